@@ -8,6 +8,7 @@ import sys
 
 from drumbeat.dialect.compute import computes
 from drumbeat.dialect.compute.kubernetes import KubernetesVolume
+from drumbeat.dialect.compute.shares import Share
 from tools.generated_page import write_or_check
 from tools.make_jobfile_docs import ROOT, render_model
 
@@ -31,6 +32,7 @@ needs no setup. Describe each other compute in a YAML file:
 | `drumbeat compute list` | lists computes with their free slots and problems |
 | `drumbeat compute show lab` | shows the resources, condition and jobs of each machine |
 | `drumbeat compute scale lab --min 0 --max 4 --idle-time 60` | changes how many machines it has, also while jobs run |
+| `drumbeat compute fill lab data URI` | copies data from a datastore to a [share](#shares) of it |
 | `drumbeat compute delete lab` | deletes it, if no job uses it |
 
 To run a job on it, set `compute: lab` in the job file. Azure's form `compute: azureml:lab` means the same.
@@ -77,6 +79,47 @@ has been running; and why:
   numbers and the cluster's setting.
 - `drumbeat compute scale` changes these three keys in the stored definition; nothing is restarted. Creating the compute
   again with other values for them has the same effect.
+
+## Shares
+
+`shares` names the file systems that every node is to have at one path: NFS, SMB, sshfs, a bucket, or any folder. Each
+node looks for them before a job's ranks start:
+
+```yaml
+{shares}```
+
+- The node reads `/proc/self/mountinfo`: is something mounted at `path`, of this type, and from this `source`? Then a
+  process of its own lists the folder; a share that doesn't answer within 5 s is as good as none. A dead NFS server
+  holds up that process only.
+- A machine that lacks a share isn't used for the job any more: the job gets other nodes, without counting a retry, and
+  says which machine lacked what (`share_missing`). If no machine has it, the job fails with that sentence. A cluster
+  with a queue of its own chooses the machines; there the job is tried three times more.
+- With `mount: true`, nodes mount what isn't mounted: `sshfs` by the program sshfs, `smb` and `s3` by rclone, as the
+  user that jobs run as. `nfs`, and SMB by the kernel, need root: have the machines mount these. A mount stays for later
+  jobs. drumbeat keeps no credentials for shares: sshfs uses that user's keys, rclone that user's configuration.
+- An input whose path lies on a share is used in place: nothing is copied or cached, and the path needn't exist where
+  you submit. Without a share, inputs are [cached on each node](data.md), and nodes pass them on to each other.
+- `drumbeat compute fill rack data azureml://datastores/lake/paths/cats --to cats` copies from a datastore to a share,
+  by a job on one of the nodes, with its progress. Files that are there with the same size are kept, so it goes on where
+  it was interrupted.
+- On Kubernetes, shares are [volumes](#kubernetes); `shares` then checks that they are there.
+"""
+
+SHARES = """\
+name: rack
+type: ssh
+hosts: [gpu-1, gpu-2]
+shares:
+  - name: data
+    type: nfs
+    source: filer:/export/data
+    path: /data
+  - name: results
+    type: sshfs
+    source: ada@gate:/srv/results
+    path: /home/ada/results
+    mount: true
+    writable: true
 """
 
 EXAMPLES = {
@@ -143,13 +186,14 @@ INTROS = {
 
 def render_page() -> str:
     """The whole page as Markdown."""
-    lines = [HEAD.format(netlab=EXAMPLES["netlab"])]
+    lines = [HEAD.format(netlab=EXAMPLES["netlab"], shares=SHARES)]
     for kind, model in computes.CLASSES.items():
         lines += [f"## {kind}", "", INTROS[kind], ""]
         lines += [] if kind == "netlab" else ["```yaml", EXAMPLES[kind] + "```", ""]
         lines += render_model(model)
         lines += render_model(computes.SshHost) if kind == "ssh" else []
         lines += render_model(KubernetesVolume) if kind == "kubernetes" else []
+    lines += render_model(Share)
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -1,5 +1,7 @@
 /** Calls of the server's public API, with the page's session. */
 
+import type { Session } from "./types";
+
 const ROOT = "/api/v1";
 
 export type Query = Record<string, string | number | boolean | undefined | null | (string | number)[]>;
@@ -75,20 +77,21 @@ export async function getFile(job: string, path: string, limit: number): Promise
   return { bytes, size: total ? Number(total) : bytes.byteLength };
 }
 
-let token: Promise<string> | undefined;
+let known: Promise<Session> | undefined;
 
-async function actionToken(): Promise<string> {
-  token ??= get<{ action_token: string }>("/page/session").then((view) => view.action_token);
+/** Whose page this is, and what its actions carry; asked for once. */
+export async function session(): Promise<Session> {
+  known ??= get<Session>("/page/session");
   try {
-    return await token;
+    return await known;
   } catch (error) {
-    token = undefined;
+    known = undefined;
     throw error;
   }
 }
 
 export async function act<T>(method: "POST" | "DELETE" | "PUT", path: string, query: Query = {}): Promise<T> {
-  const headers = { "Drumbeat-Action": await actionToken() };
+  const headers = { "Drumbeat-Action": (await session()).action_token };
   const answer = await sent(address(path, query), { method, headers });
   const text = await answer.text();
   return text ? JSON.parse(text) : (undefined as T);

@@ -1,7 +1,7 @@
 /** Time, answers of the server, and keys, for components. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { ApiError, get, type Query } from "./api";
+import { ApiError, get, session, type Query } from "./api";
 import { stream, type Events } from "./stream";
 
 const tickers = new Set<() => void>();
@@ -62,6 +62,15 @@ export function useAnswer<T>(path: string | undefined, query: Query = {}): Answe
   };
   const isOwn = state.key === key;
   return { value: isOwn ? state.value : undefined, error: isOwn ? state.error : undefined, reload };
+}
+
+/** Whether the page's person may act; readers only look. */
+export function useMayAct(): boolean {
+  const [mayAct, setMayAct] = useState(false);
+  useEffect(() => {
+    session().then((one) => setMayAct(one.role !== "reader"), () => undefined);
+  }, []);
+  return mayAct;
 }
 
 /** Calls `listener` for each event of the page's stream. */

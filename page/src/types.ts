@@ -29,9 +29,15 @@ export interface Job {
   environment: string; command: string; submitted_at: string; started_at: string | null; ended_at: string | null;
   stop_at: string | null; deadline: string | null; verdict: Verdict | null; exit_code: number | null;
   failures: Failure[]; tags: Record<string, string>; archived: boolean; priority: number;
-  properties: Record<string, string>; notice: string; outputs: Output[]; parent?: string; primary?: Primary;
+  properties: Record<string, string>; notice: string; outputs: Output[]; parent?: string; person?: string;
+  primary?: Primary;
   type: "command" | "sweep" | "pipeline"; story?: StoryLine[];
 }
+export interface Session { action_token: string; person: string; role: "owner" | "contributor" | "reader" }
+export interface Use {
+  kind: "person" | "experiment"; name: string; slots: number; gpus: number; waiting: number; recent_use: number;
+}
+export interface Uses { half_life_s: number; uses: Use[] }
 export interface JobPage { jobs: Job[]; after: string | null }
 export interface JobChanges { jobs: Job[]; removed: string[]; is_partial: boolean }
 export interface LogPiece {

@@ -9,7 +9,7 @@ import { Sparkline } from "../parts/sparkline";
 import { ENDED, StateWord } from "../parts/state";
 import { Ago, Took } from "../parts/time";
 import { go, href, jobHref, setQuery, usePlace } from "../router";
-import type { Experiment, Job, JobChanges, JobCurve, JobPage } from "../types";
+import type { Experiment, Job, JobChanges, JobCurve, JobPage, Uses } from "../types";
 import { progressOf, sizeOf } from "./job/facts";
 import { SelectionBar } from "./job/actions";
 
@@ -22,14 +22,16 @@ const GROUPS: Record<string, string[]> = {
   canceled: ["canceled"],
 };
 
-interface Choice { text: string; group: string; experiment: string; parent: string; isArchived: boolean }
+interface Choice {
+  text: string; group: string; experiment: string; person: string; parent: string; isArchived: boolean;
+}
 
 function useChoice(): Choice {
   const { query } = usePlace();
   const word = (name: string) => query.get(name) ?? "";
   return {
-    text: word("text"), group: word("state"), experiment: word("experiment"), parent: word("parent"),
-    isArchived: query.has("archived"),
+    text: word("text"), group: word("state"), experiment: word("experiment"), person: word("person"),
+    parent: word("parent"), isArchived: query.has("archived"),
   };
 }
 
@@ -38,6 +40,7 @@ function queryOf(choice: Choice): Query {
     limit: PAGE,
     state: GROUPS[choice.group] ?? [],
     experiment: choice.experiment,
+    person: choice.person,
     archived: choice.isArchived ? "true" : "false",
     text: choice.text,
     ...(choice.parent ? { parent: choice.parent } : {}),
@@ -131,6 +134,7 @@ function Filters({ choice }: { choice: Choice }) {
           {[...names].map((name) => <option key={name} value={name}>{name}</option>)}
         </select>
       </label>
+      <PersonFilter chosen={choice.person} />
       <label class="check">
         <input type="checkbox" checked={choice.isArchived}
           onChange={(event) => setQuery({ archived: event.currentTarget.checked ? "1" : "" })} />
@@ -140,6 +144,23 @@ function Filters({ choice }: { choice: Choice }) {
         <span class="chip chosen">part of <a href={jobHref(choice.parent)}>{choice.parent}</a></span>
       )}
     </div>
+  );
+}
+
+/** Where several persons use the server. */
+function PersonFilter({ chosen }: { chosen: string }) {
+  const uses = useAnswer<Uses>("/quotas/use");
+  const active = (uses.value?.uses ?? []).filter((one) => one.kind === "person" && one.name).map((one) => one.name);
+  const names = new Set([...active, ...(chosen ? [chosen] : [])]);
+  if (names.size < 2 && !chosen) return null;
+  return (
+    <label class="select">
+      <span class="hidden">Person</span>
+      <select value={chosen} onChange={(event) => setQuery({ person: event.currentTarget.value })}>
+        <option value="">every person</option>
+        {[...names].map((name) => <option key={name} value={name}>{name}</option>)}
+      </select>
+    </label>
   );
 }
 
@@ -172,6 +193,7 @@ function JobTable({ jobs, selected, toggle }: {
   const reload = useThrottled(curves.reload, 3000);
   useEvents("jobs", (event) => event.jobs.some((job) => job.primary && !ENDED.has(job.state)) && reload());
   const byJob = new Map((curves.value ?? []).map((curve) => [curve.job, curve]));
+  const hasPersons = new Set(jobs.map((job) => job.person)).size > 1;
   useRowKeys();
   if (jobs.length === 0) return null;
   return (
@@ -189,15 +211,16 @@ function JobTable({ jobs, selected, toggle }: {
       </thead>
       <tbody>
         {jobs.map((job) => (
-          <JobRow key={job.name} job={job} curve={byJob.get(job.name)} isSelected={selected.has(job.name)} toggle={toggle} />
+          <JobRow key={job.name} job={job} curve={byJob.get(job.name)} isSelected={selected.has(job.name)} toggle={toggle}
+            hasPersons={hasPersons} />
         ))}
       </tbody>
     </table>
   );
 }
 
-function JobRow({ job, curve, isSelected, toggle }: {
-  job: Job; curve: JobCurve | undefined; isSelected: boolean; toggle: (name: string) => void;
+function JobRow({ job, curve, isSelected, toggle, hasPersons }: {
+  job: Job; curve: JobCurve | undefined; isSelected: boolean; toggle: (name: string) => void; hasPersons: boolean;
 }) {
   return (
     <tr class={isSelected ? "selected" : ""}>
@@ -209,6 +232,7 @@ function JobRow({ job, curve, isSelected, toggle }: {
         <span class="under">
           {job.type !== "command" && <span class="tag">{job.type}</span>}
           <span>{job.experiment}</span>
+          {hasPersons && job.person && <span>{job.person}</span>}
         </span>
       </td>
       <td class="col-state">
@@ -247,7 +271,7 @@ function useRowKeys(): void {
 }
 
 function Empty({ choice }: { choice: Choice }) {
-  const isFiltered = choice.text || choice.group || choice.experiment || choice.isArchived || choice.parent;
+  const isFiltered = choice.text || choice.group || choice.experiment || choice.person || choice.isArchived || choice.parent;
   if (isFiltered) return <Nothing>No job matches. <a href={href("/")}>All jobs</a></Nothing>;
   return <Nothing>No jobs yet. <code>drumbeat run job.yml</code> starts one; it appears here at once.</Nothing>;
 }

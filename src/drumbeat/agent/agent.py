@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from drumbeat.agent.attempt_mounts import AttemptMounts
 from drumbeat.agent.ground.journal import Journal
 from drumbeat.agent.ground.server_link import Link
+from drumbeat.agent.inputs.shares import MissingShareError
 from drumbeat.agent.keeper.client import KeeperClient
 from drumbeat.agent.keeper.errands import Errands
 from drumbeat.agent.logs.sender import GrowingLog, LogSender, pause_s
@@ -165,7 +166,7 @@ class Agent:
         number = self._wanted.round if self._wanted else 0
         self._facts.round = RoundFacts(number)
         self._facts.upload, self._facts.error, self._facts.detail = Work.NONE, "", ""
-        self._facts.is_passing = False
+        self._facts.is_passing = self._facts.is_lacking = False
         if self._facts.staging is Work.FAILED:
             self._facts.staging = Work.NONE
 
@@ -405,6 +406,7 @@ class Agent:
         self._facts.staging = Work.FAILED if error else Work.DONE
         self._facts.error, self._facts.detail = "" if self._facts.round.closed else str(error or ""), ""
         self._facts.is_passing = isinstance(error, UnreachableError)
+        self._facts.is_lacking = isinstance(error, MissingShareError)
 
     def _on_building(self) -> None:
         self._facts.is_building = True

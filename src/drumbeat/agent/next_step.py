@@ -79,6 +79,7 @@ class Facts:
     detail: str = ""
     error: str = ""
     is_passing: bool = False
+    is_lacking: bool = False
     keeper_error: str = ""
     is_taken: bool = False
     remarks: tuple[Remark, ...] = ()
@@ -174,4 +175,5 @@ def status(facts: Facts, member: Member) -> AgentStatus:
         remarks=facts.remarks,
         is_passing=facts.is_passing,
         builds_environment=facts.is_building,
+        is_lacking=facts.is_lacking,
     )

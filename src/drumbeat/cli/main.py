@@ -26,6 +26,7 @@ from drumbeat.cli.commands import (
     ledger,
     logs,
     metrics,
+    quotas,
     registries,
     run,
     servers,
@@ -102,6 +103,7 @@ app.add_typer(components.app, name="component")
 app.add_typer(registries.app, name="registry")
 app.add_typer(sweeps.app, name="sweep")
 app.add_typer(tokens.app, name="token")
+app.add_typer(quotas.app, name="quota")
 
 
 @app.command("version", epilog="Example: drumbeat version")

@@ -55,7 +55,7 @@ class Client(
     RegistryCalls,
     SpaceCalls,
     SweepCalls,
-):
+):  # fmt: skip
     """A server's jobs. Connects on first use, and starts this user's server when none runs.
 
     home: the server's home folder; None = `$DRUMBEAT_HOME`, else this user's. url, token: of a server elsewhere; None =

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from drumbeat.client.answers import view, views
 from drumbeat.client.connection import Connection, part
-from drumbeat.protocol.api.people import NewToken, TokenView
+from drumbeat.protocol.api.people import NewToken, QuotaView, TokenView, UsesView
 
 
 class PeopleCalls:
@@ -26,3 +28,29 @@ class PeopleCalls:
     def remove_token(self, person: str) -> None:
         """Removes a person's token; their jobs go on. Raises NotFoundError, ForbiddenError."""
         self.connection.call("DELETE", f"/tokens/{part(person)}")
+
+    def quotas(self) -> list[QuotaView]:
+        """Every quota, by kind and name."""
+        return views(QuotaView, self.connection.call("GET", "/quotas"))
+
+    def uses(self) -> UsesView:
+        """What persons and experiments use now, and what counts against persons in fair share."""
+        return view(UsesView, self.connection.call("GET", "/quotas/use"))
+
+    def set_quota(
+        self, kind: str, name: str, *, slots: int | None = None, gpus: int | None = None, waiting: int | None = None
+    ) -> QuotaView:
+        """Sets the limits of a `person` or an `experiment`, `*` = each without a quota of its own.
+
+        Raises SpecError, ForbiddenError.
+        """
+        limits = {"slots": slots, "gpus": gpus, "waiting": waiting}
+        return view(QuotaView, self.connection.call("PUT", f"/quotas/{kind}/{part(name)}", json=limits))
+
+    def remove_quota(self, kind: str, name: str) -> None:
+        """Removes a quota. Raises NotFoundError, ForbiddenError."""
+        self.connection.call("DELETE", f"/quotas/{kind}/{part(name)}")
+
+    def set_half_life(self, half_life: timedelta) -> None:
+        """Sets after how long past use counts half. Raises RefusedError, ForbiddenError."""
+        self.connection.call("PUT", "/quotas/half-life", json={"half_life_s": half_life.total_seconds()})

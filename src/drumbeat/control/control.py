@@ -45,6 +45,7 @@ from drumbeat.control.outputs.direct_links import DirectOutputs
 from drumbeat.control.outputs.publisher import OutputPublisher
 from drumbeat.control.outputs.publishing import Publishing
 from drumbeat.control.outputs.stories import Stories
+from drumbeat.control.people.quotas import Quotas
 from drumbeat.control.people.tokens import Tokens
 from drumbeat.control.pipelines.steps import Steps
 from drumbeat.control.space.space import Space
@@ -116,7 +117,8 @@ class Control:
         gangs = GangFactory(self.secrets, self.addresses)
         publishing = Publishing(self.data, setting.data, self.catalogs.data)
         planner = Planner(self.loop, self.engines, self.catalogs, self.direct, setting.programs)
-        self.jobs = Jobs(self.loop, planner, self.engines, setting.artifacts, stories)
+        self.quotas = Quotas(self.loop)
+        self.jobs = Jobs(self.loop, planner, self.engines, setting.artifacts, stories, self.quotas)
         proposals = Proposals(self.loop, setting.samplers)
         steps = Steps(self.loop, self.jobs, self.data)
         children = Children(self.loop, self.jobs, proposals.request_of, steps.submit)

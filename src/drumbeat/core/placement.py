@@ -1,17 +1,20 @@
 """Who starts next, and why the others wait: pure.
 
-Jobs are looked at by priority, then by age. A gang gets all of its slots or none. A job that comes later may pass the
-first one that is blocked only where that can't delay it (EASY backfilling: Lifka, JSSPP 1995), which needs the time
-limits of the jobs that run.
+Jobs are looked at by priority, then by what their persons have used recently, then by age. A gang gets all of its slots
+or none. A job that comes later may pass the first one that is blocked only where that can't delay it (EASY backfilling:
+Lifka, JSSPP 1995), which needs the time limits of the jobs that run. A job that waits for a quota holds up only those
+that come later and count on the same limit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from drumbeat.core.need import Need, Slot
+from drumbeat.core.quotas import Amount, Payer
+from drumbeat.core.standing import NO_STANDING, Standing
 from drumbeat.core.words import counted
 from drumbeat.protocol.api.computes import NodeState
 from drumbeat.protocol.states import Reason
@@ -45,11 +48,16 @@ class Waiting:
     submitted_at: datetime
     lasts: timedelta | None = None
     avoided: tuple[str, ...] = ()
+    payer: Payer = field(default_factory=Payer)
+    lacking: tuple[str, ...] = ()
+    """Machines that lack a share: none of its nodes goes there, unless all lack it."""
+    use: float = 0.0
+    """Slot-hours that count against its person; 0 once it has waited for so long that only its age counts."""
 
     @property
-    def rank(self) -> tuple[int, datetime, str]:
-        """Its place in the queue: by priority, then by age."""
-        return -self.priority, self.submitted_at, self.job
+    def rank(self) -> tuple[int, float, datetime, str]:
+        """Its place in the queue: by priority, then by recent use, then by age."""
+        return -self.priority, self.use, self.submitted_at, self.job
 
 
 @dataclass(frozen=True)
@@ -79,43 +87,78 @@ class Placed:
     is_unsure: bool = False
 
 
-def place(
-    queue: Sequence[Waiting], rooms: Sequence[Room], held: Sequence[Holding], now: datetime, *, compute: str
+def place(  # noqa: PLR0913 - the queue, what there is, and how the persons stand
+    queue: Sequence[Waiting],
+    rooms: Sequence[Room],
+    held: Sequence[Holding],
+    now: datetime,
+    *,
+    compute: str,
+    standing: Standing = NO_STANDING,
 ) -> list[Placed]:
     """A word for every job of the queue, in the order in which they are served."""
-    holding = list(held)
+    holding, allowances = list(held), standing.allowances
     blocked: Waiting | None = None
     said: list[Placed] = []
     for job in sorted(queue, key=lambda one: one.rank):
-        never = _never(job, rooms, compute)
-        slots = None if never else _fit_elsewhere(job, rooms, holding) or fit(job.need, rooms, holding)
+        never, own = _never(job, rooms, compute), _rooms_of(job, rooms)
+        slots = None if never else _fit_elsewhere(job, own, holding) or fit(job.need, own, holding)
         wanted = Holding(job.job, slots or (), now + job.lasts if job.lasts else None)
+        takes = _takes(job.need, slots, rooms)
         if never:
             said.append(Placed(job.job, never=True, sentence=never))
+        elif wait := allowances.wait(job.payer, takes):
+            said.append(Placed(job.job, reason=Reason.WAITING_FOR_QUOTA, sentence=wait.sentence))
+            allowances = allowances.behind(wait)
         elif slots and (blocked is None or _delays_nobody(wanted, blocked, rooms, holding)):
             said.append(Placed(job.job, slots))
             holding.append(wanted)
+            allowances = allowances.taken(job.job, job.payer, takes)
         else:
             if blocked is None:
-                blocked = job
-                reason, sentence = Reason.WAITING_FOR_SLOTS, _needs(job, rooms, holding, compute)
+                blocked, allowances = job, allowances.reserved_for(job.job, job.payer, takes)
+                reason, sentence = Reason.WAITING_FOR_SLOTS, _needs(job, own, holding, compute)
             else:
                 reason = Reason.WAITING_FOR_TURN
                 sentence = (
                     f"jobs with a higher priority or an earlier place wait for slots of {compute}: {blocked.job} is "
-                    f"next, and they are held by {_holders(holding)}"
+                    f"next, and they are held by {_holders(holding)}{_say_use(standing, job, blocked)}"
                 )
             is_unsure = _is_unseen(rooms) and not _fits_at_all(job.need, rooms)
             said.append(Placed(job.job, reason=reason, sentence=sentence, is_unsure=is_unsure))
     return said
 
 
-def enqueue(queue: Sequence[Waiting], rooms: Sequence[Room], *, compute: str) -> list[Placed]:
-    """A word for every job of a compute whose engine has a queue of its own: at once, or never.
+def _rooms_of(job: Waiting, rooms: Sequence[Room]) -> Sequence[Room]:
+    """The machines as this job may use them."""
+    if not job.lacking or all(room.name in job.lacking for room in rooms):
+        return rooms
+    why = "it lacks a share of the compute"
+    return [replace(room, unusable=room.unusable or why) if room.name in job.lacking else room for room in rooms]
+
+
+def _takes(need: Need, slots: Sequence[Slot] | None, rooms: Sequence[Room]) -> Amount:
+    """What a job takes of quotas: its slots, or what it would have."""
+    if slots:
+        return Amount(sum(slot.cpus for slot in slots), sum(len(slot.gpus) for slot in slots))
+    cpus = sum(room.cpus for room in rooms) if need.alone else need.nodes * need.cpus
+    return Amount(cpus, need.nodes * need.gpus)
+
+
+def _say_use(standing: Standing, job: Waiting, first: Waiting) -> str:
+    """By which numbers another person's job of the same priority comes first."""
+    return standing.say(job.payer.person, first.payer.person) if job.priority == first.priority else ""
+
+
+def enqueue(
+    queue: Sequence[Waiting], rooms: Sequence[Room], *, compute: str, standing: Standing = NO_STANDING
+) -> list[Placed]:
+    """A word for every job of a compute whose engine has a queue of its own: at once, by a quota later, or never.
 
     Its slots say how large a node is, not where it lies.
     """
     said: list[Placed] = []
+    allowances = standing.allowances
     for job in queue:
         most = max((room.cpus for room in rooms), default=0)
         size = replace(job.need, cpus=min(job.need.cpus, most) if job.need.alone else job.need.cpus)
@@ -123,9 +166,15 @@ def enqueue(queue: Sequence[Waiting], rooms: Sequence[Room], *, compute: str) ->
         if able < size.nodes:
             sentence = f"the job needs {_amount(size)}; {compute} has {counted(able, 'machine')} with that much"
             said.append(Placed(job.job, never=True, sentence=sentence))
+            continue
+        takes = Amount(size.nodes * size.cpus, size.nodes * size.gpus)
+        if wait := allowances.wait(job.payer, takes):
+            said.append(Placed(job.job, reason=Reason.WAITING_FOR_QUOTA, sentence=wait.sentence))
+            allowances = allowances.behind(wait)
         else:
             gpus = tuple(str(number) for number in range(size.gpus))
             said.append(Placed(job.job, tuple(Slot(node, "", size.cpus, gpus) for node in range(size.nodes))))
+            allowances = allowances.taken(job.job, job.payer, takes)
     return said
 
 
@@ -195,6 +244,7 @@ def _free(rooms: Sequence[Room], held: Sequence[Holding]) -> dict[str, Room]:
 
 def _delays_nobody(wanted: Holding, first: Waiting, rooms: Sequence[Room], held: Sequence[Holding]) -> bool:
     """Whether the first blocked job starts no later if these slots are taken now."""
+    rooms = _rooms_of(first, rooms)
     start = _earliest(first.need, rooms, held)
     if start is None:
         return False

@@ -63,6 +63,7 @@ REASONS: dict[Reason, ReasonRow] = {
     Reason.ACCEPTED: ReasonRow("accepted; not scheduled yet"),
     Reason.WAITING_FOR_SLOTS: ReasonRow("the compute has too few free slots"),
     Reason.WAITING_FOR_TURN: ReasonRow("other jobs are ahead of this one in the queue"),
+    Reason.WAITING_FOR_QUOTA: ReasonRow("the person or the experiment uses all that its quota allows"),
     Reason.REPLACING_NODES: ReasonRow("a node was lost; the job is back in the queue for a new set of nodes"),
     Reason.IN_QUEUE: ReasonRow("the nodes are requested; waiting in the cluster's queue"),
     Reason.STARTING_NODES: ReasonRow("the engine is starting an agent on every node"),
@@ -174,6 +175,13 @@ REASONS: dict[Reason, ReasonRow] = {
         "the process that held a node's ranks was lost", State.FAILED, Retry.OWN, evidence=Evidence.SILENCE
     ),
     Reason.NODES_REFUSED: ReasonRow("the engine refused to start the nodes", State.FAILED),
+    Reason.SHARE_MISSING: ReasonRow(
+        "a machine lacks a share of its compute; it isn't used for this job any more",
+        State.FAILED,
+        Retry.FREE,
+        "Mount the share on that machine, or take it out of the compute: drumbeat compute show NAME.",
+        takes_nodes=True,
+    ),
     Reason.TOO_BIG: ReasonRow(
         "the job needs more than its compute can ever provide",
         State.FAILED,

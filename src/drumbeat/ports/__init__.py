@@ -10,7 +10,7 @@ from drumbeat.ports.clock import Clock
 from drumbeat.ports.data import DataAccess, Entry, Written
 from drumbeat.ports.engines import Doors, ElasticEngine, Engine, Gang, Machine, Scale, ScaledEngine, Sighting
 from drumbeat.ports.leases import LEASE_TIMEOUT, LiveServer, Ownership
-from drumbeat.ports.people import People, PersonToken
+from drumbeat.ports.people import ALL_COMPUTES, HALF_LIFE_SETTING, People, PersonToken
 from drumbeat.ports.run_files import RunFile, RunFiles
 from drumbeat.ports.samplers import Sampler
 from drumbeat.ports.space import MachineCaches
@@ -31,6 +31,8 @@ from drumbeat.ports.store import (
 )
 
 __all__ = [
+    "ALL_COMPUTES",
+    "HALF_LIFE_SETTING",
     "LEASE_TIMEOUT",
     "Artifacts",
     "Asset",

@@ -1,4 +1,4 @@
-"""The persons who have tokens of their own."""
+"""The persons: their tokens, their quotas, and what they use."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from drumbeat.core.fair_share import HeldSlots, PastUse
+from drumbeat.core.quotas import Quota
 from drumbeat.protocol.principal import Principal, Role
 
 
@@ -25,8 +27,14 @@ class PersonToken:
         return Principal(self.person, self.role)
 
 
+ALL_COMPUTES = "*"
+"""The name under which `Store.booked` counts the bookings of all computes together, and the changes of quotas."""
+HALF_LIFE_SETTING = "half_life_s"
+"""The setting (`Store.setting`) with the half-life of past use; "" = the default."""
+
+
 class People(Protocol):
-    """The tokens of persons. A person has at most one."""
+    """Tokens, of which a person has at most one; quotas; and the use of slots by person."""
 
     def tokens(self) -> list[PersonToken]:
         """Every token, by person."""
@@ -42,4 +50,20 @@ class People(Protocol):
 
     def remove_token(self, person: str) -> None:
         """Removes the token of a person. Raises NotFoundError."""
+        ...
+
+    def quotas(self) -> list[Quota]:
+        """Every quota, by kind and name."""
+        ...
+
+    def set_quota(self, quota: Quota) -> None:
+        """Keeps a quota, in place of the one of its kind and name; one without limits is removed."""
+        ...
+
+    def held_slots(self) -> list[HeldSlots]:
+        """What each attempt holds, with its person and experiment, by compute, job and attempt."""
+        ...
+
+    def past_use(self) -> list[PastUse]:
+        """What each person had used when their slots were last given back, by person."""
         ...

@@ -43,6 +43,8 @@ class Submission:
     uses: tuple[Use, ...] = ()
     request: JobRequest | None = None
     """Of a parent: what its children are submitted from."""
+    booked_in_all: int | None = None
+    """What `Store.booked` said of `ALL_COMPUTES` before quotas let the job wait; None = no quota limits that."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,8 @@ class Change:
     version: the job's version that the change was made from. effects: appended to the outbox under the keys
     (job, attempt, n), n counted on from what the job has. done: outbox rows that are finished. reserve: slots taken
     by (job, attempt). release: attempts whose slots are given back. booked: what `Store.booked` said before the slots
-    were chosen; if anybody has booked in between, nothing is written.
+    were chosen; if anybody has booked in between, nothing is written. booked_in_all: the same of all
+    computes and the quotas (`ALL_COMPUTES`). at: when the slots are taken.
     """
 
     job: Job
@@ -63,6 +66,8 @@ class Change:
     reserve: tuple[Slot, ...] = ()
     release: tuple[int, ...] = ()
     booked: int | None = None
+    booked_in_all: int | None = None
+    at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -198,8 +203,9 @@ class Store(Catalog, People, Protocol):
         """Writes a job, its story and its key in one transaction; (record, True).
 
         The same key again gives the record that there is, and False. Another key with the same job name raises
-        ConflictError, and so does the name of a deleted job whose files are still being removed. A job that takes the
-        name of a deleted one goes on with its versions, so that no server takes one for the other.
+        ConflictError, and so do the name of a deleted job whose files are still being removed, and a booking since the
+        submission's `booked_in_all`. A job that takes the name of a deleted one goes on with its versions, so that no
+        server takes one for the other.
         """
         ...
 
@@ -258,8 +264,11 @@ class Store(Catalog, People, Protocol):
         """Counts a try of an effect that failed."""
         ...
 
-    def done(self, effect: int, *, release: tuple[str, int] | None = None) -> None:
-        """An effect is finished, and with it (job, attempt) gives its slots back. Twice is the same as once."""
+    def done(self, effect: int, *, release: tuple[str, int] | None = None, at: datetime | None = None) -> None:
+        """An effect is finished, and with it (job, attempt) gives its slots back. Twice is the same as once.
+
+        at: when; what the attempt has used is added to the past use of its person then.
+        """
         ...
 
     def reservations(self, compute: str) -> list[Reservation]:

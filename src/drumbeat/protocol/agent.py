@@ -97,6 +97,8 @@ class AgentStatus:
     """The error is that something can't be reached, and may pass."""
     builds_environment: bool = False
     """The node builds the environment of its ranks or pulls their image, or waits until another job has done so."""
+    is_lacking: bool = False
+    """The error is that this machine lacks a share of its compute; another one may have it."""
 
     @property
     def has_sent_logs(self) -> bool:

@@ -6,6 +6,8 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from itertools import count
 
+from drumbeat.protocol.shares import SharePlan
+
 
 @dataclass(frozen=True)
 class Rank:
@@ -183,7 +185,7 @@ class Plan:
     interface or subnet between the nodes, `tcp` or `tcp:` before it = no InfiniBand; "" = found. mpi_options: words
     added to the `mpirun` line. ray: of the launcher of that name. system_metrics: whether nodes log what they and their
     ranks use of the machine. mesh: sizes by dimension, outermost first; empty = none. warm_start: whether nodes prepare
-    interpreters for the ranks of the next round.
+    interpreters for the ranks of the next round. shares: what each node must have mounted.
     """
 
     job: str
@@ -213,6 +215,7 @@ class Plan:
     system_metrics: bool = True
     mesh: dict[str, int] = field(default_factory=dict[str, int])
     warm_start: bool = True
+    shares: tuple[SharePlan, ...] = ()
 
     @property
     def world_size(self) -> int:

@@ -10,10 +10,14 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from threading import RLock
 
+from drumbeat.core.fair_share import HALF_LIFE, HeldSlots, PastUse, charged
 from drumbeat.core.life.events import KeepStory, StoryEntry
 from drumbeat.core.life.job import Job
+from drumbeat.core.quotas import Quota
 from drumbeat.dialect.reading.problems import nearest
 from drumbeat.ports import (
+    ALL_COMPUTES,
+    HALF_LIFE_SETTING,
     LEASE_TIMEOUT,
     Change,
     ExperimentUse,
@@ -57,6 +61,8 @@ class Shelf:
     stories: dict[str, list[StoryEntry]] = field(default_factory=dict[str, list[StoryEntry]])
     effects: dict[int, PendingEffect] = field(default_factory=dict[int, PendingEffect])
     held: dict[Held, Reservation] = field(default_factory=dict[Held, Reservation])
+    since: dict[Held, datetime] = field(default_factory=dict[Held, datetime])
+    """When reservations were made."""
     names: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     facts: dict[str, str] = field(default_factory=dict[str, str])
     specs: dict[str, dict[str, object]] = field(default_factory=dict[str, dict[str, object]])
@@ -170,6 +176,10 @@ class MemoryStore(MemoryCatalog, MemoryPeople):
                 raise ConflictError(f"there is a job {name} already")
             if name in shelf.removals:
                 raise ConflictError(f"the files of the deleted job {name} are still being removed")
+            if submission.booked_in_all is not None:
+                if submission.booked_in_all != shelf.bookings[ALL_COMPUTES]:
+                    raise ConflictError("slots were booked, or quotas set, by somebody else in between")
+                shelf.bookings.update([ALL_COMPUTES])
             shelf.keys[submission.key] = name
             version = shelf.deleted.pop(name, (0, ""))[0] + 1
             shelf.records[name] = Record(submission.job, version, copy.deepcopy(submission.spec), lease=token)
@@ -209,6 +219,8 @@ class MemoryStore(MemoryCatalog, MemoryPeople):
         for key in _reserved(change):
             if key in self.shelf.held and key[2] not in change.release:
                 raise ConflictError(f"job {name} holds slots for node {key[3]} of attempt {key[2]} already")
+        if change.reserve and change.booked_in_all not in (None, self.shelf.bookings[ALL_COMPUTES]):
+            raise ConflictError("slots were booked, or quotas set, by somebody else in between")
         if change.booked not in (None, self.shelf.bookings[change.job.plan.compute]):
             raise ConflictError(f"slots of {change.job.plan.compute} were booked by somebody else in between")
 
@@ -225,6 +237,10 @@ class MemoryStore(MemoryCatalog, MemoryPeople):
         self._release(job.name, change.release)
         shelf.held.update(_reserved(change))
         shelf.bookings.update({one.compute for one in _reserved(change).values()})
+        if change.reserve:
+            shelf.bookings.update([ALL_COMPUTES])
+        if change.at:
+            shelf.since.update(dict.fromkeys(_reserved(change), change.at))
         if job.state.is_terminal:
             letters = [one for one in shelf.letters.values() if one.job == job.name]
             self.heard([one.id for one in letters if not is_for(one.message, job)])
@@ -233,8 +249,10 @@ class MemoryStore(MemoryCatalog, MemoryPeople):
         gone = set(attempts)
         keys = [key for key in self.shelf.held if key[1] == job and key[2] in gone]
         self.shelf.bookings.update({compute for compute, _, _, _ in keys})
+        self.shelf.bookings.update([ALL_COMPUTES] if keys else [])
         for key in keys:
             del self.shelf.held[key]
+            self.shelf.since.pop(key, None)
 
     def archive(self, name: str, *, is_archived: bool) -> None:
         with self.shelf.lock:
@@ -345,9 +363,11 @@ class MemoryStore(MemoryCatalog, MemoryPeople):
             if one := self.shelf.effects.get(effect):
                 self.shelf.effects[effect] = replace(one, tries=one.tries + 1)
 
-    def done(self, effect: int, *, release: tuple[str, int] | None = None) -> None:
+    def done(self, effect: int, *, release: tuple[str, int] | None = None, at: datetime | None = None) -> None:
         with self.shelf.lock:
             self.shelf.effects.pop(effect, None)
+            if release and at:
+                self._charge([one for key, one in self._attempts().items() if key[1:] == release], at)
             if release:
                 self._release(release[0], (release[1],))
 
@@ -357,6 +377,37 @@ class MemoryStore(MemoryCatalog, MemoryPeople):
 
     def booked(self, compute: str) -> int:
         return self.shelf.bookings[compute]
+
+    def set_quota(self, quota: Quota) -> None:
+        with self.shelf.lock:
+            super().set_quota(quota)
+            self.shelf.bookings.update([ALL_COMPUTES])
+
+    def held_slots(self) -> list[HeldSlots]:
+        with self.shelf.lock:
+            attempts = self._attempts()
+            return [attempts[key] for key in sorted(attempts)]
+
+    def _attempts(self) -> dict[tuple[str, str, int], HeldSlots]:
+        """What each attempt holds, by compute, job and attempt."""
+        attempts: dict[tuple[str, str, int], HeldSlots] = {}
+        for (compute, name, attempt, node), one in self.shelf.held.items():
+            job = self.shelf.records[name].job
+            none = HeldSlots(compute, name, job.person, job.plan.experiment, 0, 0)
+            before = attempts.get((compute, name, attempt), none)
+            attempts[compute, name, attempt] = replace(
+                before,
+                slots=before.slots + one.slot.cpus,
+                gpus=before.gpus + len(one.slot.gpus),
+                since=self.shelf.since.get((compute, name, attempt, node)),
+            )
+        return attempts
+
+    def _charge(self, held: list[HeldSlots], at: datetime) -> None:
+        half_life = timedelta(seconds=float(self.setting(HALF_LIFE_SETTING) or HALF_LIFE.total_seconds()))
+        past = self.shelf.people.past_use
+        for one in held:
+            past[one.person] = charged(past.get(one.person, PastUse(one.person, 0.0, at)), [one], at, half_life)
 
     def aliases(self) -> dict[tuple[str, str], str]:
         with self.shelf.lock:

@@ -3,6 +3,7 @@
 import { useState } from "preact/hooks";
 import { act, segment } from "../../api";
 import { counted } from "../../format";
+import { useMayAct } from "../../hooks";
 import { Confirm } from "../../parts/dialog";
 import { ENDED } from "../../parts/state";
 import { href } from "../../router";
@@ -31,11 +32,12 @@ export function possible(action: Action, job: Job): boolean {
 
 export function ActionButtons({ jobs, onDone }: { jobs: Job[]; onDone: (action: Action) => void }) {
   const [asked, setAsked] = useState<Action>();
+  const mayAct = useMayAct();
   const fitting = asked ? jobs.filter((job) => possible(asked, job)) : [];
   return (
     <>
       {(["cancel", "archive", "restore", "delete"] as Action[])
-        .filter((action) => jobs.some((job) => possible(action, job)))
+        .filter((action) => mayAct && jobs.some((job) => possible(action, job)))
         .map((action) => (
           <button type="button" key={action} onClick={() => setAsked(action)}>{TITLES[action]}</button>
         ))}

@@ -73,6 +73,7 @@ function Head({ job, reload }: { job: Job; reload: () => void }) {
         {job.display_name && job.display_name !== job.name && <Fact label="called">{job.display_name}</Fact>}
         {job.parent && <Fact label="part of"><a href={jobHref(job.parent)}>{job.parent}</a></Fact>}
         <Fact label="experiment"><a href={href("/", { experiment: job.experiment })}>{job.experiment}</a></Fact>
+        {job.person && <Fact label="person"><a href={href("/", { person: job.person })}>{job.person}</a></Fact>}
         <Fact label="size">{sizeOf(job)}{job.type === "command" ? `, ${job.launcher}` : ""}</Fact>
         <Fact label="compute"><a href={href("/computes", { name: job.compute })}>{job.compute}</a></Fact>
         {job.type === "command" && <Fact label="environment">{job.environment}</Fact>}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -143,11 +144,37 @@ def delete(name: Name) -> None:
     print(f"compute {name} is deleted")
 
 
+def fill(
+    name: Name,
+    share: Annotated[str, typer.Argument(metavar="SHARE", help="A share of the compute.")],
+    source: Annotated[
+        str, typer.Argument(metavar="URI", help="A folder of a datastore, or data by name, like azureml:cats:2.")
+    ],
+    to: Annotated[str, typer.Option("--to", metavar="FOLDER", help="Folder on the share; else the share itself.")] = "",
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Print the job's name and exit.")] = False,
+) -> None:
+    """Copy data from a datastore to a share of a compute, by a job on one of its nodes.
+
+    Files that are there already, with the same size, are kept: an interrupted copy goes on.
+    """
+    from drumbeat.cli.commands.run import submit
+    from drumbeat.cli.draft.fill_share import fill_job
+    from drumbeat.cli.follow.follow import follow
+
+    server = connect()
+    job = submit(server, fill_job(server.compute(name), share, source, to))
+    if detach:
+        print(f"follow it: drumbeat logs -f {job.name}", file=sys.stderr)
+        return
+    raise typer.Exit(follow(server, job))
+
+
 for title, command, example in (
     ("create", create, "drumbeat compute create -f rack.yml"),
     ("list", list_computes, "drumbeat compute list"),
     ("show", show_compute, "drumbeat compute show rack"),
     ("scale", scale, SCALE_EXAMPLE),
+    ("fill", fill, "drumbeat compute fill rack data azureml://datastores/lake/paths/cats"),
     ("delete", delete, "drumbeat compute delete rack"),
 ):
     add_command(app, title, command, example)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Protocol
 
-from drumbeat.protocol.api.people import NewToken, TokenView
+from drumbeat.protocol.api.people import NewToken, QuotaView, TokenView, UsesView
 
 
 class PeopleServer(Protocol):
@@ -20,4 +21,26 @@ class PeopleServer(Protocol):
 
     def remove_token(self, person: str) -> None:
         """Removes a person's token. Raises NotFoundError, ForbiddenError."""
+        ...
+
+    def quotas(self) -> list[QuotaView]:
+        """Every quota, by kind and name."""
+        ...
+
+    def uses(self) -> UsesView:
+        """What persons and experiments use now, and what counts against persons in fair share."""
+        ...
+
+    def set_quota(
+        self, kind: str, name: str, *, slots: int | None = None, gpus: int | None = None, waiting: int | None = None
+    ) -> QuotaView:
+        """Sets the limits of a person or an experiment. Raises SpecError, ForbiddenError."""
+        ...
+
+    def remove_quota(self, kind: str, name: str) -> None:
+        """Removes a quota. Raises NotFoundError, ForbiddenError."""
+        ...
+
+    def set_half_life(self, half_life: timedelta) -> None:
+        """Sets after how long past use counts half. Raises RefusedError, ForbiddenError."""
         ...

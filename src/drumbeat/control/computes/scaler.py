@@ -12,7 +12,6 @@ from drumbeat.control.computes.compute_state import ComputeState
 from drumbeat.control.computes.engines import Engines
 from drumbeat.control.computes.node_states import NodeStates
 from drumbeat.control.loop.loop import Loop
-from drumbeat.control.loop.placer import waiting
 from drumbeat.core import scaling
 from drumbeat.core.scaling import Limits, ScaledMachine, ScaleStep
 from drumbeat.ports import ElasticEngine
@@ -63,8 +62,8 @@ class Scaler:
             seen = self._states.of(name, machine, busy)
             nodes.append(ScaledMachine(machine.name, seen.state, seen.since, is_held=machine.name in busy))
         unfinished = self._loop.unfinished()
-        queue = [waiting(job) for job in self._loop.jobs_queued(unfinished) if job.plan.compute == name]
-        expected = placer.expected(queue, supply.rooms(name), placer.holdings(name, unfinished)) if queue else {}
+        queue = placer.queue(name, unfinished)
+        expected = placer.expected(queue, supply.rooms(name), placer.holdings(name, unfinished)) if queue.jobs else {}
         needed = {slot.machine for slots in expected.values() for slot in slots}
         return scaling.decide(limits, nodes, needed, self._loop.clock.now())
 

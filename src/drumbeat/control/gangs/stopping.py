@@ -30,7 +30,7 @@ class GangStopper:
         self._engines[job.plan.compute].stop(f"{pending.job}.{pending.attempt}")
         self._drop_parts(pending)
         faultpoint("effect.stopped")
-        self._loop.store.done(pending.id, release=(pending.job, pending.attempt))
+        self._loop.store.done(pending.id, release=(pending.job, pending.attempt), at=self._loop.clock.now())
         self._loop.call(self._loop.freed)
 
     def _drop_parts(self, pending: PendingEffect) -> None:

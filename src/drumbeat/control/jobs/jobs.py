@@ -21,6 +21,7 @@ from drumbeat.control.jobs.preview import preview
 from drumbeat.control.jobs.sweep_submission import example_trial, new_sweep, say_example
 from drumbeat.control.loop.loop import Loop
 from drumbeat.control.outputs.stories import STORY, Stories
+from drumbeat.control.people.quotas import Quotas
 from drumbeat.core.family import step_name
 from drumbeat.core.life import cancellation
 from drumbeat.core.life.events import CancelRequested, ChildRefused, ChildrenSeen, ChildStatus, StepReused
@@ -34,7 +35,7 @@ from drumbeat.dialect.data.paths import OfJob, reference_to
 from drumbeat.dialect.job.job import CommandJob
 from drumbeat.dialect.pipelines.pipeline_job import PipelineJob
 from drumbeat.dialect.sweeping.sweep import SweepJob
-from drumbeat.ports import Artifacts, Record, Store, StoredFile, Submission, Use
+from drumbeat.ports import ALL_COMPUTES, Artifacts, Record, Store, StoredFile, Submission, Use
 from drumbeat.protocol.api.jobs import PreviewView
 from drumbeat.protocol.api.requests import JobRequest, StepParts
 from drumbeat.protocol.errors import (
@@ -51,6 +52,9 @@ from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.principal import UNKNOWN, Principal
 from drumbeat.protocol.states import State
 
+MAX_TRIES = 20
+"""How often quotas are looked at again for a submission while other servers book slots."""
+
 
 @dataclass(frozen=True)
 class Reuse:
@@ -66,9 +70,11 @@ class Reuse:
 class Jobs:
     """Submits, previews and cancels jobs. Thread-safe. Refusals are `drumbeat.protocol.errors`."""
 
-    def __init__(self, loop: Loop, planner: Planner, engines: Engines, artifacts: Artifacts, stories: Stories) -> None:
+    def __init__(  # noqa: PLR0913 - each is another part of a job's way
+        self, loop: Loop, planner: Planner, engines: Engines, artifacts: Artifacts, stories: Stories, quotas: Quotas
+    ) -> None:
         self._loop, self._planner, self._engines = loop, planner, engines
-        self._artifacts, self._stories = artifacts, stories
+        self._artifacts, self._stories, self._quotas = artifacts, stories, quotas
 
     # --- submitting -------------------------------------------------------------------------------------------
     def submit(self, request: JobRequest, parent: str = "", by: Principal = UNKNOWN) -> tuple[Record, bool]:
@@ -165,21 +171,36 @@ class Jobs:
         self._loop.apply(parent, ChildrenSeen((ChildStatus(child.name, child.state, child.sentence),)))
 
     def write(self, submission: Submission) -> tuple[Record, bool]:
-        """Writes a planned job; returns it, and whether it is new. Only on the loop's thread."""
+        """Writes a planned job; returns it, and whether it is new. Only on the loop's thread.
+
+        Raises RefusedError when a quota lets no more jobs wait.
+        """
         loop, compute = self._loop, submission.job.plan.compute
         if compute not in self._engines:  # It was deleted since the plan was made.
             raise no_compute(compute, self._engines)
         _require_sources(loop.store, submission.job.plan)
         faultpoint("submit.before_commit")
         try:
-            record, is_new = loop.store.submit(loop.token, submission)
+            record, is_new = self._write_within_quotas(submission)
         except StaleError:
             loop.beat()  # Another server had replaced this one; now it is a new server.
-            record, is_new = loop.store.submit(loop.token, submission)
+            record, is_new = self._write_within_quotas(submission)
         faultpoint("submit.after_commit")
         if is_new and record.lease == loop.token:
             loop.add(record)
         return record, is_new
+
+    def _write_within_quotas(self, submission: Submission) -> tuple[Record, bool]:
+        """Writes the job if the quotas let it wait; looks at them again when another server booked in between."""
+        store = self._loop.store
+        for is_last in (*[False] * MAX_TRIES, True):
+            checked = replace(submission, booked_in_all=self._quotas.room(submission.job))
+            try:
+                return store.submit(self._loop.token, checked)
+            except ConflictError:
+                if is_last or checked.booked_in_all in (None, store.booked(ALL_COMPUTES)):
+                    raise
+        raise AssertionError("the last try returns or raises")
 
     def _require_sources(self, request: JobRequest) -> None:
         own = StepParts(request.code, request.inputs, request.environment)
@@ -187,21 +208,22 @@ class Jobs:
             if not self._artifacts.has_snapshot(digest):
                 raise NotFoundError(f"snapshot {digest} was not uploaded", fix="Send it before the job.")
 
-    def preview(self, request: JobRequest) -> PreviewView:
+    def preview(self, request: JobRequest, by: Principal = UNKNOWN) -> PreviewView:
         """What `submit` would run; of a sweep, one trial; of a pipeline, its first step. Starts and writes nothing."""
         resolved = self._planner.resolved(request)
         request = replace(resolved.request, notes=(*resolved.notes, *request.notes))
         written, notes = dialect.from_dict(request.document, request.source), ()
         if isinstance(written, PipelineJob):
-            return self._preview_pipeline(request, written)
+            return self._preview_pipeline(request, written, by)
         if isinstance(written, SweepJob):
             name = written.name or submit.invent_name(written.display_name or request.experiment)
             request, notes = example_trial(request, written, name), (say_example(written),)
         command, planned = self._planner.plan(request)
         job, _ = submit.new_job(command, planned, self._loop.clock.now())
+        job = replace(job, person=by.person)
         return preview(job, replace(planned, notes=(*notes, *planned.notes)), self._loop, self._engines)
 
-    def _preview_pipeline(self, request: JobRequest, pipeline: PipelineJob) -> PreviewView:
+    def _preview_pipeline(self, request: JobRequest, pipeline: PipelineJob, by: Principal) -> PreviewView:
         """What the first step would run, with a note on each step: all of them are planned."""
         name, graph, plans = self._planned_steps(request, pipeline)
         path, planned = next(iter(plans.items()))
@@ -214,7 +236,7 @@ class Jobs:
             raise SpecError("a step is a command or a sweep", where=path)
         shown = replace(planned, notes=(f"the first step of {len(plans)} is shown: {path}", *notes, *planned.notes))
         job, _ = submit.new_job(written, shown, self._loop.clock.now())
-        return preview(job, shown, self._loop, self._engines)
+        return preview(replace(job, person=by.person), shown, self._loop, self._engines)
 
     # --- afterwards -------------------------------------------------------------------------------------------
     def cancel(self, name: str, by: str, *, discard: bool = False) -> Record:

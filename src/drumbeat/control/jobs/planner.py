@@ -82,4 +82,5 @@ class Planner:
             machines={name: [(m.cpus, len(m.gpus)) for m in machines] for name, machines in supply.machines.items()},
             without_containers=self._engines.without_containers(),
             registries=self._catalogs.registries.addresses(),
+            shares={name: one.spec.share_plans for name, one in computes.items() if one.spec},
         )

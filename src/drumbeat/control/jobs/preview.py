@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from drumbeat.control.jobs import submit
 from drumbeat.control.loop.loop import Loop
-from drumbeat.control.loop.placer import waiting
 from drumbeat.core.life.job import Job
 from drumbeat.core.placement import Placed
 from drumbeat.core.planning import plan as planning
@@ -47,6 +46,6 @@ def _placed(job: Job, loop: Loop) -> Placed:
     compute = job.plan.compute
     rooms = loop.supply.rooms(compute)
     unfinished = loop.unfinished()
-    queue = [waiting(one) for one in loop.jobs_queued(unfinished) if one.plan.compute == compute]
-    said = loop.placer.placed(compute, [*queue, waiting(job)], rooms, loop.placer.holdings(compute, unfinished))
+    queue = loop.placer.queue(compute, unfinished, job)
+    said = loop.placer.placed(compute, queue, rooms, loop.placer.holdings(compute, unfinished))
     return next(one for one in said if one.job == job.name)

@@ -220,7 +220,9 @@ class Loop:
             return record.job
         change = Change(decision.job, record.version, decision.story, decision.effects)
         if booking:
-            change = replace(change, reserve=booking.slots, booked=booking.booked)
+            change = replace(
+                change, reserve=booking.slots, booked=booking.booked, booked_in_all=booking.booked_in_all, at=now
+            )
         self._commit(name, record, change)
         if decision.job.state is State.RUNNING:
             for deadline in filter(None, (decision.job.deadline, decision.job.judge_at)):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from drumbeat.control.bus import job_topic
 from drumbeat.core.life.events import AgentSaid, PublishOutputs
-from drumbeat.ports import LEASE_TIMEOUT, Head, Letter, Ownership, Record, Store
+from drumbeat.ports import ALL_COMPUTES, LEASE_TIMEOUT, Head, Letter, Ownership, Record, Store
 from drumbeat.protocol.errors import StaleError
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.states import State
@@ -171,7 +171,7 @@ class PeerServers:
         """Publishes jobs that moved elsewhere, and has the queue looked at again if they did."""
         others = {head.name: head.state for head in heads if head.name not in loop.jobs}
         queued = {job.plan.compute for job in loop.jobs_queued(loop.jobs)}
-        bookings = {compute: loop.store.booked(compute) for compute in queued}
+        bookings = {name: loop.store.booked(name) for name in (*queued, ALL_COMPUTES)} if queued else {}
         if (others, bookings) != (self._others, self._bookings):
             loop.must_place = True
         publishing = {one.job for one in loop.store.outbox() if isinstance(one.effect, PublishOutputs)}

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from drumbeat.control.loop.queue import Queue, queue_of
 from drumbeat.core import scaling
 from drumbeat.core.life.events import Granted, NeverFits, Waits
 from drumbeat.core.life.job import Job
 from drumbeat.core.need import Slot
-from drumbeat.core.placement import Holding, Placed, Room, Waiting, enqueue, place
-from drumbeat.ports import Machine, Record
+from drumbeat.core.placement import Holding, Placed, Room, enqueue, place
+from drumbeat.ports import ALL_COMPUTES, Machine, Record
 from drumbeat.protocol.errors import ConflictError
 from drumbeat.protocol.states import Reason
 
@@ -29,6 +29,8 @@ class Booking:
 
     slots: tuple[Slot, ...]
     booked: int
+    booked_in_all: int
+    """The count of all computes, at which the quotas allowed them."""
 
 
 @dataclass(frozen=True)
@@ -68,14 +70,20 @@ class Placer:
         """Places the jobs of every compute's queue. The loop does it again at a tick when it fails."""
         unfinished = self._loop.unfinished()
         for compute in sorted({job.plan.compute for job in self._loop.jobs_queued(self._loop.jobs)}):
-            queue = [waiting(job) for job in self._loop.jobs_queued(unfinished) if job.plan.compute == compute]
-            self._place(compute, queue, unfinished)
+            self._place(compute, unfinished)
 
-    def _place(self, compute: str, queue: list[Waiting], unfinished: dict[str, Record]) -> None:
+    def queue(self, compute: str, unfinished: dict[str, Record], *more: Job) -> Queue:
+        """The jobs that wait for slots of a compute, and how their persons stand. more: as if they waited, too."""
+        jobs = [job for job in self._loop.jobs_queued(unfinished) if job.plan.compute == compute]
+        return queue_of([*jobs, *more], self._loop.store, self._loop.clock.now())
+
+    def _place(self, compute: str, unfinished: dict[str, Record]) -> None:
+        booked_in_all = self._loop.store.booked(ALL_COMPUTES)
+        queue = self.queue(compute, unfinished)
         supply = self._loop.supply
         trouble = supply.troubles.get(compute, "" if compute in supply.machines else "it isn't there any more")
         if trouble:
-            for one in queue:
+            for one in queue.jobs:
                 self._wait_for(compute, one.job, trouble)
             return
         booked = self._loop.store.booked(compute)
@@ -85,36 +93,37 @@ class Placer:
             if placed.job not in self._loop.jobs:
                 continue
             try:
-                self._tell(placed, booked)
+                self._tell(placed, booked, booked_in_all)
             except ConflictError:  # Another server was quicker; what follows was chosen by what was there before.
                 self._loop.must_place = True
                 return
             booked += bool(placed.slots)
+            booked_in_all += bool(placed.slots)
 
-    def placed(self, compute: str, queue: list[Waiting], rooms: list[Room], held: list[Holding]) -> list[Placed]:
+    def placed(self, compute: str, queue: Queue, rooms: list[Room], held: list[Holding]) -> list[Placed]:
         """A word for every job of a compute's queue."""
         cap = self._loop.supply.caps.get(compute)
         if compute in self._loop.supply.with_queue:
             if cap is None:
-                return enqueue(queue, rooms, compute=compute)
-            placements = enqueue(sorted(queue, key=lambda one: one.rank), rooms, compute=compute)
+                return enqueue(queue.jobs, rooms, compute=compute, standing=queue.standing)
+            placements = enqueue(queue.jobs, rooms, compute=compute, standing=queue.standing)
             return scaling.capped(placements, cap.most, {one.job: len(one.slots) for one in held if one.slots}, compute)
-        placements = place(queue, rooms, held, self._loop.clock.now(), compute=compute)
+        placements = place(queue.jobs, rooms, held, self._loop.clock.now(), compute=compute, standing=queue.standing)
         return [self._awaited(one, queue, rooms, held, cap) for one in placements] if cap else placements
 
-    def _awaited(
-        self, placed: Placed, queue: list[Waiting], rooms: list[Room], held: list[Holding], cap: Cap
-    ) -> Placed:
+    def _awaited(self, placed: Placed, queue: Queue, rooms: list[Room], held: list[Holding], cap: Cap) -> Placed:
         """The same, where machines are started for the job: with that as the reason."""
-        if placed.reason is None:
+        if placed.reason in (None, Reason.WAITING_FOR_QUOTA):
             return placed
         slots = self.expected(queue, rooms, held).get(placed.job, ())
         sentence = scaling.awaited(slots, rooms, cap.usual_s)
         return replace(placed, reason=Reason.WAITING_FOR_SLOTS, sentence=sentence) if sentence else placed
 
-    def expected(self, queue: list[Waiting], rooms: list[Room], held: list[Holding]) -> dict[str, tuple[Slot, ...]]:
+    def expected(self, queue: Queue, rooms: list[Room], held: list[Holding]) -> dict[str, tuple[Slot, ...]]:
         """The slots that queued jobs would be given if the machines that can be started had started."""
-        placements = place(queue, scaling.as_if_started(rooms), held, self._loop.clock.now(), compute="")
+        placements = place(
+            queue.jobs, scaling.as_if_started(rooms), held, self._loop.clock.now(), compute="", standing=queue.standing
+        )
         return {one.job: one.slots for one in placements if one.slots}
 
     def _wait_for(self, compute: str, job: str, trouble: str) -> None:
@@ -141,19 +150,12 @@ class Placer:
             for (name, _), slots in held.items()
         ]
 
-    def _tell(self, placed: Placed, booked: int) -> None:
+    def _tell(self, placed: Placed, booked: int, booked_in_all: int) -> None:
         if placed.never and self._loop.jobs[placed.job].job.reason is Reason.ACCEPTED:
             self._loop.apply(placed.job, NeverFits(placed.sentence))
         elif placed.never:  # There was more when it came, and there may be again: GPUs go with their driver, say.
             self._loop.apply(placed.job, Waits(Reason.WAITING_FOR_SLOTS, f"{placed.sentence} now"))
         elif placed.slots:
-            self._loop.apply(placed.job, Granted(placed.slots), Booking(placed.slots, booked))
+            self._loop.apply(placed.job, Granted(placed.slots), Booking(placed.slots, booked, booked_in_all))
         elif placed.reason is not None:
             self._waits(placed.job, placed.reason, placed.sentence, is_judged=not placed.is_unsure)
-
-
-def waiting(job: Job) -> Waiting:
-    """A queued job as placement sees it."""
-    limit = job.policy.timeout_s
-    lasts = timedelta(seconds=limit + job.plan.grace_s) if limit is not None else None
-    return Waiting(job.name, job.need, job.policy.priority, job.submitted_at, lasts, job.avoided)

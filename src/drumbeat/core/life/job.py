@@ -98,6 +98,8 @@ class Job:
     held_up: tuple[HeldUp, ...] = ()
     parent: str = ""
     """The sweep or pipeline that the job is a part of; "" = none. Set when the job is submitted, and fixed."""
+    lacking: tuple[str, ...] = ()
+    """Machines that lack a share of the compute: the job isn't placed there any more."""
     person: str = ""
     """Who submitted the job, or its parent; "" = unknown. Fixed."""
     sweep: SweepProgress | None = None

@@ -43,6 +43,9 @@ JUDGE_AFTER = timedelta(seconds=5)
 """The delay before ranks that miss a peer are stopped. A launcher needs up to 1 s to notice that its process is gone
 (`ray start` looks once a second), and longer on a busy node. Stopped earlier, it wouldn't report why."""
 
+MAX_UNKNOWN_LACKING = 3
+"""So many gangs may lack a share on a cluster that chooses machines itself, for it can't be asked for others."""
+
 _PREEMPTION = "preemption"
 """The subject of the remark that the nodes will be taken away."""
 
@@ -173,6 +176,8 @@ def _agent_preparing(job: Job, event: AgentSaid, now: datetime) -> Decision:
     updated = job.with_node(event.node, event.status)
     if event.status.error:
         sentence = f"node {event.node} could not be prepared: {event.status.error}"
+        if event.status.is_lacking:
+            return _share_missing(updated, event, now)
         reason = Reason.OUT_OF_REACH if event.status.is_passing else Reason.STAGING_FAILED
         return ending.stop(updated, judge.of(reason, sentence, node=event.node), now)
     enrolled = Decision(updated)
@@ -196,6 +201,19 @@ def _environment_building(job: Job, now: datetime) -> Decision:
     if job.plan.container:
         sentence = f"node {builders[0]} pulls or builds the image {job.plan.container.image}"
     return move(job, now, State.STAGING, Reason.BUILDING_ENVIRONMENT, sentence)
+
+
+def _share_missing(job: Job, event: AgentSaid, now: datetime) -> Decision:
+    """Gives the node up, as if it were lost: its machine isn't used for the job any more, unless all lack the share."""
+    machine = next((slot.machine for slot in job.slots if slot.node == event.node), "")
+    sentence = f"{machine or f'node {event.node}'} can't be used for this job: {event.status.error}"
+    lacked = sum(one.verdict.reason is Reason.SHARE_MISSING for one in job.failures)
+    if machine in job.lacking or (not machine and lacked >= MAX_UNKNOWN_LACKING):
+        sentence = f"{sentence.removesuffix('.')}; no machine of {job.plan.compute} has it"
+        return ending.stop(job, judge.of(Reason.STAGING_FAILED, sentence, node=event.node), now)
+    verdict = judge.of(Reason.SHARE_MISSING, sentence, node=event.node)
+    lacking = (*job.lacking, machine) if machine else job.lacking
+    return ending.stop(replace(job.without_node(event.node), lacking=lacking), verdict, now)
 
 
 def _if_ready(job: Job, now: datetime) -> Decision:

@@ -31,6 +31,7 @@ from drumbeat.protocol import layout, mesh
 from drumbeat.protocol.api.requests import EnvironmentFiles
 from drumbeat.protocol.errors import NotYetError, Problem, RefusedError, SpecError, UnknownNameError
 from drumbeat.protocol.plan import Container, Plan
+from drumbeat.protocol.shares import SharePlan
 
 MAX_RANKS = 100_000
 """A plan names each rank: one of more would fill the server's memory before any compute could refuse it."""
@@ -48,7 +49,7 @@ class Facts:
     the current environment, by compute. troubles: computes that can't be used now, and why. environments: those that
     the job may mean. prepare: the set-up commands of computes. data: what names of data mean. without_containers:
     computes that are known to have neither Podman nor Docker. registries: name to address of those that there are
-    credentials for. machines: CPU slots and devices of each machine of a compute.
+    credentials for. machines: CPU slots and devices of each machine of a compute. shares: those of computes.
     """
 
     computes: Mapping[str, tuple[int, int]]
@@ -61,6 +62,7 @@ class Facts:
     without_containers: frozenset[str] = frozenset()
     registries: Mapping[str, str] = field(default_factory=dict[str, str])
     machines: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict[str, Sequence[tuple[int, int]]])
+    shares: Mapping[str, tuple[SharePlan, ...]] = field(default_factory=dict[str, tuple[SharePlan, ...]])
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,7 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
         system_metrics=job.drumbeat.system_metrics,
         mesh=dict(job.drumbeat.mesh),
         warm_start=job.drumbeat.warm_start,
+        shares=facts.shares.get(compute, ()),
     )
     policy = Policy(_PRIORITY[job.queue_settings.priority or "medium"], job.drumbeat.max_retries, job.limits.timeout)
     notes = (*found.notes, *data.notes, *notes, *_notes(job, compute))
@@ -278,7 +281,7 @@ def _variables(job: CommandJob, launcher: Launcher) -> dict[str, str]:
 # --- in words ---------------------------------------------------------------------------------------------------
 def staged(plan: Plan) -> tuple[str, ...]:
     """What is brought to each node before the ranks start, a sentence each."""
-    lines: list[str] = []
+    lines = [f"share {one.name}: {one.path}, checked on every node" for one in plan.shares]
     if plan.code:
         lines.append(f"code: snapshot {plan.code[:12]}, unpacked on every node")
     for one in plan.inputs:

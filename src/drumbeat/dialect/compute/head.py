@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from drumbeat.dialect.compute.shares import Share
 from drumbeat.dialect.compute.values import ComputeTitle
 from drumbeat.dialect.reading.shape import Contradiction, Model
 from drumbeat.dialect.reading.values import AsText, Count, Filled, Tally, Text, Wait
+from drumbeat.protocol.shares import SharePlan
 
 
 class ComputeHead(Model):
@@ -26,6 +28,30 @@ class ComputeHead(Model):
         default=None,
         description="Shell script that each node runs before a job's ranks start; if it fails, the job fails.",
     )
+
+    shares: Annotated[list[Share], Field(max_length=20)] = Field(
+        default_factory=list["Share"],
+        description="File systems that every node has at one path; a node without one is not used for a job.",
+    )
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        for key in ("name", "path"):
+            values = [getattr(one, key).rstrip("/") for one in self.shares]
+            for place, value in enumerate(values):
+                if value in values[:place]:
+                    yield Contradiction(("shares", place, key), f"two shares have the {key} {value}", "Take one out.")
+
+    def share_of(self, path: str) -> SharePlan | None:
+        """The share on which a path of the nodes lies, None = it lies on none."""
+        return next((one for one in self.share_plans if one.has(path)), None)
+
+    @property
+    def share_plans(self) -> tuple[SharePlan, ...]:
+        """The shares as nodes check them."""
+        return tuple(
+            SharePlan(one.name, one.type, one.path, one.source or "", one.mount, tuple(one.options), one.writable)
+            for one in self.shares
+        )
 
     def path_first(self, own: str) -> str:
         """The folder of programs that its ranks find first, "" = none. own: the server's."""

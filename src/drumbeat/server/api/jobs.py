@@ -37,9 +37,9 @@ def submit(body: JobRequest, control: ControlOf, principal: PrincipalOf, respons
 
 
 @router.post("/plan")
-def plan(body: JobRequest, control: ControlOf) -> PreviewView:
+def plan(body: JobRequest, control: ControlOf, principal: PrincipalOf) -> PreviewView:
     """What would run; starts nothing and writes nothing."""
-    return control.jobs.preview(body)
+    return control.jobs.preview(body, principal)
 
 
 @router.get("/jobs")

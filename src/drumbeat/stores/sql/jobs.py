@@ -21,6 +21,7 @@ from drumbeat.protocol.states import Reason, State
 from drumbeat.stores.sql.catalog import note_uses
 from drumbeat.stores.sql.leases import UNFINISHED, is_free_for
 from drumbeat.stores.sql.schema import jobs, removals, story, submissions
+from drumbeat.stores.sql.slots import count_in_all
 
 _SOME = 500
 """Names in one statement; databases limit its values."""
@@ -170,6 +171,8 @@ def add(connection: Connection, token: int, new: Submission) -> Record:
     connection.execute(insert(submissions).values(key=new.key, job=job.name, spec=spec, request=request))
     add_story(connection, [(job.name, entry) for entry in new.story])
     note_uses(connection, job.name, new.uses)
+    if new.booked_in_all is not None:
+        count_in_all(connection, new.booked_in_all)
     return Record(job, version, json.loads(spec), lease=token)
 
 

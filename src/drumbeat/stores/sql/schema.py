@@ -10,6 +10,7 @@ from sqlalchemy import (
     Boolean,
     Column,
     DateTime,
+    Double,
     ForeignKey,
     Index,
     Integer,
@@ -22,7 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
 
-HEAD = "0011"
+HEAD = "0012"
 """The database revision that this code reads and writes."""
 
 Serial = BigInteger().with_variant(Integer, "sqlite")
@@ -187,9 +188,30 @@ reservations = Table(
     Column("machine", Text, nullable=False),
     Column("cpus", Integer, nullable=False),
     Column("gpus", Text, nullable=False),
+    Column("since", UtcTime),
     Index(None, "job", "attempt"),
 )
-"""Slots that attempts hold. gpus: a JSON list."""
+"""Slots that attempts hold. gpus: a JSON list. since: when they were granted; NULL by versions without persons."""
+
+quotas = Table(
+    "quotas",
+    metadata,
+    Column("kind", Text, primary_key=True),
+    Column("name", AnyText, primary_key=True),
+    Column("slots", Integer),
+    Column("gpus", Integer),
+    Column("waiting", Integer),
+)
+"""NULL = no limit."""
+
+past_use = Table(
+    "past_use",
+    metadata,
+    Column("person", Text, primary_key=True),
+    Column("amount", Double, nullable=False),
+    Column("at", UtcTime, nullable=False),
+)
+"""Slot-hours of attempts that gave their slots back, as they counted at that time."""
 
 removals = Table(
     "removals",

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from drumbeat.core.need import Slot
-from drumbeat.ports import Change, Reservation
+from drumbeat.ports import ALL_COMPUTES, Change, Reservation
 from drumbeat.protocol.errors import ConflictError
 from drumbeat.stores.sql.schema import bookings, reservations
 
@@ -36,14 +36,25 @@ def rebook(connection: Connection, changes: Iterable[Change]) -> None:
     for change in changes:
         _reserve(connection, change)
     taken = {change.job.plan.compute: change.booked for change in changes if change.reserve}
+    seen_in_all = next((change.booked_in_all for change in changes if change.reserve), None)
     for compute in sorted({*freed, *taken}):
         _count(connection, compute, taken.get(compute))
+    if freed or taken:
+        count_in_all(connection, seen_in_all)
 
 
 def give_back(connection: Connection, job: str, attempt: int) -> None:
     """Gives back what an attempt holds; twice is the same as once."""
-    for compute in sorted(set(_release(connection, job, (attempt,)))):
+    freed = sorted(set(_release(connection, job, (attempt,))))
+    for compute in freed:
         _count(connection, compute, None)
+    if freed:
+        count_in_all(connection)
+
+
+def count_in_all(connection: Connection, seen: int | None = None) -> None:
+    """Counts a booking, or a change of quotas, for all computes. It comes last. Raises ConflictError as `rebook`."""
+    _count(connection, ALL_COMPUTES, seen)
 
 
 def _count(connection: Connection, compute: str, seen: int | None) -> None:
@@ -68,6 +79,7 @@ def _reserve(connection: Connection, change: Change) -> None:
             "machine": slot.machine,
             "cpus": slot.cpus,
             "gpus": json.dumps(slot.gpus),
+            "since": change.at,
         }
         for slot in change.reserve
     ]

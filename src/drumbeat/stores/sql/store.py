@@ -11,7 +11,9 @@ from pathlib import Path
 
 from sqlalchemy import Connection, delete, insert, select, update
 
+from drumbeat.core.fair_share import HeldSlots, PastUse
 from drumbeat.core.life.events import StoryEntry
+from drumbeat.core.quotas import Quota
 from drumbeat.dialect.reading.problems import nearest
 from drumbeat.ports import (
     LEASE_TIMEOUT,
@@ -38,7 +40,19 @@ from drumbeat.ports import (
 )  # fmt: skip
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import ConflictError, NotFoundError
-from drumbeat.stores.sql import catalog, computes, histories, inbox, jobs, leases, outbox, people, removals, slots
+from drumbeat.stores.sql import (
+    catalog,
+    computes,
+    histories,
+    inbox,
+    jobs,
+    leases,
+    outbox,
+    people,
+    removals,
+    slots,
+    use,
+)
 from drumbeat.stores.sql.database import Database, parse_url
 from drumbeat.stores.sql.schema import aliases, facts, settings
 from drumbeat.stores.sql.upgrade import upgrade
@@ -199,9 +213,11 @@ class SqlStore:
         with self._database.write() as connection:
             outbox.count_try(connection, effect)
 
-    def done(self, effect: int, *, release: tuple[str, int] | None = None) -> None:
+    def done(self, effect: int, *, release: tuple[str, int] | None = None, at: datetime | None = None) -> None:
         with self._database.write() as connection:
             outbox.remove(connection, [effect])
+            if release and at:
+                use.charge(connection, *release, at)
             if release:
                 slots.give_back(connection, *release)
 
@@ -284,6 +300,23 @@ class SqlStore:
     def remove_token(self, person: str) -> None:
         with self._database.write() as connection:
             people.remove(connection, person)
+
+    def quotas(self) -> list[Quota]:
+        with self._database.read() as connection:
+            return use.all_quotas(connection)
+
+    def set_quota(self, quota: Quota) -> None:
+        with self._database.write() as connection:
+            use.set_quota(connection, quota)
+            slots.count_in_all(connection)
+
+    def held_slots(self) -> list[HeldSlots]:
+        with self._database.read() as connection:
+            return use.held_slots(connection)
+
+    def past_use(self) -> list[PastUse]:
+        with self._database.read() as connection:
+            return use.all_past_use(connection)
 
     # --- the catalog ---
     def add_asset(self, asset: Asset) -> tuple[Asset, bool]:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from zlib import crc32
 
 from drumbeat.core.life.events import Loss
+from drumbeat.testing.simulation import people
 from drumbeat.testing.simulation.nodes import MISSES_A_PEER
 from drumbeat.testing.simulation.world import Nap, Server, World
 
@@ -59,6 +60,25 @@ def submit(world: World, action: Action) -> None:
     if action.a % 4 == 0:
         document["limits"] = {"timeout": 30 + action.a}
     world.ask("submit", key, document, at=action.b // 12)
+
+
+def submit_as(world: World, action: Action) -> None:
+    """A person with a token submits a job of some size."""
+    key = f"q{action.b % 12}"
+    document: dict[str, object] = {
+        "name": f"q{action.b % 12}",
+        "command": "true",
+        **RANKS[action.a % 6],
+        "queue_settings": {"priority": ["medium", "medium", "high"][action.a % 3]},
+        "drumbeat": {"grace_s": 5, "lost_after_s": 60, "max_retries": action.a % 3},
+    }
+    person = people.PERSONS[action.a // 6 % len(people.PERSONS)]
+    world.ask("submit_as", key, document, person, at=action.b // 12)
+
+
+def set_quota(world: World, action: Action) -> None:
+    """An owner sets a quota, or removes it."""
+    world.ask("quota", people.some_quota(action.a, action.b), at=action.b)
 
 
 SWEEP_SPACES: tuple[dict[str, Any], ...] = (
@@ -323,6 +343,14 @@ OF_SWEEPS: dict[str, tuple[Callable[[World, Action], None], int]] = {
 }  # fmt: skip
 """What happens beside that in the schedules of `WITH_SWEEPS`."""
 
+OF_PERSONS: dict[str, tuple[Callable[[World, Action], None], int]] = {
+    "submit_as": (submit_as, 12), "set_quota": (set_quota, 4),
+}  # fmt: skip
+"""What happens beside that in the schedules of `WITH_PERSONS`."""
+
+WITH_PERSONS = (3, 8)
+"""The seeds that leave one of these when divided by 11."""
+
 WITH_SWEEPS = (2, 5)
 """The seeds that leave one of these when divided by 7."""
 
@@ -342,6 +370,8 @@ def schedule(seed: int, servers: int = 1, length: int = 80) -> list[Action]:
     table = ACTIONS if servers == 1 else SHARED
     if seed % 7 in WITH_SWEEPS:
         table = table | OF_SWEEPS
+    if seed % 11 in WITH_PERSONS:
+        table = table | OF_PERSONS
     names = list(table)
     weights = [table[name][1] * random.choice((0.2, 1, 1, 5)) for name in names]
     drawn = random.choices(names, weights, k=length)
@@ -350,4 +380,4 @@ def schedule(seed: int, servers: int = 1, length: int = 80) -> list[Action]:
 
 def happen(world: World, action: Action) -> None:
     """Lets it happen."""
-    (SHARED | OF_SWEEPS)[action.what][0](world, action)
+    (SHARED | OF_SWEEPS | OF_PERSONS)[action.what][0](world, action)

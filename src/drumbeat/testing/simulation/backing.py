@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from drumbeat.core.life.events import StoryEntry
+from drumbeat.core.quotas import Quota
 from drumbeat.ports import JobFilter, Letter, PendingEffect, Record, Reservation, Store
 from drumbeat.testing.memory_store import MemoryStore, Shelf
 
@@ -22,6 +23,7 @@ class Sight:
     effects: list[PendingEffect]
     held: list[Reservation]
     letters: list[Letter]
+    quotas: list[Quota]
 
 
 class Backing(Protocol):
@@ -54,7 +56,8 @@ class InMemory:
         """The shelf's own things, not copies."""
         shelf = self.shelf
         effects, held = list(shelf.effects.values()), list(shelf.held.values())
-        return Sight(shelf.records, shelf.stories, effects, held, list(shelf.letters.values()))
+        letters, quotas = list(shelf.letters.values()), list(shelf.people.quotas.values())
+        return Sight(shelf.records, shelf.stories, effects, held, letters, quotas)
 
     def close(self) -> None:
         """Nothing to let go of."""
@@ -80,7 +83,8 @@ class InStore:
         records = {record.job.name: record for record in reversed(newest_first)}
         stories = {name: self._story(record) for name, record in records.items()}
         letters = [one for token in {record.lease for record in records.values()} for one in self._eye.inbox(token)]
-        return Sight(records, stories, self._eye.outbox(), self._eye.reservations("local"), letters)
+        held = self._eye.reservations("local")
+        return Sight(records, stories, self._eye.outbox(), held, letters, self._eye.quotas())
 
     def _story(self, record: Record) -> list[StoryEntry]:
         name = record.job.name

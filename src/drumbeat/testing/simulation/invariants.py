@@ -14,7 +14,7 @@ from drumbeat.ports import Record
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import RankExit
 from drumbeat.protocol.states import JobKind, Reason, State
-from drumbeat.testing.simulation import pipelines, sweeps, waits
+from drumbeat.testing.simulation import people, pipelines, sweeps, waits
 from drumbeat.testing.simulation.actions import Action, happen
 from drumbeat.testing.simulation.backing import Sight
 from drumbeat.testing.simulation.machine import CPUS, UNKNOWN
@@ -38,6 +38,7 @@ class Checker:
     keys: dict[str, str] = field(default_factory=dict[str, str])
     letters: set[str] = field(default_factory=set[str])
     """Jobs whose cancel waits in the inbox."""
+    quotas: people.QuotaWitness = field(default_factory=people.QuotaWitness)
 
     def check(self) -> None:
         """All of it."""
@@ -51,6 +52,7 @@ class Checker:
         self._ranks()
         self._letters(sight)
         self._waits(sight)
+        self.quotas.check(sight)
 
     def _acknowledged_is_kept(self, sight: Sight) -> None:
         for key, name in self.world.acknowledged.items():
@@ -217,6 +219,10 @@ def mend(world: World) -> None:
         world.start_server(server)
     for node in world.nodes():
         node.is_cut_off = False
+    sight = world.look()
+    for quota in list(sight.quotas):
+        jobs = [record.job for record in sight.records.values() if not record.job.state.is_terminal]
+        world.ask("quota", people.enough(quota, jobs, CPUS))
 
 
 def fair_turn(world: World) -> list[Action]:

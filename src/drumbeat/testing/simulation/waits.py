@@ -14,7 +14,13 @@ from drumbeat.core.reason_table import REASONS
 from drumbeat.protocol.states import Reason, State
 
 _REASONS = {
-    State.QUEUED: {Reason.ACCEPTED, Reason.WAITING_FOR_SLOTS, Reason.WAITING_FOR_TURN, Reason.REPLACING_NODES},
+    State.QUEUED: {
+        Reason.ACCEPTED,
+        Reason.WAITING_FOR_SLOTS,
+        Reason.WAITING_FOR_TURN,
+        Reason.WAITING_FOR_QUOTA,
+        Reason.REPLACING_NODES,
+    },
     State.PROVISIONING: {Reason.STARTING_NODES, Reason.IN_QUEUE},
     State.STAGING: {Reason.PREPARING_NODES, Reason.BUILDING_ENVIRONMENT, Reason.RESTARTING_RANKS},
     State.RUNNING: {Reason.RANKS_RUNNING, Reason.TRAINING, Reason.TRIALS_RUNNING, Reason.STEPS_RUNNING},
@@ -28,6 +34,8 @@ _SAID = {
     Reason.WAITING_FOR_SLOTS: r"needs {amount} of {compute}, where (?P<free>\d+) CPU slots? (is|are) free; held by .+",
     Reason.WAITING_FOR_TURN: "jobs with a higher priority or an earlier place wait for slots of {compute}: .+ is next, "
     "and they are held by .+",
+    Reason.WAITING_FOR_QUOTA: r"(experiment )?.+ uses \d+ of \d+ CPU slots? of the quota, and the job needs \d+(; .+)?"
+    r"|(experiment )?.+ may use \d+ CPU slots? at a time, and the job needs \d+: it waits until .+ raises the quota",
     Reason.REPLACING_NODES: ".+; the job gets a new set of nodes; .*retr.+",
     Reason.STARTING_NODES: "{nodes} granted on {compute}|{compute} has given the nodes: .+|no agent of .+ called .+",
     Reason.IN_QUEUE: "{compute} could not be asked for nodes yet: .+",
@@ -37,7 +45,7 @@ _SAID = {
 }
 """The sentence of each reason that says for what a job waits."""
 
-PLACED = (Reason.WAITING_FOR_SLOTS, Reason.WAITING_FOR_TURN)
+PLACED = (Reason.WAITING_FOR_SLOTS, Reason.WAITING_FOR_TURN, Reason.WAITING_FOR_QUOTA)
 """Of a job that placement has looked at, and left in the queue."""
 
 

@@ -10,6 +10,7 @@ from drumbeat.control.control import Control, Setting
 from drumbeat.control.loop.outbox import Lane
 from drumbeat.control.metrics.metrics import MetricPlace
 from drumbeat.core.life.job import Job
+from drumbeat.core.quotas import Quota
 from drumbeat.ports import Artifacts, Ownership, PendingEffect, StoredFile
 from drumbeat.ports.metrics import HistoryPage, MetricStore
 from drumbeat.protocol import faults
@@ -17,6 +18,7 @@ from drumbeat.protocol.agent import AgentStatus
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import DrumbeatError, StaleError, StorageError, UnreachableError
 from drumbeat.protocol.metrics import Point, run_id
+from drumbeat.protocol.principal import Principal
 from drumbeat.protocol.states import JobKind, State
 from drumbeat.testing.clock import FakeClock
 from drumbeat.testing.simulation.backing import Backing, InMemory, Sight
@@ -262,6 +264,14 @@ class World:
         """The same again with a key that was used: a client that never got its answer."""
         record, _ = control.jobs.submit(JobRequest(self.sent.setdefault(key, document), key=key))
         self.acknowledged[key] = record.job.name
+
+    def _submit_as(self, control: Control, key: str, document: dict[str, object], person: str) -> None:
+        request = JobRequest(self.sent.setdefault(key, document), key=key)
+        record, _ = control.jobs.submit(request, by=Principal(person))
+        self.acknowledged[key] = record.job.name
+
+    def _quota(self, control: Control, quota: Quota) -> None:
+        control.quotas.set(quota)
 
     def _cancel(self, control: Control, name: str, discard: bool) -> None:  # noqa: FBT001 - asked by position
         control.jobs.cancel(name, "ada", discard=discard)

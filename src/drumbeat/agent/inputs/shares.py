@@ -1,0 +1,167 @@
+"""The shares of a compute on this node: looked for, mounted where the node may, and asked for a sign of life."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from drumbeat.protocol.errors import RefusedError
+from drumbeat.protocol.shares import MOUNTED_BY, SharePlan
+
+PROBE_TIMEOUT_S = 5.0
+"""How long a share may take to answer. A dead NFS server holds whoever asks, and no signal ends that."""
+MOUNT_TIMEOUT_S = 30.0
+_TYPES = {
+    "nfs": ("nfs", "nfs4"),
+    "smb": ("cifs", "smb3", "fuse.rclone"),
+    "sshfs": ("fuse.sshfs",),
+    "s3": ("fuse.s3fs", "fuse.rclone", "fuse.mount-s3", "fuse.goofys"),
+}
+"""The kernel's words for what may be mounted for a share of each type."""
+_NAMED = ("nfs", "nfs4", "cifs", "smb3", "fuse.sshfs")
+"""Those whose source the kernel tells as it was given."""
+_PROBE = (
+    "import os, sys\n"
+    "path, writable = sys.argv[1:]\n"
+    "next(os.scandir(path), None)\n"
+    "sys.exit(3 if writable and not os.access(path, os.W_OK) else 0)\n"
+)
+_KEPT_VARIABLES = ("PATH", "HOME", "USER", "SSH_AUTH_SOCK", "RCLONE_CONFIG", "XDG_CONFIG_HOME", "LANG")
+"""Of the agent's environment, for programs that mount. Their mount outlives the job: it must carry no mark of it."""
+
+
+class MissingShareError(RefusedError):
+    """A share of the compute isn't on this node, so that the job can't run on it."""
+
+
+@dataclass(frozen=True)
+class MountPoint:
+    """A line of mountinfo."""
+
+    path: str
+    type: str
+    source: str
+
+
+def require(shares: Iterable[SharePlan], say: Callable[[str], None]) -> None:
+    """Has every share in its place, mounted now if need be. Raises MissingShareError."""
+    for share in shares:
+        say(f"share {share.name}: looking at {share.path}")
+        if why := _lack(share, say):
+            fix = f"Mount it at {share.path} on that machine; other machines are tried meanwhile."
+            raise MissingShareError(f"share {share.name}: {why}", where=share.path, fix=fix)
+
+
+def _lack(share: SharePlan, say: Callable[[str], None]) -> str:
+    """What this node lacks of a share, "" = nothing."""
+    there = mounted_at(share.path, _mountinfo())
+    if share.type != "path" and there is None:
+        if not share.mount:
+            return f"nothing is mounted at {share.path}"
+        say(f"share {share.name}: mounting {share.source}")
+        if why := _mounted(share):
+            return why
+        there = mounted_at(share.path, _mountinfo())
+    return difference(share, there) or _silence(share)
+
+
+def _mountinfo() -> str:
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+        return file.read()
+
+
+def mounted_at(path: str, mountinfo: str) -> MountPoint | None:
+    """What is mounted at just this path, None = nothing. The last mount hides those before it.
+
+    Pure: nobody may ask the file system itself, which may be dead.
+    """
+    wanted = path.rstrip("/") or "/"
+    found = None
+    for line in mountinfo.splitlines():
+        before, _, after = line.partition(" - ")
+        fields, kind = before.split(" "), after.split(" ")
+        if len(fields) > 4 and len(kind) > 1 and _unescaped(fields[4]) == wanted:
+            found = MountPoint(wanted, kind[0], _unescaped(kind[1]))
+    return found
+
+
+def _unescaped(word: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), word)
+
+
+def difference(share: SharePlan, there: MountPoint | None) -> str:
+    """How what is mounted differs from the share, "" = it doesn't."""
+    if share.type == "path":
+        return ""
+    if there is None:
+        return f"nothing is mounted at {share.path}"
+    if there.type not in _TYPES[share.type]:
+        return f"a file system of type {there.type} is mounted at {share.path}, not one of type {share.type}"
+    if share.source and there.type in _NAMED and there.source.rstrip("/") != share.source.rstrip("/"):
+        return f"{there.source} is mounted at {share.path}, not {share.source}"
+    return ""
+
+
+def _silence(share: SharePlan) -> str:
+    """Why a share is of no use although it is in its place, "" = it answers."""
+    command = [sys.executable, "-I", "-c", _PROBE, share.path, "1" if share.writable else ""]
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    # A thread of its own reads and waits: a child that the kernel holds can't be reaped, and mustn't hold the agent.
+    answer: list[tuple[int, bytes]] = []
+
+    def listen() -> None:
+        _, said = child.communicate()
+        answer.append((child.returncode, said))
+
+    listener = threading.Thread(target=listen, daemon=True)
+    listener.start()
+    listener.join(PROBE_TIMEOUT_S)
+    if not answer:
+        child.kill()
+        return f"{share.path} doesn't answer within {PROBE_TIMEOUT_S:g} s"
+    code, said = answer[0]
+    if code == 3:
+        return f"{share.path} can't be written to"
+    return f"{share.path} can't be read: {_last_line(said)}" if code else ""
+
+
+def _mounted(share: SharePlan) -> str:
+    """Mounts a share; why that failed, "" = it is mounted. It stays mounted for later jobs."""
+    program = MOUNTED_BY[share.type]
+    if shutil.which(program) is None:
+        return f"it isn't mounted, and this machine has no program {program} to mount it"
+    environment = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    try:
+        os.makedirs(share.path, exist_ok=True)
+        done = subprocess.run(
+            mount_command(share), env=environment, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, timeout=MOUNT_TIMEOUT_S, check=False, start_new_session=True,
+        )  # fmt: skip
+    except OSError as error:
+        return f"it can't be mounted: {error.strerror}"
+    except subprocess.TimeoutExpired:
+        return f"it isn't mounted after {MOUNT_TIMEOUT_S:g} s: {program} doesn't answer"
+    return f"{program} can't mount {share.source}: {_last_line(done.stderr)}" if done.returncode else ""
+
+
+def mount_command(share: SharePlan) -> list[str]:
+    """The command that mounts a share. A link that breaks ends in an error after some seconds, not in a hang."""
+    if share.type == "sshfs":
+        options = ["BatchMode=yes", "reconnect", "ServerAliveInterval=3", "ServerAliveCountMax=2", *share.options]
+        return ["sshfs", "-o", ",".join(options), share.source, share.path]
+    words = [f"--{option}" for option in share.options]
+    return [
+        "rclone", "mount", share.source, share.path, "--daemon", "--vfs-cache-mode", "writes", "--dir-cache-time", "5s",
+        *words,
+    ]  # fmt: skip
+
+
+def _last_line(said: bytes) -> str:
+    lines = said.decode(errors="replace").strip().splitlines()
+    return lines[-1][:300] if lines else "it said nothing"

@@ -1,0 +1,56 @@
+"""The queue of a compute as placement sees it: its jobs, and how their persons and experiments stand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from drumbeat.core.fair_share import HALF_LIFE, PATIENCE, recent_use
+from drumbeat.core.life.job import Job
+from drumbeat.core.placement import Waiting
+from drumbeat.core.quotas import Allowances, Payer
+from drumbeat.core.standing import NO_STANDING, Standing
+from drumbeat.ports import HALF_LIFE_SETTING, Store
+
+
+@dataclass(frozen=True)
+class Queue:
+    """Jobs that wait for slots of one compute, in the order in which they are served."""
+
+    jobs: list[Waiting]
+    standing: Standing = NO_STANDING
+
+
+def queue_of(jobs: Sequence[Job], store: Store, now: datetime) -> Queue:
+    """The queue of these jobs. Without quotas, and with the jobs of one person, nothing is read."""
+    standing = _standing(jobs, store, now)
+    waiting = [_waiting(job, standing, now) for job in jobs]
+    return Queue(sorted(waiting, key=lambda one: one.rank), standing)
+
+
+def half_life_of(store: Store) -> timedelta:
+    """The half-life of past use, as it is set."""
+    value = store.setting(HALF_LIFE_SETTING)
+    return timedelta(seconds=float(value)) if value else HALF_LIFE
+
+
+def _standing(jobs: Sequence[Job], store: Store, now: datetime) -> Standing:
+    quotas = store.quotas() if jobs else []
+    has_others = len({job.person for job in jobs}) > 1
+    if not quotas and not has_others:
+        return NO_STANDING
+    held, half_life = store.held_slots(), half_life_of(store)
+    use = recent_use(store.past_use(), held, now, half_life) if has_others else {}
+    return Standing(Allowances(tuple(quotas), tuple(held)), use, half_life)
+
+
+def _waiting(job: Job, standing: Standing, now: datetime) -> Waiting:
+    limit = job.policy.timeout_s
+    lasts = timedelta(seconds=limit + job.plan.grace_s) if limit is not None else None
+    is_patient = now - job.submitted_at < PATIENCE
+    use = round(standing.use.get(job.person, 0.0), 2) if is_patient else 0.0
+    payer = Payer(job.person, job.plan.experiment)
+    return Waiting(
+        job.name, job.need, job.policy.priority, job.submitted_at, lasts, job.avoided, payer, job.lacking, use
+    )

@@ -1,0 +1,60 @@
+"""A machine that lacks a share: given up for the job, which goes on elsewhere; or the end, where all lack it."""
+
+from dataclasses import replace
+
+import pytest
+
+from drumbeat.core.life.events import Decision, Granted
+from drumbeat.core.life.job import Job
+from drumbeat.core.life.machine import decide
+from drumbeat.core.need import Need, Slot
+from drumbeat.core.placement import Room, Waiting, place
+from drumbeat.protocol.agent import Phase
+from drumbeat.protocol.states import Reason, State
+
+from .jobs import START, a_job, at, said
+
+pytestmark = pytest.mark.feature("D9")
+WHY = "share data: nothing is mounted at /data. Mount it"
+
+
+def lacking(job: Job, *machines: str) -> Decision:
+    """The job was granted one node on each machine, and the first lacks the share."""
+    granted = decide(job, Granted(tuple(Slot(n, machine, 1) for n, machine in enumerate(machines))), at(1)).job
+    event = said(0, Phase.STAGING, attempt=granted.attempt, error=WHY, is_lacking=True)
+    return decide(granted, event, at(2))
+
+
+def test_machine_without_the_share_is_given_up_and_the_job_goes_on_elsewhere() -> None:
+    decision = lacking(a_job(1, 1, max_retries=0), "m1")
+    assert (decision.job.state, decision.job.lacking) == (State.QUEUED, ("m1",))
+    assert decision.job.sentence.startswith("m1 can't be used for this job: share data: nothing is mounted at /data")
+    assert decision.job.failures[0].verdict.reason is Reason.SHARE_MISSING
+    again = lacking(decision.job, "m2")
+    assert again.job.lacking == ("m1", "m2")
+
+
+def test_job_ends_where_no_machine_has_the_share() -> None:
+    job = replace(a_job(1, 1), lacking=("m1", "m2"))
+    decision = lacking(job, "m1")
+    assert (decision.job.state, decision.job.reason) == (State.FAILED, Reason.STAGING_FAILED)
+    assert "no machine of local has it" in decision.job.sentence
+
+
+def test_cluster_that_chooses_machines_itself_is_tried_a_few_times() -> None:
+    job = a_job(1, 1)
+    for _ in range(3):
+        job = lacking(job, "").job
+        assert (job.state, job.lacking) == (State.QUEUED, ())
+    assert lacking(job, "").job.state is State.FAILED
+
+
+def test_job_is_not_placed_on_machines_that_lack_a_share() -> None:
+    waiting = Waiting("j", Need(1, 1), 0, START, lacking=("a",))
+    rooms = [Room("a", 4), Room("b", 4)]
+    (said,) = place([waiting], rooms, [], START, compute="rack")
+    assert [slot.machine for slot in said.slots] == ["b"]
+    (said,) = place([replace(waiting, need=Need(2, 1))], rooms, [], START, compute="rack")
+    assert "a can't be used: it lacks a share of the compute" in said.sentence
+    (said,) = place([replace(waiting, lacking=("a", "b"))], rooms, [], START, compute="rack")
+    assert said.slots, "where all lack it, the next try tells so"
