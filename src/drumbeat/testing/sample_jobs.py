@@ -103,4 +103,6 @@ def full_job(name: str) -> Job:
         "description",
         {"team": "a"},
         parent="sweep-1",
+        person="ada",
+        lacking=("gpu-7",),
     )
