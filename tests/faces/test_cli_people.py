@@ -21,9 +21,10 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
 
 @pytest.fixture
 def drumbeat(house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Type]:
-    known = MAKER.set(lambda _: Client(url=house.url, token=TOKEN))  # type: ignore[arg-type]
-    yield typing_in(tmp_path, monkeypatch)
-    MAKER.reset(known)
+    with Client(url=house.url, token=TOKEN) as client:
+        known = MAKER.set(lambda _: client)
+        yield typing_in(tmp_path, monkeypatch)
+        MAKER.reset(known)
 
 
 @pytest.mark.feature("X3")

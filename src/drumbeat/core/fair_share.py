@@ -17,7 +17,7 @@ GPU_SLOTS = 8
 HALF_LIFE = timedelta(days=7)
 """The default."""
 PATIENCE = timedelta(days=1)
-"""A job that has waited for so long is served by its age again, so that nobody is passed for ever."""
+"""A job that has waited for so long is served by its age again, so that no job is passed for ever."""
 
 
 @dataclass(frozen=True)

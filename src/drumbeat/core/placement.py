@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 
 from drumbeat.core.need import Need, Slot
 from drumbeat.core.quotas import Amount, Payer
-from drumbeat.core.standing import NO_STANDING, Standing
+from drumbeat.core.standing import NO_COMPARISON, PersonStates
 from drumbeat.core.words import counted
 from drumbeat.protocol.api.computes import NodeState
 from drumbeat.protocol.states import Reason
@@ -94,7 +94,7 @@ def place(  # noqa: PLR0913 - the queue, what there is, and how the persons stan
     now: datetime,
     *,
     compute: str,
-    standing: Standing = NO_STANDING,
+    standing: PersonStates = NO_COMPARISON,
 ) -> list[Placed]:
     """A word for every job of the queue, in the order in which they are served."""
     holding, allowances = list(held), standing.allowances
@@ -145,13 +145,13 @@ def _takes(need: Need, slots: Sequence[Slot] | None, rooms: Sequence[Room]) -> A
     return Amount(cpus, need.nodes * need.gpus)
 
 
-def _say_use(standing: Standing, job: Waiting, first: Waiting) -> str:
+def _say_use(standing: PersonStates, job: Waiting, first: Waiting) -> str:
     """By which numbers another person's job of the same priority comes first."""
     return standing.say(job.payer.person, first.payer.person) if job.priority == first.priority else ""
 
 
 def enqueue(
-    queue: Sequence[Waiting], rooms: Sequence[Room], *, compute: str, standing: Standing = NO_STANDING
+    queue: Sequence[Waiting], rooms: Sequence[Room], *, compute: str, standing: PersonStates = NO_COMPARISON
 ) -> list[Placed]:
     """A word for every job of a compute whose engine has a queue of its own: at once, by a quota later, or never.
 

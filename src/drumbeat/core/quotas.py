@@ -85,7 +85,7 @@ class Allowances:
         return replace(self, reserved=(*self.reserved, _held(job, payer, amount)))
 
     def behind(self, wait: QuotaWait) -> Allowances:
-        """The same for the jobs that come after one that waits. One that can't ever start holds nobody up."""
+        """The same for the jobs that come after one that waits. One that can't ever start holds no other up."""
         return self if wait.is_never else replace(self, waited_for=self.waited_for | {wait.key})
 
     def wait(self, payer: Payer, amount: Amount) -> QuotaWait | None:

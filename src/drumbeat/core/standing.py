@@ -11,7 +11,7 @@ from drumbeat.core.quotas import Allowances
 
 
 @dataclass(frozen=True)
-class Standing:
+class PersonStates:
     """What is left of quotas, and what persons have used recently."""
 
     allowances: Allowances = field(default_factory=Allowances)
@@ -20,11 +20,11 @@ class Standing:
     half_life: timedelta = HALF_LIFE
 
     def say(self, person: str, first: str) -> str:
-        """The numbers by which another person's job comes first, "" = it is the same person, or nobody was compared."""
+        """The numbers by which another person's job comes first, "" = it is the same person, or no persons were compared."""
         if person == first or not self.use:
             return ""
         return f"; {say_use(self.use, (person, first), self.half_life)}"
 
 
-NO_STANDING = Standing()
+NO_COMPARISON = PersonStates()
 """Without quotas, and with one person."""

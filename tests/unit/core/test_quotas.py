@@ -8,7 +8,7 @@ from drumbeat.core.fair_share import HeldSlots
 from drumbeat.core.need import Need, Slot
 from drumbeat.core.placement import Holding, Placed, Room, Waiting, enqueue, place
 from drumbeat.core.quotas import EVERYONE, Allowances, Payer, Quota, QuotaKind, quota_of, refused_waiting
-from drumbeat.core.standing import Standing
+from drumbeat.core.standing import PersonStates
 from drumbeat.protocol.states import Reason
 
 from .jobs import START, at
@@ -24,11 +24,11 @@ def waits(job: str, person: str, cpus: int = 1, gpus: int = 0, **more: object) -
     return Waiting(job, need, 0, at(second), payer=Payer(person, experiment))
 
 
-def standing(*quotas: Quota, held: tuple[HeldSlots, ...] = ()) -> Standing:
-    return Standing(Allowances(quotas, held))
+def standing(*quotas: Quota, held: tuple[HeldSlots, ...] = ()) -> PersonStates:
+    return PersonStates(Allowances(quotas, held))
 
 
-def placed(queue: list[Waiting], standing: Standing, rooms: list[Room] = BIG) -> dict[str, Placed]:
+def placed(queue: list[Waiting], standing: PersonStates, rooms: list[Room] = BIG) -> dict[str, Placed]:
     holding = [
         Holding(one.job, (Slot(0, "m", one.slots, tuple("0123456789abcdef"[: one.gpus])),))
         for one in standing.allowances.held

@@ -15,7 +15,7 @@ from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.shares import MOUNTED_BY, SharePlan
 
 PROBE_TIMEOUT_S = 5.0
-"""How long a share may take to answer. A dead NFS server holds whoever asks, and no signal ends that."""
+"""How long a share may take to answer. A dead NFS server holds the process that asks, and no signal ends that."""
 MOUNT_TIMEOUT_S = 30.0
 _TYPES = {
     "nfs": ("nfs", "nfs4"),
@@ -60,15 +60,15 @@ def require(shares: Iterable[SharePlan], say: Callable[[str], None]) -> None:
 
 def _lack(share: SharePlan, say: Callable[[str], None]) -> str:
     """What this node lacks of a share, "" = nothing."""
-    there = mounted_at(share.path, _mountinfo())
-    if share.type != "path" and there is None:
+    mount = mounted_at(share.path, _mountinfo())
+    if share.type != "path" and mount is None:
         if not share.mount:
             return f"nothing is mounted at {share.path}"
         say(f"share {share.name}: mounting {share.source}")
         if why := _mounted(share):
             return why
-        there = mounted_at(share.path, _mountinfo())
-    return difference(share, there) or _silence(share)
+        mount = mounted_at(share.path, _mountinfo())
+    return difference(share, mount) or _silence(share)
 
 
 def _mountinfo() -> str:
@@ -79,32 +79,32 @@ def _mountinfo() -> str:
 def mounted_at(path: str, mountinfo: str) -> MountPoint | None:
     """What is mounted at just this path, None = nothing. The last mount hides those before it.
 
-    Pure: nobody may ask the file system itself, which may be dead.
+    Pure: the file system itself may be dead, and must not be asked.
     """
     wanted = path.rstrip("/") or "/"
-    found = None
+    last = None
     for line in mountinfo.splitlines():
         before, _, after = line.partition(" - ")
         fields, kind = before.split(" "), after.split(" ")
         if len(fields) > 4 and len(kind) > 1 and _unescaped(fields[4]) == wanted:
-            found = MountPoint(wanted, kind[0], _unescaped(kind[1]))
-    return found
+            last = MountPoint(wanted, kind[0], _unescaped(kind[1]))
+    return last
 
 
 def _unescaped(word: str) -> str:
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), word)
 
 
-def difference(share: SharePlan, there: MountPoint | None) -> str:
+def difference(share: SharePlan, mount: MountPoint | None) -> str:
     """How what is mounted differs from the share, "" = it doesn't."""
     if share.type == "path":
         return ""
-    if there is None:
+    if mount is None:
         return f"nothing is mounted at {share.path}"
-    if there.type not in _TYPES[share.type]:
-        return f"a file system of type {there.type} is mounted at {share.path}, not one of type {share.type}"
-    if share.source and there.type in _NAMED and there.source.rstrip("/") != share.source.rstrip("/"):
-        return f"{there.source} is mounted at {share.path}, not {share.source}"
+    if mount.type not in _TYPES[share.type]:
+        return f"a file system of type {mount.type} is mounted at {share.path}, not one of type {share.type}"
+    if share.source and mount.type in _NAMED and mount.source.rstrip("/") != share.source.rstrip("/"):
+        return f"{mount.source} is mounted at {share.path}, not {share.source}"
     return ""
 
 
@@ -116,8 +116,8 @@ def _silence(share: SharePlan) -> str:
     answer: list[tuple[int, bytes]] = []
 
     def listen() -> None:
-        _, said = child.communicate()
-        answer.append((child.returncode, said))
+        _, stderr = child.communicate()
+        answer.append((child.returncode, stderr))
 
     listener = threading.Thread(target=listen, daemon=True)
     listener.start()
@@ -125,10 +125,10 @@ def _silence(share: SharePlan) -> str:
     if not answer:
         child.kill()
         return f"{share.path} doesn't answer within {PROBE_TIMEOUT_S:g} s"
-    code, said = answer[0]
+    code, stderr = answer[0]
     if code == 3:
         return f"{share.path} can't be written to"
-    return f"{share.path} can't be read: {_last_line(said)}" if code else ""
+    return f"{share.path} can't be read: {_last_line(stderr)}" if code else ""
 
 
 def _mounted(share: SharePlan) -> str:
@@ -162,6 +162,6 @@ def mount_command(share: SharePlan) -> list[str]:
     ]  # fmt: skip
 
 
-def _last_line(said: bytes) -> str:
-    lines = said.decode(errors="replace").strip().splitlines()
+def _last_line(stderr: bytes) -> str:
+    lines = stderr.decode(errors="replace").strip().splitlines()
     return lines[-1][:300] if lines else "it said nothing"

@@ -19,21 +19,21 @@ for above, folders, names in os.walk(source):
     folders.sort()
     files += [os.path.join(above, name) for name in sorted(names)]
 sizes = {file: os.stat(file).st_size for file in files}
-total, copied, kept, done, began, said = sum(sizes.values()), 0, 0, 0, time.monotonic(), 0.0
+total, copied, kept, done, began, printed = sum(sizes.values()), 0, 0, 0, time.monotonic(), 0.0
 
 def gib(amount):
     return f"{amount / (1 << 30):.2f} GiB"
 
-def is_there(file, place):
+def is_copied(file, place):
     try:
-        there, here = os.stat(place), os.stat(file)
+        copy, original = os.stat(place), os.stat(file)
     except OSError:
         return False
-    return there.st_size == here.st_size and there.st_mtime >= here.st_mtime
+    return copy.st_size == original.st_size and copy.st_mtime >= original.st_mtime
 
 for number, file in enumerate(files, 1):
     place = os.path.join(target, os.path.relpath(file, source))
-    if is_there(file, place):
+    if is_copied(file, place):
         kept += 1
     else:
         os.makedirs(os.path.dirname(place), exist_ok=True)
@@ -41,9 +41,9 @@ for number, file in enumerate(files, 1):
         os.replace(place + ".part", place)
         copied += sizes[file]
     done += sizes[file]
-    if time.monotonic() - said > 2 or number == len(files):
-        said = time.monotonic()
-        rate = copied / max(said - began, 0.001) / (1 << 20)
+    if time.monotonic() - printed > 2 or number == len(files):
+        printed = time.monotonic()
+        rate = copied / max(printed - began, 0.001) / (1 << 20)
         print(f"{gib(done)} of {gib(total)}, {number:,} of {len(files):,} files, {rate:.0f} MiB/s", flush=True)
 print(f"{target} has {len(files):,} files; {kept:,} were there before", flush=True)
 """
@@ -56,14 +56,14 @@ def fill_job(compute: ComputeView, share: str, source: str, folder: str = "") ->
     Raises UnknownNameError, RefusedError.
     """
     plans = compute_from(dict(compute.spec)).share_plans if compute.spec else ()
-    found = next((one for one in plans if one.name == share), None)
-    if found is None:
+    plan = next((one for one in plans if one.name == share), None)
+    if plan is None:
         names = ", ".join(one.name for one in plans) or "none"
         what = f"compute {compute.name} has no share {share}; it has {names}"
         raise UnknownNameError(what, where="share", fix=nearest(share, [one.name for one in plans]))
-    target = posixpath.normpath(posixpath.join(found.path, folder)) if folder else found.path
-    if not found.has(target):
-        what = f"{target} lies outside of share {share}, which is {found.path}"
+    target = posixpath.normpath(posixpath.join(plan.path, folder)) if folder else plan.path
+    if not plan.has(target):
+        what = f"{target} lies outside of share {share}, which is {plan.path}"
         raise RefusedError(what, where="--to", fix="Name a folder below it.")
     command = f"python3 - \"${{{{inputs.source}}}}\" {shlex.quote(target)} <<'DRUMBEAT'\n{SCRIPT}DRUMBEAT\n"
     return {

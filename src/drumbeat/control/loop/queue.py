@@ -10,7 +10,7 @@ from drumbeat.core.fair_share import HALF_LIFE, PATIENCE, recent_use
 from drumbeat.core.life.job import Job
 from drumbeat.core.placement import Waiting
 from drumbeat.core.quotas import Allowances, Payer
-from drumbeat.core.standing import NO_STANDING, Standing
+from drumbeat.core.standing import NO_COMPARISON, PersonStates
 from drumbeat.ports import HALF_LIFE_SETTING, Store
 
 
@@ -19,7 +19,7 @@ class Queue:
     """Jobs that wait for slots of one compute, in the order in which they are served."""
 
     jobs: list[Waiting]
-    standing: Standing = NO_STANDING
+    standing: PersonStates = NO_COMPARISON
 
 
 def queue_of(jobs: Sequence[Job], store: Store, now: datetime) -> Queue:
@@ -35,17 +35,17 @@ def half_life_of(store: Store) -> timedelta:
     return timedelta(seconds=float(value)) if value else HALF_LIFE
 
 
-def _standing(jobs: Sequence[Job], store: Store, now: datetime) -> Standing:
+def _standing(jobs: Sequence[Job], store: Store, now: datetime) -> PersonStates:
     quotas = store.quotas() if jobs else []
     has_others = len({job.person for job in jobs}) > 1
     if not quotas and not has_others:
-        return NO_STANDING
+        return NO_COMPARISON
     held, half_life = store.held_slots(), half_life_of(store)
     use = recent_use(store.past_use(), held, now, half_life) if has_others else {}
-    return Standing(Allowances(tuple(quotas), tuple(held)), use, half_life)
+    return PersonStates(Allowances(tuple(quotas), tuple(held)), use, half_life)
 
 
-def _waiting(job: Job, standing: Standing, now: datetime) -> Waiting:
+def _waiting(job: Job, standing: PersonStates, now: datetime) -> Waiting:
     limit = job.policy.timeout_s
     lasts = timedelta(seconds=limit + job.plan.grace_s) if limit is not None else None
     is_patient = now - job.submitted_at < PATIENCE

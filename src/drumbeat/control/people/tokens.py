@@ -44,7 +44,7 @@ class Tokens:
         log.info("the token of %s is removed", person)
 
     def principal(self, digest: str) -> Principal | None:
-        """Returns whose token has this digest; None = nobody's."""
+        """Returns whose token has this digest; None = no person has it."""
         token = self._store.token(digest)
         return token.principal if token else None
 

@@ -36,19 +36,19 @@ class Callers:
         return "" if is_own else hashlib.sha256(token.encode()).hexdigest()
 
     async def of_token(self, token: str) -> Principal | None:
-        """Returns the principal of a token; None = it is nobody's."""
+        """Returns the principal of a token; None = no person has it."""
         return await self.of_digest(self.digest_of(token))
 
     async def of_digest(self, digest: str) -> Principal | None:
-        """Returns the principal of the token with this digest, "" = the home's; None = it is nobody's any more."""
+        """Returns the principal of the token with this digest, "" = the home's; None = no person has it any more."""
         if not digest:
             return self.owner
         principal, until = self._kept.get(digest, (None, 0.0))
         if principal is not None and self._clock() < until:
             return principal
-        found = await to_thread.run_sync(self._find, digest)
-        self._keep(digest, found)
-        return found
+        principal = await to_thread.run_sync(self._find, digest)
+        self._keep(digest, principal)
+        return principal
 
     def forget(self) -> None:
         """Asks the store again for every token: one was removed."""

@@ -14,8 +14,8 @@ from drumbeat.stores.sql.schema import tokens
 def all_tokens(connection: Connection) -> list[PersonToken]:
     """Every token, by person."""
     rows = connection.execute(select(tokens)).all()
-    found = [PersonToken(row.person, Role(row.role), row.digest, row.created_at) for row in rows]
-    return sorted(found, key=lambda one: one.person)
+    kept = [PersonToken(row.person, Role(row.role), row.digest, row.created_at) for row in rows]
+    return sorted(kept, key=lambda one: one.person)
 
 
 def by_digest(connection: Connection, digest: str) -> PersonToken | None:
@@ -44,7 +44,7 @@ def has_token(person: str) -> ConflictError:
     return ConflictError(f"{person} has a token already", where="person", fix=fix)
 
 
-def no_token(person: str, known: list[str]) -> NotFoundError:
+def no_token(person: str, persons: list[str]) -> NotFoundError:
     """What is raised for a person without a token."""
-    fix = nearest(person, known) or "See those that have one: drumbeat token list"
+    fix = nearest(person, persons) or "See those that have one: drumbeat token list"
     return NotFoundError(f"{person} has no token", where="person", fix=fix)

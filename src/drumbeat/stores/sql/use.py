@@ -19,8 +19,8 @@ from drumbeat.stores.sql.schema import jobs, past_use, quotas, reservations, set
 def all_quotas(connection: Connection) -> list[Quota]:
     """Every quota, by kind and name."""
     rows = connection.execute(select(quotas)).all()
-    found = [Quota(QuotaKind(row.kind), row.name, row.slots, row.gpus, row.waiting) for row in rows]
-    return sorted(found, key=lambda one: (one.kind, one.name))
+    kept = [Quota(QuotaKind(row.kind), row.name, row.slots, row.gpus, row.waiting) for row in rows]
+    return sorted(kept, key=lambda one: (one.kind, one.name))
 
 
 def set_quota(connection: Connection, quota: Quota) -> None:

@@ -53,7 +53,7 @@ class QuotaWitness:
         for job in jobs.values():
             is_limited = any(one.slots is not None for one in sight.quotas)
             is_told = job.reason is not Reason.WAITING_FOR_QUOTA or any(key[1] in job.sentence for key in _keys(job))
-            require(is_told or not is_limited, f"{job.name} waits for a quota of nobody: {job.sentence}")
+            require(is_told or not is_limited, f"{job.name} waits for a quota that is not its own: {job.sentence}")
         self.used, self.quotas = used, list(sight.quotas)
         self.states = {name: job.state for name, job in jobs.items()}
 
