@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from drumbeat.core.balances import NO_BALANCES, Balances
 from drumbeat.core.need import Need, Slot
 from drumbeat.core.quotas import Amount, Payer
-from drumbeat.core.standing import NO_COMPARISON, PersonStates
 from drumbeat.core.words import counted
 from drumbeat.protocol.api.computes import NodeState
 from drumbeat.protocol.states import Reason
@@ -94,10 +94,10 @@ def place(  # noqa: PLR0913 - the queue, what there is, and how the persons stan
     now: datetime,
     *,
     compute: str,
-    standing: PersonStates = NO_COMPARISON,
+    balances: Balances = NO_BALANCES,
 ) -> list[Placed]:
     """A word for every job of the queue, in the order in which they are served."""
-    holding, allowances = list(held), standing.allowances
+    holding, allowances = list(held), balances.allowances
     blocked: Waiting | None = None
     said: list[Placed] = []
     for job in sorted(queue, key=lambda one: one.rank):
@@ -122,7 +122,7 @@ def place(  # noqa: PLR0913 - the queue, what there is, and how the persons stan
                 reason = Reason.WAITING_FOR_TURN
                 sentence = (
                     f"jobs with a higher priority or an earlier place wait for slots of {compute}: {blocked.job} is "
-                    f"next, and they are held by {_holders(holding)}{_say_use(standing, job, blocked)}"
+                    f"next, and they are held by {_holders(holding)}{_say_use(balances, job, blocked)}"
                 )
             is_unsure = _is_unseen(rooms) and not _fits_at_all(job.need, rooms)
             said.append(Placed(job.job, reason=reason, sentence=sentence, is_unsure=is_unsure))
@@ -145,20 +145,20 @@ def _takes(need: Need, slots: Sequence[Slot] | None, rooms: Sequence[Room]) -> A
     return Amount(cpus, need.nodes * need.gpus)
 
 
-def _say_use(standing: PersonStates, job: Waiting, first: Waiting) -> str:
+def _say_use(balances: Balances, job: Waiting, first: Waiting) -> str:
     """By which numbers another person's job of the same priority comes first."""
-    return standing.say(job.payer.person, first.payer.person) if job.priority == first.priority else ""
+    return balances.say(job.payer.person, first.payer.person) if job.priority == first.priority else ""
 
 
 def enqueue(
-    queue: Sequence[Waiting], rooms: Sequence[Room], *, compute: str, standing: PersonStates = NO_COMPARISON
+    queue: Sequence[Waiting], rooms: Sequence[Room], *, compute: str, balances: Balances = NO_BALANCES
 ) -> list[Placed]:
     """A word for every job of a compute whose engine has a queue of its own: at once, by a quota later, or never.
 
     Its slots say how large a node is, not where it lies.
     """
     said: list[Placed] = []
-    allowances = standing.allowances
+    allowances = balances.allowances
     for job in queue:
         most = max((room.cpus for room in rooms), default=0)
         size = replace(job.need, cpus=min(job.need.cpus, most) if job.need.alone else job.need.cpus)

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drumbeat.core.balances import Balances
 from drumbeat.core.fair_share import HeldSlots, PastUse, charged, decayed, recent_use, say_half_life, say_use, use_of
 from drumbeat.core.need import Need
 from drumbeat.core.placement import Placed, Room, Waiting, place
 from drumbeat.core.quotas import Payer
-from drumbeat.core.standing import PersonStates
 from drumbeat.protocol.states import Reason
 
 from .jobs import START, at
@@ -69,7 +69,7 @@ def waits(person: str, second: float, priority: int = 0, **use: float) -> Waitin
 
 
 def placed(queue: list[Waiting], **use: float) -> dict[str, Placed]:
-    said = place(queue, [Room("m", 2)], [], START, compute="local", standing=PersonStates(use=use))
+    said = place(queue, [Room("m", 2)], [], START, compute="local", balances=Balances(use=use))
     return {one.job: one for one in said}
 
 

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drumbeat.core.balances import Balances
 from drumbeat.core.fair_share import HeldSlots
 from drumbeat.core.need import Need, Slot
 from drumbeat.core.placement import Holding, Placed, Room, Waiting, enqueue, place
 from drumbeat.core.quotas import EVERYONE, Allowances, Payer, Quota, QuotaKind, quota_of, refused_waiting
-from drumbeat.core.standing import PersonStates
 from drumbeat.protocol.states import Reason
 
 from .jobs import START, at
@@ -24,22 +24,22 @@ def waits(job: str, person: str, cpus: int = 1, gpus: int = 0, **more: object) -
     return Waiting(job, need, 0, at(second), payer=Payer(person, experiment))
 
 
-def standing(*quotas: Quota, held: tuple[HeldSlots, ...] = ()) -> PersonStates:
-    return PersonStates(Allowances(quotas, held))
+def balances(*quotas: Quota, held: tuple[HeldSlots, ...] = ()) -> Balances:
+    return Balances(Allowances(quotas, held))
 
 
-def placed(queue: list[Waiting], standing: PersonStates, rooms: list[Room] = BIG) -> dict[str, Placed]:
+def placed(queue: list[Waiting], balances: Balances, rooms: list[Room] = BIG) -> dict[str, Placed]:
     holding = [
         Holding(one.job, (Slot(0, "m", one.slots, tuple("0123456789abcdef"[: one.gpus])),))
-        for one in standing.allowances.held
+        for one in balances.allowances.held
     ]
-    return {one.job: one for one in place(queue, rooms, holding, START, compute="local", standing=standing)}
+    return {one.job: one for one in place(queue, rooms, holding, START, compute="local", balances=balances)}
 
 
 def test_job_over_the_quota_of_its_person_waits_with_the_numbers() -> None:
     held = (HeldSlots("local", "a", "alice", "e", 1, 8),)
     said = placed(
-        [waits("b", "alice", gpus=2), waits("c", "bob", gpus=2)], standing(Quota(PERSON, "alice", gpus=8), held=held)
+        [waits("b", "alice", gpus=2), waits("c", "bob", gpus=2)], balances(Quota(PERSON, "alice", gpus=8), held=held)
     )
     assert said["b"].reason is Reason.WAITING_FOR_QUOTA
     assert said["b"].sentence == "alice uses 8 of 8 GPUs of the quota, and the job needs 2; held by a"
@@ -48,7 +48,7 @@ def test_job_over_the_quota_of_its_person_waits_with_the_numbers() -> None:
 
 def test_quota_of_everyone_is_counted_for_each_person() -> None:
     said = placed(
-        [waits(f"{who}{n}", who, cpus=2) for who in "ab" for n in range(3)], standing(Quota(PERSON, EVERYONE, 4))
+        [waits(f"{who}{n}", who, cpus=2) for who in "ab" for n in range(3)], balances(Quota(PERSON, EVERYONE, 4))
     )
     assert [job for job, one in said.items() if one.slots] == ["a0", "a1", "b0", "b1"]
 
@@ -63,7 +63,7 @@ def test_own_quota_stands_in_place_of_everyones() -> None:
 def test_quota_of_an_experiment_counts_all_its_persons() -> None:
     quota = Quota(EXPERIMENT, "cifar", slots=3)
     queue = [waits("a", "ada", 2, experiment="cifar"), waits("b", "bob", 2, experiment="cifar"), waits("c", "bob", 2)]
-    said = placed(queue, standing(quota))
+    said = placed(queue, balances(quota))
     assert said["b"].sentence == "experiment cifar uses 2 of 3 CPU slots of the quota, and the job needs 2; held by a"
     assert said["a"].slots
     assert said["c"].slots
@@ -72,7 +72,7 @@ def test_quota_of_an_experiment_counts_all_its_persons() -> None:
 def test_small_job_does_not_pass_a_larger_one_on_the_same_quota() -> None:
     held = (HeldSlots("local", "x", "ada", "e", 3, 0),)
     queue = [waits("big", "ada", 4, second=1), waits("small", "ada", 1, second=2), waits("gpu", "ada", 0, 1, second=3)]
-    said = placed(queue, standing(Quota(PERSON, "ada", slots=4), held=held))
+    said = placed(queue, balances(Quota(PERSON, "ada", slots=4), held=held))
     assert said["small"].reason is Reason.WAITING_FOR_QUOTA
     assert said["small"].sentence.endswith("; an earlier job waits for the same quota")
     assert said["gpu"].slots, "it counts on no limit of the quota"
@@ -80,7 +80,7 @@ def test_small_job_does_not_pass_a_larger_one_on_the_same_quota() -> None:
 
 def test_job_larger_than_the_quota_waits_and_holds_nobody_up() -> None:
     said = placed(
-        [waits("huge", "ada", 9, second=1), waits("small", "ada", 1, second=2)], standing(Quota(PERSON, "ada", 8))
+        [waits("huge", "ada", 9, second=1), waits("small", "ada", 1, second=2)], balances(Quota(PERSON, "ada", 8))
     )
     assert said["huge"].sentence == (
         "ada may use 8 CPU slots at a time, and the job needs 9: it waits until an owner raises the quota"
@@ -91,26 +91,26 @@ def test_job_larger_than_the_quota_waits_and_holds_nobody_up() -> None:
 def test_job_that_waits_for_slots_keeps_its_part_of_the_quota() -> None:
     held = (HeldSlots("local", "x", "bob", "e", 60, 0),)
     queue = [waits("big", "ada", 8, second=1), waits("small", "ada", 1, second=2)]
-    said = placed(queue, standing(Quota(PERSON, "ada", 8), held=held))
+    said = placed(queue, balances(Quota(PERSON, "ada", 8), held=held))
     assert said["big"].reason is Reason.WAITING_FOR_SLOTS
     assert said["small"].reason is Reason.WAITING_FOR_QUOTA
 
 
 def test_job_that_takes_a_whole_machine_counts_all_of_its_slots() -> None:
-    said = placed([waits("all", "ada", 1, alone=True)], standing(Quota(PERSON, "ada", slots=63)))
+    said = placed([waits("all", "ada", 1, alone=True)], balances(Quota(PERSON, "ada", slots=63)))
     assert said["all"].reason is Reason.WAITING_FOR_QUOTA
 
 
 def test_queue_of_a_cluster_is_handed_no_more_than_a_quota() -> None:
     queue = [waits(f"j{n}", "ada", 2, second=n) for n in range(3)]
-    said = enqueue(queue, BIG, compute="slurm", standing=standing(Quota(PERSON, "ada", 4)))
+    said = enqueue(queue, BIG, compute="slurm", balances=balances(Quota(PERSON, "ada", 4)))
     assert [bool(one.slots) for one in said] == [True, True, False]
     assert said[2].reason is Reason.WAITING_FOR_QUOTA
 
 
 def test_two_attempts_of_a_job_count_twice() -> None:
     held = (HeldSlots("local", "x", "ada", "e", 2, 0), HeldSlots("local", "x", "ada", "e", 2, 0))
-    said = placed([waits("a", "ada", 1)], standing(Quota(PERSON, "ada", 4), held=held))
+    said = placed([waits("a", "ada", 1)], balances(Quota(PERSON, "ada", 4), held=held))
     assert "uses 4 of 4 CPU slots" in said["a"].sentence
 
 
@@ -137,7 +137,7 @@ JOBS = st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("ab"), LIMIT, L
 @given(QUOTAS, JOBS)
 def test_no_queue_takes_more_than_any_quota(quotas: list[Quota], jobs: list[tuple[str, str, int, int]]) -> None:
     queue = [waits(f"j{n}", who, cpus, gpus, second=n, experiment=of) for n, (who, of, cpus, gpus) in enumerate(jobs)]
-    said = placed(queue, standing(*quotas))
+    said = placed(queue, balances(*quotas))
     for kind in QuotaKind:
         for name in "ab":
             quota = quota_of(quotas, kind, name) or Quota(kind, name)

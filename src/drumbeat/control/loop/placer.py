@@ -105,10 +105,10 @@ class Placer:
         cap = self._loop.supply.caps.get(compute)
         if compute in self._loop.supply.with_queue:
             if cap is None:
-                return enqueue(queue.jobs, rooms, compute=compute, standing=queue.standing)
-            placements = enqueue(queue.jobs, rooms, compute=compute, standing=queue.standing)
+                return enqueue(queue.jobs, rooms, compute=compute, balances=queue.balances)
+            placements = enqueue(queue.jobs, rooms, compute=compute, balances=queue.balances)
             return scaling.capped(placements, cap.most, {one.job: len(one.slots) for one in held if one.slots}, compute)
-        placements = place(queue.jobs, rooms, held, self._loop.clock.now(), compute=compute, standing=queue.standing)
+        placements = place(queue.jobs, rooms, held, self._loop.clock.now(), compute=compute, balances=queue.balances)
         return [self._awaited(one, queue, rooms, held, cap) for one in placements] if cap else placements
 
     def _awaited(self, placed: Placed, queue: Queue, rooms: list[Room], held: list[Holding], cap: Cap) -> Placed:
@@ -122,7 +122,7 @@ class Placer:
     def expected(self, queue: Queue, rooms: list[Room], held: list[Holding]) -> dict[str, tuple[Slot, ...]]:
         """The slots that queued jobs would be given if the machines that can be started had started."""
         placements = place(
-            queue.jobs, scaling.as_if_started(rooms), held, self._loop.clock.now(), compute="", standing=queue.standing
+            queue.jobs, scaling.as_if_started(rooms), held, self._loop.clock.now(), compute="", balances=queue.balances
         )
         return {one.job: one.slots for one in placements if one.slots}
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from drumbeat.core.balances import NO_BALANCES, Balances
 from drumbeat.core.fair_share import HALF_LIFE, PATIENCE, recent_use
 from drumbeat.core.life.job import Job
 from drumbeat.core.placement import Waiting
 from drumbeat.core.quotas import Allowances, Payer
-from drumbeat.core.standing import NO_COMPARISON, PersonStates
 from drumbeat.ports import HALF_LIFE_SETTING, Store
 
 
@@ -19,14 +19,14 @@ class Queue:
     """Jobs that wait for slots of one compute, in the order in which they are served."""
 
     jobs: list[Waiting]
-    standing: PersonStates = NO_COMPARISON
+    balances: Balances = NO_BALANCES
 
 
 def queue_of(jobs: Sequence[Job], store: Store, now: datetime) -> Queue:
     """The queue of these jobs. Without quotas, and with the jobs of one person, nothing is read."""
-    standing = _standing(jobs, store, now)
-    waiting = [_waiting(job, standing, now) for job in jobs]
-    return Queue(sorted(waiting, key=lambda one: one.rank), standing)
+    balances = _balances(jobs, store, now)
+    waiting = [_waiting(job, balances, now) for job in jobs]
+    return Queue(sorted(waiting, key=lambda one: one.rank), balances)
 
 
 def half_life_of(store: Store) -> timedelta:
@@ -35,21 +35,21 @@ def half_life_of(store: Store) -> timedelta:
     return timedelta(seconds=float(value)) if value else HALF_LIFE
 
 
-def _standing(jobs: Sequence[Job], store: Store, now: datetime) -> PersonStates:
+def _balances(jobs: Sequence[Job], store: Store, now: datetime) -> Balances:
     quotas = store.quotas() if jobs else []
     has_others = len({job.person for job in jobs}) > 1
     if not quotas and not has_others:
-        return NO_COMPARISON
+        return NO_BALANCES
     held, half_life = store.held_slots(), half_life_of(store)
     use = recent_use(store.past_use(), held, now, half_life) if has_others else {}
-    return PersonStates(Allowances(tuple(quotas), tuple(held)), use, half_life)
+    return Balances(Allowances(tuple(quotas), tuple(held)), use, half_life)
 
 
-def _waiting(job: Job, standing: PersonStates, now: datetime) -> Waiting:
+def _waiting(job: Job, balances: Balances, now: datetime) -> Waiting:
     limit = job.policy.timeout_s
     lasts = timedelta(seconds=limit + job.plan.grace_s) if limit is not None else None
     is_patient = now - job.submitted_at < PATIENCE
-    use = round(standing.use.get(job.person, 0.0), 2) if is_patient else 0.0
+    use = round(balances.use.get(job.person, 0.0), 2) if is_patient else 0.0
     payer = Payer(job.person, job.plan.experiment)
     return Waiting(
         job.name, job.need, job.policy.priority, job.submitted_at, lasts, job.avoided, payer, job.lacking, use

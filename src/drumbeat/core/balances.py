@@ -11,7 +11,7 @@ from drumbeat.core.quotas import Allowances
 
 
 @dataclass(frozen=True)
-class PersonStates:
+class Balances:
     """What is left of quotas, and what persons have used recently."""
 
     allowances: Allowances = field(default_factory=Allowances)
@@ -20,11 +20,11 @@ class PersonStates:
     half_life: timedelta = HALF_LIFE
 
     def say(self, person: str, first: str) -> str:
-        """The numbers by which another person's job comes first, "" = it is the same person, or no persons were compared."""
+        """The numbers by which another person's job comes first, "" = there is nothing to compare."""
         if person == first or not self.use:
             return ""
         return f"; {say_use(self.use, (person, first), self.half_life)}"
 
 
-NO_COMPARISON = PersonStates()
+NO_BALANCES = Balances()
 """Without quotas, and with one person."""
