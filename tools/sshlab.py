@@ -72,7 +72,7 @@ class SshLab:
             f"PasswordAuthentication no\nSetEnv HOME={home}\n"
         )
         subprocess.run(self.lab.inside(name, ["/bin/sh", "-c", f"mkdir -p /run/sshd; {SSHD} -f {conf}"]), check=True)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while not self._answers(name):
             assert time.monotonic() < deadline, "sshd didn't come up"
             time.sleep(0.05)

@@ -41,7 +41,7 @@ class Corpus:
         with self.locked():
             shutil.copytree(self.kept, start)
         options = [f"-max_total_time={seconds}", "-print_final_stats=1", f"-artifact_prefix={folder}/broke-"]
-        ended = self.call(folder, seconds + 60, *options, found, start, self.seeds)
+        ended = self.call(folder, seconds + 240, *options, found, start, self.seeds)
         with self.locked():
             for file in found.iterdir():
                 shutil.copyfile(file, self.kept / file.name)

@@ -12,7 +12,7 @@ LANES = 16
 NEAR = 50
 """A planted defect is found by one of this many schedules from its seed on."""
 
-PATIENT = [pytest.mark.timeout(0)] if "DRUMBEAT_SIMULATIONS" in os.environ else []
+PATIENT = [pytest.mark.timeout(0)] if "DRUMBEAT_SIMULATIONS" in os.environ or is_thorough() else []
 """Marks of a file with schedules: a run that asks for more of them waits as long as they take."""
 
 

@@ -378,7 +378,7 @@ _WITH_TORCH = (
         else:
             dist.broadcast(torch.ones(4), src=0)
             dist.broadcast(torch.ones(4), src=0)
-        """, "Timed out waiting 3000ms", "", 2, needs=_TORCH,
+        """, "RuntimeError", "", 2, needs=_TORCH,
     ),
     Incident(
         "samples of different sizes in a data-loader worker", (1,), _FAILED,
