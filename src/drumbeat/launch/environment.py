@@ -90,6 +90,9 @@ def _dialect(plan: Plan, member: Member) -> dict[str, str]:
     }
 
 
+CHECKPOINT_KEEP = "DRUMBEAT_CHECKPOINT_KEEP"
+"""How many checkpoints `drumbeat.train.Checkpoints` keeps; a job may set it itself."""
+
 RESERVED = (
     "AZUREML_RUN_ID", "AZUREML_NODE_COUNT", "AZUREML_CR_NODE_RANK", "AZ_BATCH_HOST_LIST",
     "AZ_BATCHAI_JOB_MASTER_NODE_IP",

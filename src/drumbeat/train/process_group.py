@@ -11,7 +11,7 @@ import json
 import os
 import socket
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -73,6 +73,8 @@ def init(backend: str = "", *, rendezvous_s: float = 300.0, timeout_s: float = 1
 
 
 _world: TrainingWorld | None = None
+before_leaving: list[Callable[[], None]] = []
+"""What `leave` calls while the ranks can still talk to one another."""
 
 
 def current_world() -> TrainingWorld | None:
@@ -88,6 +90,8 @@ def leave(exit_code: int = 0) -> NoReturn:
     """
     import torch.distributed as dist
 
+    for call in tuple(before_leaving):
+        call()
     if dist.is_initialized():
         dist.destroy_process_group()
     atexit._run_exitfuncs()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] (Python's own; metrics go there)

@@ -275,7 +275,8 @@ def _variables(job: CommandJob, launcher: Launcher) -> dict[str, str]:
              for name in job.environment_variables if name in reserved]  # fmt: skip
     if taken:
         raise SpecError.of(taken)
-    return dict(job.environment_variables)
+    kept = {rank_environment.CHECKPOINT_KEEP: str(job.drumbeat.checkpoints.keep)}
+    return {**(kept if "checkpoints" in job.drumbeat.model_fields_set else {}), **job.environment_variables}
 
 
 # --- in words ---------------------------------------------------------------------------------------------------

@@ -42,8 +42,6 @@ def _of_extensions(job: CommandJob) -> Iterator[Problem]:
             yield _later("an elastic number of nodes", f"drumbeat.{key}", "Leave it out.")
     if "hang_after_s" in given and extra.hang_after_s:
         yield _later("looking for hangs", "drumbeat.hang_after_s", "Leave it out, or set it to 0.")
-    if "checkpoints" in given:
-        yield _later("drumbeat.checkpoints", "drumbeat.checkpoints", "Leave it out.")
 
 
 def _later(what: str, where: str, fix: str) -> Problem:

@@ -20,11 +20,9 @@ Dimension = Annotated[
 
 
 class Checkpoints(Model):
-    """Retention of checkpoints."""
+    """Retention of the checkpoints that `drumbeat.train.Checkpoints` writes."""
 
-    keep: Count = Field(
-        default=3, description="Number of checkpoints to keep. Refused in this version, like the whole table."
-    )
+    keep: Count = Field(default=3, description="Number of checkpoints to keep, the newest.")
 
 
 class Extensions(RecoverySettings):
@@ -68,5 +66,5 @@ class Extensions(RecoverySettings):
         "every 5 s, as metrics named `system/…`.",
     )
     checkpoints: Checkpoints = Field(
-        default_factory=Checkpoints, description="Retention of checkpoints. Refused in this version."
+        default_factory=Checkpoints, description="Retention of the checkpoints of `drumbeat.train.Checkpoints`."
     )

@@ -1,0 +1,247 @@
+"""The files of one checkpoint: what the ranks write, verify and read together.
+
+`__0_0.distcp`, `.metadata`   torch.distributed.checkpoint: model and optimizers, in shards
+`ranks.pt`                    of each rank: its random generators and its place in the data
+`others.pt`                   what is the same on all ranks: schedules, gradient scalers
+`manifest.json`               sizes and hashes
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from drumbeat.protocol.errors import DrumbeatError, RefusedError
+from drumbeat.train import random_states
+from drumbeat.train.checkpoint_folder import CheckpointFolder, Digest, Manifest
+from drumbeat.train.rank_group import RankGroup
+
+if TYPE_CHECKING:
+    from torch import nn
+    from torch.optim import Optimizer
+
+RANKS, OTHERS = "ranks.pt", "others.pt"
+WHERE = "train.Checkpoints"
+Result = TypeVar("Result")
+
+
+class SavedState:
+    """What a checkpoint is made of: the parts of a training that change."""
+
+    def __init__(
+        self, model: nn.Module, optimizers: Optimizer | Iterable[Optimizer], loader: Any, others: Mapping[str, Any]
+    ) -> None:
+        from torch.optim import Optimizer
+
+        self.model, self.loader, self.others = model, loader, others
+        self.optimizers = [optimizers] if isinstance(optimizers, Optimizer) else list(optimizers)
+
+    def tensors(self) -> dict[str, Any]:
+        """Returns the state of model and optimizers by parameter names, as all ranks know them."""
+        from torch.distributed.checkpoint.state_dict import get_state_dict
+
+        model, optimizers = get_state_dict(self.model, self.optimizers)
+        return {"model": model, "optimizers": optimizers}
+
+    def copied(self) -> dict[str, Any]:
+        """Returns a copy of everything, in the memory of the CPU, that the next step can't change."""
+        from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
+
+        states = {
+            "tensors": self.tensors(),
+            "others": {name: other.state_dict() for name, other in self.others.items()},
+            "rank": {
+                "random": random_states.capture(),
+                "loader": self.loader.state_dict() if self.loader is not None else None,
+            },
+        }
+        stager = DefaultStager(StagingOptions(*[False] * 4))
+        try:
+            return stager.stage(states)  # pyright: ignore[reportReturnType] (it is no future unless asked for)
+        finally:
+            stager.close()
+
+    def set_tensors(self, tensors: dict[str, Any]) -> None:
+        """Sets model and optimizers."""
+        from torch.distributed.checkpoint.state_dict import set_state_dict
+
+        set_state_dict(
+            self.model,
+            self.optimizers,
+            model_state_dict=tensors["model"],
+            optim_state_dict=tensors["optimizers"],
+        )
+
+    def set_rest(self, others: dict[str, Any], ranks: list[dict[str, Any]], rank: int, world_size: int) -> None:
+        """Sets the others, this rank's place in the data, and its random generators, which come last."""
+        for name, other in self.others.items():
+            if name in others:
+                other.load_state_dict(others[name])
+        saved = ranks[rank] if rank < len(ranks) else ranks[0]
+        if self.loader is not None and saved["loader"] is not None:
+            self._check_loader(len(ranks), world_size)
+            self.loader.load_state_dict(saved["loader"])
+        if len(ranks) == world_size:
+            random_states.restore(saved["random"])
+
+    def _check_loader(self, saved_by: int, world_size: int) -> None:
+        if saved_by != world_size and not getattr(self.loader, "is_for_any_world_size", False):
+            what = f"{saved_by} ranks saved their places in the data, and {world_size} ranks are here"
+            fix = "train.ResumableLoader goes on with any number of ranks that divides its batch."
+            raise RefusedError(what, where=WHERE, fix=fix)
+
+
+class CheckpointFiles:
+    """Writes, verifies and reads checkpoints on all ranks.
+
+    Usually all ranks see one folder. Where each node has its own, the ranks of each node write all of the state there,
+    and a node without a checkpoint gets it from another.
+    """
+
+    def __init__(self, folder: CheckpointFolder, everyone: RankGroup) -> None:
+        self.folder, self.everyone = folder, everyone
+        self.sharing = _sharing(folder.root, everyone)
+        """The ranks that see the same folder as this one."""
+        self.is_shared_by_all = self.sharing.size == everyone.size
+
+    def claim(self) -> None:
+        """Closes the folder to earlier generations of the job."""
+        self._together(self.everyone, lambda: self.folder.claim() if self.sharing.is_leader else None)
+
+    def newest(self) -> tuple[int, list[str]]:
+        """Returns the step of the newest checkpoint that is as it was written, and what is wrong with newer ones."""
+        steps: list[int] = self.sharing.broadcast(self.folder.steps() if self.sharing.is_leader else None)
+        notes: list[str] = []
+        found = 0
+        for step in steps:
+            share = slice(self.sharing.index, None, self.sharing.size)
+            broken = [line for lines in self.sharing.gather(self.folder.broken_files(step, share)) for line in lines]
+            if not broken:
+                found = step
+                break
+            notes.append(f"checkpoint: step {step:,} is broken and passed over ({broken[0]})")
+        return max(self.everyone.gather(found)), notes
+
+    def write(self, step: int, copied: dict[str, Any]) -> int:
+        """Writes a copied state as the checkpoint of a step. Returns its size in bytes; all ranks see the same outcome.
+
+        Raises RefusedError if a rank couldn't write, or a later generation has begun.
+        """
+        self._check_shards(copied["tensors"])
+        partial = self.folder.partial(step)
+        self._together(self.sharing, lambda: self.folder.begin(step) if self.sharing.is_leader else None)
+        self._together(self.sharing, lambda: self._write_tensors(partial, copied["tensors"]))
+        ranks = self.everyone.gather(copied["rank"])
+        digests = self._together(self.sharing, lambda: self._write_rest(partial, copied["others"], ranks))
+        files = {name: digest for each in digests for name, digest in each.items()}
+        manifest = Manifest(step, self.everyone.size, files)
+        self._together(self.sharing, lambda: self.folder.publish(manifest) if self.sharing.is_leader else None)
+        return sum(digest.bytes for digest in files.values())
+
+    def load(self, step: int, state: SavedState) -> None:
+        """Restores a checkpoint that is in the folder of this rank or of another."""
+        has_it = step in self.sharing.broadcast(self.folder.steps() if self.sharing.is_leader else None)
+        holders: list[bool] = self.everyone.gather(has_it)
+        tensors, others, ranks = state.tensors() if has_it else {}, {}, []
+        if has_it:
+            self._read_tensors(self.folder.path(step), tensors)
+            others, ranks = (_unpickled(self.folder.path(step) / name) for name in (OTHERS, RANKS))
+        if not all(holders):
+            source = holders.index(True)
+            sent = self.everyone.broadcast((tensors, others, ranks) if self.everyone.index == source else None, source)
+            tensors, others, ranks = (tensors, others, ranks) if has_it else sent
+        state.set_tensors(tensors)
+        state.set_rest(others, ranks, self.everyone.index, self.everyone.size)
+
+    def _write_tensors(self, partial: Path, tensors: dict[str, Any]) -> None:
+        import torch.distributed.checkpoint as dcp
+
+        writer = dcp.FileSystemWriter(partial, sync_files=True)
+        group, is_alone = self.sharing.group, not self.sharing.is_distributed
+        dcp.save(tensors, storage_writer=writer, process_group=group, no_dist=is_alone)
+
+    def _read_tensors(self, folder: Path, tensors: dict[str, Any]) -> None:
+        import torch.distributed.checkpoint as dcp
+
+        group, is_alone = self.sharing.group, not self.sharing.is_distributed
+        dcp.load(tensors, storage_reader=dcp.FileSystemReader(folder), process_group=group, no_dist=is_alone)
+
+    def _write_rest(self, partial: Path, others: dict[str, Any], ranks: list[dict[str, Any]]) -> dict[str, Digest]:
+        """Returns the digests of the files that this rank has written; the leader's are those that no rank names."""
+        if self.sharing.is_leader:
+            _pickle(partial / OTHERS, others)
+            _pickle(partial / RANKS, ranks)
+        own, of_ranks = f"__{self.sharing.index}_", "__"
+        names = [
+            name
+            for name in (path.name for path in partial.iterdir())
+            if name.startswith(own) or (self.sharing.is_leader and not name.startswith(of_ranks))
+        ]
+        return {name: Digest.of(partial / name) for name in names}
+
+    def _check_shards(self, tensors: dict[str, Any]) -> None:
+        """Refuses a model whose shards are on ranks that see another folder: no folder would hold all of it."""
+        if self.is_shared_by_all:
+            return
+        from torch.distributed.tensor import DTensor
+
+        if any(isinstance(value, DTensor) for value in tensors["model"].values()):
+            what = "the model is in shards on several nodes, and each node has a checkpoint folder of its own"
+            fix = "Put the compute's `folder` on a share of all its hosts."
+            raise RefusedError(what, where=WHERE, fix=fix)
+
+    def _together(self, ranks: RankGroup, work: Callable[[], Result]) -> list[Result]:
+        """Does work on each rank, and fails on all if it fails on one, so that none waits for another."""
+        try:
+            outcome: tuple[Any, str, str] = (work(), "", "")
+        except DrumbeatError as error:
+            outcome = (None, error.what, error.fix or "")
+        except Exception as error:  # noqa: BLE001 (whatever it is, the other ranks must hear of it)
+            outcome = (None, f"{type(error).__name__}: {error}", "")
+        outcomes = ranks.gather(outcome)
+        for index, (_, what, fix) in enumerate(outcomes):
+            if what and fix:
+                raise RefusedError(what, where=str(self.folder.root), fix=fix)
+            if what:
+                failed = f"rank {ranks.ranks[index]} could not write a checkpoint: {what}"
+                raise RefusedError(failed, where=str(self.folder.root), fix="See that the disk has room.")
+        return [result for result, _, _ in outcomes]
+
+
+def _sharing(root: Path, everyone: RankGroup) -> RankGroup:
+    """Returns the group of the ranks that see the same folder as this one: those that find each other's marks."""
+    root.mkdir(parents=True, exist_ok=True)
+    mark = root / f".rank-{everyone.index}-{secrets.token_hex(8)}"
+    mark.touch()
+    try:
+        marks: list[str] = everyone.gather(mark.name)
+        seen = frozenset(path.name for path in root.iterdir())
+        groups: list[list[int]] = everyone.gather([rank for rank, name in enumerate(marks) if name in seen])
+    finally:
+        mark.unlink(missing_ok=True)
+    if all(len(ranks) == everyone.size for ranks in groups):
+        return everyone
+    own = everyone
+    for ranks in sorted({tuple(ranks) for ranks in groups}):
+        group = RankGroup(ranks)
+        own = group if group.index >= 0 else own
+    return own
+
+
+def _pickle(path: Path, value: Any) -> None:
+    import torch
+
+    with path.open("wb") as file:
+        torch.save(value, file)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _unpickled(path: Path) -> Any:
+    """Reads what `_pickle` wrote. The folder is the job's own, and its content was verified."""
+    import torch
+
+    return torch.load(path, map_location="cpu", weights_only=False)

@@ -1,0 +1,231 @@
+"""A folder of checkpoints on a disk: each is there whole or not at all, is verified before it is read, and old ones go.
+
+A checkpoint is written into a folder of its own that readers don't look at, and renamed when all of it is on the disk.
+So a crash at any byte leaves the last good one. Its manifest has the size and hash of each file. Only the newest
+generation (attempt and round of a job) may publish: ranks of an earlier one that still run on a lost node are refused.
+Standard library only: no torch, no server.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from drumbeat.protocol.errors import RefusedError
+
+MANIFEST = "manifest.json"
+FORMAT = 1
+_STEP = re.compile(r"step-(\d{12,})")
+_PARTIAL, _REPLACED = ".partial-", ".replaced-"
+_GENERATION = ".generation.json"
+_LOCK = ".lock"
+_PIECE = 1 << 20
+
+
+@dataclass(frozen=True, order=True)
+class Generation:
+    """Which start of a job's ranks writes: a later attempt or round closes the folder to earlier ones."""
+
+    attempt: int = 0
+    round: int = 0
+
+    @classmethod
+    def of(cls, variables: Mapping[str, str]) -> Generation:
+        """Returns the generation that drumbeat's variables name; outside a job there is only one."""
+        return cls(int(variables.get("DRUMBEAT_ATTEMPT", "0")), int(variables.get("DRUMBEAT_ROUND", "0")))
+
+    def __str__(self) -> str:
+        """Returns `attempt 2, round 1`."""
+        return f"attempt {self.attempt}, round {self.round}"
+
+
+@dataclass(frozen=True)
+class Digest:
+    """What a file must be: its size in bytes, and its SHA-256 in hexadecimal digits."""
+
+    bytes: int
+    sha256: str
+
+    @classmethod
+    def of(cls, path: Path) -> Digest:
+        """Reads a file. Raises OSError if it can't."""
+        digest, size = hashlib.sha256(), 0
+        with path.open("rb") as file:
+            while piece := file.read(_PIECE):
+                digest.update(piece)
+                size += len(piece)
+        return cls(size, digest.hexdigest())
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a checkpoint consists of."""
+
+    step: int
+    world_size: int
+    files: Mapping[str, Digest]
+
+    def write(self, folder: Path) -> None:
+        """Writes it beside the files that it lists, onto the disk."""
+        document = {"format": FORMAT, **asdict(self)}
+        with (folder / MANIFEST).open("w", encoding="utf-8") as file:
+            json.dump(document, file, indent=1, sort_keys=True)
+            file.flush()
+            os.fsync(file.fileno())
+
+    @classmethod
+    def read(cls, folder: Path) -> Manifest:
+        """Reads a checkpoint's manifest. Raises ValueError, KeyError, TypeError or OSError if it isn't one."""
+        document: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        if document["format"] != FORMAT:
+            raise ValueError(f"format {document['format']!r} is not {FORMAT}")
+        files = {name: Digest(**digest) for name, digest in document["files"].items()}
+        return cls(int(document["step"]), int(document["world_size"]), files)
+
+
+class CheckpointFolder:
+    """The checkpoints of one training."""
+
+    def __init__(self, root: Path, keep: int, generation: Generation) -> None:
+        self.root, self.keep, self.generation = root, keep, generation
+
+    def claim(self) -> None:
+        """Closes the folder to earlier generations, and removes what they left half written.
+
+        Raises RefusedError if a later generation has claimed it.
+        """
+        self.root.mkdir(parents=True, exist_ok=True)
+        with self._locked():
+            self._check_generation()
+            _replace_text(self.root / _GENERATION, json.dumps(asdict(self.generation)))
+            self._clean_up()
+
+    def steps(self) -> list[int]:
+        """Returns the steps of the published checkpoints, newest first."""
+        names = [path.name for path in self.root.iterdir()] if self.root.is_dir() else []
+        return sorted((int(match[1]) for name in names if (match := _STEP.fullmatch(name))), reverse=True)
+
+    def path(self, step: int) -> Path:
+        """Returns the folder of a published checkpoint."""
+        return self.root / f"step-{step:012d}"
+
+    def partial(self, step: int) -> Path:
+        """Returns the folder in which the checkpoint of a step is written; all ranks of a generation have the same."""
+        return self.root / f"{_PARTIAL}{step:012d}-{self.generation.attempt}.{self.generation.round}"
+
+    def begin(self, step: int) -> Path:
+        """Makes the empty folder in which a checkpoint is written."""
+        partial = self.partial(step)
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        return partial
+
+    def publish(self, manifest: Manifest) -> Path:
+        """Makes a written checkpoint visible, and removes those that are more than `keep`.
+
+        A checkpoint of the same step from an earlier generation is replaced. Raises RefusedError if a later
+        generation has claimed the folder.
+        """
+        partial, final = self.partial(manifest.step), self.path(manifest.step)
+        manifest.write(partial)
+        _sync_folder(partial)
+        with self._locked():
+            self._check_generation()
+            replaced = self.root / f"{_REPLACED}{final.name}"
+            if final.exists():
+                final.rename(replaced)
+            partial.rename(final)
+            _sync_folder(self.root)
+            shutil.rmtree(replaced, ignore_errors=True)
+            for step in self.steps()[self.keep :]:
+                _remove(self.path(step))
+        return final
+
+    def broken_files(self, step: int, share: slice = slice(None)) -> list[str]:
+        """Returns what is wrong with a checkpoint, as `name: reason`; an empty list says that it is as it was written.
+
+        share: which of its files are read, so that ranks can divide them.
+        """
+        folder = self.path(step)
+        try:
+            manifest = Manifest.read(folder)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            return [f"{MANIFEST}: {error}"]
+        return [
+            f"{name}: {reason}"
+            for name in sorted(manifest.files)[share]
+            if (reason := _what_is_wrong(folder / name, manifest.files[name]))
+        ]
+
+    def _clean_up(self) -> None:
+        """Removes what a crash has left half written or half removed; a checkpoint that was being replaced returns."""
+        for path in list(self.root.iterdir()):
+            final = self.root / path.name.removeprefix(_REPLACED)
+            if path.name.startswith(_REPLACED) and not final.exists():
+                path.rename(final)
+            elif path.name.startswith((_PARTIAL, _REPLACED)):
+                shutil.rmtree(path, ignore_errors=True)
+
+    def _check_generation(self) -> None:
+        try:
+            owner = Generation(**json.loads((self.root / _GENERATION).read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return
+        if owner > self.generation:
+            what = f"{self.generation} may not save checkpoints: {owner} of the job has begun"
+            fix = "Nothing needs to be done: the later ranks go on from the last checkpoint."
+            raise RefusedError(what, where=str(self.root), fix=fix)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Holds the folder's lock, which the kernel gives back if the process dies."""
+        descriptor = os.open(self.root / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def _what_is_wrong(path: Path, expected: Digest) -> str:
+    try:
+        digest = Digest.of(path)
+    except OSError as error:
+        return error.strerror or str(error)
+    if digest.bytes != expected.bytes:
+        return f"{digest.bytes} bytes instead of {expected.bytes}"
+    return "" if digest == expected else "its content has changed"
+
+
+def _remove(folder: Path) -> None:
+    """Removes a published checkpoint. It is renamed first, so that a crash leaves no half of it where readers look."""
+    doomed = folder.with_name(f"{_PARTIAL}removed-{folder.name}")
+    shutil.rmtree(doomed, ignore_errors=True)
+    folder.rename(doomed)
+    shutil.rmtree(doomed, ignore_errors=True)
+
+
+def _replace_text(path: Path, text: str) -> None:
+    part = path.with_name(f"{path.name}.part")
+    with part.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

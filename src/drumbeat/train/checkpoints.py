@@ -1,0 +1,195 @@
+"""`Checkpoints`: saves a training while it goes on, and goes on from the last good one.
+
+    checkpoints = train.Checkpoints(model, optimizer, loader=loader, schedule=schedule, every=500)
+    step = checkpoints.resume()
+    for epoch in range(loader.epoch, epochs):
+        for batch in loader:
+            ...
+            step += 1
+            checkpoints.step(step)
+    checkpoints.close()
+
+Tensors are written by torch.distributed.checkpoint: each rank writes its own shards, and another number of ranks can
+read them. A save copies the state and returns; a thread writes it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from drumbeat.protocol.errors import RefusedError
+from drumbeat.rank.metric_log import log
+from drumbeat.train.checkpoint_files import CheckpointFiles, SavedState
+from drumbeat.train.checkpoint_folder import CheckpointFolder, Generation
+from drumbeat.train.process_group import before_leaving
+from drumbeat.train.rank_group import RankGroup
+
+if TYPE_CHECKING:
+    from torch import nn
+    from torch.optim import Optimizer
+
+DEFAULT_KEEP = 3
+TERMINATED = 128 + signal.SIGTERM
+
+
+class Stateful(Protocol):
+    """What can be saved beside the model: a schedule, a loader, a gradient scaler."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns its state."""
+        ...
+
+    def load_state_dict(self, state_dict: dict[str, Any], /) -> Any:
+        """Sets its state."""
+        ...
+
+
+class Checkpoints:
+    """The checkpoints of a training. Every method but `close` is collective: all ranks call it at the same step."""
+
+    def __init__(  # noqa: PLR0913 (keywords, each with a default)
+        self,
+        model: nn.Module,
+        optimizers: Optimizer | Iterable[Optimizer] = (),
+        *,
+        loader: Stateful | None = None,
+        every: int = 0,
+        every_s: float = 0.0,
+        keep: int | None = None,
+        folder: str | os.PathLike[str] | None = None,
+        **others: Stateful,
+    ) -> None:
+        """Looks at who shares the folder; reads and writes nothing else.
+
+        loader: the place in the data, of each rank. every, every_s: how many steps or seconds apart `step` saves;
+        0 = never by that. keep: how many checkpoints stay, by default `drumbeat: {checkpoints: {keep: …}}` of the job,
+        else 3. folder: by default $DRUMBEAT_CHECKPOINT_DIR, else `checkpoints`. others: what else has a state that is
+        the same on all ranks. Raises RefusedError if an argument can't be meant.
+        """
+        keep = int(os.environ.get("DRUMBEAT_CHECKPOINT_KEEP", DEFAULT_KEEP)) if keep is None else keep
+        if keep < 1 or every < 0 or every_s < 0:
+            what = f"keep={keep}, every={every}, every_s={every_s} can't be meant"
+            raise RefusedError(what, where="train.Checkpoints", fix="Keep at least 1, and give positive intervals.")
+        for name, one in {**others, **({"loader": loader} if loader is not None else {})}.items():
+            if not hasattr(one, "state_dict") or not hasattr(one, "load_state_dict"):
+                what = f"`{name}` is a {type(one).__name__}, which has no state_dict and load_state_dict"
+                fix = "For data use torchdata's StatefulDataLoader, or train.ResumableLoader."
+                raise RefusedError(what, where="train.Checkpoints", fix=fix)
+        root = Path(folder or os.environ.get("DRUMBEAT_CHECKPOINT_DIR") or "checkpoints").absolute()
+        self.folder = CheckpointFolder(root, keep, Generation.of(os.environ))
+        self.every, self.every_s = every, every_s
+        self._state = SavedState(model, optimizers, loader, others)
+        # Two groups, since the thread that writes may not take what the training's own votes have sent.
+        self._ranks, writers = RankGroup(), RankGroup()
+        self._files = CheckpointFiles(self.folder, writers)
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="drumbeat.checkpoint")
+        self._pending: Future[int] | None = None
+        self._saved_at, self._last_step, self._is_terminated = time.monotonic(), 0, False
+        self.stalls_s: list[float] = []
+        """How long each save has held up the training, in seconds."""
+        self._previous_handler = self._handle_termination()
+        before_leaving.append(self.close)
+
+    def resume(self) -> int:
+        """Restores the last good checkpoint. Returns the number of its step, 0 = there is none.
+
+        A checkpoint that isn't as it was written is passed over, and rank 0 prints why. Raises RefusedError if a
+        later attempt of the job has begun, or the place in the data can't be carried over to this number of ranks.
+        """
+        self._files.claim()
+        step, notes = self._files.newest()
+        for note in notes:
+            self._say(note)
+        if step:
+            self._files.load(step, self._state)
+            self._say(f"checkpoint: goes on after step {step:,}")
+        self._last_step, self._saved_at = step, time.monotonic()
+        return step
+
+    def step(self, step: int) -> None:
+        """Saves if it is time to, or if a rank was asked to end (SIGTERM); then the rank leaves with exit code 143.
+
+        Costs one all-reduce of a byte or two. step: how many steps are done, counted from 1.
+        """
+        is_due = bool(self.every) and step % self.every == 0
+        is_late = bool(self.every_s) and time.monotonic() - self._saved_at >= self.every_s
+        is_late, is_terminated = self._ranks.any(is_late and self._ranks.is_leader, self._is_terminated)
+        if is_due or is_late or is_terminated:
+            self.save(step)
+        if is_terminated:
+            self.close()
+            self._say(f"checkpoint: step {step:,} is saved, and the ranks end, as SIGTERM asks")
+            raise SystemExit(TERMINATED)
+
+    def save(self, step: int) -> None:
+        """Saves now: returns when the state is copied, and a thread writes it. Waits for the save before.
+
+        step: how many steps are done, counted from 1; a step that is saved already isn't saved again. Raises
+        RefusedError if the save before has failed.
+        """
+        if step < 1:
+            raise RefusedError(f"step {step} can't be saved", where="train.Checkpoints", fix="Count steps from 1.")
+        if step == self._last_step:
+            return
+        began = time.monotonic()
+        self.wait()
+        copied = self._state.copied()
+        self._last_step, self._saved_at = step, time.monotonic()
+        self.stalls_s.append(self._saved_at - began)
+        self._pending = self._writer.submit(self._write, step, copied, self.stalls_s[-1])
+
+    def wait(self) -> None:
+        """Waits until the last save is on the disk. Raises RefusedError if it has failed."""
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            pending.result()
+
+    def close(self) -> None:
+        """Waits for the last save and gives SIGTERM back. Raises RefusedError if the save has failed."""
+        if self.close in before_leaving:
+            before_leaving.remove(self.close)
+        if self._previous_handler is not None:
+            signal.signal(signal.SIGTERM, self._previous_handler)
+            self._previous_handler = None
+        try:
+            self.wait()
+        finally:
+            self._writer.shutdown()
+
+    def _write(self, step: int, copied: dict[str, Any], stall_s: float) -> int:
+        began = time.monotonic()
+        size = self._files.write(step, copied)
+        took_s = time.monotonic() - began
+        if self._ranks.is_leader:
+            values = {"checkpoint/bytes": size, "checkpoint/stall_s": stall_s, "checkpoint/write_s": took_s}
+            log(step=step, **values)
+        self._say(
+            f"checkpoint: step {step:,} saved, {size / 1e6:,.1f} MB written in {took_s:.2f} s, "
+            f"training held up for {stall_s:.2f} s"
+        )
+        return size
+
+    def _say(self, line: str) -> None:
+        """Prints a line on rank 0, for the job's log."""
+        if self._ranks.is_leader:
+            print(line, flush=True)  # noqa: T201 (the log of a rank is what it prints)
+
+    def _handle_termination(self) -> Any:
+        """Remembers SIGTERM until the next step; None = this thread can't, or the script has a handler of its own."""
+
+        def remember(_number: int, _frame: FrameType | None) -> None:
+            self._is_terminated = True
+
+        if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+            return None
+        try:
+            return signal.signal(signal.SIGTERM, remember)
+        except ValueError:  # Only the main thread may.
+            return None

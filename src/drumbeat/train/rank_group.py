@@ -1,0 +1,64 @@
+"""The ranks that agree on something over a group of their own; one process is a group, too.
+
+The group is Gloo's whatever carries the gradients, so that a background thread may use it while training goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+
+class RankGroup:
+    """Some ranks of the training, in their order. Making one is collective over all ranks, in it or not."""
+
+    def __init__(self, ranks: Sequence[int] | None = None) -> None:
+        import torch.distributed as dist
+
+        self.is_distributed = dist.is_available() and dist.is_initialized()
+        self.group: Any = dist.new_group(ranks, backend="gloo") if self.is_distributed else None
+        self.ranks = list(ranks) if ranks is not None else list(range(dist.get_world_size() if self.group else 1))
+        own = dist.get_rank() if self.is_distributed else 0
+        self.index = self.ranks.index(own) if own in self.ranks else -1
+        """The place of this rank in it, -1 = it isn't in it."""
+
+    @property
+    def size(self) -> int:
+        """The number of ranks."""
+        return len(self.ranks)
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this is its first rank, which writes what is written once."""
+        return self.index == 0
+
+    def gather(self, value: Any) -> list[Any]:
+        """Returns the value of each rank, in order, on all of them. Values are pickled."""
+        if not self.is_distributed:
+            return [value]
+        import torch.distributed as dist
+
+        values: list[Any] = [None] * self.size
+        dist.all_gather_object(values, value, group=self.group)
+        return values
+
+    def broadcast(self, value: Any, source: int = 0) -> Any:
+        """Returns what the rank at this place of the group has given. Values are pickled."""
+        if not self.is_distributed:
+            return value
+        import torch.distributed as dist
+
+        box = [value]
+        dist.broadcast_object_list(box, src=self.ranks[source], group=self.group)
+        return box[0]
+
+    def any(self, *flags: bool) -> tuple[bool, ...]:
+        """Returns for each flag whether a rank has set it: one small all-reduce."""
+        if not self.is_distributed:
+            return flags
+        import torch
+        import torch.distributed as dist
+
+        votes = torch.tensor(flags, dtype=torch.uint8)
+        dist.all_reduce(votes, op=dist.ReduceOp.MAX, group=self.group)
+        return tuple(bool(vote) for vote in votes.tolist())

@@ -1,0 +1,167 @@
+"""`ResumableLoader`: batches of a dataset, whose place can be saved and carried to another number of ranks.
+
+The order of an epoch depends on seed and epoch only. Batch k of all ranks together is the k-th piece of that order, and
+each rank takes its share of it, so that the number of ranks changes who reads a sample, and not when it comes.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from drumbeat.protocol.errors import RefusedError
+
+WHERE = "train.ResumableLoader"
+_EPOCH_FACTOR = 1_000_003
+
+
+class ResumableLoader:
+    """The batches of one rank from a dataset with a length, epoch after epoch.
+
+    Iterating gives the rest of the current epoch, and the next iteration gives the epoch after it. Samples that don't
+    fill the last batch of an epoch are left out of it.
+    """
+
+    is_for_any_world_size = True
+    """Whether another number of ranks can go on from what `state_dict` returns."""
+
+    def __init__(
+        self, dataset: Sequence[Any], *, batch: int, seed: int = 0, seed_samples: bool = True, **options: Any
+    ) -> None:
+        """Divides the batch among the ranks of torch's process group.
+
+        batch: samples of all ranks together. seed_samples: whether Python's, NumPy's and torch's generators are seeded
+        for each sample (by seed, epoch and index) while it is read, so that augmentation doesn't depend on who reads
+        it. options: torch's DataLoader's, but those that say which samples come when. Raises RefusedError if the batch
+        can't be divided, or is larger than the dataset.
+        """
+        from torch.utils.data import DataLoader
+
+        rank, world_size = _rank_of_group()
+        if batch < 1 or batch % world_size:
+            what = f"a batch of {batch} samples can't be divided evenly among {world_size} ranks"
+            raise RefusedError(what, where=WHERE, fix=f"Take a multiple of {world_size}.")
+        if batch > len(dataset):
+            what = f"a batch of {batch} samples is more than the {len(dataset)} of the dataset"
+            raise RefusedError(what, where=WHERE, fix="Take a smaller batch.")
+        if owned := {"batch_size", "shuffle", "sampler", "batch_sampler", "drop_last", "generator"} & options.keys():
+            what = f"{', '.join(sorted(owned))} can't be given: the loader itself says which samples come when"
+            raise RefusedError(what, where=WHERE, fix="Give `batch` and `seed` instead.")
+        import torch
+
+        self._batches = EpochBatches(len(dataset), batch, rank, world_size, seed)
+        samples = _SeededSamples(dataset, seed) if seed_samples else _Samples(dataset)
+        # A generator of its own: torch's would move on with each iterator that is made, also with one after a resume.
+        generator = torch.Generator().manual_seed(seed)
+        loader: Any = DataLoader
+        self._loader = loader(samples, batch_sampler=self._batches, generator=generator, **options)
+
+    @property
+    def epoch(self) -> int:
+        """The current epoch, counted from 0."""
+        return self._batches.epoch
+
+    def __len__(self) -> int:
+        """Returns the number of batches of a whole epoch."""
+        return self._batches.per_epoch
+
+    def __iter__(self) -> Iterator[Any]:
+        """Gives the rest of the current epoch."""
+        for batch in self._loader:
+            self._batches.done += 1
+            yield batch
+        self._batches.epoch, self._batches.done = self.epoch + 1, 0
+
+    def state_dict(self) -> dict[str, int]:
+        """Returns the place after the last batch that was given, whatever workers have read ahead."""
+        batches = self._batches
+        return {
+            "epoch": batches.epoch, "done": batches.done, "batch": batches.batch, "samples": batches.samples,
+            "seed": batches.seed,
+        }  # fmt: skip
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Goes to a place. Raises RefusedError if it was saved for another batch, seed or number of samples."""
+        batches = self._batches
+        for name in ("batch", "samples", "seed"):
+            if state[name] != getattr(batches, name):
+                now = getattr(batches, name)
+                what = f"the place in the data was saved with {name} {state[name]}, and now it is {now}"
+                fix = "Train with the same, or begin a new job: its checkpoint folder is empty."
+                raise RefusedError(what, where=WHERE, fix=fix)
+        batches.epoch, batches.done = state["epoch"], state["done"]
+
+
+class EpochBatches:
+    """A batch sampler: of each batch that is left of the epoch, `(epoch, index)` of the samples of a rank's share."""
+
+    def __init__(self, samples: int, batch: int, rank: int, world_size: int, seed: int) -> None:
+        self.samples, self.batch, self.rank, self.world_size, self.seed = samples, batch, rank, world_size, seed
+        self.epoch, self.done = 0, 0
+
+    @property
+    def per_epoch(self) -> int:
+        return self.samples // self.batch
+
+    def __len__(self) -> int:
+        return self.per_epoch - self.done
+
+    def __iter__(self) -> Iterator[list[tuple[int, int]]]:
+        import torch
+
+        epoch = self.epoch
+        generator = torch.Generator().manual_seed(self.seed * _EPOCH_FACTOR + epoch)
+        order = torch.randperm(self.samples, generator=generator)
+        for first in range(self.done * self.batch, self.per_epoch * self.batch, self.batch):
+            share = order[first : first + self.batch][self.rank :: self.world_size]
+            yield [(epoch, index) for index in share.tolist()]
+
+
+class _Samples:
+    """A dataset that is asked by `(epoch, index)`."""
+
+    def __init__(self, dataset: Sequence[Any]) -> None:
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, place: tuple[int, int]) -> Any:
+        return self.dataset[place[1]]
+
+
+class _SeededSamples(_Samples):
+    """The same, with generators that depend on the sample; outside of it they stay as they were."""
+
+    def __init__(self, dataset: Sequence[Any], seed: int) -> None:
+        super().__init__(dataset)
+        self.seed = seed
+
+    def __getitem__(self, place: tuple[int, int]) -> Any:
+        import torch
+
+        epoch, index = place
+        seed = random.Random(f"{self.seed}/{epoch}/{index}").getrandbits(32)  # noqa: S311 (no secret)
+        numpy_random = sys.modules["numpy"].random if "numpy" in sys.modules else None
+        kept = random.getstate(), numpy_random.get_state() if numpy_random else None
+        with torch.random.fork_rng(devices=[]):
+            random.seed(seed)
+            torch.random.default_generator.manual_seed(seed)
+            if numpy_random:
+                numpy_random.seed(seed)
+            try:
+                return self.dataset[index]
+            finally:
+                random.setstate(kept[0])
+                if numpy_random:
+                    numpy_random.set_state(kept[1])
+
+
+def _rank_of_group() -> tuple[int, int]:
+    import torch.distributed as dist
+
+    if dist.is_available() and dist.is_initialized():
+        return dist.get_rank(), dist.get_world_size()
+    return 0, 1

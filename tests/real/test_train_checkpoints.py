@@ -1,0 +1,109 @@
+"""`drumbeat.train.Checkpoints` in ranks of real jobs: after a fault the training goes on as if there had been none."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="needs torch: run tools/setup.sh")
+
+from .house import House, a_house
+
+SCRIPT = Path(__file__).with_name("checkpoint_rank.py")
+pytestmark = [pytest.mark.feature("T5"), pytest.mark.timeout(900)]
+LAST_STEP = 18
+
+
+def run_job(house: House, tmp_path: Path, way: str, fail_at: int, how: str = "SIGKILL") -> tuple[Any, str, Path]:
+    """Runs the script in two ranks. Returns the job, the log of rank 0 of its last round, and the folder of results."""
+    folder, code = tmp_path / f"{way}-{fail_at}-{how}", tmp_path / "code"
+    folder.mkdir()
+    code.mkdir(exist_ok=True)
+    shutil.copy(SCRIPT, code)
+    wanted = {
+        "command": f"{sys.executable} {SCRIPT.name} {way} {folder} {fail_at} {how}",
+        "code": str(code),
+        "distribution": {"type": "pytorch", "process_count_per_instance": 2},
+        "drumbeat": {"max_retries": 1, "checkpoints": {"keep": 2}},
+    }
+    ended = house.client.wait(house.client.submit(wanted).name, 300)
+    assert ended is not None
+    assert ended.state == "completed", ended.sentence
+    return ended, house.logs(ended.name)[0], folder
+
+
+def results(folder: Path, round_: int, ranks: int = 2) -> list[dict[str, Any]]:
+    return [json.loads((folder / f"{round_}-{rank}.json").read_text()) for rank in range(ranks)]
+
+
+def check_goes_on(house: House, tmp_path: Path, way: str, how: str, resumed_after: int) -> None:
+    """A job that is hit at step 10 has from then on the losses, data and weights of one that isn't, to the last bit."""
+    _, _, unbroken_folder = run_job(house, tmp_path, way, 0)
+    job, said, folder = run_job(house, tmp_path, way, 10, how)
+    assert f"goes on after step {resumed_after}" in said
+    for unbroken, resumed in zip(results(unbroken_folder, 1), results(folder, 2), strict=True):
+        assert resumed["weights"] == unbroken["weights"]
+        assert list(resumed["steps"]) == [str(step) for step in range(resumed_after + 1, LAST_STEP + 1)]
+        assert resumed["steps"] == {step: unbroken["steps"][step] for step in resumed["steps"]}
+    kept = house.home / "jobs" / job.name / "checkpoints"
+    assert sorted(path.name for path in kept.glob("step-*")) == ["step-000000000012", "step-000000000016"]
+
+
+def test_a_killed_rank_goes_on_to_the_same_bits(tmp_path: Path):
+    with a_house(tmp_path / "home") as house:
+        check_goes_on(house, tmp_path, "ddp", "SIGKILL", resumed_after=8)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("way", "how", "resumed_after"), [("fsdp", "SIGKILL", 8), ("ddp", "SIGTERM", 10)])
+def test_shards_and_ranks_asked_to_end_go_on_too(tmp_path: Path, way: str, how: str, resumed_after: int):
+    with a_house(tmp_path / "home") as house:
+        check_goes_on(house, tmp_path, way, how, resumed_after)
+
+
+def torchrun(ranks: int, way: str, folder: Path, checkpoints: Path, *, fail_at: int = 0) -> subprocess.CompletedProcess:
+    launcher = Path(sys.executable).with_name("torchrun")
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "DRUMBEAT_CHECKPOINT_DIR": str(checkpoints)}
+    line = [launcher, "--standalone", "--nproc-per-node", str(ranks), SCRIPT, way, folder, str(fail_at), "SIGKILL"]
+    return subprocess.run(line, env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("way", ["ddp", "fsdp"])
+def test_another_number_of_ranks_reads_the_rest_of_the_data_once(tmp_path: Path, way: str):
+    """Two ranks are killed after step 10; four go on after step 8, and read what one training would have read."""
+    unbroken, broken = tmp_path / "unbroken", tmp_path / "broken"
+    for folder in (unbroken, broken):
+        folder.mkdir()
+    assert torchrun(2, way, unbroken, tmp_path / "a").returncode == 0
+    assert torchrun(2, way, broken, tmp_path / "b", fail_at=10).returncode != 0
+    done = torchrun(4, way, broken, tmp_path / "b")
+    assert done.returncode == 0, done.stderr
+    expected, found = results(unbroken, 1), results(broken, 1, ranks=4)
+    for step in map(str, range(9, LAST_STEP + 1)):
+        assert samples(found, step) == samples(expected, step)
+
+
+def samples(ranks: list[dict[str, Any]], step: str) -> list[int]:
+    """What all ranks together have read in a step."""
+    return sorted(chain.from_iterable(rank["steps"][step][1] for rank in ranks))
+
+
+@pytest.mark.thorough
+def test_a_broken_checkpoint_is_passed_over_and_named(tmp_path: Path):
+    folder, kept = tmp_path / "results", tmp_path / "kept"
+    folder.mkdir()
+    assert torchrun(2, "ddp", folder, kept, fail_at=10).returncode != 0
+    shard = next((kept / "step-000000000008").glob("*.distcp"))
+    shard.write_bytes(shard.read_bytes()[:-1])
+    done = torchrun(2, "ddp", folder, kept)
+    assert "step 8 is broken and passed over" in done.stdout
+    assert "goes on after step 4" in done.stdout
