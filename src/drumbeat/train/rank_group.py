@@ -5,6 +5,7 @@ The group is Gloo's whatever carries the gradients, so that a background thread 
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,8 +14,7 @@ class RankGroup:
     """Some ranks of the training, in their order. Making one is collective over all ranks, in it or not."""
 
     def __init__(self, ranks: Sequence[int] | None = None) -> None:
-        import torch.distributed as dist
-
+        dist = _distributed()
         self.is_distributed = dist.is_available() and dist.is_initialized()
         self.group: Any = dist.new_group(ranks, backend="gloo") if self.is_distributed else None
         self.ranks = list(ranks) if ranks is not None else list(range(dist.get_world_size() if self.group else 1))
@@ -36,20 +36,16 @@ class RankGroup:
         """Returns the value of each rank, in order, on all of them. Values are pickled."""
         if not self.is_distributed:
             return [value]
-        import torch.distributed as dist
-
         values: list[Any] = [None] * self.size
-        dist.all_gather_object(values, value, group=self.group)
+        _distributed().all_gather_object(values, value, group=self.group)
         return values
 
     def broadcast(self, value: Any, source: int = 0) -> Any:
         """Returns what the rank at this place of the group has given. Values are pickled."""
         if not self.is_distributed:
             return value
-        import torch.distributed as dist
-
         box = [value]
-        dist.broadcast_object_list(box, src=self.ranks[source], group=self.group)
+        _distributed().broadcast_object_list(box, src=self.ranks[source], group=self.group)
         return box[0]
 
     def any(self, *flags: bool) -> tuple[bool, ...]:
@@ -57,8 +53,12 @@ class RankGroup:
         if not self.is_distributed:
             return flags
         import torch
-        import torch.distributed as dist
 
-        votes = torch.tensor(flags, dtype=torch.uint8)
+        dist, votes = _distributed(), torch.tensor(flags, dtype=torch.uint8)
         dist.all_reduce(votes, op=dist.ReduceOp.MAX, group=self.group)
-        return tuple(bool(vote) for vote in votes.tolist())
+        return tuple(bool(vote) for vote in votes)
+
+
+def _distributed() -> Any:
+    """Returns torch's module, whose types are open."""
+    return importlib.import_module("torch.distributed")

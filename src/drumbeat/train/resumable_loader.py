@@ -8,13 +8,25 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Protocol
 
 from drumbeat.protocol.errors import RefusedError
 
 WHERE = "train.ResumableLoader"
 _EPOCH_FACTOR = 1_000_003
+
+
+class Samples(Protocol):
+    """A dataset with a length, as torch's map-style ones are."""
+
+    def __len__(self) -> int:
+        """Returns the number of samples."""
+        ...
+
+    def __getitem__(self, index: int, /) -> Any:
+        """Reads a sample."""
+        ...
 
 
 class ResumableLoader:
@@ -28,7 +40,7 @@ class ResumableLoader:
     """Whether another number of ranks can go on from what `state_dict` returns."""
 
     def __init__(
-        self, dataset: Sequence[Any], *, batch: int, seed: int = 0, seed_samples: bool = True, **options: Any
+        self, dataset: Samples, *, batch: int, seed: int = 0, seed_samples: bool = True, **options: Any
     ) -> None:
         """Divides the batch among the ranks of torch's process group.
 
@@ -52,7 +64,7 @@ class ResumableLoader:
         import torch
 
         self._batches = EpochBatches(len(dataset), batch, rank, world_size, seed)
-        samples = _SeededSamples(dataset, seed) if seed_samples else _Samples(dataset)
+        samples = _SeededSamples(dataset, seed) if seed_samples else _PlacedSamples(dataset)
         # A generator of its own: torch's would move on with each iterator that is made, also with one after a resume.
         generator = torch.Generator().manual_seed(seed)
         loader: Any = DataLoader
@@ -116,13 +128,13 @@ class EpochBatches:
         order = torch.randperm(self.samples, generator=generator)
         for first in range(self.done * self.batch, self.per_epoch * self.batch, self.batch):
             share = order[first : first + self.batch][self.rank :: self.world_size]
-            yield [(epoch, index) for index in share.tolist()]
+            yield [(epoch, int(index)) for index in share]
 
 
-class _Samples:
+class _PlacedSamples:
     """A dataset that is asked by `(epoch, index)`."""
 
-    def __init__(self, dataset: Sequence[Any]) -> None:
+    def __init__(self, dataset: Samples) -> None:
         self.dataset = dataset
 
     def __len__(self) -> int:
@@ -132,10 +144,10 @@ class _Samples:
         return self.dataset[place[1]]
 
 
-class _SeededSamples(_Samples):
+class _SeededSamples(_PlacedSamples):
     """The same, with generators that depend on the sample; outside of it they stay as they were."""
 
-    def __init__(self, dataset: Sequence[Any], seed: int) -> None:
+    def __init__(self, dataset: Samples, seed: int) -> None:
         super().__init__(dataset)
         self.seed = seed
 
@@ -146,9 +158,10 @@ class _SeededSamples(_Samples):
         seed = random.Random(f"{self.seed}/{epoch}/{index}").getrandbits(32)  # noqa: S311 (no secret)
         numpy_random = sys.modules["numpy"].random if "numpy" in sys.modules else None
         kept = random.getstate(), numpy_random.get_state() if numpy_random else None
-        with torch.random.fork_rng(devices=[]):
+        torch_random: Any = torch.random
+        with torch_random.fork_rng(devices=[]):
             random.seed(seed)
-            torch.random.default_generator.manual_seed(seed)
+            torch_random.default_generator.manual_seed(seed)
             if numpy_random:
                 numpy_random.seed(seed)
             try:
