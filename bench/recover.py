@@ -92,7 +92,7 @@ def wait_for_interpreters(drumbeat: Drumbeat, name: str) -> None:
     ready = f"interpreters ready for the next round: {drumbeat.world}"
     end = time.monotonic() + READY_S
     while time.monotonic() < end:
-        logs = (drumbeat.home / "nodes").glob(f"{name}.*/*/agent.log")
+        logs = (drumbeat.home / "nodes").glob(f"{name}.*/*/root/agent.log")
         if any(ready in log.read_text(encoding="utf-8") for log in logs):
             return
         time.sleep(POLL_S)

@@ -122,7 +122,7 @@ def wait_for_log(house: House, job: str, text: str) -> None:
 
 def wait_for_interpreters(house: House, count: int) -> None:
     text = f"interpreters ready for the next round: {count}"
-    until(lambda: any(text in log.read_text() for log in house.home.glob("nodes/*/*/agent.log")), 240, text)
+    until(lambda: any(text in log.read_text() for log in house.home.glob("nodes/*/*/root/agent.log")), 240, text)
 
 
 @pytest.mark.feature("F3")

@@ -87,8 +87,8 @@ def shell_variables(command: str) -> tuple[str, ...]:
     try:
         words = _without_folders(list(_words(command.strip())))
         names = [name for word in words for name in word.names]
-        while words and (found := _ASSIGNMENT.match(words[0].text)):
-            names.append(found.group(1))
+        while words and (assignment := _ASSIGNMENT.match(words[0].text)):
+            names.append(assignment.group(1))
             words.pop(0)
         _check_program(words)
     except _ColdError as error:

@@ -89,13 +89,13 @@ def _prepare() -> str:
         return "the script isn't a file or a folder"
     if first and (name := _variable_set(first)):
         return f"a script sets {name} itself, which torch reads when it is imported"
-    known, written = set(sys.modules), _written()
+    before, written = set(sys.modules), _written()
     was_enabled = gc.isenabled()
     gc.disable()
     _import()
     if was_enabled:
         gc.enable()
-    fresh = {name.partition(".")[0] for name in set(sys.modules) - known}
+    fresh = {name.partition(".")[0] for name in set(sys.modules) - before}
     if first and (shadow := _shadow(first, fresh)):
         return f"{shadow} stands in for a module that is imported beforehand"
     if _written() != written:
@@ -154,11 +154,11 @@ def _variable_set(folder: str) -> str:
     for text in _sources(folder):
         if "environ" not in text and "putenv" not in text:
             continue
-        found = sets.search(text)
-        if not found and re.search(r"environ\s*(?:\.update\(|\|=)", text):
-            found = named.search(text)
-        if found:
-            return next(filter(None, found.groups()))
+        match = sets.search(text)
+        if not match and re.search(r"environ\s*(?:\.update\(|\|=)", text):
+            match = named.search(text)
+        if match:
+            return next(filter(None, match.groups()))
     return ""
 
 
