@@ -35,7 +35,7 @@ def test_token_is_printed_once_lets_its_person_in_and_is_removed(house: House, d
     with Client(url=house.url, token=made.stdout.strip()) as eve:
         assert eve.list() == []
     assert drumbeat("token", "list").stdout.splitlines()[-1].split()[:2] == ["eve", "reader"]
-    assert drumbeat("token", "create", "eve").stderr.startswith("error: person: eve has a token already")
+    assert "eve has a token already" in drumbeat("token", "create", "eve").stderr
     assert drumbeat("token", "remove", "eve").stdout == "eve has no token any more\n"
     assert drumbeat("token", "remove", "eve").exit_code == 1
 

@@ -140,14 +140,14 @@ class Client(
         wanted = {"state": state, "experiment": experiment, "archived": archive, "parent": parent, "text": text or None}
         wanted["person"] = person
         params: dict[str, Any] = {key: value for key, value in wanted.items() if value is not None}
-        found: list[JobView] = []
-        while len(found) < limit:
-            page = self.connection.call("GET", "/jobs", params={**params, "limit": min(limit - len(found), 1000)})
-            found += views(JobView, page["jobs"])
+        jobs: list[JobView] = []
+        while len(jobs) < limit:
+            page = self.connection.call("GET", "/jobs", params={**params, "limit": min(limit - len(jobs), 1000)})
+            jobs += views(JobView, page["jobs"])
             if page["after"] is None:
                 break
             params["after"] = page["after"]
-        return found
+        return jobs
 
     def story(self, name: str) -> list[StoryLine]:
         """Everything that happened to a job, oldest first."""
@@ -158,8 +158,8 @@ class Client(
 
         discard: also while it keeps them; what isn't kept yet is lost.
         """
-        told = self.connection.call("POST", f"/jobs/{part(name)}/cancel", params={"discard": discard})
-        return view(JobView, told)
+        answer = self.connection.call("POST", f"/jobs/{part(name)}/cancel", params={"discard": discard})
+        return view(JobView, answer)
 
     def archive(self, name: str) -> None:
         """Hides a job that has ended from lists. Raises ConflictError while it is unfinished."""

@@ -47,5 +47,5 @@ def _placed(job: Job, loop: Loop) -> Placed:
     rooms = loop.supply.rooms(compute)
     unfinished = loop.unfinished()
     queue = loop.placer.queue(compute, unfinished, job)
-    said = loop.placer.placed(compute, queue, rooms, loop.placer.holdings(compute, unfinished))
-    return next(one for one in said if one.job == job.name)
+    placements = loop.placer.placed(compute, queue, rooms, loop.placer.holdings(compute, unfinished))
+    return next(one for one in placements if one.job == job.name)

@@ -88,8 +88,8 @@ def preview_processes(plan: Plan) -> tuple[ProcessSpec, ...]:
         for process in launch.render(plan, roster, node)
     ]
     for process in processes:
-        told = {name: _FREE_PORT.sub(r"\1:@free-port", value) for name, value in process.set.items() if ":0" in value}
-        process.set.update(told)
+        values = {name: _FREE_PORT.sub(r"\1:@free-port", value) for name, value in process.set.items() if ":0" in value}
+        process.set.update(values)
         process.set.update({name: "@free-port" for name in _PORTS if name in process.set})
     return tuple(processes)
 

@@ -1,6 +1,6 @@
 """What a job must say of why it is where it is, and whether that is so.
 
-Written anew from what a person needs to know, not taken from the room that makes the sentences.
+Written again from what a person needs to know, not taken from the room that makes the sentences.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ def wrong_of(job: Job) -> str:
     row = REASONS[job.reason]
     if not (row.ends is job.state if job.state.is_terminal else job.reason in _REASONS[job.state]):
         return f"its reason is {job.reason}"
-    found = re.fullmatch(_pattern(job.reason, job.plan.compute, job.need, job.plan.world_size), job.sentence)
-    if found is None:
+    match = re.fullmatch(_pattern(job.reason, job.plan.compute, job.need, job.plan.world_size), job.sentence)
+    if match is None:
         return f"it says only {job.sentence!r}"
-    if job.reason is Reason.WAITING_FOR_SLOTS and int(found["free"]) >= cpus(job.need):
+    if job.reason is Reason.WAITING_FOR_SLOTS and int(match["free"]) >= cpus(job.need):
         return f"it waits for what there is: {job.sentence}"
     return ""
 

@@ -131,7 +131,7 @@ class World:
         self.unanswered: set[str] = set()
         """Gangs that an engine was asked for, and didn't answer; their jobs have been told."""
         self.looked: list[Job] = []
-        """Jobs as they were when somebody looked after them: an engine takes its time to answer."""
+        """Jobs as they were when a server looked after them: an engine takes its time to answer."""
         self.wrongs: list[str] = []
         """What servers did that they mustn't, in words."""
         self.meanwhile: Callable[[int], None] = lambda _actions: None
