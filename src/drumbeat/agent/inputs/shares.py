@@ -55,7 +55,7 @@ def require(shares: Iterable[SharePlan], say: Callable[[str], None]) -> None:
         say(f"share {share.name}: looking at {share.path}")
         if why := _lack(share, say):
             fix = f"Mount it at {share.path} on that machine; other machines are tried meanwhile."
-            raise MissingShareError(f"share {share.name}: {why}", where=share.path, fix=fix)
+            raise MissingShareError(f"share {share.name}: {why}", fix=fix)
 
 
 def _lack(share: SharePlan, say: Callable[[str], None]) -> str:
