@@ -112,5 +112,5 @@ def test_a_server_that_is_stopped_while_it_places_gives_no_slots_that_another_ga
     actions = [Action("submit", 3, 0), Action("server_will_stop", 47, 0), Action("place", 0, 0), *meanwhile]
     assert not failure(actions, TWO)
     tell = Placer._tell
-    monkeypatch.setattr(Placer, "_tell", lambda self, placed, _booked: tell(self, placed, None))
+    monkeypatch.setattr(Placer, "_tell", lambda self, placed, _booked, _in_all: tell(self, placed, None, None))
     assert failure(actions, TWO) == "Violation: 10 of 6 slots are held"
