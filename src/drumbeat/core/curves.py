@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any, cast
 
 from drumbeat.protocol.metrics import Point
 
@@ -17,12 +18,22 @@ def thin(points: Sequence[Point], max_points: int) -> list[Point]:
     Kept are the first, the last, and the lowest and the highest of each of equally long parts. A part in which no value
     is a number is represented by its first point.
     """
-    if len(points) <= max(max_points, MIN_POINTS):
-        return list(points)
-    kept = {0, len(points) - 1}
-    for start, end in parts(len(points), part_count(max_points)):
-        kept |= {lowest(points, start, end), highest(points, start, end)}
-    return [points[n] for n in sorted(kept)]
+    return [points[n] for n in thin_values([point.value for point in points], max_points)]
+
+
+def thin_values(values: Sequence[float], max_points: int) -> list[int]:
+    """Returns the indices of the points that `thin` keeps, by the values of all of them."""
+    if len(values) <= max(max_points, MIN_POINTS):
+        return list(range(len(values)))
+    lows: Sequence[object] = values
+    highs: Sequence[object] = [-value for value in values]
+    if any(map(math.isnan, values)):
+        lows, highs = [_low_key(value) for value in values], [_low_key(-value) for value in values]
+    kept = {0, len(values) - 1}
+    for start, end in parts(len(values), part_count(max_points)):
+        # Looked up by a method of the list: a function of Python's own would take most of the time.
+        kept |= {min(range(start, end), key=cast("Any", order).__getitem__) for order in (lows, highs)}
+    return sorted(kept)
 
 
 def part_count(max_points: int) -> int:

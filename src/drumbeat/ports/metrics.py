@@ -215,6 +215,10 @@ class MetricStore(Protocol):
         """
         ...
 
+    def curves(self, runs: Sequence[str], name: str, max_points: int) -> dict[str, list[Point]]:
+        """Returns the curve of rank 0 of each of these runs that has logged the metric."""
+        ...
+
     def history(self, run: str, name: str, rank: int, after: int = 0, limit: int = 25_000) -> HistoryPage:
         """Returns points of a series, whole, in the order of arrival. after: 0 = from the first point on."""
         ...

@@ -139,6 +139,8 @@ class JobFilter:
     """Jobs of this sweep or pipeline; "" = jobs that have no parent, None = both."""
     person: str | None = None
     """Jobs of this person; None = of anyone."""
+    text: str = ""
+    """Jobs whose record may have this text, in any case of letters: a store leaves out jobs only where it has not."""
 
 
 @dataclass(frozen=True)

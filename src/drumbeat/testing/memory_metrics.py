@@ -234,6 +234,10 @@ class MemoryMetricStore(MemoryExperiments, MemoryDocuments):
         with self._lock:
             return thin(self._shelf.points.get((run, rank, name), []), max_points)
 
+    def curves(self, runs: Sequence[str], name: str, max_points: int) -> dict[str, list[Point]]:
+        found = {run: self.curve(run, name, 0, max_points) for run in runs}
+        return {run: points for run, points in found.items() if points}
+
     def history(self, run: str, name: str, rank: int, after: int = 0, limit: int = 25_000) -> HistoryPage:
         with self._lock:
             points = self._shelf.points.get((run, rank, name), [])

@@ -173,6 +173,16 @@ class MetricRecordsContract:
                 assert (curve[0].step, curve[-1].step) == (0, count - 1)
                 assert (min(values_of(curve)), max(values_of(curve))) == (min(values), max(values))
 
+    def test_curves_of_runs_are_those_of_each_run(self, store: MetricStore) -> None:
+        counts = {RUN: 5000, "b" * 32: 3, "c" * 32: 100}
+        for run, count in counts.items():
+            store.write([logged(*(n * 7919 % 1009 for n in range(count)), run=run)])
+        store.write([logged(1, 2, rank=1), logged(1, name="other", run="d" * 32)])
+        for max_points in (10, 200):
+            curves = store.curves([*counts, "d" * 32, "e" * 32], "loss", max_points)
+            assert curves == {run: store.curve(run, "loss", 0, max_points) for run in counts}
+        assert store.curves([], "loss", 10) == {}
+
     def test_a_curve_of_values_that_are_no_numbers_has_as_few_points(self, store: MetricStore) -> None:
         store.write([logged(*[math.nan] * 3000)])
         assert 2 <= len(store.curve(RUN, "loss", 0, 20)) <= 20

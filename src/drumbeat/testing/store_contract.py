@@ -236,6 +236,7 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
         assert listed(store, JobFilter(parent="sweep", limit=1, after="c")) == ["b"]
         assert listed(store, JobFilter(parent="")) == ["a"]
         assert listed(store, JobFilter(parent="none")) == []
+        assert "b" in listed(store, JobFilter(text="B"))
         assert listed(store, JobFilter()) == ["d", "c", "b", "a"]
 
     def test_parent_stays_when_the_job_changes(self, open_store: Open, token: int) -> None:

@@ -23,7 +23,7 @@ Discard = Annotated[bool, Query(description="Also while it keeps its results; wh
 PARENT = "Jobs of this sweep or pipeline; empty: jobs that are part of none; every job when absent."
 PERSON = "Jobs of this person; empty: jobs whose person is unknown; of anyone when absent."
 TEXT = "Only jobs with this text in their name, display name, experiment, compute or tags; in any case of letters."
-SCANNED = 500
+SCANNED = 100
 """Jobs that are read at once while a text is looked for."""
 HIDDEN: dict[str, bool | None] = {"false": False, "true": True, "all": None}
 
@@ -69,7 +69,7 @@ def _with_text(store: Store, chosen: JobFilter, text: str) -> list[Record]:
     matching: list[Record] = []
     after = chosen.after
     while len(matching) < chosen.limit:
-        page = store.jobs(replace(chosen, limit=SCANNED, after=after))
+        page = store.jobs(replace(chosen, limit=SCANNED, after=after, text=text))
         matching += [record for record in page if _has_text(record, text.casefold())]
         if len(page) < SCANNED:
             break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
@@ -10,6 +11,7 @@ from fastapi import APIRouter, Query
 from drumbeat.control.control import Control
 from drumbeat.control.metrics.experiments import ExperimentUsage
 from drumbeat.core.curves import MIN_POINTS
+from drumbeat.core.family import trial_name
 from drumbeat.ports import JobFilter
 from drumbeat.ports.metrics import Experiment, Series, View
 from drumbeat.protocol.api.metrics import (
@@ -22,9 +24,10 @@ from drumbeat.protocol.api.metrics import (
     PointView,
     SeriesView,
 )
+from drumbeat.protocol.errors import NotFoundError
 from drumbeat.protocol.metric_lines import value_to_json
 from drumbeat.protocol.metrics import Point, run_id
-from drumbeat.server.context import ControlOf
+from drumbeat.server.context import ControlOf, current
 
 router = APIRouter(prefix="/api/v1", tags=["metrics"])
 
@@ -96,11 +99,21 @@ def show_curves_of_jobs(
     children = _children(control, parent) if parent else []
     names = sorted({*job, *children}, key=[*job, *children].index)
     chosen = [(name, metric) for name in names] if metric else _primary_names(control, names)
-    curves = [_curve(control, name, wanted, max_points) for name, wanted in chosen]
-    return [one for one in curves if one.steps]
+    if control.metrics.is_empty:
+        return []
+    curves: dict[tuple[str, str], list[Point]] = {}
+    for wanted in {wanted for _, wanted in chosen}:
+        runs = {run_id(name): name for name, own in chosen if own == wanted}
+        found = control.metrics.store.curves(list(runs), wanted, max_points)
+        curves |= {(runs[run], wanted): points for run, points in found.items()}
+    return [_curve(*key, curves[key]) for key in chosen if key in curves]
 
 
 def _children(control: Control, parent: str) -> list[str]:
+    with suppress(NotFoundError):
+        sweep = current(control, parent).job.sweep
+        if sweep is not None:  # Its trials are known by their names: their records need not be read.
+            return [trial_name(parent, one.number) for one in sweep.trials if one.state is not None][:MAX_JOBS]
     records = control.store.jobs(JobFilter(is_archived=None, limit=MAX_JOBS, parent=parent))
     return [record.job.name for record in reversed(records)]
 
@@ -109,8 +122,7 @@ def _primary_names(control: Control, names: list[str]) -> list[tuple[str, str]]:
     return [(name, series.name) for name, series in control.metrics.primaries(names).items()]
 
 
-def _curve(control: Control, name: str, metric: str, max_points: int) -> JobCurveView:
-    points = [] if control.metrics.is_empty else control.metrics.store.curve(run_id(name), metric, 0, max_points)
+def _curve(name: str, metric: str, points: list[Point]) -> JobCurveView:
     values = tuple(value_to_json(point.value) for point in points)
     return JobCurveView(name, metric, 0, tuple(point.step for point in points), values)
 

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, func, select
+from sqlalchemy import Connection, CursorResult, Row, Select, func, select, text
 
-from drumbeat.core.curves import MIN_POINTS, highest, lowest, part_count, parts, thin
+from drumbeat.core.curves import MIN_POINTS, highest, lowest, part_count, thin, thin_values
 from drumbeat.ports.metrics import HistoryPage, Series
 from drumbeat.protocol.metrics import SYSTEM, Point
 from drumbeat.stores.metrics.points import last_of, logged, max_of, min_of
-from drumbeat.stores.metrics.schema import BLOCK, blocks, points, series
+from drumbeat.stores.metrics.schema import BLOCK, points, series
+
+_EXTREMES = text("""
+    WITH RECURSIVE part(k) AS (SELECT CAST(0 AS BIGINT) UNION ALL SELECT k + 1 FROM part WHERE k + 1 < :parts)
+    SELECT
+        (SELECT low_n FROM blocks WHERE series = :series AND n >= k * :whole / :parts AND n < (k + 1) * :whole / :parts
+         ORDER BY low NULLS LAST, n LIMIT 1),
+        (SELECT high_n FROM blocks WHERE series = :series AND n >= k * :whole / :parts AND n < (k + 1) * :whole / :parts
+         ORDER BY high DESC NULLS LAST, n LIMIT 1)
+    FROM part
+""")
+"""The lowest and the highest point of each part of a series: of equal ones the first, of no numbers the first, too."""
+_MAX_PARAMETERS = 500
+"""In one statement."""
+_POINTS = select(points.c.value, points.c.step, points.c.at_ms)
 
 
 def series_of(connection: Connection, run: str) -> list[Series]:
@@ -44,13 +59,52 @@ def curve(connection: Connection, run: str, name: str, rank: int, max_points: in
     ).one_or_none()
     if row is None:
         return []
-    max_points = max(max_points, MIN_POINTS)
-    of_series = select(points.c.value, points.c.step, points.c.at_ms).where(points.c.series == row.id)
-    count = part_count(max_points)
-    if row.length // BLOCK < count or count == 1:
-        return thin(_read(connection, name, of_series), max_points)
-    kept = {0, row.length - 1} | _from_blocks(connection, row.id, count - 1)
-    return _read(connection, name, of_series.where(points.c.n.in_(sorted(kept))))
+    if _has_blocks(row.length, max_points):
+        return _long_curve(connection, name, (row.id, row.length), max_points)
+    return thin(_read(connection, name, _POINTS.where(points.c.series == row.id)), max_points)
+
+
+def curves_of(connection: Connection, runs: Sequence[str], name: str, max_points: int) -> dict[str, list[Point]]:
+    """Returns the curve of rank 0 of each run that has the series; short ones are read together."""
+    found: dict[str, list[Point]] = {}
+    own = select(series.c.id, series.c.run, series.c.length).where(series.c.rank == 0, series.c.name == name)
+    for start in range(0, len(runs), _MAX_PARAMETERS):
+        rows = connection.execute(own.where(series.c.run.in_(runs[start : start + _MAX_PARAMETERS]))).all()
+        short = {row.id: row.run for row in rows if not _has_blocks(row.length, max_points)}
+        for number, all_points in _rows_of(connection, list(short)).items():
+            kept = thin_values([logged(value) for _, value, _, _ in all_points], max_points)
+            found[short[number]] = [
+                Point(name, logged(value), *at) for _, value, *at in map(all_points.__getitem__, kept)
+            ]
+        for row in rows:
+            if row.id not in short:
+                found[row.run] = _long_curve(connection, name, (row.id, row.length), max_points)
+    return found
+
+
+def _has_blocks(length: int, max_points: int) -> bool:
+    """Whether so many points can be chosen by blocks, without reading all points."""
+    count = part_count(max(max_points, MIN_POINTS))
+    return count > 1 and length // BLOCK >= count
+
+
+def _long_curve(connection: Connection, name: str, size: tuple[int, int], max_points: int) -> list[Point]:
+    number, length = size
+    count = part_count(max(max_points, MIN_POINTS))
+    kept = {0, length - 1} | _from_blocks(connection, number, length // BLOCK, count - 1)
+    # As numbers in the statement: so many parameters take longer to bind than the points take to read.
+    chosen = ", ".join(map(str, sorted(kept)))
+    statement = f"SELECT value, step, at_ms FROM points WHERE series = {number:d} AND n IN ({chosen}) ORDER BY n"  # noqa: S608 - integers
+    rows = _fetched(connection.exec_driver_sql(statement))
+    return [Point(name, logged(value), step, at_ms) for value, step, at_ms in rows]
+
+
+def _rows_of(connection: Connection, numbers: Sequence[int]) -> dict[int, list[tuple[Any, ...]]]:
+    """Returns all points of several series, with the series' number in front."""
+    chosen = select(points.c.series, points.c.value, points.c.step, points.c.at_ms)
+    chosen = chosen.where(points.c.series.in_(numbers)).order_by(points.c.series, points.c.n)
+    rows = _fetched(connection.execute(chosen))
+    return {number: list(own) for number, own in groupby(rows, itemgetter(0))}
 
 
 def history(connection: Connection, key: tuple[str, str, int], after: int, limit: int) -> HistoryPage:
@@ -64,29 +118,28 @@ def history(connection: Connection, key: tuple[str, str, int], after: int, limit
     return HistoryPage(shown, after + len(shown), is_last=len(found) <= limit)
 
 
-def _from_blocks(connection: Connection, number: int, count: int) -> set[int]:
+def _from_blocks(connection: Connection, number: int, whole: int, count: int) -> set[int]:
     """Returns the numbers of the lowest and highest points of so many parts, and of the points behind the last block.
 
-    Each part is made of whole blocks, so that the points themselves are not read.
+    Each part is made of whole blocks, so that the points themselves are not read. whole: how many there are.
     """
-    of_series = select(blocks.c.low_n, blocks.c.low, blocks.c.high_n, blocks.c.high).where(blocks.c.series == number)
-    rows = connection.execute(of_series.order_by(blocks.c.n)).all()
-    # Compared as tuples, which is fast: of equal values the first, and no numbers after all numbers.
-    lows = [(math.inf if low is None else low, n) for n, low, _, _ in rows]
-    highs = [(math.inf if high is None else -high, n) for _, _, n, high in rows]
-    kept: set[int] = set()
-    for start, end in parts(len(rows), count):
-        kept |= {min(lows[start:end])[1], min(highs[start:end])[1]}
-    first = len(rows) * BLOCK
-    tail = select(points.c.value, points.c.step, points.c.at_ms).where(points.c.series == number, points.c.n >= first)
-    rest = _read(connection, "", tail)
+    rows = connection.execute(_EXTREMES, {"series": number, "whole": whole, "parts": count})
+    kept = {n for row in _fetched(rows) for n in row}
+    first = whole * BLOCK
+    rest = _read(connection, "", _POINTS.where(points.c.series == number, points.c.n >= first))
     if rest:
         kept |= {first + lowest(rest, 0, len(rest)), first + highest(rest, 0, len(rest))}
     return kept
 
 
+def _fetched(result: CursorResult[*tuple[Any, ...]]) -> Sequence[tuple[Any, ...]]:
+    """Returns rows as the driver has them: those of SQLAlchemy take longer to make than SQLite takes to read them."""
+    with result:
+        return [] if result.cursor is None else result.cursor.fetchall()
+
+
 def _read(connection: Connection, name: str, chosen: Select[Any, Any, Any]) -> list[Point]:
-    rows = connection.execute(chosen.order_by(points.c.n))
+    rows = _fetched(connection.execute(chosen.order_by(points.c.n)))
     return [Point(name, logged(value), step, at_ms) for value, step, at_ms in rows]
 
 

@@ -134,6 +134,9 @@ class SqlMetricStore:
     def curve(self, run: str, name: str, rank: int, max_points: int) -> list[Point]:
         return self._read(lambda connection: curves.curve(connection, run, name, rank, max_points))
 
+    def curves(self, runs: Sequence[str], name: str, max_points: int) -> dict[str, list[Point]]:
+        return self._read(lambda connection: curves.curves_of(connection, runs, name, max_points))
+
     def history(self, run: str, name: str, rank: int, after: int = 0, limit: int = 25_000) -> HistoryPage:
         return self._read(lambda connection: curves.history(connection, (run, name, rank), after, limit))
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Select, delete, func, insert, or_, select, update
 
 from drumbeat.core.life.events import StoryEntry
 from drumbeat.core.life.job import Job
@@ -122,6 +122,15 @@ def _conditions(chosen: JobFilter) -> Iterable[ColumnElement[bool]]:
         yield jobs.c.parent == chosen.parent
     if chosen.person is not None:
         yield jobs.c.person == chosen.person
+    if _is_plain(chosen.text):
+        # In escaped characters there may be letters whose other case is ASCII.
+        has_text, has_escapes = jobs.c.document.icontains(chosen.text, autoescape=True), jobs.c.document.contains("\\u")
+        yield or_(has_text, has_escapes)
+
+
+def _is_plain(text: str) -> bool:
+    """Whether JSON has the text as it is."""
+    return bool(text) and text.isascii() and text.isprintable() and not {'"', "\\"} & set(text)
 
 
 def _records(connection: Connection, heads: Select[*tuple[Any, ...]], remembered: Remembered) -> list[Record]:
