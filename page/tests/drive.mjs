@@ -3,6 +3,10 @@
  *
  * Standard input: {playwright, axe, chromium, link, shots, steps: [{name, path, scheme, size, wait, click, type, key, shot,
  * checks}]}. Standard output: for each step what the browser reported, what axe found, and the text that a person sees.
+ *
+ * A step that is measured has `until: {css, text}`, an element that makes its screen usable: it gets a browser with an
+ * empty cache, and `watch`, milliseconds for which its long tasks are observed afterwards. `url` leads elsewhere than to
+ * the page.
  */
 
 import { readFileSync } from "node:fs";
@@ -45,6 +49,7 @@ async function contextOf(step) {
 
 async function stepped(step) {
   const context = await contextOf(step);
+  if (step.until) return measured(step, await context.storageState());
   const page = await context.newPage();
   const reports = [];
   page.on("console", (message) => ["error", "warning"].includes(message.type()) && reports.push(`${message.type()}: ${message.text()}`));
@@ -77,6 +82,46 @@ async function stepped(step) {
   const url = page.url();
   await page.close();
   return { name: step.name, reports, violations, ready, url, ...state };
+}
+
+/** Opens a screen with an empty cache: when it was painted and usable, what it transferred, and its long tasks. */
+async function measured(step, storageState) {
+  const context = await browser.newContext({ viewport: SIZES[step.size ?? "laptop"], storageState });
+  try {
+    const page = await context.newPage();
+    const reports = [];
+    page.on("pageerror", (error) => reports.push(`exception: ${error.message}`));
+    await page.addInitScript(observe, step.until);
+    await page.goto(step.url ?? new URL(`/ui${step.path}`, job.link).href, { waitUntil: "commit" });
+    await page.waitForFunction(() => globalThis.seen.usable !== null, undefined, { timeout: PATIENCE_MS });
+    const opened = await page.evaluate(() => ({ ready: globalThis.seen.usable, tasks: globalThis.seen.tasks.splice(0) }));
+    if (step.watch) await page.waitForTimeout(step.watch);
+    const after = await page.evaluate(() => ({
+      live: globalThis.seen.tasks,
+      first: performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? null,
+      transferred: [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")]
+        .reduce((sum, one) => sum + one.transferSize, 0),
+    }));
+    if (step.shot) await page.screenshot({ path: step.shot });
+    return { name: step.name, reports, violations: [], text: "", ...opened, ...after };
+  } finally {
+    await context.close();
+  }
+}
+
+/** Runs in the page before its own script does. */
+function observe({ css, text }) {
+  const seen = { usable: null, tasks: [] };
+  globalThis.seen = seen;
+  new PerformanceObserver((list) => seen.tasks.push(...list.getEntries().map((one) => one.duration)))
+    .observe({ type: "longtask", buffered: true });
+  const watch = new MutationObserver(() => {
+    if (![...document.querySelectorAll(css)].some((one) => one.textContent.includes(text ?? ""))) return;
+    watch.disconnect();
+    // A task behind the next frame: what was found has been painted.
+    requestAnimationFrame(() => setTimeout(() => (seen.usable = performance.now())));
+  });
+  watch.observe(document, { childList: true, subtree: true, attributes: true, characterData: true });
 }
 
 async function axe(page) {

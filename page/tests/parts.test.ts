@@ -5,6 +5,7 @@ import { differenceOf } from "../src/parts/difference";
 import { importanceOf } from "../src/parts/importance";
 import { phasesOf } from "../src/screens/job/facts";
 import { tableOf } from "../src/screens/job/outputs";
+import { busiestOf } from "../src/screens/job/ranks";
 import type { StoryLine } from "../src/types";
 
 test("numbers have four digits, times and sizes their units", () => {
@@ -44,4 +45,13 @@ test("a story becomes the states that a job was in", () => {
   const phases = phasesOf([line(1, "queued"), line(2, "running"), line(3, "running"), line(4, "completed")], "2026-01-01T00:00:04Z");
   expect(phases.map((one) => [one.state, one.sentence])).toEqual([["queued", "line 1"], ["running", "line 3"], ["completed", "line 4"]]);
   expect(phases[1]!.to).toBe("2026-01-01T00:00:04Z");
+});
+
+test("a rank that uses far more processor time than each other is the one that they wait for", () => {
+  const cores = (...values: number[]) => values.map((value, rank) => ({ rank, value })).sort((a, b) => b.value - a.value);
+  const job = { state: "running" as const, world_size: 3 };
+  expect(busiestOf(job, cores(0.1, 0.9, 0.2))).toBe(1);
+  expect(busiestOf(job, cores(0.8, 0.9, 0.9))).toBeUndefined();
+  expect(busiestOf(job, cores(0.9, 0.1))).toBeUndefined();
+  expect(busiestOf({ ...job, state: "completed" }, cores(0.1, 0.9, 0.2))).toBeUndefined();
 });

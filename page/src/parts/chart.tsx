@@ -8,6 +8,8 @@ import { number } from "../format";
 export interface ChartLine { label: string; x: number[]; y: (number | null)[]; isFaint?: boolean }
 
 const HEIGHT = 170;
+const MAX_MARKED = 50;
+/** Lines that each have a mark under the pointer. */
 
 interface Props { lines: ChartLine[]; isTime?: boolean; isLog?: boolean; label: string; syncKey?: string; height?: number }
 
@@ -41,7 +43,7 @@ export function Chart({ lines, isTime = false, isLog = false, label, syncKey, he
     plot.current?.setData(data, !zoomed);
     if (zoomed) plot.current?.redraw();
   }, [lines]);
-  return <div class="chart" ref={box} role="img" aria-label={label} style={{ minHeight: `${height}px` }} />;
+  return <div class="chart" ref={box} role="img" aria-label={label} data-points={data[0]?.length ?? 0} style={{ minHeight: `${height}px` }} />;
 }
 
 function isZoomed(plot: uPlot): boolean {
@@ -79,7 +81,7 @@ function options(lines: ChartLine[], look: Look): uPlot.Options {
     height: look.height,
     padding: [8, 8, 0, 0],
     legend: { show: lines.length > 1 && lines.length <= 12, live: true },
-    cursor: { ...(look.syncKey ? { sync: { key: look.syncKey } } : {}), points: { size: 6 }, drag: { x: true, y: false } },
+    cursor: { ...(look.syncKey ? { sync: { key: look.syncKey } } : {}), points: lines.length > MAX_MARKED ? { show: false } : { size: 6 }, drag: { x: true, y: false } },
     scales: { x: { time: look.isTime }, y: { distr: look.isLog ? 3 : 1 } },
     axes: [
       { ...axis, size: 24 },

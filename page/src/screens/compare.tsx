@@ -12,6 +12,8 @@ import { href, jobHref, setQuery, usePlace } from "../router";
 import type { ComparedRow, Comparison, Definition, JobCurve, JobPage } from "../types";
 
 const MAX_CHARTS = 12;
+const MAX_POINTS = 8000;
+/** Of all curves of a chart. */
 const STATES = new Set(["completed", "failed", "canceled", "running", "queued", "staging", "provisioning", "stopping", "finalizing"]);
 
 export function CompareScreen() {
@@ -92,7 +94,7 @@ function Compared({ jobs }: { jobs: string[] }) {
 }
 
 function Overlay({ jobs, metric }: { jobs: string[]; metric: string }) {
-  const answer = useAnswer<JobCurve[]>("/curves", { job: jobs, metric, max_points: 800 });
+  const answer = useAnswer<JobCurve[]>("/curves", { job: jobs, metric, max_points: Math.round(MAX_POINTS / Math.max(jobs.length, 10)) });
   const lines = jobs.map((job) => {
     const curve = answer.value?.find((one) => one.job === job);
     return { label: job, x: curve?.steps ?? [], y: (curve?.values ?? []).map(drawable) };

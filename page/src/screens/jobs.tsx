@@ -1,5 +1,6 @@
 /** All jobs: which run, which wait and why, which failed; chosen by words, state and experiment. */
 
+import { Component } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { get, type Query } from "../api";
 import { number } from "../format";
@@ -79,11 +80,12 @@ export function JobsScreen() {
     const answer = await get<JobPage>(path, { ...query, after: own.after });
     setMore({ key, jobs: [...own.jobs, ...answer.jobs], after: answer.after });
   };
-  const toggle = (name: string) => {
-    const names = new Set(selected);
-    if (!names.delete(name)) names.add(name);
-    setSelected(names);
-  };
+  const toggle = (name: string) =>
+    setSelected((before) => {
+      const names = new Set(before);
+      if (!names.delete(name)) names.add(name);
+      return names;
+    });
   const chosen = jobs.filter((job) => selected.has(job.name));
 
   useKey("c", "Compare the selected jobs", () => chosen.length > 1 && setCompare(chosen));
@@ -219,9 +221,23 @@ function JobTable({ jobs, selected, toggle }: {
   );
 }
 
-function JobRow({ job, curve, isSelected, toggle, hasPersons }: {
+interface RowProps {
   job: Job; curve: JobCurve | undefined; isSelected: boolean; toggle: (name: string) => void; hasPersons: boolean;
-}) {
+}
+
+/** A row is drawn again only when its own job changes: while one job runs, the others stay as they are. */
+class JobRow extends Component<RowProps> {
+  override shouldComponentUpdate(next: RowProps): boolean {
+    const now = this.props;
+    return next.job !== now.job || next.curve !== now.curve || next.isSelected !== now.isSelected || next.hasPersons !== now.hasPersons;
+  }
+
+  override render() {
+    return <Row {...this.props} />;
+  }
+}
+
+function Row({ job, curve, isSelected, toggle, hasPersons }: RowProps) {
   return (
     <tr class={isSelected ? "selected" : ""}>
       <td class="col-check">

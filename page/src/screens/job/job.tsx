@@ -9,7 +9,7 @@ import { Answered } from "../../parts/notes";
 import { StateWord } from "../../parts/state";
 import { Tabs, type Tab } from "../../parts/tabs";
 import { Ago, Took } from "../../parts/time";
-import { go, href, jobHref, usePlace } from "../../router";
+import { go, href, jobHref, place, usePlace } from "../../router";
 import { stream } from "../../stream";
 import type { Job, StoryLine } from "../../types";
 import { ActionButtons } from "./actions";
@@ -22,6 +22,8 @@ import { DefinitionTab, StoryTab } from "./texts";
 
 export function JobScreen({ name }: { name: string }) {
   const answer = useAnswer<Job>(`/jobs/${segment(name)}`);
+  // The code of the tab in the address comes beside the job, not behind it.
+  useEffect(() => void LATER[place().query.get("tab") ?? ""]?.(), []);
   return <Answered answer={answer}>{(job) => <LiveJob key={job.name} first={job} reload={answer.reload} />}</Answered>;
 }
 
@@ -78,6 +80,9 @@ function Head({ job, reload }: { job: Job; reload: () => void }) {
         <Fact label="compute"><a href={href("/computes", { name: job.compute })}>{job.compute}</a></Fact>
         {job.type === "command" && <Fact label="environment">{job.environment}</Fact>}
         {job.primary && <Fact label={job.primary.name}><strong class="number">{number(job.primary.value)}</strong> at step {job.primary.step}</Fact>}
+        {job.outputs.filter((one) => one.place === "in_place").map((one) => (
+          <Fact key={one.name} label={one.name}><a href={jobHref(job.name, { tab: "outputs" })}>{one.asset || one.uri}</a></Fact>
+        ))}
         <Fact label="submitted"><Ago at={job.submitted_at} /></Fact>
         <Fact label="ran for"><Took from={job.started_at} to={job.ended_at} /></Fact>
         {job.attempt > 1 && <Fact label="attempt">{job.attempt}</Fact>}
@@ -102,18 +107,22 @@ const later = (load: () => Promise<ComponentType<TabProps>>): ComponentType<TabP
     return loaded ? <loaded.tab {...props} /> : <p class="nothing loading">Loading…</p>;
   };
 
+const LATER: Record<string, () => Promise<ComponentType<TabProps>>> = {
+  metrics: () => import("./metrics").then((one) => one.MetricsTab),
+  resources: () => import("./metrics").then((one) => one.ResourcesTab),
+  outputs: () => import("./outputs").then((one) => one.OutputsTab),
+  trials: () => import("./sweep").then((one) => one.TrialsTab),
+  curves: () => import("./sweep").then((one) => one.TrialCurvesTab),
+  settings: () => import("./sweep").then((one) => one.SettingsTab),
+  graph: () => import("./pipeline").then((one) => one.GraphTab),
+};
+
 const SCREENS: Record<string, ComponentType<TabProps>> = {
   logs: LogsTab,
   ranks: RanksTab,
   story: StoryTab,
   file: DefinitionTab,
-  metrics: later(() => import("./metrics").then((one) => one.MetricsTab)),
-  resources: later(() => import("./metrics").then((one) => one.ResourcesTab)),
-  outputs: later(() => import("./outputs").then((one) => one.OutputsTab)),
-  trials: later(() => import("./sweep").then((one) => one.TrialsTab)),
-  curves: later(() => import("./sweep").then((one) => one.TrialCurvesTab)),
-  settings: later(() => import("./sweep").then((one) => one.SettingsTab)),
-  graph: later(() => import("./pipeline").then((one) => one.GraphTab)),
+  ...Object.fromEntries(Object.entries(LATER).map(([id, load]) => [id, later(load)])),
 };
 
 const COMMAND: Tab[] = [

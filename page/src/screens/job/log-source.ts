@@ -10,6 +10,10 @@ const FIRST_BYTES = 512 << 10;
 const PAGE_BYTES = 1 << 20;
 const MAX_TEXT = 256 << 20;
 /** Characters that a browser is asked to keep. */
+const FIRST_PIECES = 4;
+/** A piece has up to a quarter of a mebibyte: how many make a screen is known once some are read. */
+const BEYOND = 2 ** 32;
+/** A position behind every piece: what is read there says only where the end is. */
 
 export class LogSource {
   log = new LogLines();
@@ -37,18 +41,9 @@ export class LogSource {
 
   /** Reads the end of the logs; the stream goes on behind it. */
   async open(): Promise<void> {
-    const probe = await this.read(0, 1);
-    this.end = probe.end;
-    let span = 64;
-    let pieces: LogPiece[] = [];
-    let from = this.end;
-    while (from > 0 && textLength(pieces) < FIRST_BYTES) {
-      const start = Math.max(0, from - span);
-      pieces = [...(await this.range(start, from)), ...pieces];
-      from = start;
-      span *= 2;
-    }
-    this.take(pieces, from);
+    this.end = (await this.read(BEYOND, 1)).end;
+    const [pieces, first] = await this.before(this.end, FIRST_BYTES);
+    await this.take(pieces, first);
     this.isLoading = false;
     this.changed();
   }
@@ -57,32 +52,48 @@ export class LogSource {
     return this.end;
   }
 
-  /** Reads about a mebibyte that is older than what is here; all of it where `isAll`. */
+  /** Reads as much again as is here, of what is older; all of it where `isAll`. */
   async earlier(isAll = false): Promise<void> {
     if (this.isLoading || this.first === 0) return;
     this.isLoading = true;
     this.changed();
-    let [from, span, older] = [this.first, 256, [] as LogPiece[]];
-    while (from > 0 && (isAll || textLength(older) < PAGE_BYTES) && this.size + textLength(older) < MAX_TEXT) {
-      const start = Math.max(0, from - span);
-      older = [...(await this.range(start, from)), ...older];
-      from = start;
-      span *= 2;
-    }
-    this.take([...older, ...this.pieces], from);
+    const room = MAX_TEXT - this.size;
+    const [older, first] = await this.before(this.first, isAll ? room : Math.min(room, Math.max(PAGE_BYTES, this.size)));
+    await this.take([...older, ...this.pieces], first);
     this.isLoading = false;
     this.changed();
   }
 
-  private take(pieces: LogPiece[], first: number): void {
-    this.pieces = [...pieces, ...this.arrived.filter((piece) => piece.position > (pieces.at(-1)?.position ?? 0))];
+  /** About so many characters before a position, and the position before the first of their pieces. */
+  private async before(end: number, wanted: number): Promise<[LogPiece[], number]> {
+    let [from, span, length] = [end, FIRST_PIECES, 0];
+    let pieces: LogPiece[] = [];
+    while (from > 0 && length < wanted) {
+      const start = Math.max(0, from - span);
+      const found = await this.range(start, from);
+      pieces = [...found, ...pieces];
+      length += textLength(found);
+      from = start;
+      const probable = Math.ceil((end - from) * (wanted / Math.max(length, 1) - 1));
+      span = Math.min(Math.max(probable, FIRST_PIECES), span * 16);
+    }
+    return [pieces, from];
+  }
+
+  private async take(pieces: LogPiece[], first: number): Promise<void> {
+    const log = new LogLines();
+    log.epoch = this.log.epoch + 1;
+    for (const [n, part] of partsOf(pieces).entries()) {
+      if (n > 0) await new Promise((resolve) => setTimeout(resolve));
+      log.add(part);
+    }
+    const fresh = this.arrived.filter((piece) => piece.position > (pieces.at(-1)?.position ?? 0));
+    log.add(fresh);
+    this.pieces = [...pieces, ...fresh];
     this.arrived = [];
     this.first = first;
     this.size = textLength(this.pieces);
-    const epoch = this.log.epoch + 1;
-    this.log = new LogLines();
-    this.log.epoch = epoch;
-    this.log.add(this.pieces);
+    this.log = log;
   }
 
   private async range(after: number, end: number): Promise<LogPiece[]> {
@@ -116,6 +127,21 @@ export class LogSource {
       this.changed();
     }, 100);
   }
+}
+
+/** Pieces of about a mebibyte together: a browser that takes one in between two frames stays quick. */
+function partsOf(pieces: LogPiece[]): LogPiece[][] {
+  const parts: LogPiece[][] = [];
+  let length = PAGE_BYTES;
+  for (const piece of pieces) {
+    if (length >= PAGE_BYTES) {
+      parts.push([]);
+      length = 0;
+    }
+    parts.at(-1)!.push(piece);
+    length += piece.text.length;
+  }
+  return parts;
 }
 
 const textLength = (pieces: LogPiece[]): number => pieces.reduce((sum, piece) => sum + piece.text.length, 0);

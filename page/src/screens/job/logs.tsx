@@ -14,6 +14,8 @@ import { addressOf, failingLine, type LogLine } from "./log-lines";
 import { LogSource } from "./log-source";
 
 const LINE_PX = 18;
+const MAX_PX = 16e6;
+/** A browser makes no element higher than this: in a longer log, a pixel of scrolling is more than a pixel of the log. */
 const MAX_GROWING = 64;
 /** Logs whose last line may grow at the same time. */
 const SPARE = 20;
@@ -172,6 +174,8 @@ function LogView({ lines, target, isLive, text, hasRanks, width, older, epoch }:
   const [top, setTop] = useState(0);
   const [height, setHeight] = useState(600);
   const before = useRef({ epoch, count: lines.length });
+  const drawn = Math.min(lines.length * LINE_PX, MAX_PX);
+  const stretch = Math.max(1, (lines.length * LINE_PX - height) / Math.max(drawn - height, 1));
 
   useLayoutEffect(() => {
     const element = box.current!;
@@ -183,14 +187,14 @@ function LogView({ lines, target, isLive, text, hasRanks, width, older, epoch }:
   useLayoutEffect(() => {
     const element = box.current!;
     if (before.current.epoch !== epoch && !isFollowing.current && target < 0) {
-      element.scrollTop += (lines.length - before.current.count) * LINE_PX;
+      element.scrollTop += ((lines.length - before.current.count) * LINE_PX) / stretch;
     } else if (isFollowing.current) element.scrollTop = element.scrollHeight;
     before.current = { epoch, count: lines.length };
   }, [lines.length, epoch, height]);
   useLayoutEffect(() => {
     if (target < 0) return;
     isFollowing.current = false;
-    box.current!.scrollTop = Math.max(0, target * LINE_PX - height / 2);
+    box.current!.scrollTop = Math.max(0, (target * LINE_PX - height / 2) / stretch);
   }, [target, epoch, height]);
 
   const scrolled = () => {
@@ -205,13 +209,13 @@ function LogView({ lines, target, isLive, text, hasRanks, width, older, epoch }:
     setQuery({ at: "" });
   };
   useKey("G", "The end of the log", toEnd);
-  const from = Math.max(0, Math.floor(top / LINE_PX) - SPARE);
-  const to = Math.min(lines.length, Math.ceil((top + height) / LINE_PX) + SPARE);
+  const from = Math.max(0, Math.floor((top * stretch) / LINE_PX) - SPARE);
+  const to = Math.min(lines.length, Math.ceil((top * stretch + height) / LINE_PX) + SPARE);
   return (
     <div class="log-frame">
       <div class="log machine" ref={box} onScroll={scrolled} tabIndex={0} role="log" aria-label="Log" aria-live="off">
-        <div class="log-all" style={{ height: `${lines.length * LINE_PX}px` }}>
-          <div class="log-window" style={{ transform: `translateY(${from * LINE_PX}px)` }}>
+        <div class="log-all" style={{ height: `${drawn}px` }}>
+          <div class="log-window" style={{ transform: `translateY(${from * LINE_PX - top * (stretch - 1)}px)` }}>
             {lines.slice(from, to).map((line, n) => (
               <Line key={from + n} line={line} isMarked={from + n === target} text={text} hasRank={hasRanks} width={width} />
             ))}

@@ -37,7 +37,7 @@ function Places({ job }: { job: Job }) {
         {job.outputs.map((one) => (
           <tr key={one.name}>
             <td>{one.name}</td>
-            <td class="machine">{one.problem || one.uri || one.place.replace("_", " ")}</td>
+            <td class="machine">{one.problem || one.uri || (one.place === "in_place" ? `outputs/${one.name}` : one.place.replace("_", " "))}</td>
             <td class="machine">{one.asset || "–"}</td>
             <td class="right number">{one.files ? `${size(one.size)} in ${counted(one.files, "file")}` : "–"}</td>
           </tr>

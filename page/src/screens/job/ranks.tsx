@@ -11,6 +11,10 @@ import type { Exit, Job, JobNode, Metrics, Series } from "../../types";
 const SIGTERM = 15;
 const STEP_LAG = 0.8;
 /** A rank whose step is below this share of the furthest one is marked as slow. */
+const BUSY_LEAD = 2;
+/** A rank that uses so many times the processor time of each other is the one that they wait for. */
+const MIN_CORES = 0.02;
+/** What a rank uses that does nothing. */
 
 export function RanksTab({ job }: { job: Job }) {
   const metrics = useAnswer<Metrics>(`/jobs/${segment(job.name)}/metrics`);
@@ -20,9 +24,17 @@ export function RanksTab({ job }: { job: Job }) {
   const series = metrics.value?.series ?? [];
   const steps = stepsOf(series);
   const furthest = Math.max(0, ...steps.values());
+  const cores = coresOf(series);
+  const busiest = busiestOf(job, cores);
   return (
     <div class="nodes">
-      {job.nodes.map((node) => <NodeCard key={node.node} job={job} node={node} steps={steps} furthest={furthest} series={series} />)}
+      {busiest !== undefined && (
+        <p class="note tone-wait">
+          Rank {busiest} looks slow: it uses {number(cores[0]!.value)} cores, and the others at most {number(cores[1]!.value)}, as if
+          they waited for it.
+        </p>
+      )}
+      {job.nodes.map((node) => <NodeCard key={node.node} job={job} node={node} steps={steps} furthest={furthest} series={series} busiest={busiest} />)}
     </div>
   );
 }
@@ -37,8 +49,23 @@ function stepsOf(series: Series[]): Map<number, number> {
   return steps;
 }
 
-function NodeCard({ job, node, steps, furthest, series }: {
-  job: Job; node: JobNode; steps: Map<number, number>; furthest: number; series: Series[];
+interface Cores { rank: number; value: number }
+
+/** What each rank uses, the most first. */
+export function coresOf(series: Series[]): Cores[] {
+  return series.filter((one) => one.name === "system/cpu_cores" && one.rank >= 0 && one.count > 1)
+    .map((one) => ({ rank: one.rank, value: Number(one.last.value) })).sort((a, b) => b.value - a.value);
+}
+
+/** The rank that the others of a running job seem to wait for: they use far less processor time. */
+export function busiestOf(job: Pick<Job, "state" | "world_size">, cores: Cores[]): number | undefined {
+  if (job.state !== "running" || job.world_size < 2 || cores.length < job.world_size) return undefined;
+  const [first, second] = [cores[0]!, cores[1]!];
+  return first.value > Math.max(second.value, MIN_CORES) * BUSY_LEAD ? first.rank : undefined;
+}
+
+function NodeCard({ job, node, steps, furthest, series, busiest }: {
+  job: Job; node: JobNode; steps: Map<number, number>; furthest: number; series: Series[]; busiest: number | undefined;
 }) {
   const ranks = ranksOf(job, node.node);
   const state = node.lost ? "lost" : node.phase || "awaited";
@@ -53,7 +80,7 @@ function NodeCard({ job, node, steps, furthest, series }: {
       <ul class="ranks">
         {ranks.map((rank) => (
           <RankTile key={rank} job={job} rank={rank} exit={node.exits.find((one) => one.rank === rank)}
-            step={steps.get(rank)} furthest={furthest} cpu={series.find((one) => one.rank === rank && one.name.startsWith("system/cpu"))} />
+            step={steps.get(rank)} furthest={furthest} isBusiest={rank === busiest} cpu={series.find((one) => one.rank === rank && one.name.startsWith("system/cpu"))} />
         ))}
       </ul>
       <p class="under"><a href={jobHref(job.name, { node: String(node.node), rank: "node" })}>The node's own log</a></p>
@@ -67,19 +94,20 @@ function ranksOf(job: Job, node: number): number[] {
   return Array.from({ length: count }, (_, n) => first + n);
 }
 
-function RankTile({ job, rank, exit, step, furthest, cpu }: {
-  job: Job; rank: number; exit: Exit | undefined; step: number | undefined; furthest: number; cpu: Series | undefined;
+function RankTile({ job, rank, exit, step, furthest, isBusiest, cpu }: {
+  job: Job; rank: number; exit: Exit | undefined; step: number | undefined; furthest: number; isBusiest: boolean;
+  cpu: Series | undefined;
 }) {
   const isCause = job.verdict?.rank === rank && job.state === "failed";
-  const isSlow = !exit && step !== undefined && step < furthest * STEP_LAG;
+  const isBehind = !exit && step !== undefined && step < furthest * STEP_LAG;
   const [state, word] = stateOf(job, exit);
   return (
     <li>
-      <a class={`rank${isCause ? " cause-rank" : ""}`} href={jobHref(job.name, { rank: String(rank), at: isCause ? "failure" : undefined })}>
+      <a class={`rank${isCause ? " cause-rank" : isBehind || isBusiest ? " slow-rank" : ""}`} href={jobHref(job.name, { rank: String(rank), at: isCause ? "failure" : undefined })}>
         <span class="rank-name"><StateIcon state={state} /> rank {rank}</span>
-        <span class="rank-word">{isCause ? `failed first: ${word}` : word}</span>
-        {step !== undefined && <span class="rank-word">step {number(step)}{isSlow ? ", behind" : ""}</span>}
-        {cpu && !exit && <span class="rank-word">{cpu.name.replace("system/", "")} {number(cpu.last.value)}</span>}
+        <span class="rank-word">{isCause ? `failed first: ${word}` : isBehind || isBusiest ? `${word}, slow` : word}</span>
+        {step !== undefined && <span class="rank-word">step {number(step)}{isBehind ? `, behind the others' ${number(furthest)}` : ""}</span>}
+        {cpu && !exit && <span class="rank-word">uses {number(cpu.last.value)} cores</span>}
       </a>
     </li>
   );

@@ -11,6 +11,9 @@ import { ENDED, StateWord } from "../../parts/state";
 import { href, jobHref, setQuery, usePlace } from "../../router";
 import type { Job, JobCurve, StoryLine, Sweep, Trial } from "../../types";
 
+const MAX_POINTS = 20_000;
+/** Of all curves together. */
+
 interface TabProps { job: Job; story: StoryLine[] }
 
 function useSweep(job: Job) {
@@ -120,7 +123,8 @@ const compare = (one: unknown, other: unknown): number =>
 
 export function TrialCurvesTab({ job }: TabProps) {
   const sweep = useSweep(job);
-  const curves = useAnswer<JobCurve[]>(sweep.value ? "/curves" : undefined, { parent: job.name, metric: sweep.value?.primary_metric, max_points: 100 });
+  const max_points = Math.min(Math.max(Math.round(MAX_POINTS / (sweep.value?.trials.length ?? 1)), 20), 100);
+  const curves = useAnswer<JobCurve[]>(sweep.value ? "/curves" : undefined, { parent: job.name, metric: sweep.value?.primary_metric, max_points });
   const reload = useThrottled(curves.reload, 3000);
   useEffect(reload, [sweep.value]);
   const best = sweep.value?.trials.find((trial) => trial.number === sweep.value?.best)?.job;
@@ -139,8 +143,12 @@ export function TrialCurvesTab({ job }: TabProps) {
   );
 }
 
+const loadParallel = () => import("../../parts/parallel");
+
 export function SettingsTab({ job }: TabProps) {
   const answer = useSweep(job);
+  // The chart's code comes beside the trials, not behind them.
+  useEffect(() => void loadParallel(), []);
   return (
     <Answered answer={answer}>
       {(sweep) => {
@@ -165,7 +173,7 @@ function Parallel({ sweep, trials }: { sweep: Sweep; trials: Trial[] }) {
     const element = box.current!;
     let close: () => void = () => undefined;
     let isGone = false;
-    void import("../../parts/parallel").then(({ drawParallel }) => {
+    void loadParallel().then(({ drawParallel }) => {
       if (!isGone) close = drawParallel(element, { names, metric: sweep.primary_metric, isUp: sweep.goal !== "minimize", trials, onChosen: setChosen });
     });
     return () => {
