@@ -13,7 +13,7 @@ GENERATORS := $(sort $(patsubst tools/%.py,tools.%,$(wildcard tools/make_*_docs.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint check test thorough coverage demo imagenet gpt ships bench bench-recover bench-logs bench-api bench-metrics bench-staging bench-sweep bench-loading bench-lowband fuzz stability chaos faults failures matrix docs clean
+.PHONY: help setup lint check test thorough coverage demo imagenet gpt ships bench bench-recover bench-logs bench-api bench-metrics bench-staging bench-sweep bench-loading bench-lowband bench-page fuzz stability chaos faults failures matrix docs clean
 
 help: ## Shows this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -78,6 +78,9 @@ bench-api: setup ## The API under load (SECONDS=600 for memory over ten minutes)
 
 bench-metrics: setup ## Points per second and curves beside a real MLflow server; writes docs/bench/metrics.md
 	$(PYTHON) -m bench.metrics --write docs/bench/metrics.md
+
+bench-page: setup ## The web page in Chromium: 10,000 jobs, 1,000 trials, curves of a million points, live data; writes docs/bench/page.md
+	$(PYTHON) -m bench.page --write docs/bench/page.md
 
 bench-staging: setup ## Inputs from a store: one node beside fsspec, rclone and the stores' own tools, four that pass pieces on (root); writes docs/bench/staging.md
 	$(PYTHON) -m bench.staging --write docs/bench/staging.md

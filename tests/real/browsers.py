@@ -45,7 +45,11 @@ class Seen:
     first: float | None = None
     """Milliseconds until the first paint with content."""
     transferred: int = 0
-    """Bytes of scripts, styles and images."""
+    """Bytes of scripts, styles and images, as sent; of a measured step also those of the API."""
+    tasks: tuple[float, ...] = ()
+    """Milliseconds of each task over 50 ms before a measured screen was usable."""
+    live: tuple[float, ...] = ()
+    """The same while it was watched afterwards."""
 
 
 def find_browser() -> str:
@@ -75,8 +79,12 @@ def find_packages() -> Path:
 
 def drive(house: House, steps: Sequence[dict[str, Any]]) -> dict[str, Seen]:
     """Goes through the steps in one browser, with a session of its own; what each has seen, by its name."""
+    return drive_from(house.run("ui", "--print").stdout.strip(), steps)
+
+
+def drive_from(link: str, steps: Sequence[dict[str, Any]]) -> dict[str, Seen]:
+    """The same, with the session of a one-time link."""
     chromium, packages = find_browser(), find_packages()
-    link = house.run("ui", "--print").stdout.strip()
     errand = {
         "playwright": str(packages / "playwright-core" / "index.mjs"), "axe": str(packages / "axe-core" / "axe.min.js"),
         "chromium": chromium, "link": link, "steps": list(steps), "patience_ms": 60_000,

@@ -1,0 +1,107 @@
+"""The report of the page's benchmark, as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from bench.spread import ratios, say, spread
+
+if TYPE_CHECKING:
+    from bench.page import Measured
+    from tests.real.browsers import Seen
+
+GOAL_FIRST_S, GOAL_USABLE_S, GOAL_TASK_MS, GOAL_KB = 0.3, 0.5, 100.0, 250.0
+HEAD = """\
+# The web page
+
+<!-- Written by `make bench-page`. -->
+
+Headless Chromium opens each screen on the machine of the server, with an empty cache, from a store with 11,000 jobs, a
+sweep of 1,000 trials of 100 points each, 20 curves of a million points and a log of a million lines. *Usable* is when
+the content has been painted that the screen is opened for: the hundredth row, the curves, the end of the log. *Bare* is
+a page of uvicorn with one word on it, opened by the same Chromium in the same round. Ratios are taken within a round.
+Each figure is the median, in brackets the inner half and the ends of {rounds} rounds.
+
+Machine: {machine}.
+
+| screen | first paint, s | usable, s | ratio to bare | longest task, ms | kB transferred |
+|---|---|---|---|---|---|
+{rows}
+
+## While data arrives
+
+A job prints 100 lines and logs 10 points of two metrics a second; each screen is observed for {watch:.0f} s after it
+is usable. A browser reports tasks from 50 ms on.
+
+| screen | longest task, ms | tasks over 50 ms in a round |
+|---|---|---|
+{live}
+
+## Goals
+
+| goal | measured | |
+|---|---|---|
+{goals}
+"""
+
+
+def render(measured: Measured, watch_s: float, machine: str) -> str:
+    """The whole page."""
+    bare = [one.ready / 1000 for one in measured.bare]
+    rows = [row("bare", measured.bare, bare), *(row(name, seen, bare) for name, seen in measured.screens.items())]
+    return HEAD.format(
+        rounds=len(bare), machine=machine, watch=watch_s, rows="\n".join(rows),
+        live="\n".join(live_row(name, seen) for name, seen in measured.live.items()), goals="\n".join(goals(measured)),
+    )  # fmt: skip
+
+
+def row(name: str, seen: Sequence[Seen], bare: list[float]) -> str:
+    """A screen."""
+    usable = [one.ready / 1000 for one in seen]
+    cells = [
+        say(spread([one.first / 1000 if one.first else None for one in seen])),
+        say(spread(usable)),
+        say(spread(ratios(usable, bare)), digits=1),
+        say(spread([longest(one.tasks) for one in seen]), digits=0),
+        say(spread([one.transferred / 1000 for one in seen]), digits=0),
+    ]
+    return f"| {name} | {' | '.join(cells)} |"
+
+
+def live_row(name: str, seen: Sequence[Seen]) -> str:
+    """A screen that was observed."""
+    tasks = say(spread([float(len(one.live)) for one in seen]), digits=0)
+    return f"| {name} | {say(spread([longest(one.live) for one in seen]), digits=0)} | {tasks} |"
+
+
+def longest(tasks: Sequence[float]) -> float:
+    """0 = there was none over 50 ms."""
+    return max(tasks, default=0.0)
+
+
+def goals(measured: Measured) -> list[str]:
+    """Each goal beside the median of its worst screen."""
+    first = {name: middle([one.first or 0.0 for one in seen]) / 1000 for name, seen in measured.screens.items()}
+    usable = {name: middle([one.ready for one in seen]) / 1000 for name, seen in measured.screens.items()}
+    tasks = {name: middle([longest(one.live) for one in seen]) for name, seen in measured.live.items()}
+    opening = next(iter(measured.screens))
+    size = {opening: middle([float(one.transferred) for one in measured.screens[opening]]) / 1000}
+    return [
+        goal(f"first paint ≤ {GOAL_FIRST_S} s", first, GOAL_FIRST_S, "{:.2f} s"),
+        goal(f"every screen usable in ≤ {GOAL_USABLE_S} s", usable, GOAL_USABLE_S, "{:.2f} s"),
+        goal(f"no task over {GOAL_TASK_MS:.0f} ms while data arrives", tasks, GOAL_TASK_MS, "{:.0f} ms"),
+        goal(f"first screen ≤ {GOAL_KB:.0f} kB", size, GOAL_KB, "{:.0f} kB"),
+    ]
+
+
+def goal(words: str, values: dict[str, float], limit: float, form: str) -> str:
+    """A line: the worst value, and whether it is within the limit."""
+    worst = max(values, key=lambda name: values[name])
+    return f"| {words} | {form.format(values[worst])} ({worst}) | {'met' if values[worst] <= limit else '**missed**'} |"
+
+
+def middle(values: Sequence[float]) -> float:
+    """The median."""
+    found = spread(values)
+    return found.median if found else 0.0
