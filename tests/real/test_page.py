@@ -128,6 +128,19 @@ def test_every_screen_is_quiet_accessible_and_fits(busy: House, scheme: str, siz
     assert "rank 1" in seen["cause"].text
 
 
+WIDE = ("jobs", "metrics", "logs", "trials")
+
+
+@pytest.mark.thorough
+def test_main_screens_fit_a_wide_window(busy: House):
+    look = {"scheme": "light", "size": "wide", "checks": False}
+    steps = [{"name": name, "path": SCREENS[name][0], "wait": SCREENS[name][1], **look} for name in WIDE]
+    seen = drive(busy, steps)
+    assert list(seen) == list(WIDE)
+    for one in seen.values():
+        require_clean(one)
+
+
 @pytest.mark.thorough
 def test_actions_keys_and_filters_work(busy: House):
     steps = [
