@@ -78,12 +78,12 @@ class Survey:
 
     def step(self) -> None:
         """Submits the job, or looks whether it is over. Raises DrumbeatError."""
-        known = self._dashboard.job(self._job)
-        if known and known["status"] in STARTING_JOB:
+        job = self._dashboard.job(self._job)
+        if job and job["status"] in STARTING_JOB:
             return
-        if known and self._is_submitted:
+        if job and self._is_submitted:
             self.autoscaler, self.is_over = read_survey(self._dashboard.log(self._job)), True
-        if known:
+        if job:
             self._dashboard.delete_job(self._job)
         if not self.is_over:
             uri = self._dashboard.upload(package(render.survey_files()))
