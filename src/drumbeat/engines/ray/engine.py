@@ -82,12 +82,11 @@ class RayEngine:
 
     def scale(self) -> Scale | None:
         """The autoscaler's numbers, as its administrator has set them; None = they aren't known, or there is none."""
-        known, cluster = self._survey.autoscaler, self._cluster
-        if known is None or cluster is None:
+        numbers, cluster = self._survey.autoscaler, self._cluster
+        if numbers is None or cluster is None:
             return None
-        return autoscaler.scale(
-            known, len(machines(self._spec, heads(cluster.nodes.values()), None)), self._start_times.usual_s()
-        )
+        own = machines(self._spec, heads(cluster.nodes.values()), None)
+        return autoscaler.scale(numbers, len(own), self._start_times.usual_s())
 
     @property
     def _is_elastic(self) -> bool:

@@ -81,10 +81,10 @@ class RayGangs:
     def submit(self, gang: Gang) -> None:
         """Has it started, unless a job does that already. Raises DrumbeatError."""
         name = self.object_name(gang.name)
-        known = self._dashboard.job(name)
-        if known and known["status"] in STARTING_JOB:
+        job = self._dashboard.job(name)
+        if job and job["status"] in STARTING_JOB:
             return
-        if known:
+        if job:
             self._dashboard.delete_job(name)
         files = render.start_files(self._spec, gang, name, agent_archive())
         self._dashboard.submit(render.start_job(name, self._dashboard.upload(package(files))))
@@ -92,10 +92,10 @@ class RayGangs:
     def has_begun(self, gang: str) -> bool:
         """Whether a job starts it, or has."""
         name = self.object_name(gang)
-        known = self._dashboard.job(name)
-        if known is None:
+        job = self._dashboard.job(name)
+        if job is None:
             return False
-        return known["status"] in STARTING_JOB or bool(self._left_of(name, self.look()))
+        return job["status"] in STARTING_JOB or bool(self._left_of(name, self.look()))
 
     # --- end --------------------------------------------------------------------------------------------------
     def names(self) -> set[str]:

@@ -15,14 +15,16 @@ from typing import Any
 
 def main() -> int:
     """Prints the numbers, null = no autoscaler runs here. Always 0."""
-    said = None
+    settings = None
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             words = file.read_text(errors="replace").split("\0")
             given = [one.partition("=")[2] for one in words if one.startswith("--autoscaling-config=")]
             if given and any(one.endswith("monitor.py") for one in words):
-                said = numbers(importlib.import_module("yaml").safe_load(Path(given[0]).read_text(encoding="utf-8")))
-    print(json.dumps({"event": "autoscaler", "config": said}), flush=True)  # noqa: T201 (the job's log)
+                settings = numbers(
+                    importlib.import_module("yaml").safe_load(Path(given[0]).read_text(encoding="utf-8"))
+                )
+    print(json.dumps({"event": "autoscaler", "config": settings}), flush=True)  # noqa: T201 (the job's log)
     return 0
 
 

@@ -148,7 +148,7 @@ def _waiting(view: GangView, verdicts: Mapping[int, Verdict], size: int, startin
 
 
 def _not_started(job: Json, size: int) -> Sighting:
-    """The job that starts a gang failed, or somebody stopped it."""
+    """The job that starts a gang failed, or was stopped, and not by drumbeat."""
     if job["status"] == "STOPPED":
         what = "the Ray job that starts its nodes was stopped, and not by drumbeat"
         return Sighting("STOPPED", dict.fromkeys(range(size), what), Loss.CANCELED)
@@ -173,16 +173,16 @@ def _lines(text: str) -> Iterator[dict[str, Any]]:
 def stuck_reason(job: Json) -> str:
     """Why a job that should end a gang failed."""
     message = str(job.get("message") or "")
-    said = next((str(line["why"]) for line in _lines(message) if line.get("event") == "stuck"), "")
-    return said or (message.strip().splitlines() or ["Ray doesn't say why"])[-1].strip()[:300]
+    reason = next((str(line["why"]) for line in _lines(message) if line.get("event") == "stuck"), "")
+    return reason or (message.strip().splitlines() or ["Ray doesn't say why"])[-1].strip()[:300]
 
 
 def _leaving(view: GangView, gone: Mapping[int, str]) -> dict[int, str]:
-    told: dict[int, str] = {}
+    departures: dict[int, str] = {}
     for node in sorted(view.leaving - gone.keys()):
         machine = view.nodes.get((view.actors.get(node) or {}).get("node_id") or "") or {}
-        told[node] = f"Ray drains machine {machine.get('node_name') or 'of it'}"
-    return told
+        departures[node] = f"Ray drains machine {machine.get('node_name') or 'of it'}"
+    return departures
 
 
 def _node_end(message: str) -> tuple[Loss, str]:
