@@ -126,4 +126,6 @@ def elastic_ray(folder: Path, name: str, nodes: int, python: Path, *, version: i
         yield cluster
     finally:
         cluster.down()
+        nodes = list(cluster.nodes)
         lab.close()
+        cluster.reap(*nodes)

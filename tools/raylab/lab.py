@@ -21,7 +21,7 @@ from typing import Any
 from drumbeat.engines.netlab.lab import Lab
 
 GCS_PORT, DASHBOARD_PORT = 6379, 8265
-UP_S = 120.0
+UP_S, REAP_S = 120.0, 20.0
 HEALTH = {
     "RAY_health_check_initial_delay_ms": "1000",
     "RAY_health_check_period_ms": "1000",
@@ -47,7 +47,7 @@ class RayLab:
     @property
     def nodes(self) -> dict[str, str]:
         """Addresses by name."""
-        return {node["name"]: node["address"] for node in self.lab.blueprint()["nodes"]}
+        return {node["name"]: node["address"] for node in self.lab.blueprint().get("nodes", ())}
 
     @property
     def head(self) -> str:
@@ -112,6 +112,7 @@ class RayLab:
             words += [f"--address={self.nodes[self.head]}:{GCS_PORT}"]
         ray = " ".join([f"{self.python.parent}/ray", *words, *options])
         line = f"mkdir -p /tmp/ray && mount --bind {own} /tmp/ray && exec {ray}"
+        self.reap(name)
         with (self.folder / f"{name}.log").open("ab") as log:
             self._started[name] = subprocess.Popen(
                 self.lab.inside(name, ["sh", "-c", line]),
@@ -121,12 +122,18 @@ class RayLab:
                 stderr=log,
             )
 
+    def reap(self, *names: str) -> None:
+        """Takes the exit codes of nodes that were switched off."""
+        for name in names:
+            if ended := self._started.pop(name, None):
+                ended.wait(REAP_S)
+
     def mend(self) -> None:
         """Every node on, connected and alive."""
         for name in list(self.nodes)[1:]:
             if self.lab.pid_of(name):
                 self.lab.set_link(name, is_up=True)
-                if self._started[name].poll() is None and name in self.alive():
+                if name in self.alive():
                     continue
                 self.lab.switch_off(name)
                 until(lambda name=name: not self.lab.pid_of(name), "the node is off")
@@ -197,10 +204,12 @@ def ray_lab(folder: Path, name: str, nodes: int, python: Path, *, head_cpus: int
     """A cluster of so many machines, the head among them, taken away afterwards."""
     folder.mkdir(parents=True, exist_ok=True)
     lab = Lab(folder / "lab", name, nodes)
+    cluster = RayLab(lab, folder, python, head_cpus=head_cpus)
     try:
         lab.up()
-        cluster = RayLab(lab, folder, python, head_cpus=head_cpus)
         cluster.up()
         yield cluster
     finally:
+        nodes = list(cluster.nodes)
         lab.close()
+        cluster.reap(*nodes)
