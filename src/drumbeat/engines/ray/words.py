@@ -71,9 +71,11 @@ class GangView:
 
     @property
     def must_start(self) -> bool:
-        """Whether its group has machines now and no actor was ever made: the job that starts it is to run again."""
+        """Whether no actor was ever made and the job that starts it is to run again: its group has machines now, or the
+        job of an earlier start hadn't ended.
+        """
         is_placed = self.group is not None and self.group["state"] == "CREATED"
-        return is_placed and not self.actors and _status(self.job) == "SUCCEEDED"
+        return not self.actors and (is_taken(self.job) or (is_placed and _status(self.job) == "SUCCEEDED"))
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ def judged(view: GangView, size: int, starting: str = "") -> Sighting:
     """What the engine says of a gang of so many nodes. starting: that machines are started for it, in words."""
     verdicts = {node: verdict(actor, view.nodes) for node, actor in sorted(view.actors.items())}
     ended = {node: one for node, one in verdicts.items() if one.why}
-    if not ended and _status(view.job) in ("FAILED", "STOPPED"):
+    if not ended and _status(view.job) in ("FAILED", "STOPPED") and not is_taken(view.job):
         return _not_started(view.job or {}, size)
     if not ended and len(verdicts) < size:
         return _waiting(view, verdicts, size, starting)
@@ -140,9 +142,11 @@ def _waiting(view: GangView, verdicts: Mapping[int, Verdict], size: int, startin
         scheduling = str(stats.get("scheduling_state") or "PENDING")
         why = GROUP_WAITS.get(scheduling, "Ray has no machines for it")
         return Sighting(f"{scheduling}: {why}" + (f"; {starting}" if starting else ""), waits=True)
-    if group is not None or status in STARTING_JOB:
+    if group is not None or status in STARTING_JOB or is_taken(view.job):
         started = f", {len(verdicts)} of {size} nodes" if verdicts else ""
-        return Sighting(f"{status or 'PENDING'}: Ray starts its nodes{started}", waits=group is None)
+        return Sighting(
+            f"{status if status in STARTING_JOB else 'PENDING'}: Ray starts its nodes{started}", waits=group is None
+        )
     missing = [node for node in range(size) if node not in verdicts]
     return Sighting("gone", dict.fromkeys(missing, "Ray knows nothing of it"))
 
@@ -201,6 +205,13 @@ def _death(actor: Json) -> tuple[str, str]:
     info: Json = context.get("node_death_info") or {}
     message = info.get("reason_message") or context.get("error_message") or failure.get("error_message") or ""
     return str(context.get("reason") or "DEAD"), str(message)
+
+
+def is_taken(job: Json | None) -> bool:
+    """Whether a job failed only because the actor of an earlier job of its name still ended."""
+    message = str((job or {}).get("message") or "")
+    is_of_a_job = "_ray_internal_job_actor_" in message
+    return _status(job) == "FAILED" and is_of_a_job and ("AlreadyExists" in message or "already exists" in message)
 
 
 def _status(job: Json | None) -> str:
