@@ -34,6 +34,7 @@ class FakeRay:
         self.stuck = ""
         self.survey = '{"event": "autoscaler", "config": null}\n'
         self._numbers = itertools.count(1)
+        self._driver = ""
 
     @property
     def transport(self) -> httpx.MockTransport:
@@ -94,6 +95,7 @@ class FakeRay:
     def run(self, name: str) -> None:
         """Runs a job that waits."""
         job = self.jobs[name]
+        job["job_id"] = self._driver = f"{next(self._numbers):02}000000"
         package = job["request"]["runtime_env"]["working_dir"].removeprefix("gcs://")
         with zipfile.ZipFile(io.BytesIO(self.packages[package])) as archive:
             gang: Json = json.loads(archive.read("gang.json")) if "gang.json" in archive.namelist() else {}
@@ -112,9 +114,10 @@ class FakeRay:
         if group["state"] != "CREATED":
             return ""
         if self.refuses:
+            self.remove_group(gang["name"])
             return json.dumps({"event": "refused", "node": 1, "why": self.refuses})
         for node, place in enumerate(group["places"]):
-            self.actors.append(_actor(f"{gang['name']}/{node}", place))
+            self.actors.append(_actor(f"{gang['name']}/{node}", place) | {"job_id": self._driver})
         return ""
 
     def place(self, group: Json) -> None:
@@ -150,6 +153,10 @@ class FakeRay:
         return httpx.Response(200, json={"result": True, "data": {"result": {"result": listed}}})
 
     # --- what happens to it -----------------------------------------------------------------------------------
+    @property
+    def running_jobs(self) -> list[str]:
+        return [name for name, one in self.jobs.items() if one["status"] in ("PENDING", "RUNNING")]
+
     def group(self, name: str) -> Json | None:
         return next((one for one in self.groups if one["name"] == name and one["state"] != "REMOVED"), None)
 

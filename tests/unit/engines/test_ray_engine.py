@@ -238,7 +238,9 @@ def test_gang_that_waited_is_started_with_todays_servers_once_it_has_machines(ma
     cluster.nodes["id4"] = {**cluster.nodes["id1"], "node_id": "id4", "node_name": "n4"}
     cluster.place(cluster.groups[0])
     seen(engine, moved, is_running)
-    package = cluster.jobs[PREFIX + gang.name]["request"]["runtime_env"]["working_dir"].removeprefix("gcs://")
+    package = cluster.jobs[f"{PREFIX}{gang.name}.start.2"]["request"]["runtime_env"]["working_dir"].removeprefix(
+        "gcs://"
+    )
     assert len(cluster.packages) == 2
     assert package == list(cluster.packages)[1]
 
@@ -249,7 +251,7 @@ def test_start_that_a_job_makes_already_is_left_to_it(make: Make, cluster: FakeR
     engine.start(gang)
     make().start(gang)
     assert seen(engine, gang, lambda sighting: sighting.word.startswith("PENDING")).waits
-    cluster.run(PREFIX + gang.name)
+    cluster.run(f"{PREFIX}{gang.name}.start.1")
     seen(engine, gang, is_running)
     assert len(cluster.actors) == 2
 
@@ -319,7 +321,7 @@ def test_job_that_somebody_stopped_was_canceled(make: Make, cluster: FakeRay):
     cluster.is_busy = True
     engine, gang = make(), a_gang()
     engine.start(gang)
-    cluster.jobs[PREFIX + gang.name]["status"] = "STOPPED"
+    cluster.jobs[f"{PREFIX}{gang.name}.start.1"]["status"] = "STOPPED"
     assert lost(engine, gang).cause is Loss.CANCELED
 
 
@@ -339,7 +341,8 @@ def test_gang_whose_agents_have_left_is_ended_without_a_job(make: Make, cluster:
     cluster.leave(PREFIX + gang.name)
     before = len(cluster.packages)
     engine.stop(gang.name)
-    assert (cluster.jobs, len(cluster.packages)) == ({}, before)
+    assert len(cluster.packages) == before
+    assert cluster.running_jobs == []
 
 
 def test_gang_that_waits_gives_its_group_back(make: Make, cluster: FakeRay):
@@ -348,6 +351,17 @@ def test_gang_that_waits_gives_its_group_back(make: Make, cluster: FakeRay):
     engine.start(gang)
     engine.stop(gang.name)
     assert cluster.group(PREFIX + gang.name) is None
+    assert cluster.running_jobs == []
+
+
+def test_jobs_of_gangs_that_are_over_are_forgotten_after_a_while(make: Make, cluster: FakeRay):
+    engine = make()
+    gang = started(engine)
+    engine._gangs.tidy_s = 0.0
+    engine._gangs.tidy({gang.name})
+    assert list(cluster.jobs) == [f"{PREFIX}{gang.name}.start.1"]
+    engine.stop(gang.name)
+    engine._gangs.tidy(set())
     assert cluster.jobs == {}
 
 
@@ -374,10 +388,9 @@ def test_sweep_while_the_dashboard_is_away_is_made_when_it_answers(make: Make, c
         engine.sweep(set)
     cluster.is_away = False
     deadline = time.monotonic() + 20
-    while cluster.jobs and time.monotonic() < deadline:
+    while cluster.actor(0)["state"] != "DEAD" and time.monotonic() < deadline:
         engine.poller.nudge()
         time.sleep(POLL_S)
-    assert cluster.jobs == {}
     assert cluster.actor(0)["state"] == "DEAD"
 
 
@@ -388,8 +401,8 @@ def test_gang_that_no_job_wants_is_ended_when_it_is_seen(make: Make, cluster: Fa
     assert engine.sweep(set) == []
     started(make(), nodes=1)
     deadline = time.monotonic() + 20
-    while cluster.jobs and time.monotonic() < deadline:
+    while cluster.actor(0)["state"] != "DEAD" and time.monotonic() < deadline:
         engine._judged_at = -1e9
         engine.poller.nudge()
         time.sleep(POLL_S)
-    assert cluster.jobs == {}
+    assert cluster.actor(0)["state"] == "DEAD"

@@ -36,7 +36,7 @@ def test_plan_shows_the_job_and_the_gang_that_it_starts():
         == """\
 {
   "POST /api/jobs/": {
-    "submission_id": "drumbeat-rack-ab12cd-contract.1",
+    "submission_id": "drumbeat-rack-ab12cd-contract.1.start.1",
     "entrypoint": "python3 -u gang_program.py start",
     "runtime_env": {
       "working_dir": "gcs://<package>"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from drumbeat.core.life.events import Loss
-from drumbeat.engines.ray.names import actor_name, parse_actor, prefix
+from drumbeat.engines.ray.names import actor_name, job_name, parse_actor, parse_job, prefix
 from drumbeat.engines.ray.words import GangView, judged, stuck_reason, verdict
 
 pytestmark = pytest.mark.feature("C4")
@@ -169,16 +169,6 @@ def test_job_that_failed_by_itself_loses_the_gang(message: str, last: str):
     assert sighting.gone[0].endswith(last)
 
 
-def test_job_whose_name_an_earlier_one_still_has_is_submitted_again():
-    """A job that is stopped before it runs is listed as stopped while its supervisor still starts."""
-    said = "ray.exceptions.ActorAlreadyExistsError: The name _ray_internal_job_actor_g.1, namespace=SUPERVISOR"
-    seen = view("FAILED", message=f"Unexpected error occurred:\n{said}")
-    assert judged(seen, 2).gone == {}
-    assert judged(seen, 2).waits
-    assert seen.must_start
-    assert not view("FAILED", message=FAILED).must_start
-
-
 def test_job_that_failed_after_a_machine_died_tells_of_the_machine():
     seen = GangView({"status": "FAILED", "message": ""}, None, {0: actor("DEAD", "NODE_DIED")}, dead_node("Unexpected"))
     assert judged(seen, 2).gone == {0: "machine n1 is lost (Unexpected)"}
@@ -195,3 +185,6 @@ def test_names_are_read_back():
     assert parse_actor(actor_name(name, 3)) == (name, "", 3)
     assert parse_actor(f"{name}/leaving/3") == (name, "leaving", 3)
     assert parse_actor("somebody's") is None
+    assert parse_job(job_name(name, "stop", 12)) == (name, "stop", 12)
+    assert parse_job(name) is None
+    assert parse_job("raysubmit_x") is None

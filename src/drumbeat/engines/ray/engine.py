@@ -119,7 +119,7 @@ class RayEngine:
         faultpoint("engine.submitted")
         tracked.since = time.monotonic()
         self.poller.nudge()
-        return f"submitted as Ray job {name}"
+        return f"submitted as Ray job {name}.*"
 
     def rendered(self, gang: Gang) -> str:
         """The job that starts it, and the gang as that finds it."""
@@ -153,7 +153,7 @@ class RayEngine:
         Raises UnreachableError while something is left.
         """
         deadline = time.monotonic() + self.leave_s
-        while time.monotonic() < deadline and self._gangs.is_leaving_by_itself(name):
+        while time.monotonic() < deadline and self._gangs.is_left(name):
             self.poller.wait(END_PAUSE_S)
         deadline = time.monotonic() + END_S
         while left := self._gangs.end(name):
@@ -240,9 +240,10 @@ class RayEngine:
 
     def _end_unwanted(self) -> None:
         """Ends what no job wants anymore: a start that was given up may be carried out after its stop."""
+        names = self._gangs.names()
+        self._gangs.tidy({*names, *self._tracked})
         if self._wanted is None:
             return
-        names = self._gangs.names()
         leftovers = unwanted({*names, *self._tracked}, self._wanted)
         for name in leftovers:
             self._forget(name)

@@ -215,6 +215,7 @@ def start(gang: dict[str, Any]) -> int:
     begun = [one.begin.remote(gang["python"], archive, gang["enrolments"][node]) for node, one in enumerate(keepers)]
     refusals = [(node, why) for node, why in enumerate(ray.get(begun)) if why]
     for node, why in refusals[:1]:
+        stop(gang)
         say(event="refused", node=node, why=why)
     return 1 if refusals else 0
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +11,17 @@ from drumbeat.dialect.compute.ray import RayCompute
 from drumbeat.engines.agent_archive import agent_archive
 from drumbeat.engines.ray import render
 from drumbeat.engines.ray.dashboard import Dashboard, Filter, package
-from drumbeat.engines.ray.names import LEAVING, NAMESPACE, NOTICE, STOP, actor_name, parse_actor
+from drumbeat.engines.ray.names import (
+    LEAVING,
+    NAMESPACE,
+    NOTICE,
+    START,
+    STOP,
+    actor_name,
+    job_name,
+    parse_actor,
+    parse_job,
+)
 from drumbeat.engines.ray.words import STARTING_JOB, GangView, stuck_reason
 from drumbeat.ports import Gang
 
@@ -31,8 +42,12 @@ class ClusterView:
 class RayGangs:
     """prefix: what begins the names of this compute's gangs in Ray."""
 
+    tidy_s = 60.0
+    """How long jobs that are over are left alone."""
+
     def __init__(self, dashboard: Dashboard, spec: RayCompute, prefix: str) -> None:
         self._dashboard, self._spec, self._prefix = dashboard, spec, prefix
+        self._over_since: dict[str, float] = {}
 
     def object_name(self, gang: str) -> str:
         """The name of a gang's objects in Ray."""
@@ -62,82 +77,101 @@ class RayGangs:
                 yield *parsed, one
 
     def view(self, gang: Gang, cluster: ClusterView) -> GangView:
-        """One gang in it. The job that starts it, and actors that are dead, are asked for where they matter."""
+        """One gang in it. Its jobs, and actors that are dead, are asked for where they matter."""
         name = self.object_name(gang.name)
         actors = dict(cluster.actors.get(name, {}))
         job = None
         if len(actors) < len(gang.slots):
-            job = self._dashboard.job(name)
-            for node in range(len(gang.slots)):
-                if node not in actors and (dead := self._latest(actor_name(name, node))):
+            job = _latest(self._jobs_of(name, START))
+            missing = [] if _is_running(job) else [node for node in range(len(gang.slots)) if node not in actors]
+            for node in missing:
+                if dead := self._dead_actor(actor_name(name, node), job):
                     actors[node] = dead
         leaving = frozenset(cluster.leaving.get(name, ()))
         return GangView(job, cluster.groups.get(name), actors, cluster.nodes, leaving)
 
-    def _latest(self, name: str) -> Json | None:
-        return next(iter(self._dashboard.listed("actors", ("name", "=", name))), None)
+    def _dead_actor(self, name: str, job: Json | None) -> Json | None:
+        """The one that the job has made: a gang that is started again has the same names."""
+        driver = (job or {}).get("job_id")
+        listed = self._dashboard.listed("actors", ("name", "=", name))
+        return next((one for one in listed if not driver or one.get("job_id") == driver), None)
+
+    def _jobs_of(self, name: str, verb: str) -> dict[int, Json]:
+        """The jobs that start or end a gang, by number."""
+        parsed = ((parse_job(key), job) for key, job in self._dashboard.jobs().items())
+        return {parts[2]: job for parts, job in parsed if parts and parts[:2] == (name, verb)}
 
     # --- start ------------------------------------------------------------------------------------------------
     def submit(self, gang: Gang) -> None:
         """Has it started, unless a job does that already. Raises DrumbeatError."""
         name = self.object_name(gang.name)
-        job = self._dashboard.job(name)
-        if job and job["status"] in STARTING_JOB:
-            return
-        if job:
-            self._dashboard.delete_job(name)
-        files = render.start_files(self._spec, gang, name, agent_archive())
-        self._dashboard.submit(render.start_job(name, self._dashboard.upload(package(files))))
+        jobs = self._jobs_of(name, START)
+        if not _is_running(_latest(jobs)):
+            self._submit(name, START, jobs, render.start_files(self._spec, gang, name, agent_archive()))
 
     def has_begun(self, gang: str) -> bool:
         """Whether a job starts it, or has."""
         name = self.object_name(gang)
-        job = self._dashboard.job(name)
-        if job is None:
-            return False
-        return job["status"] in STARTING_JOB or bool(self._left_of(name, self.look()))
+        return _is_running(_latest(self._jobs_of(name, START))) or bool(self._left_of(name, self.look()))
+
+    def _submit(self, name: str, verb: str, jobs: Mapping[int, Json], files: Mapping[str, bytes]) -> None:
+        uri = self._dashboard.upload(package(files))
+        self._dashboard.submit(render.gang_job(name, verb, max(jobs, default=0) + 1, uri))
 
     # --- end --------------------------------------------------------------------------------------------------
     def names(self) -> set[str]:
-        """All gangs of this compute that Ray has anything of."""
+        """All gangs of this compute that run, wait or are being started."""
         cluster = self.look()
-        jobs = {one.removesuffix(STOP) for one in self._dashboard.jobs() if one.startswith(self._prefix)}
+        jobs = {parts[0] for name, job in self._own_jobs().items() if _is_running(job) and (parts := parse_job(name))}
         return {one.removeprefix(self._prefix) for one in {*jobs, *cluster.groups, *cluster.actors}}
 
-    def is_leaving_by_itself(self, gang: str) -> bool:
-        """Whether some of its actors live."""
-        name = self.object_name(gang)
-        return name in (cluster := self.look()).actors or name in cluster.groups
+    def _own_jobs(self) -> dict[str, Json]:
+        return {name: job for name, job in self._dashboard.jobs().items() if name.startswith(self._prefix)}
+
+    def is_left(self, gang: str) -> bool:
+        """Whether its group, or some of its actors, are there."""
+        return bool(self._left_of(self.object_name(gang), self.look()))
 
     def end(self, gang: str) -> str:
         """Takes the next step towards its end; gives what is left to end, "" = nothing. Raises DrumbeatError."""
         name = self.object_name(gang)
-        starting = self._dashboard.job(name)
-        if starting and starting["status"] in STARTING_JOB:
-            self._dashboard.stop_job(name)
-            return f"Ray job {name} still ends"
-        ending = self._dashboard.job(name + STOP)
-        if ending and ending["status"] in STARTING_JOB:
-            return f"Ray job {name}{STOP} still ends its nodes"
+        for number, job in self._jobs_of(name, START).items():
+            if _is_running(job):
+                self._dashboard.stop_job(job_name(name, START, number))
+                return f"Ray job {job_name(name, START, number)} still ends"
+        endings = self._jobs_of(name, STOP)
+        last = _latest(endings)
+        if _is_running(last):
+            return f"a Ray job still ends the nodes of {name}"
         left = self._left_of(name, self.look())
-        if ending:
-            self._dashboard.delete_job(name + STOP)
-            if left and ending["status"] != "SUCCEEDED":
-                self._submit_stop(name)
-                return stuck_reason(ending)
         if left:
-            self._submit_stop(name)
-            return left
-        if starting:
-            self._dashboard.delete_job(name)
-        return ""
+            self._submit(name, STOP, endings, render.stop_files(name, agent_archive()))
+        return stuck_reason(last) if left and last and last["status"] == "FAILED" else left
 
-    def _submit_stop(self, name: str) -> None:
-        package_uri = self._dashboard.upload(package(render.stop_files(name, agent_archive())))
-        self._dashboard.submit(render.stop_job(name, package_uri))
+    def tidy(self, present: Collection[str]) -> None:
+        """Has Ray forget the jobs of gangs that are over. A job that ended a moment ago Ray would list again.
+
+        present: gangs that aren't.
+        """
+        jobs = {name: job for name, job in self._own_jobs().items() if not _is_running(job)}
+        now = time.monotonic()
+        self._over_since = {name: self._over_since.get(name, now) for name in jobs}
+        for name in jobs:
+            parts = parse_job(name)
+            is_present = parts is not None and parts[0].removeprefix(self._prefix) in present
+            if not is_present and now - self._over_since[name] >= self.tidy_s:
+                self._dashboard.delete_job(name)
 
     @staticmethod
     def _left_of(name: str, cluster: ClusterView) -> str:
         if name in cluster.actors:
             return f"{len(cluster.actors[name])} actors of {name} still live"
         return f"placement group {name} still holds its machines" if name in cluster.groups else ""
+
+
+def _latest(jobs: Mapping[int, Json]) -> Json | None:
+    return jobs[max(jobs)] if jobs else None
+
+
+def _is_running(job: Json | None) -> bool:
+    return job is not None and job["status"] in STARTING_JOB

@@ -1,15 +1,15 @@
 """The names of a gang's objects in Ray: pure.
 
-A gang's job, placement group and actors have its name, with whose it is in front, so a start that is repeated starts
-nothing twice. Ray's names take any character but `/`, which stands between a gang and the number of a node.
+A gang's placement group and actors have its name, with whose it is in front, so a start that is repeated starts nothing
+twice. Each job has a number too: Ray mixes a job up with an earlier one of its name that was deleted a moment ago.
 """
 
 from __future__ import annotations
 
 NAMESPACE = "drumbeat"
 """The Ray namespace of the actors."""
-STOP = ".stop"
-"""Follows the gang's name in the name of the job that ends it."""
+START, STOP = "start", "stop"
+"""What a job does: between the gang's name and the job's number in the job's name."""
 NOTICE = "DrainNotice"
 """The class of actors that say that a node's machine leaves."""
 LEAVING = "leaving"
@@ -19,6 +19,17 @@ LEAVING = "leaving"
 def prefix(compute: str, mark: str) -> str:
     """What begins the names of all gangs of one server's compute."""
     return f"drumbeat-{compute}-{mark}-"
+
+
+def job_name(gang_object: str, verb: str, number: int) -> str:
+    """The name of a job of a gang."""
+    return f"{gang_object}.{verb}.{number}"
+
+
+def parse_job(name: str) -> tuple[str, str, int] | None:
+    """The gang's object name, START or STOP, and the job's number; None = it isn't one of a gang."""
+    gang, verb, number = ([*name.rsplit(".", 2), "", ""])[:3]
+    return (gang, verb, int(number)) if verb in (START, STOP) and number.isdecimal() else None
 
 
 def actor_name(gang_object: str, node: int) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from drumbeat.dialect.compute.ray import RayCompute
 from drumbeat.engines.agent_archive import AgentArchive
 from drumbeat.engines.enrolment import enrolment
-from drumbeat.engines.ray.names import NAMESPACE, STOP
+from drumbeat.engines.ray.names import NAMESPACE, START, job_name
 from drumbeat.ports import Gang
 
 PROGRAM, SURVEY_PROGRAM = "gang_program.py", "survey_program.py"
@@ -56,14 +56,9 @@ def _files(described: Json, archive: AgentArchive) -> dict[str, bytes]:
     return {PROGRAM: program, "gang.json": json.dumps(described).encode(), "agent.pyz": archive.content}
 
 
-def start_job(name: str, package: str) -> Json:
-    """The request that has a gang started. package: the URI of its files."""
-    return _job(name, f"{PROGRAM} start", package)
-
-
-def stop_job(name: str, package: str) -> Json:
-    """The request that has a gang ended."""
-    return _job(name + STOP, f"{PROGRAM} stop", package)
+def gang_job(name: str, verb: str, number: int, package: str) -> Json:
+    """The request that has a gang started or ended. package: the URI of its files."""
+    return _job(job_name(name, verb, number), f"{PROGRAM} {verb}", package)
 
 
 def survey_job(name: str, package: str) -> Json:
@@ -87,5 +82,5 @@ def _job(submission: str, program: str, package: str) -> Json:
 
 def rendered(spec: RayCompute, gang: Gang, name: str) -> str:
     """What `drumbeat plan` prints: the job, and the gang that it starts."""
-    job = start_job(name, "gcs://<package>")
+    job = gang_job(name, START, 1, "gcs://<package>")
     return json.dumps({"POST /api/jobs/": job, "gang.json": description(spec, gang, name)}, indent=2) + "\n"

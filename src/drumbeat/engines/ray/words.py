@@ -71,11 +71,9 @@ class GangView:
 
     @property
     def must_start(self) -> bool:
-        """Whether no actor was ever made and the job that starts it is to run again: its group has machines now, or the
-        job of an earlier start hadn't ended.
-        """
+        """Whether its group has machines now and no actor was ever made: another job is to start it."""
         is_placed = self.group is not None and self.group["state"] == "CREATED"
-        return not self.actors and (is_taken(self.job) or (is_placed and _status(self.job) == "SUCCEEDED"))
+        return is_placed and not self.actors and _status(self.job) == "SUCCEEDED"
 
 
 @dataclass(frozen=True)
@@ -91,7 +89,7 @@ def judged(view: GangView, size: int, starting: str = "") -> Sighting:
     """What the engine says of a gang of so many nodes. starting: that machines are started for it, in words."""
     verdicts = {node: verdict(actor, view.nodes) for node, actor in sorted(view.actors.items())}
     ended = {node: one for node, one in verdicts.items() if one.why}
-    if not ended and _status(view.job) in ("FAILED", "STOPPED") and not is_taken(view.job):
+    if _refusal(view.job) or (not ended and _status(view.job) in ("FAILED", "STOPPED")):
         return _not_started(view.job or {}, size)
     if not ended and len(verdicts) < size:
         return _waiting(view, verdicts, size, starting)
@@ -142,11 +140,9 @@ def _waiting(view: GangView, verdicts: Mapping[int, Verdict], size: int, startin
         scheduling = str(stats.get("scheduling_state") or "PENDING")
         why = GROUP_WAITS.get(scheduling, "Ray has no machines for it")
         return Sighting(f"{scheduling}: {why}" + (f"; {starting}" if starting else ""), waits=True)
-    if group is not None or status in STARTING_JOB or is_taken(view.job):
+    if group is not None or status in STARTING_JOB:
         started = f", {len(verdicts)} of {size} nodes" if verdicts else ""
-        return Sighting(
-            f"{status if status in STARTING_JOB else 'PENDING'}: Ray starts its nodes{started}", waits=group is None
-        )
+        return Sighting(f"{status or 'PENDING'}: Ray starts its nodes{started}", waits=group is None)
     missing = [node for node in range(size) if node not in verdicts]
     return Sighting("gone", dict.fromkeys(missing, "Ray knows nothing of it"))
 
@@ -156,13 +152,19 @@ def _not_started(job: Json, size: int) -> Sighting:
     if job["status"] == "STOPPED":
         what = "the Ray job that starts its nodes was stopped, and not by drumbeat"
         return Sighting("STOPPED", dict.fromkeys(range(size), what), Loss.CANCELED)
+    if why := _refusal(job):
+        return Sighting("FAILED", dict.fromkeys(range(size), why), Loss.FAILED)
     message = str(job.get("message") or "")
-    for line in _lines(message):
-        if line.get("event") == "refused":
-            why = f"node {line['node']} can't be started on its machine: {line['why']}"
-            return Sighting("FAILED", dict.fromkeys(range(size), why), Loss.FAILED)
     last = (message.strip().splitlines() or ["Ray doesn't say why"])[-1].strip()[:300]
     return Sighting("FAILED", dict.fromkeys(range(size), f"the Ray job that starts its nodes failed: {last}"))
+
+
+def _refusal(job: Json | None) -> str:
+    """That a node can't be started, as the program on the cluster says it; "" = it doesn't."""
+    for line in _lines(str((job or {}).get("message") or "")) if _status(job) == "FAILED" else ():
+        if line.get("event") == "refused":
+            return f"node {line['node']} can't be started on its machine: {line['why']}"
+    return ""
 
 
 def _lines(text: str) -> Iterator[dict[str, Any]]:
@@ -205,13 +207,6 @@ def _death(actor: Json) -> tuple[str, str]:
     info: Json = context.get("node_death_info") or {}
     message = info.get("reason_message") or context.get("error_message") or failure.get("error_message") or ""
     return str(context.get("reason") or "DEAD"), str(message)
-
-
-def is_taken(job: Json | None) -> bool:
-    """Whether a job failed only because the actor of an earlier job of its name still ended."""
-    message = str((job or {}).get("message") or "")
-    is_of_a_job = "_ray_internal_job_actor_" in message
-    return _status(job) == "FAILED" and is_of_a_job and ("AlreadyExists" in message or "already exists" in message)
 
 
 def _status(job: Json | None) -> str:
