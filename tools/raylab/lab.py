@@ -21,6 +21,7 @@ from typing import Any
 from drumbeat.engines.netlab.lab import Lab
 
 GCS_PORT, DASHBOARD_PORT = 6379, 8265
+SCRATCH = "/var/tmp"  # noqa: S108 - in each node a folder of the lab's
 UP_S, REAP_S = 120.0, 20.0
 HEALTH = {
     "RAY_health_check_initial_delay_ms": "1000",
@@ -70,7 +71,7 @@ class RayLab:
             "PATH": f"{self.python.parent}:/usr/sbin:/usr/bin:/sbin:/bin",
             "HOME": str(self.folder / "home"),
             "RAY_TMPDIR": "/tmp",  # noqa: S108 - the node's own; sockets' paths must be short
-            "TMPDIR": str(self.folder / "scratch" / name),
+            "TMPDIR": SCRATCH,
             "RAY_USAGE_STATS_ENABLED": "0",
             "OMP_NUM_THREADS": "1",
             "RAY_AUTH_MODE": "token",
@@ -111,7 +112,8 @@ class RayLab:
         else:
             words += [f"--address={self.nodes[self.head]}:{GCS_PORT}"]
         ray = " ".join([f"{self.python.parent}/ray", *words, *options])
-        line = f"mkdir -p /tmp/ray && mount --bind {own} /tmp/ray && exec {ray}"
+        scratch = self.folder / "scratch" / name
+        line = f"mkdir -p /tmp/ray && mount --bind {own} /tmp/ray && mount --bind {scratch} {SCRATCH} && exec {ray}"
         self.reap(name)
         with (self.folder / f"{name}.log").open("ab") as log:
             self._started[name] = subprocess.Popen(
