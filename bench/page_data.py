@@ -102,15 +102,15 @@ def created(job: str) -> RunCreated:
 
 def logged(job: str, count: int, last: float) -> PointsLogged:
     """A curve that falls to its last value."""
-    found = (Point("loss", last + 1 / (1 + step) - 1 / count, step, step) for step in range(count))
-    return PointsLogged(run_id(job), 0, tuple(found))
+    falling = (Point("loss", last + 1 / (1 + step) - 1 / count, step, step) for step in range(count))
+    return PointsLogged(run_id(job), 0, tuple(falling))
 
 
 def batches(job: str) -> Iterator[PointsLogged]:
     """A million points that go up and down."""
     for first in range(0, MILLION, 10_000):
-        found = (Point("loss", float(step * 7919 % 100_003), step, step) for step in range(first, first + 10_000))
-        yield PointsLogged(run_id(job), 0, tuple(found))
+        batch = (Point("loss", float(step * 7919 % 100_003), step, step) for step in range(first, first + 10_000))
+        yield PointsLogged(run_id(job), 0, tuple(batch))
 
 
 def multiply(file: Path) -> None:

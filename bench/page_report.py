@@ -103,5 +103,5 @@ def goal(words: str, values: dict[str, float], limit: float, form: str) -> str:
 
 def middle(values: Sequence[float]) -> float:
     """The median."""
-    found = spread(values)
-    return found.median if found else 0.0
+    sample = spread(values)
+    return sample.median if sample else 0.0

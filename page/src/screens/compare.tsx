@@ -31,7 +31,7 @@ export function CompareScreen() {
 
 function Picked({ jobs }: { jobs: string[] }) {
   const [name, setName] = useState("");
-  const known = useAnswer<JobPage>("/jobs", { limit: 50, text: name });
+  const known = useAnswer<JobPage>(name ? "/jobs" : undefined, { limit: 50, text: name });
   const add = (job: string) => {
     if (!job || jobs.includes(job) || !known.value?.jobs.some((one) => one.name === job)) return;
     setQuery({ job: [...jobs, job] }, false);

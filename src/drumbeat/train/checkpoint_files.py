@@ -106,7 +106,6 @@ class CheckpointFiles:
         self.folder, self.everyone = folder, everyone
         self.sharing = _sharing(folder.root, everyone)
         """The ranks that see the same folder as this one."""
-        self._good = 0
         self.is_shared_by_all = self.sharing.size == everyone.size
 
     def claim(self) -> None:
@@ -117,19 +116,15 @@ class CheckpointFiles:
         """Returns the step of the newest checkpoint that is as it was written, and what is wrong with newer ones."""
         steps: list[int] = self.sharing.broadcast(self.folder.steps() if self.sharing.is_leader else None)
         notes: list[str] = []
-        self._good = 0
+        found = 0
         for step in steps:
             share = slice(self.sharing.index, None, self.sharing.size)
             broken = [line for lines in self.sharing.gather(self.folder.broken_files(step, share)) for line in lines]
             if not broken:
-                self._good = step
+                found = step
                 break
-            notes.append(f"checkpoint: step {step:,} is broken and removed ({broken[0]})")
-        return max(self.everyone.gather(self._good)), notes
-
-    def remove_broken(self, newest: int) -> None:
-        """Removes the steps after the newest good one, so that they don't count among those that are kept."""
-        self._together(self.sharing, lambda: self.folder.remove_after(newest) if self.sharing.is_leader else None)
+            notes.append(f"checkpoint: step {step:,} is broken and passed over ({broken[0]})")
+        return max(self.everyone.gather(found)), notes
 
     def write(self, step: int, copied: dict[str, Any]) -> int:
         """Writes a copied state as the checkpoint of a step. Returns its size in bytes; all ranks see the same outcome.
@@ -148,8 +143,8 @@ class CheckpointFiles:
         return sum(digest.bytes for digest in files.values())
 
     def load(self, step: int, state: SavedState) -> None:
-        """Restores the checkpoint that `newest` has named, from the folder of this rank or of another."""
-        has_it = self._good == step
+        """Restores a checkpoint that is in the folder of this rank or of another."""
+        has_it = step in self.sharing.broadcast(self.folder.steps() if self.sharing.is_leader else None)
         holders: list[bool] = self.everyone.gather(has_it)
         tensors, others, ranks = state.tensors() if has_it else {}, dict[str, Any](), list[dict[str, Any]]()
         if has_it:

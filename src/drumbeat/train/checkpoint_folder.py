@@ -150,14 +150,6 @@ class CheckpointFolder:
                 _remove(self.path(step))
         return final
 
-    def remove_after(self, step: int) -> None:
-        """Removes all checkpoints of later steps."""
-        with self._locked():
-            self._check_generation()
-            for later in self.steps():
-                if later > step:
-                    _remove(self.path(later))
-
     def broken_files(self, step: int, share: slice = slice(None)) -> list[str]:
         """Returns what is wrong with a checkpoint, as `name: reason`; an empty list says that it is as it was written.
 

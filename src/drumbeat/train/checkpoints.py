@@ -71,11 +71,11 @@ class Checkpoints:
         loader: the place in the data, of each rank. every, every_s: how many steps or seconds apart `step` saves;
         0 = never by that. keep: how many checkpoints stay, by default `drumbeat: {checkpoints: {keep: …}}` of the job,
         else 3. folder: by default $DRUMBEAT_CHECKPOINT_DIR, else `checkpoints`. others: what else has a state that is
-        the same on all ranks. Raises RefusedError if an argument makes no sense.
+        the same on all ranks. Raises RefusedError if an argument can't be meant.
         """
         keep = int(os.environ.get("DRUMBEAT_CHECKPOINT_KEEP", DEFAULT_KEEP)) if keep is None else keep
         if keep < 1 or every < 0 or every_s < 0:
-            what = f"keep={keep}, every={every}, every_s={every_s} make no sense"
+            what = f"keep={keep}, every={every}, every_s={every_s} can't be meant"
             raise RefusedError(what, where="train.Checkpoints", fix="Keep at least 1, and give positive intervals.")
         for name, one in {**others, **({"loader": loader} if loader is not None else {})}.items():
             if not hasattr(one, "state_dict") or not hasattr(one, "load_state_dict"):
@@ -100,14 +100,13 @@ class Checkpoints:
     def resume(self) -> int:
         """Restores the last good checkpoint. Returns the number of its step, 0 = there is none.
 
-        A checkpoint that isn't as it was written is removed, and rank 0 prints why. Raises RefusedError if a
+        A checkpoint that isn't as it was written is passed over, and rank 0 prints why. Raises RefusedError if a
         later attempt of the job has begun, or the place in the data can't be carried over to this number of ranks.
         """
         self._files.claim()
         step, notes = self._files.newest()
         for note in notes:
             self._say(note)
-        self._files.remove_broken(step)
         if step:
             self._files.load(step, self._state)
             self._say(f"checkpoint: goes on after step {step:,}")

@@ -94,14 +94,6 @@ def test_a_later_round_replaces_the_same_step(tmp_path: Path):
     assert sorted(path.name for path in folder.path(5).iterdir()) == ["c.bin", MANIFEST]
 
 
-def test_broken_newer_steps_do_not_push_out_good_ones(tmp_path: Path):
-    folder = a_folder(tmp_path, keep=1)
-    save(folder, 9)
-    folder.remove_after(4)
-    save(folder, 5)
-    assert folder.steps() == [5]
-
-
 def test_a_crash_while_a_step_is_replaced_brings_the_old_one_back(tmp_path: Path):
     folder = a_folder(tmp_path, keep=1)
     save(folder, 5).rename(tmp_path / ".replaced-step-000000000005")

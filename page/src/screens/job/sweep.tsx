@@ -169,6 +169,8 @@ function Parallel({ sweep, trials }: { sweep: Sweep; trials: Trial[] }) {
   const box = useRef<HTMLDivElement>(null);
   const [chosen, setChosen] = useState<number[]>();
   const names = parametersOf(trials);
+  // Drawn again only when a trial has another value: what was chosen on the axes stays otherwise.
+  const shape = trials.map((trial) => `${trial.number} ${trial.value}`).join();
   useEffect(() => {
     const element = box.current!;
     let close: () => void = () => undefined;
@@ -180,7 +182,7 @@ function Parallel({ sweep, trials }: { sweep: Sweep; trials: Trial[] }) {
       isGone = true;
       close();
     };
-  }, [sweep]);
+  }, [shape]);
   const picked = chosen?.map((n) => trials[n]!).filter(Boolean) ?? [];
   return (
     <figure class="chart-card">
