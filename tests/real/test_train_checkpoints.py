@@ -98,12 +98,14 @@ def samples(ranks: list[dict[str, Any]], step: str) -> list[int]:
 
 
 @pytest.mark.thorough
-def test_a_broken_checkpoint_is_passed_over_and_named(tmp_path: Path):
+def test_a_broken_checkpoint_is_named_and_put_aside(tmp_path: Path):
     folder, kept = tmp_path / "results", tmp_path / "kept"
     folder.mkdir()
     assert torchrun(2, "ddp", folder, kept, fail_at=10).returncode != 0
     shard = next((kept / "step-000000000008").glob("*.distcp"))
     shard.write_bytes(shard.read_bytes()[:-1])
     done = torchrun(2, "ddp", folder, kept)
-    assert "step 8 is broken and passed over" in done.stdout
+    assert "step 8 is broken and put aside" in done.stdout
     assert "goes on after step 4" in done.stdout
+    assert min(path.name for path in kept.glob("step-*")) == "step-000000000008"
+    assert "broken" not in torchrun(2, "ddp", folder, kept).stdout

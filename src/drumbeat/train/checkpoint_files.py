@@ -12,12 +12,13 @@ import importlib
 import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from drumbeat.protocol.errors import DrumbeatError, RefusedError
 from drumbeat.train import random_states
-from drumbeat.train.checkpoint_folder import CheckpointFolder, Digest, Manifest
+from drumbeat.train.checkpoint_folder import CheckpointFolder, Digest, Generation, Manifest
 from drumbeat.train.rank_group import RankGroup
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 RANKS, OTHERS = "ranks.pt", "others.pt"
 WHERE = "train.Checkpoints"
 Result = TypeVar("Result")
+Good = tuple[int, Generation]
+"""A checkpoint's step, and the start of the ranks that wrote it."""
 
 
 class SavedState:
@@ -37,6 +40,7 @@ class SavedState:
     ) -> None:
         from torch.optim import Optimizer
 
+        _check_torch()
         self.model, self.loader, self.others = model, loader, others
         self.optimizers = [optimizers] if isinstance(optimizers, Optimizer) else list(optimizers)
 
@@ -106,6 +110,8 @@ class CheckpointFiles:
         self.folder, self.everyone = folder, everyone
         self.sharing = _sharing(folder.root, everyone)
         """The ranks that see the same folder as this one."""
+        self._good: Good | None = None
+        self._newest: Good | None = None
         self.is_shared_by_all = self.sharing.size == everyone.size
 
     def claim(self) -> None:
@@ -113,18 +119,28 @@ class CheckpointFiles:
         self._together(self.everyone, lambda: self.folder.claim() if self.sharing.is_leader else None)
 
     def newest(self) -> tuple[int, list[str]]:
-        """Returns the step of the newest checkpoint that is as it was written, and what is wrong with newer ones."""
+        """Returns the step of the newest checkpoint that is as it was written, and what is wrong with newer ones.
+
+        Broken ones are put aside. Raises RefusedError if a file can't be read.
+        """
         steps: list[int] = self.sharing.broadcast(self.folder.steps() if self.sharing.is_leader else None)
         notes: list[str] = []
-        found = 0
+        share = slice(self.sharing.index, None, self.sharing.size)
+        self._good, found = None, 0
         for step in steps:
-            share = slice(self.sharing.index, None, self.sharing.size)
-            broken = [line for lines in self.sharing.gather(self.folder.broken_files(step, share)) for line in lines]
+            each = self._together(self.sharing, partial(self.folder.broken_files, step, share))
+            broken = [line for lines in each for line in lines]
             if not broken:
                 found = step
                 break
-            notes.append(f"checkpoint: step {step:,} is broken and passed over ({broken[0]})")
-        return max(self.everyone.gather(found)), notes
+            notes.append(f"checkpoint: step {step:,} is broken and put aside ({broken[0]})")
+            self._together(self.sharing, partial(self.folder.put_aside, step) if self.sharing.is_leader else _nothing)
+        if found:
+            self._good = found, Manifest.read(self.folder.path(found)).generation
+        every: list[Good | None] = self.everyone.gather(self._good)
+        # Of one step, nodes without a shared folder may have states of two attempts: the later one counts.
+        self._newest = max((good for good in every if good), default=None)
+        return self._newest[0] if self._newest else 0, notes
 
     def write(self, step: int, copied: dict[str, Any]) -> int:
         """Writes a copied state as the checkpoint of a step. Returns its size in bytes; all ranks see the same outcome.
@@ -132,19 +148,20 @@ class CheckpointFiles:
         Raises RefusedError if a rank couldn't write, or a later generation has begun.
         """
         self._check_shards(copied["tensors"])
-        partial = self.folder.partial(step)
-        self._together(self.sharing, lambda: self.folder.begin(step) if self.sharing.is_leader else None)
-        self._together(self.sharing, lambda: self._write_tensors(partial, copied["tensors"]))
+        folder = self.folder.partial(step)
+        self._together(self.everyone, lambda: self.folder.begin(step) if self.sharing.is_leader else None)
+        self._together(self.everyone, lambda: self._write_tensors(folder, copied["tensors"]))
         ranks = self.everyone.gather(copied["rank"])
-        digests = self._together(self.sharing, lambda: self._write_rest(partial, copied["others"], ranks))
+        self._together(self.everyone, lambda: self._write_rest(folder, copied["others"], ranks))
+        digests = self._together(self.sharing, lambda: self._digests(folder))
         files = {name: digest for each in digests for name, digest in each.items()}
-        manifest = Manifest(step, self.everyone.size, files)
-        self._together(self.sharing, lambda: self.folder.publish(manifest) if self.sharing.is_leader else None)
+        manifest = Manifest(step, self.everyone.size, self.folder.generation, files)
+        self._together(self.everyone, lambda: self.folder.publish(manifest) if self.sharing.is_leader else None)
         return sum(digest.bytes for digest in files.values())
 
     def load(self, step: int, state: SavedState) -> None:
-        """Restores a checkpoint that is in the folder of this rank or of another."""
-        has_it = step in self.sharing.broadcast(self.folder.steps() if self.sharing.is_leader else None)
+        """Restores the checkpoint that `newest` has named, from the folder of this rank or of another."""
+        has_it = self._good is not None and self._good == self._newest
         holders: list[bool] = self.everyone.gather(has_it)
         tensors, others, ranks = state.tensors() if has_it else {}, dict[str, Any](), list[dict[str, Any]]()
         if has_it:
@@ -157,9 +174,9 @@ class CheckpointFiles:
         state.set_tensors(tensors)
         state.set_rest(others, ranks, self.everyone.index, self.everyone.size)
 
-    def _write_tensors(self, partial: Path, tensors: dict[str, Any]) -> None:
+    def _write_tensors(self, folder: Path, tensors: dict[str, Any]) -> None:
         dcp: Any = importlib.import_module("torch.distributed.checkpoint")
-        writer = dcp.FileSystemWriter(partial, sync_files=True)
+        writer = dcp.FileSystemWriter(folder, sync_files=True)
         group, is_alone = self.sharing.group, not self.sharing.is_distributed
         dcp.save(tensors, storage_writer=writer, process_group=group, no_dist=is_alone)
 
@@ -168,18 +185,20 @@ class CheckpointFiles:
         group, is_alone = self.sharing.group, not self.sharing.is_distributed
         dcp.load(tensors, storage_reader=dcp.FileSystemReader(folder), process_group=group, no_dist=is_alone)
 
-    def _write_rest(self, partial: Path, others: dict[str, Any], ranks: list[dict[str, Any]]) -> dict[str, Digest]:
-        """Returns the digests of the files that this rank has written; the leader's are those that no rank names."""
+    def _write_rest(self, folder: Path, others: dict[str, Any], ranks: list[dict[str, Any]]) -> None:
         if self.sharing.is_leader:
-            _pickle(partial / OTHERS, others)
-            _pickle(partial / RANKS, ranks)
+            _pickle(folder / OTHERS, others)
+            _pickle(folder / RANKS, ranks)
+
+    def _digests(self, folder: Path) -> dict[str, Digest]:
+        """Returns the digests of the files that this rank has written; the leader's are those that no rank names."""
         own, of_ranks = f"__{self.sharing.index}_", "__"
         names = [
             name
-            for name in (path.name for path in partial.iterdir())
+            for name in (path.name for path in folder.iterdir())
             if name.startswith(own) or (self.sharing.is_leader and not name.startswith(of_ranks))
         ]
-        return {name: Digest.of(partial / name) for name in names}
+        return {name: Digest.of(folder / name) for name in names}
 
     def _check_shards(self, tensors: dict[str, Any]) -> None:
         """Refuses a model whose shards are on ranks that see another folder: no folder would hold all of it."""
@@ -205,7 +224,7 @@ class CheckpointFiles:
             if what and fix:
                 raise RefusedError(what, where=str(self.folder.root), fix=fix)
             if what:
-                failed = f"rank {ranks.ranks[index]} could not write a checkpoint: {what}"
+                failed = f"rank {ranks.ranks[index]} could not write or read a checkpoint: {what}"
                 raise RefusedError(failed, where=str(self.folder.root), fix="See that the disk has room.")
         return [result for result, _, _ in outcomes]
 
@@ -228,6 +247,20 @@ def _sharing(root: Path, everyone: RankGroup) -> RankGroup:
         group = RankGroup(ranks)
         own = group if group.index >= 0 else own
     return own
+
+
+def _check_torch() -> None:
+    import torch
+
+    try:
+        importlib.import_module("torch.distributed.checkpoint.staging").DefaultStager  # noqa: B018 (is it there?)
+    except (ImportError, AttributeError):
+        what = f"torch {torch.__version__} is too old for train.Checkpoints: it can't copy sharded states"
+        raise RefusedError(what, where=WHERE, fix="Take a newer torch; 2.13 is tested.") from None
+
+
+def _nothing() -> None:
+    """Does nothing."""
 
 
 def _pickle(path: Path, value: Any) -> None:

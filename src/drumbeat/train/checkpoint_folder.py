@@ -25,7 +25,7 @@ from drumbeat.protocol.errors import RefusedError
 MANIFEST = "manifest.json"
 FORMAT = 1
 _STEP = re.compile(r"step-(\d{12,})")
-_PARTIAL, _REPLACED = ".partial-", ".replaced-"
+_PARTIAL, _REPLACED, _BROKEN = ".partial-", ".replaced-", ".broken-"
 _GENERATION = ".generation.json"
 _LOCK = ".lock"
 _PIECE = 1 << 20
@@ -37,15 +37,21 @@ class Generation:
 
     attempt: int = 0
     round: int = 0
+    job: str = ""
 
     @classmethod
     def of(cls, variables: Mapping[str, str]) -> Generation:
         """Returns the generation that drumbeat's variables name; outside a job there is only one."""
-        return cls(int(variables.get("DRUMBEAT_ATTEMPT", "0")), int(variables.get("DRUMBEAT_ROUND", "0")))
+        attempt, number = (int(variables.get(f"DRUMBEAT_{name}", "0")) for name in ("ATTEMPT", "ROUND"))
+        return cls(attempt, number, variables.get("DRUMBEAT_JOB", ""))
+
+    def is_closed_by(self, owner: Generation) -> bool:
+        """Whether the folder's owner is a later start of the same job."""
+        return owner.job == self.job and owner > self
 
     def __str__(self) -> str:
-        """Returns `attempt 2, round 1`."""
-        return f"attempt {self.attempt}, round {self.round}"
+        """Returns `attempt 2, round 1`, with the job."""
+        return f"attempt {self.attempt}, round {self.round} of {f'job {self.job}' if self.job else 'no job'}"
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,7 @@ class Manifest:
 
     step: int
     world_size: int
+    generation: Generation
     files: Mapping[str, Digest]
 
     def write(self, folder: Path) -> None:
@@ -84,12 +91,13 @@ class Manifest:
 
     @classmethod
     def read(cls, folder: Path) -> Manifest:
-        """Reads a checkpoint's manifest. Raises ValueError, KeyError, TypeError or OSError if it isn't one."""
+        """Reads a checkpoint's manifest. Raises ValueError, KeyError or TypeError if it isn't one; OSError."""
         document: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         if document["format"] != FORMAT:
-            raise ValueError(f"format {document['format']!r} is not {FORMAT}")
+            what = f"the checkpoint has format {document['format']}, and this drumbeat reads format {FORMAT}"
+            raise RefusedError(what, where=str(folder), fix="Train with the version of drumbeat that wrote it.")
         files = {name: Digest(**digest) for name, digest in document["files"].items()}
-        return cls(int(document["step"]), int(document["world_size"]), files)
+        return cls(document["step"], document["world_size"], Generation(**document["generation"]), files)
 
 
 class CheckpointFolder:
@@ -101,11 +109,13 @@ class CheckpointFolder:
     def claim(self) -> None:
         """Closes the folder to earlier generations, and removes what they left half written.
 
-        Raises RefusedError if a later generation has claimed it.
+        The folder of another job is taken over. Raises RefusedError if a later generation of this job has claimed it.
         """
         self.root.mkdir(parents=True, exist_ok=True)
         with self._locked():
-            self._check_generation()
+            owner = self._owner()
+            if owner is not None and self.generation.is_closed_by(owner):
+                raise self._refusal(owner)
             _replace_text(self.root / _GENERATION, json.dumps(asdict(self.generation)))
             self._clean_up()
 
@@ -133,7 +143,7 @@ class CheckpointFolder:
         """Makes a written checkpoint visible, and removes those that are more than `keep`.
 
         A checkpoint of the same step from an earlier generation is replaced. Raises RefusedError if a later
-        generation has claimed the folder.
+        generation, or another job, has claimed the folder.
         """
         partial, final = self.partial(manifest.step), self.path(manifest.step)
         manifest.write(partial)
@@ -150,16 +160,28 @@ class CheckpointFolder:
                 _remove(self.path(step))
         return final
 
+    def put_aside(self, step: int) -> Path:
+        """Renames a broken checkpoint, so that it neither is looked at nor counts among those that are kept."""
+        aside = self.root / f"{_BROKEN}{self.path(step).name}"
+        with self._locked():
+            self._check_generation()
+            shutil.rmtree(aside, ignore_errors=True)
+            self.path(step).rename(aside)
+        return aside
+
     def broken_files(self, step: int, share: slice = slice(None)) -> list[str]:
         """Returns what is wrong with a checkpoint, as `name: reason`; an empty list says that it is as it was written.
 
-        share: which of its files are read, so that ranks can divide them.
+        share: which of its files are read, so that ranks can divide them. Raises RefusedError if a file can't be
+        read, which proves nothing, or the format is another version's.
         """
         folder = self.path(step)
         try:
             manifest = Manifest.read(folder)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            return [f"{MANIFEST}: {error}"]
+        except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
+            return [f"{MANIFEST}: {getattr(error, 'strerror', None) or error}"]
+        except OSError as error:
+            raise _unreadable(folder / MANIFEST, error) from None
         return [
             f"{name}: {reason}"
             for name in sorted(manifest.files)[share]
@@ -175,15 +197,23 @@ class CheckpointFolder:
             elif path.name.startswith((_PARTIAL, _REPLACED)):
                 shutil.rmtree(path, ignore_errors=True)
 
-    def _check_generation(self) -> None:
+    def _owner(self) -> Generation | None:
         try:
-            owner = Generation(**json.loads((self.root / _GENERATION).read_text(encoding="utf-8")))
+            return Generation(**json.loads((self.root / _GENERATION).read_text(encoding="utf-8")))
         except FileNotFoundError:
-            return
-        if owner > self.generation:
-            what = f"{self.generation} may not save checkpoints: {owner} of the job has begun"
+            return None
+
+    def _check_generation(self) -> None:
+        owner = self._owner()
+        if owner is not None and (owner.job != self.generation.job or owner > self.generation):
+            raise self._refusal(owner)
+
+    def _refusal(self, owner: Generation) -> RefusedError:
+        what = f"{self.generation} may not save checkpoints here: {owner} has begun since"
+        fix = "Give each job a `folder=` of its own, or none."
+        if owner.job == self.generation.job:
             fix = "Nothing needs to be done: the later ranks go on from the last checkpoint."
-            raise RefusedError(what, where=str(self.root), fix=fix)
+        return RefusedError(what, where=str(self.root), fix=fix)
 
     @contextlib.contextmanager
     def _locked(self) -> Generator[None]:
@@ -199,11 +229,18 @@ class CheckpointFolder:
 def _what_is_wrong(path: Path, expected: Digest) -> str:
     try:
         digest = Digest.of(path)
-    except OSError as error:
+    except FileNotFoundError as error:
         return error.strerror or str(error)
+    except OSError as error:
+        raise _unreadable(path, error) from None
     if digest.bytes != expected.bytes:
         return f"{digest.bytes} bytes instead of {expected.bytes}"
     return "" if digest == expected else "its content has changed"
+
+
+def _unreadable(path: Path, error: OSError) -> RefusedError:
+    what = f"a checkpoint can't be read: {error.strerror or error}"
+    return RefusedError(what, where=str(path), fix="See to the disk or its permissions, then start again.")
 
 
 def _remove(folder: Path) -> None:

@@ -16,12 +16,10 @@ read them. A save copies the state and returns; a thread writes it.
 from __future__ import annotations
 
 import os
-import signal
 import time
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from drumbeat.protocol.errors import RefusedError
@@ -30,13 +28,15 @@ from drumbeat.train.checkpoint_files import CheckpointFiles, SavedState
 from drumbeat.train.checkpoint_folder import CheckpointFolder, Generation
 from drumbeat.train.process_group import before_leaving
 from drumbeat.train.rank_group import RankGroup
+from drumbeat.train.termination import TERMINATED, TerminationRequest
 
 if TYPE_CHECKING:
     from torch import nn
     from torch.optim import Optimizer
 
 DEFAULT_KEEP = 3
-TERMINATED = 128 + signal.SIGTERM
+MIN_PATIENCE_S = 5.0
+"""Seconds in which a step is expected to end after SIGTERM, unless steps have taken a third of more."""
 
 
 class Stateful(Protocol):
@@ -71,11 +71,11 @@ class Checkpoints:
         loader: the place in the data, of each rank. every, every_s: how many steps or seconds apart `step` saves;
         0 = never by that. keep: how many checkpoints stay, by default `drumbeat: {checkpoints: {keep: …}}` of the job,
         else 3. folder: by default $DRUMBEAT_CHECKPOINT_DIR, else `checkpoints`. others: what else has a state that is
-        the same on all ranks. Raises RefusedError if an argument can't be meant.
+        the same on all ranks. Raises RefusedError if an argument makes no sense.
         """
         keep = int(os.environ.get("DRUMBEAT_CHECKPOINT_KEEP", DEFAULT_KEEP)) if keep is None else keep
         if keep < 1 or every < 0 or every_s < 0:
-            what = f"keep={keep}, every={every}, every_s={every_s} can't be meant"
+            what = f"keep={keep}, every={every}, every_s={every_s} make no sense"
             raise RefusedError(what, where="train.Checkpoints", fix="Keep at least 1, and give positive intervals.")
         for name, one in {**others, **({"loader": loader} if loader is not None else {})}.items():
             if not hasattr(one, "state_dict") or not hasattr(one, "load_state_dict"):
@@ -91,17 +91,19 @@ class Checkpoints:
         self._files = CheckpointFiles(self.folder, writers)
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="drumbeat.checkpoint")
         self._pending: Future[int] | None = None
-        self._saved_at, self._last_step, self._is_terminated = time.monotonic(), 0, False
+        self._saved_at, self._last_step = time.monotonic(), 0
+        self._stepped_at, self._longest_step_s = time.monotonic(), 0.0
+        self._termination = TerminationRequest(lambda: max(MIN_PATIENCE_S, 3 * self._longest_step_s))
         self.stalls_s: list[float] = []
         """How long each save has held up the training, in seconds."""
-        self._previous_handler = self._handle_termination()
         before_leaving.append(self.close)
 
     def resume(self) -> int:
         """Restores the last good checkpoint. Returns the number of its step, 0 = there is none.
 
-        A checkpoint that isn't as it was written is passed over, and rank 0 prints why. Raises RefusedError if a
-        later attempt of the job has begun, or the place in the data can't be carried over to this number of ranks.
+        A checkpoint that isn't as it was written is put aside, and rank 0 prints why. Raises RefusedError if one can't
+        be read at all, a later attempt of the job has begun, or the place in the data can't be carried over to this
+        number of ranks.
         """
         self._files.claim()
         step, notes = self._files.newest()
@@ -120,7 +122,11 @@ class Checkpoints:
         """
         is_due = bool(self.every) and step % self.every == 0
         is_late = bool(self.every_s) and time.monotonic() - self._saved_at >= self.every_s
-        is_late, is_terminated = self._ranks.any(is_late and self._ranks.is_leader, self._is_terminated)
+        self._longest_step_s = max(self._longest_step_s, time.monotonic() - self._stepped_at)
+        is_late, is_terminated = self._ranks.any(is_late and self._ranks.is_leader, self._termination.is_set)
+        self._stepped_at = time.monotonic()
+        if is_terminated:
+            self._termination.heed()
         if is_due or is_late or is_terminated:
             self.save(step)
         if is_terminated:
@@ -155,9 +161,7 @@ class Checkpoints:
         """Waits for the last save and gives SIGTERM back. Raises RefusedError if the save has failed."""
         if self.close in before_leaving:
             before_leaving.remove(self.close)
-        if self._previous_handler is not None:
-            signal.signal(signal.SIGTERM, self._previous_handler)
-            self._previous_handler = None
+        self._termination.close()
         try:
             self.wait()
         finally:
@@ -180,16 +184,3 @@ class Checkpoints:
         """Prints a line on rank 0, for the job's log."""
         if self._ranks.is_leader:
             print(line, flush=True)  # noqa: T201 (the log of a rank is what it prints)
-
-    def _handle_termination(self) -> Any:
-        """Remembers SIGTERM until the next step; None = this thread can't, or the script has a handler of its own."""
-
-        def remember(_number: int, _frame: FrameType | None) -> None:
-            self._is_terminated = True
-
-        if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-            return None
-        try:
-            return signal.signal(signal.SIGTERM, remember)
-        except ValueError:  # Only the main thread may.
-            return None

@@ -22,11 +22,11 @@ def save(folder: CheckpointFolder, step: int, files: dict[str, bytes] = FILES) -
     partial = folder.begin(step)
     for name, content in files.items():
         (partial / name).write_bytes(content)
-    return folder.publish(Manifest(step, 1, {name: Digest.of(partial / name) for name in files}))
+    return folder.publish(Manifest(step, 1, folder.generation, {name: Digest.of(partial / name) for name in files}))
 
 
-def a_folder(root: Path, keep: int = 3, attempt: int = 1, round_: int = 0) -> CheckpointFolder:
-    folder = CheckpointFolder(root, keep, Generation(attempt, round_))
+def a_folder(root: Path, keep: int = 3, attempt: int = 1, round_: int = 0, job: str = "j") -> CheckpointFolder:
+    folder = CheckpointFolder(root, keep, Generation(attempt, round_, job))
     folder.claim()
     return folder
 
@@ -78,10 +78,12 @@ def test_an_earlier_attempt_can_neither_publish_nor_claim(tmp_path: Path):
     partial = stale.begin(10)
     (partial / "a.bin").write_bytes(b"")
     later = a_folder(tmp_path, attempt=2)
-    for act in (lambda: stale.publish(Manifest(10, 1, {})), stale.claim):
+    for act in (lambda: stale.publish(Manifest(10, 1, stale.generation, {})), stale.claim):
         with pytest.raises((RefusedError, FileNotFoundError)):
             act()
-    with pytest.raises(RefusedError, match="attempt 1, round 4 may not save checkpoints: attempt 2, round 0"):
+    with pytest.raises(
+        RefusedError, match="attempt 1, round 4 of job j may not save checkpoints here: attempt 2, round 0 of job j"
+    ):
         save(stale, 10)
     save(later, 6)
     assert later.steps() == [6, 5]
@@ -92,6 +94,44 @@ def test_a_later_round_replaces_the_same_step(tmp_path: Path):
     folder = a_folder(tmp_path, keep=1, round_=1)
     save(folder, 5, {"c.bin": b"new"})
     assert sorted(path.name for path in folder.path(5).iterdir()) == ["c.bin", MANIFEST]
+
+
+def test_another_job_takes_the_folder_over_and_the_earlier_one_hears_of_it(tmp_path: Path):
+    first = a_folder(tmp_path, attempt=3, job="first")
+    save(first, 5)
+    second = a_folder(tmp_path, job="second")
+    assert second.steps() == [5]
+    save(second, 6)
+    with pytest.raises(RefusedError, match="attempt 1, round 0 of job second has begun since") as caught:
+        save(first, 7)
+    assert "a `folder=` of its own" in caught.value.fix
+
+
+def test_a_broken_step_is_put_aside_and_pushes_no_good_one_out(tmp_path: Path):
+    folder = a_folder(tmp_path, keep=1)
+    save(folder, 9)
+    assert folder.put_aside(9) == tmp_path / ".broken-step-000000000009"
+    save(folder, 5)
+    assert folder.steps() == [5]
+    a_folder(tmp_path, attempt=2)
+    assert (tmp_path / ".broken-step-000000000009" / "a.bin").read_bytes() == FILES["a.bin"]
+
+
+def test_what_cannot_be_read_is_refused_and_not_called_broken(tmp_path: Path):
+    folder = a_folder(tmp_path)
+    path = save(folder, 9) / "a.bin"
+    path.unlink()
+    path.mkdir()  # Reading it fails, for root too.
+    with pytest.raises(RefusedError, match="can't be read: Is a directory"):
+        folder.broken_files(9)
+
+
+def test_the_format_of_a_later_version_is_refused(tmp_path: Path):
+    folder = a_folder(tmp_path)
+    manifest = save(folder, 9) / MANIFEST
+    manifest.write_text(manifest.read_text().replace('"format": 1', '"format": 2'))
+    with pytest.raises(RefusedError, match="has format 2, and this drumbeat reads format 1"):
+        folder.broken_files(9)
 
 
 def test_a_crash_while_a_step_is_replaced_brings_the_old_one_back(tmp_path: Path):
