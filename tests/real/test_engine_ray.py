@@ -128,6 +128,7 @@ def test_worker_that_is_killed_leaves_its_agent_alone_and_the_gang_can_be_ended(
     try:
         engine.start(gang)
         seen(engine, gang, is_running)
+        until(lambda: "RUNNING" not in job_states(engine), "the job that starts it has ended")
         actor = next(one for one in lab.listed("actors") if one["state"] == "ALIVE" and one["name"].endswith("/1"))
         lab.on(machine_of(lab, 1), "kill", "-9", str(actor["pid"]))
         sighting = seen(engine, gang, lambda sighting: "its agent may go on" in sighting.word)

@@ -95,6 +95,11 @@ def test_job_leaves_a_machine_that_is_drained_and_goes_on_from_its_last_step(
         assert ended.state == "completed", ended.sentence
 
 
+def has_numbers(house: House) -> bool:
+    scale = house.client.compute("rack").scale
+    return scale is not None and scale.idle_time_s is not None
+
+
 def states(house: House) -> list[str]:
     return [str(one.state) for one in house.client.compute("rack").machines]
 
@@ -104,7 +109,7 @@ def states(house: House) -> list[str]:
 def test_machines_come_for_a_job_and_go_after_it(house: House, tmp_path: Path, python: Path, version: int):
     with elastic_ray(tmp_path / "ray", f"re{version}", 2, python, version=version) as lab:
         create(house, lab, min_instances=0, max_instances=2, idle_time_before_scale_down=60, cpus_per_node=2)
-        until(lambda: house.client.compute("rack").scale, MANY_S, "its numbers are read")
+        until(lambda: has_numbers(house), MANY_S, "its numbers are read")
         made = house.client.compute("rack")
         assert made.scale is not None
         assert (made.scale.min_instances, made.scale.max_instances) == (0, 2)

@@ -27,8 +27,8 @@ from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableErro
 from drumbeat.protocol.faults import faultpoint
 
 POLL_S, JUDGE_INTERVAL_S = 2.0, 10.0
-END_S, END_PAUSE_S = 100.0, 0.5
-"""How long a stop waits for Ray at a time; it is tried again."""
+END_S, END_PAUSE_S, MAX_END_PAUSE_S = 100.0, 0.5, 5.0
+"""How long a stop waits for Ray at a time, with pauses between its questions; it is tried again."""
 
 
 @dataclass
@@ -155,11 +155,12 @@ class RayEngine:
         deadline = time.monotonic() + self.leave_s
         while time.monotonic() < deadline and self._gangs.is_left(name):
             self.poller.wait(END_PAUSE_S)
-        deadline = time.monotonic() + END_S
+        deadline, pause = time.monotonic() + END_S, END_PAUSE_S
         while left := self._gangs.end(name):
             if time.monotonic() >= deadline:
                 raise UnreachableError(left)
-            time.sleep(END_PAUSE_S)
+            time.sleep(pause)
+            pause = min(MAX_END_PAUSE_S, pause * 1.3)  # A job that can't end it isn't submitted again at once.
         faultpoint("engine.cancelled")
         self._forget(name)
 

@@ -245,8 +245,10 @@ def stop(gang: dict[str, Any]) -> int:
     machines = {place for one in groups for place in one["bundles_to_node_id"].values()}
     machines &= {one["NodeID"] for one in ray.nodes() if one["Alive"]}
     placing = importlib.import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
-    task = ray.remote(end_node).options(num_cpus=0, max_retries=0)
-    ends = [task.options(scheduling_strategy=placing(one, soft=False)).remote(name) for one in sorted(machines)]
+    task, options = ray.remote(end_node), {"num_cpus": 0, "max_retries": 0}
+    ends = [
+        task.options(**options, scheduling_strategy=placing(one, soft=False)).remote(name) for one in sorted(machines)
+    ]
     stuck = [why for one in ends if (why := result_of(one))]
     if stuck:
         say(event="stuck", why=stuck[0])
