@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -50,7 +51,11 @@ def write_torch(folder: Path) -> Path:
 def begin(kept: Kept, number: int, ranks: int = 2, command: str = "python train.py a", **order: Any) -> None:
     """A round of the script, with a folder of torch's name on PYTHONPATH."""
     folder = write_torch(kept.folder / "code")
-    (folder / "script").mkdir(exist_ok=True)
+    for name in ("script", "wrapper"):
+        (folder / name).mkdir(exist_ok=True)
+    wrapper = folder / "wrapper" / "python"
+    wrapper.write_text(f'#!/bin/bash\nPYTHONPATH=$PYTHONPATH:/tmp exec {sys.executable} "$@"\n')
+    wrapper.chmod(0o755)
     (folder / "script" / "train.py").write_text(SCRIPT)
     path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
     env = {"PATH": path, "PYTHONPATH": str(folder), "DRUMBEAT_ROUND": str(number)}
@@ -130,6 +135,7 @@ def test_an_interpreter_that_was_killed_leaves_its_rank_to_a_cold_start(kept):
     [
         ({"cold": "the job says so"}, {}, "the job says so"),
         ({"command": "echo a; exec sleep 600"}, {}, "the ranks haven't imported torch"),
+        ({"command": "PATH=../wrapper:$PATH python train.py"}, {}, "a program around Python changes PYTHONPATH"),
         ({"fixed": ["DRUMBEAT_ROUND"]}, {}, "the command uses $DRUMBEAT_ROUND, which is another one in each round"),
         pytest.param(
             {"per_round": []},
@@ -141,16 +147,19 @@ def test_an_interpreter_that_was_killed_leaves_its_rank_to_a_cold_start(kept):
             {}, {"command": "python train.py b"}, "the command of the ranks is another one", marks=pytest.mark.thorough
         ),
     ],
-    ids=["switched off", "without torch", "variable of the shell", "variable of the key", "other command"],
+    ids=["switched off", "without torch", "wrapper", "variable of the shell", "variable of the key", "other command"],
 )
 def test_a_cold_round_says_why(kept, first, second, cold):
     begin(kept, 1, **first)
-    if cold.startswith(("the job", "the ranks")):
-        kept.until(lambda state: state["running"])
+    if cold.startswith("a program"):
+        kept.state = json.loads(kept.words.readline())  # The keeper tells that it prepares nothing more.
+    elif cold.startswith(("the job", "the ranks")):
         until(lambda: kept.log(1), what="the log")
     else:
         wait_for_interpreters(kept)
     kept.stop(0.1, 1)
     kept.over()
     begin(kept, 2, **second)
-    assert (kept.state["warm"], kept.state["cold"]) == ([], cold)
+    assert kept.state["warm"] == []
+    assert kept.state["cold"].startswith(cold)
+    assert kept.log(0).count(" 1 0 ") <= 1

@@ -215,6 +215,14 @@ def family(pid: int, *names: str) -> Iterator[tuple[int, int, list[str], dict[st
             yield each, int(fields[1]), words, dict(os.fsdecode(entry).split("=", 1) for entry in entries)
 
 
+def begun_with(pid: int, name: str) -> tuple[list[str], str]:
+    """Returns its command line, and the value that a variable had when it began; "" = it had none."""
+    words = os.fsdecode(_read(pid, "cmdline")).split("\0")[:-1]
+    wanted = name.encode() + b"="
+    entries = (entry for entry in _environment(pid).split(b"\0") if entry.startswith(wanted))
+    return words, os.fsdecode(next(entries, wanted)[len(wanted) :])
+
+
 def is_spare(pid: int) -> bool:
     """Whether it is an interpreter that waits for its round."""
     return _read(pid, "comm").rstrip(b"\n") == SPARE

@@ -7,7 +7,7 @@ nothing before that which another round could see.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from drumbeat.protocol.plan import Plan
@@ -94,6 +94,14 @@ def shell_variables(command: str) -> tuple[str, ...]:
     except _ColdError as error:
         raise ValueError(str(error)) from None
     return tuple(dict.fromkeys(names))
+
+
+def check_interpreter(words: Sequence[str]) -> None:
+    """Raises ValueError with the reason if an interpreter with this command line can't be prepared."""
+    try:
+        _check_program([_Word(word) for word in words])
+    except _ColdError as error:
+        raise ValueError(str(error)) from None
 
 
 def _without_folders(words: list[_Word]) -> list[_Word]:

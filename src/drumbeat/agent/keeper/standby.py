@@ -17,11 +17,33 @@ from drumbeat.protocol.process import is_scrubbed
 
 VARIABLE = "DRUMBEAT_STANDBY"
 """The variable that tells the interpreter the number of its socket (`standby_hook`)."""
+_LATE = ("MASTER_ADDR", "MASTER_PORT")
+"""Variables that an interpreter gets with its round: without them it could not meet the ranks of the present one."""
 LOW_PRIORITY = 5
 """What is added to the nice value of an interpreter that is being prepared: it gets a third of a rank's share."""
 _CAPABILITY_TO_RAISE = 23
 """CAP_SYS_NICE (capabilities(7))."""
-_HOOK, _HOOK_NAME = "standby_hook.py", "sitecustomize.py"
+_HOOK, _SITE = "standby_hook.py", "sitecustomize.py"
+_BEGINNING = """\
+# Of drumbeat: holds a prepared interpreter until its round begins (docs/warm-start.md). Any Python can read this file.
+import os
+import sys
+
+here = os.path.dirname(os.path.abspath(__file__))
+if "DRUMBEAT_STANDBY" in os.environ:
+    try:
+        if sys.version_info < (3, 8):
+            raise ImportError("too old")
+        import standby_hook
+
+        standby_hook.main(here)
+    except BaseException:
+        os._exit(0)  # The script must not run: this is no rank.
+sys.path[:] = [folder for folder in sys.path if folder != here]
+# The job's own sitecustomize, if it has one. If not, the ImportError is what `site` expects then.
+del sys.modules["sitecustomize"]
+__import__("sitecustomize")
+"""
 _ANSWER_BYTES = 4096
 
 
@@ -39,7 +61,8 @@ class Standby:
         self._keeper, interpreters = socket.socketpair()
         self._keeper.setblocking(False)  # noqa: FBT003 (its only spelling)
         with interpreters:
-            start = replace(rank, log=f"{folder}/{rank.rank}.log", env=_with_hook(rank.env, folder))
+            self._begun_with = {name: value for name, value in rank.env.items() if name not in _LATE}
+            start = replace(rank, log=f"{folder}/{rank.rank}.log", env=_with_hook(self._begun_with, folder))
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(start.log)  # What an earlier one printed.
             self.pid = rank_start.start(start, confinement, {VARIABLE: interpreters.fileno()})
@@ -74,7 +97,7 @@ class Standby:
         if (rank.argv, rank.cwd, rank.joins) != (self.rank.argv, self.rank.cwd, self.rank.joins):
             return "the command of the ranks is another one"
         for name in sorted({*rank.env, *self.rank.env}):
-            if rank.env.get(name) == self.rank.env.get(name):
+            if rank.env.get(name) == self._begun_with.get(name):
                 continue
             if not is_scrubbed(name, order.per_round):
                 return f"{name} has another value than in the round before"
@@ -84,10 +107,10 @@ class Standby:
 
     def go(self, rank: ProcessStart) -> int:
         """Makes it the rank; returns its pid. Raises OSError."""
-        changed = {name: value for name, value in rank.env.items() if self.rank.env.get(name) != value}
+        changed = {name: value for name, value in rank.env.items() if self._begun_with.get(name) != value}
         order = {
             "set": changed,
-            "unset": [name for name in self.rank.env if name not in rank.env],
+            "unset": [name for name in self._begun_with if name not in rank.env],
             "priority": self._priority,
         }
         log = rank_start.open_log(rank.log)
@@ -115,8 +138,9 @@ def write_hook(folder: str) -> None:
 
     hook = pkgutil.get_data("drumbeat.agent.keeper", _HOOK) or b""
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    with open(f"{folder}/{_HOOK_NAME}", "wb") as file:
-        file.write(hook)
+    for name, content in ((_HOOK, hook), (_SITE, _BEGINNING.encode())):
+        with open(f"{folder}/{name}", "wb") as file:
+            file.write(content)
 
 
 def _with_hook(environment: dict[str, str], folder: str) -> dict[str, str]:

@@ -1,8 +1,9 @@
-"""Runs as `sitecustomize` in a prepared interpreter: imports what training scripts import, then waits for its round.
+"""Runs before the script in a prepared interpreter: imports what training scripts import, then waits for its round.
 
-The keeper writes this file to a folder at the front of PYTHONPATH. It runs in the job's own Python (3.8 or later), so
-it uses nothing but the standard library of that version. When the round begins, the module takes on what a rank
-that was started normally has (variables, log, module path), and returns: Python itself then runs the job's script.
+The keeper writes this file, and a `sitecustomize.py` that calls it, to a folder at the front of PYTHONPATH. It runs in
+the job's own Python (3.8 or later), so it uses nothing but the standard library of that version. When the round begins,
+it takes on what a rank that was started normally has (variables, log, module path), and returns: Python itself then
+runs the job's script.
 """
 
 from __future__ import annotations
@@ -29,16 +30,11 @@ _MAX_FILES, _MAX_BYTES = 500, 1 << 20
 _SKIPPED = ("__pycache__", "site-packages", "node_modules")
 
 
-def main() -> None:
-    """Prepares the interpreter and waits; with no order from a keeper it does nothing."""
-    here = os.path.dirname(os.path.abspath(__file__))
+def main(here: str) -> None:
+    """Prepares the interpreter, waits, and makes it a rank. here: the folder of this file."""
+    del sys.modules[__name__]
     _leave_path(here)
-    order = os.environ.pop(VARIABLE, "")
-    if order:
-        _wait(int(order))
-    # The job's own sitecustomize, if it has one. If not, the ImportError is what `site` expects then.
-    del sys.modules["sitecustomize"]
-    __import__("sitecustomize")
+    _wait(int(os.environ.pop(VARIABLE)))
 
 
 def _leave_path(here: str) -> None:
@@ -214,6 +210,3 @@ def _begin(log: int, order: int) -> None:
     os.dup2(log, 1)
     os.dup2(log, 2)
     os.close(log)
-
-
-main()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from drumbeat.agent.keeper import memory
@@ -23,8 +23,10 @@ AFTER_S = "DRUMBEAT_STANDBY_AFTER_S"
 """The variable of the agent that sets another `_AFTER_S`."""
 _AFTER_S = 5.0
 """Seconds from the start of the ranks to the first preparation: until then they start themselves."""
-_CHECK_INTERVAL_S, _MAX_INTERVAL_S = 5.0, 60.0
-"""How often memory is looked at; how often, at least, it is asked whether the ranks have imported torch meanwhile."""
+_CHECK_INTERVAL_S = 5.0
+"""How often memory is looked at."""
+_FIRST_PAUSE_S, _MAX_PAUSE_S = 0.5, 60.0
+"""From one look whether the ranks have imported torch to the next: each pause is twice as long as the one before."""
 _PREPARE_TIMEOUT_S = 300.0
 MAX_STANDBYS = 32
 _TORCH = ("/libtorch_python",)
@@ -56,7 +58,7 @@ class Standbys:
         self._todo: list[ProcessStart] = []
         self._order: StandbyOrder | None = None
         self._due = self._next_at = 0.0
-        self._pause_s = _CHECK_INTERVAL_S
+        self._pause_s = _FIRST_PAUSE_S
         self._uses_torch = False
         self.cold = ""
         """Why the next round's ranks start cold as things are, "" = the ranks of this one have just begun."""
@@ -65,14 +67,14 @@ class Standbys:
         """Takes note of the round that has begun, and of what its agent wants."""
         self.close()
         self._order, self._todo, self._uses_torch = order, list(todo), False
-        self._due, self._pause_s = now + float(os.environ.get(AFTER_S, _AFTER_S)), _CHECK_INTERVAL_S
+        self._due, self._pause_s = now + float(os.environ.get(AFTER_S, _AFTER_S)), _FIRST_PAUSE_S
         self.cold = _NOT_YET
         if order is None or order.cold or len(todo) > MAX_STANDBYS:
             self.cold = (order.cold or f"more than {MAX_STANDBYS} ranks on a node") if order else ""
             self._todo = []
 
-    def look(self, ranks: Collection[int], now: float) -> None:
-        """Begins the next interpreter if it is time, and ends all if memory is short. ranks: pids of those that run."""
+    def look(self, ranks: Mapping[int, int], now: float) -> None:
+        """Begins the next interpreter if it is time, and ends all if memory is short. ranks: that run, by their pid."""
         if self._order is None or now < self._due:
             return
         self._due = now + _CHECK_INTERVAL_S
@@ -84,7 +86,7 @@ class Standbys:
         if not self._todo or self._next:
             return
         if not self._has_torch(ranks):
-            self._due, self._pause_s = now + self._pause_s, min(2 * self._pause_s, _MAX_INTERVAL_S)
+            self._due, self._pause_s = now + self._pause_s, min(2 * self._pause_s, _MAX_PAUSE_S)
             return
         if free - self._size() < _MIN_LEFT_PREPARING * total:
             self._give_up("there was no memory left to prepare interpreters")
@@ -179,15 +181,39 @@ class Standbys:
         self._due = 0.0
         self._on_change()
 
-    def _has_torch(self, ranks: Collection[int]) -> bool:
-        if not self._uses_torch:
-            pids = [*ranks, *processes.descendants(*ranks)]
-            if any(processes.has_mapped(pid, _TENSORFLOW) for pid in pids):
-                self._give_up("the ranks use TensorFlow")
-                return False
-            self._uses_torch = any(processes.has_mapped(pid, _TORCH) for pid in pids)
-            self.cold = _NOT_YET if self._uses_torch else "the ranks haven't imported torch"
+    def _has_torch(self, ranks: Mapping[int, int]) -> bool:
+        if self._uses_torch:
+            return True
+        members = [(pid, number) for one, number in ranks.items() for pid in (one, *processes.descendants(one))]
+        if any(processes.has_mapped(pid, _TENSORFLOW) for pid, _ in members):
+            self._give_up("the ranks use TensorFlow")
+            return False
+        # Parents come first: a data loader's workers have torch, too.
+        first = next(((pid, number) for pid, number in members if processes.has_mapped(pid, _TORCH)), None)
+        self._uses_torch = first is not None
+        self.cold = _NOT_YET if first else "the ranks haven't imported torch"
+        if first and (why := self._deafness(*first)):
+            self._give_up(why)
+            return False
         return self._uses_torch
+
+    def _deafness(self, pid: int, number: int) -> str:
+        """Returns why an interpreter that is started as this rank was wouldn't import the hook, "" = it would.
+
+        It would run the job's script beside the rank. `python` may be any program, also one that sets options or leaves
+        the node's files behind.
+        """
+        from drumbeat.launch import warm_start  # Later: a keeper that prepares nothing starts faster without it.
+
+        rank = next(each for each in self._todo if each.rank == number)
+        words, path = processes.begun_with(pid, "PYTHONPATH")
+        if path != rank.env.get("PYTHONPATH", "") or not processes.is_of(pid, self._folder):
+            return "a program around Python changes PYTHONPATH or the files that it sees"
+        try:
+            warm_start.check_interpreter(words)
+        except ValueError as error:
+            return str(error)
+        return ""
 
     def _size(self) -> int:
         return max((memory.resident(one.pid) for one in self._ready.values()), default=_FIRST_BYTES)
