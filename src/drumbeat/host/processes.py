@@ -215,6 +215,11 @@ def family(pid: int, *names: str) -> Iterator[tuple[int, int, list[str], dict[st
             yield each, int(fields[1]), words, dict(os.fsdecode(entry).split("=", 1) for entry in entries)
 
 
+def is_python(pid: int) -> bool:
+    """Whether a Python interpreter runs it."""
+    return _program(pid).startswith("python")
+
+
 def begun_with(pid: int, name: str) -> tuple[list[str], str]:
     """Returns its command line, and the value that a variable had when it began; "" = it had none."""
     words = os.fsdecode(_read(pid, "cmdline")).split("\0")[:-1]

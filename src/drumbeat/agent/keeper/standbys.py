@@ -184,15 +184,14 @@ class Standbys:
     def _has_torch(self, ranks: Mapping[int, int]) -> bool:
         if self._uses_torch:
             return True
-        members = [(pid, number) for one, number in ranks.items() for pid in (one, *processes.descendants(one))]
-        if any(processes.has_mapped(pid, _TENSORFLOW) for pid, _ in members):
+        if any(processes.has_mapped(pid, _TENSORFLOW) for pid in (*ranks, *processes.descendants(*ranks))):
             self._give_up("the ranks use TensorFlow")
             return False
-        # Parents come first: a data loader's workers have torch, too.
-        first = next(((pid, number) for pid, number in members if processes.has_mapped(pid, _TORCH)), None)
+        scripts = {number: _interpreter(pid) for pid, number in ranks.items()}
+        first = next((number for number, pid in scripts.items() if processes.has_mapped(pid, _TORCH)), None)
         self._uses_torch = first is not None
-        self.cold = _NOT_YET if first else "the ranks haven't imported torch"
-        if first and (why := self._deafness(*first)):
+        self.cold = _NOT_YET if self._uses_torch else "the ranks haven't imported torch"
+        if first is not None and (why := self._deafness(scripts[first], first)):
             self._give_up(why)
             return False
         return self._uses_torch
@@ -234,3 +233,8 @@ class Standbys:
             self._is_open = False
             with contextlib.suppress(OSError):
                 self.confinement.close(is_empty=False)
+
+
+def _interpreter(rank: int) -> int:
+    """Returns the pid of the Python program that a rank is, below its shell or in its place; 0 = there is none yet."""
+    return next((pid for pid in (rank, *processes.descendants(rank)) if processes.is_python(pid)), 0)
