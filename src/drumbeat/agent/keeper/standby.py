@@ -62,7 +62,7 @@ class Standby:
         self._keeper.setblocking(False)  # noqa: FBT003 (its only spelling)
         with interpreters:
             self._begun_with = {name: value for name, value in rank.env.items() if name not in _LATE}
-            start = replace(rank, log=f"{folder}/{rank.rank}.log", env=_with_hook(self._begun_with, folder))
+            start = replace(rank, log=f"{folder}/{rank.rank}.log", env=with_hook(self._begun_with, folder))
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(start.log)  # What an earlier one printed.
             self.pid = rank_start.start(start, confinement, {VARIABLE: interpreters.fileno()})
@@ -143,7 +143,8 @@ def write_hook(folder: str) -> None:
             file.write(content)
 
 
-def _with_hook(environment: dict[str, str], folder: str) -> dict[str, str]:
+def with_hook(environment: dict[str, str], folder: str) -> dict[str, str]:
+    """Returns the variables with which an interpreter imports the hook."""
     path = environment.get("PYTHONPATH", "")
     return {**environment, "PYTHONPATH": f"{folder}:{path}" if path else folder}
 

@@ -15,7 +15,7 @@ from functools import partial
 
 from drumbeat.agent.keeper import memory
 from drumbeat.agent.keeper.confinement import STANDBY, Subreaper
-from drumbeat.agent.keeper.standby import Standby, write_hook
+from drumbeat.agent.keeper.standby import Standby, with_hook, write_hook
 from drumbeat.host import processes
 from drumbeat.protocol.keeper import ProcessStart, StandbyOrder
 
@@ -206,7 +206,9 @@ class Standbys:
 
         rank = next(each for each in self._todo if each.rank == number)
         words, path = processes.begun_with(pid, "PYTHONPATH")
-        if path != rank.env.get("PYTHONPATH", "") or not processes.is_of(pid, self._folder):
+        # A rank that was prepared itself began with the hook's folder before the others.
+        own = (rank.env.get("PYTHONPATH", ""), with_hook(rank.env, self._folder)["PYTHONPATH"])
+        if path not in own or not processes.is_of(pid, self._folder):
             return "a program around Python changes PYTHONPATH or the files that it sees"
         try:
             warm_start.check_interpreter(words)
