@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
+from drumbeat.agent.keeper.standby import write_hook
 from drumbeat.agent.keeper.standbys import AFTER_S
 
 from .house import House, a_house, until
@@ -90,6 +92,21 @@ def test_an_interpreter_that_could_differ_is_refused_with_the_reason(tmp_path):
 def test_an_interpreter_that_differs_after_the_imports_is_refused(tmp_path, name):
     (result,) = probed(tmp_path, name)[name]
     assert PROBES[name].cold in result["cold"]
+
+
+@pytest.mark.parametrize("number", ["its own", "99"])
+def test_an_interpreter_without_a_keeper_never_runs_the_script(tmp_path, number):
+    write_hook(str(tmp_path / "hook"))
+    keeper, own = socket.socketpair()
+    keeper.close()
+    with own:
+        order = str(own.fileno()) if number == "its own" else number
+        path = f"{tmp_path / 'hook'}:{write_torch(tmp_path / 'light')}"
+        done = subprocess.run(
+            [sys.executable, "-c", "print('ran')"], capture_output=True, text=True, timeout=60, check=False,
+            env={"PYTHONPATH": path, "DRUMBEAT_STANDBY": order}, pass_fds=[own.fileno()],
+        )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 @pytest.fixture

@@ -88,6 +88,8 @@ def shell_variables(command: str) -> tuple[str, ...]:
         words = _without_folders(list(_words(command.strip())))
         names = [name for word in words for name in word.names]
         while words and (assignment := _ASSIGNMENT.match(words[0].text)):
+            if assignment.group(1).startswith("PYTHON"):
+                raise _ColdError(f"the command sets {assignment.group(1)}")
             names.append(assignment.group(1))
             words.pop(0)
         _check_program(words)

@@ -39,6 +39,10 @@ COLD = {
     "python -i train.py": "isn't a Python program",
     "python": "names no script",
     "python $SCRIPT": "names no script",
+    "PYTHONPATH=src python train.py": "the command sets PYTHONPATH",
+    "LEVEL=2 PYTHONPATH=src:$PYTHONPATH python train.py": "the command sets PYTHONPATH",
+    "cd src && PYTHONNOUSERSITE=1 exec python train.py": "the command sets PYTHONNOUSERSITE",
+    "env A=b python train.py": "isn't a Python program",
     "$PYTHON train.py": "isn't a Python program",
     "": "isn't a Python program",
 }  # fmt: skip

@@ -41,11 +41,11 @@ def _leave_path(here: str) -> None:
     if here in sys.path:
         sys.path.remove(here)
     sys.path_importer_cache.pop(here, None)
-    rest = os.environ.get("PYTHONPATH", "")[len(here) + 1 :]
-    if rest:
-        os.environ["PYTHONPATH"] = rest
-    else:
-        os.environ.pop("PYTHONPATH", None)
+    folders = os.environ.pop("PYTHONPATH", "").split(":")
+    if here in folders:
+        folders.remove(here)
+    if folders:
+        os.environ["PYTHONPATH"] = ":".join(folders)
 
 
 def _wait(number: int) -> None:
