@@ -151,20 +151,26 @@ def _say_use(balances: Balances, job: Waiting, first: Waiting) -> str:
 
 
 def enqueue(
-    queue: Sequence[Waiting], rooms: Sequence[Room], *, compute: str, balances: Balances = NO_BALANCES
+    queue: Sequence[Waiting],
+    rooms: Sequence[Room],
+    *,
+    compute: str,
+    balances: Balances = NO_BALANCES,
+    is_shared: bool = False,
 ) -> list[Placed]:
     """A word for every job of a compute whose engine has a queue of its own: at once, by a quota later, or never.
 
-    Its slots say how large a node is, not where it lies.
+    Its slots say how large a node is, not where it lies. is_shared: nodes of one job may share a machine.
     """
     said: list[Placed] = []
     allowances = balances.allowances
     for job in queue:
         most = max((room.cpus for room in rooms), default=0)
         size = replace(job.need, cpus=min(job.need.cpus, most) if job.need.alone else job.need.cpus)
-        able = sum(room.cpus >= size.cpus and len(room.gpus) >= size.gpus for room in rooms)
+        able = sum(_capacity(room, size) if is_shared else _capacity(room, size) > 0 for room in rooms)
         if able < size.nodes:
-            sentence = f"the job needs {_amount(size)}; {compute} has {counted(able, 'machine')} with that much"
+            has = f"room for {counted(able, 'node')}" if is_shared else f"{counted(able, 'machine')} with that much"
+            sentence = f"the job needs {_amount(size)}; {compute} has {has}"
             said.append(Placed(job.job, never=True, sentence=sentence))
             continue
         takes = Amount(size.nodes * size.cpus, size.nodes * size.gpus)
@@ -176,6 +182,12 @@ def enqueue(
             said.append(Placed(job.job, tuple(Slot(node, "", size.cpus, gpus) for node in range(size.nodes))))
             allowances = allowances.taken(job.job, job.payer, takes)
     return said
+
+
+def _capacity(room: Room, size: Need) -> int:
+    """How many nodes of that size a machine can hold."""
+    by_cpus = room.cpus // max(1, size.cpus)
+    return min(by_cpus, len(room.gpus) // size.gpus) if size.gpus else by_cpus
 
 
 def fit(need: Need, rooms: Sequence[Room], held: Sequence[Holding]) -> tuple[Slot, ...] | None:

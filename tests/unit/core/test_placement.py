@@ -215,6 +215,16 @@ def test_only_what_no_set_of_machines_has_never_fits_there(unusable: str):
     assert said[2].sentence == "the job needs 2 × 1 CPU slot and 1 GPU; c has 1 machine with that much"
 
 
+def test_machines_that_nodes_share_hold_as_many_as_fit_into_them():
+    rooms = [Room("m", 64, ("0", "1", "2")), Room("n", 3)]
+    queue = [waits("two", nodes=2), waits("all", nodes=33, cpus=2), waits("much", nodes=34, cpus=2)]
+    said = enqueue(
+        [*queue, waits("gpu", nodes=3, gpus=1), waits("gpus", nodes=2, gpus=2)], rooms, compute="c", is_shared=True
+    )
+    assert [one.never for one in said] == [False, False, True, False, True]
+    assert said[2].sentence == "the job needs 34 × 2 CPU slots; c has room for 33 nodes"
+
+
 def test_devices_in_a_queue_are_numbers_that_only_say_how_many():
     (said,) = enqueue([waits("a", gpus=2)], ROOM, compute="c")
     assert said.slots == (Slot(0, "", 1, ("0", "1")),)

@@ -101,6 +101,10 @@ def test_machines_are_the_clusters_living_nodes_that_have_cpus(make: Make, clust
     assert make(cpus_per_node=2, gpus_per_node=1).machines()[0].gpus == ("0",)
 
 
+def test_machine_that_nodes_share_has_all_its_cpus(make: Make):
+    assert [one.cpus for one in make(cpus_per_node=2, share_machines=True).machines()] == [4, 4, 4]
+
+
 def test_only_machines_with_the_computes_resources_are_used(make: Make, cluster: FakeRay):
     cluster.nodes["id2"]["resources_total"]["a100"] = 1.0
     assert [one.name for one in make(resources={"a100": 1}).machines()] == ["n2"]

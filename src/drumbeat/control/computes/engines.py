@@ -184,6 +184,7 @@ class Engines(Mapping[str, Engine]):
             {name: one.trouble for name, one in known.items() if one.trouble},
             frozenset(name for name, one in known.items() if one.engine.has_queue),
             {name: cap for name, one in known.items() if (cap := cap_of(one)) is not None},
+            frozenset(name for name, one in known.items() if getattr(one.spec, "share_machines", False)),
         )
         if supply != self.loop.supply:
             self.loop.call(lambda: self.loop.furnish(supply))

@@ -52,6 +52,8 @@ class Supply:
     """Computes whose engines choose machines, and wait for them, themselves."""
     caps: Mapping[str, Cap] = field(default_factory=dict[str, Cap])
     """Computes whose number of machines is limited."""
+    shared: frozenset[str] = frozenset()
+    """Those `with_queue` on which nodes of one job may share a machine."""
 
     def rooms(self, compute: str) -> list[Room]:
         """The machines of a compute that jobs may be placed on."""
@@ -104,9 +106,10 @@ class Placer:
         """A word for every job of a compute's queue."""
         cap = self._loop.supply.caps.get(compute)
         if compute in self._loop.supply.with_queue:
+            is_shared = compute in self._loop.supply.shared
+            placements = enqueue(queue.jobs, rooms, compute=compute, balances=queue.balances, is_shared=is_shared)
             if cap is None:
-                return enqueue(queue.jobs, rooms, compute=compute, balances=queue.balances)
-            placements = enqueue(queue.jobs, rooms, compute=compute, balances=queue.balances)
+                return placements
             return scaling.capped(placements, cap.most, {one.job: len(one.slots) for one in held if one.slots}, compute)
         placements = place(queue.jobs, rooms, held, self._loop.clock.now(), compute=compute, balances=queue.balances)
         return [self._awaited(one, queue, rooms, held, cap) for one in placements] if cap else placements

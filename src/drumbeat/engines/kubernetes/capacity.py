@@ -35,10 +35,11 @@ def machines(spec: KubernetesCompute, nodes: Sequence[Json]) -> list[Machine]:
 def _machine(spec: KubernetesCompute, node: Json) -> Machine:
     has: Json = node.get("status", {}).get("allocatable") or {}
     gpus = int(amount(has.get(spec.gpu_resource, 0))) if spec.gpus_per_node is None else spec.gpus_per_node
-    why = unfit(node)
+    why, own = unfit(node), int(amount(has.get("cpu", 0)))
     return Machine(
         node["metadata"]["name"],
-        spec.cpus_per_node or int(amount(has.get("cpu", 0))),
+        # A machine that pods share has room for several of `cpus_per_node`.
+        own if spec.share_machines else spec.cpus_per_node or own,
         tuple(str(number) for number in range(gpus)),
         int(amount(has.get("memory", 0)) / 2**20),
         word="NotReady" if why and "cordoned" not in why else "Ready",

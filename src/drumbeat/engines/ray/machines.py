@@ -36,7 +36,9 @@ def heads(nodes: Iterable[Json]) -> list[Json]:
 def _machine(spec: RayCompute, node: Json) -> Machine:
     has: Json = node.get("resources_total") or {}
     count = int(has.get("GPU", 0)) if spec.gpus_per_node is None else spec.gpus_per_node
-    cpus = spec.cpus_per_node or int(has.get("CPU", 0))
+    # A machine that nodes share has room for several of `cpus_per_node`.
+    own = int(has.get("CPU", 0))
+    cpus = own if spec.share_machines else spec.cpus_per_node or own
     return Machine(node["node_name"], cpus, _gpus(count), int(has.get("memory", 0) / 2**20), word=node["state"])
 
 
