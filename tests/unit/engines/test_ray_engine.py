@@ -101,6 +101,16 @@ def test_machines_are_the_clusters_living_nodes_that_have_cpus(make: Make, clust
     assert make(cpus_per_node=2, gpus_per_node=1).machines()[0].gpus == ("0",)
 
 
+@pytest.mark.feature("C1")
+def test_machines_with_nodes_run_and_those_that_are_drained_leave(make: Make, cluster: FakeRay):
+    engine = make()
+    gang = started(engine)
+    assert [str(one.state) for one in engine.machines()] == ["running", "running", "idle"]
+    cluster.drain(1)
+    seen(engine, gang, lambda sighting: sighting.leaving)
+    assert [str(one.state) for one in engine.machines()] == ["running", "leaving", "idle"]
+
+
 def test_machine_that_nodes_share_has_all_its_cpus(make: Make):
     assert [one.cpus for one in make(cpus_per_node=2, share_machines=True).machines()] == [4, 4, 4]
 

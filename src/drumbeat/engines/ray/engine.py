@@ -78,7 +78,7 @@ class RayEngine:
             raise UnreachableError(self.poller.trouble or "the Ray dashboard wasn't asked yet")
         scale, wish = self.scale(), self._spec.max_instances
         most = wish if scale is None else min(scale.max_instances, wish or scale.max_instances)
-        return machines(self._spec, self._cluster.nodes.values(), most)
+        return machines(self._spec, self._cluster.nodes.values(), most, self._cluster.states)
 
     def scale(self) -> Scale | None:
         """The autoscaler's numbers, as its administrator has set them; None = they aren't known, or there is none."""

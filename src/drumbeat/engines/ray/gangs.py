@@ -24,6 +24,7 @@ from drumbeat.engines.ray.names import (
 )
 from drumbeat.engines.ray.words import STARTING_JOB, GangView, stuck_reason
 from drumbeat.ports import Gang
+from drumbeat.protocol.api.computes import NodeState
 
 Json = dict[str, Any]
 
@@ -37,6 +38,15 @@ class ClusterView:
     actors: Mapping[str, dict[int, Json]] = field(default_factory=dict[str, dict[int, Json]])
     leaving: Mapping[str, set[int]] = field(default_factory=dict[str, set[int]])
     """By gang, the nodes whose machines are drained."""
+
+    @property
+    def states(self) -> dict[str, NodeState]:
+        """The states of machines on which gangs run, by id."""
+        return {
+            str(actor.get("node_id")): NodeState.LEAVING if node in self.leaving.get(gang, ()) else NodeState.RUNNING
+            for gang, actors in self.actors.items()
+            for node, actor in actors.items()
+        }
 
 
 class RayGangs:

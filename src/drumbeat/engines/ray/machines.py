@@ -12,10 +12,16 @@ from drumbeat.protocol.api.computes import NodeState
 Json = Mapping[str, Any]
 
 
-def machines(spec: RayCompute, nodes: Iterable[Json], most: int | None) -> list[Machine]:
-    """The machines on which this compute's nodes may run. most: how many the autoscaler may start, None = none."""
+def machines(
+    spec: RayCompute, nodes: Iterable[Json], most: int | None, states: Mapping[str, NodeState] | None = None
+) -> list[Machine]:
+    """The machines on which this compute's nodes may run. most: how many the autoscaler may start, None = none.
+
+    states: of those that jobs use or that are drained, by id.
+    """
+    alive = [one for one in nodes if one["state"] == "ALIVE" and _is_eligible(spec, one)]
     present = sorted(
-        (_machine(spec, one) for one in nodes if one["state"] == "ALIVE" and _is_eligible(spec, one)),
+        (_machine(spec, one, (states or {}).get(one["node_id"], NodeState.IDLE)) for one in alive),
         key=lambda one: one.name,
     )
     cpus = spec.cpus_per_node or max((one.cpus for one in present), default=1)
@@ -33,13 +39,15 @@ def heads(nodes: Iterable[Json]) -> list[Json]:
     return [one for one in nodes if one.get("is_head_node")]
 
 
-def _machine(spec: RayCompute, node: Json) -> Machine:
+def _machine(spec: RayCompute, node: Json, state: NodeState) -> Machine:
     has: Json = node.get("resources_total") or {}
     count = int(has.get("GPU", 0)) if spec.gpus_per_node is None else spec.gpus_per_node
     # A machine that nodes share has room for several of `cpus_per_node`.
     own = int(has.get("CPU", 0))
     cpus = own if spec.share_machines else spec.cpus_per_node or own
-    return Machine(node["node_name"], cpus, _gpus(count), int(has.get("memory", 0) / 2**20), word=node["state"])
+    return Machine(
+        node["node_name"], cpus, _gpus(count), int(has.get("memory", 0) / 2**20), word=node["state"], state=state
+    )
 
 
 def _gpus(count: int) -> tuple[str, ...]:
