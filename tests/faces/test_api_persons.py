@@ -122,8 +122,11 @@ def test_audit_log_has_what_changes_something_and_what_was_refused(
         ada.post("/api/v1/plan", json={"document": DOCUMENT})
         ada.put("/api/v1/aliases/compute/a%0Ab", json={"target": "local"})
         ada.post("/api/v1/stop")
+        ada.put("/api/v1/storage/file")
+        ada.delete("/mlflow/api/2.0/mlflow-artifacts/artifacts/1/x")
     assert [one.message for one in caplog.records if one.name == "drumbeat.audit"] == [
         f"{USER} owner POST /api/v1/tokens 201",
         "ada contributor PUT /api/v1/aliases/compute/a%0Ab 200",
         "ada contributor POST /api/v1/stop 403",
+        "ada contributor DELETE /mlflow/api/2.0/mlflow-artifacts/artifacts/1/x 404",
     ]

@@ -12,7 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from drumbeat.agent.inputs.shares import MissingShareError, mounted_at, require
+from drumbeat.agent.inputs.missing_share import MissingShareError
+from drumbeat.agent.inputs.shares import daemons, mounted_at, require
 from drumbeat.protocol.shares import SharePlan
 
 from . import places
@@ -98,6 +99,7 @@ def test_share_is_mounted_and_one_that_hangs_is_told_within_seconds(mounted: Sha
     said.clear()
     require([mounted], said.append)
     assert said == [f"share far: looking at {mounted.path}"], "it stays mounted"
+    assert daemons([mounted]) <= {one.pid for one in _rclones(mounted)}
     for process in _rclones(mounted):
         process.send_signal(signal.SIGSTOP)
     with pytest.raises(MissingShareError, match="near doesn't answer within 5 s"):
@@ -108,3 +110,14 @@ def test_program_that_cannot_mount_is_quoted(mounted: SharePlan):
     wrong = SharePlan("far", "s3", mounted.path, "no-such-remote:x", mount=True)
     with pytest.raises(MissingShareError, match=r"rclone can't mount no-such-remote:x: .*no-such-remote"):
         require([wrong], print)
+
+
+def test_mount_whose_program_was_killed_is_made_again(mounted: SharePlan, tmp_path: Path):
+    require([mounted], print)
+    for process in _rclones(mounted):
+        process.kill()
+    until(lambda: not _rclones(mounted))
+    said: list[str] = []
+    require([mounted], said.append)
+    assert f"share far: mounting {mounted.source}" in said
+    assert (tmp_path / "near" / "a").read_text() == "hello"

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from drumbeat.agent.attempt_mounts import AttemptMounts
 from drumbeat.agent.ground.journal import Journal
 from drumbeat.agent.ground.server_link import Link
-from drumbeat.agent.inputs.shares import MissingShareError
+from drumbeat.agent.inputs.missing_share import MissingShareError
 from drumbeat.agent.keeper.client import KeeperClient
 from drumbeat.agent.keeper.errands import Errands
 from drumbeat.agent.logs.sender import GrowingLog, LogSender, pause_s
@@ -80,7 +80,7 @@ class Agent:
             self._posting(self._on_keeper_trouble),
             confinement=self._processes.confinement,
         )
-        self._keeper.spared = self._mounts.pids
+        self._keeper.spared = self._spared
         self._reporter = StatusReporter(
             enrolment, self._journal, self._posting(self._on_directive), self._posting(self._on_stale)
         )
@@ -413,6 +413,14 @@ class Agent:
 
     def _on_built(self) -> None:
         self._facts.is_building = False
+
+    def _spared(self) -> set[int]:
+        """The processes that outlive keepers: those that serve mounts."""
+        if not self._plan.shares:
+            return self._mounts.pids()
+        from drumbeat.agent.inputs.shares import daemons
+
+        return self._mounts.pids() | daemons(self._plan.shares)
 
     def _on_remark(self) -> None:
         self._facts.remarks = self._mounts.remarks()

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from drumbeat.agent.ground import marks
-from drumbeat.agent.inputs import shares
 from drumbeat.agent.keeper.errands import Command, Errands
 from drumbeat.agent.logs.node_log import NodeLog
 from drumbeat.agent.round_processes import RoundProcesses
@@ -50,7 +49,10 @@ class NodeSetup:
     def run(self, member: Member, stage: Callable[[Say], None]) -> None:
         """Sets the node up. stage: brings the files. Raises the first DrumbeatError of any part."""
         try:
-            shares.require(self._plan.shares, self._report)
+            if self._plan.shares:
+                from drumbeat.agent.inputs import shares
+
+                shares.require(self._plan.shares, self._report)
             self._processes.check()
             if self._processes.has_much:
                 self._side_by_side({"files": stage, "environment": self._provide})

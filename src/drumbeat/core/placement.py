@@ -19,6 +19,8 @@ from drumbeat.core.words import counted
 from drumbeat.protocol.api.computes import NodeState
 from drumbeat.protocol.states import Reason
 
+_LACKS = "it lacks a share of the compute"
+
 MOST_NODES, MOST_RANKS = 64, 1024
 """So many nodes and ranks of one job may share a machine's CPU slots, or one a slot where it has more. Each node takes
 an agent and a keeper of some 10 MiB: without a bound, one digit too many in a job file takes the machine down."""
@@ -50,7 +52,9 @@ class Waiting:
     avoided: tuple[str, ...] = ()
     payer: Payer = field(default_factory=Payer)
     lacking: tuple[str, ...] = ()
-    """Machines that lack a share: none of its nodes goes there, unless all lack it."""
+    """Machines that lack a share: none of its nodes goes there."""
+    lack: str = ""
+    """What the last of them lacked, in a sentence."""
     use: float = 0.0
     """Slot-hours that count against its person; 0 once it has waited for so long that only its age counts."""
 
@@ -76,7 +80,8 @@ class Holding:
 class Placed:
     """What placement says of a job: slots, or why it waits. never: it will never fit.
 
-    is_unsure: nobody knows yet whether it will, for a machine was never seen.
+    is_unsure: nobody knows yet whether it will, for a machine was never seen. lacks_share: it will not, for too few
+    machines have a share.
     """
 
     job: str
@@ -85,6 +90,7 @@ class Placed:
     sentence: str = ""
     never: bool = False
     is_unsure: bool = False
+    lacks_share: bool = False
 
 
 def place(  # noqa: PLR0913 - the queue, what there is, and how the persons stand
@@ -107,6 +113,8 @@ def place(  # noqa: PLR0913 - the queue, what there is, and how the persons stan
         takes = _takes(job.need, slots, rooms)
         if never:
             said.append(Placed(job.job, never=True, sentence=never))
+        elif lack := _lack(job, own, compute):
+            said.append(lack)
         elif wait := allowances.wait(job.payer, takes):
             said.append(Placed(job.job, reason=Reason.WAITING_FOR_QUOTA, sentence=wait.sentence))
             allowances = allowances.behind(wait)
@@ -131,10 +139,23 @@ def place(  # noqa: PLR0913 - the queue, what there is, and how the persons stan
 
 def _rooms_of(job: Waiting, rooms: Sequence[Room]) -> Sequence[Room]:
     """The machines as this job may use them."""
-    if not job.lacking or all(room.name in job.lacking for room in rooms):
+    if not job.lacking:
         return rooms
-    why = "it lacks a share of the compute"
-    return [replace(room, unusable=room.unusable or why) if room.name in job.lacking else room for room in rooms]
+    return [replace(room, unusable=_LACKS) if room.name in job.lacking else room for room in rooms]
+
+
+def _lack(job: Waiting, own: Sequence[Room], compute: str) -> Placed | None:
+    """A word for a job that the machines with its share can't hold, however little they have to do; None = they can.
+
+    It never becomes the first one that is blocked: no other job may wait for it.
+    """
+    able = [room if room.unusable == _LACKS else replace(room, unusable="") for room in own]
+    if not job.lacking or fit(job.need, able, ()):
+        return None
+    sentence = f"{job.lack.removesuffix('.')}; the other machines of {compute} can't hold the job"
+    if _is_unseen([room for room in own if room.unusable != _LACKS]):
+        return Placed(job.job, reason=Reason.WAITING_FOR_SLOTS, sentence=f"{sentence} as far as they were seen")
+    return Placed(job.job, never=True, lacks_share=True, sentence=sentence)
 
 
 def _takes(need: Need, slots: Sequence[Slot] | None, rooms: Sequence[Room]) -> Amount:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.agent.inputs.shares import MissingShareError, MountPoint, difference, mount_command, mounted_at, require
+from drumbeat.agent.inputs.missing_share import MissingShareError
+from drumbeat.agent.inputs.shares import MountPoint, difference, mount_command, mounted_at, require
 from drumbeat.protocol.shares import SharePlan
 
 pytestmark = pytest.mark.feature("D9")

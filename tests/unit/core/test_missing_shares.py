@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from drumbeat.core.life.events import Decision, Granted
+from drumbeat.core.life.events import Decision, Granted, NeverFits
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.machine import decide
 from drumbeat.core.need import Need, Slot
-from drumbeat.core.placement import Room, Waiting, place
+from drumbeat.core.placement import Holding, Room, Waiting, place
 from drumbeat.protocol.agent import Phase
 from drumbeat.protocol.states import Reason, State
 
@@ -54,7 +54,37 @@ def test_job_is_not_placed_on_machines_that_lack_a_share() -> None:
     rooms = [Room("a", 4), Room("b", 4)]
     (said,) = place([waiting], rooms, [], START, compute="rack")
     assert [slot.machine for slot in said.slots] == ["b"]
-    (said,) = place([replace(waiting, need=Need(2, 1))], rooms, [], START, compute="rack")
+
+
+def test_job_that_the_machines_with_the_share_cannot_hold_fails_and_holds_nobody_up() -> None:
+    why = "a can't be used for this job: share data: nothing is mounted at /data. Mount it."
+    rooms = [Room("a", 4), Room("b", 4), Room("c", 4)]
+    gang = Waiting("gang", Need(2, 1), 0, START, lacking=("a", "b"), lack=why)
+    other = Waiting("other", Need(3, 4), 0, at(9))
+    said = {one.job: one for one in place([gang, other], rooms, [], START, compute="rack")}
+    assert (said["gang"].never, said["gang"].lacks_share) == (True, True)
+    assert said["gang"].sentence.endswith("Mount it; the other machines of rack can't hold the job")
+    assert len(said["other"].slots) == 3
+    alone = place([replace(gang, need=Need(1, 1), lacking=("a", "b", "c"))], rooms, [], START, compute="rack")
+    assert alone[0].lacks_share
+
+
+def test_job_waits_for_busy_machines_that_have_the_share() -> None:
+    rooms = [Room("a", 4), Room("b", 4)]
+    busy = Holding("x", (Slot(0, "b", 4),))
+    (said,) = place([Waiting("j", Need(1, 1), 0, START, lacking=("a",))], rooms, [busy], START, compute="rack")
+    assert said.reason is Reason.WAITING_FOR_SLOTS
     assert "a can't be used: it lacks a share of the compute" in said.sentence
-    (said,) = place([replace(waiting, lacking=("a", "b"))], rooms, [], START, compute="rack")
-    assert said.slots, "where all lack it, the next try tells so"
+
+
+def test_job_waits_for_machines_that_were_not_seen_yet_and_holds_nobody_up() -> None:
+    rooms = [Room("a", 4), Room("b", 0, unusable="it doesn't answer")]
+    waiting = Waiting("j", Need(1, 1), 0, START, lacking=("a",), lack="a lacks it")
+    said = place([waiting, Waiting("k", Need(1, 1), 0, at(9))], rooms, [], START, compute="rack")
+    assert (said[0].never, said[0].reason) == (False, Reason.WAITING_FOR_SLOTS)
+    assert said[1].slots
+
+
+def test_placement_ends_a_job_with_the_reason_of_the_share() -> None:
+    decision = decide(lacking(a_job(1, 1), "m1").job, NeverFits("m1 lacks it", Reason.SHARE_MISSING), at(3))
+    assert (decision.job.state, decision.job.reason) == (State.FAILED, Reason.SHARE_MISSING)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
-from drumbeat.protocol.errors import RefusedError
+from drumbeat.agent.ground import children
+from drumbeat.agent.inputs.missing_share import MissingShareError
+from drumbeat.host import processes
 from drumbeat.protocol.shares import MOUNTED_BY, SharePlan
 
 PROBE_TIMEOUT_S = 5.0
@@ -30,14 +35,14 @@ _PROBE = (
     "import os, sys\n"
     "path, writable = sys.argv[1:]\n"
     "next(os.scandir(path), None)\n"
-    "sys.exit(3 if writable and not os.access(path, os.W_OK) else 0)\n"
+    "sys.exit(9 if writable and not os.access(path, os.W_OK) else 0)\n"
 )
+_NOT_WRITABLE = 9
+"""How the probe says that it may not write."""
+_DEAD = os.strerror(errno.ENOTCONN)
+"""What the kernel says of a FUSE mount whose program has ended."""
 _KEPT_VARIABLES = ("PATH", "HOME", "USER", "SSH_AUTH_SOCK", "RCLONE_CONFIG", "XDG_CONFIG_HOME", "LANG")
 """Of the agent's environment, for programs that mount. Their mount outlives the job: it must carry no mark of it."""
-
-
-class MissingShareError(RefusedError):
-    """A share of the compute isn't on this node, so that the job can't run on it."""
 
 
 @dataclass(frozen=True)
@@ -61,13 +66,18 @@ def require(shares: Iterable[SharePlan], say: Callable[[str], None]) -> None:
 def _lack(share: SharePlan, say: Callable[[str], None]) -> str:
     """What this node lacks of a share, "" = nothing."""
     mount = mounted_at(share.path, _mountinfo())
-    if share.type != "path" and mount is None:
-        if not share.mount:
-            return f"nothing is mounted at {share.path}"
-        say(f"share {share.name}: mounting {share.source}")
-        if why := _mounted(share):
+    if share.type == "path" or mount is not None:
+        why = difference(share, mount) or _silence(share)
+        if not (share.mount and _DEAD in why):
             return why
-        mount = mounted_at(share.path, _mountinfo())
+        _unmount(share)  # The program that served it is gone.
+    elif not share.mount:
+        return f"nothing is mounted at {share.path}"
+    say(f"share {share.name}: mounting {share.source}")
+    why = _mounted(share)
+    mount = mounted_at(share.path, _mountinfo())
+    if why and mount is None:  # Else another job has mounted it at the same time.
+        return why
     return difference(share, mount) or _silence(share)
 
 
@@ -111,7 +121,7 @@ def difference(share: SharePlan, mount: MountPoint | None) -> str:
 def _silence(share: SharePlan) -> str:
     """Why a share is of no use although it is in its place, "" = it answers."""
     command = [sys.executable, "-I", "-c", _PROBE, share.path, "1" if share.writable else ""]
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    child = children.start(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     # A thread of its own reads and waits: a child that the kernel holds can't be reaped, and mustn't hold the agent.
     answer: list[tuple[int, bytes]] = []
 
@@ -124,9 +134,11 @@ def _silence(share: SharePlan) -> str:
     listener.join(PROBE_TIMEOUT_S)
     if not answer:
         child.kill()
+    children.leave(child)
+    if not answer:
         return f"{share.path} doesn't answer within {PROBE_TIMEOUT_S:g} s"
     code, stderr = answer[0]
-    if code == 3:
+    if code == _NOT_WRITABLE:
         return f"{share.path} can't be written to"
     return f"{share.path} can't be read: {_last_line(stderr)}" if code else ""
 
@@ -137,17 +149,49 @@ def _mounted(share: SharePlan) -> str:
     if shutil.which(program) is None:
         return f"it isn't mounted, and this machine has no program {program} to mount it"
     environment = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    # A file, no pipe: the ssh of an sshfs would hold a pipe open for as long as the share is mounted.
+    with tempfile.TemporaryFile() as stderr:
+        try:
+            os.makedirs(share.path, exist_ok=True)
+            child = children.start(
+                mount_command(share), env=environment, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                stderr=stderr, start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            return f"it can't be mounted: {error.strerror}"
+        try:
+            code = child.wait(MOUNT_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            return f"it isn't mounted after {MOUNT_TIMEOUT_S:g} s: {program} doesn't answer"
+        finally:
+            children.leave(child)
+        stderr.seek(0)
+        return f"{program} can't mount {share.source}: {_last_line(stderr.read())}" if code else ""
+
+
+def _unmount(share: SharePlan) -> None:
+    """Takes away what is left of a mount whose program is gone. If that fails, mounting again tells why."""
+    for program in ("fusermount3", "fusermount"):
+        if shutil.which(program):
+            with suppress(OSError, subprocess.TimeoutExpired):
+                children.run([program, "-uz", share.path], MOUNT_TIMEOUT_S)
+            return
+
+
+def daemons(shares: Iterable[SharePlan]) -> set[int]:
+    """The programs below this process that serve mounted shares: they outlive keepers, and jobs."""
+    paths = {share.path for share in shares if share.mount}
+    return {pid for pid in processes.descendants(os.getpid()) if paths and _serves(pid, paths)}
+
+
+def _serves(pid: int, paths: set[str]) -> bool:
     try:
-        os.makedirs(share.path, exist_ok=True)
-        done = subprocess.run(
-            mount_command(share), env=environment, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE, timeout=MOUNT_TIMEOUT_S, check=False, start_new_session=True,
-        )  # fmt: skip
-    except OSError as error:
-        return f"it can't be mounted: {error.strerror}"
-    except subprocess.TimeoutExpired:
-        return f"it isn't mounted after {MOUNT_TIMEOUT_S:g} s: {program} doesn't answer"
-    return f"{program} can't mount {share.source}: {_last_line(done.stderr)}" if done.returncode else ""
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            words = os.fsdecode(file.read()).split("\0")
+    except OSError:
+        return False
+    return os.path.basename(words[0]) in MOUNTED_BY.values() and not paths.isdisjoint(words)
 
 
 def mount_command(share: SharePlan) -> list[str]:

@@ -154,7 +154,9 @@ class Placer:
         ]
 
     def _tell(self, placed: Placed, booked: int, booked_in_all: int) -> None:
-        if placed.never and self._loop.jobs[placed.job].job.reason is Reason.ACCEPTED:
+        if placed.lacks_share:
+            self._loop.apply(placed.job, NeverFits(placed.sentence, Reason.SHARE_MISSING))
+        elif placed.never and self._loop.jobs[placed.job].job.reason is Reason.ACCEPTED:
             self._loop.apply(placed.job, NeverFits(placed.sentence))
         elif placed.never:  # There was more when it came, and there may be again: GPUs go with their driver, say.
             self._loop.apply(placed.job, Waits(Reason.WAITING_FOR_SLOTS, f"{placed.sentence} now"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from drumbeat.core.balances import NO_BALANCES, Balances
@@ -12,6 +12,7 @@ from drumbeat.core.life.job import Job
 from drumbeat.core.placement import Waiting
 from drumbeat.core.quotas import Allowances, Payer
 from drumbeat.ports import HALF_LIFE_SETTING, Store
+from drumbeat.protocol.states import Reason
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,6 @@ def _waiting(job: Job, balances: Balances, now: datetime) -> Waiting:
     is_patient = now - job.submitted_at < PATIENCE
     use = round(balances.use.get(job.person, 0.0), 2) if is_patient else 0.0
     payer = Payer(job.person, job.plan.experiment)
-    return Waiting(
-        job.name, job.need, job.policy.priority, job.submitted_at, lasts, job.avoided, payer, job.lacking, use
-    )
+    lacks = [one.verdict.sentence for one in job.failures if one.verdict.reason is Reason.SHARE_MISSING]
+    waiting = Waiting(job.name, job.need, job.policy.priority, job.submitted_at, lasts, job.avoided, payer)
+    return replace(waiting, lacking=job.lacking, lack=lacks[-1] if lacks else "", use=use)

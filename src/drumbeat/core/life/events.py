@@ -46,9 +46,10 @@ class Waits:
 
 @dataclass(frozen=True)
 class NeverFits:
-    """Placement looked: the compute will never have that much."""
+    """Placement looked: the compute will never have that much, or too few of its machines have a share."""
 
     sentence: str
+    reason: Reason = Reason.TOO_BIG
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
         case State.QUEUED, Granted():
             return _granted(job, event, now)
         case State.QUEUED, NeverFits():
-            return ending.end(replace(job, verdict=judge.of(Reason.TOO_BIG, event.sentence)), now)
+            return ending.end(replace(job, verdict=judge.of(event.reason, event.sentence)), now)
         case State.QUEUED, CancelRequested():
             return ending.end(replace(job, verdict=judge.canceled(event)), now)
         case State.PROVISIONING, GangRefused():

@@ -18,13 +18,15 @@ log = logging.getLogger("drumbeat.audit")
 
 MAX_PATH = 500
 _CONTENT = re.compile(r"/api/v1/(storage|snapshots)/.*|/mlflow/.*(/log-|/mlflow-artifacts/).*", re.DOTALL)
-"""Uploads of content and metrics, of which one command sends thousands."""
+"""Addresses of content and metrics, of which one command sends thousands."""
+_SENDING = ("PUT", "POST", "PATCH")
 
 
 def is_noted(scope: Scope) -> bool:
     """Whether the request stands in the audit log."""
     method, path = scope.get("method", "CONNECT"), scope["path"]
-    return not permissions.is_reading(method, path) and not _CONTENT.fullmatch(path)
+    is_upload = method in _SENDING and _CONTENT.fullmatch(path)
+    return not is_upload and not permissions.is_reading(method, path)
 
 
 def noted(send: Send, scope: Scope, principal: Principal) -> Send:
