@@ -92,11 +92,12 @@ node looks for them before a job's ranks start:
   process of its own lists the folder; a share that doesn't answer within 5 s is as good as none. A dead NFS server
   holds up that process only.
 - A machine that lacks a share isn't used for the job any more: the job gets other nodes, without counting a retry, and
-  says which machine lacked what (`share_missing`). If no machine has it, the job fails with that sentence. A cluster
-  with a queue of its own chooses the machines; there the job is tried three times more.
+  says which machine lacked what (`share_missing`). If the machines that have it can't hold the job, it fails with that
+  sentence. A cluster with a queue of its own chooses the machines; there the job is tried three times more.
 - With `mount: true`, nodes mount what isn't mounted: `sshfs` by the program sshfs, `smb` and `s3` by rclone, as the
   user that jobs run as. `nfs`, and SMB by the kernel, need root: have the machines mount these. A mount stays for later
-  jobs. drumbeat keeps no credentials for shares: sshfs uses that user's keys, rclone that user's configuration.
+  jobs; one whose program has died is made again. drumbeat keeps no credentials for shares: sshfs uses that user's keys,
+  rclone that user's configuration.
 - An input whose path lies on a share is used in place: nothing is copied or cached, and the path needn't exist where
   you submit. Without a share, inputs are [cached on each node](data.md), and nodes pass them on to each other.
 - `drumbeat compute fill rack data azureml://datastores/lake/paths/cats --to cats` copies from a datastore to a share,
