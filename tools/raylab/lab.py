@@ -22,7 +22,7 @@ from drumbeat.engines.netlab.lab import Lab
 
 GCS_PORT, DASHBOARD_PORT = 6379, 8265
 SCRATCH = "/var/tmp"  # noqa: S108 - in each node a folder of the lab's
-UP_S, REAP_S = 120.0, 20.0
+UP_S, REAP_S = 240.0, 20.0
 HEALTH = {
     "RAY_health_check_initial_delay_ms": "1000",
     "RAY_health_check_period_ms": "1000",
