@@ -46,7 +46,7 @@ test("the end of a log of small pieces is read in few requests", async () => {
   await source.open();
   expect(asked.length).toBeLessThan(7);
   expect(source.log.lines.at(-1)!.text).toContain("line 99999 ");
-  expect(source.log.lines.length).toBeGreaterThan(9000);
+  expect(source.log.lines.length).toBeGreaterThan(2000);
   await source.earlier(true);
   expect(source.first).toBe(0);
   expect(source.log.lines.length).toBe(100_000);

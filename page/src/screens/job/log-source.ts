@@ -5,7 +5,7 @@ import { stream } from "../../stream";
 import type { LogPage, LogPiece } from "../../types";
 import { LogLines } from "./log-lines";
 
-const FIRST_BYTES = 512 << 10;
+const FIRST_BYTES = 128 << 10;
 /** About as much text as is read when the logs are opened. */
 const PAGE_BYTES = 1 << 20;
 const MAX_TEXT = 256 << 20;

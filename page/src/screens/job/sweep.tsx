@@ -126,7 +126,12 @@ export function TrialCurvesTab({ job }: TabProps) {
   const max_points = Math.min(Math.max(Math.round(MAX_POINTS / (sweep.value?.trials.length ?? 1)), 20), 100);
   const curves = useAnswer<JobCurve[]>(sweep.value ? "/curves" : undefined, { parent: job.name, metric: sweep.value?.primary_metric, max_points });
   const reload = useThrottled(curves.reload, 3000);
-  useEffect(reload, [sweep.value]);
+  // The first curves come with the first answer: they are read again when the sweep has changed since.
+  const known = useRef(sweep.value);
+  useEffect(() => {
+    if (known.current) reload();
+    known.current = sweep.value;
+  }, [sweep.value]);
   const best = sweep.value?.trials.find((trial) => trial.number === sweep.value?.best)?.job;
   const lines: ChartLine[] = (curves.value ?? [])
     .map((curve) => ({ label: curve.job, x: curve.steps, y: curve.values.map(drawable), isFaint: curve.job !== best }))
