@@ -41,14 +41,14 @@ test("the end of a log of large pieces is read, and not more", async () => {
 });
 
 test("the end of a log of small pieces is read in few requests", async () => {
-  const asked = serve(Array.from({ length: 100_000 }, (_, n) => `line ${n} of a rank that prints a line now and then\n`));
+  const asked = serve(Array.from({ length: 20_000 }, (_, n) => `line ${n} of a rank that prints a line now and then\n`));
   const source = new LogSource("job", () => undefined);
   await source.open();
   expect(asked.length).toBeLessThan(7);
-  expect(source.log.lines.at(-1)!.text).toContain("line 99999 ");
+  expect(source.log.lines.at(-1)!.text).toContain("line 19999 ");
   expect(source.log.lines.length).toBeGreaterThan(2000);
   await source.earlier(true);
   expect(source.first).toBe(0);
-  expect(source.log.lines.length).toBe(100_000);
+  expect(source.log.lines.length).toBe(20_000);
   expect(source.log.lines[0]!.text).toContain("line 0 ");
 });
