@@ -144,7 +144,7 @@ PROBES = {
                                    variables={"PYTHONPATH": "own"}),
     "profile": Probe("print(__name__)", "python -m cProfile -s name -o /dev/null train.py"),
     "debugger": Probe("print(__name__)", "python -m pdb -c continue train.py"),
-    "coverage": Probe("import sys; print(__name__, sys.argv)", "python -m coverage run --data-file=/dev/null train.py x"),
+    "coverage": Probe("import sys; print(__name__, sys.argv)", "python -m coverage run --data-file=probe.coverage train.py x"),
     "link": Probe("import sys, helper; print(sys.path[0])", "python link.py", {"helper.py": ""}),
     "shadowed": Probe("print(1)", files={"queue.py": ""}, cold="queue.py stands in for a module"),
     "shadowed by a package": Probe("print(1)", files={"numpy/__init__.py": ""}, cold="numpy stands in for a module"),
