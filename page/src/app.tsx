@@ -4,6 +4,7 @@ import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { onExpired } from "./api";
 import { useEvents, useKey } from "./hooks";
+import { DesktopNotices } from "./parts/desktop";
 import { KeyList } from "./parts/dialog";
 import { Nothing } from "./parts/notes";
 import { go, href, usePlace } from "./router";
@@ -19,6 +20,7 @@ const TARGETS: Target[] = [
   { path: "/compare", label: "Compare", key: "c", load: () => import("./screens/compare").then((one) => one.CompareScreen) },
   { path: "/computes", label: "Computes", key: "m", load: () => import("./screens/computes").then((one) => one.ComputesScreen) },
   { path: "/data", label: "Data", key: "d", load: () => import("./screens/catalog").then((one) => one.CatalogScreen) },
+  { path: "/ledger", label: "Ledger", key: "l", load: () => import("./screens/ledger").then((one) => one.LedgerScreen) },
   { path: "/server", label: "Server", key: "s", load: () => import("./screens/server").then((one) => one.ServerScreen) },
 ];
 
@@ -83,6 +85,7 @@ function Bar({ path }: { path: string }) {
         <span class="live-dot" aria-hidden="true" />
         <span class="live-word">{isOpen ? "live" : "not connected"}</span>
       </span>
+      <DesktopNotices />
       <button type="button" class="quiet" aria-label="Keys" title="Keys (?)" onClick={() => setKeys(true)}>?</button>
       {hasKeys && <KeyList onClose={() => setKeys(false)} />}
     </header>

@@ -22,6 +22,8 @@ const RETRY_MS = 2000;
 
 class Stream {
   isOpen = false;
+  /** Whether it stays open while the page is hidden: desktop notices need it. */
+  staysOpen = false;
   private source: EventSource | undefined;
   private job = "";
   private position = 0;
@@ -39,7 +41,7 @@ class Stream {
   }
 
   start(): void {
-    document.addEventListener("visibilitychange", () => (document.hidden ? this.close() : this.open()));
+    document.addEventListener("visibilitychange", () => (this.isUnseen ? this.close() : this.open()));
     this.open();
   }
 
@@ -51,9 +53,13 @@ class Stream {
     this.open();
   }
 
+  private get isUnseen(): boolean {
+    return document.hidden && !this.staysOpen;
+  }
+
   private open(): void {
     clearTimeout(this.timer);
-    if (this.source || document.hidden) return;
+    if (this.source || this.isUnseen) return;
     const query = this.job ? { job: this.job, after: this.position, story: this.story, logs: this.hasLogs } : {};
     const source = new EventSource(address("/events", query));
     this.source = source;

@@ -102,6 +102,12 @@ export interface Status {
   uptime_s: number; unfinished: string[]; idle_s: number; idle_stop_s: number; publishing: string[];
   doors: { address: string; port: number; ends: string }[]; others: string[]; retain_s: number;
 }
+export interface LedgerRow { name: string; jobs: number; wall_s: number; seconds: Record<string, number> }
+export interface Ledger { by: "job" | "experiment" | "person" | "week"; since: string | null; rows: LedgerRow[]; total: LedgerRow }
+export interface NoticeTarget {
+  name: string; type: string; jobs: string; on: string[]; place: string; receivers: string[]; description: string;
+  problem: string;
+}
 export interface Version { version: string; protocol: number; boot_id: string; host: string; pid: number; home: string }
 export interface Usage {
   items: { kind: string; name: string; size: number; used_at: string | null; note: string }[];

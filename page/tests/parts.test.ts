@@ -2,10 +2,12 @@ import { expect, test } from "vitest";
 import { duration, number, size } from "../src/format";
 import { pieces, plain } from "../src/parts/ansi";
 import { differenceOf } from "../src/parts/difference";
+import { isNews } from "../src/parts/desktop";
 import { importanceOf } from "../src/parts/importance";
 import { phasesOf } from "../src/screens/job/facts";
 import { tableOf } from "../src/screens/job/outputs";
 import { busiestOf } from "../src/screens/job/ranks";
+import { share } from "../src/screens/ledger";
 import type { StoryLine } from "../src/types";
 
 test("numbers have four digits, times and sizes their units", () => {
@@ -54,4 +56,19 @@ test("a rank that uses far more processor time than each other is the one that t
   expect(busiestOf(job, cores(0.8, 0.9, 0.9))).toBeUndefined();
   expect(busiestOf(job, cores(0.9, 0.1))).toBeUndefined();
   expect(busiestOf({ ...job, state: "completed" }, cores(0.1, 0.9, 0.2))).toBeUndefined();
+});
+
+test("a desktop notice is shown once, soon after the end of a job that is part of none", () => {
+  const ended_at = "2026-11-26T10:00:00Z";
+  const [job, now] = [{ name: "a", state: "failed" as const, ended_at }, Date.parse(ended_at) + 5000];
+  expect(isNews(job, now, new Set())).toBe(true);
+  expect(isNews(job, now, new Set([`a ${ended_at}`]))).toBe(false);
+  expect(isNews({ ...job, parent: "sweep" }, now, new Set())).toBe(false);
+  expect(isNews({ ...job, state: "running", ended_at: null }, now, new Set())).toBe(false);
+  expect(isNews(job, now + 3_600_000, new Set())).toBe(false);
+});
+
+test("shares of a ledger are in whole percents, and a little is not nothing", () => {
+  const row = { name: "a", jobs: 1, wall_s: 1000, seconds: { train: 996, queue: 4, lost: 0 } };
+  expect(["train", "queue", "lost", "stall"].map((one) => share(row, one))).toEqual(["100 %", "< 1 %", "0 %", "0 %"]);
 });

@@ -72,6 +72,8 @@ def test_rows_are_grouped_by_experiment_and_by_week(client: Client) -> None:
     view = client.ledger(by=LedgerGroup.EXPERIMENT)
     assert {(row.name, row.jobs) for row in view.rows} == {("one", 1), ("two", 2)}
     assert view.total.jobs == 3
+    (person,) = client.ledger(by="person").rows
+    assert (person.name, person.jobs) == (client.get("ended").person, 3)
     weeks = client.ledger(by="week").rows
     assert weeks
     assert all(datetime.fromisoformat(week.name).weekday() == 0 for week in weeks)

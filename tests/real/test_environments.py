@@ -438,7 +438,7 @@ def test_after_another_start_of_the_machine_a_node_is_prepared_again(tmp_path: P
 
 
 # --- with a server ------------------------------------------------------------------------------------------------
-@pytest.mark.feature("E1", "E4", "L12")
+@pytest.mark.feature("E1", "E4", "L12", "M6")
 @pytest.mark.thorough
 def test_a_job_file_with_an_environment_and_a_preparation(wheels: Path, own_house: House):
     own_house.script(f"--no-index\n--find-links {wheels}\ntiny==1.0\n", file="requirements.txt")
@@ -457,9 +457,19 @@ def test_a_job_file_with_an_environment_and_a_preparation(wheels: Path, own_hous
     assert "0:node │ prepared" in shown
     assert "1:node │ prepared" in shown
     assert own_house.run("logs", job.name, "--rank", "1").stdout == "1:1 │ 1.0 True\n"
+    assert time_in_environment(own_house, job.name) > 0
     again = own_house.run("run", path)
     assert again.returncode == 0
     assert "Successfully installed" not in again.stdout
+    newest = own_house.client.list(limit=1)[0]
+    assert time_in_environment(own_house, newest.name) == 0
+
+
+def time_in_environment(house: House, job: str) -> float:
+    (row,) = house.client.ledger(job).rows
+    reasons = [line.reason for line in house.client.story(job)]
+    assert ("building_environment" in reasons) == (row.seconds["environment"] > 0)
+    return row.seconds["environment"]
 
 
 @pytest.mark.feature("E4")

@@ -75,6 +75,7 @@ SCREENS = {
     "data": ("/data", "No data"),
     "environments": ("/data?tab=environments", "Curated"),
     "datastores": ("/data?tab=datastores", "built in"),
+    "ledger": ("/ledger", "queue"),
     "server": ("/server", "What takes space"),
     "nowhere": ("/nowhere", "no such page"),
 }  # fmt: skip

@@ -1,11 +1,12 @@
 /** The server: who answers, what it does, what takes space. */
 
-import { useEffect } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
+import { act } from "../api";
 import { counted, duration, size } from "../format";
 import { useAnswer } from "../hooks";
 import { Answered } from "../parts/notes";
 import { jobHref } from "../router";
-import type { Status, Usage, Version } from "../types";
+import type { NoticeTarget, Status, Usage, Version } from "../types";
 
 const MAX_ITEMS = 40;
 
@@ -30,6 +31,7 @@ export function ServerScreen() {
           </dl>
         )}
       </Answered>
+      <NoticeTargets />
       <Space />
     </div>
   );
@@ -52,6 +54,49 @@ function StatusRows({ status }: { status: Status }) {
       {status.others.map((other) => <Row key={other} label="beside">{other}, which goes on with all jobs</Row>)}
       {status.doors.map((door) => <Row key={`${door.address} ${door.port}`} label="agents"><span class="machine">https://{door.address}:{door.port}</span>, certificate until {door.ends.slice(0, 10)}</Row>)}
     </>
+  );
+}
+
+function NoticeTargets() {
+  const targets = useAnswer<NoticeTarget[]>("/notices");
+  const [said, setSaid] = useState("");
+  const test = async (name: string) => {
+    setSaid(`${name}: sending…`);
+    try {
+      await act("POST", `/notices/${encodeURIComponent(name)}/test`);
+      setSaid(`${name}: a test notice was delivered`);
+    } catch (error) {
+      setSaid(`${name}: ${error instanceof Error ? error.message : String(error)}`);
+    }
+    targets.reload();
+  };
+  return (
+    <section class="gap">
+      <h2>Notices</h2>
+      <Answered answer={targets}>
+        {(some) => some.length === 0 ? <p class="muted">The ends of jobs are reported to nobody yet: <code>drumbeat notice create -f FILE</code> makes a target.</p> : (
+          <>
+            <div class="scroll" tabIndex={0} role="region" aria-label="Notice targets">
+              <table class="plain">
+                <thead><tr><th scope="col">Target</th><th scope="col">Jobs</th><th scope="col" class="wide-only">On</th><th scope="col">Last problem</th><th scope="col"><span class="hidden">Actions</span></th></tr></thead>
+                <tbody>
+                  {some.map((one) => (
+                    <tr key={one.name}>
+                      <td>{one.name}<span class="under">{one.type} at {one.place}</span></td>
+                      <td>{one.jobs === "all" ? "every job" : "jobs that name it"}</td>
+                      <td class="muted wide-only">{one.on.join(", ")}</td>
+                      <td class={one.problem ? "tone-bad" : "muted"}>{one.problem || "none"}</td>
+                      <td class="right"><button type="button" class="quiet" onClick={() => void test(one.name)}>Send a test</button></td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            </div>
+            <p role="status" class="muted">{said}</p>
+          </>
+        )}
+      </Answered>
+    </section>
   );
 }
 

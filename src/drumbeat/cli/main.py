@@ -26,6 +26,7 @@ from drumbeat.cli.commands import (
     ledger,
     logs,
     metrics,
+    notices,
     quotas,
     registries,
     run,
@@ -100,6 +101,7 @@ app.add_typer(datastores.app, name="datastore")
 app.add_typer(environments.app, name="environment")
 app.add_typer(experiments.app, name="experiment")
 app.add_typer(components.app, name="component")
+app.add_typer(notices.app, name="notice")
 app.add_typer(registries.app, name="registry")
 app.add_typer(sweeps.app, name="sweep")
 app.add_typer(tokens.app, name="token")

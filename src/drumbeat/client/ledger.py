@@ -18,8 +18,8 @@ class LedgerCalls:
     def ledger(self, *names: str, by: str = LedgerGroup.JOB, since: datetime | None = None) -> LedgerView:
         """Returns where the wall time of jobs went: of these jobs and their children, else of all since a time.
 
-        by: `job`, `experiment` or `week`. since: jobs that ended before are left out; None = 30 days ago. Raises
-        NotFoundError, SpecError.
+        by: `job`, `experiment`, `person` or `week`. since: jobs that ended before are left out; None = 30 days ago.
+        Raises NotFoundError, SpecError.
         """
         params: dict[str, Any] = {"by": str(by), "job": list(names)}
         if since is not None:

@@ -12,6 +12,7 @@ from drumbeat.control.catalog.components import Components
 from drumbeat.control.catalog.data_assets import DataAssets
 from drumbeat.control.catalog.datastores import Datastores
 from drumbeat.control.catalog.environments import Environments
+from drumbeat.control.catalog.notice_targets import NoticeTargets
 from drumbeat.control.catalog.registries import Registries
 from drumbeat.control.children.children import Children
 from drumbeat.control.children.watch import ChildWatch
@@ -41,6 +42,7 @@ from drumbeat.control.metrics.event_files import EventFiles
 from drumbeat.control.metrics.experiments import Experiments
 from drumbeat.control.metrics.metrics import MetricPlace, Metrics
 from drumbeat.control.metrics.run_copies import RunCopies
+from drumbeat.control.notices.sending import NoticeSender
 from drumbeat.control.outputs.direct_links import DirectOutputs
 from drumbeat.control.outputs.publisher import OutputPublisher
 from drumbeat.control.outputs.publishing import Publishing
@@ -52,6 +54,7 @@ from drumbeat.control.space.space import Space
 from drumbeat.control.sweeps.busy_shares import BusyShares
 from drumbeat.control.sweeps.proposals import Proposals, Samplers, no_samplers
 from drumbeat.control.sweeps.reports import SweepReports
+from drumbeat.core.life.events import SendNotice
 from drumbeat.ports import Artifacts, Clock, DataAccess, Engine, MachineCaches, Ownership, Store
 from drumbeat.ports.event_files import EventReader
 from drumbeat.ports.mlflow_server import MlflowServer
@@ -99,7 +102,7 @@ class Control:
     def __init__(self, setting: Setting) -> None:
         store, clock = setting.store, setting.clock
         self.setting, self.store, self.artifacts, self.bus = setting, store, setting.artifacts, Bus()
-        heartbeats = Heartbeats(clock, PAUSED_AFTER_S)
+        heartbeats = self.heartbeats = Heartbeats(clock, PAUSED_AFTER_S)
         peers = peers_of(setting.ownership, heartbeats.heard)
         self.loop = Loop(store, clock, self.bus, peers, setting.endpoints.address)
         self.engines = Engines(self.loop, setting.engines, setting.make_engine)
@@ -118,6 +121,8 @@ class Control:
         publishing = Publishing(self.data, setting.data, self.catalogs.data)
         planner = Planner(self.loop, self.engines, self.catalogs, self.direct, setting.programs)
         self.quotas = Quotas(self.loop)
+        self.notice_sender = NoticeSender(self.loop, self.catalogs.notices)
+        self.loop.closing_effects = self.catalogs.notices.due
         self.jobs = Jobs(self.loop, planner, self.engines, setting.artifacts, stories, self.quotas)
         proposals = Proposals(self.loop, setting.samplers)
         steps = Steps(self.loop, self.jobs, self.data)
@@ -130,6 +135,7 @@ class Control:
                 GangStopper(self.loop, self.engines, setting.artifacts).handler(),
                 stories.handler(),
                 OutputPublisher(self.loop, publishing, stories).handler(),
+                self.notice_sender.handler(),
                 proposals.handler(),
                 *children.handlers(),
             ],
@@ -162,6 +168,7 @@ class Control:
             Environments(setting.store, setting.clock, setting.artifacts.has_snapshot),
             Registries(setting.store, setting.key),
             Components(setting.store, setting.clock, setting.artifacts.has_snapshot),
+            NoticeTargets(setting.store, setting.key),
             self.data,
             self.pending_outputs,
         )
@@ -201,8 +208,12 @@ class Control:
         self.metrics.close()
         self.store.close()
 
-    def has_unfinished_work(self) -> bool:
-        """Whether any job or effect is unfinished: the server must not stop itself then."""
+    def has_unfinished_work(self, *, with_notices: bool = True) -> bool:
+        """Whether any job or effect is unfinished: the server must not stop itself then.
+
+        with_notices: also notices that wait for their targets; a server that a person stops doesn't wait for these.
+        """
         if self.loop.peers.ownership is Ownership.SHARED and self.store.heads():
             return True  # The server that holds the job may fail, and this one must take over.
-        return bool(self.loop.jobs) or bool(self.store.outbox(self.loop.token))
+        effects = [one.effect for one in self.store.outbox(self.loop.token)]
+        return bool(self.loop.jobs) or any(with_notices or not isinstance(one, SendNotice) for one in effects)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 
@@ -29,6 +29,9 @@ class Stretch:
     start: datetime
     end: datetime
     time_class: TimeClass
+    attempt: int = 0
+    """0 = in the queue, before an attempt or between two."""
+    round: int = 0
 
     @property
     def length(self) -> timedelta:
@@ -49,8 +52,8 @@ def stretches(story: Sequence[StoryEntry], now: datetime) -> list[Stretch]:
     for line in lines[1:]:
         moments.append(min(max(line.at, moments[-1]), end))
     classes = _classes(lines)
-    whole = zip(pairwise([*moments, end]), classes, strict=True)
-    return [Stretch(since, until, time_class) for (since, until), time_class in whole if until > since]
+    whole = zip(pairwise([*moments, end]), classes, map(_attempt, lines), strict=True)
+    return [Stretch(since, until, kind, *attempt) for (since, until), kind, attempt in whole if until > since]
 
 
 def by_class(parts: Iterable[Stretch]) -> dict[TimeClass, timedelta]:
@@ -74,7 +77,7 @@ def in_weeks(parts: Iterable[Stretch]) -> dict[datetime, list[Stretch]]:
         while since < part.end:
             monday = _monday(since)
             until = min(part.end, monday + timedelta(weeks=1))
-            weeks.setdefault(monday, []).append(Stretch(since, until, part.time_class))
+            weeks.setdefault(monday, []).append(replace(part, start=since, end=until))
             since = until
     return weeks
 
@@ -95,6 +98,10 @@ def _until_the_end(story: Sequence[StoryEntry]) -> Sequence[StoryEntry]:
 def _end(lines: Sequence[StoryEntry], now: datetime) -> datetime:
     last = lines[-1]
     return max(lines[0].at, last.at if last.state.is_terminal else max(last.at, now))
+
+
+def _attempt(line: StoryEntry) -> Round:
+    return (0, 0) if line.state is State.QUEUED else (line.attempt, line.round)
 
 
 def _classes(lines: Sequence[StoryEntry]) -> list[TimeClass]:
@@ -125,11 +132,11 @@ def _class_of(number: int, line: StoryEntry, first_values: dict[Round, int], los
 
 def _first_values(lines: Sequence[StoryEntry]) -> dict[Round, int]:
     """Returns the line at which a rank of each round had logged its first value; rounds without one have none."""
-    found: dict[Round, int] = {}
+    first: dict[Round, int] = {}
     for number, line in enumerate(lines):
         if line.reason is Reason.TRAINING:
-            found.setdefault((line.attempt, line.round), number)
-    return found
+            first.setdefault((line.attempt, line.round), number)
+    return first
 
 
 def _lost_rounds(lines: Sequence[StoryEntry]) -> set[Round]:

@@ -22,6 +22,10 @@ class Policy:
     priority: int = 0
     max_retries: int = 3
     timeout_s: float | None = None
+    notify: tuple[str, ...] = ()
+    """Notice targets, and addresses of mailboxes, that the end of the job is reported to."""
+    notify_on: tuple[str, ...] = ()
+    """The states that are reported."""
 
 
 @dataclass(frozen=True)

@@ -149,6 +149,7 @@ class History:
 
     job: str
     experiment: str
+    person: str
     story: tuple[StoryEntry, ...]
 
 

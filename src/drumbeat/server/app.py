@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 
 from fastapi import FastAPI, Security
 from fastapi.security import HTTPBearer
@@ -33,6 +33,8 @@ from drumbeat.server.api import (
     ledger,
     live,
     metrics,
+    monitoring,
+    notices,
     page_sessions,
     pipelines,
     quotas,
@@ -44,6 +46,8 @@ from drumbeat.server.api import (
 )
 from drumbeat.server.context import ServerContext
 from drumbeat.server.mlflow import router as mlflow
+from drumbeat.server.operations.measures import Operations
+from drumbeat.server.operations.request_times import RequestTimes
 from drumbeat.server.page import routes as page
 
 
@@ -58,6 +62,8 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
     )  # fmt: skip
     app.state.context = context
     context.sessions = PageSessions(token)
+    context.folder = context.folder or context.identity.home
+    operations = context.operations = Operations(context.control, context.folder)
 
     def find(digest: str) -> Principal | None:
         # Late: the API's description is made without a control room.
@@ -66,13 +72,14 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
     context.callers = Callers(token, user_of_server(), find)
     for part in (
         about, jobs, live, files, aliases, components, computes, environments, datastores, registries, data, storage,
-        space, sweeps, pipelines, metrics, ledger, events, tokens, quotas, page_sessions, page, sync, inputs, spools,
-        agent_mlflow, mlflow,
+        space, sweeps, pipelines, metrics, ledger, events, monitoring, notices, tokens, quotas, page_sessions, page,
+        sync, inputs, spools, agent_mlflow, mlflow,
     ):  # fmt: skip
         app.include_router(part.router)
     errors.install(app)
     # The last one added stands outermost: nobody unknown reaches anything.
     app.add_middleware(TrafficMeter, traffic=context.traffic)
+    app.add_middleware(RequestTimes, times=operations.requests)
     app.add_middleware(Guard, callers=context.callers, hosts=hosts, sessions=context.sessions)
     return app
 
@@ -81,5 +88,6 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
 async def _lifespan(app: FastAPI) -> AsyncGenerator[None]:
     context: ServerContext = app.state.context
     context.fanout.open(context.control.bus)
-    yield
+    with context.operations.counting() if context.operations else nullcontext():
+        yield
     context.fanout.close()

@@ -20,6 +20,7 @@ from drumbeat.server.access.page_sessions import PageSessions
 from drumbeat.server.access.traffic import Traffic
 from drumbeat.server.fanout import Fanout
 from drumbeat.server.notices import Notices
+from drumbeat.server.operations.measures import Operations
 
 PROTOCOL = 1
 """Grows when a client of before can't talk to this server any more."""
@@ -74,6 +75,10 @@ class ServerContext:
     """What was found missing of a node's outputs: true until it sends more, and told to whoever asks again."""
     silent_s: float = 20.0
     """How long a store may send nothing while a node waits, which gives the server 30 s."""
+    folder: str = ""
+    """The folder that the server writes to."""
+    operations: Operations | None = None
+    """What is measured of this server; set by the app."""
     sessions: PageSessions | None = None
     """Of the web page; set by the app, which knows the token."""
     callers: Callers | None = None

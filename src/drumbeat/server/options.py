@@ -16,6 +16,9 @@ from drumbeat.protocol.errors import RefusedError, StorageError
 from drumbeat.server.home import default_home
 
 MLFLOW = "DRUMBEAT_MLFLOW"
+OTLP = "DRUMBEAT_OTLP"
+LOG_FORMAT = "DRUMBEAT_LOG_FORMAT"
+LOG_FORMATS = ("text", "json")
 _LOWEST_PORT = 10_000
 
 
@@ -32,6 +35,9 @@ class Options:
     allow_public: bool = False
     mlflow: str = ""
     """The address of a real MLflow server that runs are copied to; "" = none."""
+    otlp: str = ""
+    """The address of the OpenTelemetry collector that traces and logs are sent to; "" = none."""
+    log_format: str = LOG_FORMATS[0]
 
     @property
     def url_host(self) -> str:
@@ -75,10 +81,18 @@ def parse(arguments: Sequence[str]) -> Options:
         "--mlflow", default=os.environ.get(MLFLOW, ""), metavar="URL",
         help=f"a real MLflow server that runs are copied to (or {MLFLOW}=URL)",
     )  # fmt: skip
+    add(
+        "--otlp", default=os.environ.get(OTLP, ""), metavar="URL",
+        help=f"an OpenTelemetry collector that gets traces of jobs and logs by OTLP over HTTP (or {OTLP}=URL)",
+    )  # fmt: skip
+    add(
+        "--log-format", choices=LOG_FORMATS, default=os.environ.get(LOG_FORMAT) or LOG_FORMATS[0],
+        help=f"of server.log (or {LOG_FORMAT})",
+    )  # fmt: skip
     given = parser.parse_args(arguments)
     return Options(
         given.home.absolute(), given.host, given.port, given.idle_stop, tuple(given.allow_host), given.allow_remote,
-        given.allow_public, given.mlflow,
+        given.allow_public, given.mlflow, given.otlp, given.log_format,
     )  # fmt: skip
 
 

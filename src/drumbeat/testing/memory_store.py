@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from threading import RLock
 
 from drumbeat.core.fair_share import HALF_LIFE, HeldSlots, PastUse, charged
-from drumbeat.core.life.events import KeepStory, StoryEntry
+from drumbeat.core.life.events import DROPPED_WITH_JOB, StoryEntry
 from drumbeat.core.life.job import Job
 from drumbeat.core.quotas import Quota
 from drumbeat.dialect.reading.problems import nearest
@@ -272,7 +272,7 @@ class MemoryStore(MemoryCatalog, MemoryPeople):
             if not record.job.state.is_terminal:
                 raise ConflictError(f"job {name} is {record.job.state}")
             pending = [one for one in shelf.effects.values() if one.job == name]
-            if any(not isinstance(one.effect, KeepStory) for one in pending):
+            if any(not isinstance(one.effect, DROPPED_WITH_JOB) for one in pending):
                 raise ConflictError(f"the end of job {name} is still being finalized")
             for one in pending:
                 del shelf.effects[one.id]
@@ -331,7 +331,12 @@ class MemoryStore(MemoryCatalog, MemoryPeople):
         with self.shelf.lock:
             records = [record for record in self.shelf.records.values() if not names or _is_named(record.job, names)]
             return [
-                History(one.job.name, one.job.plan.experiment, tuple(replace(line, sentence="") for line in story))
+                History(
+                    one.job.name,
+                    one.job.plan.experiment,
+                    one.job.person,
+                    tuple(replace(line, sentence="") for line in story),
+                )
                 for one in records
                 if (story := self.shelf.stories[one.job.name])
                 and (since is None or not one.job.state.is_terminal or any(line.at >= since for line in story))

@@ -203,7 +203,7 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
         store.commit(token, [started(store.load("a"))])
         store.submit(token, submission("b", parent="a"))
         first, second = store.histories()
-        assert (first.job, first.experiment, second.job) == ("a", "x", "b")
+        assert (first.job, first.experiment, first.person, second.job) == ("a", "x", store.load("a").job.person, "b")
         assert first.story == tuple(replace(one, sentence="") for one in store.story("a"))
         assert [one.job for one in store.histories(("a",))] == ["a", "b"]
         assert [one.job for one in store.histories(("b", "nothing"))] == ["b"]

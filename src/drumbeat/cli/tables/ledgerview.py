@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def ledger_table(view: LedgerView, width: int) -> Table:
-    """A row for each job, experiment or week and their total, with a column for each class that has any time."""
+    """A row for each job, experiment, person or week, and their total; a column for each class that has any time."""
     shown = [one for one in TimeClass if view.total.seconds.get(one, 0.0) > 0]
     titles = [str(view.by), ">wall", *(f">{one}" for one in shown), "most of it"]
     rows = [_cells(row, shown) for row in view.rows]

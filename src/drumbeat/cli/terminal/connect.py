@@ -20,6 +20,7 @@ from drumbeat.protocol.api.environments import EnvironmentView, RegistryView
 from drumbeat.protocol.api.jobs import Event, FileView, JobView, JobWithStory, LogPiece, PreviewView
 from drumbeat.protocol.api.ledger import LedgerView
 from drumbeat.protocol.api.metrics import ComparisonView, CurveView, ExperimentView, MetricsView, PointView
+from drumbeat.protocol.api.notices import NoticeTargetView
 from drumbeat.protocol.api.pipelines import PipelineView
 from drumbeat.protocol.api.server import ServerView
 from drumbeat.protocol.api.space import Freed, Usage
@@ -266,6 +267,26 @@ class Server(PeopleServer, Protocol):
 
     def delete_registry(self, name: str) -> None:
         """Forgets it."""
+        ...
+
+    def notice_targets(self) -> list[NoticeTargetView]:
+        """Returns where the server reports the ends of jobs."""
+        ...
+
+    def notice_target(self, name: str) -> NoticeTargetView:
+        """Returns one of them. Raises NotFoundError."""
+        ...
+
+    def create_notice_target(self, target: Path, *, sets: Sequence[str] = ()) -> NoticeTargetView:
+        """Makes a notice target, or replaces the one of its name. Raises SpecError."""
+        ...
+
+    def delete_notice_target(self, name: str) -> None:
+        """Forgets a notice target. Raises NotFoundError."""
+        ...
+
+    def test_notice_target(self, name: str) -> NoticeTargetView:
+        """Delivers a test notice. Raises NotFoundError, UnreachableError, RefusedError."""
         ...
 
     def data(self, name: str | None = None) -> list[DataView]:

@@ -9,6 +9,7 @@ from drumbeat.control.catalog.components import Components
 from drumbeat.control.catalog.data_assets import DataAssets
 from drumbeat.control.catalog.datastores import Datastores
 from drumbeat.control.catalog.environments import Environments
+from drumbeat.control.catalog.notice_targets import NoticeTargets
 from drumbeat.control.catalog.registries import Registries
 from drumbeat.control.loop.pending_outputs import PendingOutputs
 from drumbeat.dialect.data.paths import InStore, reference_to
@@ -19,13 +20,14 @@ from drumbeat.protocol.errors import ConflictError
 
 @dataclass(frozen=True)
 class Catalogs:
-    """Data assets, datastores, environments, registries and components."""
+    """Data assets, datastores, environments, registries, components and notice targets."""
 
     data: DataAssets
     datastores: Datastores
     environments: Environments
     registries: Registries
     components: Components
+    notices: NoticeTargets
     access: DataAccess
     """Reads the datastores."""
     pending: PendingOutputs

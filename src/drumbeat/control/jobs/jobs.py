@@ -107,6 +107,7 @@ class Jobs:
         if isinstance(written, PipelineJob):
             name, graph, plans = self._planned_steps(whole, written)
             job, first = new_pipeline(whole, graph, plans, name, now)
+            self._planner.check_notices(job)
             return Submission(key, replace(job, person=person), request.document, (first,), uses, whole), job.plan
         kept: JobRequest | None = None
         if isinstance(written, SweepJob):
@@ -116,6 +117,8 @@ class Jobs:
             command, planned = self._planner.plan(whole)
             job, first = submit.new_job(command, planned, now)
         job = replace(job, parent=parent, person=person)
+        if not parent:  # A target that was deleted since must not keep trials and steps from running.
+            self._planner.check_notices(job)
         uses = (*uses, *uses_of(planned.asset), *data_uses(planned.data))
         return Submission(key, job, request.document, (first,), uses, kept), planned.plan
 

@@ -1,4 +1,4 @@
-"""The ledger over many jobs: their stories are read, and their wall time is summed by job, experiment or week."""
+"""The ledger over many jobs: their stories are read, and their wall time is summed."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from drumbeat.protocol.api.ledger import LedgerGroup, LedgerRow, LedgerView, Tim
 
 DEFAULT_AGE = timedelta(days=30)
 """Jobs that ended before are left out, unless they are named or another time is given."""
+
+UNKNOWN = "unknown"
+"""The person of jobs that were submitted before servers knew persons."""
 
 Parts = list[tuple[str, list[Stretch]]]
 """What a job adds to the rows of a ledger: names of rows, and the parts of its wall time in each."""
@@ -80,5 +83,6 @@ def _of_weeks(_history: History, stretches: list[Stretch]) -> Parts:
 _PARTS: dict[LedgerGroup, Callable[[History, list[Stretch]], Parts]] = {
     LedgerGroup.JOB: lambda history, stretches: [(history.job, stretches)],
     LedgerGroup.EXPERIMENT: lambda history, stretches: [(history.experiment, stretches)],
+    LedgerGroup.PERSON: lambda history, stretches: [(history.person or UNKNOWN, stretches)],
     LedgerGroup.WEEK: _of_weeks,
 }

@@ -11,6 +11,7 @@ from drumbeat.control.computes.engines import Engines
 from drumbeat.control.jobs import submit
 from drumbeat.control.loop.loop import Loop
 from drumbeat.control.outputs.direct_links import DirectOutputs
+from drumbeat.core.life.job import Job
 from drumbeat.core.pipelines.registered import Resolved
 from drumbeat.core.planning import plan as planning
 from drumbeat.core.planning.inputs import JobOutputs
@@ -62,6 +63,10 @@ class Planner:
         written, planned = submit.planned(request, facts, self._catalogs.environments)
         self._direct.check(planned.plan)
         return written, planned
+
+    def check_notices(self, job: Job) -> None:
+        """Checks that everyone whom a job notifies can be reached through a target. Raises NotFoundError."""
+        self._catalogs.notices.check(job.policy.notify)
 
     def _facts(self, job: CommandJob) -> Facts:
         aliases = self._loop.store.aliases()

@@ -68,7 +68,7 @@ def new_sweep(request: JobRequest, sweep: SweepJob, trial: Planned, name: str, n
         name=name,
         plan=plan,
         need=Need(0, 0),
-        policy=Policy(trial.policy.priority, 0, limits.timeout),
+        policy=Policy(trial.policy.priority, 0, limits.timeout, trial.policy.notify, trial.policy.notify_on),
         submitted_at=now,
         started_at=now,
         state=State.RUNNING,

@@ -12,16 +12,17 @@ import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
 
 from drumbeat.control.bus import Bus, job_topic
 from drumbeat.control.loop.peers import Peers
 from drumbeat.control.loop.placer import Booking, Placer, Supply
-from drumbeat.core.life.events import Event, JudgeDue, TimeUp, Waits
+from drumbeat.core.life.events import Effect, Event, JudgeDue, StoryEntry, TimeUp, Waits
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.machine import JUDGE_AFTER, decide
+from drumbeat.core.life.moves import then, with_effects
 from drumbeat.ports import Change, Clock, Message, Ownership, Record, Store
 from drumbeat.protocol.errors import StaleError, StorageError, UnreachableError
 from drumbeat.protocol.faults import faultpoint
@@ -34,6 +35,18 @@ CALL_TIMEOUT_S = 60.0
 """How long a caller waits for its work on the loop's thread."""
 TICK_INTERVAL_S = 0.5
 """How often the server beats, looks at its peers, and checks deadlines."""
+
+
+@dataclass(frozen=True)
+class Applied:
+    """A change of a job that was committed."""
+
+    before: Job
+    job: Job
+    story: tuple[StoryEntry, ...]
+    at: datetime
+    took_s: float
+    """Seconds that deciding and committing took."""
 
 
 class Loop:
@@ -56,6 +69,10 @@ class Loop:
         self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._has_stopped = False
+        self.observers: list[Callable[[Applied], None]] = []
+        """Called on the loop's thread after each committed change of a job; they must not block."""
+        self.closing_effects: Callable[[Job], tuple[Effect, ...]] = _no_effects
+        """Returns what is to be done beside the rest when a job has ended. It must not raise."""
         self.must_place = True
         """Something has changed that placement depends on."""
 
@@ -74,6 +91,16 @@ class Loop:
         store, for so long that another one may have taken them.
         """
         return self.peers.is_memory_current(self.clock.monotonic() - self._beat_at)
+
+    @property
+    def beat_age_s(self) -> float:
+        """Seconds since this server last renewed its lease."""
+        return self.clock.monotonic() - self._beat_at
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the loop's thread lives; in a simulation, which has none, it does."""
+        return self._thread is None or self._thread.is_alive()
 
     def holds(self, name: str) -> bool:
         """Whether a job is certainly this server's, and its value in memory the latest."""
@@ -218,6 +245,8 @@ class Loop:
         decision = decide(record.job, event, now)
         if decision.job == record.job:
             return record.job
+        if decision.job.state.is_terminal and not record.job.state.is_terminal:
+            decision = then(decision, with_effects(decision.job, *self.closing_effects(decision.job)))
         change = Change(decision.job, record.version, decision.story, decision.effects)
         if booking:
             change = replace(
@@ -234,7 +263,15 @@ class Loop:
         if decision.job.waits_for not in ("", record.job.waits_for):
             self.must_place = True  # The jobs behind it say so.
         self.bus.publish(job_topic(name))
+        self._observe(Applied(record.job, decision.job, decision.story, now, self.clock.monotonic() - at))
         return decision.job
+
+    def _observe(self, applied: Applied) -> None:
+        for observer in self.observers:
+            try:
+                observer(applied)
+            except Exception:
+                log.exception("an observer of changes failed")
 
     def _commit(self, name: str, record: Record, change: Change) -> None:
         faultpoint("loop.before_commit")
@@ -288,6 +325,10 @@ class Loop:
     def jobs_queued(records: dict[str, Record]) -> list[Job]:
         """Those that wait for slots."""
         return [record.job for record in list(records.values()) if record.job.state is State.QUEUED]
+
+
+def _no_effects(_job: Job) -> tuple[Effect, ...]:
+    return ()
 
 
 def _nothing() -> None:

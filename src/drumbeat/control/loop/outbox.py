@@ -25,8 +25,8 @@ log = logging.getLogger(__name__)
 RETRY_INTERVAL_S = 1.0
 """How long a failed effect is left alone at least."""
 
-NODES, FILES = "nodes", "files"
-"""The lanes: what happens to a job's nodes, and to its files."""
+NODES, FILES, NOTICES = "nodes", "files", "notices"
+"""The lanes: what happens to a job's nodes, to its files, and who is told of its end."""
 
 Lane = tuple[str, str]
 """A job and a lane's name: its effects are carried out in their order."""
@@ -68,9 +68,8 @@ class Handler:
 
 @dataclass(frozen=True)
 class Delay:
-    """An effect that is left alone."""
+    """How long an effect is left alone."""
 
-    effect: int = 0
     tries: int = 0
     """How often it has failed."""
     until: float = 0.0
@@ -83,8 +82,8 @@ class Outbox:
     def __init__(self, loop: Loop, handlers: Sequence[Handler]) -> None:
         self._loop, self._handlers = loop, {handler.kind: handler for handler in handlers}
         self._pools: dict[Pool, ThreadPoolExecutor] = {}
-        self._delays: dict[str, Delay] = {}
-        """By job."""
+        self._delays: dict[int, Delay] = {}
+        """By effect."""
         self._busy: set[Lane] = set()
         self._lock = threading.Lock()
         self._stopping = threading.Event()
@@ -148,8 +147,7 @@ class Outbox:
             self._hand_to_pool(pending)
 
     def _is_delayed(self, pending: PendingEffect) -> bool:
-        delay = self._delays.get(pending.job, Delay())
-        return delay.effect == pending.id and delay.until > self._loop.clock.monotonic()
+        return self._delays.get(pending.id, Delay()).until > self._loop.clock.monotonic()
 
     def _hand_to_pool(self, pending: PendingEffect) -> None:
         turn: Future[None] = Future()
@@ -200,11 +198,9 @@ class Outbox:
         retry_after_s = self._handler(pending).retry_after_s
         if retry_after_s is None:
             return
-        before = self._delays.get(pending.job, Delay())
-        tries = max(pending.tries, before.tries + 1 if before.effect == pending.id else 0)
-        until = self._loop.clock.monotonic() + retry_after_s(tries)
-        self._delays[pending.job] = Delay(pending.id, tries, until)
+        before = self._delays.get(pending.id)
+        tries = max(pending.tries, before.tries + 1 if before else 0)
+        self._delays[pending.id] = Delay(tries, self._loop.clock.monotonic() + retry_after_s(tries))
 
     def _forget_delay(self, pending: PendingEffect) -> None:
-        if self._delays.get(pending.job, Delay()).effect == pending.id:
-            self._delays.pop(pending.job, None)
+        self._delays.pop(pending.id, None)

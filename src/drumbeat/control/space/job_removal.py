@@ -17,7 +17,7 @@ from drumbeat.control.loop.loop import Loop
 from drumbeat.control.space.items import job_item, needed_by, refusal, snapshot_item
 from drumbeat.control.space.references import ReferenceReader, References
 from drumbeat.core import deletion
-from drumbeat.core.life.events import KeepStory
+from drumbeat.core.life.events import DROPPED_WITH_JOB
 from drumbeat.ports import Artifacts, JobSpace
 from drumbeat.protocol.api.space import KeptItem, SpaceItem
 from drumbeat.protocol.errors import NotFoundError, StaleError, StorageError
@@ -58,7 +58,7 @@ class JobRemoval:
             self._stopping.wait(0.05)
 
     def _is_finalizing(self, name: str) -> bool:
-        return any(one.job == name and not isinstance(one.effect, KeepStory) for one in self._store.outbox())
+        return any(one.job == name and not isinstance(one.effect, DROPPED_WITH_JOB) for one in self._store.outbox())
 
     def delete(self, name: str, world: References, by: str) -> tuple[list[SpaceItem], list[KeptItem]]:
         """Deletes a job that may go; what went with it, and what is still there. Raises ConflictError, NotFoundError.

@@ -302,7 +302,20 @@ class CancelChild:
     kind: str = "cancel_child"
 
 
-Effect = StartGang | StopGang | KeepStory | PublishOutputs | ProposeTrials | SubmitChild | CancelChild
+@dataclass(frozen=True)
+class SendNotice:
+    """Report the end of the job to a notice target. address: the receiver of a mail, "" = those of the target."""
+
+    attempt: int
+    target: str
+    address: str = ""
+    kind: str = "send_notice"
+
+
+DROPPED_WITH_JOB = (KeepStory, SendNotice)
+"""Effects that don't keep a job from being deleted."""
+
+Effect = StartGang | StopGang | KeepStory | PublishOutputs | ProposeTrials | SubmitChild | CancelChild | SendNotice
 
 
 # --- what decide gives back -------------------------------------------------------------------------------------

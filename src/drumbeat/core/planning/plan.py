@@ -142,9 +142,16 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
         warm_start=job.drumbeat.warm_start,
         shares=facts.shares.get(compute, ()),
     )
-    policy = Policy(_PRIORITY[job.queue_settings.priority or "medium"], job.drumbeat.max_retries, job.limits.timeout)
+    policy = Policy(
+        _PRIORITY[job.queue_settings.priority or "medium"], job.drumbeat.max_retries, job.limits.timeout, *_notices(job)
+    )
     notes = (*found.notes, *data.notes, *notes, *_notes(job, compute))
     return Planned(plan, need, policy, notes, found.asset, data.used)
+
+
+def _notices(job: CommandJob) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Who is notified of the job's end, and of which ends."""
+    return tuple(job.drumbeat.notify), tuple(job.drumbeat.notify_on)
 
 
 def _check_size(job: CommandJob) -> None:

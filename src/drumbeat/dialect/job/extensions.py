@@ -65,6 +65,15 @@ class Extensions(RecoverySettings):
         description="Whether each node logs the use of CPU, memory, disk, network and GPUs by itself and its ranks, "
         "every 5 s, as metrics named `system/…`.",
     )
+    notify: list[Filled] = Field(
+        default_factory=list,
+        description="Who is told when the job ends: names of the server's notice targets (`drumbeat notice list`), and "
+        "addresses of mailboxes, which get mail by the server's mail target.",
+    )
+    notify_on: list[Annotated[Literal["completed", "failed", "canceled"], AnyCase()]] = Field(
+        default_factory=lambda: list[Literal["completed", "failed", "canceled"]](("completed", "failed", "canceled")),
+        description="Ends of the job that are reported to `notify`.",
+    )
     checkpoints: Checkpoints = Field(
         default_factory=Checkpoints, description="Retention of the checkpoints of `drumbeat.train.Checkpoints`."
     )

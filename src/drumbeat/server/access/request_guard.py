@@ -25,6 +25,8 @@ PAGE = "/ui"
 """The web page's files are for everybody who may reach the server: they hold no data."""
 ACTION_HEADER = b"drumbeat-action"
 """The header in which the page sends its session's action token."""
+HEALTH = ("/healthz", "/readyz")
+"""Open to everyone, under any name of the server: they say only whether it is well."""
 
 
 def allowed_hosts(port: int, told: Iterable[str] = ()) -> frozenset[str]:
@@ -66,10 +68,12 @@ class Guard:
         await self.app(scope, receive, send)
 
     async def principal(self, scope: Scope) -> Principal | None:
-        """Returns who asks; None for agents and for the web page's files, which need no token.
+        """Returns who asks; None for agents, health checks and the web page's files, which need no token.
 
         Raises UnauthorizedError, ForbiddenError; AwayError when the store can't be asked.
         """
+        if scope["path"] in HEALTH and scope.get("method") in permissions.READING:
+            return None
         if refusal := self._refusal_of_origin(scope):
             raise refusal
         if scope["path"].startswith(AGENTS) or is_page(scope):

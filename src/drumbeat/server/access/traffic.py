@@ -19,7 +19,7 @@ LIMITS: tuple[tuple[re.Pattern[str], int], ...] = (
     (re.compile(r"/api/v1/snapshots/.*"), 1 * GIB + 64 * MIB),
     (re.compile(r"/api/v1/storage/file"), 16 << 40),
     (re.compile(r"/api/v1/storage/manifest"), 256 * MIB),
-    (re.compile(r"/api/v1/(datastores|data|registries)"), 1 * MIB),
+    (re.compile(r"/api/v1/(datastores|data|registries|notices)"), 1 * MIB),
     (re.compile(r"/agent/v1/[^/]+/[^/]+/[^/]+/outputs/commit"), LISTED_BYTES),
     (re.compile(r"/agent/v1/[^/]+/[^/]+/[^/]+/(logs|outputs)/.*"), 4 * MIB),
     (
@@ -34,6 +34,10 @@ of outputs takes five times its length in memory while it is read and checked.
 """
 
 ELSEWHERE = 64 * KIB
+
+
+MONITORING = ("/metrics", "/healthz", "/readyz")
+"""Addresses that monitoring asks all day: they don't count as use of the server."""
 
 
 class Traffic:
@@ -59,7 +63,7 @@ class TrafficMeter:
         self.app, self.traffic = app, traffic
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] != "http" or scope["path"] in MONITORING:
             await self.app(scope, receive, send)
             return
         self.traffic.in_flight += 1

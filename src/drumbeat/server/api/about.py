@@ -37,7 +37,7 @@ class StopRequest(BaseModel):
 def _is_done(control: Control) -> bool:
     """Whether nothing is unfinished; what follows the end of the last job is waited for."""
     end = time.monotonic() + AFTER_THE_END_S
-    while control.has_unfinished_work():
+    while control.has_unfinished_work(with_notices=False):
         if time.monotonic() > end or control.store.heads():
             return False
         time.sleep(0.02)

@@ -16,10 +16,11 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from drumbeat.protocol.errors import ConflictError, DrumbeatError
+from drumbeat.protocol.errors import ConflictError, DrumbeatError, RefusedError
 from drumbeat.server.home import Home, machine, shared_folder
 from drumbeat.server.options import MLFLOW, Options, bind, parse
 from drumbeat.server.process.clock import SystemClock
+from drumbeat.server.process.log_format import JsonFormatter
 
 if TYPE_CHECKING:
     import socket
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from drumbeat.control.control import Control
     from drumbeat.server.access.doors import TlsDoors
     from drumbeat.server.context import ServerContext
+    from drumbeat.server.operations.otlp import OtlpSender
 
 EXIT_TAKEN = 3
 """Another server has this home."""
@@ -43,7 +45,7 @@ def main(make_control: Callable[[Path, Endpoints], Control], arguments: Sequence
     try:
         home = Home.made(options.home)
         with home.lock():
-            _log_to(home.path / "server.log")
+            _log_to(home.path / "server.log", options.log_format)
             _audit_to(home.path / "audit.log")
             _serve(home, options, make_control)
     except ConflictError as error:
@@ -68,7 +70,10 @@ def _serve(home: Home, options: Options, make_control: Callable[[Path, Endpoints
     doors = _doors(home, options)
     control = make_control(home.path, Endpoints((options.own_url(port),), doors))
     doors.open_again()
+    sender = _otlp(options, control)
     control.start()
+    if sender:
+        sender.start()
     try:
         while True:
             _listen(Stand(home, options, control, doors), listeners, told)
@@ -78,9 +83,23 @@ def _serve(home: Home, options: Options, make_control: Callable[[Path, Endpoints
             listeners = bind(options, port)
     finally:
         home.withdraw()
+        if sender:
+            sender.stop()
         control.stop()
         doors.close()
         log.info("stopped")
+
+
+def _otlp(options: Options, control: Control) -> OtlpSender | None:
+    """What sends traces and logs to the collector; None = there is none. Raises RefusedError."""
+    if not options.otlp:
+        return None
+    try:
+        from drumbeat.server.operations.otlp import OtlpSender
+    except ImportError as error:
+        what = f"sending to an OpenTelemetry collector needs a package that isn't installed: {error.name}"
+        raise RefusedError(what, where="--otlp", fix="Install it: pip install 'drumbeat[otel]'.") from None
+    return OtlpSender(options.otlp, control)
 
 
 def _doors(home: Home, options: Options) -> TlsDoors:
@@ -112,7 +131,9 @@ def _listen(stand: Stand, listeners: list[socket.socket], told: StopSignals) -> 
     home, options, port = stand.home, stand.options, listeners[0].getsockname()[1]
     hosts = allowed_hosts(port, (options.url_host, *options.allow_hosts))
     identity = Identity(*machine(), pid=os.getpid(), home=str(home.path))
-    context = ServerContext(stand.control, identity, idle_stop_s=options.idle_stop_s, doors=stand.doors)
+    context = ServerContext(
+        stand.control, identity, idle_stop_s=options.idle_stop_s, doors=stand.doors, folder=str(home.path)
+    )
     app = make_app(context, token=token_of(home.path), hosts=hosts)
     url = options.url(port)
     running = Running(app, context, on_ready=lambda: _announce(home, context, url), on_end=home.withdraw)
@@ -156,19 +177,20 @@ def _nothing() -> None:
 
 def _audit_to(file: Path) -> None:
     audit = logging.getLogger("drumbeat.audit")
-    audit.addHandler(_log_file(file, "%(asctime)s %(message)s"))
+    audit.addHandler(_log_file(file, logging.Formatter("%(asctime)s %(message)s")))
     audit.propagate = False
 
 
-def _log_file(file: Path, line: str) -> RotatingFileHandler:
+def _log_file(file: Path, formatter: logging.Formatter) -> RotatingFileHandler:
     handler = RotatingFileHandler(file, maxBytes=5 << 20, backupCount=3)
-    handler.setFormatter(logging.Formatter(line))
+    handler.setFormatter(formatter)
     file.chmod(0o600)
     return handler
 
 
-def _log_to(file: Path) -> None:
-    handler = _log_file(file, "%(asctime)s %(levelname)s %(name)s: %(message)s")
+def _log_to(file: Path, log_format: str) -> None:
+    text = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    handler = _log_file(file, JsonFormatter() if log_format == "json" else text)
     # Of the libraries only what is wrong: those for stores tell each address that they ask, signatures in it.
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.captureWarnings(capture=True)

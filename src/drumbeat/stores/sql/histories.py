@@ -18,15 +18,15 @@ _NAMES_AT_ONCE = 500
 
 def read(connection: Connection, names: Sequence[str], since: datetime | None) -> list[History]:
     """Returns the histories of the jobs that these names and this time choose, oldest first."""
-    found: dict[str, tuple[str, list[StoryEntry]]] = {}
+    histories: dict[str, tuple[str, str, list[StoryEntry]]] = {}
     for start in range(0, max(len(names), 1), _NAMES_AT_ONCE):
         chosen = _chosen(names[start : start + _NAMES_AT_ONCE], since)
-        columns = (jobs.c.name, jobs.c.experiment, story.c.at, story.c.state, story.c.reason)
+        columns = (jobs.c.name, jobs.c.experiment, jobs.c.person, story.c.at, story.c.state, story.c.reason)
         query = select(*columns, story.c.attempt, story.c.round).join(story, story.c.job == jobs.c.name)
         for row in connection.execute(query.where(*chosen).order_by(jobs.c.number, story.c.id)):
             line = StoryEntry(row.at, State(row.state), Reason(row.reason), "", row.attempt, row.round)
-            found.setdefault(row.name, (row.experiment, []))[1].append(line)
-    return [History(name, experiment, tuple(lines)) for name, (experiment, lines) in found.items()]
+            histories.setdefault(row.name, (row.experiment, row.person, []))[2].append(line)
+    return [History(job, experiment, person, tuple(lines)) for job, (experiment, person, lines) in histories.items()]
 
 
 def _chosen(names: Sequence[str], since: datetime | None) -> list[ColumnElement[bool]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, Table, delete, insert, select, update
 
-from drumbeat.core.life.events import KeepStory
+from drumbeat.core.life.events import DROPPED_WITH_JOB
 from drumbeat.protocol.errors import ConflictError
 from drumbeat.stores.sql import outbox as effects
 from drumbeat.stores.sql.jobs import no_job
@@ -24,7 +24,9 @@ def delete_job(connection: Connection, name: str, note: str) -> None:
         return
     if row.state in UNFINISHED:
         raise ConflictError(f"job {name} is {row.state}", fix=f"Cancel it first: drumbeat cancel {name}")
-    if any(one.job == name and not isinstance(one.effect, KeepStory) for one in effects.pending(connection, None)):
+    if any(
+        one.job == name and not isinstance(one.effect, DROPPED_WITH_JOB) for one in effects.pending(connection, None)
+    ):
         what = f"job {name} has ended, and its nodes or outputs are still being finalized"
         raise ConflictError(what, fix=f"Try again in a moment; see why: drumbeat show {name}")
     for table in _OF_A_JOB:

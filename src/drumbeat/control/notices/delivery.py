@@ -1,0 +1,116 @@
+"""How a notice reaches its target: JSON to a webhook, or a message to a mail server. Imported at the first notice."""
+
+from __future__ import annotations
+
+import smtplib
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass
+from email.message import EmailMessage
+from email.utils import formatdate, make_msgid
+from typing import TYPE_CHECKING
+
+import httpx
+
+from drumbeat.protocol.errors import RefusedError, UnreachableError
+
+if TYPE_CHECKING:
+    from drumbeat.dialect.notices.targets import AnyTarget, MailTarget, WebhookTarget
+
+TIMEOUT_S = 20.0
+_PASSING = (408, 425, 429)
+"""Refusals of a webhook that pass; those from 500 on do, too."""
+
+
+@dataclass(frozen=True)
+class NoticeText:
+    """What is said, and what it is about."""
+
+    title: str
+    lines: Sequence[str]
+    key: str = ""
+    """Identifies the notice: a message that is sent twice has one Message-ID."""
+
+
+def deliver(target: AnyTarget, notice: NoticeText, receivers: Sequence[str] = ()) -> None:
+    """Delivers a notice. receivers: of a mail, instead of the target's own.
+
+    Raises UnreachableError for what may pass, RefusedError for what won't.
+    """
+    if target.type == "mail":
+        _mail(target, notice, receivers or target.to)
+    else:
+        _post(target, notice)
+
+
+def _post(target: WebhookTarget, notice: NoticeText) -> None:
+    text = "\n".join([f"*{_escaped(notice.title)}*", *map(_escaped, notice.lines)])
+    where = f"notice target {target.name}"
+    try:
+        answer = httpx.post(
+            target.credentials.url.get_secret_value(), json={"text": text}, timeout=TIMEOUT_S, follow_redirects=False
+        )
+    except httpx.HTTPError as error:
+        what = f"its webhook can't be reached: {type(error).__name__}"
+        raise UnreachableError(what, where=where) from None  # The error's text has the address, which is a secret.
+    if answer.is_success:
+        return
+    what = f"its webhook answered {answer.status_code}: {' '.join(answer.text.split())[:200]}"
+    if answer.status_code in _PASSING or answer.status_code >= 500:
+        raise UnreachableError(what, where=where)
+    raise RefusedError(what, where=where, fix="Create the target again with the right url: drumbeat notice create.")
+
+
+def _escaped(text: str) -> str:
+    """Text as Slack's markup shows it."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _mail(target: MailTarget, notice: NoticeText, receivers: Sequence[str]) -> None:
+    where = f"notice target {target.name}"
+    if not receivers:
+        raise RefusedError("it has no receivers", where=where, fix="Write them under `to`.")
+    try:
+        with _connected(target) as line:
+            if target.credentials:
+                line.login(target.credentials.username, target.credentials.password.get_secret_value())
+            line.send_message(_message(target, notice, receivers))
+    except smtplib.SMTPRecipientsRefused as error:
+        code, answer = next(iter(error.recipients.values()))
+        raise _refusal(where, code, answer) from None
+    except smtplib.SMTPResponseException as error:
+        raise _refusal(where, error.smtp_code, error.smtp_error) from None
+    except (OSError, smtplib.SMTPException) as error:
+        raise UnreachableError(f"its mail server can't be reached: {error}", where=where) from None
+
+
+def _refusal(where: str, code: int, answer: bytes | str) -> RefusedError | UnreachableError:
+    words = answer.decode(errors="replace") if isinstance(answer, bytes) else answer
+    what = f"its mail server answered {code}: {' '.join(words.split())[:200]}"
+    return RefusedError(what, where=where) if code >= 500 else UnreachableError(what, where=where)
+
+
+def _connected(target: MailTarget) -> smtplib.SMTP:
+    context = ssl.create_default_context()
+    if target.security == "tls":
+        return smtplib.SMTP_SSL(target.host, target.port, timeout=TIMEOUT_S, context=context)
+    line = smtplib.SMTP(target.host, target.port, timeout=TIMEOUT_S)
+    if target.security == "starttls":
+        try:
+            line.starttls(context=context)
+        except BaseException:
+            line.close()
+            raise
+    return line
+
+
+def _message(target: MailTarget, notice: NoticeText, receivers: Sequence[str]) -> EmailMessage:
+    message = EmailMessage()
+    message["Subject"] = notice.title
+    message["From"] = target.sender
+    message["To"] = ", ".join(receivers)
+    message["Date"] = formatdate()
+    message["Message-ID"] = f"<{notice.key}@drumbeat>" if notice.key else make_msgid(domain="drumbeat")
+    message["Auto-Submitted"] = "auto-generated"
+    message.set_content("\n".join(notice.lines) + "\n")
+    return message

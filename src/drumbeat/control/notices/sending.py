@@ -1,0 +1,79 @@
+"""Sending notices: the effect `send_notice`, tried again for a day with growing pauses."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+
+from drumbeat.control.catalog.notice_targets import NoticeTargets
+from drumbeat.control.loop.loop import Loop
+from drumbeat.control.loop.outbox import NOTICES, Handler, Pool
+from drumbeat.control.notices import text
+from drumbeat.core.life.events import SendNotice
+from drumbeat.core.life.job import Job
+from drumbeat.ports import PendingEffect
+from drumbeat.protocol.errors import DrumbeatError, NotFoundError, RefusedError, UnreachableError
+
+log = logging.getLogger(__name__)
+
+MAX_TRIES = 60
+"""With the pauses below, more than a day."""
+_FIRST_PAUSE_S, _MAX_PAUSE_S = 1.0, 1800.0
+_AT_ONCE = 4
+
+
+class NoticeSender:
+    """Delivers the notices of ended jobs."""
+
+    def __init__(self, loop: Loop, targets: NoticeTargets) -> None:
+        self._loop, self._targets = loop, targets
+
+    def handler(self) -> Handler:
+        """The handler of `send_notice`, with threads of its own: a mail server that doesn't answer delays no job."""
+        pool = Pool("notices", _AT_ONCE)
+        return Handler(SendNotice, NOTICES, self._carry_out, lambda _pending: pool, retry_after_s=pause_s)
+
+    def test(self, name: str) -> None:
+        """Delivers a test notice now. Raises NotFoundError, UnreachableError, RefusedError."""
+        from drumbeat.control.notices.delivery import NoticeText, deliver
+
+        words = ["This is a test: the ends of jobs will be reported here.", "It was sent by `drumbeat notice test`."]
+        try:
+            deliver(self._targets.named(name), NoticeText("drumbeat: a test notice", words))
+        except (RefusedError, UnreachableError) as error:
+            self._targets.note(name, error.what)
+            raise
+        self._targets.note(name, "")
+
+    def _carry_out(self, pending: PendingEffect, job: Job) -> None:
+        """Delivers one notice. Raises UnreachableError, after which it is tried again."""
+        effect = pending.effect
+        if isinstance(effect, SendNotice):
+            try:
+                self._deliver(effect, job)
+            except UnreachableError as error:
+                self._targets.note(effect.target, error.what)
+                if pending.tries + 1 < MAX_TRIES:
+                    raise
+                log.warning("job %s: the notice to %s is given up: %s", job.name, effect.target, error)
+            except DrumbeatError as error:
+                self._targets.note(effect.target, error.what)
+                log.warning("job %s: the notice to %s can't be delivered: %s", job.name, effect.target, error)
+        self._loop.store.done(pending.id)
+
+    def _deliver(self, effect: SendNotice, job: Job) -> None:
+        from drumbeat.control.notices.delivery import NoticeText, deliver
+
+        try:
+            target = self._targets.named(effect.target)
+        except NotFoundError:
+            return  # It was deleted after the job's end.
+        key = hashlib.sha256(f"{job.name} {job.submitted_at} {effect.target} {effect.address}".encode()).hexdigest()
+        notice = NoticeText(text.title(job), text.lines(job), key[:32])
+        deliver(target, notice, (effect.address,) if effect.address else ())
+        self._targets.note(effect.target, "")
+
+
+def pause_s(tries: int) -> float:
+    """Returns how long a notice that failed waits before the next try, after so many tries."""
+    return min(_MAX_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(tries, 20))

@@ -1,0 +1,1 @@
+"""What operators need of a server: metrics for Prometheus, health, traces and logs for OpenTelemetry."""
