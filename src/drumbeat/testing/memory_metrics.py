@@ -235,8 +235,8 @@ class MemoryMetricStore(MemoryExperiments, MemoryDocuments):
             return thin(self._shelf.points.get((run, rank, name), []), max_points)
 
     def curves(self, runs: Sequence[str], name: str, max_points: int) -> dict[str, list[Point]]:
-        found = {run: self.curve(run, name, 0, max_points) for run in runs}
-        return {run: points for run, points in found.items() if points}
+        curves = {run: self.curve(run, name, 0, max_points) for run in runs}
+        return {run: points for run, points in curves.items() if points}
 
     def history(self, run: str, name: str, rank: int, after: int = 0, limit: int = 25_000) -> HistoryPage:
         with self._lock:

@@ -104,8 +104,8 @@ def show_curves_of_jobs(
     curves: dict[tuple[str, str], list[Point]] = {}
     for wanted in {wanted for _, wanted in chosen}:
         runs = {run_id(name): name for name, own in chosen if own == wanted}
-        found = control.metrics.store.curves(list(runs), wanted, max_points)
-        curves |= {(runs[run], wanted): points for run, points in found.items()}
+        by_run = control.metrics.store.curves(list(runs), wanted, max_points)
+        curves |= {(runs[run], wanted): points for run, points in by_run.items()}
     return [_curve(*key, curves[key]) for key in chosen if key in curves]
 
 

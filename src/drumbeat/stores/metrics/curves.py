@@ -66,20 +66,20 @@ def curve(connection: Connection, run: str, name: str, rank: int, max_points: in
 
 def curves_of(connection: Connection, runs: Sequence[str], name: str, max_points: int) -> dict[str, list[Point]]:
     """Returns the curve of rank 0 of each run that has the series; short ones are read together."""
-    found: dict[str, list[Point]] = {}
+    curves: dict[str, list[Point]] = {}
     own = select(series.c.id, series.c.run, series.c.length).where(series.c.rank == 0, series.c.name == name)
     for start in range(0, len(runs), _MAX_PARAMETERS):
         rows = connection.execute(own.where(series.c.run.in_(runs[start : start + _MAX_PARAMETERS]))).all()
         short = {row.id: row.run for row in rows if not _has_blocks(row.length, max_points)}
         for number, all_points in _rows_of(connection, list(short)).items():
             kept = thin_values([logged(value) for _, value, _, _ in all_points], max_points)
-            found[short[number]] = [
+            curves[short[number]] = [
                 Point(name, logged(value), *at) for _, value, *at in map(all_points.__getitem__, kept)
             ]
         for row in rows:
             if row.id not in short:
-                found[row.run] = _long_curve(connection, name, (row.id, row.length), max_points)
-    return found
+                curves[row.run] = _long_curve(connection, name, (row.id, row.length), max_points)
+    return curves
 
 
 def _has_blocks(length: int, max_points: int) -> bool:
@@ -113,9 +113,9 @@ def history(connection: Connection, key: tuple[str, str, int], after: int, limit
     own = select(series.c.id).where(series.c.run == run, series.c.rank == rank, series.c.name == name)
     chosen = select(points.c.value, points.c.step, points.c.at_ms)
     chosen = chosen.where(points.c.series == own.scalar_subquery(), points.c.n >= after)
-    found = _read(connection, name, chosen.limit(limit + 1))
-    shown = tuple(found[:limit])
-    return HistoryPage(shown, after + len(shown), is_last=len(found) <= limit)
+    rest = _read(connection, name, chosen.limit(limit + 1))
+    shown = tuple(rest[:limit])
+    return HistoryPage(shown, after + len(shown), is_last=len(rest) <= limit)
 
 
 def _from_blocks(connection: Connection, number: int, whole: int, count: int) -> set[int]:
