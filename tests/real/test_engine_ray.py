@@ -189,8 +189,8 @@ def test_machine_that_is_drained_is_told_early_and_then_counts_as_preempted(make
         sighting = seen(engine, gang, lambda sighting: sighting.leaving)
         assert list(sighting.leaving.values()) == [f"Ray drains machine {machine}"]
         assert sighting.gone == {}
+        lab.lab.switch_off(machine)
         sighting = seen(engine, gang, lambda sighting: sighting.gone)
-        assert sighting.cause is Loss.PREEMPTED
-        assert "was taken away (Terminated due to preemption: the spot market takes it back)" in str(sighting.gone)
+        assert (sighting.cause, list(sighting.gone)) == (Loss.PREEMPTED, [1])
     finally:
         stop(engine, gang.name)

@@ -169,6 +169,12 @@ def test_job_that_failed_by_itself_loses_the_gang(message: str, last: str):
     assert sighting.gone[0].endswith(last)
 
 
+def test_machine_that_was_drained_and_goes_before_its_deadline_is_preempted():
+    lost = {0: actor("DEAD", "NODE_DIED")}
+    seen = GangView(None, None, lost, dead_node("Unexpected termination: health check failed"), frozenset({0}))
+    assert judged(seen, 1).cause is Loss.PREEMPTED
+
+
 def test_job_that_failed_after_a_machine_died_tells_of_the_machine():
     seen = GangView({"status": "FAILED", "message": ""}, None, {0: actor("DEAD", "NODE_DIED")}, dead_node("Unexpected"))
     assert judged(seen, 2).gone == {0: "machine n1 is lost (Unexpected)"}

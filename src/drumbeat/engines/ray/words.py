@@ -95,6 +95,8 @@ def judged(view: GangView, size: int, starting: str = "") -> Sighting:
         return _waiting(view, verdicts, size, starting)
     gone = {node: one.why for node, one in ended.items()}
     cause = next((one.loss for one in ended.values()), Loss.LOST)
+    if cause is Loss.LOST and view.leaving & ended.keys():  # Ray calls it lost if it goes before its deadline.
+        cause = Loss.PREEMPTED
     return Sighting(word_of(verdicts), gone, cause, leaving=_leaving(view, gone))
 
 
