@@ -147,12 +147,19 @@ def test_module_that_runs_as_a_program_can_be_imported(name: str):
     assert callable(import_module(module).main)
 
 
+SENT_AS_TEXT = {SOURCE / "engines" / "ray" / "gang_program.py"}
+"""Programs that run where drumbeat isn't, and can import no table."""
+
+
 def test_programs_are_named_in_the_table_only():
     named = [
         f"{path.relative_to(SOURCE)}:{node.lineno}"
         for path in sorted(SOURCE.rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Constant) and node.value in PROGRAMS and path.name != "programs.py"
+        if isinstance(node, ast.Constant)
+        and node.value in PROGRAMS
+        and path.name != "programs.py"
+        and path not in SENT_AS_TEXT
         if "getLogger" not in path.read_text(encoding="utf-8").splitlines()[node.lineno - 1]
     ]
     assert named == []

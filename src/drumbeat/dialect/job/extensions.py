@@ -19,7 +19,7 @@ Dimension = Annotated[
 ]
 
 
-class Checkpoints(Model):
+class CheckpointRetention(Model):
     """Retention of the checkpoints that `drumbeat.train.Checkpoints` writes."""
 
     keep: Count = Field(default=3, description="Number of checkpoints to keep, the newest.")
@@ -74,6 +74,6 @@ class Extensions(RecoverySettings):
         default_factory=lambda: list[Literal["completed", "failed", "canceled"]](("completed", "failed", "canceled")),
         description="Ends of the job that are reported to `notify`.",
     )
-    checkpoints: Checkpoints = Field(
-        default_factory=Checkpoints, description="Retention of the checkpoints of `drumbeat.train.Checkpoints`."
+    checkpoints: CheckpointRetention = Field(
+        default_factory=CheckpointRetention, description="Retention of the checkpoints of `drumbeat.train.Checkpoints`."
     )

@@ -72,7 +72,7 @@ def answer_of(command: list[str], request: dict[str, Any]) -> dict[str, Any]:
     return {"error": (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]}
 
 
-class Keeper:
+class BundleHolder:
     """The actor of one node, which holds its bundle."""
 
     def __init__(self, gang: str, node: int, size: int) -> None:
@@ -235,7 +235,7 @@ def keeper(gang: dict[str, Any], group: Any, node: int) -> Any:
         "resources": {key: value for key, value in bundle.items() if key not in ("CPU", "GPU")},
         "scheduling_strategy": placing(group, placement_group_bundle_index=node),
     }
-    return ray.remote(Keeper).options(**options).remote(gang["name"], node, len(gang["bundles"]))
+    return ray.remote(BundleHolder).options(**options).remote(gang["name"], node, len(gang["bundles"]))
 
 
 def stop(gang: dict[str, Any]) -> int:
