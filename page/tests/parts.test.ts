@@ -6,7 +6,7 @@ import { isNews } from "../src/parts/desktop";
 import { importanceOf } from "../src/parts/importance";
 import { phasesOf } from "../src/screens/job/facts";
 import { tableOf } from "../src/screens/job/outputs";
-import { busiestOf } from "../src/screens/job/ranks";
+import { busiestOf } from "../src/screens/job/slow-rank";
 import { share } from "../src/screens/ledger";
 import type { StoryLine } from "../src/types";
 

@@ -1,7 +1,7 @@
 /** The one sentence that matters now: why it failed and what to do, what it waits for, or how far it is. */
 
 import { ENDED, StateIcon, tone, WAITING } from "../../parts/state";
-import { setQuery } from "../../router";
+import { jobHref, setQuery } from "../../router";
 import type { Job, Verdict } from "../../types";
 import { progressOf } from "./facts";
 
@@ -11,6 +11,11 @@ export function Cause({ job }: { job: Job }) {
   return (
     <div class={`cause tone-${tone(job.state)}`} role="status">
       <p class="cause-sentence"><StateIcon state={job.state} /> {progressOf(job)}</p>
+      {job.state === "completed" && job.outputs.filter((one) => one.asset && one.place === "in_place").map((one) => (
+        <p key={one.name} class="cause-advice">
+          Output {one.name} is kept as <a href={jobHref(job.name, { tab: "outputs" })}>{one.asset}</a>
+        </p>
+      ))}
       {job.notice && <p class="muted">{job.notice}</p>}
       {job.observed && WAITING.has(job.state) && <p class="muted">The engine says: {job.observed.word}</p>}
       {last && !ENDED.has(job.state) && <p class="muted">Before: {last.verdict.sentence}</p>}

@@ -1,6 +1,6 @@
 /** Sentences and numbers of a job, as the terminal says them. */
 
-import { counted } from "../../format";
+import { counted, number } from "../../format";
 import type { Job, StoryLine } from "../../types";
 
 const TRANSFERRING = new Set(["staging", "finalizing"]);
@@ -11,6 +11,9 @@ export function progressOf(job: Job): string {
   if (notices.length) return [job.sentence, ...notices].join("; ");
   const reporting = job.nodes.filter((node) => node.detail && !node.error && !node.lost);
   const node = reporting.find((one) => one.detail.includes("waits")) ?? reporting[0];
+  if (job.state === "running" && job.reason === "training" && job.primary) {
+    return `training; ${job.primary.name} is ${number(job.primary.value)} at step ${number(job.primary.step)}`;
+  }
   if (!TRANSFERRING.has(job.state) || !node) return job.sentence;
   const detail = job.node_count > 1 ? `node ${node.node}: ${node.detail}` : node.detail;
   return job.state === "finalizing" ? `${detail}; ${job.sentence}` : detail;

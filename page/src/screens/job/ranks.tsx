@@ -7,15 +7,11 @@ import { Nothing } from "../../parts/notes";
 import { ENDED, StateIcon } from "../../parts/state";
 import { jobHref } from "../../router";
 import type { Exit, Job, JobNode, Metrics, Series } from "../../types";
+import { busiestOf, coresOf } from "./slow-rank";
 
 const SIGTERM = 15;
 const STEP_LAG = 0.8;
 /** A rank whose step is below this share of the furthest one is marked as slow. */
-const BUSY_LEAD = 2;
-/** A rank that uses so many times the processor time of each other is the one that they wait for. */
-const MIN_CORES = 0.02;
-/** What a rank uses that does nothing. */
-
 export function RanksTab({ job }: { job: Job }) {
   const metrics = useAnswer<Metrics>(`/jobs/${segment(job.name)}/metrics`);
   const reload = useThrottled(metrics.reload, 2000);
@@ -24,16 +20,9 @@ export function RanksTab({ job }: { job: Job }) {
   const series = metrics.value?.series ?? [];
   const steps = stepsOf(series);
   const furthest = Math.max(0, ...steps.values());
-  const cores = coresOf(series);
-  const busiest = busiestOf(job, cores);
+  const busiest = busiestOf(job, coresOf(series));
   return (
     <div class="nodes">
-      {busiest !== undefined && (
-        <p class="note tone-wait">
-          Rank {busiest} looks slow: it uses {number(cores[0]!.value)} cores, and the others at most {number(cores[1]!.value)}, as if
-          they waited for it.
-        </p>
-      )}
       {job.nodes.map((node) => <NodeCard key={node.node} job={job} node={node} steps={steps} furthest={furthest} series={series} busiest={busiest} />)}
     </div>
   );
@@ -47,21 +36,6 @@ function stepsOf(series: Series[]): Map<number, number> {
     steps.set(one.rank, Math.max(steps.get(one.rank) ?? 0, one.last.step));
   }
   return steps;
-}
-
-interface Cores { rank: number; value: number }
-
-/** What each rank uses, the most first. */
-export function coresOf(series: Series[]): Cores[] {
-  return series.filter((one) => one.name === "system/cpu_cores" && one.rank >= 0 && one.count > 1)
-    .map((one) => ({ rank: one.rank, value: Number(one.last.value) })).sort((a, b) => b.value - a.value);
-}
-
-/** The rank that the others of a running job seem to wait for: they use far less processor time. */
-export function busiestOf(job: Pick<Job, "state" | "world_size">, cores: Cores[]): number | undefined {
-  if (job.state !== "running" || job.world_size < 2 || cores.length < job.world_size) return undefined;
-  const [first, second] = [cores[0]!, cores[1]!];
-  return first.value > Math.max(second.value, MIN_CORES) * BUSY_LEAD ? first.rank : undefined;
 }
 
 function NodeCard({ job, node, steps, furthest, series, busiest }: {

@@ -61,7 +61,7 @@ function Best({ sweep }: { sweep: Sweep }) {
       </div>
       {best && (
         <div class="tile">
-          <span class="muted">its settings</span>
+          <span class="muted">settings of the best trial</span>
           <dl class="settings">
             {Object.entries(best.parameters).map(([key, value]) => <div key={key}><dt>{key}</dt><dd class="machine">{text(value)}</dd></div>)}
           </dl>

@@ -1,0 +1,43 @@
+/** The rank that the others seem to wait for, told above the tabs while a job runs. */
+
+import { segment } from "../../api";
+import { number } from "../../format";
+import { useAnswer, useEvents, useThrottled } from "../../hooks";
+import { jobHref } from "../../router";
+import type { Job, Metrics, Series } from "../../types";
+
+const BUSY_LEAD = 2;
+/** A rank that uses so many times the processor time of each other is the one that they wait for. */
+const MIN_CORES = 0.02;
+/** What a rank uses that does nothing. */
+const PAUSE_MS = 5000;
+/** As often as the nodes measure. */
+
+export function SlowRank({ job }: { job: Job }) {
+  const metrics = useAnswer<Metrics>(`/jobs/${segment(job.name)}/metrics`);
+  useEvents("state", useThrottled(metrics.reload, PAUSE_MS));
+  const cores = coresOf(metrics.value?.series ?? []);
+  const rank = busiestOf(job, cores);
+  if (rank === undefined) return null;
+  return (
+    <p class="note tone-wait">
+      <a href={jobHref(job.name, { tab: "ranks" })}>Rank {rank}</a> looks slow: the others wait for it. It uses {number(cores[0]!.value)} cores,
+      and each of them at most {number(cores[1]!.value)}.
+    </p>
+  );
+}
+
+interface Cores { rank: number; value: number }
+
+/** What each rank uses, the most first. */
+export function coresOf(series: Series[]): Cores[] {
+  return series.filter((one) => one.name === "system/cpu_cores" && one.rank >= 0 && one.count > 1)
+    .map((one) => ({ rank: one.rank, value: Number(one.last.value) })).sort((a, b) => b.value - a.value);
+}
+
+/** The rank that the others of a running job seem to wait for: they use far less processor time. */
+export function busiestOf(job: Pick<Job, "state" | "world_size">, cores: Cores[]): number | undefined {
+  if (job.state !== "running" || job.world_size < 2 || cores.length < job.world_size) return undefined;
+  const [first, second] = [cores[0]!, cores[1]!];
+  return first.value > Math.max(second.value, MIN_CORES) * BUSY_LEAD ? first.rank : undefined;
+}
