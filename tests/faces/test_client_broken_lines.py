@@ -106,8 +106,8 @@ class Away:
         self.troubles, self.submit = troubles, house.context.control.jobs.submit
         monkeypatch.setattr(house.context.control.jobs, "submit", self.taken)
 
-    def taken(self, request: Any) -> Any:
-        told = self.submit(request)
+    def taken(self, *request: Any, **more: Any) -> Any:
+        told = self.submit(*request, **more)
         if self.troubles:
             self.troubles -= 1
             raise AwayError("database: the connection broke")
