@@ -49,7 +49,7 @@ def ask(house: House, strategy: Any, seed: int) -> int:
 
     @hypothesis.seed(seed)
     @hypothesis.settings(
-        max_examples=5, database=None, deadline=None, phases=[Phase.generate], derandomize=False,
+        max_examples=3, database=None, deadline=None, phases=[Phase.generate], derandomize=False,
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @hypothesis.given(case=strategy)

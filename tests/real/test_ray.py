@@ -217,6 +217,7 @@ def test_a_cluster_is_made_anew_for_each_round_and_no_other_ray_is_touched(own_h
     until(lambda: asked(ray, foreign).stdout.split() == ["well", "theirs"], PATIENCE_S, "a task in the other Ray")
 
 
+@pytest.mark.thorough
 def test_a_node_that_dies_is_named_and_whatever_is_killed_nothing_stays(own_house: House, ray: Ray):
     before = plasma()
     job = submit(own_house, ray, STAYS, 2, drumbeat=RETRIES)

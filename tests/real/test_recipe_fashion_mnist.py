@@ -68,6 +68,7 @@ def test_the_number_of_ranks_does_not_change_the_result(runs):
     assert two == pytest.approx(four, abs=0.01)
 
 
+@pytest.mark.thorough
 def test_one_process_needs_no_launcher(digits, tmp_path):
     command = [sys.executable, RECIPE / "train.py", "--data", digits, "--epochs", "1", "--model-dir", tmp_path]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True)

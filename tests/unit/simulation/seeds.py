@@ -1,4 +1,4 @@
-"""The number of schedules: 240 in `make check`, 480 in `make test`, 10,000 in `make thorough`."""
+"""The number of schedules: 240 in `make check`, 320 in `make test`, 10,000 in `make thorough`."""
 
 import os
 
@@ -18,7 +18,7 @@ PATIENT = [pytest.mark.timeout(0)] if "DRUMBEAT_SIMULATIONS" in os.environ or is
 
 def how_many(config: pytest.Config) -> int:
     """Schedules of one test, over all of its lanes."""
-    usual = 10_000 if is_thorough() else 480 if is_everything(config) else 240
+    usual = 10_000 if is_thorough() else 320 if is_everything(config) else 240
     return int(os.environ.get("DRUMBEAT_SIMULATIONS", usual))
 
 
