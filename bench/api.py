@@ -7,21 +7,17 @@ and the framework alone make of a request.
 """
 
 import argparse
-import contextlib
-import itertools
 import json
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.report import publish
 from bench.runs import HERE
-from bench.serving import MIB, at_percent, memory_mib, sampled, serving
+from bench.serving import MIB, at_percent, bare_server, memory_mib, sampled, serving
 from bench.start import describe_machine
 from drumbeat.client import Client
 from drumbeat.ports import Ownership
@@ -81,24 +77,6 @@ def fill(home: Path, count: int) -> None:
     store.close()
 
 
-@contextlib.contextmanager
-def bare_server() -> Iterator[str]:
-    """The other server's address."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        port = held.getsockname()[1]
-    process = subprocess.Popen([sys.executable, "-c", BARE, str(port)])
-    try:
-        for _ in itertools.count():
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-                break
-            time.sleep(0.05)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait()
-
-
 def hold_all(client: Client, cpus: int) -> str:
     """A job that prints 10 lines a second; one more takes what is left, so that what is submitted has to wait."""
     document = {"command": "while :; do date; sleep 0.1; done", "drumbeat": {"environment": "current"}}
@@ -115,7 +93,7 @@ def measure(options: argparse.Namespace) -> Found:
     """One run."""
     with tempfile.TemporaryDirectory() as folder:
         fill(Path(folder), options.jobs)
-        with serving(Path(folder)) as home, Client(home) as client, bare_server() as bare:
+        with serving(Path(folder)) as home, Client(home) as client, bare_server(BARE) as bare:
             cpus = sum(machine.cpus for machine in client.computes()[0].machines)
             job = hold_all(client, cpus)
             numbers = [options.seconds, options.submitters, options.followers, options.pause]

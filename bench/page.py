@@ -8,14 +8,10 @@ what the browser and the machine's load alone cost.
 """
 
 import argparse
-import contextlib
-import itertools
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +20,7 @@ from bench.page_data import CURVES, LOGGED, MILLION, SWEEP, curve_name, fill
 from bench.page_report import render
 from bench.report import publish
 from bench.runs import BIN, HERE
-from bench.serving import serving
+from bench.serving import bare_server, serving
 from bench.start import describe_machine
 from drumbeat.client import Client
 from tests.real.browsers import Seen, drive_from
@@ -68,24 +64,6 @@ class Measured:
     filled_s: float = 0.0
 
 
-@contextlib.contextmanager
-def bare_page() -> Iterator[str]:
-    """The address of the page that has nothing on it."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        port = held.getsockname()[1]
-    process = subprocess.Popen([sys.executable, "-c", BARE, str(port)])
-    try:
-        for _ in itertools.count():
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-                break
-            time.sleep(0.05)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait()
-
-
 def start_live(client: Client) -> None:
     """A job whose log and metrics grow until it is canceled."""
     document = {
@@ -127,7 +105,7 @@ def measure(options: argparse.Namespace) -> Measured:
         fill(Path(folder))
         measured.filled_s = time.monotonic() - begun
         print(f"filled in {measured.filled_s:.0f} s", flush=True)
-        with serving(Path(folder)) as home, Client(home) as client, bare_page() as bare:
+        with serving(Path(folder)) as home, Client(home) as client, bare_server(BARE) as bare:
             start_live(client)
             for number in range(options.rounds):
                 add(measured, walk(options.watch, bare, options.only), number)

@@ -1,9 +1,13 @@
 """A server of a benchmark's own, and what its processes take."""
 
+import itertools
 import os
 import shutil
+import socket
 import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -31,6 +35,24 @@ def serving(home: Path | None = None) -> Iterator[Path]:
             with suppress(psutil.Error):
                 process.kill()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def bare_server(program: str) -> Iterator[str]:
+    """The address of another server, to compare with: a Python program that listens at the port in its argument."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        port = held.getsockname()[1]
+    process = subprocess.Popen([sys.executable, "-c", program, str(port)])
+    try:
+        for _ in itertools.count():
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+                break
+            time.sleep(0.05)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait()
 
 
 def drumbeat(*words: str) -> None:

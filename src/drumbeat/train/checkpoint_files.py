@@ -116,7 +116,7 @@ class CheckpointFiles:
 
     def claim(self) -> None:
         """Closes the folder to earlier generations of the job."""
-        self._together(self.everyone, lambda: self.folder.claim() if self.sharing.is_leader else None)
+        self._by_leaders(self.everyone, self.folder.claim)
 
     def newest(self) -> tuple[int, list[str]]:
         """Returns the step of the newest checkpoint that is as it was written, and what is wrong with newer ones.
@@ -134,7 +134,7 @@ class CheckpointFiles:
                 found = step
                 break
             notes.append(f"checkpoint: step {step:,} is broken and put aside ({broken[0]})")
-            self._together(self.sharing, partial(self.folder.put_aside, step) if self.sharing.is_leader else _nothing)
+            self._by_leaders(self.sharing, partial(self.folder.put_aside, step))
         if found:
             self._good = found, Manifest.read(self.folder.path(found)).generation
         every: list[Good | None] = self.everyone.gather(self._good)
@@ -149,14 +149,14 @@ class CheckpointFiles:
         """
         self._check_shards(copied["tensors"])
         folder = self.folder.partial(step)
-        self._together(self.everyone, lambda: self.folder.begin(step) if self.sharing.is_leader else None)
+        self._by_leaders(self.everyone, lambda: self.folder.begin(step))
         self._together(self.everyone, lambda: self._write_tensors(folder, copied["tensors"]))
         ranks = self.everyone.gather(copied["rank"])
-        self._together(self.everyone, lambda: self._write_rest(folder, copied["others"], ranks))
+        self._by_leaders(self.everyone, lambda: _write_rest(folder, copied["others"], ranks))
         digests = self._together(self.sharing, lambda: self._digests(folder))
         files = {name: digest for each in digests for name, digest in each.items()}
         manifest = Manifest(step, self.everyone.size, self.folder.generation, files)
-        self._together(self.everyone, lambda: self.folder.publish(manifest) if self.sharing.is_leader else None)
+        self._by_leaders(self.everyone, lambda: self.folder.publish(manifest))
         return sum(digest.bytes for digest in files.values())
 
     def load(self, step: int, state: SavedState) -> None:
@@ -185,11 +185,6 @@ class CheckpointFiles:
         group, is_alone = self.sharing.group, not self.sharing.is_distributed
         dcp.load(tensors, storage_reader=dcp.FileSystemReader(folder), process_group=group, no_dist=is_alone)
 
-    def _write_rest(self, folder: Path, others: dict[str, Any], ranks: list[dict[str, Any]]) -> None:
-        if self.sharing.is_leader:
-            _pickle(folder / OTHERS, others)
-            _pickle(folder / RANKS, ranks)
-
     def _digests(self, folder: Path) -> dict[str, Digest]:
         """Returns the digests of the files that this rank has written; the leader's are those that no rank names."""
         own, of_ranks = f"__{self.sharing.index}_", "__"
@@ -210,6 +205,10 @@ class CheckpointFiles:
             what = "the model is in shards on several nodes, and each node has a checkpoint folder of its own"
             fix = "Put the compute's `folder` on a share of all its hosts."
             raise RefusedError(what, where=WHERE, fix=fix)
+
+    def _by_leaders(self, ranks: RankGroup, work: Callable[[], object]) -> None:
+        """Does work once for each folder, with the same outcome on all of the ranks."""
+        self._together(ranks, lambda: work() if self.sharing.is_leader else None)
 
     def _together(self, ranks: RankGroup, work: Callable[[], Result]) -> list[Result]:
         """Does work on each rank, and fails on all if it fails on one, so that none waits for another."""
@@ -259,8 +258,9 @@ def _check_torch() -> None:
         raise RefusedError(what, where=WHERE, fix="Take a newer torch; 2.13 is tested.") from None
 
 
-def _nothing() -> None:
-    """Does nothing."""
+def _write_rest(folder: Path, others: dict[str, Any], ranks: list[dict[str, Any]]) -> None:
+    _pickle(folder / OTHERS, others)
+    _pickle(folder / RANKS, ranks)
 
 
 def _pickle(path: Path, value: Any) -> None:
