@@ -34,6 +34,8 @@ class AgentServer:
         self.calls: Counter[int] = Counter()
         """How often each node has been heard, with something new to say or not."""
         self.logs: dict[str, bytearray] = {}
+        self.metrics: dict[int, bytearray] = {}
+        """The lines of each node's metrics."""
         self.outputs: dict[tuple[int, str], bytearray] = {}
         self.shown: dict[int, dict[str, Any]] = {}
         self.snapshots: dict[str, bytes] = {}
@@ -168,6 +170,14 @@ class AgentServer:
             self._news.notify_all()
             return {"size": len(kept)}
 
+    def answer_metrics(self, node: int, offset: int, lines: bytes) -> dict[str, Any]:
+        """Adds what lies beyond the end of the node's lines."""
+        with self._news:
+            kept = self.metrics.setdefault(node, bytearray())
+            if offset <= len(kept):
+                kept += lines[len(kept) - offset :]
+            return {"offset": len(kept)}
+
     def answer_commit(self, node: int, files: dict[str, Any]) -> dict[str, Any]:
         """Shows the files if all are as said; forgets those that aren't."""
         with self._news:
@@ -239,7 +249,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server  # pyright: ignore[reportIncompatibleVariableOverride] (this handler is started by no other)
 
     def do_POST(self) -> None:
-        """/sync and /outputs/commit."""
+        """/sync, /metrics and /outputs/commit."""
         self._answer(self._post)
 
     def do_PUT(self) -> None:
@@ -278,11 +288,15 @@ class _Handler(BaseHTTPRequestHandler):
         owner = self.server.owner
         if path == "sync":
             return json.dumps(owner.answer_sync(node, json.loads(body))).encode()
+        if path == "metrics":
+            return json.dumps(owner.answer_metrics(node, self._offset(), body)).encode()
         return json.dumps(owner.answer_commit(node, json.loads(body)["files"])).encode()
 
     def _put(self, node: int, path: str, body: bytes) -> bytes:
-        offset = int(parse_qs(urlsplit(self.path).query)["offset"][0])
-        return json.dumps(self.server.owner.answer_put(node, path, offset, body)).encode()
+        return json.dumps(self.server.owner.answer_put(node, path, self._offset(), body)).encode()
+
+    def _offset(self) -> int:
+        return int(parse_qs(urlsplit(self.path).query)["offset"][0])
 
     def _get(self, _node: int, path: str, _body: bytes) -> bytes:
         digest = path.removeprefix("snapshots/")
