@@ -27,6 +27,7 @@ from drumbeat.agent.logs.tail import tail
 from drumbeat.agent.metrics.supervisor import MetricsSupervisor
 from drumbeat.agent.next_step import Facts, RoundFacts, Step, Work, next_step, status
 from drumbeat.agent.node import HeldPort, member
+from drumbeat.agent.node_requests import RequestHandler
 from drumbeat.agent.round_processes import RoundProcesses
 from drumbeat.agent.runtimes import container_engine
 from drumbeat.agent.status_reporter import StatusReporter
@@ -81,8 +82,9 @@ class Agent:
             confinement=self._processes.confinement,
         )
         self._keeper.spared = self._spared
+        requests = RequestHandler(enrolment, self._journal, lambda: self._keeper.pid)
         self._reporter = StatusReporter(
-            enrolment, self._journal, self._posting(self._on_directive), self._posting(self._on_stale)
+            enrolment, self._journal, self._posting(self._on_directive), self._posting(self._on_stale), requests.begin
         )
         self._member = member(enrolment)
         self._do: dict[Step, Callable[[], None]] = {

@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 
 from drumbeat.agent.ground.backoff import Backoff
@@ -16,7 +17,7 @@ from drumbeat.agent.ground.journal import Journal
 from drumbeat.agent.ground.server_addresses import remember
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.protocol import wire
-from drumbeat.protocol.agent import AgentStatus, Directive, Enrolment
+from drumbeat.protocol.agent import AgentStatus, Directive, Enrolment, NodeRequest
 from drumbeat.protocol.errors import DrumbeatError, StaleError
 from drumbeat.protocol.faults import faultpoint
 
@@ -26,10 +27,15 @@ _MARGIN_S = 10.0
 _IMMEDIATE_S = 0.05
 _MAX_STATUSES = 1_000_000_000
 """More than any agent sends."""
+_RECEIVED_REQUESTS = 256
+"""Of how many requests the agent says that it has them: more than wait for an answer at any time."""
 
 
 class StatusReporter:
-    """Hands each new directive to `on_directive`, in order; calls `on_stale` when the attempt was replaced."""
+    """Hands each new directive to `on_directive`, in order; calls `on_stale` when the attempt was replaced.
+
+    Requests go to `on_request`, each once.
+    """
 
     def __init__(
         self,
@@ -37,9 +43,10 @@ class StatusReporter:
         journal: Journal,
         on_directive: Callable[[Directive], None],
         on_stale: Callable[[], None],
+        on_request: Callable[[NodeRequest], None],
     ) -> None:
         self._enrolment, self._journal = enrolment, journal
-        self._on_directive, self._on_stale = on_directive, on_stale
+        self._on_directive, self._on_stale, self._on_request = on_directive, on_stale, on_request
         self._news = threading.Condition()
         self._status: AgentStatus | None = None
         self._serial = first_serial(f"{enrolment.root}/serial")
@@ -67,14 +74,14 @@ class StatusReporter:
             self._news.wait_for(lambda: self._delivered == self._serial, within_s)
 
     def _poll(self) -> None:
-        holds = ""
+        holds, received = "", deque[str](maxlen=_RECEIVED_REQUESTS)
         wait_s = poll_s(self._enrolment.plan.lost_after_s)
         link = Link(self._enrolment, wait_s + _MARGIN_S)
         backoff = Backoff()
         while True:
             asked_at = time.monotonic()
             try:
-                directive = wire.from_wire(Directive, link.sync(wire.to_wire(self._status), holds, wait_s))
+                directive = wire.from_wire(Directive, link.sync(wire.to_wire(self._status), holds, wait_s, received))
             except StaleError as error:
                 self._end(error)
                 return
@@ -85,10 +92,13 @@ class StatusReporter:
             faultpoint("agent.enrolled")
             if directive.servers:
                 remember(self._enrolment, directive.servers)
+            for each in directive.requests:
+                received.append(each.id)
+                self._on_request(each)
             if directive.key != holds:
                 holds = directive.key
                 self._on_directive(directive)
-            elif time.monotonic() - asked_at < _IMMEDIATE_S:
+            elif time.monotonic() - asked_at < _IMMEDIATE_S and not directive.requests:
                 # A server that answers without waiting must not be polled without a pause.
                 backoff.wait()
                 continue

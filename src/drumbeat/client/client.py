@@ -21,6 +21,7 @@ from drumbeat.client.discovery import where_of
 from drumbeat.client.job_request import request_of
 from drumbeat.client.ledger import LedgerCalls
 from drumbeat.client.metrics import MetricCalls
+from drumbeat.client.nodes import NodeCalls
 from drumbeat.client.notices import NoticeCalls
 from drumbeat.client.people import PeopleCalls
 from drumbeat.client.pipelines import PipelineCalls
@@ -51,6 +52,7 @@ class Client(
     DataCalls,
     LedgerCalls,
     MetricCalls,
+    NodeCalls,
     NoticeCalls,
     PeopleCalls,
     PipelineCalls,

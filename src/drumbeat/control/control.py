@@ -28,6 +28,7 @@ from drumbeat.control.data.manifests import Whole
 from drumbeat.control.gangs.agents import Agents
 from drumbeat.control.gangs.gangs import GangFactory, Secrets
 from drumbeat.control.gangs.heartbeats import Heartbeats
+from drumbeat.control.gangs.node_requests import NodeRequests
 from drumbeat.control.gangs.starting import GangStarter
 from drumbeat.control.gangs.stopping import GangStopper
 from drumbeat.control.gangs.watch import PAUSED_AFTER_S, GangWatch
@@ -145,6 +146,7 @@ class Control:
         scaler = Scaler(self.loop, self.engines, states)
         self.compute_watch = ComputeWatch(self.engines, self.addresses, states, scaler)
         self.tokens = Tokens(store, clock)
+        self.node_requests = NodeRequests(self.loop, self.bus)
         self.agents = Agents(self.loop, self.secrets, heartbeats, self.addresses, self.catalogs.registries)
         self.computes = Computes(self.loop, self.engines, self.addresses, states)
         self.experiments = Experiments(self.loop, self.metrics)

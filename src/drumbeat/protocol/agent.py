@@ -117,6 +117,17 @@ class Order(StrEnum):
 
 
 @dataclass(frozen=True)
+class NodeRequest:
+    """A request of the server to one node: the agent answers it at once, whatever its order is."""
+
+    id: str
+    """Identifies the request in its answer."""
+    kind: str
+    """Selects what the agent does (`drumbeat.agent.requests`)."""
+    fields: dict[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True)
 class Directive:
     """The server's instruction to an agent.
 
@@ -132,6 +143,8 @@ class Directive:
     grace_s: float = 30.0
     servers: tuple[str, ...] = ()
     """The server's addresses from now on, as in `Enrolment`; () = unchanged."""
+    requests: tuple[NodeRequest, ...] = ()
+    """Requests that the agent hasn't received yet."""
 
     @property
     def key(self) -> str:

@@ -34,6 +34,7 @@ from drumbeat.server.api import (
     live,
     metrics,
     monitoring,
+    nodes,
     notices,
     page_sessions,
     pipelines,
@@ -72,8 +73,8 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
     context.callers = Callers(token, user_of_server(), find)
     for part in (
         about, jobs, live, files, aliases, components, computes, environments, datastores, registries, data, storage,
-        space, sweeps, pipelines, metrics, ledger, events, monitoring, notices, tokens, quotas, page_sessions, page,
-        sync, inputs, spools, agent_mlflow, mlflow,
+        space, sweeps, pipelines, metrics, ledger, nodes, events, monitoring, notices, tokens, quotas, page_sessions,
+        page, sync, inputs, spools, agent_mlflow, mlflow,
     ):  # fmt: skip
         app.include_router(part.router)
     errors.install(app)

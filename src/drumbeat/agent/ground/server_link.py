@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, urlsplit
 
@@ -24,7 +24,7 @@ _OVER = {401: "unauthorized", 404: "not_found", 410: "stale"}
 TLS = "The server must be called by https, or at a loopback address."
 CONNECT_S = 10.0
 """How long a server's machine may take to answer at all; the next server is tried then."""
-_ANSWERS = {"directive", "size", "missing", "listing", "links", "peers", "auths", "offset"}
+_ANSWERS = {"directive", "size", "missing", "listing", "links", "peers", "auths", "offset", "is_taken"}
 
 
 class Link:
@@ -43,10 +43,18 @@ class Link:
         self._timeout_s = timeout_s
         self._line: http.client.HTTPConnection | None = None
 
-    def sync(self, status: Any, holds: str, wait_s: float) -> Any:
-        """Tells the status and gives the directive; the server takes up to `wait_s`, if nothing is new."""
-        body = json.dumps({"status": status, "holds": holds, "wait_s": wait_s}).encode()
+    def sync(self, status: Any, holds: str, wait_s: float, received: Collection[str] | None = None) -> Any:
+        """Tells the status and gives the directive; the server takes up to `wait_s`, if nothing is new.
+
+        received: the ids of the requests that this node has received, None = none are wanted.
+        """
+        told = {"status": status, "holds": holds, "wait_s": wait_s}
+        body = json.dumps(told if received is None else {**told, "requests": [*received]}).encode()
         return self._json("POST", "/sync", body, is_sync=True).get("directive")
+
+    def answer(self, request_id: str, answer: dict[str, Any]) -> None:
+        """Answers a request of the server. Raises NotFoundError when nobody waits for it any more."""
+        self._json("POST", f"/answers/{quote(request_id, safe='')}", json.dumps(answer).encode())
 
     def put(self, path: str, offset: int, data: bytes) -> int:
         """Sends a piece of a file; gives the size that the server has of it now."""

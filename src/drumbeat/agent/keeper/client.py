@@ -95,6 +95,11 @@ class KeeperClient:
         """Held from the look whether a keeper is needed until it has been started."""
         self._closing = False
 
+    @property
+    def pid(self) -> int:
+        """The keeper's process, 0 = none is known to live."""
+        return self._pid
+
     def begin(self, *, lost_after_s: float, grace_s: float) -> None:
         """Has a keeper from now on."""
         self._request(Patience(lost_after_s, grace_s))

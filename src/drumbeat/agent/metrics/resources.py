@@ -9,12 +9,11 @@ import contextlib
 import os
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from drumbeat.agent.ground.rank_processes import rank_processes
 from drumbeat.agent.metrics.gpus import Gpus
-from drumbeat.host import processes
-from drumbeat.launch.tracking import ENDPOINT
 
 _MIB = 1 << 20
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -69,7 +68,7 @@ class ResourceProbe:
     def _ranks(self, keeper: int, passed_s: float) -> dict[int, Values]:
         before, self._usages = self._usages, {}
         ranks: defaultdict[int, Values] = defaultdict(lambda: defaultdict(float))
-        for pid, rank in _members(keeper):
+        for pid, rank in rank_processes(keeper):
             usage = _usage(pid)
             if usage is None:
                 continue
@@ -81,17 +80,6 @@ class ResourceProbe:
             values["disk_read_mib_s"] += (usage.read - old.read) / _MIB / passed_s
             values["disk_written_mib_s"] += (usage.written - old.written) / _MIB / passed_s
         return {rank: dict(values) for rank, values in ranks.items()}
-
-
-def _members(keeper: int) -> Iterator[tuple[int, int]]:
-    """Yields each process of a rank with the rank: by its variable, else by what started it."""
-    ranks: dict[int, int] = {}
-    for pid, parent, _, variables in processes.family(keeper, ENDPOINT):
-        number = variables.get(ENDPOINT, "").rpartition("/")[2]
-        rank = int(number) if number.isdecimal() else ranks.get(parent)
-        if rank is not None and not processes.is_spare(pid):
-            ranks[pid] = rank
-            yield pid, rank
 
 
 def _usage(pid: int) -> _Usage | None:

@@ -9,7 +9,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, BinaryIO, cast
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -17,6 +17,7 @@ from fastapi import Path as InPath
 from starlette.responses import JSONResponse, StreamingResponse
 
 from drumbeat.control.bus import job_topic
+from drumbeat.control.gangs.node_requests import NodeKey
 from drumbeat.ports import iter_pieces
 from drumbeat.protocol.agent import AgentStatus, Directive
 from drumbeat.protocol.errors import ForbiddenError, RefusedError, StorageError, UnreachableError
@@ -76,7 +77,10 @@ Offset = Annotated[int, Query(ge=0, le=2**62)]
 
 @router.post("/sync", openapi_extra=JSON_BODY)
 async def sync(caller: Speaking, request: Request) -> JSONResponse:
-    """Hears `{status, holds, wait_s}`, and answers `{directive}` once it isn't the one that the agent holds."""
+    """Hears `{status, holds, wait_s}`, and answers `{directive}` once it isn't the one that the agent holds.
+
+    `requests`, the ids of those that the agent has received, asks for others, which end the wait, too.
+    """
     body = json_object(await request.body())
     status = _status(body)
     if status.has_sent_logs:
@@ -86,10 +90,28 @@ async def sync(caller: Speaking, request: Request) -> JSONResponse:
         directive = await away(
             lambda: control.agents.report(caller.job, caller.attempt, caller.node, caller.secret, status)
         )
-        if directive.key == body.get("holds"):
+        directive = _with_requests(caller, directive, body)
+        if directive.key == body.get("holds") and not directive.requests:
             wait = DirectiveWait(bell, asyncio.get_running_loop().time() + _wait_s(body))
-            directive = await another(caller, directive, wait, request)
+            directive = await another(caller, directive, wait, request, body)
     return JSONResponse({"directive": to_wire(directive)})
+
+
+def _with_requests(caller: Caller, directive: Directive, body: dict[str, Any]) -> Directive:
+    received = body.get("requests")
+    if not isinstance(received, list):  # The agent takes none.
+        return directive
+    key = NodeKey(caller.job, caller.attempt, caller.node)
+    due = caller.context.control.node_requests.due(key, cast("list[str]", received))
+    return replace(directive, requests=due) if due else directive
+
+
+@router.post("/answers/{request_id}", openapi_extra=JSON_BODY)
+async def answer(request_id: str, caller: Admitted, request: Request) -> dict[str, bool]:
+    """The node's answer to a request."""
+    key = NodeKey(caller.job, caller.attempt, caller.node)
+    caller.context.control.node_requests.answer(key, request_id, json_object(await request.body()))
+    return {"is_taken": True}
 
 
 async def settle_logs(caller: Caller, status: AgentStatus) -> None:
@@ -128,15 +150,18 @@ class DirectiveWait:
         self.bell.ring()
 
 
-async def another(caller: Caller, held: Directive, wait: DirectiveWait, request: Request) -> Directive:
+async def another(
+    caller: Caller, held: Directive, wait: DirectiveWait, request: Request, body: dict[str, Any]
+) -> Directive:
     """The next directive; when the time is over the one that is held, with the servers that are known by then."""
     context = caller.context
     hanging_up = asyncio.create_task(wait.end_with(request))
     try:
         key = held.key
-        while not context.fanout.is_closing and wait.left_s and held.key == key:
+        while not context.fanout.is_closing and wait.left_s and held.key == key and not held.requests:
             await wait.bell.wait(wait.left_s)
             held = await away(lambda: context.control.agents.directive(caller.job, caller.attempt))
+            held = _with_requests(caller, held, body)
     finally:
         hanging_up.cancel()
     return held

@@ -1,0 +1,91 @@
+"""Requests of the server: what the agent answers at once, beside its order.
+
+Each runs in a thread of its own. One that fails answers with the error, and never ends the agent.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import threading
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from drumbeat.agent.ground.journal import Journal
+from drumbeat.agent.ground.rank_processes import first_processes
+from drumbeat.agent.ground.server_link import Link
+from drumbeat.host import processes
+from drumbeat.protocol.agent import Enrolment, NodeRequest
+from drumbeat.protocol.errors import DrumbeatError, RefusedError
+
+Answer = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class RequestContext:
+    """What a request is answered from."""
+
+    enrolment: Enrolment
+    journal: Journal
+    keeper: int
+    """The keeper's pid, 0 = none runs."""
+    request: NodeRequest
+
+
+class RequestHandler:
+    """Answers the requests of one node. keeper: returns the keeper's pid."""
+
+    def __init__(self, enrolment: Enrolment, journal: Journal, keeper: Callable[[], int]) -> None:
+        self._enrolment, self._journal, self._keeper = enrolment, journal, keeper
+
+    def begin(self, request: NodeRequest) -> None:
+        """Begins to answer."""
+        threading.Thread(target=self._handle, args=(request,), name=f"request {request.kind}", daemon=True).start()
+
+    def _handle(self, request: NodeRequest) -> None:
+        answer = self._answer(request)
+        try:
+            Link(self._enrolment).answer(request.id, answer)
+        except DrumbeatError as error:
+            self._journal.note(f"the answer to a request ({request.kind}) wasn't taken: {error}")
+
+    def _answer(self, request: NodeRequest) -> Answer:
+        try:
+            context = RequestContext(self._enrolment, self._journal, self._keeper(), request)
+            return _handler(request.kind)(context)
+        except DrumbeatError as error:
+            return {"error": error.as_dict()}
+        except Exception as error:  # noqa: BLE001 (the ranks go on, whatever is asked)
+            self._journal.note(traceback.format_exc())
+            node = self._enrolment.node
+            return {"error": DrumbeatError(f"node {node} can't answer ({request.kind}): {error!r}").as_dict()}
+
+
+def processes_of(context: RequestContext) -> Answer:
+    """Returns the pids of the agent, the keeper and the first process of each rank, with their times of birth."""
+    ranks = first_processes(context.keeper) if context.keeper else {}
+    return {
+        "agent": _identity(os.getpid()),
+        "keeper": _identity(context.keeper) if context.keeper else None,
+        "ranks": [{**_identity(pid), "rank": rank} for rank, pid in sorted(ranks.items())],
+        "root": context.enrolment.root,
+        "checkpoints": context.enrolment.checkpoints,
+    }
+
+
+def _identity(pid: int) -> Answer:
+    return {"pid": pid, "born": processes.birth(pid)}
+
+
+_HANDLERS = {"processes": "drumbeat.agent.node_requests:processes_of"}
+"""By kind, where the handler is: imported when it is asked for, so that no agent pays for what it isn't asked."""
+
+
+def _handler(kind: str) -> Callable[[RequestContext], Answer]:
+    """Returns what answers requests of a kind. Raises RefusedError."""
+    if kind not in _HANDLERS:
+        raise RefusedError(f"agents of this version don't answer requests of the kind {kind!r}")
+    module, _, name = _HANDLERS[kind].partition(":")
+    return getattr(importlib.import_module(module), name)
