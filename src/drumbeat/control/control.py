@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from drumbeat.control.bus import Bus
+from drumbeat.control.bus import Bus, job_topic
 from drumbeat.control.catalog.catalogs import Catalogs
 from drumbeat.control.catalog.components import Components
 from drumbeat.control.catalog.data_assets import DataAssets
@@ -146,7 +146,7 @@ class Control:
         scaler = Scaler(self.loop, self.engines, states)
         self.compute_watch = ComputeWatch(self.engines, self.addresses, states, scaler)
         self.tokens = Tokens(store, clock)
-        self.node_requests = NodeRequests(self.loop, self.bus)
+        self.node_requests = NodeRequests(self.loop, lambda job: self.bus.publish(job_topic(job)))
         self.agents = Agents(self.loop, self.secrets, heartbeats, self.addresses, self.catalogs.registries)
         self.computes = Computes(self.loop, self.engines, self.addresses, states)
         self.experiments = Experiments(self.loop, self.metrics)

@@ -6,13 +6,12 @@ A request lives in the memory of one server and ends with it: who asked asks aga
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, NamedTuple
 
-from drumbeat.control.bus import Bus, job_topic
 from drumbeat.control.loop.loop import Loop
 from drumbeat.protocol.agent import NodeRequest
 from drumbeat.protocol.errors import ConflictError, NotFoundError, RefusedError, from_dict
@@ -39,10 +38,10 @@ class PendingRequest:
 
 
 class NodeRequests:
-    """The requests of this server that wait for their answers. Thread-safe."""
+    """The requests of this server that wait for their answers. Thread-safe. wake: ends the long polls of a job."""
 
-    def __init__(self, loop: Loop, bus: Bus) -> None:
-        self._loop, self._bus, self._lock = loop, bus, Lock()
+    def __init__(self, loop: Loop, wake: Callable[[str], None]) -> None:
+        self._loop, self._wake, self._lock = loop, wake, Lock()
         self._pending: dict[str, PendingRequest] = {}
 
     def ask(self, job: str, node: int, kind: str, fields: dict[str, str] | None = None) -> PendingRequest:
@@ -62,7 +61,7 @@ class NodeRequests:
         pending = PendingRequest(NodeKey(job, current.attempt, node), request, Future())
         with self._lock:
             self._pending[request.id] = pending
-        self._bus.publish(job_topic(job))
+        self._wake(job)
         return pending
 
     def due(self, key: NodeKey, received: Collection[str]) -> tuple[NodeRequest, ...]:
