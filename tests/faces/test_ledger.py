@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from drumbeat.cli.main import app
 from drumbeat.cli.terminal.failures import Exit
 from drumbeat.client import Client
-from drumbeat.protocol.agent import Phase
+from drumbeat.protocol.agent import Phase, RankExit
 from drumbeat.protocol.api.ledger import LedgerGroup, TimeClass
 from drumbeat.protocol.errors import NotFoundError
 from drumbeat.protocol.metrics import Point, PointsLogged, run_id
@@ -112,3 +112,24 @@ def test_command_line_shows_a_row_for_each_job_and_their_total(drumbeat) -> None
     assert json.loads(drumbeat("ledger", "end", "--json").output)["rows"][0]["name"] == "ended"
     assert "no job has time" not in drumbeat("ledger", "ended", "failed", "--by", "experiment").output
     assert drumbeat("ledger", "--since", "yesterday").exit_code == Exit.FAILED
+
+
+def test_checkpoints_that_were_logged_leave_less_lost(house: House, client: Client) -> None:
+    house.submit("saves")
+    agent = house.agent("saves")
+    for phase in (Phase.ENROLLED, Phase.READY, Phase.RUNNING):
+        agent.say(phase)
+    before = client.ledger("saves").rows[0]
+    saved_ms = int(time.time() * 1000)
+    values = {"checkpoint/stall_s": before.seconds[TimeClass.TRAIN] / 4, "checkpoint/write_s": 0.0}
+    points = tuple(Point(name, value, 8, saved_ms) for name, value in values.items())
+    send(house, "saves", PointsLogged(run_id("saves"), 0, points))
+    row = client.ledger("saves").rows[0]
+    assert row.seconds[TimeClass.CHECKPOINT] == pytest.approx(values["checkpoint/stall_s"], abs=0.002)
+    exits = (RankExit(0, 1, None, time.time(), 1),)
+    for phase in (Phase.RUNNING, Phase.ENDED, Phase.UPLOADED):
+        agent.say(phase, exits)
+    row = client.ledger("saves").rows[0]
+    assert row.seconds[TimeClass.CHECKPOINT] > 0
+    assert row.seconds[TimeClass.LOST] > 0
+    assert sum(row.seconds.values()) == pytest.approx(row.wall_s)

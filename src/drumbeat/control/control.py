@@ -150,7 +150,7 @@ class Control:
         self.agents = Agents(self.loop, self.secrets, heartbeats, self.addresses, self.catalogs.registries)
         self.computes = Computes(self.loop, self.engines, self.addresses, states)
         self.experiments = Experiments(self.loop, self.metrics)
-        self.ledger = Ledger(self.loop, self.experiments.title)
+        self.ledger = Ledger(self.loop, self.experiments.title, self.metrics.saves)
         self.space = Space(
             self.loop, setting.artifacts, self.catalogs.environments, setting.caches, remove_run=self.metrics.remove
         )

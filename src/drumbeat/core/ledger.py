@@ -1,4 +1,4 @@
-"""The ledger of a job: which class each second of its wall time is in, as a pure function of its story."""
+"""The ledger of a job: which class each second of its wall time is in, a pure function of its story and saves."""
 
 from __future__ import annotations
 
@@ -23,6 +23,16 @@ _KEEPS_WORK = frozenset({Reason.TIMED_OUT, Reason.TRIALS_FAILED, Reason.STEP_FAI
 
 
 @dataclass(frozen=True)
+class Save:
+    """A checkpoint that was saved."""
+
+    copied_at: datetime
+    """When the state was copied: work until then is kept."""
+    stall: timedelta
+    """How long the ranks waited for the copy, until then."""
+
+
+@dataclass(frozen=True)
 class Stretch:
     """A part of a job's wall time that is in one class."""
 
@@ -39,10 +49,11 @@ class Stretch:
         return self.end - self.start
 
 
-def stretches(story: Sequence[StoryEntry], now: datetime) -> list[Stretch]:
+def stretches(story: Sequence[StoryEntry], now: datetime, saves: Iterable[Save] = ()) -> list[Stretch]:
     """Returns the job's wall time in order: from the first line of its story to its end, or to now.
 
-    The stretches join without gap or overlap, also where the clock was set back between two lines.
+    The stretches join without gap or overlap, also where the clock was set back between two lines. saves: of
+    `drumbeat.train.Checkpoints`; what a failure threw away counts from the last one on.
     """
     lines = _until_the_end(story)
     if not lines:
@@ -53,7 +64,37 @@ def stretches(story: Sequence[StoryEntry], now: datetime) -> list[Stretch]:
         moments.append(min(max(line.at, moments[-1]), end))
     classes = _classes(lines)
     whole = zip(pairwise([*moments, end]), classes, map(_attempt, lines), strict=True)
-    return [Stretch(since, until, kind, *attempt) for (since, until), kind, attempt in whole if until > since]
+    parts = [Stretch(since, until, kind, *attempt) for (since, until), kind, attempt in whole if until > since]
+    return _with_saves(parts, sorted(saves, key=lambda save: save.copied_at))
+
+
+def _with_saves(parts: list[Stretch], saves: list[Save]) -> list[Stretch]:
+    """Cuts the stretches in which ranks worked where saves begin and end, and where work begins to be lost."""
+    worked = (TimeClass.START, TimeClass.TRAIN, TimeClass.LOST)
+    kept: dict[Round, datetime] = {}
+    for part in parts:
+        if part.time_class in worked:
+            inside = [save.copied_at for save in saves if part.start <= save.copied_at <= part.end]
+            kept[part.attempt, part.round] = max([kept.get((part.attempt, part.round), part.start), *inside])
+    cut: list[Stretch] = []
+    for part in parts:
+        is_cut = bool(saves) and part.time_class in worked
+        cut += _cut(part, saves, kept[part.attempt, part.round]) if is_cut else [part]
+    return cut
+
+
+def _cut(part: Stretch, saves: list[Save], kept_until: datetime) -> list[Stretch]:
+    stalls = [(save.copied_at - save.stall, save.copied_at) for save in saves]
+    moments = {part.start, part.end, kept_until, *(moment for stall in stalls for moment in stall)}
+    inside = sorted(moment for moment in moments if part.start <= moment <= part.end)
+
+    def class_of(since: datetime, until: datetime) -> TimeClass:
+        if any(since >= begin and until <= end for begin, end in stalls):
+            return TimeClass.CHECKPOINT
+        is_kept = part.time_class is TimeClass.LOST and until <= kept_until
+        return TimeClass.TRAIN if is_kept else part.time_class
+
+    return [replace(part, start=a, end=b, time_class=class_of(a, b)) for a, b in pairwise(inside)]
 
 
 def by_class(parts: Iterable[Stretch]) -> dict[TimeClass, timedelta]:

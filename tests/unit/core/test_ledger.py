@@ -33,9 +33,10 @@ def story_of(job: Job, *events: tuple[float, Event]) -> list[StoryEntry]:
     return story
 
 
-def seconds(story: list[StoryEntry], now: float) -> dict[str, float]:
-    """The classes that have any time, in seconds."""
-    sums = ledger.by_class(ledger.stretches(story, at(now)))
+def seconds(story: list[StoryEntry], now: float, *saves: tuple[float, float]) -> dict[str, float]:
+    """The classes that have any time, in seconds. saves: when the state was copied, after how long a stall."""
+    copies = [ledger.Save(at(copied), timedelta(seconds=stall)) for copied, stall in saves]
+    sums = ledger.by_class(ledger.stretches(story, at(now), copies))
     return {name.value: length.total_seconds() for name, length in sums.items() if length}
 
 
@@ -106,6 +107,23 @@ def test_failed_round_is_lost_and_its_restart_is_start():
     assert seconds(story, 99) == {"start": 4 + 5 + 4, "lost": 26, "train": 21}
 
 
+def test_work_until_the_last_checkpoint_is_kept_and_its_stalls_are_checkpoint():
+    story = story_of(
+        a_job(1, 1, max_retries=1),
+        (0, Granted(slots(1))),
+        (0, ready(0)[0]),
+        (4, ValueLogged(1, 1, "rank 0 logged a value")),
+        (30, done(0, 3)),
+        (35, said(0, Phase.READY, 2)),
+        (39, ValueLogged(1, 2, "rank 0 logged a value")),
+        (60, said(0, Phase.ENDED, 2, exits=done(0, 0).status.exits)),
+        (60, said(0, Phase.UPLOADED, 2, exits=done(0, 0).status.exits)),
+    )
+    saves = ((10, 1), (20, 2), (50, 3), (500, 9))
+    assert seconds(story, 99, *saves) == {"start": 4 + 5 + 4, "checkpoint": 6, "train": 13 + 18, "lost": 10}
+    assert seconds(story, 99, (2, 5)) == {"start": 2 + 5 + 4, "checkpoint": 2, "train": 21, "lost": 26}
+
+
 def test_job_that_failed_has_lost_its_last_round():
     job = a_job(1, 1, max_retries=0)
     story = story_of(job, (0, Granted(slots(1))), (0, ready(0)[0]), (30, done(0, 3)), (31, uploaded(3)))
@@ -172,13 +190,20 @@ lines = st.lists(
 )  # fmt: skip
 
 
-@given(lines, st.integers(-10, 2000))
-def test_classes_sum_to_wall_time_in_any_story_by_any_clock(some: list[StoryEntry], now: int):
+copies = st.lists(
+    st.builds(lambda copied, stall: ledger.Save(at(copied), timedelta(seconds=stall)), st.integers(-50, 1000),
+              st.integers(0, 99)),
+    max_size=5,
+)  # fmt: skip
+
+
+@given(lines, st.integers(-10, 2000), copies)
+def test_classes_sum_to_wall_time_in_any_story_by_any_clock(some: list[StoryEntry], now: int, saves: list[ledger.Save]):
     story = [ACCEPTED, *some]
     over = next((line for line in story if line.state.is_terminal), None)
     read = story[: story.index(over) + 1] if over else story
     end = over.at if over else max(read[-1].at, at(now))
-    parts = ledger.stretches(story, at(now))
+    parts = ledger.stretches(story, at(now), saves)
     assert sum(ledger.by_class(parts).values(), timedelta()) == max(end - START, timedelta())
     assert all(one.end == other.start for one, other in pairwise(parts))
     weeks = [part for some in ledger.in_weeks(parts).values() for part in some]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from types import MappingProxyType
 
 from drumbeat.control.loop.loop import Loop
 from drumbeat.core import ledger
-from drumbeat.core.ledger import Stretch
+from drumbeat.core.ledger import Save, Stretch
 from drumbeat.ports import History
 from drumbeat.protocol.api.ledger import LedgerGroup, LedgerRow, LedgerView, TimeClass
 
@@ -25,11 +26,13 @@ Parts = list[tuple[str, list[Stretch]]]
 class Ledger:
     """Reads where the wall time of jobs went. Thread-safe.
 
-    title: gives the present name of the experiment that a job names.
+    title: gives the present name of the experiment that a job names. saves: gives the checkpoints of jobs, by job.
     """
 
-    def __init__(self, loop: Loop, title: Callable[[str], str]) -> None:
-        self._loop, self._title = loop, title
+    def __init__(
+        self, loop: Loop, title: Callable[[str], str], saves: Callable[[Sequence[str]], Mapping[str, list[Save]]]
+    ) -> None:
+        self._loop, self._title, self._saves = loop, title, saves
 
     def read(self, by: LedgerGroup, since: datetime | None, names: Sequence[str] = ()) -> LedgerView:
         """Returns the ledger of the jobs in these names and of the children of those that are parents, else of all.
@@ -45,21 +48,32 @@ class Ledger:
         if by is LedgerGroup.EXPERIMENT:
             titles = {name: self._title(name) for name in {one.experiment for one in histories}}
             histories = [replace(one, experiment=titles[one.experiment]) for one in histories]
-        return summed(histories, by, now, oldest)
+        saves = self._saves([one.job for one in histories])
+        return summed(histories, by, now, oldest, saves)
 
 
-def summed(histories: Iterable[History], by: LedgerGroup, now: datetime, since: datetime | None) -> LedgerView:
-    """Returns the ledger of these jobs; sweeps and pipelines among them are left out."""
+def summed(
+    histories: Iterable[History],
+    by: LedgerGroup,
+    now: datetime,
+    since: datetime | None,
+    saves: Mapping[str, list[Save]] = MappingProxyType({}),
+) -> LedgerView:
+    """Returns the ledger of these jobs; sweeps and pipelines among them are left out. saves: by job."""
     parts: dict[str, list[Stretch]] = {}
     jobs: dict[str, set[str]] = {}
     for history in histories:
         if not ledger.is_parent(history.story):
-            for name, stretches in _PARTS[by](history, ledger.stretches(history.story, now)):
+            for name, stretches in _PARTS[by](history, _stretches(history, now, saves)):
                 parts.setdefault(name, []).extend(stretches)
                 jobs.setdefault(name, set()).add(history.job)
     rows = [_row(name, len(jobs[name]), stretches) for name, stretches in parts.items()]
     total = _row("", len(set[str]().union(*jobs.values())), [one for some in parts.values() for one in some])
     return LedgerView(by, since, tuple(_sorted(rows, by)), total)
+
+
+def _stretches(history: History, now: datetime, saves: Mapping[str, list[Save]]) -> list[Stretch]:
+    return ledger.stretches(history.story, now, saves.get(history.job, ()))
 
 
 def _sorted(rows: list[LedgerRow], by: LedgerGroup) -> list[LedgerRow]:

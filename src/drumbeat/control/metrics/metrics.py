@@ -13,6 +13,8 @@ from drumbeat.control.bus import job_topic
 from drumbeat.control.gangs.gangs import Secrets
 from drumbeat.control.loop.loop import Loop
 from drumbeat.control.metrics.first_values import FirstValues
+from drumbeat.control.metrics.saves import saves_of
+from drumbeat.core.ledger import Save
 from drumbeat.core.life.job import Job
 from drumbeat.ports.metrics import HistoryPage, MetricStore, Run, Series
 from drumbeat.protocol.errors import NotFoundError, RefusedError, SpecError, StaleError
@@ -144,6 +146,12 @@ class Metrics:
             return {}
         found = self.store.primaries([run_id(name) for name in names])
         return {name: found[run_id(name)] for name in names if run_id(name) in found}
+
+    def saves(self, names: Sequence[str]) -> dict[str, list[Save]]:
+        """Returns the checkpoints of each of these jobs that has saved any by `drumbeat.train.Checkpoints`."""
+        if not names or self.is_empty:
+            return {}
+        return saves_of(self.store, names)
 
     def main_series(self, name: str) -> list[Series]:
         """Returns the series of a job's rank 0 that its script logged."""
