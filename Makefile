@@ -13,7 +13,7 @@ GENERATORS := $(sort $(patsubst tools/%.py,tools.%,$(wildcard tools/make_*_docs.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint check test thorough coverage demo imagenet gpt ships bench bench-recover bench-logs bench-api bench-metrics bench-staging bench-sweep bench-loading bench-lowband bench-page fuzz stability chaos faults failures matrix docs clean
+.PHONY: help setup lint check test thorough coverage demo imagenet gpt ships bench bench-recover bench-logs bench-api bench-metrics bench-staging bench-sweep bench-loading bench-lowband bench-page fuzz stability chaos faults hangs failures matrix docs clean
 
 help: ## Shows this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -102,6 +102,9 @@ stability: setup ## The suite again and again, each run noted in docs/stability.
 
 faults: setup ## Every one-machine fault to drumbeat and to torchrun, and all labelled incidents; writes docs/faults.md
 	$(PYTHON) -m tools.faults --write docs/faults.md
+
+hangs: setup ## The labelled set of hangs and of silences that are none; writes docs/hang-set.md and facts for unit tests
+	$(PYTHON) -m tools.hangs
 
 failures: setup ## Every launcher's failures on every engine, and what is told of them (root); writes docs/failures.md
 	$(PYTHON) -m tools.failures --write docs/failures.md

@@ -30,6 +30,7 @@ from drumbeat.agent.node import HeldPort, member
 from drumbeat.agent.node_requests import RequestHandler
 from drumbeat.agent.round_processes import RoundProcesses
 from drumbeat.agent.runtimes import container_engine
+from drumbeat.agent.stacks.silence import SilenceWatch
 from drumbeat.agent.status_reporter import StatusReporter
 from drumbeat.agent.world_check import WorldCheck
 from drumbeat.launch import more_ports
@@ -66,6 +67,7 @@ class Agent:
         self._mounts = AttemptMounts(enrolment, self._journal.note, self._posting(self._on_remark))
         self._metrics = MetricsSupervisor(enrolment, self._journal.note)
         self._world_check = WorldCheck(self._plan, enrolment.node, self._mounts.remember)
+        self._silence = SilenceWatch(self._plan.hang_after_s, self._posting(self._on_silence))
         self._inputs: Inputs | None = None
         self._sender: LogSender | None = None
         self._log_paths: dict[int, str] = {}
@@ -326,6 +328,7 @@ class Agent:
         if state.running:
             self._metrics.on_running(state.pid)
             self._world_check.begin(here.number, state.pid)
+            self._silence.begin(here.number, state.pid, self._log_paths)
         if state.trouble:
             self._facts.detail = f"keeper: {state.trouble}"
             self._journal.note(self._facts.detail)
@@ -361,6 +364,8 @@ class Agent:
 
     def _on_over(self) -> None:
         self._world_check.end()
+        self._silence.end()
+        self._facts.is_silent = False
         self._metrics.on_over()
         self._facts.round.over = True
         self._facts.detail = ""
@@ -426,6 +431,11 @@ class Agent:
 
     def _on_remark(self) -> None:
         self._facts.remarks = self._mounts.remarks()
+
+    def _on_silence(self, number: int, is_silent: bool) -> None:  # noqa: FBT001 (the level itself)
+        if number == self._facts.round.number and not self._facts.round.over:
+            self._facts.is_silent = is_silent
+            self._journal.note(f"the ranks of round {number} {'are silent' if is_silent else 'work'}")
 
     def _on_uploaded(self, error: DrumbeatError | None) -> None:
         self._facts.upload = Work.FAILED if error else Work.DONE

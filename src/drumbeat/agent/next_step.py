@@ -85,6 +85,8 @@ class Facts:
     remarks: tuple[Remark, ...] = ()
     is_building: bool = False
     """The environment of the ranks is being built."""
+    is_silent: bool = False
+    """The ranks of the round give no sign of work (`agent.stacks.silence`)."""
 
 
 def next_step(facts: Facts, wanted: Directive | None) -> Step | None:
@@ -176,4 +178,5 @@ def status(facts: Facts, member: Member) -> AgentStatus:
         is_passing=facts.is_passing,
         builds_environment=facts.is_building,
         is_lacking=facts.is_lacking,
+        is_silent=facts.is_silent,
     )

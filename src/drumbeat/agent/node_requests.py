@@ -19,6 +19,7 @@ from drumbeat.agent.ground.server_link import Link
 from drumbeat.host import processes
 from drumbeat.protocol.agent import Enrolment, NodeRequest
 from drumbeat.protocol.errors import DrumbeatError, RefusedError
+from drumbeat.protocol.stacks import STACKS
 
 Answer = dict[str, Any]
 
@@ -79,7 +80,17 @@ def _identity(pid: int) -> Answer:
     return {"pid": pid, "born": processes.birth(pid)}
 
 
-_HANDLERS = {"processes": "drumbeat.agent.node_requests:processes_of"}
+def stacks_of(context: RequestContext) -> Answer:
+    """Returns what the ranks do (`protocol.stacks.NodeFacts`)."""
+    from drumbeat.agent.stacks.request import answer
+
+    return answer(context.enrolment, context.keeper, context.request.fields)
+
+
+_HANDLERS = {
+    "processes": "drumbeat.agent.node_requests:processes_of",
+    STACKS: "drumbeat.agent.node_requests:stacks_of",
+}
 """By kind, where the handler is: imported when it is asked for, so that no agent pays for what it isn't asked."""
 
 

@@ -27,6 +27,7 @@ from drumbeat.control.data.job_output_reader import JobOutputs
 from drumbeat.control.data.manifests import Whole
 from drumbeat.control.gangs.agents import Agents
 from drumbeat.control.gangs.gangs import GangFactory, Secrets
+from drumbeat.control.gangs.hang_watch import HangWatch
 from drumbeat.control.gangs.heartbeats import Heartbeats
 from drumbeat.control.gangs.node_requests import NodeRequests
 from drumbeat.control.gangs.starting import GangStarter
@@ -143,10 +144,10 @@ class Control:
         )
         self.watch = GangWatch(self.loop, self.engines, gangs.of, heartbeats)
         states = NodeStates(self.loop, self.engines)
-        scaler = Scaler(self.loop, self.engines, states)
-        self.compute_watch = ComputeWatch(self.engines, self.addresses, states, scaler)
+        self.compute_watch = ComputeWatch(self.engines, self.addresses, states, Scaler(self.loop, self.engines, states))
         self.tokens = Tokens(store, clock)
         self.node_requests = NodeRequests(self.loop, lambda job: self.bus.publish(job_topic(job)))
+        self.hang_watch = HangWatch(self.loop, self.node_requests, setting.artifacts.write_text)
         self.agents = Agents(self.loop, self.secrets, heartbeats, self.addresses, self.catalogs.registries)
         self.computes = Computes(self.loop, self.engines, self.addresses, states)
         self.experiments = Experiments(self.loop, self.metrics)
@@ -188,6 +189,7 @@ class Control:
         self.loop.start()
         self.outbox.start()
         self.watch.start()
+        self.hang_watch.start()
         self.child_watch.start()
         self.compute_watch.start()
         self.space.start()
@@ -201,6 +203,7 @@ class Control:
         self.space.stop()
         self.compute_watch.stop()
         self.child_watch.stop()
+        self.hang_watch.stop()
         self.watch.stop()
         self.outbox.stop()
         self.loop.stop()

@@ -174,6 +174,12 @@ REASONS: dict[Reason, ReasonRow] = {
     Reason.KEEPER_LOST: ReasonRow(
         "the process that held a node's ranks was lost", State.FAILED, Retry.OWN, evidence=Evidence.SILENCE
     ),
+    Reason.RANKS_HUNG: ReasonRow(
+        "the ranks hung, and the job restarts them (on_hang: restart)",
+        State.FAILED,
+        Retry.OWN,
+        "Look at the stacks in the job's folder `hangs`: the rank that is named kept the others waiting.",
+    ),
     Reason.NODES_REFUSED: ReasonRow("the engine refused to start the nodes", State.FAILED),
     Reason.SHARE_MISSING: ReasonRow(
         "a machine lacks a share of its compute; it isn't used for this job any more",

@@ -99,6 +99,8 @@ class AgentStatus:
     """The node builds the environment of its ranks or pulls their image, or waits until another job has done so."""
     is_lacking: bool = False
     """The error is that this machine lacks a share of its compute; another one may have it."""
+    is_silent: bool = False
+    """The ranks of the round have given no sign of work for `Plan.hang_after_s`."""
 
     @property
     def has_sent_logs(self) -> bool:

@@ -216,6 +216,10 @@ class Plan:
     mesh: dict[str, int] = field(default_factory=dict[str, int])
     warm_start: bool = True
     shares: tuple[SharePlan, ...] = ()
+    hang_after_s: float = 0.0
+    """Seconds of silence after which a hang is looked for; 0 = never."""
+    on_hang: str = "tell"
+    """What follows a hang: `tell`, `dump` or `restart`."""
 
     @property
     def world_size(self) -> int:

@@ -92,6 +92,7 @@ class Reason(StrEnum):
     OUT_OF_MEMORY = "out_of_memory"
     NODES_FAILED = "nodes_failed"
     KEEPER_LOST = "keeper_lost"
+    RANKS_HUNG = "ranks_hung"
     NODES_REFUSED = "nodes_refused"
     SHARE_MISSING = "share_missing"
     TOO_BIG = "too_big"

@@ -17,7 +17,7 @@ from drumbeat.server.access.page_sessions import PageSessions
 from drumbeat.server.access.request_guard import Guard
 from drumbeat.server.access.token import user_of_server
 from drumbeat.server.access.traffic import TrafficMeter
-from drumbeat.server.agent_api import inputs, spools, sync
+from drumbeat.server.agent_api import inputs, spools, sync, tools
 from drumbeat.server.agent_api import mlflow as agent_mlflow
 from drumbeat.server.api import (
     about,
@@ -74,7 +74,7 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
     for part in (
         about, jobs, live, files, aliases, components, computes, environments, datastores, registries, data, storage,
         space, sweeps, pipelines, metrics, ledger, nodes, events, monitoring, notices, tokens, quotas, page_sessions,
-        page, sync, inputs, spools, agent_mlflow, mlflow,
+        page, sync, tools, inputs, spools, agent_mlflow, mlflow,
     ):  # fmt: skip
         app.include_router(part.router)
     errors.install(app)

@@ -134,6 +134,17 @@ class Link:
         finally:
             self._drop()
 
+    @contextlib.contextmanager
+    def tool(self, name: str, machine: str) -> Generator[http.client.HTTPResponse]:
+        """A program of the server's for machines of this kind (`uname -m`), to be read as a stream."""
+        response = self._request("GET", f"/tools/{quote(name)}?machine={quote(machine)}", b"")
+        try:
+            if response.status != 200:
+                raise self._error(response.status, response.read())
+            yield response
+        finally:
+            self._drop()
+
     def _json(self, method: str, path: str, body: bytes, *, is_sync: bool = False) -> dict[str, Any]:
         response = self._request(method, path, body)
         try:

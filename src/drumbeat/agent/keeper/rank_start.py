@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from drumbeat.agent.keeper.confinement import Subreaper
+from drumbeat.host import processes
 from drumbeat.protocol.keeper import ProcessStart
 
 _SETTABLE = tuple(sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}))
@@ -52,6 +53,7 @@ def _become(rank: ProcessStart, confinement: Subreaper, log: int, failures: int,
     try:
         os.setsid()
         confinement.enter()
+        processes.allow_own_tracers()
         _reset_signals()
         _set_files(log)
         step = f"the folder {rank.cwd} can't be entered"

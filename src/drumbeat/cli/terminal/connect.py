@@ -24,6 +24,7 @@ from drumbeat.protocol.api.notices import NoticeTargetView
 from drumbeat.protocol.api.pipelines import PipelineView
 from drumbeat.protocol.api.server import ServerView
 from drumbeat.protocol.api.space import Freed, Usage
+from drumbeat.protocol.api.stacks import NodeStacks
 from drumbeat.protocol.api.sweeps import SweepView, TrialView
 
 
@@ -56,6 +57,10 @@ class Server(PeopleServer, Protocol):
 
         person: only this person's.
         """
+        ...
+
+    def stacks(self, job: str, rank: int | None = None, *, native: bool = False) -> list[NodeStacks]:
+        """What each rank of a running job does now, with its stacks. Raises NotFoundError."""
         ...
 
     def sweep(self, name: str) -> SweepView:

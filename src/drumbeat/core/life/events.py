@@ -102,6 +102,21 @@ class ValueLogged:
 
 
 @dataclass(frozen=True)
+class StillnessSeen:
+    """What the ranks of a silent round do, in a sentence."""
+
+    attempt: int
+    round: int
+    sentence: str
+    is_hang: bool
+    """Whether nothing will go on by itself; else one rank is slow."""
+    is_over: bool = False
+    """Whether a hang that was reported has passed."""
+    rank: int | None = None
+    node: int | None = None
+
+
+@dataclass(frozen=True)
 class NodeLost:
     """The engine says, or silence proves, that a node of an attempt is gone."""
 
@@ -224,6 +239,7 @@ Event = (
     | GangRefused
     | AgentSaid
     | ValueLogged
+    | StillnessSeen
     | NodeLost
     | NodeDeparture
     | CancelRequested

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from drumbeat.core.diagnosis import alike, blame
-from drumbeat.core.life import aftermath, ending, judge, pipeline, sweep
+from drumbeat.core.life import aftermath, ending, judge, pipeline, stillness, sweep
 from drumbeat.core.life.events import (
     AgentSaid,
     CancelRequested,
@@ -26,6 +26,7 @@ from drumbeat.core.life.events import (
     OutputHeldUp,
     OutputPublished,
     StartGang,
+    StillnessSeen,
     StoryEntry,
     TimeUp,
     Unheard,
@@ -89,6 +90,8 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
             return _agent_running(job, event, now)
         case State.RUNNING, ValueLogged() if event.attempt == job.attempt and event.round == job.round:
             return _training(job, event, now)
+        case State.RUNNING, StillnessSeen() if (event.attempt, event.round) == (job.attempt, job.round):
+            return stillness.seen(job, event, now)
         case State.RUNNING, TimeUp():
             return _time_up(job, now)
         case State.RUNNING, JudgeDue() if job.judge_at:

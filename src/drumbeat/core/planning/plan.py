@@ -140,6 +140,8 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
         system_metrics=job.drumbeat.system_metrics,
         mesh=dict(job.drumbeat.mesh),
         warm_start=job.drumbeat.warm_start,
+        hang_after_s=job.drumbeat.hang_after_s,
+        on_hang=job.drumbeat.on_hang,
         shares=facts.shares.get(compute, ()),
     )
     policy = Policy(

@@ -36,12 +36,9 @@ def _of_resources(job: CommandJob) -> Iterator[Problem]:
 
 def _of_extensions(job: CommandJob) -> Iterator[Problem]:
     extra = job.drumbeat
-    given = extra.model_fields_set
     for key, nodes in (("min_nodes", extra.min_nodes), ("max_nodes", extra.max_nodes)):
         if nodes not in (None, job.node_count):
             yield _later("an elastic number of nodes", f"drumbeat.{key}", "Leave it out.")
-    if "hang_after_s" in given and extra.hang_after_s:
-        yield _later("looking for hangs", "drumbeat.hang_after_s", "Leave it out, or set it to 0.")
 
 
 def _later(what: str, where: str, fix: str) -> Problem:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from drumbeat.dialect.reading.shape import Contradiction, Model
+from drumbeat.dialect.reading.shape import AnyCase, Contradiction, Model
 from drumbeat.dialect.reading.values import Count, Tally, Wait
 
 
@@ -21,8 +22,14 @@ class RecoverySettings(Model):
     lost_after_s: Wait = Field(default=600.0, description="Seconds to wait for a node whose state is unknown.")
     hang_after_s: Wait = Field(
         default=600.0,
-        description="Seconds of silence before drumbeat looks for a hang; 0 means never. Refused in this version, "
-        "except 0.",
+        description="Seconds in which ranks write nothing or use no CPU before drumbeat looks for a hang; 0 means "
+        "never.",
+    )
+    on_hang: Annotated[Literal["tell", "dump", "restart"], AnyCase()] = Field(
+        default="tell",
+        description="Action after a hang: `tell` names the rank that is the cause in the story, and keeps the stacks "
+        "of all ranks; `dump` adds native frames to these, for which each rank stands still for a moment; `restart` "
+        "starts the ranks again, which counts as a retry.",
     )
     min_nodes: Count | None = Field(
         default=None,

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 
+from drumbeat.control.gangs.stacks import JobFacts, facts_of, request_fields
 from drumbeat.protocol.api.nodes import NodeProcesses
+from drumbeat.protocol.api.stacks import NodeStacks
+from drumbeat.protocol.errors import RefusedError
+from drumbeat.protocol.stacks import STACKS
 from drumbeat.protocol.wire import from_wire
 from drumbeat.server.context import ContextOf, ServerContext, away
-from drumbeat.server.node_requests import ask_nodes
+from drumbeat.server.node_requests import ask_node, ask_nodes
 
 router = APIRouter(prefix="/api/v1", tags=["jobs"])
+
+STACKS_PAUSE_S = 0.5
+"""Between two looks, by which it is known whether a rank moves."""
+STACKS_TIMEOUT_S = 60.0
 
 
 @router.get("/jobs/{job}/processes")
@@ -20,6 +29,26 @@ async def list_processes(job: str, context: ContextOf) -> list[NodeProcesses]:
     answers = await ask_nodes(context, job, "processes")
     hosts = await away(lambda: hosts_of(context, job))
     return [_view(node, host, answer) for node, (host, answer) in enumerate(zip(hosts, answers, strict=True))]
+
+
+@router.get("/jobs/{job}/stacks")
+async def list_stacks(
+    job: str,
+    context: ContextOf,
+    rank: Annotated[int | None, Query(ge=0, description="Only this rank; every rank when absent.")] = None,
+    native: Annotated[bool, Query(description="Native frames too; each rank stands still for a moment.")] = False,
+) -> list[NodeStacks]:
+    """What each rank of a running job does now, with the stacks of its Python processes."""
+    current = (await away(lambda: context.control.loop.record(job))).job
+    ranks = () if rank is None else (rank,)
+    nodes = [one.node for one in current.plan.ranks if one.rank == rank] if ranks else [*range(current.plan.nodes)]
+    if not nodes:
+        raise RefusedError(f"job {job} has no rank {rank}", fix=f"Its ranks are 0 to {current.plan.world_size - 1}.")
+    fields = request_fields(current, STACKS_PAUSE_S, is_native=native, ranks=ranks)
+    asked = (ask_node(context, job, node, STACKS, fields, timeout_s=STACKS_TIMEOUT_S) for node in nodes)
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    facts = JobFacts({node: facts_of(answer) for node, answer in zip(nodes, answers, strict=True)})
+    return facts.stacks(await away(lambda: hosts_of(context, job)))
 
 
 def hosts_of(context: ServerContext, job: str) -> list[str]:

@@ -1,0 +1,1 @@
+"""What the ranks of a node are doing: their stacks, what the kernel says of them, and whether they are silent."""

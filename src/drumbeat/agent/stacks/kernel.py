@@ -1,0 +1,100 @@
+"""What the kernel says of a process in /proc (proc(5)). Nothing here stops it or waits for it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_NOTHING = ("", "0")
+
+
+@dataclass(frozen=True)
+class ProcessUse:
+    """What a process has used since it began."""
+
+    state: str
+    cpu_s: float
+    main_cpu_s: float
+    io_bytes: int
+    switches: int
+    swap_faults: int
+    swapped_mib: float
+
+
+def usage(pid: int) -> ProcessUse | None:
+    """Returns what the process has used, None = it has ended."""
+    fields = _fields(f"{pid}/stat")
+    if not fields:
+        return None
+    main = _fields(f"{pid}/task/{pid}/stat") or fields
+    status = _table(f"{pid}/task/{pid}/status")
+    io = _table(f"{pid}/io")
+    return ProcessUse(
+        state=fields[0],
+        cpu_s=_exact_cpu_s(pid) or _cpu_s(fields),
+        main_cpu_s=_cpu_s(main),
+        io_bytes=_number(io, "rchar") + _number(io, "wchar"),
+        switches=_number(status, "voluntary_ctxt_switches"),
+        swap_faults=int(fields[9]),
+        swapped_mib=_number(status, "VmSwap") / 1024,
+    )
+
+
+def waits_in(pid: int, thread: int = 0) -> str:
+    """Returns the function of the kernel in which a thread sleeps, by default the main one; "" = none is shown."""
+    name = _read(f"{pid}/task/{thread or pid}/wchan").strip()
+    return "" if name in _NOTHING else name
+
+
+def threads(pid: int) -> dict[int, int]:
+    """Maps the numbers that the process itself has for its threads to those of /proc here; equal without namespaces."""
+    numbers: dict[int, int] = {}
+    with contextlib.suppress(OSError, ValueError):
+        for name in os.listdir(f"/proc/{pid}/task"):
+            own = _table(f"{pid}/task/{name}/status").get("NSpid", name).split()[-1]
+            numbers[int(own)] = int(name)
+    return numbers
+
+
+def command(pid: int) -> str:
+    """Returns the command line in one line, shortened."""
+    return " ".join(_read(f"{pid}/cmdline").split("\0")).strip()[:200]
+
+
+def _exact_cpu_s(pid: int) -> float:
+    """Returns the CPU time of the threads that live, in nanoseconds by the kernel; 0 = it doesn't say."""
+    total = 0
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            total += int(_read(f"{pid}/task/{thread}/schedstat").split()[0])
+    return total / 1e9
+
+
+def _cpu_s(fields: list[str]) -> float:
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def _fields(path: str) -> list[str]:
+    """Returns the fields of a `stat` after the name, which may hold anything."""
+    fields = _read(path).rpartition(")")[2].split()
+    return fields if len(fields) > 20 else []
+
+
+def _table(path: str) -> dict[str, str]:
+    pairs = (line.partition(":") for line in _read(path).splitlines())
+    return {name: rest.strip() for name, _, rest in pairs}
+
+
+def _number(table: dict[str, str], name: str) -> int:
+    word = table.get(name, "0").split(" ")[0]
+    return int(word) if word.isdecimal() else 0
+
+
+def _read(path: str) -> str:
+    try:
+        with open(f"/proc/{path}", "rb") as file:
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,120 @@
+"""Looks at the processes of a node's ranks, twice if wanted: what they did between the looks, and their stacks."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from drumbeat.agent.ground.rank_processes import rank_processes
+from drumbeat.agent.stacks import kernel, py_spy
+from drumbeat.host import processes
+from drumbeat.protocol.stacks import NodeFacts, ProcessFacts, RankFacts
+
+MAX_PROCESSES = 32
+"""Processes of a rank that are looked at, its first ones: a data loader may have a hundred workers."""
+
+
+@dataclass
+class _Glance:
+    """One look at one process."""
+
+    usage: kernel.ProcessUse | None = None
+    dump: py_spy.Dump | None = None
+    problem: str = ""
+
+
+@dataclass
+class _Look:
+    """One look at all of a node's ranks."""
+
+    at: float
+    logs: dict[int, int]
+    glances: dict[int, _Glance] = field(default_factory=dict[int, _Glance])
+
+
+class RankLooks:
+    """Looks at ranks below one keeper.
+
+    program: py-spy, or the reason in `problem` why there is none. logs: the file of each rank's log.
+    """
+
+    def __init__(self, keeper: int, logs: Mapping[int, str], program: str, problem: str = "") -> None:
+        self._keeper, self._logs, self._program, self._problem = keeper, logs, program, problem
+
+    def look(self, pause_s: float = 0.0, *, ranks: Collection[int] = (), is_native: bool = False) -> NodeFacts:
+        """Returns what the ranks do. pause_s: between two looks, 0 = one only. ranks: () = all of the node's."""
+        members = self._members(ranks)
+        first = self._glance(members, is_native=is_native and not pause_s)
+        if not pause_s:
+            return self._facts(members, first, first)
+        time.sleep(pause_s)
+        return self._facts(members, first, self._glance(members, is_native=is_native))
+
+    def _members(self, ranks: Collection[int]) -> dict[int, list[int]]:
+        members: dict[int, list[int]] = {}
+        for pid, rank in rank_processes(self._keeper):
+            if not ranks or rank in ranks:
+                members.setdefault(rank, []).append(pid)
+        return {rank: pids[:MAX_PROCESSES] for rank, pids in sorted(members.items())}
+
+    def _glance(self, members: dict[int, list[int]], *, is_native: bool) -> _Look:
+        look = _Look(time.monotonic(), {rank: _size(path) for rank, path in self._logs.items()})
+        for pids in members.values():
+            for pid in pids:
+                look.glances[pid] = self._process(pid, is_native=is_native)
+        return look
+
+    def _process(self, pid: int, *, is_native: bool) -> _Glance:
+        glance = _Glance(kernel.usage(pid))
+        if glance.usage is None or not processes.is_python(pid):
+            return glance
+        if not self._program:
+            glance.problem = self._problem
+            return glance
+        try:
+            glance.dump = py_spy.dump(self._program, pid, is_native=is_native)
+        except py_spy.NoStackError as error:
+            glance.problem = str(error)
+        return glance
+
+    def _facts(self, members: dict[int, list[int]], first: _Look, second: _Look) -> NodeFacts:
+        ranks: list[RankFacts] = []
+        for rank, pids in members.items():
+            facts = (_process_facts(pid, first.glances[pid], second.glances[pid]) for pid in pids)
+            grown = second.logs.get(rank, 0) - first.logs.get(rank, 0)
+            ranks.append(RankFacts(rank, tuple(one for one in facts if one is not None), grown))
+        return NodeFacts(round(second.at - first.at, 3), tuple(ranks))
+
+
+def _process_facts(pid: int, first: _Glance, second: _Glance) -> ProcessFacts | None:
+    """Returns what a process did between two looks, None = it has ended."""
+    before, after = first.usage, second.usage
+    if before is None or after is None:
+        return None
+    dump = second.dump
+    return ProcessFacts(
+        pid=pid,
+        command=kernel.command(pid),
+        is_helper=processes.is_helper(pid),
+        state=after.state,
+        kernel=kernel.waits_in(pid),
+        cpu_s=round(max(after.cpu_s - before.cpu_s, 0.0), 4),
+        main_cpu_s=round(after.main_cpu_s - before.main_cpu_s, 4),
+        io_bytes=after.io_bytes - before.io_bytes,
+        switches=after.switches - before.switches,
+        swap_faults=after.swap_faults - before.swap_faults,
+        swapped_mib=round(after.swapped_mib, 1),
+        threads=dump.threads if dump else (),
+        place=dump.place if dump else "",
+        is_same_place=dump is not None and first.dump is not None and first.dump.place == dump.place,
+        problem=second.problem,
+    )
+
+
+def _size(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0

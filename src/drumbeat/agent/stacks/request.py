@@ -1,0 +1,45 @@
+"""Answers the server's request for the stacks of a node's ranks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from drumbeat.agent.ground.rank_processes import rank_processes
+from drumbeat.agent.stacks import py_spy_program
+from drumbeat.agent.stacks.rank_looks import RankLooks
+from drumbeat.host import processes
+from drumbeat.protocol import wire
+from drumbeat.protocol.agent import Enrolment
+from drumbeat.protocol.logs import LogName
+from drumbeat.protocol.stacks import NATIVE_FIELD, PAUSE_FIELD, RANKS_FIELD, ROUND_FIELD, NodeFacts
+
+MAX_PAUSE_S = 30.0
+
+
+def answer(enrolment: Enrolment, keeper: int, fields: dict[str, str]) -> dict[str, Any]:
+    """Returns the facts of the ranks below this keeper, 0 = none runs."""
+    if not keeper:
+        return wire.to_wire(NodeFacts())
+    wanted = [int(one) for one in fields.get(RANKS_FIELD, "").split(",") if one.isdecimal()]
+    program, problem = py_spy_program.find(enrolment, _interpreters(keeper))
+    looks = RankLooks(keeper, _logs(enrolment, fields), program, problem)
+    pause_s = min(float(fields.get(PAUSE_FIELD, "0")), MAX_PAUSE_S)
+    return wire.to_wire(looks.look(pause_s, ranks=wanted, is_native=fields.get(NATIVE_FIELD) == "1"))
+
+
+def _logs(enrolment: Enrolment, fields: dict[str, str]) -> dict[int, str]:
+    number, node = int(fields.get(ROUND_FIELD, "0")), enrolment.node
+    names = {one.rank: LogName(enrolment.attempt, number, node, one.rank).path for one in enrolment.plan.on(node)}
+    return {rank: f"{enrolment.root}/{name}" for rank, name in names.items()}
+
+
+def _interpreters(keeper: int) -> Iterable[str]:
+    """Yields the programs of the ranks' Pythons, as the ranks were started."""
+    for pid, _ in rank_processes(keeper):
+        if processes.is_python(pid):
+            words, folder = processes.begun_with(pid, "VIRTUAL_ENV")
+            yield f"{folder}/bin/python" if folder else (words or [""])[0]
+            if program := processes.program_path(pid):
+                yield os.path.realpath(program)

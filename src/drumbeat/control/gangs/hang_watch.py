@@ -1,0 +1,191 @@
+"""The watch over ranks: nodes are asked what theirs do, and a hang or a slow rank goes into the story.
+
+A round whose nodes report silence is looked at again and again, at intervals of `hang_after_s`. A hang must be the same
+in two looks before it counts: in slow exchanges of data, every rank may stand in the same line for a while.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+
+from drumbeat.control.gangs.node_requests import Answer, NodeRequests
+from drumbeat.control.gangs.silence_look import Ask, SilenceLook
+from drumbeat.control.gangs.stacks import JobFacts, hosts_of, request_fields, result_of
+from drumbeat.control.gangs.straggler_samples import PAUSE_S, StragglerSamples
+from drumbeat.control.loop.loop import Loop
+from drumbeat.core.diagnosis.hangs import report
+from drumbeat.core.diagnosis.hangs.verdict import HangVerdict, Stillness
+from drumbeat.core.life import stillness
+from drumbeat.core.life.events import StillnessSeen
+from drumbeat.core.life.job import Job
+from drumbeat.protocol.errors import DrumbeatError, StorageError
+from drumbeat.protocol.stacks import STACKS
+from drumbeat.protocol.states import State
+
+log = logging.getLogger(__name__)
+
+CHECK_INTERVAL_S = 0.5
+ANSWER_S, SAMPLE_S = 60.0, 10.0
+"""How long the answers of the nodes are waited for, to a look at silence and to one at a job that goes on."""
+_DUMP = "dump"
+
+Keep = Callable[[str, str, str], None]
+"""Writes a text into a job's folder: job, path, text. Raises StorageError."""
+
+
+@dataclass
+class _Round:
+    """What is known of the silence of one round."""
+
+    looked_at: float = 0.0
+    work: Future[None] | None = None
+    working: set[tuple[int, str]] = field(default_factory=set[tuple[int, str]])
+    """As in `SilenceLook`."""
+    samples: StragglerSamples = field(default_factory=StragglerSamples)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it is being looked at."""
+        return self.work is not None and not self.work.done()
+
+    def is_due(self, now: float, interval_s: float) -> bool:
+        """Whether another look at the silence is due."""
+        return not self.looked_at or now - self.looked_at >= interval_s
+
+
+class HangWatch:
+    """Looks at the silent rounds of this server's jobs, on threads of its own."""
+
+    def __init__(self, loop: Loop, requests: NodeRequests, keep: Keep) -> None:
+        self._loop, self._requests, self._keep = loop, requests, keep
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="hangs", daemon=True)
+        self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="hang")
+        self._rounds: dict[tuple[str, int, int], _Round] = {}
+
+    def start(self) -> None:
+        """Starts the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the threads."""
+        self._stopping.set()
+        self._thread.join(timeout=2)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _run(self) -> None:
+        while not self._stopping.wait(CHECK_INTERVAL_S):
+            try:
+                self._check(time.monotonic())
+            except Exception:
+                if not self._stopping.is_set():
+                    log.exception("silent ranks could not be looked at; trying again")
+
+    def _check(self, now: float) -> None:
+        jobs = [record.job for record in list(self._loop.jobs.values())]
+        watched = [job for job in jobs if job.state is State.RUNNING and job.plan.hang_after_s and job.attempt]
+        keys = {(job.name, job.attempt, job.round) for job in watched}
+        self._rounds = {key: one for key, one in self._rounds.items() if key in keys}
+        for job in watched:
+            round_ = self._rounds.setdefault((job.name, job.attempt, job.round), _Round())
+            if not round_.is_busy:
+                self._follow(job, round_, now)
+
+    def _follow(self, job: Job, round_: _Round, now: float) -> None:
+        """Begins the look that is due, if one is."""
+        if not is_silent(job):
+            round_.looked_at = 0.0
+            if stillness.is_hung(job):
+                self._tell(job, StillnessSeen(job.attempt, job.round, "the ranks go on", is_hang=True, is_over=True))
+            elif round_.samples.is_due(job, now):
+                round_.samples.looked_at = now
+                round_.work = self._pool.submit(self._guarded, job, self._sample, round_)
+        elif round_.is_due(now, job.plan.hang_after_s) and not stillness.is_hung(job):
+            round_.looked_at = now
+            round_.work = self._pool.submit(self._guarded, job, self._look, round_)
+
+    def _guarded(self, job: Job, look: Callable[[Job, _Round], None], round_: _Round) -> None:
+        try:
+            look(job, round_)
+        except DrumbeatError as error:
+            log.warning("the silence of job %s could not be looked into: %s", job.name, error)
+        except Exception:
+            log.exception("the silence of job %s could not be looked into", job.name)
+
+    # --- looks ------------------------------------------------------------------------------------------------------
+    def _look(self, job: Job, round_: _Round) -> None:
+        look = SilenceLook(
+            job.plan.workers,
+            job.plan.hang_after_s,
+            lambda what: self._ask(job, what),
+            lambda: self._left(job),
+            self._stopping.wait,
+            round_.working,
+        )
+        verdict, facts = look.look()
+        if verdict.stillness is Stillness.SLOW:
+            self._say_slow(job, verdict, f"silent for {job.plan.hang_after_s:g} s: {verdict.sentence}")
+        elif verdict.is_hang:
+            if job.plan.on_hang == _DUMP:
+                facts = facts.with_native(self._ask(job, Ask(is_native=True)))
+            self._say_hang(job, verdict, facts)
+
+    def _sample(self, job: Job, round_: _Round) -> None:
+        workers = set(job.plan.workers)
+        activities = [one for one in self._ask(job, Ask(PAUSE_S), SAMPLE_S).activities if one.rank in workers]
+        if verdict := round_.samples.take(activities, workers):
+            self._say_slow(job, verdict, verdict.sentence)
+
+    def _left(self, job: Job) -> set[int]:
+        return {one.rank for _, one in self._loop.record(job.name).job.exits if not one.is_failure}
+
+    def _wait_for(self, answers: list[Future[Answer]], within_s: float) -> None:
+        """Waits for the answers; a server that stops must not wait for a node that gives none."""
+        deadline = time.monotonic() + within_s
+        while time.monotonic() < deadline and not self._stopping.is_set():
+            if not wait(answers, CHECK_INTERVAL_S).not_done:
+                return
+
+    def _ask(self, job: Job, what: Ask, within_s: float = ANSWER_S) -> JobFacts:
+        """The answers of all nodes, or of those with these ranks. Raises DrumbeatError."""
+        fields = request_fields(job, what.pause_s, is_native=what.is_native, ranks=what.ranks)
+        nodes = {one.node for one in job.plan.ranks if not what.ranks or one.rank in what.ranks} - set(job.lost)
+        asked = {node: self._requests.ask(job.name, node, STACKS, fields) for node in sorted(nodes)}
+        try:
+            self._wait_for([one.answer for one in asked.values()], within_s)
+            return JobFacts({node: result_of(one.answer) for node, one in asked.items()})
+        finally:
+            for one in asked.values():
+                self._requests.forget(one)
+
+    # --- words ------------------------------------------------------------------------------------------------------
+    def _say_hang(self, job: Job, verdict: HangVerdict, facts: JobFacts) -> None:
+        path = f"hangs/{job.attempt}.{job.round}.txt"
+        text = report.text(facts.stacks(hosts_of(job)))
+        sentence = f"the job hangs: {verdict.sentence}"
+        try:
+            self._keep(job.name, path, f"{sentence}\n\n{text}")
+        except StorageError as error:
+            log.warning("the stacks of job %s could not be kept: %s", job.name, error)
+        else:
+            sentence = f"{sentence}; the stacks of all ranks are in the job's file {path}"
+        seen = StillnessSeen(job.attempt, job.round, sentence, is_hang=True, rank=verdict.rank, node=verdict.node)
+        self._tell(job, seen)
+
+    def _say_slow(self, job: Job, verdict: HangVerdict, sentence: str) -> None:
+        seen = StillnessSeen(job.attempt, job.round, sentence, is_hang=False, rank=verdict.rank, node=verdict.node)
+        self._tell(job, seen)
+
+    def _tell(self, job: Job, seen: StillnessSeen) -> None:
+        if self._loop.holds(job.name):
+            self._loop.tell(job.name, seen)
+
+
+def is_silent(job: Job) -> bool:
+    """Whether a node of the round says that its ranks are silent."""
+    return any(status is not None and status.round == job.round and status.is_silent for status in job.nodes)

@@ -1,0 +1,212 @@
+"""What one rank does, from the facts of its processes between two looks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from drumbeat.core.diagnosis.hangs import waits
+from drumbeat.core.diagnosis.hangs.waits import Wait, WaitKind
+from drumbeat.protocol.stacks import ProcessFacts, RankFacts, ThreadStack
+
+WORKING_SHARE = 0.02
+"""A process that uses more of a core works, unless its frames say that it polls."""
+IO_BYTES = 256 << 10
+"""Bytes that are read or written between two looks by a process that makes progress with files."""
+NETWORK_SWITCHES_PER_S = 2.0
+"""A thread that waits at a socket and is woken more often than this receives something."""
+SWAP_FAULTS_PER_S = 50.0
+
+
+@dataclass(frozen=True)
+class Activity:
+    """What a rank does."""
+
+    rank: int
+    node: int
+    works: bool = False
+    """Whether it makes progress."""
+    is_stopped: bool = False
+    is_swapped: bool = False
+    """Whether it waits for pages in swap."""
+    wait: Wait | None = None
+    """What its main thread waits for; None = not known."""
+    function: str = ""
+    place: str = ""
+    """The innermost line of the user's own code, `train.py:33`."""
+    phase: str = ""
+    """`data`, `compute`, `sync` or "" = unknown."""
+    digest: str = ""
+    """Where its main threads are, with local values: equal in two looks when nothing moved."""
+    helper: str = ""
+    """What the worker does that the rank waits for."""
+    is_futex: bool = False
+    """Whether only the kernel says what it waits for, and that is a lock: it may be any wait of compiled code."""
+    is_polling: bool = False
+    """Whether it uses the CPU while it waits."""
+    is_parked: bool = False
+    """Whether another thread of its process waits for something from outside: a server does."""
+    problem: str = ""
+    """Why nothing more is known."""
+
+    @property
+    def is_unclear(self) -> bool:
+        """Whether native frames could say more: it stands in one place, and no table knows what it does there."""
+        has_place = bool(self.digest) and not self.is_stopped and not self.is_swapped
+        return has_place and (self.wait is None or self.is_futex)
+
+    @property
+    def waits_for_ranks(self) -> bool:
+        """Whether other ranks have to do something first."""
+        return not self.works and self.wait is not None and self.wait.kind.is_for_ranks
+
+
+def of_rank(node: int, facts: RankFacts, seconds: float) -> Activity:
+    """Returns what a rank does. seconds: between the two looks."""
+    unknown = Activity(facts.rank, node)
+    main = _main(facts)
+    if main is None:
+        return replace(unknown, problem="it has no process")
+    own = _of_process(unknown, main, seconds)
+    stopped = next((one for one in facts.processes if one.state in ("T", "t")), None)
+    if stopped is not None:
+        return replace(own, works=False, is_stopped=True, helper=_say_helper(main, stopped, "is stopped"))
+    helpers = [one for one in facts.processes if one is not main]
+    if own.wait and own.wait.kind in (WaitKind.DATA, WaitKind.CHILD, WaitKind.LOCK, WaitKind.NETWORK) and not own.works:
+        return _with_helpers(own, helpers, seconds)
+    return own
+
+
+def _main(facts: RankFacts) -> ProcessFacts | None:
+    """Returns the process that trains: the innermost Python program that isn't a worker of another one."""
+    programs = [one for one in facts.processes if not one.is_helper]
+    pythons = [one for one in programs if one.threads or one.problem]
+    chosen = pythons or programs or list(facts.processes)
+    return chosen[-1] if chosen else None
+
+
+def _of_process(unknown: Activity, process: ProcessFacts, seconds: float) -> Activity:
+    thread = process.threads[0] if process.threads else None
+    frames = thread.frames if thread else ()
+    share = process.cpu_s / seconds if seconds else 0.0
+    is_idle = share < WORKING_SHARE
+    wait = waits.of_stack(frames)
+    if wait and wait.needs_idle and not is_idle:
+        wait = None
+    kernel = waits.of_kernel(process.kernel, process.state)
+    is_guess = wait is None
+    is_file = kernel is not None and kernel.kind in (WaitKind.FILE, WaitKind.FILE_LOCK)
+    if is_file or (wait is None and is_idle):
+        wait = kernel
+    place = waits.user_frame(frames)
+    activity = replace(
+        unknown,
+        wait=wait,
+        function=place.function if place else "",
+        place=f"{place.file.rpartition('/')[2]}:{place.line}" if place else "",
+        phase=_phase(thread, wait),
+        digest=process.place if process.is_same_place else "",
+        is_futex=is_guess and wait is not None and wait.kind is WaitKind.LOCK,
+        is_polling=wait is not None and wait.kind.is_for_ranks and not is_idle,
+        is_parked=_is_parked(process),
+        problem=process.problem,
+    )
+    faults = process.swap_faults / seconds if seconds else 0.0
+    is_swapped = faults >= SWAP_FAULTS_PER_S and process.swapped_mib > 1
+    return replace(activity, is_swapped=is_swapped, works=_works(process, activity, seconds))
+
+
+def _works(process: ProcessFacts, activity: Activity, seconds: float) -> bool:
+    """Whether a process makes progress: it moves in its code, uses the CPU, or reads and writes."""
+    wait, share = activity.wait, process.cpu_s / seconds if seconds else 0.0
+    if process.state in ("T", "t"):
+        return False
+    if process.io_bytes >= IO_BYTES:
+        return True
+    has_moved = bool(process.place) and not process.is_same_place
+    if wait is None:
+        return has_moved or share >= WORKING_SHARE
+    if wait.kind.is_for_ranks:
+        others = (process.cpu_s - process.main_cpu_s) / seconds if seconds else 0.0
+        return has_moved or (not activity.is_polling and others >= WORKING_SHARE)
+    if wait.kind is WaitKind.NETWORK and seconds and process.switches / seconds >= NETWORK_SWITCHES_PER_S:
+        return True
+    if wait.kind is WaitKind.SLEEP:  # A loop that looks for something counts its looks.
+        return share >= WORKING_SHARE
+    return has_moved or share >= WORKING_SHARE
+
+
+def _is_parked(process: ProcessFacts) -> bool:
+    outside = (WaitKind.NETWORK, WaitKind.SLEEP, WaitKind.CHILD)
+    waiting = (waits.of_kernel(one.kernel) for one in process.threads[1:])
+    return any(one is not None and one.kind in outside for one in waiting)
+
+
+def _phase(thread: ThreadStack | None, wait: Wait | None) -> str:
+    if wait is not None and wait.kind.is_for_ranks:
+        return "sync"
+    if thread is None:
+        return ""
+    reads = wait is not None and wait.kind in (WaitKind.DATA, WaitKind.FILE)
+    in_loader = any("torch/utils/data/" in frame.file for frame in thread.frames)
+    return "data" if reads or in_loader else "compute"
+
+
+def _with_helpers(own: Activity, helpers: list[ProcessFacts], seconds: float) -> Activity:
+    """Returns what the rank does, where it waits for processes that it has started: theirs is its progress."""
+    for process in helpers:
+        theirs = _of_process(Activity(own.rank, own.node), process, seconds)
+        if theirs.works:
+            return replace(own, works=True, is_swapped=own.is_swapped or theirs.is_swapped)
+    blocked = [one for one in helpers if one.is_helper and (one.threads or one.state == "D")]
+    for process in sorted(blocked, key=lambda one: one.state != "D"):
+        theirs = _of_process(Activity(own.rank, own.node), process, seconds)
+        wait = theirs.wait
+        if wait is None or (wait.kind is WaitKind.NETWORK) or _is_resting(process):
+            continue
+        at = f" at {theirs.place}" if theirs.place else ""
+        return replace(own, helper=f"its worker process {process.pid} {say_wait(wait)}{at}")
+    return own
+
+
+def _is_resting(process: ProcessFacts) -> bool:
+    """Whether a data loader's worker waits for the next order."""
+    frames = process.threads[0].frames if process.threads else ()
+    own = [one for one in frames if not one.is_native]
+    return any(one.short_name == "_worker_loop" for one in own) and not any(one.short_name == "fetch" for one in own)
+
+
+def _say_helper(main: ProcessFacts, process: ProcessFacts, what: str) -> str:
+    return "" if process is main else f"its process {process.pid} {what}"
+
+
+def say_activity(one: Activity) -> str:
+    """Says what a rank does: `waits in all_reduce at train.py:20`."""
+    at = f" at {one.place}" if one.place else ""
+    if one.is_stopped:
+        return f"{one.helper or 'is stopped'}{at}"
+    if one.works:
+        doing = {"data": "loads data", "sync": "exchanges data"}.get(one.phase, "works")
+        return f"{doing}{at}"
+    if one.wait is None:
+        return f"stands{at}" if at else one.problem or "sleeps"
+    return f"{say_wait(one.wait)}{at}{f': {one.helper}' if one.helper else ''}"
+
+
+def say_wait(wait: Wait) -> str:
+    """Says what a thread does that waits so: `waits in all_reduce`."""
+    return _SENTENCES[wait.kind].format(wait.name)
+
+
+_SENTENCES = {
+    WaitKind.COLLECTIVE: "waits in {}",
+    WaitKind.PEER: "waits in {}",
+    WaitKind.STORE: "waits at {}",
+    WaitKind.DEVICE: "waits for {}",
+    WaitKind.DATA: "waits for its data loader",
+    WaitKind.LOCK: "waits for a lock or another thread",
+    WaitKind.SLEEP: "sleeps",
+    WaitKind.NETWORK: "waits at a socket or pipe",
+    WaitKind.CHILD: "waits for a process that it has started",
+    WaitKind.FILE: "waits for a file system that doesn't answer ({})",
+    WaitKind.FILE_LOCK: "waits for the lock of a file",
+}

@@ -1,0 +1,206 @@
+"""Whether silent ranks hang, and which of them is the odd one out: from what each of them does."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from drumbeat.core.diagnosis.hangs.activity import Activity, say_wait
+from drumbeat.core.diagnosis.hangs.waits import WaitKind
+
+
+class Stillness(StrEnum):
+    """What the silence of a job's ranks is."""
+
+    HUNG = "hung"
+    """Nothing will go on by itself."""
+    SLOW = "slow"
+    """One rank works, and keeps the others waiting."""
+    BUSY = "busy"
+    """Ranks work."""
+    WAITS = "waits"
+    """Ranks wait for something outside of the job, which may come."""
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class HangVerdict:
+    """What the silence is, in a sentence, and the rank that is the cause, if one is."""
+
+    stillness: Stillness
+    sentence: str = ""
+    rank: int | None = None
+    node: int | None = None
+
+    @property
+    def is_hang(self) -> bool:
+        """Whether it is a hang."""
+        return self.stillness is Stillness.HUNG
+
+
+_MAX_RANKS_NAMED = 4
+
+
+def judge(activities: Sequence[Activity], left: Collection[int] = (), missing: Collection[int] = ()) -> HangVerdict:
+    """Judges the ranks of a job. left: those that exited with code 0; missing: those that nothing is known of."""
+    ranks = sorted(activities, key=lambda one: one.rank)
+    if not ranks:
+        return HangVerdict(Stillness.UNKNOWN)
+    for rule in (_stopped, _swapped, _working, _unanswered(missing), _file, _left_early(left), _odd, _together):
+        verdict = rule(ranks)
+        if verdict is not None:
+            return verdict
+    return HangVerdict(Stillness.WAITS)
+
+
+_Rule = Callable[[Sequence[Activity]], "HangVerdict | None"]
+
+
+def _stopped(ranks: Sequence[Activity]) -> HangVerdict | None:
+    odd = [one for one in ranks if one.is_stopped]
+    if not odd:
+        return None
+    first = odd[0]
+    what = f"{first.helper} (SIGSTOP)" if first.helper else f"is stopped (SIGSTOP){_at(first)}"
+    return _by(Stillness.HUNG, first, f"{_subject(odd, first)} {what}{_others(ranks, odd)}")
+
+
+def _swapped(ranks: Sequence[Activity]) -> HangVerdict | None:
+    odd = [one for one in ranks if one.is_swapped]
+    if not odd:
+        return None
+    what = "waits for its memory to come back from swap: the node has too little"
+    return _by(Stillness.SLOW, odd[0], f"{_subject(odd, odd[0])} {what}{_others(ranks, odd)}")
+
+
+def _working(ranks: Sequence[Activity]) -> HangVerdict | None:
+    odd = [one for one in ranks if one.works]
+    if not odd:
+        return None
+    waiting = [one for one in ranks if one.waits_for_ranks]
+    if not waiting or len(odd) > max(len(waiting), 1):
+        return HangVerdict(Stillness.BUSY)
+    first = odd[0]
+    doing = {"data": "loads data", "sync": "exchanges data"}.get(first.phase, "computes")
+    return _by(Stillness.SLOW, first, f"{_subject(odd, first)} {doing}{_at(first)}{_others(ranks, odd)}")
+
+
+def _unanswered(missing: Collection[int]) -> _Rule:
+    return lambda _: HangVerdict(Stillness.UNKNOWN) if missing else None
+
+
+def _file(ranks: Sequence[Activity]) -> HangVerdict | None:
+    kinds = (WaitKind.FILE, WaitKind.FILE_LOCK)
+    odd = [one for one in ranks if (one.wait and one.wait.kind in kinds) or "file" in one.helper]
+    if not odd or (not _waiting(ranks) and len(ranks) > 1 and len(odd) < len(ranks)):
+        return None
+    return _by(Stillness.HUNG, odd[0], f"{_subject(odd, odd[0])} {_doing(odd[0])}{_others(ranks, odd)}")
+
+
+def _left_early(left: Collection[int]) -> _Rule:
+    def rule(ranks: Sequence[Activity]) -> HangVerdict | None:
+        if not left or not all(one.waits_for_ranks for one in ranks):
+            return None
+        whom = _names(sorted(left))
+        sentence = f"{whom} ended with exit code 0{_others(ranks, ())}"
+        return HangVerdict(Stillness.HUNG, sentence, rank=min(left))
+
+    return rule
+
+
+def _odd(ranks: Sequence[Activity]) -> HangVerdict | None:
+    """Some ranks wait for others, which don't wait for them."""
+    odd = [one for one in ranks if not one.waits_for_ranks]
+    if not odd or len(odd) == len(ranks):
+        return None
+    first = odd[0]
+    return _by(Stillness.HUNG, first, f"{_subject(odd, first)} {_doing(first)}{_others(ranks, odd)}")
+
+
+def _together(ranks: Sequence[Activity]) -> HangVerdict | None:
+    """All wait for one another, or each for itself."""
+    if all(one.waits_for_ranks for one in ranks):
+        return _all_wait(ranks)
+    blocked = [one for one in ranks if _is_deadlocked(one)]
+    if len(blocked) < len(ranks):
+        return None
+    return _by(Stillness.HUNG, ranks[0], f"{_subject(ranks, ranks[0])} {_doing(ranks[0])}, and nothing else happens")
+
+
+def _is_deadlocked(one: Activity) -> bool:
+    if one.is_parked or one.wait is None:
+        return False
+    return one.wait.kind is WaitKind.LOCK or (one.wait.kind is WaitKind.DATA and bool(one.helper))
+
+
+def _all_wait(ranks: Sequence[Activity]) -> HangVerdict:
+    names = Counter(one.wait.name for one in ranks if one.wait and one.wait.kind is WaitKind.COLLECTIVE)
+    if len(names) > 1:
+        least = min(names, key=lambda name: (names[name], -_first(ranks, name).rank))
+        odd = _first(ranks, least)
+        others = (f"rank {one.rank} in {name}{_at(one)}" for name in names if (one := _first(ranks, name)))
+        return _by(Stillness.HUNG, odd, f"the ranks wait in different collectives: {', '.join(others)}")
+    if len(ranks) == 1:
+        what = (
+            "no other rank will come" if ranks[0].wait and ranks[0].wait.kind is not WaitKind.DEVICE else "it is silent"
+        )
+        return _by(Stillness.HUNG, ranks[0], f"rank {ranks[0].rank} {_doing(ranks[0])}, and {what}")
+    places = Counter(one.place for one in ranks)
+    least = min(places, key=lambda place: places[place])
+    if len(places) > 1 and names:
+        one, other = next(r for r in ranks if r.place == least), next(r for r in ranks if r.place != least)
+        sentence = (
+            f"the ranks wait at different lines: rank {one.rank} {_doing(one)}, rank {other.rank} {_doing(other)}"
+        )
+        return _by(Stillness.HUNG, one, sentence)
+    sentence = f"every rank {_doing(ranks[0])}, and none goes on: check the network between the nodes"
+    return HangVerdict(Stillness.HUNG, sentence)
+
+
+def _first(ranks: Sequence[Activity], name: str) -> Activity:
+    return next(one for one in ranks if one.wait and one.wait.name == name)
+
+
+def _waiting(ranks: Sequence[Activity]) -> list[Activity]:
+    return [one for one in ranks if one.waits_for_ranks]
+
+
+# --- words ------------------------------------------------------------------------------------------------------
+def _by(stillness: Stillness, odd: Activity, sentence: str) -> HangVerdict:
+    return HangVerdict(stillness, sentence, odd.rank, odd.node)
+
+
+def _subject(odd: Sequence[Activity], first: Activity) -> str:
+    where = f"rank {first.rank} on node {first.node}"
+    return f"{where} (and {_names([one.rank for one in odd if one is not first])})" if len(odd) > 1 else where
+
+
+def _doing(one: Activity) -> str:
+    if one.wait is None:
+        return f"does nothing that can be seen{_at(one)}{f' ({one.problem})' if one.problem else ''}"
+    about = f": {one.helper}" if one.helper else ""
+    return f"{say_wait(one.wait)}{_at(one)}{about}"
+
+
+def _at(one: Activity) -> str:
+    return f" at {one.place}" if one.place else ""
+
+
+def _others(ranks: Sequence[Activity], odd: Collection[Activity]) -> str:
+    """Says what the ranks do that wait for the odd ones."""
+    waiting = [one for one in ranks if one not in odd and one.waits_for_ranks]
+    if not waiting:
+        return ""
+    first = waiting[0]
+    verb = "waits" if len(waiting) == 1 else "wait"
+    return f", while {_names([one.rank for one in waiting])} {verb}{_doing(first).removeprefix('waits')}"
+
+
+def _names(ranks: Sequence[int]) -> str:
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}"
+    if len(ranks) > _MAX_RANKS_NAMED:
+        return f"{len(ranks)} ranks"
+    return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"

@@ -1,0 +1,52 @@
+"""What follows when the ranks of a round are silent: a line of the story, once, or a new round.
+
+Rows of the table in machine.py, which says when.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from drumbeat.core.life import ending, judge
+from drumbeat.core.life.events import Decision, StillnessSeen
+from drumbeat.core.life.job import Job
+from drumbeat.core.life.moves import move
+from drumbeat.protocol.states import Reason, State
+
+RESTART = "restart"
+
+
+def seen(job: Job, event: StillnessSeen, now: datetime) -> Decision:
+    """Records a hang or a slow rank once a round; a hang ends the round where the job has it so."""
+    subject = hang_subject(job) if event.is_hang else slow_subject(job)
+    if event.is_over:
+        if not is_hung(job):
+            return Decision(job)
+        subject = _passed_subject(job)
+    if subject in job.remarks:
+        return Decision(job)
+    if event.is_hang and job.plan.on_hang == RESTART:
+        verdict = replace(judge.of(Reason.RANKS_HUNG, event.sentence, node=event.node), rank=event.rank)
+        return ending.stop(job, verdict, now)
+    remarked = replace(job, remarks=(*job.remarks, subject))
+    return move(remarked, now, State.RUNNING, job.reason, event.sentence)
+
+
+def hang_subject(job: Job) -> str:
+    """Returns the subject of the remark that the round hangs."""
+    return f"hang in round {job.round}"
+
+
+def slow_subject(job: Job) -> str:
+    """Returns the subject of the remark that a rank of the round is slow."""
+    return f"slow rank in round {job.round}"
+
+
+def _passed_subject(job: Job) -> str:
+    return f"hang in round {job.round} has passed"
+
+
+def is_hung(job: Job) -> bool:
+    """Whether a hang of this round was recorded, and hasn't passed."""
+    return hang_subject(job) in job.remarks and _passed_subject(job) not in job.remarks

@@ -1,0 +1,94 @@
+"""Hangs of real jobs: the story names the rank, the stacks are kept, `drumbeat stacks` prints them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from drumbeat.agent.stacks import py_spy_program
+
+from .house import House, a_house, until
+
+pytestmark = [
+    pytest.mark.feature("F4", "M10"),
+    pytest.mark.skipif(not py_spy_program.find_here(), reason="py-spy isn't installed: pip install py-spy"),
+]
+
+STOPPED = """
+import os, signal, threading
+if os.environ["RANK"] == "1" and os.environ["DRUMBEAT_ROUND"] == "1":
+    os.kill(os.getpid(), signal.SIGSTOP)
+elif os.environ["DRUMBEAT_ROUND"] == "1":
+    threading.Event().wait()
+"""
+DEADLOCK = """
+import os, threading
+import torch
+import torch.distributed as dist
+dist.init_process_group("gloo")
+ones = torch.ones(7)
+dist.all_reduce(ones)
+lock = threading.Lock()
+if dist.get_rank() == 1:
+    lock.acquire()
+    lock.acquire()
+dist.all_reduce(ones)
+"""
+
+
+def started(house: House, script: str, settings: str = "{hang_after_s: 1}") -> str:
+    house.script(script, "job", "train.py")
+    path = house.job_file(
+        command="python train.py",
+        code=".",
+        distribution="{type: pytorch, process_count_per_instance: 2}",
+        drumbeat=settings,
+    )
+    return house.client.submit(path).name
+
+
+def sentence(house: House, job: str) -> str:
+    until(lambda: any("hangs" in line.sentence for line in house.client.story(job)), what="the hang")
+    return next(line.sentence for line in house.client.story(job) if "hangs" in line.sentence)
+
+
+def test_stopped_rank_is_named_its_stack_kept_and_its_end_of_the_hang_told(tmp_path: Path) -> None:
+    with a_house(tmp_path) as house:
+        job = started(house, STOPPED)
+        assert "rank 1 on node 0 is stopped (SIGSTOP) at train.py:4" in sentence(house, job)
+        kept = house.home / "jobs" / job / "hangs" / "1.1.txt"
+        assert "train.py:4" in kept.read_text()
+        printed = house.run("stacks", job, "--rank", "1")
+        assert "rank 1 on node 0" in printed.stdout, printed.stderr
+        assert "is stopped at train.py:4" in printed.stdout
+        (node,) = json.loads(house.run("stacks", job, "--json").stdout)
+        assert [one["rank"] for one in node["ranks"]] == [0, 1]
+        refused = house.run("stacks", job, "--rank", "9")
+        assert "has no rank 9" in refused.stderr
+        (stopped,) = (one["processes"][0]["pid"] for one in node["ranks"] if one["rank"] == 1)
+        os.kill(stopped, signal.SIGCONT)
+        house.client.cancel(job)
+
+
+@pytest.mark.thorough
+def test_hang_restarts_the_ranks_where_the_job_has_it_so(tmp_path: Path) -> None:
+    with a_house(tmp_path) as house:
+        job = started(house, STOPPED, "{hang_after_s: 1, on_hang: restart}")
+        assert house.client.wait(job).state == "completed"
+        reasons = [line.reason for line in house.client.story(job)]
+        assert "ranks_hung" in reasons
+
+
+@pytest.mark.thorough
+def test_rank_in_a_lock_is_named_with_the_collective_of_the_other(tmp_path: Path) -> None:
+    with a_house(tmp_path) as house:
+        job = started(house, DEADLOCK, "{hang_after_s: 3, on_hang: dump}")
+        said = sentence(house, job)
+        assert "rank 1 on node 0 waits for a lock or another thread at train.py:11" in said
+        assert "while rank 0 waits in all_reduce at train.py:12" in said
+        assert "c10d::" in (house.home / "jobs" / job / "hangs" / "1.1.txt").read_text()
+        house.client.cancel(job)

@@ -1,0 +1,111 @@
+"""Stacks of real processes, read from outside: running, stopped, without py-spy; the program comes from the server."""
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from drumbeat.agent.stacks import kernel, py_spy, py_spy_program
+from drumbeat.agent.stacks.rank_looks import RankLooks
+from drumbeat.launch.tracking import ENDPOINT
+from drumbeat.protocol.stacks import DIGEST_HEADER, RankFacts
+
+pytestmark = pytest.mark.feature("F4", "M10")
+
+PY_SPY = py_spy_program.find_here()
+SLEEPER = "def wait_long():\n    input()\nprint('ready', flush=True)\nwait_long()\n"
+
+
+@pytest.fixture
+def rank() -> Iterator[subprocess.Popen[str]]:
+    """A rank below this process that waits at its input."""
+    environment = {**os.environ, ENDPOINT: "http://localhost/token/3"}
+    with subprocess.Popen(
+        [sys.executable, "-c", SLEEPER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+        yield process
+        process.kill()
+
+
+def look(program: str, problem: str = "") -> RankFacts:
+    facts = RankLooks(os.getpid(), {}, program, problem).look(0.05, ranks=[3])
+    return next(one for one in facts.ranks if one.rank == 3)
+
+
+@pytest.mark.skipif(not PY_SPY, reason="py-spy isn't installed: pip install py-spy")
+def test_stack_of_a_rank_has_its_functions_though_it_is_stopped(rank: subprocess.Popen[str]) -> None:
+    os.kill(rank.pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, rank.pid, os.WSTOPPED)
+    (process,) = look(PY_SPY).processes
+    assert (process.pid, process.state, process.is_same_place) == (rank.pid, "T", True)
+    assert [frame.function for frame in process.threads[0].frames][-2:] == ["wait_long", "<module>"]
+    assert kernel.usage(rank.pid) is not None
+    assert kernel.usage(rank.pid).state == "T"
+
+
+def test_rank_without_stack_has_its_state_and_the_reason(rank: subprocess.Popen[str]) -> None:
+    (process,) = look("", "py-spy isn't installed").processes
+    assert (process.pid, process.state, process.threads) == (rank.pid, "S", ())
+    assert process.problem == "py-spy isn't installed"
+    assert process.kernel
+
+
+@pytest.mark.parametrize(
+    ("script", "sentence"),
+    [
+        ("echo 'Error: Permission Denied: Try again' >&2; exit 1", "the agent lacks the right to look"),
+        ("echo 'Error: Failed to find python version' >&2; exit 1", "py-spy: Failed to find python version"),
+        ("echo garbage", "the process was between two states"),
+        ("exec sleep 100", "py-spy gave no stack within 0.3 s"),
+    ],
+)  # fmt: skip
+def test_failure_of_py_spy_is_a_sentence(tmp_path: Path, script: str, sentence: str) -> None:
+    program = tmp_path / "py-spy"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    with pytest.raises(py_spy.NoStackError, match=sentence):
+        py_spy.dump(str(program), os.getpid(), timeout_s=0.3)
+
+
+def test_values_of_variables_are_kept_as_a_digest_only(tmp_path: Path) -> None:
+    frame = {"name": "f", "filename": "t.py", "line": 3, "locals": [{"name": "key", "repr": "'secret'"}]}
+    thread = {"os_thread_id": os.getpid(), "thread_name": "MainThread", "frames": [frame]}
+    program = tmp_path / "py-spy"
+    program.write_text(f"#!/bin/sh\ncat {tmp_path}/dump\n")
+    program.chmod(0o755)
+
+    def dumped(value: str) -> py_spy.Dump:
+        frame["locals"] = [{"name": "key", "repr": value}]
+        (tmp_path / "dump").write_text(json.dumps([thread], indent=2))
+        return py_spy.dump(str(program), os.getpid())
+
+    one, same, other = dumped("'secret'"), dumped("'secret'"), dumped("'another'")
+    assert one == same
+    assert one.place != other.place
+    assert "secret" not in repr(one)
+
+
+def test_servers_program_is_kept_by_its_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRUMBEAT_CACHE", str(tmp_path))
+    digest = hashlib.sha256(b"program").hexdigest()
+    reads: list[int] = []
+
+    class LinkToServer:
+        @contextmanager
+        def tool(self, name: str, machine: str) -> Iterator[object]:
+            assert (name, bool(machine)) == ("py-spy", True)
+            yield SimpleNamespace(headers={DIGEST_HEADER: digest}, read=lambda: reads.append(1) or b"program")
+
+    first = py_spy_program.copy_of_server(LinkToServer())
+    assert py_spy_program.copy_of_server(LinkToServer()) == first
+    assert (Path(first).read_bytes(), len(reads), os.access(first, os.X_OK)) == (b"program", 1, True)

@@ -1,0 +1,83 @@
+"""A closer look at silent ranks: when native frames are read, and when a hang counts as one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from drumbeat.control.gangs.silence_look import Ask, SilenceLook
+from drumbeat.control.gangs.stacks import JobFacts
+from drumbeat.core.diagnosis.hangs.verdict import Stillness
+from drumbeat.protocol.stacks import NodeFacts, ProcessFacts, RankFacts, StackFrame, ThreadStack
+
+pytestmark = pytest.mark.feature("F4")
+
+MODULE = StackFrame("<module>", "/job/train.py", 40)
+ALL_REDUCE = (StackFrame("all_reduce", "/env/site-packages/torch/distributed/distributed_c10d.py", 9), MODULE)
+MPI = (StackFrame("opal_progress", "libopen-pal.so"), StackFrame("PMPI_Allreduce", "libmpi.so"), MODULE)
+SORT = (StackFrame("list_sort_impl", "python3.11"), MODULE)
+
+
+def process(frames: tuple[StackFrame, ...], place: str = "p", cpu_s: float = 0.0, state: str = "S") -> ProcessFacts:
+    threads = (ThreadStack(7, "MainThread", frames),)
+    return ProcessFacts(7, state=state, cpu_s=cpu_s, main_cpu_s=cpu_s, threads=threads, place=place, is_same_place=True)
+
+
+@dataclass
+class Ranks:
+    """Answers of the nodes, in order; the last one again and again. Native ones apart."""
+
+    answers: list[dict[int, ProcessFacts]]
+    native: dict[int, ProcessFacts] = field(default_factory=dict[int, ProcessFacts])
+    asked: list[Ask] = field(default_factory=list[Ask])
+
+    def ask(self, what: Ask) -> JobFacts:
+        self.asked.append(what)
+        if what.is_native:
+            processes = {rank: one for rank, one in self.native.items() if rank in what.ranks}
+        else:
+            processes = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        facts = (RankFacts(rank, (replace(one, pid=100 + rank),)) for rank, one in processes.items())
+        return JobFacts({0: NodeFacts(5.0, tuple(facts))})
+
+    def look(self) -> SilenceLook:
+        return SilenceLook((0, 1), 600.0, self.ask, tuple, lambda _: False)
+
+
+def test_hang_must_be_the_same_in_two_looks() -> None:
+    waiting, stopped = process(ALL_REDUCE), process((MODULE,), state="T")
+    ranks = Ranks([{0: waiting, 1: stopped}])
+    assert ranks.look().look()[0].is_hang
+    moved = Ranks([{0: waiting, 1: stopped}, {0: process(ALL_REDUCE, "q"), 1: stopped}])
+    assert moved.look().look()[0].stillness is Stillness.UNKNOWN
+    assert [one.pause_s for one in ranks.asked] == [5.0, 5.0]
+
+
+def test_native_frames_are_read_only_where_pythons_leave_it_open() -> None:
+    polling = process((MODULE,), cpu_s=5.0)
+    ranks = Ranks([{0: polling, 1: polling}], {0: process(MPI), 1: process(MPI)})
+    verdict, _ = ranks.look().look()
+    assert verdict.is_hang
+    assert "every rank waits in MPI_Allreduce at train.py:40" in verdict.sentence
+    assert ranks.asked[1] == Ask(is_native=True, ranks=(0, 1))
+
+
+def test_rank_that_moves_is_never_asked_for_native_frames() -> None:
+    moving = ProcessFacts(7, state="R", cpu_s=5.0, threads=(ThreadStack(7, "", (MODULE,)),), place="p")
+    ranks = Ranks([{0: process(ALL_REDUCE), 1: moving}])
+    assert ranks.look().look()[0].stillness is Stillness.SLOW
+    assert not any(one.is_native for one in ranks.asked)
+
+
+def test_place_that_native_frames_showed_to_be_work_is_not_read_again() -> None:
+    ranks = Ranks([{0: process(ALL_REDUCE), 1: process((MODULE,), cpu_s=5.0)}], {1: process(SORT)})
+    look = ranks.look()
+    assert look.look()[0].stillness is Stillness.SLOW
+    assert look.look()[0].stillness is Stillness.BUSY
+    assert [one.is_native for one in ranks.asked] == [False, True, False]
+
+
+def test_node_without_an_answer_leaves_it_open() -> None:
+    ranks = Ranks([{0: process(ALL_REDUCE)}])
+    assert ranks.look().look()[0].stillness is Stillness.UNKNOWN

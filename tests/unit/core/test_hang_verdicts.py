@@ -1,0 +1,155 @@
+"""What the silence of ranks is: facts of processes between two looks, and the sentence that names the odd one."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from drumbeat.core.diagnosis.hangs import report
+from drumbeat.core.diagnosis.hangs.activity import Activity, of_rank
+from drumbeat.core.diagnosis.hangs.verdict import HangVerdict, Stillness, judge
+from drumbeat.protocol.stacks import NodeFacts, ProcessFacts, RankFacts, StackFrame, ThreadStack
+
+pytestmark = pytest.mark.feature("F4")
+
+SITE = "/env/lib/python3.11/site-packages"
+MODULE = StackFrame("<module>", "/job/train.py", 40)
+ALL_REDUCE = (StackFrame("all_reduce", f"{SITE}/torch/distributed/distributed_c10d.py", 3252), MODULE)
+LOADER = (StackFrame("_try_get_data", f"{SITE}/torch/utils/data/dataloader.py", 1), MODULE)
+OWN = (StackFrame("validate", "/job/eval.py", 7), MODULE)
+
+
+def process(frames: tuple[StackFrame, ...] = (), kernel: str = "", **more: Any) -> ProcessFacts:
+    """A process that stood still between the looks."""
+    threads = (ThreadStack(7, "MainThread", frames, kernel),) if frames else ()
+    facts = ProcessFacts(7, "python train.py", state="S", kernel=kernel, threads=threads)
+    return replace(facts, **{"place": "p" if frames else "", "is_same_place": bool(frames), **more})
+
+
+def rank(number: int, *processes: ProcessFacts, node: int = 0) -> Activity:
+    return of_rank(node, RankFacts(number, processes), 5.0)
+
+
+WAITING = process(ALL_REDUCE, "futex_do_wait")
+
+
+def verdict(odd: ProcessFacts, *helpers: ProcessFacts) -> HangVerdict:
+    """Of rank 1 on node 1, for which rank 0 waits in a collective."""
+    return judge([rank(0, WAITING), rank(1, odd, *helpers, node=1)])
+
+
+def hung(odd: ProcessFacts, *helpers: ProcessFacts) -> str:
+    said = verdict(odd, *helpers)
+    assert (said.stillness, said.rank, said.node) == (Stillness.HUNG, 1, 1)
+    ending = ", while rank 0 waits in all_reduce at train.py:40"
+    assert said.sentence.endswith(ending)
+    return said.sentence.removesuffix(ending).removeprefix("rank 1 on node 1 ")
+
+
+def test_stopped_rank_is_the_odd_one() -> None:
+    assert hung(process(OWN, "do_signal_stop", state="T")) == "is stopped (SIGSTOP) at eval.py:7"
+
+
+def test_rank_in_a_lock_is_the_odd_one() -> None:
+    assert hung(process(OWN, "futex_do_wait")) == "waits for a lock or another thread at eval.py:7"
+
+
+def test_rank_at_a_dead_mount_is_the_odd_one() -> None:
+    sentence = hung(process(OWN, "rpc_wait_bit_killable", state="D"))
+    assert sentence == "waits for a file system that doesn't answer (NFS) at eval.py:7"
+
+
+def test_blocked_worker_of_a_data_loader_is_named() -> None:
+    worker = process(OWN, "futex_do_wait", pid=9, is_helper=True)
+    sentence = hung(process(LOADER, "poll_schedule_timeout"), worker)
+    assert sentence == (
+        "waits for its data loader at train.py:40: its worker process 9 waits for a lock or another thread at eval.py:7"
+    )
+
+
+def test_stopped_worker_is_named() -> None:
+    sentence = hung(process(LOADER), process(OWN, pid=9, is_helper=True, state="T"))
+    assert sentence == "its process 9 is stopped (SIGSTOP)"
+
+
+@pytest.mark.parametrize(
+    "working",
+    [
+        process(OWN, cpu_s=4.0, main_cpu_s=4.0),
+        process(OWN, is_same_place=False),
+        process(OWN, io_bytes=5 << 20),
+        process(OWN, "wait_woken", switches=40),
+    ],
+)
+def test_rank_that_works_is_slow_and_no_hang(working: ProcessFacts) -> None:
+    said = verdict(working)
+    assert (said.stillness, said.rank) == (Stillness.SLOW, 1)
+    assert said.sentence.startswith("rank 1 on node 1 computes at eval.py:7, while rank 0 waits in all_reduce")
+
+
+def test_working_worker_makes_the_data_slow() -> None:
+    said = verdict(process(LOADER), process(OWN, pid=9, is_helper=True, cpu_s=4.0))
+    assert said.sentence.startswith("rank 1 on node 1 loads data at train.py:40")
+
+
+def test_swapped_rank_is_slow_for_lack_of_memory() -> None:
+    said = verdict(process(OWN, cpu_s=0.2, swap_faults=4000, swapped_mib=900.0))
+    assert said.stillness is Stillness.SLOW
+    assert "swap" in said.sentence
+
+
+def test_rank_that_left_is_the_odd_one() -> None:
+    said = judge([rank(0, WAITING)], left=[1])
+    assert (said.stillness, said.rank) == (Stillness.HUNG, 1)
+    assert said.sentence == "rank 1 ended with exit code 0, while rank 0 waits in all_reduce at train.py:40"
+
+
+def test_ranks_in_different_collectives_hang() -> None:
+    barrier = (StackFrame("barrier", ALL_REDUCE[0].file, 9), MODULE)
+    said = verdict(process(barrier, "futex_do_wait"))
+    assert said.is_hang
+    assert "rank 0 in all_reduce at train.py:40" in said.sentence
+    assert "rank 1 in barrier at train.py:40" in said.sentence
+
+
+def test_ranks_in_one_collective_hang_without_an_odd_one() -> None:
+    said = verdict(WAITING)
+    assert (said.stillness, said.rank) == (Stillness.HUNG, None)
+    assert "check the network" in said.sentence
+
+
+def test_polling_in_a_collective_is_a_wait() -> None:
+    said = verdict(process(ALL_REDUCE, cpu_s=5.0, main_cpu_s=5.0))
+    assert said.is_hang
+
+
+def test_ranks_that_move_within_collectives_are_busy() -> None:
+    moving = replace(WAITING, is_same_place=False)
+    assert judge([rank(0, moving), rank(1, moving)]).stillness is Stillness.BUSY
+
+
+def test_unknown_rank_leaves_it_open() -> None:
+    assert judge([rank(0, WAITING)], missing=[1]).stillness is Stillness.UNKNOWN
+
+
+def test_job_of_one_rank_hangs_in_a_deadlock_only() -> None:
+    asleep, locked = process(OWN, "hrtimer_nanosleep"), process(OWN, "futex_do_wait")
+    listener = ThreadStack(8, "server", OWN, "do_epoll_wait")
+    serving = replace(locked, threads=(*locked.threads, listener))
+    assert [judge([rank(0, one)]).stillness for one in (asleep, locked, serving)] == [
+        Stillness.WAITS, Stillness.HUNG, Stillness.WAITS,
+    ]  # fmt: skip
+
+
+def test_without_stacks_the_kernel_alone_names_a_stopped_rank() -> None:
+    blind = process(kernel="futex_do_wait", problem="py-spy isn't installed")
+    said = judge([rank(0, blind), rank(1, replace(blind, state="T"))])
+    assert (said.stillness, said.rank) == (Stillness.HUNG, 1)
+
+
+def test_report_has_every_frame_and_why_there_is_none() -> None:
+    facts = NodeFacts(5.0, (RankFacts(0, (WAITING,)), RankFacts(1, (process(problem="no py-spy"),))))
+    text = report.text([report.node_stacks(0, "gpu-1", facts)])
+    assert "rank 0 on node 0 (gpu-1) waits in all_reduce at train.py:40" in text
+    assert f"all_reduce ({SITE}/torch/distributed/distributed_c10d.py:3252)" in text
+    assert "no stack: no py-spy" in text

@@ -1,0 +1,62 @@
+"""What follows a hang in the life of a job: a line of the story once, or another round."""
+
+from dataclasses import replace
+
+import pytest
+
+from drumbeat.core.life.events import Decision, StillnessSeen
+from drumbeat.core.life.job import Job
+from drumbeat.core.life.machine import decide
+from drumbeat.protocol.agent import Phase
+from drumbeat.protocol.states import Reason, State
+
+from .jobs import after, at, ended, running, said
+
+pytestmark = pytest.mark.feature("F4")
+
+HANG = StillnessSeen(1, 1, "the job hangs: rank 1 on node 0 is stopped", is_hang=True, rank=1, node=0)
+SLOW = StillnessSeen(1, 1, "silent for 600 s: rank 1 on node 0 computes", is_hang=False, rank=1, node=0)
+OVER = StillnessSeen(1, 1, "the ranks go on", is_hang=True, is_over=True)
+
+
+def hanging(on_hang: str = "tell") -> Job:
+    job = running(1, 2)
+    return replace(job, plan=replace(job.plan, on_hang=on_hang))
+
+
+def sentences(*decisions: Decision) -> list[str]:
+    return [entry.sentence for one in decisions for entry in one.story]
+
+
+def test_hang_is_told_once_a_round_and_the_ranks_run_on() -> None:
+    first = decide(hanging(), HANG, at(1))
+    assert (first.job.state, first.job.sentence) == (State.RUNNING, HANG.sentence)
+    assert decide(first.job, HANG, at(2)) == Decision(first.job)
+
+
+def test_slow_rank_is_told_once_beside_a_hang() -> None:
+    first = decide(hanging(), SLOW, at(1))
+    second = decide(first.job, HANG, at(2))
+    assert sentences(first, second, decide(second.job, SLOW, at(3))) == [SLOW.sentence, HANG.sentence]
+
+
+def test_end_of_a_hang_is_told_if_the_hang_was() -> None:
+    job = hanging()
+    assert decide(job, OVER, at(1)) == Decision(job)
+    told = decide(job, HANG, at(1)).job
+    assert sentences(decide(told, OVER, at(2))) == ["the ranks go on"]
+
+
+def test_hang_restarts_the_ranks_as_a_retry() -> None:
+    stopping = decide(hanging("restart"), HANG, at(1)).job
+    assert (stopping.state, stopping.reason) == (State.STOPPING, Reason.RANKS_HUNG)
+    exits = (ended(0, None, signal=15), ended(1, None, signal=9))
+    again = after(stopping, said(0, Phase.ENDED, exits=exits))
+    assert (again.state, again.round) == (State.STAGING, 2)
+    assert again.failures[0].verdict.rank == 1
+    assert "retry 1 of 3" in again.sentence
+
+
+def test_hang_of_an_earlier_round_changes_nothing() -> None:
+    job = replace(hanging(), round=2)
+    assert decide(job, HANG, at(1)) == Decision(job)
