@@ -186,8 +186,13 @@ def _lost_rounds(lines: Sequence[StoryEntry]) -> set[Round]:
     if not worked:
         return set()
     last = (lines[worked[-1]].attempt, lines[worked[-1]].round)
-    lost = {(lines[number].attempt, lines[number].round) for number in worked} - {last}
-    return lost | {last} if _has_failed(lines, worked[-1]) else lost
+    lost = {(lines[number].attempt, lines[number].round) for number in worked} - {last} - _resized(lines)
+    return lost | {last} - _resized(lines) if _has_failed(lines, worked[-1]) else lost
+
+
+def _resized(lines: Sequence[StoryEntry]) -> set[Round]:
+    """Returns the rounds that ended so that the job goes on with more nodes: their ranks had time to save."""
+    return {(line.attempt, line.round) for line in lines if line.reason is Reason.RESIZING}
 
 
 def _has_failed(lines: Sequence[StoryEntry], worked: int) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -13,6 +13,24 @@ class Need:
     cpus: int
     gpus: int = 0
     alone: bool = False
+    min_nodes: int = 0
+    """The fewest nodes that an elastic job starts with; 0 = its number of nodes is fixed."""
+    max_nodes: int = 0
+    """The most nodes that an elastic job grows to; 0 = its number of nodes is fixed."""
+
+    @property
+    def is_elastic(self) -> bool:
+        """Whether the number of nodes may change."""
+        return self.max_nodes > 0
+
+    @property
+    def least(self) -> Need:
+        """The smallest need with which the job can start."""
+        return replace(self, nodes=self.min_nodes) if self.is_elastic else self
+
+    def sizes(self, most: int) -> tuple[Need, ...]:
+        """The needs with which the job may start, the one with `most` nodes first."""
+        return tuple(replace(self, nodes=nodes) for nodes in range(most, self.least.nodes - 1, -1))
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from drumbeat.core.balances import NO_BALANCES, Balances
 from drumbeat.core.need import Need, Slot
-from drumbeat.core.quotas import Amount, Payer
+from drumbeat.core.quotas import Allowances, Amount, Payer
 from drumbeat.core.words import counted
 from drumbeat.protocol.api.computes import NodeState
 from drumbeat.protocol.states import Reason
@@ -57,11 +58,23 @@ class Waiting:
     """What the last of them lacked, in a sentence."""
     use: float = 0.0
     """Slot-hours that count against its person; 0 once it has waited for so long that only its age counts."""
+    is_resized: bool = False
+    """It is an elastic job between two attempts: it comes first, so that it keeps the nodes that it had."""
+
+    growth: int = 0
+    """The number of nodes for which an elastic job has ended its round, 0 = it lost some."""
+    kept: int = 0
+    """How many nodes of its last attempt an elastic job has not lost."""
 
     @property
-    def rank(self) -> tuple[int, float, datetime, str]:
+    def least(self) -> Waiting:
+        """The job with the fewest nodes with which it can start."""
+        return replace(self, need=self.need.least) if self.need.is_elastic else self
+
+    @property
+    def rank(self) -> tuple[bool, int, float, datetime, str]:
         """Its place in the queue: by priority, then by recent use, then by age."""
-        return -self.priority, self.use, self.submitted_at, self.job
+        return not self.is_resized, -self.priority, self.use, self.submitted_at, self.job
 
 
 @dataclass(frozen=True)
@@ -91,6 +104,8 @@ class Placed:
     never: bool = False
     is_unsure: bool = False
     lacks_share: bool = False
+    least: int = 0
+    """The fewest nodes with which an elastic job may start; 0 = its number of nodes is fixed."""
 
 
 def place(  # noqa: PLR0913 - the queue, what there is, and how the persons stand
@@ -101,16 +116,25 @@ def place(  # noqa: PLR0913 - the queue, what there is, and how the persons stan
     *,
     compute: str,
     balances: Balances = NO_BALANCES,
+    has_spare: bool = True,
 ) -> list[Placed]:
-    """A word for every job of the queue, in the order in which they are served."""
+    """A word for every job of the queue, in the order in which they are served.
+
+    has_spare: an elastic job that has the queue to itself may have more nodes than it asks for.
+    """
     holding, allowances = list(held), balances.allowances
     blocked: Waiting | None = None
     said: list[Placed] = []
-    for job in sorted(queue, key=lambda one: one.rank):
-        never, own = _never(job, rooms, compute), _rooms_of(job, rooms)
-        slots = None if never else _fit_elsewhere(job, own, holding) or fit(job.need, own, holding)
-        wanted = Holding(job.job, slots or (), now + job.lasts if job.lasts else None)
-        takes = _takes(job.need, slots, rooms)
+    for asked in sorted(queue, key=lambda one: one.rank):
+        job = asked.least
+        never, own = _never(job, rooms, compute), rooms_of(job, rooms)
+        fits = [] if never else _fits(asked, own, holding, has_spare=has_spare and len(queue) == 1)
+        slots = fits[-1] if fits else None
+        if len(fits) > 1:
+            may_start = partial(_may_start, job, blocked=blocked, rooms=rooms, held=holding, allowances=allowances)
+            slots = next((one for one in fits if may_start(one, now=now)), slots)
+        wanted = _holding(job, slots, now)
+        takes = taken_by(job.need, slots, rooms)
         if never:
             said.append(Placed(job.job, never=True, sentence=never))
         elif lack := _lack(job, own, compute):
@@ -125,7 +149,10 @@ def place(  # noqa: PLR0913 - the queue, what there is, and how the persons stan
         else:
             if blocked is None:
                 blocked, allowances = job, allowances.reserved_for(job.job, job.payer, takes)
-                reason, sentence = Reason.WAITING_FOR_SLOTS, _needs(job, own, holding, compute)
+                reason, sentence = (
+                    Reason.WAITING_FOR_SLOTS,
+                    _needs(asked if _is_ending(job, held) else job, own, holding, compute),
+                )
             else:
                 reason = Reason.WAITING_FOR_TURN
                 sentence = (
@@ -137,7 +164,55 @@ def place(  # noqa: PLR0913 - the queue, what there is, and how the persons stan
     return said
 
 
-def _rooms_of(job: Waiting, rooms: Sequence[Room]) -> Sequence[Room]:
+def _holding(job: Waiting, slots: Sequence[Slot] | None, now: datetime) -> Holding:
+    return Holding(job.job, tuple(slots or ()), now + job.lasts if job.lasts else None)
+
+
+def _may_start(  # noqa: PLR0913 - as `place`
+    job: Waiting,
+    slots: tuple[Slot, ...],
+    *,
+    blocked: Waiting | None,
+    rooms: Sequence[Room],
+    held: Sequence[Holding],
+    allowances: Allowances,
+    now: datetime,
+) -> bool:
+    """Whether the job may start with these slots now."""
+    if allowances.wait(job.payer, taken_by(job.need, slots, rooms)):
+        return False
+    return blocked is None or _delays_nobody(_holding(job, slots, now), blocked, rooms, held)
+
+
+def _fits(job: Waiting, rooms: Sequence[Room], held: Sequence[Holding], *, has_spare: bool) -> list[tuple[Slot, ...]]:
+    """Slots with which the job could start now, those with the most nodes first; several for elastic jobs only.
+
+    Until its last attempt has given its slots back, an elastic job doesn't begin with fewer nodes than it asks for.
+    """
+    sizes: Sequence[Need] = [job.need]
+    if job.need.is_elastic:
+        ends = _is_ending(job, held)
+        sizes = [one for one in sizes_of(job, rooms, has_spare=has_spare) if one.nodes >= job.need.nodes or not ends]
+    elsewhere = [slots for size in sizes if (slots := _fit_elsewhere(replace(job, need=size), rooms, held))]
+    return elsewhere or [slots for size in sizes if (slots := fit(size, rooms, held))]
+
+
+def _is_ending(job: Waiting, held: Sequence[Holding]) -> bool:
+    """Whether an earlier attempt of the job still holds slots."""
+    return any(one.job == job.job and one.slots for one in held)
+
+
+def sizes_of(job: Waiting, rooms: Sequence[Room], *, has_spare: bool) -> tuple[Need, ...]:
+    """The sizes that an elastic job may have, the largest first.
+
+    It has more nodes than it asks for only where that puts no two of them on the same machine.
+    """
+    need = job.need
+    largest = need.max_nodes if has_spare else max(need.nodes, job.growth or job.kept)
+    return need.sizes(largest if need.nodes > len(rooms) else min(largest, len(rooms)))
+
+
+def rooms_of(job: Waiting, rooms: Sequence[Room]) -> Sequence[Room]:
     """The machines as this job may use them."""
     if not job.lacking:
         return rooms
@@ -158,7 +233,7 @@ def _lack(job: Waiting, own: Sequence[Room], compute: str) -> Placed | None:
     return Placed(job.job, never=True, lacks_share=True, sentence=sentence)
 
 
-def _takes(need: Need, slots: Sequence[Slot] | None, rooms: Sequence[Room]) -> Amount:
+def taken_by(need: Need, slots: Sequence[Slot] | None, rooms: Sequence[Room]) -> Amount:
     """What a job takes of quotas: its slots, or what it would have."""
     if slots:
         return Amount(sum(slot.cpus for slot in slots), sum(len(slot.gpus) for slot in slots))
@@ -185,7 +260,8 @@ def enqueue(
     """
     said: list[Placed] = []
     allowances = balances.allowances
-    for job in queue:
+    for asked in queue:
+        job = asked.least
         most = max((room.cpus for room in rooms), default=0)
         size = replace(job.need, cpus=min(job.need.cpus, most) if job.need.alone else job.need.cpus)
         able = sum(_capacity(room, size) if is_shared else _capacity(room, size) > 0 for room in rooms)
@@ -194,15 +270,30 @@ def enqueue(
             sentence = f"the job needs {_amount(size)}; {compute} has {has}"
             said.append(Placed(job.job, never=True, sentence=sentence))
             continue
+        size = idle_size(asked, size, rooms, is_shared=is_shared, has_spare=len(queue) == 1)
         takes = Amount(size.nodes * size.cpus, size.nodes * size.gpus)
         if wait := allowances.wait(job.payer, takes):
             said.append(Placed(job.job, reason=Reason.WAITING_FOR_QUOTA, sentence=wait.sentence))
             allowances = allowances.behind(wait)
         else:
             gpus = tuple(str(number) for number in range(size.gpus))
-            said.append(Placed(job.job, tuple(Slot(node, "", size.cpus, gpus) for node in range(size.nodes))))
+            slots = tuple(Slot(node, "", size.cpus, gpus) for node in range(size.nodes))
+            said.append(Placed(job.job, slots, least=job.need.nodes if job.need.is_elastic else 0))
             allowances = allowances.taken(job.job, job.payer, takes)
     return said
+
+
+def idle_size(asked: Waiting, size: Need, rooms: Sequence[Room], *, is_shared: bool, has_spare: bool) -> Need:
+    """The size with which an elastic job stands in the engine's queue: as much as is idle, at least its smallest."""
+    need = asked.need
+    if not need.is_elastic:
+        return size
+    if asked.growth:
+        return replace(size, nodes=asked.growth)
+    idle = [room for room in rooms if not room.unusable and room.state is NodeState.IDLE]
+    able = sum(_capacity(room, size) if is_shared else _capacity(room, size) > 0 for room in idle)
+    most = need.max_nodes if has_spare else max(need.nodes, asked.kept)
+    return replace(size, nodes=max(size.nodes, min(most, able + asked.kept)))
 
 
 def _capacity(room: Room, size: Need) -> int:
@@ -277,7 +368,7 @@ def _free(rooms: Sequence[Room], held: Sequence[Holding]) -> dict[str, Room]:
 
 def _delays_nobody(wanted: Holding, first: Waiting, rooms: Sequence[Room], held: Sequence[Holding]) -> bool:
     """Whether the first blocked job starts no later if these slots are taken now."""
-    rooms = _rooms_of(first, rooms)
+    rooms = rooms_of(first, rooms)
     start = _earliest(first.need, rooms, held)
     if start is None:
         return False
@@ -339,6 +430,7 @@ def _needs(job: Waiting, rooms: Sequence[Room], held: Sequence[Holding], compute
     free = _free([room for room in rooms if not room.unusable], held)
     cpus, gpus = sum(r.cpus for r in free.values()), sum(len(r.gpus) for r in free.values())
     what = "all CPU slots" if job.need.alone else _amount(job.need)
+    what = f"at least {what}" if job.need.is_elastic and job.need.nodes == job.need.min_nodes else what
     left = _size(cpus, gpus) if job.need.gpus else counted(cpus, "CPU slot")
     unusable = "".join(f"; {room.name} can't be used: {room.unusable}" for room in rooms if room.unusable)
     are = "is" if left == "1 CPU slot" else "are"

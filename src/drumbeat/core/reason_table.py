@@ -65,6 +65,7 @@ REASONS: dict[Reason, ReasonRow] = {
     Reason.WAITING_FOR_TURN: ReasonRow("other jobs are ahead of this one in the queue"),
     Reason.WAITING_FOR_QUOTA: ReasonRow("the person or the experiment uses all that its quota allows"),
     Reason.REPLACING_NODES: ReasonRow("a node was lost; the job is back in the queue for a new set of nodes"),
+    Reason.RESIZING: ReasonRow("the ranks of an elastic job end, to start again on another number of nodes"),
     Reason.IN_QUEUE: ReasonRow("the nodes are requested; waiting in the cluster's queue"),
     Reason.STARTING_NODES: ReasonRow("the engine is starting an agent on every node"),
     Reason.PREPARING_NODES: ReasonRow("code, inputs and environment are being prepared on every node"),

@@ -152,7 +152,8 @@ def capped(placements: Sequence[Placed], most: int, held: Mapping[str, int], com
     """
     taken, is_blocked = sum(held.values()), False
     result: list[Placed] = []
-    for one in placements:
+    for asked in placements:
+        one = _within_cap(asked, most - taken)
         nodes = len(one.slots)
         if not one.slots:
             result.append(one)
@@ -168,6 +169,11 @@ def capped(placements: Sequence[Placed], most: int, held: Mapping[str, int], com
             result.append(one)
             taken += nodes
     return result
+
+
+def _within_cap(one: Placed, left: int) -> Placed:
+    """The same with no more nodes than the cap leaves, as far as an elastic job can have fewer."""
+    return replace(one, slots=one.slots[: max(one.least, left)]) if one.least else one
 
 
 def _over_cap(nodes: int, most: int, held: Mapping[str, int], compute: str) -> str:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from drumbeat.core.life.aftermath import outputs_left
-from drumbeat.core.life.events import AgentSaid, CancelRequested, Effect, StoryEntry, ValueLogged
+from drumbeat.core.life.events import AgentSaid, CancelRequested, CheckpointSaved, Effect, StoryEntry, ValueLogged
 from drumbeat.core.life.job import Job
 from drumbeat.core.need import Slot
 from drumbeat.ports.catalog import Catalog, Use
@@ -92,7 +92,7 @@ class Reservation:
     slot: Slot
 
 
-Message = AgentSaid | CancelRequested | ValueLogged
+Message = AgentSaid | CancelRequested | ValueLogged | CheckpointSaved
 """What can come to a server that doesn't hold the job."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from enum import StrEnum
 from itertools import count
 
 from drumbeat.protocol.shares import SharePlan
@@ -172,6 +173,28 @@ class RayCluster:
     node_args: tuple[str, ...] = ()
 
 
+class Growth(StrEnum):
+    """When an elastic job takes nodes that become free."""
+
+    AT_CHECKPOINT = "at_checkpoint"
+    AT_ONCE = "at_once"
+
+
+@dataclass(frozen=True)
+class Elastic:
+    """The numbers of nodes between which an elastic job runs."""
+
+    min_nodes: int
+    nodes: int
+    """The number that its person asked for."""
+    max_nodes: int
+    grow: Growth = Growth.AT_CHECKPOINT
+
+    def __str__(self) -> str:
+        when = "at once" if self.grow is Growth.AT_ONCE else "at the next checkpoint"
+        return f"{self.min_nodes} to {self.max_nodes}, {self.nodes} asked for; grows {when}"
+
+
 @dataclass(frozen=True)
 class Plan:
     """Everything that the agents need to know of a job; the same object that `drumbeat plan` prints.
@@ -185,7 +208,8 @@ class Plan:
     interface or subnet between the nodes, `tcp` or `tcp:` before it = no InfiniBand; "" = found. mpi_options: words
     added to the `mpirun` line. ray: of the launcher of that name. system_metrics: whether nodes log what they and their
     ranks use of the machine. mesh: sizes by dimension, outermost first; empty = none. warm_start: whether nodes prepare
-    interpreters for the ranks of the next round. shares: what each node must have mounted.
+    interpreters for the ranks of the next round. shares: what each node must have mounted. elastic: None = `nodes` is
+    fixed; else `nodes` and `ranks` are those of the present attempt.
     """
 
     job: str
@@ -220,6 +244,7 @@ class Plan:
     """Seconds of silence after which a hang is looked for; 0 = never."""
     on_hang: str = "tell"
     """What follows a hang: `tell`, `dump` or `restart`."""
+    elastic: Elastic | None = None
 
     @property
     def world_size(self) -> int:

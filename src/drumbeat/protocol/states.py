@@ -60,6 +60,7 @@ class Reason(StrEnum):
     WAITING_FOR_TURN = "waiting_for_turn"
     WAITING_FOR_QUOTA = "waiting_for_quota"
     REPLACING_NODES = "replacing_nodes"
+    RESIZING = "resizing"
     IN_QUEUE = "in_queue"
     STARTING_NODES = "starting_nodes"
     PREPARING_NODES = "preparing_nodes"

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from drumbeat.cli.tables.planview import render_plan, split_names
 from drumbeat.protocol.api.jobs import PreviewView
-from drumbeat.protocol.plan import OutputPlan, Plan, PythonEnvironment, Rank
+from drumbeat.protocol.plan import Elastic, Growth, OutputPlan, Plan, PythonEnvironment, Rank
 from drumbeat.protocol.process import ProcessSpec
 from tests.unit.cli.samples import sample
 
@@ -67,6 +67,14 @@ def render(shown: PreviewView, *, full: bool = False) -> str:
 @pytest.mark.feature("J4")
 def test_the_plan_of_a_job_on_two_nodes():
     assert render(preview()) == GOLDEN.strip("\n")
+
+
+@pytest.mark.feature("F8", "J4")
+def test_the_plan_of_an_elastic_job_has_its_numbers_of_nodes():
+    shown = preview()
+    text = render(replace(shown, plan=replace(shown.plan, elastic=Elastic(1, 2, 4, Growth.AT_ONCE))))
+    assert "nodes        1 to 4, 2 asked for; grows at once" in text
+    assert "asked for" not in render(shown)
 
 
 @pytest.mark.feature("J4", "L5")

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from drumbeat.core.elastic import resized
 from drumbeat.core.need import Need
 from drumbeat.core.planning import plan as planning
 from drumbeat.core.planning.plan import Facts, Planned, Sources
 from drumbeat.dialect.job.job import CommandJob
-from drumbeat.protocol.errors import NotYetError
+from drumbeat.protocol.plan import Elastic
 
 
 def planned(cpus: int, gpus: int, **keys: Any) -> Planned:
@@ -70,17 +71,33 @@ def test_a_chief_that_nobody_asked_for_is_told_of():
     assert planned(8, 0, **tasks(2, 0, 2)).notes == ()
 
 
+@pytest.mark.feature("F8")
 @pytest.mark.parametrize(
-    ("given", "named"),
-    [
-        ({"max_nodes": 3}, ["drumbeat.max_nodes"]),
-        ({"min_nodes": 1}, ["drumbeat.min_nodes"]),
-        ({"min_nodes": 1, "max_nodes": 3}, ["drumbeat.min_nodes", "drumbeat.max_nodes"]),
-    ],
+    ("given", "most", "least"),
+    [({"max_nodes": 3}, 3, 2), ({"min_nodes": 1}, 2, 1), ({"min_nodes": 1, "max_nodes": 3}, 3, 1)],
 )
-def test_a_number_of_nodes_that_may_change_is_refused_at_the_key_that_says_so(given: dict[str, int], named: list[str]):
-    with pytest.raises(NotYetError) as refused:
-        planned(8, 0, resources={"instance_count": 2}, drumbeat=given)
-    assert [problem.where for problem in refused.value.fields] == named
-    assert str(refused.value.fields[0]).endswith("doesn't have an elastic number of nodes yet. Leave it out.")
-    assert planned(8, 0, resources={"instance_count": 2}, drumbeat=dict.fromkeys(given, 2)).need.nodes == 2
+def test_an_elastic_job_is_planned_for_the_nodes_it_asks_for(given: dict[str, int], most: int, least: int):
+    made = planned(8, 0, resources={"instance_count": 2}, drumbeat=given)
+    assert made.need == Need(2, 1, min_nodes=least, max_nodes=most)
+    assert made.plan.elastic == Elastic(least, 2, most)
+    assert made.notes[0].startswith(
+        f"the job runs on {least} to {most} nodes and starts again from its last checkpoint"
+    )
+    fixed = planned(8, 0, resources={"instance_count": 2}, drumbeat={**dict.fromkeys(given, 2), "grow": "at_once"})
+    assert (fixed.plan.elastic, fixed.need) == (None, Need(2, 1))
+    assert fixed.notes[0].startswith("drumbeat.grow changes nothing")
+
+
+@pytest.mark.feature("F8", "J5")
+def test_a_plan_for_another_number_of_nodes_has_the_ranks_of_that_number():
+    resources = {"instance_count": 2, "max_instance_count": 3}
+    for distribution, ranks in (
+        ({"type": "pytorch", "process_count_per_instance": 2}, 6),
+        ({"type": "mpi", "process_count_per_instance": 2}, 6),
+        ({"type": "tensorflow"}, 3),
+        ({"type": "ray"}, 4),
+    ):
+        plan = planned(8, 0, resources=resources, distribution=distribution).plan
+        grown = resized(plan, 3)
+        again = planned(8, 0, resources={"instance_count": 3}, distribution=distribution).plan
+        assert (grown.nodes, len(grown.ranks), grown.ranks) == (3, ranks, again.ranks)

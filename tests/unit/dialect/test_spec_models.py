@@ -224,6 +224,10 @@ def test_the_models_are_frozen() -> None:
             {"resources": {"instance_count": 3, "max_instance_count": 2}},
             "`resources.max_instance_count`: at most 2 nodes, but `instance_count` asks for 3",
         ),
+        (
+            {"distribution": {"type": "tensorflow", "worker_count": 2}, "drumbeat": {"max_nodes": 2}},
+            "2 tasks can't follow the number of nodes, and the job may run on 1 to 2 nodes",
+        ),
         ({"resources": {"shm_size": "2 GB"}}, "`2 GB` isn't allowed here: a number above 0 with `b`, `k`, `m` or `g`"),
         (
             {"distribution": {"type": "tensorflow", "worker_count": 1}, "resources": {"instance_count": 3}},

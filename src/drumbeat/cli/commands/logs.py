@@ -118,7 +118,10 @@ def parse_round(written: str | None) -> tuple[int, int] | None:
 
 def check_places(job: JobView, chosen: Chosen) -> None:
     """Raises NotFoundError for a rank or a node that the job doesn't have: silence would look like an empty log."""
-    asked = (("rank", chosen.rank, job.world_size), ("node", chosen.node, job.node_count))
+    nodes, ranks = job.node_count, job.world_size
+    if job.elastic:  # An earlier attempt may have had more.
+        nodes, ranks = job.elastic.max_nodes, ranks // nodes * job.elastic.max_nodes
+    asked = (("rank", chosen.rank, ranks), ("node", chosen.node, nodes))
     for place, number, size in asked:
         if number is not None and number >= size:
             advice = f"It has {place}s 0 to {size - 1}." if size > 1 else f"Its only {place} is 0."

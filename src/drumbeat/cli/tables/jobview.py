@@ -103,6 +103,7 @@ def _facts(job: JobView) -> list[tuple[str, object]]:
         ("part of", job.parent),
         ("shape", _shape(job)),
         ("mesh", say_mesh(job.mesh)),
+        ("nodes", job.elastic or ""),
         ("metric", f"{say_metric(job.primary)} at step {job.primary.step:,}" if job.primary else ""),
         ("compute", job.compute),
         ("environment", job.environment),

@@ -70,6 +70,7 @@ def _head(preview: PreviewView) -> Iterator[RenderableType]:
             ("registries", _registries(plan)),
             ("devices", f"{plan.gpus_per_node} GPUs per node" if plan.gpus_per_node else "no GPUs"),
             ("mesh", say_mesh(plan.mesh)),
+            ("nodes", plan.elastic or ""),
             ("outputs", ", ".join(output.name for output in plan.outputs)),
         ]
     )

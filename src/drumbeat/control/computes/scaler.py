@@ -65,6 +65,7 @@ class Scaler:
         queue = placer.queue(name, unfinished)
         expected = placer.expected(queue, supply.rooms(name), placer.holdings(name, unfinished)) if queue.jobs else {}
         needed = {slot.machine for slots in expected.values() for slot in slots}
+        needed |= self._loop.grower.needed(name, unfinished, supply.rooms(name))
         return scaling.decide(limits, nodes, needed, self._loop.clock.now())
 
 

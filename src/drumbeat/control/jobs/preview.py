@@ -7,10 +7,12 @@ from dataclasses import replace
 
 from drumbeat.control.jobs import submit
 from drumbeat.control.loop.loop import Loop
+from drumbeat.core.elastic import resized
 from drumbeat.core.life.job import Job
 from drumbeat.core.placement import Placed
 from drumbeat.core.planning import plan as planning
 from drumbeat.core.planning.plan import Planned
+from drumbeat.core.words import counted
 from drumbeat.ports import Engine, Gang
 from drumbeat.protocol.api.jobs import PreviewView
 
@@ -21,7 +23,7 @@ def preview(job: Job, made: Planned, loop: Loop, engines: Mapping[str, Engine]) 
     queue = _queue(job, placed, loop)
     if placed.never:
         return PreviewView(replace(made.plan, ranks=()), (), (), queue, made.notes, "", "", never=True)
-    gang = Gang(job.name, 1, job.plan, placed.slots, "", ())
+    gang = Gang(job.name, 1, resized(job.plan, len(placed.slots)), placed.slots, "", ())
     return PreviewView(
         made.plan,
         submit.preview_processes(made.plan),
@@ -38,7 +40,9 @@ def _queue(job: Job, placed: Placed, loop: Loop) -> str:
     compute = job.plan.compute
     if placed.slots:
         where = "be handed to its queue" if compute in loop.supply.with_queue else "start"
-        return f"compute {compute}: would {where} at once"
+        fixed = job.plan.elastic is None or len(placed.slots) == job.plan.nodes
+        nodes = "" if fixed else f" on {counted(len(placed.slots), 'node')}, as many as are free"
+        return f"compute {compute}: would {where} at once{nodes}"
     return f"compute {compute}: would {'never start' if placed.never else 'wait'}: {placed.sentence}"
 
 

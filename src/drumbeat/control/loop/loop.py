@@ -17,6 +17,7 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from drumbeat.control.bus import Bus, job_topic
+from drumbeat.control.loop.grower import Grower
 from drumbeat.control.loop.peers import Peers
 from drumbeat.control.loop.placer import Booking, Placer, Supply
 from drumbeat.core.life.events import Effect, Event, JudgeDue, StoryEntry, TimeUp, Waits
@@ -64,7 +65,7 @@ class Loop:
         self._due_at: dict[str, dict[datetime, float]] = {}
         """The deadlines of each job, on the monotonic clock: since it was given them or this server began."""
         self.supply = Supply()
-        self.placer = Placer(self)
+        self.placer, self.grower = Placer(self), Grower(self)
         self.has_effects = threading.Event()
         self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -192,6 +193,7 @@ class Loop:
                     self.apply(job.name, event)
                 except Exception as trouble:  # noqa: BLE001 (the others are due all the same)
                     troubles.append(trouble)
+        self.grower.look()
         if troubles:
             raise troubles[0]
 

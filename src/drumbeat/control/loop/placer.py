@@ -125,7 +125,13 @@ class Placer:
     def expected(self, queue: Queue, rooms: list[Room], held: list[Holding]) -> dict[str, tuple[Slot, ...]]:
         """The slots that queued jobs would be given if the machines that can be started had started."""
         placements = place(
-            queue.jobs, scaling.as_if_started(rooms), held, self._loop.clock.now(), compute="", balances=queue.balances
+            queue.jobs,
+            scaling.as_if_started(rooms),
+            held,
+            self._loop.clock.now(),
+            compute="",
+            balances=queue.balances,
+            has_spare=False,
         )
         return {one.job: one.slots for one in placements if one.slots}
 

@@ -54,4 +54,6 @@ def _waiting(job: Job, balances: Balances, now: datetime) -> Waiting:
     payer = Payer(job.person, job.plan.experiment)
     lacks = [one.verdict.sentence for one in job.failures if one.verdict.reason is Reason.SHARE_MISSING]
     waiting = Waiting(job.name, job.need, job.policy.priority, job.submitted_at, lasts, job.avoided, payer)
+    is_resized = job.need.is_elastic and job.attempt > 0
+    waiting = replace(waiting, is_resized=is_resized, growth=job.growth, kept=job.kept)
     return replace(waiting, lacking=job.lacking, lack=lacks[-1] if lacks else "", use=use)

@@ -12,6 +12,7 @@ from datetime import datetime
 from drumbeat.control.bus import job_topic
 from drumbeat.control.gangs.gangs import Secrets
 from drumbeat.control.loop.loop import Loop
+from drumbeat.control.metrics.checkpoint_saves import CheckpointSaves
 from drumbeat.control.metrics.first_values import FirstValues
 from drumbeat.control.metrics.saves import saves_of
 from drumbeat.core.ledger import Save
@@ -47,6 +48,7 @@ class Metrics:
     def __init__(self, loop: Loop, secrets: Secrets, place: MetricPlace | None) -> None:
         self._loop, self._secrets, self._place = loop, secrets, place
         self._first_values = FirstValues(loop)
+        self._checkpoint_saves = CheckpointSaves(loop)
         self._lock = threading.Lock()
         self._store: MetricStore | None = None
         self._ensured: set[str] = set()
@@ -96,6 +98,7 @@ class Metrics:
             log.warning(what, refused.key, refused.run, refused.kept, source.node, source.job, refused.refused)
         if records:
             self._first_values.note(job, source.attempt, records)
+            self._checkpoint_saves.note(job, source.attempt, records)
             self._loop.bus.publish(job_topic(source.job))
         return taken.offset
 

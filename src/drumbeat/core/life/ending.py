@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from drumbeat.core.elastic import say_sizes
 from drumbeat.core.life import aftermath, judge, recovery
 from drumbeat.core.life.events import (
     AgentSaid,
@@ -85,6 +86,8 @@ def _evidence(job: Job) -> Evidence | None:
 
 def _judged_again(job: Job) -> Job:
     """Judges the round by all of its exits: the cause may differ from the first exit that was reported."""
+    if job.verdict and job.verdict.reason is Reason.RESIZING and judge.has_finished(job):
+        return replace(job, verdict=judge.finished(job))  # It was over before SIGTERM came.
     if _evidence(job) is Evidence.RANKS:
         if job.are_workers_done:  # A service rank missed the workers, and its exit was reported first.
             well = replace(job, verdict=judge.finished(job))
@@ -98,25 +101,29 @@ def _after_stop(job: Job, now: datetime) -> Decision:
     if verdict is None:
         raise ValueError(f"job {job.name} is stopped without a verdict")
     row = REASONS[verdict.reason]
+    if verdict.reason is Reason.RESIZING:
+        return _requeue(job, now, verdict.sentence, Reason.RESIZING)
     if row.ends is not State.FAILED or row.is_final:
         return finalize(job, now)
     failed = replace(job, failures=(*job.failures, Failure(job.attempt, job.round, verdict, now)))
     has_nodes = job.roster is not None and not job.lost
-    following = recovery.after(failed.failures, job.policy.max_retries, has_nodes=has_nodes)
+    sizes = say_sizes(job.plan.elastic) if job.plan.elastic else ""
+    following = recovery.after(failed.failures, job.policy.max_retries, has_nodes=has_nodes, sizes=sizes)
     if following.next is Next.ROUND:
         again = replace(failed, round=job.round + 1, roster=None, verdict=None, stop_at=None)
         return move(again, now, State.STAGING, Reason.RESTARTING_RANKS, _joined(verdict.sentence, following.sentence))
     if following.next is not Next.GIVE_UP:
-        return _requeue(failed, now, _joined(verdict.sentence, following.sentence))
+        return _requeue(replace(failed, growth=0), now, _joined(verdict.sentence, following.sentence))
     gave_up = replace(failed, verdict=replace(verdict, sentence=_joined(verdict.sentence, following.sentence)))
     return finalize(gave_up, now)
 
 
-def _requeue(job: Job, now: datetime, sentence: str) -> Decision:
+def _requeue(job: Job, now: datetime, sentence: str, reason: Reason = Reason.REPLACING_NODES) -> Decision:
     avoided = tuple(sorted({slot.machine for slot in job.slots if slot.node in job.lost}))
     freed = replace(job, slots=(), nodes=(), roster=None, verdict=None, stop_at=None, lost=(), observed=None)
-    freed = replace(freed, avoided=avoided)
-    return move(freed, now, State.QUEUED, Reason.REPLACING_NODES, sentence, StopGang(job.attempt))
+    kept = job.plan.nodes - len(job.lost) if job.plan.elastic else 0
+    freed = replace(freed, avoided=avoided, kept=kept)
+    return move(freed, now, State.QUEUED, reason, sentence, StopGang(job.attempt))
 
 
 # --- the end ----------------------------------------------------------------------------------------------------

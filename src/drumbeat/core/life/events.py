@@ -136,6 +136,23 @@ class NodeDeparture:
 
 
 @dataclass(frozen=True)
+class GrowthPossible:
+    """Placement looked: this many nodes are free for an elastic job, those that it has among them."""
+
+    attempt: int
+    nodes: int
+
+
+@dataclass(frozen=True)
+class CheckpointSaved:
+    """The ranks have saved a whole checkpoint in this round. step: as the script counts."""
+
+    attempt: int
+    round: int
+    step: int
+
+
+@dataclass(frozen=True)
 class CancelRequested:
     """A person asked for the job to stop. discard: also while it keeps its results; what isn't kept yet is lost."""
 
@@ -242,6 +259,8 @@ Event = (
     | StillnessSeen
     | NodeLost
     | NodeDeparture
+    | GrowthPossible
+    | CheckpointSaved
     | CancelRequested
     | TimeUp
     | JudgeDue

@@ -108,6 +108,12 @@ class Job:
     pipeline: PipelineProgress | None = None
     """Of a pipeline: its steps. Its plan then has no nodes and no command."""
 
+    growth: int = 0
+    """The number of nodes that an elastic job takes next, or after its next checkpoint; 0 = it keeps what it has."""
+
+    kept: int = 0
+    """While an elastic job is between two attempts: how many nodes of the last one were not lost."""
+
     @property
     def kind(self) -> JobKind:
         """Whether the job has ranks of its own, or is the parent of other jobs."""

@@ -26,6 +26,17 @@ def finished(job: Job) -> Verdict:
     return of(Reason.FINISHED, ended + _apart(job, "but"))
 
 
+def has_finished(job: Job) -> bool:
+    """Tells whether every worker had exited 0 before it was stopped, on nodes that are all there."""
+    well = {one.rank for _, one in job.exits if not one.is_failure and not one.is_stopped}
+    return not job.lost and well.issuperset(job.plan.workers)
+
+
+def growing(job: Job, nodes: int, why: str = "") -> Verdict:
+    """Judges a round that ends so that the next attempt has more nodes: it is no failure."""
+    return of(Reason.RESIZING, f"the job grows from {job.plan.nodes} to {counted(nodes, 'node')}{why}")
+
+
 def failed(job: Job) -> Verdict:
     """Judges a round in which at least one rank failed."""
     cause = blame.verdict(job.exits, job.plan.world_size, job.plan.names)

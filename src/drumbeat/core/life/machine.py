@@ -10,15 +10,17 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from drumbeat.core.diagnosis import alike, blame
-from drumbeat.core.life import aftermath, ending, judge, pipeline, stillness, sweep
+from drumbeat.core.life import aftermath, ending, judge, pipeline, resizing, stillness, sweep
 from drumbeat.core.life.events import (
     AgentSaid,
     CancelRequested,
+    CheckpointSaved,
     Decision,
     Event,
     GangRefused,
     GangSeen,
     Granted,
+    GrowthPossible,
     JudgeDue,
     NeverFits,
     NodeDeparture,
@@ -69,6 +71,8 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
         return Decision(job)
     if isinstance(event, AgentSaid) and not job.state.is_terminal and (remarked := _remarked(job, event, now)).story:
         return then(remarked, decide(remarked.job, event, now))
+    if isinstance(event, GrowthPossible | CheckpointSaved):
+        return resizing.decide(job, event, now)
     if isinstance(event, NodeDeparture):
         return _node_leaving(job, event, now)
     match job.state, event:
@@ -132,19 +136,22 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
 
 def _granted(job: Job, event: Granted, now: datetime) -> Decision:
     attempt = job.attempt + 1
+    plan, sentence = resizing.granted(job, event.slots)
     placed = replace(
         job,
+        plan=plan,
         attempt=attempt,
         round=1,
         slots=event.slots,
-        nodes=(None,) * job.plan.nodes,
+        nodes=(None,) * plan.nodes,
         lost=(),
         observed=None,
         roster=None,
         verdict=None,
         remarks=(),
+        growth=0,
+        kept=0,
     )
-    sentence = f"{counted(job.plan.nodes, 'node')} granted on {job.plan.compute}"
     effect = StartGang(attempt, event.slots)
     return move(placed, now, State.PROVISIONING, Reason.STARTING_NODES, sentence, effect)
 

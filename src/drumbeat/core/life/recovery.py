@@ -35,8 +35,10 @@ MAX_GANGS_UNHEARD = 3
 """After this many gangs in a row with a node that never called, the job is given up: it can't reach the server."""
 
 
-def after(failures: Sequence[Failure], max_retries: int, *, has_nodes: bool = True) -> Recovery:
+def after(failures: Sequence[Failure], max_retries: int, *, has_nodes: bool = True, sizes: str = "") -> Recovery:
     """Decides what follows the last of the failures (FEATURES F2). has_nodes: all nodes of the attempt are still there.
+
+    sizes: of an elastic job, between which numbers of nodes it runs, in words.
 
     Failures of the machines don't count as retries, up to `MAX_GANGS_LOST` and `MAX_GANGS_UNHEARD`. The same error at
     the same place twice ends the job: a third try would end the same way.
@@ -61,7 +63,8 @@ def after(failures: Sequence[Failure], max_retries: int, *, has_nodes: bool = Tr
     is_own = retry is Retry.OWN
     counted = f"retry {_own(failures)} of {max_retries}" if is_own else "this doesn't count as a retry"
     if REASONS[last.reason].takes_nodes or not has_nodes:
-        return Recovery(Next.ATTEMPT, f"the job gets a new set of nodes; {counted}")
+        gets = f"goes on with {sizes}" if sizes else "gets a new set of nodes"
+        return Recovery(Next.ATTEMPT, f"the job {gets}; {counted}")
     return Recovery(Next.ROUND, f"the ranks start again{' on the same nodes,' if is_own else ';'} {counted}")
 
 

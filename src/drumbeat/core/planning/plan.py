@@ -9,6 +9,8 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from drumbeat.core.elastic import elastic_of, largest_world, stretched
+from drumbeat.core.elastic import notes as elastic_notes
 from drumbeat.core.need import Need, Policy
 from drumbeat.core.planning import registries
 from drumbeat.core.planning.appearing import check_apart
@@ -112,6 +114,8 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
     if isinstance(job.distribution, RayDistribution):
         cluster, need = plan_cluster(job.distribution, job.node_count, machines, kind)
         notes = unused(job.distribution)
+    elastic = elastic_of(job)
+    need = stretched(need, elastic)
     plan = Plan(
         job=name,
         experiment=experiment,
@@ -143,11 +147,12 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
         hang_after_s=job.drumbeat.hang_after_s,
         on_hang=job.drumbeat.on_hang,
         shares=facts.shares.get(compute, ()),
+        elastic=elastic,
     )
     policy = Policy(
         _PRIORITY[job.queue_settings.priority or "medium"], job.drumbeat.max_retries, job.limits.timeout, *_notices(job)
     )
-    notes = (*found.notes, *data.notes, *notes, *_notes(job, compute))
+    notes = (*found.notes, *data.notes, *notes, *elastic_notes(job), *_notes(job, compute))
     return Planned(plan, need, policy, notes, found.asset, data.used)
 
 
@@ -157,7 +162,7 @@ def _notices(job: CommandJob) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _check_size(job: CommandJob) -> None:
-    ranks = job.world_size
+    ranks = largest_world(job)
     _launcher(job).check_size(ranks)
     if ranks > MAX_RANKS:
         what = f"{ranks:,} ranks are more than a job can have; at most {MAX_RANKS:,}"

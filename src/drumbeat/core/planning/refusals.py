@@ -14,8 +14,6 @@ _REMOTE_CODE = ("git+", "git@", "http://", "https://", "azureml:")
 def not_yet(job: CommandJob) -> Iterator[Problem]:
     """Everything that the job asks for and that would otherwise be ignored, in the order of the file."""
     yield from _of_job(job)
-    yield from _of_resources(job)
-    yield from _of_extensions(job)
 
 
 def _of_job(job: CommandJob) -> Iterator[Problem]:
@@ -27,18 +25,6 @@ def _of_job(job: CommandJob) -> Iterator[Problem]:
         yield _later("identity", "identity", "Without it, the job runs as the person who started the server.")
     for name in job.services:
         yield _later("services", f"services.{name}", "Leave it out, or start it yourself on this machine.")
-
-
-def _of_resources(job: CommandJob) -> Iterator[Problem]:
-    if job.resources.max_instance_count not in (None, job.node_count):
-        yield _later("an elastic number of nodes", "resources.max_instance_count", "Leave it out.")
-
-
-def _of_extensions(job: CommandJob) -> Iterator[Problem]:
-    extra = job.drumbeat
-    for key, nodes in (("min_nodes", extra.min_nodes), ("max_nodes", extra.max_nodes)):
-        if nodes not in (None, job.node_count):
-            yield _later("an elastic number of nodes", f"drumbeat.{key}", "Leave it out.")
 
 
 def _later(what: str, where: str, fix: str) -> Problem:

@@ -124,8 +124,14 @@ class CommandJob(JobHead):
         """Most nodes that the job grows to."""
         return self.drumbeat.max_nodes or self.resources.max_instance_count or self.node_count
 
+    @property
+    def is_elastic(self) -> bool:
+        """Whether its number of nodes may change."""
+        return not self.min_nodes == self.node_count == self.max_nodes
+
     def contradictions(self) -> Iterator[Contradiction]:
         yield from size_contradictions(self)
+        yield from elastic_contradictions(self)
         yield from mesh_contradictions(self)
         yield from reference_contradictions(self.command, [*self.inputs], [*self.outputs], self.absent_inputs)
         yield from output_contradictions(self)
@@ -182,6 +188,22 @@ def size_contradictions(job: CommandJob) -> Iterator[Contradiction]:
         )
 
 
+def elastic_contradictions(job: CommandJob) -> Iterator[Contradiction]:
+    """Yields what a changing number of nodes says against the rest of the job."""
+    distribution = job.distribution
+    if not (job.is_elastic and isinstance(distribution, TensorFlowDistribution)):
+        return
+    key = "parameter_server_count" if distribution.parameter_server_count else "worker_count"
+    if distribution.parameter_server_count or distribution.worker_count:
+        count = getattr(distribution, key)
+        what = f"{count} tasks can't follow the number of nodes, and the job may run on {_range(job)} nodes"
+        yield Contradiction(("distribution", key), what, "Leave it out: each node then runs one worker.")
+
+
+def _range(job: CommandJob) -> str:
+    return f"{job.min_nodes} to {job.max_nodes}"
+
+
 def mesh_contradictions(job: CommandJob) -> Iterator[Contradiction]:
     """Yields what the mesh says against the ranks of the job."""
     mesh, key = job.drumbeat.mesh, ("drumbeat", "mesh")
@@ -200,6 +222,6 @@ def mesh_contradictions(job: CommandJob) -> Iterator[Contradiction]:
             f"{sizes} is a mesh of {product:,} {'rank' if product == 1 else 'ranks'}, and the job starts {ranks:,}",
             "Make the product of the sizes equal `resources.instance_count` × `process_count_per_instance`.",
         )
-    if {job.min_nodes, job.max_nodes} != {job.node_count}:
-        what = f"a mesh has a fixed number of ranks, and the job may run on {job.min_nodes} to {job.max_nodes} nodes"
+    if job.is_elastic:
+        what = f"a mesh has a fixed number of ranks, and the job may run on {_range(job)} nodes"
         yield Contradiction(key, what, "Leave the mesh out, or `min_nodes` and `max_nodes`.")

@@ -39,7 +39,7 @@ class Resources(Model):
     )
     max_instance_count: Count | None = Field(
         default=None,
-        description="Maximum number of nodes of an elastic job. This version accepts only `instance_count`.",
+        description="Maximum number of nodes of an elastic job: it grows to as many when they are free.",
     )
     shm_size: MemorySize | None = Field(
         default=None,

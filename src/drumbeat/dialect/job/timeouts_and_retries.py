@@ -1,4 +1,4 @@
-"""The keys of the `drumbeat:` table about waiting and recovery, with their defaults: retries, grace, lost nodes."""
+"""The keys of the `drumbeat:` table about waiting and recovery, with their defaults: retries, grace, sizes."""
 
 from __future__ import annotations
 
@@ -33,12 +33,17 @@ class RecoverySettings(Model):
     )
     min_nodes: Count | None = Field(
         default=None,
-        description="Minimum number of nodes to continue with; `instance_count` when not set, and no other value in "
-        "this version.",
+        description="Minimum number of nodes to start or continue with; `instance_count` when not set.",
     )
     max_nodes: Count | None = Field(
         default=None,
-        description="Maximum number of nodes; `instance_count` when not set, and no other value in this version.",
+        description="Maximum number of nodes that the job grows to; `resources.max_instance_count`, else "
+        "`instance_count`, when not set.",
+    )
+    grow: Annotated[Literal["at_checkpoint", "at_once"], AnyCase()] = Field(
+        default="at_checkpoint",
+        description="When a job with fewer nodes than `max_nodes` takes nodes that become free: after the next "
+        "checkpoint of `drumbeat.train.Checkpoints`, or at once.",
     )
 
     def contradictions(self) -> Iterator[Contradiction]:

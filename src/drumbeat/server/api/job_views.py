@@ -68,6 +68,7 @@ def _facts(record: Record) -> dict[str, Any]:
         "environment": plan.environment, "command": plan.command, "world_size": plan.world_size,
         "node_count": plan.nodes, "processes_per_node": plan.processes_per_node, "parent": job.parent,
         "person": job.person, "type": job.kind, "mesh": plan.mesh,
+        "elastic": plan.elastic,
     }  # fmt: skip
 
 

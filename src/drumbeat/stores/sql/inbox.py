@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, delete, insert, select
 
-from drumbeat.core.life.events import AgentSaid, CancelRequested, ValueLogged
+from drumbeat.core.life.events import AgentSaid, CancelRequested, CheckpointSaved, ValueLogged
 from drumbeat.core.life.job import Job
 from drumbeat.ports import Letter, Message, is_for
 from drumbeat.protocol import wire
@@ -15,7 +15,9 @@ from drumbeat.stores.sql.jobs import Remembered, load, no_job
 from drumbeat.stores.sql.leases import UNFINISHED
 from drumbeat.stores.sql.schema import inbox, jobs
 
-_KINDS: dict[str, type[Message]] = {one.__name__: one for one in (AgentSaid, CancelRequested, ValueLogged)}
+_KINDS: dict[str, type[Message]] = {
+    one.__name__: one for one in (AgentSaid, CancelRequested, CheckpointSaved, ValueLogged)
+}
 
 
 def post(connection: Connection, job: str, message: Message, remembered: Remembered) -> None:

@@ -1,0 +1,167 @@
+"""How many nodes an elastic job is given, and when it may have more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from drumbeat.core.balances import NO_BALANCES, Balances
+from drumbeat.core.growth import growth, idle_growth
+from drumbeat.core.need import Need, Slot
+from drumbeat.core.placement import Holding, Placed, Room, Waiting, enqueue, place
+from drumbeat.core.quotas import Allowances, HeldSlots, Payer, Quota, QuotaKind
+from drumbeat.core.scaling import capped
+from drumbeat.protocol.api.computes import NodeState
+from drumbeat.protocol.states import Reason
+
+from .jobs import START, at
+
+pytestmark = pytest.mark.feature("F8", "C3")
+RACK = [Room(name, 2) for name in ("a", "b", "c", "d")]
+
+
+def waits(name: str, nodes: int, least: int, most: int, **more: Any) -> Waiting:
+    return replace(Waiting(name, Need(nodes, 2, min_nodes=least, max_nodes=most), 0, START), **more)
+
+
+def fixed(name: str, nodes: int, second: float = 1) -> Waiting:
+    return Waiting(name, Need(nodes, 2), 0, at(second))
+
+
+def holds(name: str, *machines: str) -> Holding:
+    return Holding(name, tuple(Slot(node, machine, 2) for node, machine in enumerate(machines)))
+
+
+def placed(queue: list[Waiting], *held: Holding, rooms: list[Room] | None = None) -> dict[str, Placed]:
+    return {one.job: one for one in place(queue, rooms or RACK, list(held), START, compute="rack")}
+
+
+def machines(one: Placed) -> str:
+    return "".join(slot.machine for slot in one.slots)
+
+
+# --- the first attempt --------------------------------------------------------------------------------------------
+def test_an_elastic_job_starts_at_once_with_the_nodes_that_are_free():
+    job = waits("e", 3, 2, 4)
+    assert machines(placed([job], holds("x", "a"))["e"]) == "bcd"
+    assert machines(placed([job], holds("x", "a", "b"))["e"]) == "cd"
+    said = placed([job], holds("x", "a", "b", "c"))["e"]
+    assert (said.reason, said.slots) == (Reason.WAITING_FOR_SLOTS, ())
+    assert said.sentence.startswith("needs at least 2 × 2 CPU slots of rack, where 2 CPU slots are free; held by x")
+
+
+def test_an_elastic_job_has_more_than_it_asks_for_only_while_no_other_job_waits():
+    assert machines(placed([waits("e", 2, 1, 4)])["e"]) == "abcd"
+    both = placed([waits("e", 2, 1, 4), fixed("f", 1)])
+    assert (machines(both["e"]), machines(both["f"])) == ("ab", "c")
+
+
+def test_no_two_nodes_of_a_job_share_a_machine_so_that_it_has_more_than_it_asks_for():
+    rooms = [Room(name, 8) for name in "ab"]
+    assert machines(placed([waits("e", 2, 1, 4)], rooms=rooms)["e"]) == "ab"
+    assert machines(placed([waits("e", 3, 1, 4)], rooms=rooms)["e"]) == "abab"
+
+
+def test_an_elastic_job_fits_if_its_smallest_size_does():
+    rooms = [Room("a", 2), Room("b", 2)]
+    assert machines(placed([waits("e", 3, 2, 3)], rooms=rooms)["e"]) == "ab"
+    said = placed([waits("e", 4, 3, 4)], rooms=rooms)["e"]
+    assert (said.never, said.sentence) == (
+        True,
+        "the job needs 3 × 2 CPU slots; rack has 4 CPU slots and 0 GPUs in all",
+    )
+
+
+def test_an_elastic_job_passes_a_job_that_waits_with_as_many_nodes_as_delay_it_not():
+    first, busy = fixed("first", 4, second=0), replace(holds("x", "a", "b"), until=at(60))
+    no_limit = placed([first, waits("e", 2, 1, 2, submitted_at=at(1))], busy)
+    assert no_limit["e"].reason is Reason.WAITING_FOR_TURN
+    smaller = fixed("first", 3, second=0)
+    said = placed([smaller, waits("e", 2, 1, 2, submitted_at=at(1))], busy)
+    assert (machines(said["e"]), said["first"].reason) == ("c", Reason.WAITING_FOR_SLOTS)
+
+
+def test_a_quota_makes_an_elastic_job_smaller_before_it_makes_it_wait():
+    quota = Quota(QuotaKind.PERSON, "ada", slots=4)
+    balances = Balances(Allowances((quota,)))
+    job = waits("e", 3, 1, 3, payer=Payer("ada", "default"))
+    (said,) = place([job], RACK, [], START, compute="rack", balances=balances)
+    assert machines(said) == "ab"
+
+
+# --- after a loss -------------------------------------------------------------------------------------------------
+def test_a_job_that_lost_a_node_takes_its_other_machines_and_not_the_lost_one():
+    job = waits("e", 4, 2, 4, avoided=("c",), is_resized=True)
+    assert machines(placed([job])["e"]) == "abd"
+    assert machines(placed([waits("e", 4, 4, 5, avoided=("c",), is_resized=True)])["e"]) == "abcd"
+
+
+def test_a_job_between_two_attempts_comes_before_those_of_a_higher_priority():
+    urgent = replace(fixed("urgent", 2, second=0), priority=9)
+    both = placed([urgent, waits("e", 3, 2, 3, is_resized=True)], holds("x", "a"))
+    assert (machines(both["e"]), both["urgent"].slots) == ("bcd", ())
+
+
+def test_a_job_waits_for_the_slots_of_its_last_attempt_rather_than_shrink():
+    ending = waits("e", 3, 1, 3, is_resized=True)
+    said = placed([ending], holds("e", "a", "b"))["e"]
+    assert said.sentence.startswith("needs 3 × 2 CPU slots of rack, where 4 CPU slots are free; held by e")
+    assert machines(placed([ending], holds("e", "a"))["e"]) == "bcd"
+
+
+# --- growth -------------------------------------------------------------------------------------------------------
+def test_a_job_may_grow_onto_free_machines_beside_its_own():
+    grown = growth(waits("e", 3, 2, 4), 2, RACK, [holds("e", "c", "d"), holds("x", "a")], NO_BALANCES)
+    assert "".join(slot.machine for slot in grown) == "cdb"
+    busy = [holds("e", "c", "d"), holds("x", "a", "b")]
+    assert growth(waits("e", 3, 2, 4), 2, RACK, busy, NO_BALANCES) == ()
+    assert growth(waits("e", 2, 1, 2), 2, RACK, [holds("e", "c", "d")], NO_BALANCES) == ()
+
+
+def test_quotas_count_what_a_job_has_once_when_it_grows():
+    payer = Payer("ada", "default")
+    held = (HeldSlots("rack", "e", "ada", "default", 4, 0),)
+    for most, nodes in ((6, 3), (5, 0)):
+        balances = Balances(Allowances((Quota(QuotaKind.PERSON, "ada", slots=most),), held))
+        grown = growth(waits("e", 3, 2, 3, payer=payer), 2, RACK, [holds("e", "a", "b")], balances)
+        assert len(grown) == nodes
+
+
+# --- engines with a queue of their own ----------------------------------------------------------------------------
+def queue(job: Waiting, *states: NodeState) -> Placed:
+    rooms = [Room(f"n{number}", 2, state=state) for number, state in enumerate(states)]
+    (said,) = enqueue([job], rooms, compute="slurm")
+    return said
+
+
+def test_an_elastic_job_asks_a_queue_for_the_nodes_that_are_idle():
+    idle, busy = NodeState.IDLE, NodeState.RUNNING
+    job = waits("e", 3, 2, 4)
+    assert len(queue(job, idle, idle, idle, idle, idle).slots) == 4
+    assert len(queue(job, idle, idle, idle, busy).slots) == 3
+    assert len(queue(job, busy, busy, busy, busy).slots) == 2
+    assert queue(job, idle).never
+
+
+def test_a_job_in_a_queue_asks_for_the_nodes_it_kept_and_those_that_are_idle():
+    idle, busy = NodeState.IDLE, NodeState.RUNNING
+    lost = waits("e", 4, 1, 4, is_resized=True, kept=2)
+    assert len(queue(lost, busy, busy, busy, busy).slots) == 2
+    assert len(queue(lost, busy, busy, busy, idle).slots) == 3
+    assert len(queue(replace(lost, growth=3), busy, busy, busy, idle).slots) == 3
+
+
+def test_a_cap_makes_an_elastic_job_smaller():
+    said = queue(waits("e", 3, 2, 3), *[NodeState.IDLE] * 4)
+    assert len(capped([said], 4, {"x": 2}, "slurm")[0].slots) == 2
+    assert capped([said], 4, {"x": 3}, "slurm")[0].reason is Reason.WAITING_FOR_SLOTS
+
+
+def test_a_job_in_a_cluster_may_grow_by_the_nodes_that_are_idle():
+    rooms = [Room("n0", 2, state=NodeState.RUNNING), Room("n1", 2), Room("n2", 2, unusable="down")]
+    job = waits("e", 3, 1, 3)
+    assert len(idle_growth(job, range(1, 3), rooms, NO_BALANCES, is_shared=False)) == 2
+    assert idle_growth(job, range(1, 1), rooms, NO_BALANCES, is_shared=False) == ()
+    assert idle_growth(job, range(2, 3), rooms[:1], NO_BALANCES, is_shared=False) == ()
