@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from zlib import crc32
 
 from drumbeat.core.life.events import Loss
-from drumbeat.testing.simulation import people
+from drumbeat.testing.simulation import elastic, people
 from drumbeat.testing.simulation.nodes import MISSES_A_PEER
 from drumbeat.testing.simulation.world import Nap, Server, World
 
@@ -60,6 +60,28 @@ def submit(world: World, action: Action) -> None:
     if action.a % 4 == 0:
         document["limits"] = {"timeout": 30 + action.a}
     world.ask("submit", key, document, at=action.b // 12)
+
+
+def submit_elastic(world: World, action: Action) -> None:
+    """A job whose number of nodes may change."""
+    key = f"e{action.b % 6}"
+    document: dict[str, object] = {
+        "name": f"e{action.b % 6}",
+        "command": "true",
+        **_ranks(2 + action.a % 2, 1 + action.a % 5 // 4),
+        "queue_settings": {"priority": ["low", "medium", "high"][action.a % 3]},
+        "drumbeat": {
+            **elastic.SIZES[action.b % 4], "grace_s": 5, "lost_after_s": 60, "max_retries": action.a % 3,
+        },
+    }  # fmt: skip
+    world.ask("submit", key, document, at=action.b // 6)
+
+
+def checkpoint(world: World, action: Action) -> None:
+    """The ranks of a job save a checkpoint."""
+    node = pick([one for one in world.nodes() if one.running], action.a)
+    if node:
+        world.ask("checkpoint", node.gang.job, node.gang.attempt, node.round, at=action.b)
 
 
 def submit_as(world: World, action: Action) -> None:
@@ -348,6 +370,15 @@ OF_PERSONS: dict[str, tuple[Callable[[World, Action], None], int]] = {
 }  # fmt: skip
 """What happens beside that in the schedules of `WITH_PERSONS`."""
 
+OF_ELASTIC: dict[str, tuple[Callable[[World, Action], None], int]] = {
+    "submit_elastic": (submit_elastic, 14), "checkpoint": (checkpoint, 8), "node_dies": (node_dies, 6),
+    "tick": (tick, 8),
+}  # fmt: skip
+"""What happens beside that in the schedules of `WITH_ELASTIC`."""
+
+WITH_ELASTIC = (1, 6, 11)
+"""The seeds that leave one of these when divided by 13."""
+
 WITH_PERSONS = (3, 8)
 """The seeds that leave one of these when divided by 11."""
 
@@ -372,6 +403,8 @@ def schedule(seed: int, servers: int = 1, length: int = 80) -> list[Action]:
         table = table | OF_SWEEPS
     if seed % 11 in WITH_PERSONS:
         table = table | OF_PERSONS
+    if seed % 13 in WITH_ELASTIC:
+        table = table | OF_ELASTIC
     names = list(table)
     weights = [table[name][1] * random.choice((0.2, 1, 1, 5)) for name in names]
     drawn = random.choices(names, weights, k=length)
@@ -380,4 +413,4 @@ def schedule(seed: int, servers: int = 1, length: int = 80) -> list[Action]:
 
 def happen(world: World, action: Action) -> None:
     """Lets it happen."""
-    (SHARED | OF_SWEEPS | OF_PERSONS)[action.what][0](world, action)
+    (SHARED | OF_SWEEPS | OF_PERSONS | OF_ELASTIC)[action.what][0](world, action)

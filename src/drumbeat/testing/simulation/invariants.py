@@ -14,7 +14,7 @@ from drumbeat.ports import Record
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import RankExit
 from drumbeat.protocol.states import JobKind, Reason, State
-from drumbeat.testing.simulation import people, pipelines, sweeps, waits
+from drumbeat.testing.simulation import elastic, people, pipelines, sweeps, waits
 from drumbeat.testing.simulation.actions import Action, happen
 from drumbeat.testing.simulation.backing import Sight
 from drumbeat.testing.simulation.machine import CPUS, UNKNOWN
@@ -46,6 +46,7 @@ class Checker:
         self._acknowledged_is_kept(sight)
         sweeps.check(sight)
         pipelines.check(sight)
+        elastic.check(sight, self.seen)
         self._states_move_along_the_table(sight)
         self._slots(sight)
         self._gangs(sight)
@@ -152,7 +153,7 @@ class Checker:
         """What others gave back a server hears of at its next look."""
         free = CPUS - sum(one.slot.cpus for one in sight.held)
         if job.reason is Reason.WAITING_FOR_SLOTS and len(self.world.servers) == 1:
-            require(free < waits.cpus(job.need), f"{job.name} waits while {free} slots are free: {job.sentence}")
+            require(free < waits.awaited(job), f"{job.name} waits while {free} slots are free: {job.sentence}")
         if job.reason is Reason.WAITING_FOR_TURN and len(self.world.servers) == 1:
             first = [one.job.name for one in sight.records.values() if one.job.reason is Reason.WAITING_FOR_SLOTS]
             require(bool(first), f"{job.name} waits for its turn, and nobody is before it")
@@ -162,7 +163,7 @@ class Checker:
         require(sum(r.slot.cpus for r in held) <= CPUS, f"{sum(r.slot.cpus for r in held)} of {CPUS} slots are held")
         for (job, attempt), count in Counter((r.job, r.attempt) for r in held).items():
             known = sight.records[job].job
-            require(count == known.plan.nodes, f"attempt {attempt} of {job} holds slots for {count} nodes")
+            elastic.check_held(known, count, is_current=known.attempt == attempt)
             to_stop = any(e.job == job and e.attempt == attempt for e in sight.effects)
             is_current = known.attempt == attempt and not known.state.is_terminal and known.state is not State.QUEUED
             require(is_current or to_stop, f"attempt {attempt} of {job} holds slots, and nobody will give them back")

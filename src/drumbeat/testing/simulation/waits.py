@@ -20,11 +20,12 @@ _REASONS = {
         Reason.WAITING_FOR_TURN,
         Reason.WAITING_FOR_QUOTA,
         Reason.REPLACING_NODES,
+        Reason.RESIZING,
     },
     State.PROVISIONING: {Reason.STARTING_NODES, Reason.IN_QUEUE},
     State.STAGING: {Reason.PREPARING_NODES, Reason.BUILDING_ENVIRONMENT, Reason.RESTARTING_RANKS},
     State.RUNNING: {Reason.RANKS_RUNNING, Reason.TRAINING, Reason.TRIALS_RUNNING, Reason.STEPS_RUNNING},
-    State.STOPPING: {reason for reason, row in REASONS.items() if row.ends},
+    State.STOPPING: {Reason.RESIZING, *(reason for reason, row in REASONS.items() if row.ends)},
     State.FINALIZING: {Reason.KEEPING_RESULTS},
 }
 """Why a job can be in a state that isn't its end. Of an end, the table of reasons says it."""
@@ -36,8 +37,11 @@ _SAID = {
     "and they are held by .+",
     Reason.WAITING_FOR_QUOTA: r"(experiment )?.+ uses \d+ of \d+ CPU slots? of the quota, and the job needs \d+(; .+)?"
     r"|(experiment )?.+ may use \d+ CPU slots? at a time, and the job needs \d+: it waits until .+ raises the quota",
-    Reason.REPLACING_NODES: ".+; the job gets a new set of nodes; .*retr.+",
-    Reason.STARTING_NODES: "{nodes} granted on {compute}|{compute} has given the nodes: .+|no agent of .+ called .+",
+    Reason.REPLACING_NODES: ".+; the job (gets a new set of nodes|goes on with \\d+ to \\d+ nodes?); .*retr.+",
+    Reason.RESIZING: r"the job grows from \d+ to \d+ nodes( after the checkpoint of step \d+)?(; SIGTERM to .+)?",
+    Reason.STARTING_NODES: "{nodes} granted on {compute}(: the job grows from .+|; the job asks for .+)?"
+    r"|goes on with \d+ of \d+ nodes?.*; {nodes} granted on {compute}"
+    "|{compute} has given the nodes: .+|no agent of .+ called .+",
     Reason.IN_QUEUE: "{compute} could not be asked for nodes yet: .+",
     Reason.PREPARING_NODES: "{agents} enrolled",
     Reason.RESTARTING_RANKS: ".+; the ranks start again.*retr.+",
@@ -54,29 +58,38 @@ def wrong_of(job: Job) -> str:
     row = REASONS[job.reason]
     if not (row.ends is job.state if job.state.is_terminal else job.reason in _REASONS[job.state]):
         return f"its reason is {job.reason}"
-    match = re.fullmatch(_pattern(job.reason, job.plan.compute, job.need, job.plan.world_size), job.sentence)
+    pattern = _pattern(job.reason, job.plan.compute, job.need, job.plan.nodes, job.plan.world_size)
+    match = re.fullmatch(pattern, job.sentence)
     if match is None:
         return f"it says only {job.sentence!r}"
-    if job.reason is Reason.WAITING_FOR_SLOTS and int(match["free"]) >= cpus(job.need):
+    if job.reason is Reason.WAITING_FOR_SLOTS and int(match["free"]) >= awaited(job):
         return f"it waits for what there is: {job.sentence}"
     return ""
 
 
-def cpus(need: Need) -> int:
-    """What all of its nodes take."""
+def awaited(job: Job) -> int:
+    """The CPU slots that a job waits for: of an elastic one those of its smallest size, mostly."""
+    need = job.need.least if "needs at least" in job.sentence else job.need
     return need.nodes * need.cpus
 
 
 @lru_cache
-def _pattern(reason: Reason, compute: str, need: Need, ranks: int) -> str:
-    each = _counted(need.cpus, "CPU slot")
+def _pattern(reason: Reason, compute: str, need: Need, nodes: int, ranks: int) -> str:
+    amount = _amount(need)
+    if need.is_elastic:
+        amount = f"({amount}|at least {_amount(need.least)})"
     return _SAID.get(reason, ".*[a-z]+ .*[a-z]+.*").format(
         compute=compute,
-        amount=each if need.nodes == 1 else f"{need.nodes} × {each}",
-        nodes=_counted(need.nodes, "node"),
-        agents=_counted(need.nodes, "agent"),
+        amount=amount,
+        nodes=_counted(nodes, "node"),
+        agents=_counted(nodes, "agent"),
         ranks=_counted(ranks, "rank"),
     )
+
+
+def _amount(need: Need) -> str:
+    each = _counted(need.cpus, "CPU slot")
+    return each if need.nodes == 1 else f"{need.nodes} × {each}"
 
 
 def _counted(count: int, what: str) -> str:

@@ -9,6 +9,7 @@ from drumbeat.control.computes.agent_addresses import Endpoints
 from drumbeat.control.control import Control, Setting
 from drumbeat.control.loop.outbox import Lane
 from drumbeat.control.metrics.metrics import MetricPlace
+from drumbeat.core.life.events import CheckpointSaved
 from drumbeat.core.life.job import Job
 from drumbeat.core.quotas import Quota
 from drumbeat.ports import Artifacts, Ownership, PendingEffect, StoredFile
@@ -320,6 +321,9 @@ class World:
         record = control.loop.jobs.get(name)
         if record is not None and record.job.kind is not JobKind.COMMAND:
             control.child_watch.look_at(record.job)
+
+    def _checkpoint(self, control: Control, name: str, attempt: int, number: int) -> None:
+        control.loop.deliver(name, CheckpointSaved(attempt, number, 10))
 
     def _look(self, control: Control, job: Job) -> None:
         control.watch.look_after(job)
