@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from drumbeat.core.balances import Balances
 from drumbeat.core.need import Need, Slot
-from drumbeat.core.placement import Holding, Room, Waiting, fit, idle_size, rooms_of, sizes_of, taken_by
+from drumbeat.core.placement import Holding, Room, Waiting, fit, rooms_of, sizes_of, taken_by
 from drumbeat.protocol.api.computes import NodeState
 
 
@@ -28,17 +28,12 @@ def growth(
     return ()
 
 
-def idle_growth(
-    job: Waiting, nodes: range, rooms: Sequence[Room], balances: Balances, *, is_shared: bool
-) -> tuple[Slot, ...]:
+def idle_growth(job: Waiting, nodes: range, idle: int, rooms: Sequence[Room], balances: Balances) -> tuple[Slot, ...]:
     """The same where the engine has a queue of its own: as many nodes more as are idle, on machines that it chooses.
 
     nodes: from those that it runs on to the most that it may have at a time.
     """
-    idle = idle_size(
-        replace(job, growth=0, kept=0), replace(job.need, nodes=0), rooms, is_shared=is_shared, has_spare=True
-    )
-    size = replace(job.need, nodes=min(nodes.stop, nodes.start + idle.nodes))
+    size = replace(job.need, nodes=min(nodes.stop, nodes.start + idle))
     slots = tuple(Slot(node, "", size.cpus) for node in range(size.nodes))
     return slots if size.nodes > nodes.start and _is_allowed(job, size, (), rooms, balances) else ()
 

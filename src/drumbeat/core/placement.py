@@ -246,17 +246,19 @@ def _say_use(balances: Balances, job: Waiting, first: Waiting) -> str:
     return balances.say(job.payer.person, first.payer.person) if job.priority == first.priority else ""
 
 
-def enqueue(
+def enqueue(  # noqa: PLR0913 - as `place`
     queue: Sequence[Waiting],
     rooms: Sequence[Room],
     *,
     compute: str,
     balances: Balances = NO_BALANCES,
     is_shared: bool = False,
+    taken: int = 0,
 ) -> list[Placed]:
     """A word for every job of a compute whose engine has a queue of its own: at once, by a quota later, or never.
 
-    Its slots say how large a node is, not where it lies. is_shared: nodes of one job may share a machine.
+    Its slots say how large a node is, not where it lies. is_shared: nodes of one job may share a machine. taken: nodes
+    that jobs have now.
     """
     said: list[Placed] = []
     allowances = balances.allowances
@@ -270,7 +272,8 @@ def enqueue(
             sentence = f"the job needs {_amount(size)}; {compute} has {has}"
             said.append(Placed(job.job, never=True, sentence=sentence))
             continue
-        size = idle_size(asked, size, rooms, is_shared=is_shared, has_spare=len(queue) == 1)
+        idle = idle_nodes(size, rooms, taken, is_shared=is_shared)
+        size = _queued_size(asked, size, idle, has_spare=len(queue) == 1)
         takes = Amount(size.nodes * size.cpus, size.nodes * size.gpus)
         if wait := allowances.wait(job.payer, takes):
             said.append(Placed(job.job, reason=Reason.WAITING_FOR_QUOTA, sentence=wait.sentence))
@@ -279,21 +282,33 @@ def enqueue(
             gpus = tuple(str(number) for number in range(size.gpus))
             slots = tuple(Slot(node, "", size.cpus, gpus) for node in range(size.nodes))
             said.append(Placed(job.job, slots, least=job.need.nodes if job.need.is_elastic else 0))
-            allowances = allowances.taken(job.job, job.payer, takes)
+            allowances, taken = allowances.taken(job.job, job.payer, takes), taken + size.nodes
     return said
 
 
-def idle_size(asked: Waiting, size: Need, rooms: Sequence[Room], *, is_shared: bool, has_spare: bool) -> Need:
+def idle_nodes(size: Need, rooms: Sequence[Room], taken: int, *, is_shared: bool) -> int:
+    """How many nodes of that size a cluster has idle, at most what jobs leave. taken: nodes that jobs have now.
+
+    The states of machines are as old as the last look at the cluster, and a job may have been started since.
+    """
+    usable = [room for room in rooms if not room.unusable]
+    idle = [room for room in usable if room.state is NodeState.IDLE]
+    able, free = (
+        sum(_capacity(room, size) if is_shared else _capacity(room, size) > 0 for room in some)
+        for some in (usable, idle)
+    )
+    return max(0, min(free, able - taken))
+
+
+def _queued_size(asked: Waiting, size: Need, idle: int, *, has_spare: bool) -> Need:
     """The size with which an elastic job stands in the engine's queue: as much as is idle, at least its smallest."""
     need = asked.need
     if not need.is_elastic:
         return size
     if asked.growth:
         return replace(size, nodes=asked.growth)
-    idle = [room for room in rooms if not room.unusable and room.state is NodeState.IDLE]
-    able = sum(_capacity(room, size) if is_shared else _capacity(room, size) > 0 for room in idle)
     most = need.max_nodes if has_spare else max(need.nodes, asked.kept)
-    return replace(size, nodes=max(size.nodes, min(most, able + asked.kept)))
+    return replace(size, nodes=max(size.nodes, min(most, idle + asked.kept)))
 
 
 def _capacity(room: Room, size: Need) -> int:

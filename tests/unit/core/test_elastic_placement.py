@@ -10,7 +10,7 @@ import pytest
 from drumbeat.core.balances import NO_BALANCES, Balances
 from drumbeat.core.growth import growth, idle_growth
 from drumbeat.core.need import Need, Slot
-from drumbeat.core.placement import Holding, Placed, Room, Waiting, enqueue, place
+from drumbeat.core.placement import Holding, Placed, Room, Waiting, enqueue, idle_nodes, place
 from drumbeat.core.quotas import Allowances, HeldSlots, Payer, Quota, QuotaKind
 from drumbeat.core.scaling import capped
 from drumbeat.protocol.api.computes import NodeState
@@ -130,9 +130,9 @@ def test_quotas_count_what_a_job_has_once_when_it_grows():
 
 
 # --- engines with a queue of their own ----------------------------------------------------------------------------
-def queue(job: Waiting, *states: NodeState) -> Placed:
+def queue(job: Waiting, *states: NodeState, taken: int = 0) -> Placed:
     rooms = [Room(f"n{number}", 2, state=state) for number, state in enumerate(states)]
-    (said,) = enqueue([job], rooms, compute="slurm")
+    (said,) = enqueue([job], rooms, compute="slurm", taken=taken)
     return said
 
 
@@ -160,8 +160,18 @@ def test_a_cap_makes_an_elastic_job_smaller():
 
 
 def test_a_job_in_a_cluster_may_grow_by_the_nodes_that_are_idle():
-    rooms = [Room("n0", 2, state=NodeState.RUNNING), Room("n1", 2), Room("n2", 2, unusable="down")]
     job = waits("e", 3, 1, 3)
-    assert len(idle_growth(job, range(1, 3), rooms, NO_BALANCES, is_shared=False)) == 2
-    assert idle_growth(job, range(1, 1), rooms, NO_BALANCES, is_shared=False) == ()
-    assert idle_growth(job, range(2, 3), rooms[:1], NO_BALANCES, is_shared=False) == ()
+    assert len(idle_growth(job, range(1, 3), 1, RACK, NO_BALANCES)) == 2
+    assert idle_growth(job, range(1, 1), 1, RACK, NO_BALANCES) == ()
+    assert idle_growth(job, range(2, 3), 0, RACK, NO_BALANCES) == ()
+
+
+def test_nodes_that_a_job_has_just_taken_are_not_idle_though_the_cluster_was_seen_so():
+    idle = NodeState.IDLE
+    rooms = [Room("n0", 2), Room("n1", 2), Room("n2", 2, unusable="down"), Room("n3", 2, state=NodeState.RUNNING)]
+    need = Need(1, 2)
+    assert idle_nodes(need, rooms, 0, is_shared=False) == 2
+    assert idle_nodes(need, rooms, 2, is_shared=False) == 1
+    assert idle_nodes(need, rooms, 4, is_shared=False) == 0
+    assert idle_nodes(Need(1, 1), rooms, 1, is_shared=True) == 4
+    assert len(queue(waits("e", 3, 1, 3), idle, idle, idle, taken=1).slots) == 2

@@ -14,7 +14,7 @@ from drumbeat.core.life import resizing
 from drumbeat.core.life.events import GrowthPossible
 from drumbeat.core.life.job import Job
 from drumbeat.core.need import Slot
-from drumbeat.core.placement import Holding, Room
+from drumbeat.core.placement import Holding, Room, idle_nodes
 from drumbeat.ports import Record
 from drumbeat.protocol.states import Reason, State
 
@@ -78,9 +78,9 @@ class Grower:
             return growth(waiting, job.plan.nodes, rooms, held, queue.balances)
         others = sum(len(one.slots) for one in held if one.job != job.name)
         most = job.need.max_nodes if cap is None else min(job.need.max_nodes, cap.most - others)
-        is_shared = compute in supply.shared
-        sizes = range(job.plan.nodes, most)
-        return idle_growth(waiting, sizes, rooms, queue.balances, is_shared=is_shared)
+        taken = sum(len(one.slots) for one in held)
+        idle = idle_nodes(job.need, rooms, taken, is_shared=compute in supply.shared)
+        return idle_growth(waiting, range(job.plan.nodes, most), idle, rooms, queue.balances)
 
     def needed(self, compute: str, unfinished: dict[str, Record], rooms: list[Room]) -> set[str]:
         """The machines that elastic jobs would take if they had started, for as many nodes as were asked for."""

@@ -107,7 +107,10 @@ class Placer:
         cap = self._loop.supply.caps.get(compute)
         if compute in self._loop.supply.with_queue:
             is_shared = compute in self._loop.supply.shared
-            placements = enqueue(queue.jobs, rooms, compute=compute, balances=queue.balances, is_shared=is_shared)
+            placements = enqueue(
+                queue.jobs, rooms, compute=compute, balances=queue.balances, is_shared=is_shared,
+                taken=sum(len(one.slots) for one in held),
+            )  # fmt: skip
             if cap is None:
                 return placements
             return scaling.capped(placements, cap.most, {one.job: len(one.slots) for one in held if one.slots}, compute)
