@@ -19,6 +19,9 @@ export interface Output {
   files: number; size: number; problem: string;
 }
 export interface Primary { name: string; value: number | string; step: number }
+export interface Service {
+  name: string; type: string; node: number; is_running: boolean; problem: string; is_web: boolean;
+}
 export interface StoryLine {
   n: number; at: string; state: State; reason: string; sentence: string; attempt: number; round: number;
 }
@@ -30,7 +33,7 @@ export interface Job {
   stop_at: string | null; deadline: string | null; verdict: Verdict | null; exit_code: number | null;
   failures: Failure[]; tags: Record<string, string>; archived: boolean; priority: number;
   properties: Record<string, string>; notice: string; outputs: Output[]; parent?: string; person?: string;
-  primary?: Primary;
+  primary?: Primary; services?: Service[];
   type: "command" | "sweep" | "pipeline"; story?: StoryLine[];
 }
 export interface Session { action_token: string; person: string; role: "owner" | "contributor" | "reader" }

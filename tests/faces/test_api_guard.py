@@ -32,6 +32,10 @@ FILLED = {
     "kind": "k",
     "version": "7",
     "person": "ada",
+    "request_id": "r",
+    "tunnel_id": "t",
+    "session": "s",
+    "service": "lab",
 }
 ADDRESSES = [path.format(**FILLED) for path in PATHS]
 RIGHT = {"Host": "127.0.0.1:8080", "Authorization": f"Bearer {TOKEN}"}

@@ -20,7 +20,7 @@ from tools.slurmlab import SlurmLab
 
 from .boxes import IMAGE, a_podman
 from .guard import guarded
-from .house import House, a_house, line_of, until
+from .house import DRUMBEAT, House, a_house, line_of, until
 from .places import slurm
 
 pytestmark = [pytest.mark.feature("E1", "E5")]
@@ -259,3 +259,16 @@ def give_storages(cluster: SlurmLab, podman: dict[str, str]) -> None:
     with (cluster.folder / "prolog").open("a") as prolog:
         prolog.write(f"echo export CONTAINERS_CONF={podman['CONTAINERS_CONF']}\n")
         prolog.write(f"echo export CONTAINERS_STORAGE_CONF={there}/$SLURMD_NODENAME/storage.conf\n")
+
+
+@pytest.mark.thorough
+@pytest.mark.feature("M10")
+def test_command_of_a_person_runs_in_the_container_of_its_rank(boxed: House):
+    job = start(boxed, "echo mine > /tmp/rank-$RANK; while :; do sleep 0.1; done")
+    until(lambda: boxed.client.get(job.name).state == "running", 120)
+    words = ["sh", "-c", "cat; cat /tmp/rank-3; ls -d /usr; exit 6"]
+    line = [DRUMBEAT, "exec", job.name, "--rank", "3", "--", *words]
+    done = subprocess.run(line, env=boxed.environment, input=b"in\n", capture_output=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (6, b"in\nmine\n"), done.stderr
+    boxed.client.cancel(job.name)
+    assert ended(boxed, job).state == "canceled"

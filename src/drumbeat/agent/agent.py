@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from drumbeat.agent.attempt_mounts import AttemptMounts
+from drumbeat.agent.companions.service_statuses import ServiceStatuses
 from drumbeat.agent.ground.journal import Journal
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.inputs.missing_share import MissingShareError
@@ -38,12 +39,13 @@ from drumbeat.launch.warm_start import say_start
 from drumbeat.protocol.agent import WAITS, Directive, Enrolment, Order, RankExit, Remark
 from drumbeat.protocol.errors import DrumbeatError, StaleError, StorageError, UnreachableError
 from drumbeat.protocol.faults import faultpoint
-from drumbeat.protocol.keeper import KeeperState, KeptExit
+from drumbeat.protocol.keeper import KeeperState, KeptExit, ProcessStart, StartRound
 from drumbeat.protocol.logs import NODE_LOG, LogName
 
 if TYPE_CHECKING:
     from drumbeat.agent.inputs.remote import Inputs
     from drumbeat.agent.outputs import Outputs
+    from drumbeat.protocol.roster import Roster
 
 EXIT_LEFT, EXIT_CRASHED, EXIT_STALE, EXIT_TERMINATED = 0, 1, 3, 143
 """The exit codes: left on the server's order; crashed (start it again); the attempt was replaced; SIGTERM."""
@@ -66,6 +68,7 @@ class Agent:
         self._errands = Errands(f"{self._root}/errands")
         self._mounts = AttemptMounts(enrolment, self._journal.note, self._posting(self._on_remark))
         self._metrics = MetricsSupervisor(enrolment, self._journal.note)
+        self._services = ServiceStatuses(self._plan, enrolment.node, self._root, self._mounts.remember)
         self._world_check = WorldCheck(self._plan, enrolment.node, self._mounts.remember)
         self._silence = SilenceWatch(self._plan.hang_after_s, self._posting(self._on_silence))
         self._inputs: Inputs | None = None
@@ -84,7 +87,7 @@ class Agent:
             confinement=self._processes.confinement,
         )
         self._keeper.spared = self._spared
-        requests = RequestHandler(enrolment, self._journal, lambda: self._keeper.pid)
+        requests = RequestHandler(enrolment, self._journal, self._keeper)
         self._reporter = StatusReporter(
             enrolment, self._journal, self._posting(self._on_directive), self._posting(self._on_stale), requests.begin
         )
@@ -221,9 +224,19 @@ class Agent:
         if self._inputs is not None:
             self._inputs.close()
         faultpoint("agent.before_start")
-        self._keeper.start(self._facts.round.number, todo, starter, self._processes.standby_order(todo))
+        services = self._start_services(roster) if roster else []
+        order = self._processes.standby_order(todo)
+        self._keeper.start(StartRound(self._facts.round.number, tuple(todo), starter, order, tuple(services)))
         faultpoint("agent.after_start")
         self._follow_logs()
+
+    def _start_services(self, roster: Roster) -> list[ProcessStart]:
+        """Returns the processes of the services; what fails of it keeps no rank from starting."""
+        try:
+            return self._processes.services(roster)
+        except (KeyError, IndexError, ValueError, OSError, DrumbeatError) as error:
+            self._services.fail(self._facts.round.number, f"can't be started: {error}")
+            return []
 
     def _refuse_round(self, error: Exception) -> None:
         """Ends a round whose ranks can't be started, with the reason as the error of each."""
@@ -322,6 +335,7 @@ class Agent:
             self._follow_logs()
         here.started, here.stopping = True, here.stopping or state.stopping
         here.lost = state.lost
+        self._facts.services = self._services.look(state)
         if not here.over and not here.stopping:
             self._facts.detail = f"ranks held by: {state.held_by}"
         self._remark_start(state)

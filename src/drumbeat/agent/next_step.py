@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from drumbeat.protocol.agent import AgentStatus, Directive, Order, Phase, RankExit, Remark
+from drumbeat.protocol.agent import AgentStatus, Directive, Order, Phase, RankExit, Remark, ServiceStatus
 from drumbeat.protocol.roster import Member
 
 
@@ -87,6 +87,7 @@ class Facts:
     """The environment of the ranks is being built."""
     is_silent: bool = False
     """The ranks of the round give no sign of work (`agent.stacks.silence`)."""
+    services: tuple[ServiceStatus, ...] = ()
 
 
 def next_step(facts: Facts, wanted: Directive | None) -> Step | None:
@@ -179,4 +180,5 @@ def status(facts: Facts, member: Member) -> AgentStatus:
         builds_environment=facts.is_building,
         is_lacking=facts.is_lacking,
         is_silent=facts.is_silent,
+        services=facts.services,
     )

@@ -10,12 +10,13 @@ import os
 import threading
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from drumbeat.agent.ground.journal import Journal
 from drumbeat.agent.ground.rank_processes import first_processes
 from drumbeat.agent.ground.server_link import Link
+from drumbeat.agent.keeper.client import KeeperClient
+from drumbeat.agent.keeper.request_context import RequestContext
 from drumbeat.host import processes
 from drumbeat.protocol.agent import Enrolment, NodeRequest
 from drumbeat.protocol.errors import DrumbeatError, RefusedError
@@ -24,21 +25,10 @@ from drumbeat.protocol.stacks import STACKS
 Answer = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class RequestContext:
-    """What a request is answered from."""
-
-    enrolment: Enrolment
-    journal: Journal
-    keeper: int
-    """The keeper's pid, 0 = none runs."""
-    request: NodeRequest
-
-
 class RequestHandler:
-    """Answers the requests of one node. keeper: returns the keeper's pid."""
+    """Answers the requests of one node."""
 
-    def __init__(self, enrolment: Enrolment, journal: Journal, keeper: Callable[[], int]) -> None:
+    def __init__(self, enrolment: Enrolment, journal: Journal, keeper: KeeperClient) -> None:
         self._enrolment, self._journal, self._keeper = enrolment, journal, keeper
 
     def begin(self, request: NodeRequest) -> None:
@@ -54,7 +44,7 @@ class RequestHandler:
 
     def _answer(self, request: NodeRequest) -> Answer:
         try:
-            context = RequestContext(self._enrolment, self._journal, self._keeper(), request)
+            context = RequestContext(self._enrolment, self._journal, self._keeper.pid, request, self._keeper)
             return _handler(request.kind)(context)
         except DrumbeatError as error:
             return {"error": error.as_dict()}
@@ -90,6 +80,8 @@ def stacks_of(context: RequestContext) -> Answer:
 _HANDLERS = {
     "processes": "drumbeat.agent.node_requests:processes_of",
     STACKS: "drumbeat.agent.node_requests:stacks_of",
+    "service": "drumbeat.agent.companions.tunnels:open_to_service",
+    "session": "drumbeat.agent.companions.sessions:open_session",
 }
 """By kind, where the handler is: imported when it is asked for, so that no agent pays for what it isn't asked."""
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from drumbeat.agent.companions import places
 from drumbeat.agent.ground import cache_folders, network
 from drumbeat.agent.keeper.client import process_start
 from drumbeat.agent.launchers.launcher import NodeRound
@@ -18,6 +19,7 @@ from drumbeat.host.program import program
 from drumbeat.launch import render, starter, warm_start
 from drumbeat.launch.container_command import Engine, contained
 from drumbeat.launch.preparation import preparation
+from drumbeat.launch.services import ServiceNode, has_process, service_process, services_on
 from drumbeat.launch.tracking import direct, tracked
 from drumbeat.protocol import layout, programs
 from drumbeat.protocol.agent import Enrolment, RankExit
@@ -153,6 +155,18 @@ class RoundProcesses:
             return [process_start(each, root) for each in ranks], None
         beside = _runnable(self._with_modules(self._tracked(beside, metrics)))
         return [process_start(each, root) for each in ranks], process_start(beside, root)
+
+    def services(self, roster: Roster) -> list[ProcessStart]:
+        """Returns the processes of the node's services, each with the place that it was given. Raises OSError."""
+        node, root = self._enrolment.node, self._enrolment.root
+        here = services_on(self._plan, node)
+        if not here:
+            return []
+        given = places.give(here, root)
+        roster = seen_from(roster, node, self._plan)
+        own = ServiceNode(self._with_modules(render(self._plan, roster, node)[0]), root, self._enrolment.secret)
+        made = [service_process(self._plan, one, own, given[one.name]) for one in here if has_process(one)]
+        return [process_start(self._contained(each, roster.members[node]), root) for each in made]
 
     def standby_order(self, ranks: Sequence[ProcessStart]) -> StandbyOrder:
         """Returns what the keeper prepares for the round after that of these ranks."""

@@ -11,6 +11,7 @@ from drumbeat.launch.launcher_table import launcher_of
 from drumbeat.launch.worlds import ABOUT, HOROVOD, VARIABLES, Process, verdict
 from drumbeat.protocol.agent import Remark
 from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.process import COMPANION
 
 PAUSES_S = (2.0, 5.0, 15.0, 40.0, 120.0)
 """Seconds before each check. There is none after the last, or after one that had a verdict."""
@@ -55,9 +56,9 @@ class WorldCheck:
 
 def below(keeper: int) -> list[Process]:
     """Returns the processes below the keeper."""
-    family = processes.family(keeper, *VARIABLES)
+    family = processes.family(keeper, *VARIABLES, COMPANION)
     return [
         Process(pid, parent, tuple(words), variables, is_horovods=processes.has_mapped(pid, HOROVOD))
         for pid, parent, words, variables in family
-        if not processes.is_spare(pid)
+        if COMPANION not in variables and not processes.is_spare(pid)
     ]

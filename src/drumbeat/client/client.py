@@ -26,6 +26,7 @@ from drumbeat.client.notices import NoticeCalls
 from drumbeat.client.people import PeopleCalls
 from drumbeat.client.pipelines import PipelineCalls
 from drumbeat.client.registries import RegistryCalls
+from drumbeat.client.sessions import SessionCalls
 from drumbeat.client.space import SpaceCalls
 from drumbeat.client.sweeps import SweepCalls
 from drumbeat.dialect.compute.head import SCALE_KEYS
@@ -57,6 +58,7 @@ class Client(
     PeopleCalls,
     PipelineCalls,
     RegistryCalls,
+    SessionCalls,
     SpaceCalls,
     SweepCalls,
 ):  # fmt: skip

@@ -69,6 +69,16 @@ class Remark:
 
 
 @dataclass(frozen=True)
+class ServiceStatus:
+    """The state of one service on a node."""
+
+    name: str
+    is_running: bool
+    problem: str = ""
+    """Why it doesn't run, "" = it does, or its round is over."""
+
+
+@dataclass(frozen=True)
 class AgentStatus:
     """The state of a node's agent."""
 
@@ -101,6 +111,7 @@ class AgentStatus:
     """The error is that this machine lacks a share of its compute; another one may have it."""
     is_silent: bool = False
     """The ranks of the round have given no sign of work for `Plan.hang_after_s`."""
+    services: tuple[ServiceStatus, ...] = ()
 
     @property
     def has_sent_logs(self) -> bool:

@@ -59,6 +59,30 @@ class StartRound:
     """The launcher's own process on this node, None = it has none."""
     standbys: StandbyOrder | None = None
     """None = of an agent that has no warm starts."""
+    services: tuple[ProcessStart, ...] = ()
+    """Processes of the job's services; `role` is the service's name."""
+
+
+@dataclass(frozen=True)
+class SessionStart:
+    """A command that a person runs beside a rank."""
+
+    id: str
+    rank: int
+    """The rank whose variables and folder it gets."""
+    argv: tuple[str, ...]
+    log: str
+    """The file for what its program itself reports."""
+    left_out: tuple[str, ...] = ()
+    """Those of the rank's variables that it doesn't get."""
+
+
+@dataclass(frozen=True)
+class StartSessions:
+    """Starts those of the sessions that were not started in this round yet. Each ends by itself."""
+
+    round: int
+    sessions: tuple[SessionStart, ...]
 
 
 @dataclass(frozen=True)
@@ -81,11 +105,12 @@ class Probe:
     """Requests the state, which shows that the keeper is alive."""
 
 
-KeeperRequest = Patience | StartRound | StopRound | LeaveNode | Probe
+KeeperRequest = Patience | StartRound | StartSessions | StopRound | LeaveNode | Probe
 
 REQUESTS: dict[str, type[KeeperRequest]] = {
     "patience": Patience,
     "start": StartRound,
+    "sessions": StartSessions,
     "stop": StopRound,
     "leave": LeaveNode,
     "ping": Probe,
@@ -106,6 +131,18 @@ class KeptExit:
     is_stopped: bool = field(default=False, metadata={wire.KEY: "told"})
     error: str = ""
     launcher: str = ""
+
+
+@dataclass(frozen=True)
+class CompanionExit:
+    """How a process beside the ranks ended."""
+
+    name: str
+    """Of a service, or the id of a session."""
+    code: int | None = None
+    signal: int | None = None
+    error: str = ""
+    """Why it could not be started."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +167,9 @@ class KeeperState:
     """Why the others didn't, "" = it is the first round."""
     standbys: tuple[int, ...] = ()
     """Pids of the interpreters that wait for the next round."""
+    companions: tuple[str, ...] = ()
+    """Services and sessions of this round that run."""
+    companion_exits: tuple[CompanionExit, ...] = ()
 
 
 @dataclass(frozen=True)

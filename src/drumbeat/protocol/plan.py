@@ -196,6 +196,23 @@ class Elastic:
 
 
 @dataclass(frozen=True)
+class ServicePlan:
+    """An interactive service beside the ranks of a job."""
+
+    name: str
+    type: str
+    """`tensor_board`, `jupyter_lab`, `vs_code`, `ssh`, or a word of the job's own."""
+    port: int = 0
+    """Where it listens on its node's loopback interface, 0 = where the agent says."""
+    is_everywhere: bool = False
+    """Whether each node has one; else node 0 alone."""
+    log_dir: str = ""
+    """The folder that TensorBoard shows, relative to the job's folder."""
+    command: str = ""
+    """Shell text that starts a service of the job's own, "" = the job's ranks serve it themselves."""
+
+
+@dataclass(frozen=True)
 class Plan:
     """Everything that the agents need to know of a job; the same object that `drumbeat plan` prints.
 
@@ -209,7 +226,8 @@ class Plan:
     added to the `mpirun` line. ray: of the launcher of that name. system_metrics: whether nodes log what they and their
     ranks use of the machine. mesh: sizes by dimension, outermost first; empty = none. warm_start: whether nodes prepare
     interpreters for the ranks of the next round. shares: what each node must have mounted. elastic: None = `nodes` is
-    fixed; else `nodes` and `ranks` are those of the present attempt.
+    fixed; else `nodes` and `ranks` are those of the present attempt. services: beside
+    the ranks.
     """
 
     job: str
@@ -245,6 +263,7 @@ class Plan:
     on_hang: str = "tell"
     """What follows a hang: `tell`, `dump` or `restart`."""
     elastic: Elastic | None = None
+    services: tuple[ServicePlan, ...] = ()
 
     @property
     def world_size(self) -> int:

@@ -9,6 +9,9 @@ COMMAND_SERVER, MPI_COMMAND_SERVER = "open door", "door"
 """The roles of a process that runs commands of other nodes: all that come in a round, which the ranks don't need; or
 mpirun's only one, which they do."""
 
+COMPANION = "DRUMBEAT_COMPANION"
+"""The variable of a process beside the ranks that is none of them: the name of its service, or its session's id."""
+
 
 @dataclass(frozen=True)
 class ProcessSpec:

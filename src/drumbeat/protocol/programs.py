@@ -20,6 +20,7 @@ KEEPER = "drumbeat.agent.keeper.keeper"
 ERRAND = "drumbeat.agent.keeper.errand"
 MOUNT_HOLDER = "drumbeat.agent.inputs.mounting.mount_holder"
 METRICS_ENDPOINT = "drumbeat.agent.metrics.process"
+SESSION = "drumbeat.agent.companions.session"
 
 MPI_CHILD = "drumbeat.agent.launchers.mpi.child"
 MPI_RANK = "drumbeat.agent.launchers.mpi.rank"
@@ -43,6 +44,7 @@ PROGRAMS = (
     ERRAND,
     MOUNT_HOLDER,
     METRICS_ENDPOINT,
+    SESSION,
     MPI_CHILD,
     MPI_RANK,
     HOROVOD_RENDEZVOUS,

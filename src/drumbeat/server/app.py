@@ -17,7 +17,7 @@ from drumbeat.server.access.page_sessions import PageSessions
 from drumbeat.server.access.request_guard import Guard
 from drumbeat.server.access.token import user_of_server
 from drumbeat.server.access.traffic import TrafficMeter
-from drumbeat.server.agent_api import inputs, spools, sync, tools
+from drumbeat.server.agent_api import inputs, spools, sync, tools, tunnels
 from drumbeat.server.agent_api import mlflow as agent_mlflow
 from drumbeat.server.api import (
     about,
@@ -40,6 +40,8 @@ from drumbeat.server.api import (
     pipelines,
     quotas,
     registries,
+    services,
+    sessions,
     space,
     storage,
     sweeps,
@@ -50,6 +52,7 @@ from drumbeat.server.mlflow import router as mlflow
 from drumbeat.server.operations.measures import Operations
 from drumbeat.server.operations.request_times import RequestTimes
 from drumbeat.server.page import routes as page
+from drumbeat.server.services.ports import ServicePorts
 
 
 def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> FastAPI:
@@ -71,10 +74,11 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
         return context.control.tokens.principal(digest)
 
     context.callers = Callers(token, user_of_server(), find)
+    context.services = ServicePorts(token, context.callers, hosts, context.service_host)
     for part in (
         about, jobs, live, files, aliases, components, computes, environments, datastores, registries, data, storage,
-        space, sweeps, pipelines, metrics, ledger, nodes, events, monitoring, notices, tokens, quotas, page_sessions,
-        page, sync, tools, inputs, spools, agent_mlflow, mlflow,
+        space, sweeps, pipelines, sessions, services, metrics, ledger, nodes, events, monitoring, notices, tokens,
+        quotas, page_sessions, page, sync, tools, tunnels, inputs, spools, agent_mlflow, mlflow,
     ):  # fmt: skip
         app.include_router(part.router)
     errors.install(app)
@@ -92,3 +96,6 @@ async def _lifespan(app: FastAPI) -> AsyncGenerator[None]:
     with context.operations.counting() if context.operations else nullcontext():
         yield
     context.fanout.close()
+    await context.tunnels.close()
+    if context.services:
+        await context.services.close()

@@ -21,6 +21,8 @@ from drumbeat.server.access.traffic import Traffic
 from drumbeat.server.fanout import Fanout
 from drumbeat.server.notices import Notices
 from drumbeat.server.operations.measures import Operations
+from drumbeat.server.services.ports import ServicePorts
+from drumbeat.server.tunnels import Tunnels
 
 PROTOCOL = 1
 """Grows when a client of before can't talk to this server any more."""
@@ -62,6 +64,11 @@ class ServerContext:
     idle_stop_s: float = 0.0
     started: float = field(default_factory=time.monotonic)
     notices: Notices = field(default_factory=Notices)
+    tunnels: Tunnels = field(default_factory=Tunnels)
+    services: ServicePorts | None = None
+    """Where services of jobs are opened; set by the app."""
+    service_host: str = "127.0.0.1"
+    """The address at which their ports listen."""
     stop: Callable[[], None] = lambda: None
     doors: TlsDoors | None = None
     """For agents on other machines."""

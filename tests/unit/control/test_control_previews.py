@@ -39,7 +39,12 @@ from .house import JOB, House
             NotYetError,
             "Ray cluster in cont",
         ),
-        ({"services": {"tb": {"type": "tensor_board"}}}, NotYetError, "services"),
+        (
+            {"services": {"m": {"type": "w", "properties": {"command": "x ${{inputs.no}}"}}}},
+            SpecError,
+            "${{inputs.no}} is nothing that",
+        ),
+        ({"services": {"mine": {"type": "web"}}}, SpecError, "nothing says how to reach the service mine"),
         ({"outputs": {"m": {"path": "azureml://datastores/x/paths/y"}}}, UnknownNameError, "datastore 'x' isn't known"),
         ({"environment_variables": {"RANK": "0"}}, SpecError, "RANK is set by drumbeat"),
         ({"inputs": {"d": {"path": "azureml:digits:1"}}}, UnknownNameError, "there is no data digits"),

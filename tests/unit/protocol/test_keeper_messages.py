@@ -13,7 +13,9 @@ from drumbeat.protocol.keeper import (
     Patience,
     Probe,
     ProcessStart,
+    SessionStart,
     StartRound,
+    StartSessions,
     StopRound,
 )
 
@@ -24,8 +26,18 @@ RANK_LINE = (
 )
 LINES = [
     (Patience(600.0, 30.0), '{"do":"patience","lost_after_s":600.0,"grace_s":30.0}'),
-    (StartRound(2, (RANK,)), f'{{"do":"start","round":2,"ranks":[{RANK_LINE}],"starter":null,"standbys":null}}'),
-    (StartRound(2, (), RANK), f'{{"do":"start","round":2,"ranks":[],"starter":{RANK_LINE},"standbys":null}}'),
+    (
+        StartRound(2, (RANK,)),
+        f'{{"do":"start","round":2,"ranks":[{RANK_LINE}],"starter":null,"standbys":null,"services":[]}}',
+    ),
+    (
+        StartRound(2, (), RANK),
+        f'{{"do":"start","round":2,"ranks":[],"starter":{RANK_LINE},"standbys":null,"services":[]}}',
+    ),
+    (
+        StartSessions(2, (SessionStart("s", 3, ("ls",), "/l", ("A",)),)),
+        '{"do":"sessions","round":2,"sessions":[{"id":"s","rank":3,"argv":["ls"],"log":"/l","left_out":["A"]}]}',
+    ),
     (StopRound(2, 1.5), '{"do":"stop","round":2,"grace_s":1.5}'),
     (LeaveNode(0.0), '{"do":"leave","grace_s":0.0}'),
     (Probe(), '{"do":"ping"}'),
@@ -36,7 +48,8 @@ STATE_LINE = (
     '{"pid":71,"round":2,"running":[0,1],"exits":['
     '{"rank":3,"code":null,"signal":9,"at":1764108375.5,"order":1,"told":true,"error":""},'
     '{"rank":4,"code":1,"signal":null,"at":1.0,"order":2,"told":false,"error":"","launcher":"mpirun ended"}],'
-    '"over":false,"stopping":false,"lost":false,"trouble":"","held_by":"","warm":[],"cold":"","standbys":[]}'
+    '"over":false,"stopping":false,"lost":false,"trouble":"","held_by":"","warm":[],"cold":"","standbys":[],'
+    '"companions":[],"companion_exits":[]}'
 )
 
 
@@ -65,7 +78,7 @@ def test_request_of_another_version_that_is_not_known_is_ignored(line: str):
 def test_lines_from_before_there_were_standbys_are_understood():
     start = f'{{"do":"start","round":2,"ranks":[{RANK_LINE}],"starter":null}}'
     assert keeper.decode_request(start.encode()) == StartRound(2, (RANK,))
-    state = STATE_LINE.replace(',"warm":[],"cold":"","standbys":[]', "")
+    state = STATE_LINE.replace(',"warm":[],"cold":"","standbys":[],"companions":[],"companion_exits":[]', "")
     assert keeper.decode_state(state.encode()) == STATE
 
 

@@ -17,6 +17,7 @@ import { Cause } from "./cause";
 import { sizeOf } from "./facts";
 import { LogsTab } from "./logs";
 import { RanksTab } from "./ranks";
+import { Services } from "./services";
 import { SlowRank } from "./slow-rank";
 import { StateStrip } from "./strip";
 import { DefinitionTab, StoryTab } from "./texts";
@@ -55,6 +56,7 @@ function LiveJob({ first, reload }: { first: Job; reload: () => void }) {
       <Head job={job} reload={reload} />
       <StateStrip job={job} story={story} />
       <Cause job={job} />
+      <Services job={job} />
       {job.type === "command" && job.state === "running" && job.world_size > 1 && <SlowRank job={job} />}
       <Body job={job} story={story} />
     </div>

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-from collections.abc import Collection, Generator
+import socket
+from collections.abc import Callable, Collection, Generator
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, urlsplit
 
@@ -144,6 +145,54 @@ class Link:
             yield response
         finally:
             self._drop()
+
+    def receive_stream(self, path: str) -> http.client.HTTPResponse:
+        """Begins to receive a body of any length, without a limit of time; read it with `read1`. Ends by `break_off`.
+
+        Raises the error that the server gives, NotFoundError among them.
+        """
+        response = self._request("GET", path, b"")
+        if response.status != 200:
+            raise self._error(response.status, response.read())
+        self._hold_open()
+        return response
+
+    def send_stream(self, path: str) -> Callable[[bytes], None]:
+        """Begins to send a body of any length, and returns what sends a piece of it; b"" ends it. Raises OSError."""
+        line = self._line or self._open()
+        line.putrequest("POST", self._base + path)
+        for name, value in {**self._headers, "Transfer-Encoding": "chunked"}.items():
+            line.putheader(name, value)
+        line.endheaders()
+        self._hold_open()
+        return lambda piece: line.send(b"%x\r\n%b\r\n" % (len(piece), piece))
+
+    def _hold_open(self) -> None:
+        """Lets the connection idle; keep-alive probes notice a server's machine that is gone (tcp(7))."""
+        if self._line is None:
+            return
+        connection = self._line.sock
+        connection.settimeout(None)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3)):
+            connection.setsockopt(socket.IPPROTO_TCP, option, value)
+
+    def finish_stream(self) -> None:
+        """Reads the answer to a body that was sent to its end."""
+        if self._line is not None:
+            self._line.getresponse().read()
+
+    def close(self) -> None:
+        """Closes the connection; the next request opens another."""
+        self._drop()
+
+    def break_off(self) -> None:
+        """Ends a stream, also one that another thread waits for."""
+        connection = self._line.sock if self._line else None
+        if connection is not None:
+            with contextlib.suppress(OSError):
+                socket.socket.shutdown(connection, socket.SHUT_RDWR)  # Without TLS's own goodbye, which may wait.
 
     def _json(self, method: str, path: str, body: bytes, *, is_sync: bool = False) -> dict[str, Any]:
         response = self._request(method, path, body)

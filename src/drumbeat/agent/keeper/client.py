@@ -8,7 +8,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from drumbeat.agent.ground import children
 from drumbeat.agent.ground.backoff import Backoff
@@ -18,7 +18,7 @@ from drumbeat.agent.keeper.confinement import VARIABLE, end_rest
 from drumbeat.host import processes
 from drumbeat.host.program import program
 from drumbeat.protocol import programs
-from drumbeat.protocol.errors import EngineError
+from drumbeat.protocol.errors import ConflictError, EngineError
 from drumbeat.protocol.keeper import (
     KeeperRequest,
     KeeperState,
@@ -26,8 +26,9 @@ from drumbeat.protocol.keeper import (
     Patience,
     Probe,
     ProcessStart,
-    StandbyOrder,
+    SessionStart,
     StartRound,
+    StartSessions,
     StopRound,
     decode_state,
     encode_request,
@@ -91,6 +92,7 @@ class KeeperClient:
         self._child = 0
         """The keeper's pid, if this process has started it and it hasn't ended."""
         self._pid = 0
+        self._state = KeeperState(0, -1)
         self._starting = threading.Lock()
         """Held from the look whether a keeper is needed until it has been started."""
         self._closing = False
@@ -105,17 +107,29 @@ class KeeperClient:
         self._request(Patience(lost_after_s, grace_s))
         threading.Thread(target=self._follow, name="keeper", daemon=True).start()
 
-    def start(
-        self,
-        number: int,
-        ranks: Sequence[ProcessStart],
-        starter: ProcessStart | None = None,
-        standbys: StandbyOrder | None = None,
-    ) -> None:
-        """Starts the ranks of a round, and the launcher's own process beside them; then prepares the next round."""
+    @property
+    def state(self) -> KeeperState:
+        """The last state that the keeper sent."""
+        return self._state
+
+    def start(self, request: StartRound) -> None:
+        """Starts the ranks of a round, and what goes beside them; then prepares the next round."""
         with self._lock:
             self._requests.pop(StopRound, None)
-        self._request(StartRound(number, tuple(ranks), starter, standbys))
+            self._requests.pop(StartSessions, None)
+        self._request(request)
+
+    def start_session(self, session: SessionStart) -> None:
+        """Starts a command beside a rank of the present round. Raises ConflictError while the rank doesn't run."""
+        state = self._state
+        if session.rank not in state.running or state.stopping:
+            raise ConflictError(f"rank {session.rank} doesn't run now")
+        with self._lock:
+            before = self._requests.get(StartSessions)
+            sessions = before.sessions if isinstance(before, StartSessions) and before.round == state.round else ()
+            kept = [one for one in sessions if one.id in state.companions]
+            self._requests[StartSessions] = request = StartSessions(state.round, (*kept, session))
+            self._send(request)
 
     def cancel(self) -> None:
         """Takes back a start that no keeper has received yet."""
@@ -207,7 +221,7 @@ class KeeperClient:
             *lines, unread = (unread + piece).split(b"\n")
             for line in lines:
                 state = decode_state(line)
-                self._pid = state.pid
+                self._pid, self._state = state.pid, state
                 self._on_state(state)
 
     def _check_alive(self) -> None:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Sequence
 
 from drumbeat.agent.keeper import rank_start
+from drumbeat.agent.keeper.companions import Companions
 from drumbeat.agent.keeper.confinement import choose, end_rest
 from drumbeat.agent.keeper.leftover_timeouts import ENDING_INTERVAL_S, KILL_TIMEOUT_S, LEFTOVER_GRACE_S
 from drumbeat.agent.keeper.listener import AgentListener, hold_folder, read_marker
@@ -36,6 +37,7 @@ from drumbeat.protocol.keeper import (
     Probe,
     ProcessStart,
     StartRound,
+    StartSessions,
     StopRound,
     decode_request,
     encode_state,
@@ -54,6 +56,7 @@ class Keeper:
         self.running: dict[int, int] = {}
         self.selector = selectors.DefaultSelector()
         self.starter, self.is_launcherless = Starter(self.selector), False
+        self.companions = Companions()
         self.sessions: set[int] = set()
         self.exits: list[KeptExit] = []
         self.over, self.lost = True, False
@@ -103,6 +106,8 @@ class Keeper:
             warm=tuple(self.warm),
             cold=self.cold,
             standbys=self.standbys.ready,
+            companions=self.companions.names,
+            companion_exits=self.companions.exits,
         )
 
     def obey(self, request: KeeperRequest | None) -> None:
@@ -110,6 +115,9 @@ class Keeper:
         match request:
             case StartRound(round=number) if number > self.number and self.over:
                 self._start(request)
+            case StartSessions(round=number) if number == self.number and self.running and self.kill_at is None:
+                if self.companions.start_sessions(request.sessions, self.confinement):
+                    self.listener.send_state()
             case StopRound(round=number) if number == self.number:
                 self._stop(request.grace_s)
             case LeaveNode():
@@ -127,6 +135,7 @@ class Keeper:
         self.number, self.exits, self.over, self.lost = number, [], False, False
         self.kill_at = self.killed_at = self.sweep_at = self.swept_at = None
         self.sessions, self.trouble, self.starter = set(), "", Starter(self.selector)
+        self.companions = Companions(todo)
         self.is_launcherless = False
         try:
             # Before the first rank: if this process dies now, the next keeper knows that a round was begun.
@@ -140,6 +149,7 @@ class Keeper:
         for rank in todo:
             self._start_rank(rank)
         self.cold = self.cold if len(self.warm) < len(todo) else ""
+        self.companions.start_services(request.services, self.confinement)
         self.standbys.begin(todo, request.standbys, time.monotonic())
         if starter is not None:
             self.starter.start(starter, todo, self.confinement)
@@ -199,17 +209,20 @@ class Keeper:
 
     def _reap(self) -> None:
         """Takes every ended child, orphans that this process adopted too, and reports the ranks among them."""
-        reported, ended = len(self.exits), dict(processes.ended_children())
+        reported, ended, is_news = len(self.exits), dict(processes.ended_children()), False
         if self.starter.pid in ended:  # First: ranks that ended with it are reported as such.
             self.starter.end(ended[self.starter.pid])
         at = time.time()  # Of all: writing one down may take long, and would make the next look late.
         for pid, code in ended.items():
             if pid in self.running:
                 self._add_exit(self.running.pop(pid), code, at)
+            elif self.companions.end(pid, code):
+                is_news = True
             else:
                 self.standbys.reap(pid)
         if len(self.exits) > reported:
             self._look_at_segments(is_last=True)  # The others can end within a moment.
+        if is_news or len(self.exits) > reported:
             self.listener.send_state()
 
     def _add_exit(self, rank: int, code: int, at: float, error: str = "") -> None:

@@ -32,6 +32,8 @@ _CLEAR_S, _AGAIN_S = 15.0, 3.0
 _PAUSES = (0.0, 0.2, 0.5, 1.0, 2.0)
 """After each try to remove containers: right after its monitor was killed an engine may not find one dead yet."""
 _TIMED_OUT = 124
+_RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
+"""The variables that have a rank's number."""
 _SETTINGS = ("CONTAINER", "DOCKER_", "STORAGE_", "XDG_", "HOME", "PATH")
 """How the variables begin by which an engine finds its storage."""
 _UNAUTHORIZED = re.compile(r"unauthorized|authentication required|denied|no basic auth", re.IGNORECASE)
@@ -151,6 +153,26 @@ def scratch(engine: Engine, root: str) -> str:
         if os.lstat(folder).st_uid != os.geteuid():
             raise PermissionError(errno.EPERM, "it belongs to somebody else", folder)
     return folder
+
+
+def container_of(root: str, rank: int) -> tuple[str, str]:
+    """The engine's program, and the id of the container in which a rank of this attempt's folder runs.
+
+    Raises EngineError.
+    """
+    told = _noted(root)
+    if not told:
+        raise EngineError("no container of this job runs here")
+    listed = _asked(told["program"], ("ps", "--quiet", "--no-trunc", "--filter", f"label={LABEL}={root}"))
+    running = listed.stdout.split()
+    if len(running) > 1:
+        shown = _asked(told["program"], ("inspect", "--format", "{{.Id}} {{json .Config.Env}}", *running)).stdout
+        wanted = {f"{name}={rank}" for name in _RANKS}
+        lines = [line.partition(" ") for line in shown.splitlines()]
+        running = [container for container, _, env in lines if wanted & {*json.loads(env)}]
+    if len(running) != 1:
+        raise EngineError(f"the container of rank {rank} isn't known: {len(running)} may be it")
+    return told["program"], running[0]
 
 
 def clear(root: str) -> str:

@@ -14,6 +14,7 @@ from drumbeat.cli.terminal.escape import safe_lines
 from drumbeat.cli.terminal.phrases import say_ago, say_duration, say_launch, say_metric, say_moment
 from drumbeat.cli.terminal.screen import cell, fill_table, fitted, heading, make_table, pairs, state_cell
 from drumbeat.protocol.api.jobs import ExitView, JobView, JobWithStory, NodeView
+from drumbeat.protocol.api.sessions import ServiceView
 from drumbeat.protocol.mesh import say_mesh, say_place
 from drumbeat.protocol.states import JobKind, Reason, State
 
@@ -79,6 +80,7 @@ def render_job(job: JobWithStory, graph: Iterable[RenderableType] = ()) -> Itera
         yield heading(f"Nodes of attempt {job.attempt}, round {job.round}")
         yield fill_table(make_table(">node", "machine", "host", "address", "phase", "detail"), map(_node, job.nodes))
         yield from _exits(job)
+    yield from _services(job)
     yield from graph
     yield heading("Story")
     rows = [
@@ -183,6 +185,28 @@ def _mesh(job: JobView) -> Iterator[RenderableType]:
 def _node(node: NodeView) -> tuple[object, ...]:
     detail = node.error or node.detail
     return (node.node, node.machine, node.host, node.address, "lost" if node.lost else node.phase, detail)
+
+
+def _services(job: JobView) -> Iterator[RenderableType]:
+    """The services, and how each is reached."""
+    if job.services:
+        yield heading("Services")
+        rows = [(one.name, one.type, one.node, say_service(one, job), _reach(one, job)) for one in job.services]
+        yield fill_table(make_table("service", "type", ">node", "state", "how to reach it"), rows)
+
+
+def say_service(one: ServiceView, job: JobView) -> str:
+    """How a service is: `running`, why it isn't, or that it isn't yet."""
+    if one.is_running:
+        return "running"
+    return one.problem or ("ended" if job.has_ended else "not running yet")
+
+
+def _reach(one: ServiceView, job: JobView) -> str:
+    if not one.is_running:
+        return ""
+    words = ["drumbeat", "open", job.name, one.name] if one.is_web else ["drumbeat", "ssh", job.name]
+    return " ".join([*words, *(["--node", str(one.node)] if one.node else [])])
 
 
 def _exits(job: JobView) -> Iterator[RenderableType]:

@@ -14,7 +14,7 @@ from drumbeat.cli.terminal.phrases import say_launch
 from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_table, pairs
 from drumbeat.protocol.api.jobs import PreviewView
 from drumbeat.protocol.mesh import say_mesh, say_place
-from drumbeat.protocol.plan import ImageBuild, Plan
+from drumbeat.protocol.plan import ImageBuild, Plan, ServicePlan
 from drumbeat.protocol.process import ProcessSpec
 
 if TYPE_CHECKING:
@@ -72,8 +72,14 @@ def _head(preview: PreviewView) -> Iterator[RenderableType]:
             ("mesh", say_mesh(plan.mesh)),
             ("nodes", plan.elastic or ""),
             ("outputs", ", ".join(output.name for output in plan.outputs)),
+            ("services", ", ".join(_service(one) for one in plan.services)),
         ]
     )
+
+
+def _service(one: ServicePlan) -> str:
+    where = " on each node" if one.is_everywhere else ""
+    return f"{one.name} ({one.type}{f' at port {one.port}' if one.port else ''}){where}"
 
 
 def _made_of(plan: Plan) -> str:

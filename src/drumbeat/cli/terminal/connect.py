@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from drumbeat.cli.terminal.people_server import PeopleServer
+from drumbeat.cli.terminal.session_server import SessionServer
 from drumbeat.client.transfer import Transfer
 from drumbeat.protocol.api.components import ComponentView
 from drumbeat.protocol.api.computes import AliasView, ComputeView
@@ -28,7 +29,7 @@ from drumbeat.protocol.api.stacks import NodeStacks
 from drumbeat.protocol.api.sweeps import SweepView, TrialView
 
 
-class Server(PeopleServer, Protocol):
+class Server(PeopleServer, SessionServer, Protocol):
     """The calls of `drumbeat.Client` that the terminal uses. Refusals are `drumbeat.protocol.errors`."""
 
     def plan(self, job: Path | dict[str, object], *, sets: Sequence[str] = (), name: str | None = None) -> PreviewView:

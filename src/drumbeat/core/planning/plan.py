@@ -19,6 +19,7 @@ from drumbeat.core.planning.inputs import HERE, DataFacts, UsedData, plan_inputs
 from drumbeat.core.planning.outputs import plan_outputs
 from drumbeat.core.planning.raycluster import plan_cluster, unused
 from drumbeat.core.planning.refusals import not_yet
+from drumbeat.core.planning.services import plan_services, service_notes
 from drumbeat.core.planning.sizing import Kind, find_launcher, fullest, parse_kind, size_up
 from drumbeat.dialect.data.inputs_outputs import Input
 from drumbeat.dialect.job.distribution import RayDistribution
@@ -122,7 +123,7 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
         launcher=launcher.name,
         nodes=job.node_count,
         processes_per_node=fullest(ranks),
-        command=_command(job, name),
+        command=_resolved(job, name, job.command),
         ranks=ranks,
         variables=_variables(job, launcher),
         literals={key: text for key, text in _literals(job).items() if text is not None},
@@ -148,6 +149,7 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
         on_hang=job.drumbeat.on_hang,
         shares=facts.shares.get(compute, ()),
         elastic=elastic,
+        services=plan_services(job, lambda text: _resolved(job, name, text)),
     )
     policy = Policy(
         _PRIORITY[job.queue_settings.priority or "medium"], job.drumbeat.max_retries, job.limits.timeout, *_notices(job)
@@ -253,10 +255,11 @@ def _notes(job: CommandJob, compute: str) -> Iterator[str]:
         yield f"resources.properties {empty}"
     if job.queue_settings.job_tier is not None:
         yield f"queue_settings.job_tier {empty}"
+    yield from service_notes(job)
 
 
 # --- the command and its variables ------------------------------------------------------------------------------
-def _command(job: CommandJob, name: str) -> str:
+def _resolved(job: CommandJob, name: str, text: str) -> str:
     """Literals are put in as they are; files stay as expressions, for each node has its own paths."""
     literals = _literals(job)
 
@@ -267,7 +270,7 @@ def _command(job: CommandJob, name: str) -> str:
             return literals[reference.name]
         return f"${{{{{reference.kind}.{reference.name}}}}}"
 
-    return expressions.render(job.command, resolve)
+    return expressions.render(text, resolve)
 
 
 def _literals(job: CommandJob) -> dict[str, str | None]:

@@ -23,8 +23,6 @@ def _of_job(job: CommandJob) -> Iterator[Problem]:
         )
     if job.identity is not None and getattr(job.identity, "type", "") != "user_identity":
         yield _later("identity", "identity", "Without it, the job runs as the person who started the server.")
-    for name in job.services:
-        yield _later("services", f"services.{name}", "Leave it out, or start it yourself on this machine.")
 
 
 def _later(what: str, where: str, fix: str) -> Problem:

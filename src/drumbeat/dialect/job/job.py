@@ -51,7 +51,7 @@ class JobHead(Model):
         default=None, description="Identity for reading data. This version accepts only `user_identity`."
     )
     services: dict[Identifier, ServiceValue] = Field(
-        default_factory=dict, description="Interactive services, by name. Refused in this version."
+        default_factory=dict, description="Interactive services beside the ranks, by name."
     )
     inputs: dict[Identifier, InputValue] = Field(default_factory=dict, description="Inputs, by name.")
     outputs: dict[Identifier, OutputValue] = Field(default_factory=dict, description="Outputs, by name.")

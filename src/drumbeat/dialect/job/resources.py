@@ -92,11 +92,17 @@ class ServiceHead(Model):
 
     read_only: ClassVar[frozenset[str]] = frozenset({"endpoint", "status", "error_message"})
 
-    port: Port | None = Field(default=None, description="Port to listen on.")
+    port: Port | None = Field(
+        default=None, description="Port to listen on, on the node's loopback interface; a free one when not set."
+    )
     nodes: Annotated[Literal["all"], AnyCase()] | None = Field(
         default=None, description="`all`; only node 0 when not set."
     )
-    properties: dict[str, AsText] = Field(default_factory=dict, description="Settings of the service.")
+    properties: dict[str, AsText] = Field(
+        default_factory=dict,
+        description="Settings of the service. A custom service is started by `command`, which finds its port in the "
+        "variable `DRUMBEAT_SERVICE_PORT`; without it, the job itself listens on `port`. Others are ignored.",
+    )
 
 
 class Service(ServiceHead):
@@ -109,7 +115,10 @@ class SshService(ServiceHead):
     """A shell on the node."""
 
     type: Annotated[Literal["ssh"], AnyCase()] = Field(default="ssh", description="Always `ssh`.")
-    ssh_public_keys: Text | None = Field(default=None, description="Public keys that may log in, one per line.")
+    ssh_public_keys: Text | None = Field(
+        default=None,
+        description="Public keys. Ignored by drumbeat: `drumbeat ssh` needs none.",
+    )
 
 
 class JupyterLabService(ServiceHead):
@@ -127,7 +136,8 @@ class TensorBoardService(ServiceHead):
         default="tensor_board", description="Always `tensor_board`."
     )
     log_dir: InnerPath | None = Field(
-        default=None, description="Folder with event files, relative to the job's folder."
+        default=None,
+        description="Folder with event files, relative to the job's folder; all of that folder when not set.",
     )
 
 
@@ -137,9 +147,18 @@ class VsCodeService(ServiceHead):
     type: Annotated[Literal["vs_code"], AnyCase()] = Field(default="vs_code", description="Always `vs_code`.")
 
 
+def _service(value: object) -> object:
+    """Azure's SDK writes `job_service_type` for `type`."""
+    if not isinstance(value, dict) or "job_service_type" not in value or "type" in value:
+        return cast("object", value)
+    written = dict(cast("dict[str, object]", value))
+    return {"type": written.pop("job_service_type"), **written}
+
+
 ServiceValue = Annotated[
     SshService | JupyterLabService | TensorBoardService | VsCodeService | Service,
     by_type(SshService, JupyterLabService, TensorBoardService, VsCodeService, what="a service", otherwise=Service),
+    BeforeValidator(_service),
 ]
 
 

@@ -10,6 +10,7 @@ from enum import StrEnum
 from drumbeat.protocol.agent import WAITS
 from drumbeat.protocol.api.constraints import limited
 from drumbeat.protocol.api.metrics import PrimaryView
+from drumbeat.protocol.api.sessions import ServiceView
 from drumbeat.protocol.logs import LogName
 from drumbeat.protocol.plan import Elastic, Plan
 from drumbeat.protocol.process import ProcessSpec
@@ -133,6 +134,7 @@ class OutputView:
 PRIMARY = "The last value of the first metric that rank 0 logged; absent until there is one."
 MESH = "Sizes of the dimensions in which the ranks divide a model, outermost first; absent when there are none."
 ELASTIC = "The numbers of nodes between which the job runs; absent when its number is fixed."
+SERVICES = "The interactive services beside the ranks, on each node that has them; absent when there are none."
 PERSON = "Who submitted the job; absent when that is unknown."
 PARENT = "The sweep or pipeline that the job is a part of; absent when there is none."
 
@@ -182,6 +184,7 @@ class JobView:
     mesh: dict[str, int] = field(default_factory=dict[str, int], metadata=limited(MESH, exclude_if=operator.not_))
     elastic: Elastic | None = field(default=None, metadata=limited(ELASTIC, exclude_if=operator.not_))
     type: JobKind = field(default=JobKind.COMMAND, metadata=limited("Whether it has ranks, or is the parent of jobs."))
+    services: tuple[ServiceView, ...] = field(default=(), metadata=limited(SERVICES, exclude_if=operator.not_))
 
     @property
     def has_ended(self) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -163,9 +162,6 @@ def is_page(scope: Scope) -> bool:
 
 
 def cookies(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """The cookies of a request; of one that can't be read, none."""
-    try:
-        jar = SimpleCookie("; ".join(values(headers, b"cookie")))
-    except CookieError:
-        return {}
-    return {name: morsel.value for name, morsel in jar.items()}
+    """The cookies of a request. One that can't be read spoils no other: every program of the host may set some."""
+    pairs = (pair.partition("=") for text in values(headers, b"cookie") for pair in text.split(";"))
+    return {name.strip(): value.strip().strip('"') for name, is_pair, value in pairs if is_pair}

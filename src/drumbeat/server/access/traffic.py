@@ -20,6 +20,7 @@ LIMITS: tuple[tuple[re.Pattern[str], int], ...] = (
     (re.compile(r"/api/v1/storage/file"), 16 << 40),
     (re.compile(r"/api/v1/storage/manifest"), 256 * MIB),
     (re.compile(r"/api/v1/(datastores|data|registries|notices)"), 1 * MIB),
+    (re.compile(r"/agent/v1/[^/]+/[^/]+/[^/]+/tunnels/[^/]+/up|/api/v1/jobs/[^/]+/sessions/[^/]+/input"), 1 << 60),
     (re.compile(r"/agent/v1/[^/]+/[^/]+/[^/]+/outputs/commit"), LISTED_BYTES),
     (re.compile(r"/agent/v1/[^/]+/[^/]+/[^/]+/(logs|outputs)/.*"), 4 * MIB),
     (

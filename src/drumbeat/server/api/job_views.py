@@ -8,6 +8,7 @@ from drumbeat.core.life.aftermath import whereabouts
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.outcome import exit_code
 from drumbeat.core.verdict import Verdict
+from drumbeat.launch.services import is_web, services_on
 from drumbeat.protocol.api.jobs import (
     ExitView,
     FailureView,
@@ -20,9 +21,12 @@ from drumbeat.protocol.api.jobs import (
     VerdictView,
 )
 from drumbeat.protocol.api.metrics import PrimaryView
+from drumbeat.protocol.api.sessions import ServiceView
 from drumbeat.protocol.metric_lines import value_to_json
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from drumbeat.core.life.events import StoryEntry
     from drumbeat.ports import Record
     from drumbeat.ports.metrics import Series
@@ -68,7 +72,7 @@ def _facts(record: Record) -> dict[str, Any]:
         "environment": plan.environment, "command": plan.command, "world_size": plan.world_size,
         "node_count": plan.nodes, "processes_per_node": plan.processes_per_node, "parent": job.parent,
         "person": job.person, "type": job.kind, "mesh": plan.mesh,
-        "elastic": plan.elastic,
+        "elastic": plan.elastic, "services": tuple(_services(job)),
     }  # fmt: skip
 
 
@@ -88,6 +92,20 @@ def _outputs(job: Job) -> tuple[OutputView, ...]:
         OutputView(one.told.output, one.place, one.told.uri, one.told.asset, one.told.files, one.told.size, one.problem)
         for one in whereabouts(job)
     )
+
+
+def _services(job: Job) -> Iterator[ServiceView]:
+    """The services of each node, as its agent last reported them."""
+    for node in range(job.plan.nodes if job.plan.services else 0):
+        status = job.nodes[node] if node < len(job.nodes) else None
+        is_there = status is not None and status.round == job.round and not job.state.is_terminal
+        reported = {one.name: one for one in status.services} if status and is_there else {}
+        for service in services_on(job.plan, node):
+            one = reported.get(service.name)
+            yield ServiceView(
+                service.name, service.type, node, is_running=bool(one and one.is_running),
+                problem=one.problem if one else "", is_web=is_web(service),
+            )  # fmt: skip
 
 
 def _nodes(job: Job) -> tuple[NodeView, ...]:

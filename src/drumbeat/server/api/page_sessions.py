@@ -20,12 +20,12 @@ def create_page_link(context: ContextOf, request: Request) -> PageLinkView:
     """Makes a link that opens the web page once. The page keeps a cookie, and needs no token."""
     if context.sessions is None:
         raise NotFoundError(NO_SESSION)
-    link = context.sessions.new_link(_digest(context, request))
+    link = context.sessions.new_link(digest_of_caller(context, request))
     return PageLinkView(f"{PAGE}/open/{link}", LINK_LIFETIME_S)
 
 
-def _digest(context: ServerContext, request: Request) -> str:
-    """The digest of the caller's token; "" = the home's."""
+def digest_of_caller(context: ServerContext, request: Request) -> str:
+    """The digest of the token that a request, or its session of the page, belongs to; "" = the home's."""
     given = bearer(request.scope["headers"])
     if given and context.callers:
         return context.callers.digest_of(given)

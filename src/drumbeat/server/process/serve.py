@@ -132,8 +132,9 @@ def _listen(stand: Stand, listeners: list[socket.socket], told: StopSignals) -> 
     hosts = allowed_hosts(port, (options.url_host, *options.allow_hosts))
     identity = Identity(*machine(), pid=os.getpid(), home=str(home.path))
     context = ServerContext(
-        stand.control, identity, idle_stop_s=options.idle_stop_s, doors=stand.doors, folder=str(home.path)
-    )
+        stand.control, identity, idle_stop_s=options.idle_stop_s, doors=stand.doors, folder=str(home.path),
+        service_host=options.host,
+    )  # fmt: skip
     app = make_app(context, token=token_of(home.path), hosts=hosts)
     url = options.url(port)
     running = Running(app, context, on_ready=lambda: _announce(home, context, url), on_end=home.withdraw)

@@ -1,0 +1,21 @@
+"""What a request of the server to a node is answered from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from drumbeat.agent.ground.journal import Journal
+from drumbeat.agent.keeper.client import KeeperClient
+from drumbeat.protocol.agent import Enrolment, NodeRequest
+
+
+@dataclass(frozen=True)
+class RequestContext:
+    """The node, its keeper, and the request."""
+
+    enrolment: Enrolment
+    journal: Journal
+    keeper: int
+    """The keeper's pid, 0 = none runs."""
+    request: NodeRequest
+    keeper_client: KeeperClient

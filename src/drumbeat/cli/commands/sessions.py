@@ -1,0 +1,96 @@
+"""`exec`, `ssh`, `open`: a command, a shell and the services beside the ranks of a running job."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from drumbeat.cli.commands.jobs import Job
+from drumbeat.cli.commands.ui import DISPLAYS
+from drumbeat.cli.terminal.connect import Server, connect
+from drumbeat.protocol.errors import NotFoundError, SpecError
+
+Rank = Annotated[
+    int | None, typer.Option("--rank", metavar="N", min=0, help="The rank to run beside; the first one when not given.")
+]
+Node = Annotated[
+    int | None, typer.Option("--node", metavar="N", min=0, help="The node to run on, beside its first rank.")
+]
+SHELL = ("/bin/sh", "-c", "if command -v bash >/dev/null; then exec bash -l; else exec sh -l; fi")
+
+
+def exec_(
+    job: Job,
+    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="The command and its arguments.")],
+    rank: Rank = None,
+    node: Node = None,
+    tty: Annotated[
+        bool | None,
+        typer.Option("--tty/--no-tty", "-t/-T", help="Give it a terminal, or none; by default as this one is."),
+    ] = None,
+    interactive: Annotated[
+        bool, typer.Option("--interactive/--no-input", "-i/-I", help="Send it this standard input.")
+    ] = True,
+) -> None:
+    """Run a command beside a rank of a running job, and exit with its exit code.
+
+    The command has the rank's variables, working folder, container and limits, and ends with the round. Ctrl-C goes to
+    the command.
+    """
+    if rank is not None and node is not None:
+        raise SpecError("--rank and --node name the same thing in two ways", fix="Give one of them.")
+    is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    is_tty = is_terminal if tty is None else tty
+    if is_tty and not is_terminal:
+        raise SpecError("--tty needs a terminal here", fix="Leave it out, or run it in a terminal.")
+    _run(job, command, rank, node, is_tty=is_tty, has_input=interactive)
+
+
+def ssh(job: Job, rank: Rank = None, node: Node = None) -> None:
+    """Open a shell beside a rank of a running job. It needs no SSH: the connection goes through the server."""
+    is_tty = sys.stdin.isatty() and sys.stdout.isatty()
+    _run(job, list(SHELL), rank, node, is_tty=is_tty, has_input=True)
+
+
+def _run(job: str, command: list[str], rank: int | None, node: int | None, *, is_tty: bool, has_input: bool) -> None:
+    from drumbeat.cli.follow.session_terminal import SessionTerminal
+    from drumbeat.cli.terminal.job_names import find_job
+
+    server = connect()
+    name = find_job(server, job).name
+    session = server.start_session(name, command, rank=rank, node=node, is_tty=is_tty)
+    code = SessionTerminal(is_tty=is_tty, has_input=has_input).run(server, name, session)
+    raise typer.Exit(code)
+
+
+def open_service(
+    job: Job,
+    service: Annotated[
+        str, typer.Argument(metavar="[SERVICE]", help="The service's name; the job's only one when not given.")
+    ] = "",
+    node: Annotated[int, typer.Option("--node", metavar="N", min=0, help="The node whose service is meant.")] = 0,
+    print_: Annotated[bool, typer.Option("--print", help="Only print the link; open no browser.")] = False,
+) -> None:
+    """Open a service of a running job in a browser. The link works once, within ten minutes."""
+    from drumbeat.cli.terminal.job_names import find_job
+
+    server = connect()
+    name = find_job(server, job).name
+    link = server.service_link(name, service or _only_service(server, name), node).url
+    print(link)
+    if print_ or not any(os.environ.get(display) for display in DISPLAYS):
+        return
+    import webbrowser
+
+    webbrowser.open(link)
+
+
+def _only_service(server: Server, job: str) -> str:
+    names = sorted({one.name for one in server.get(job).services if one.is_web})
+    if len(names) != 1:
+        what = f"job {job} has {len(names)} services that a browser opens"
+        raise NotFoundError(what + (f": {', '.join(names)}" if names else ""), fix="Name one of them.")
+    return names[0]

@@ -1,0 +1,121 @@
+"""A session on this terminal: its output is printed, this input and the terminal's size go to it, Ctrl-C too."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import sys
+import termios
+import threading
+import tty
+from collections.abc import Generator, Iterator
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from drumbeat.protocol import session_frames as frames
+from drumbeat.protocol.errors import DrumbeatError, UnreachableError
+from drumbeat.protocol.session_frames import FrameReader, frame, size_frame
+
+if TYPE_CHECKING:
+    from drumbeat.cli.terminal.connect import Server
+    from drumbeat.protocol.api.sessions import SessionView
+
+_PIECE_BYTES = 1 << 15
+_MAX_QUEUED = 64
+
+
+class SessionTerminal:
+    """Connects this process's standard files with one session."""
+
+    def __init__(self, *, is_tty: bool, has_input: bool) -> None:
+        self._is_tty, self._has_input = is_tty, has_input
+        self._to_session: queue.Queue[bytes | None] = queue.Queue(_MAX_QUEUED)
+        self._interrupts = 0
+
+    def run(self, server: Server, job: str, session: SessionView) -> int:
+        """Returns the exit code of the session's command. Raises UnreachableError when the session breaks off."""
+        sending = threading.Thread(target=self._send, args=(server, job, session.id), daemon=True)
+        with server.session_output(job, session.id) as pieces, self._prepared():
+            sending.start()
+            if self._has_input:
+                threading.Thread(target=self._read_input, daemon=True).start()
+            code = self._print(pieces)
+        if code is None:
+            what = f"the session in job {job} broke off before its command ended"
+            raise UnreachableError(what, fix="See with `drumbeat show` whether the job's ranks still run.")
+        return code
+
+    def _print(self, pieces: Iterator[bytes]) -> int | None:
+        """Prints what comes, and returns the exit code; None = the stream ended before."""
+        reader = FrameReader()
+        for piece in pieces:
+            for kind, body in reader.feed(piece):
+                if kind == frames.EXIT:
+                    return int(body)
+                _write(2 if kind == frames.ERR else 1, body)
+        return None
+
+    # --- to the session ---------------------------------------------------------------------------------------------
+    def _send(self, server: Server, job: str, session: str) -> None:
+        with contextlib.suppress(DrumbeatError):  # The session has ended, and its output says how.
+            server.send_session_input(job, session, self._frames())
+
+    def _frames(self) -> Iterator[bytes]:
+        if self._is_tty:
+            yield _own_size()
+        while (piece := self._to_session.get()) is not None:
+            yield piece
+
+    def _read_input(self) -> None:
+        with contextlib.suppress(OSError):
+            while piece := os.read(0, _PIECE_BYTES):
+                self._to_session.put(frame(frames.IN, piece))
+        self._to_session.put(frame(frames.IN))
+
+    def _add(self, piece: bytes) -> None:
+        """Adds a frame from a signal handler, which must not wait."""
+        with contextlib.suppress(queue.Full):
+            self._to_session.put_nowait(piece)
+
+    # --- this terminal ------------------------------------------------------------------------------------------------
+    @contextlib.contextmanager
+    def _prepared(self) -> Generator[None]:
+        """Has each key go to the session as it is typed; restores the terminal afterwards."""
+        kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGWINCH)}
+        before = termios.tcgetattr(0) if self._is_tty else None
+        try:
+            signal.signal(signal.SIGINT, self._interrupt)
+            if before is not None:
+                signal.signal(signal.SIGWINCH, self._resize)
+                tty.setraw(0)
+            yield
+        finally:
+            if before is not None:
+                termios.tcsetattr(0, termios.TCSADRAIN, before)
+            for number, handler in kept.items():
+                signal.signal(number, handler)
+
+    def _resize(self, _number: int, _frame: FrameType | None) -> None:
+        self._add(_own_size())
+
+    def _interrupt(self, number: int, _frame: FrameType | None) -> None:
+        """Passes the first Ctrl-C on; the second one ends this program."""
+        self._interrupts += 1
+        if self._interrupts > 1:
+            raise KeyboardInterrupt
+        self._add(frame(frames.SIGNAL, str(number).encode()))
+
+
+def _own_size() -> bytes:
+    try:
+        size = os.get_terminal_size(sys.__stdout__.fileno() if sys.__stdout__ else 1)
+    except OSError:
+        return size_frame(24, 80)
+    return size_frame(size.lines, size.columns)
+
+
+def _write(file: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(file, data) :]

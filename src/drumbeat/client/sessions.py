@@ -1,0 +1,69 @@
+"""The calls of `Client` about sessions and services of running jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+
+from drumbeat.client.answers import view
+from drumbeat.client.connection import Connection, api, checked, part, unreachable
+from drumbeat.protocol.api.sessions import ServiceLinkView, SessionView
+
+_WITHOUT_END = httpx.Timeout(None, connect=5.0)
+
+
+class SessionCalls:
+    """A part of `Client`."""
+
+    connection: Connection
+
+    def start_session(
+        self,
+        job: str,
+        argv: Sequence[str],
+        *,
+        rank: int | None = None,
+        node: int | None = None,
+        is_tty: bool = False,
+    ) -> SessionView:
+        """Runs a command beside a rank of a running job. It is ended when its output isn't read.
+
+        Raises NotFoundError, RefusedError, ConflictError (the rank doesn't run).
+        """
+        body = {"argv": [*argv], "rank": rank, "node": node, "is_tty": is_tty}
+        return view(SessionView, _once(self.connection, "POST", f"/jobs/{part(job)}/sessions", json=body).json())
+
+    @contextmanager
+    def session_output(self, job: str, session: str) -> Generator[Iterator[bytes]]:
+        """The session's frames (`drumbeat.protocol.session_frames`) as they come; leaving the block ends it."""
+        path = f"/jobs/{part(job)}/sessions/{part(session)}/output"
+        try:
+            with self.connection.streaming(path, timeout=_WITHOUT_END) as response:
+                yield response.iter_raw()
+        except httpx.TransportError as error:
+            raise unreachable(error, self.connection.line.url) from error
+
+    def send_session_input(self, job: str, session: str, pieces: Iterable[bytes]) -> None:
+        """Sends frames to a session over a connection of its own, in any thread; returns when `pieces` has ended."""
+        path = f"/jobs/{part(job)}/sessions/{part(session)}/input"
+        line = self.connection.another()
+        try:
+            _once(line, "POST", path, content=iter(pieces), timeout=_WITHOUT_END)
+        finally:
+            line.close()
+
+    def service_link(self, job: str, service: str, node: int = 0) -> ServiceLinkView:
+        """A link that opens a service of a running job in a browser, once. Raises NotFoundError, ConflictError."""
+        path = f"/jobs/{part(job)}/services/{part(service)}/links"
+        return view(ServiceLinkView, self.connection.call("POST", path, params={"node": node}))
+
+
+def _once(line: Connection, method: str, path: str, **options: Any) -> httpx.Response:
+    """Sends a request that must not be sent again by itself: a second one would run a command twice."""
+    try:
+        return checked(line.line.http.request(method, api(path), **options))
+    except httpx.TransportError as error:
+        raise unreachable(error, line.line.url) from error

@@ -1,0 +1,68 @@
+"""Sessions: a person's command beside a rank. One call starts it, and two streams carry its frames."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from fastapi import APIRouter, Request
+from starlette.requests import ClientDisconnect
+from starlette.responses import StreamingResponse
+
+from drumbeat.protocol.api.sessions import SessionStartRequest, SessionView
+from drumbeat.protocol.errors import SpecError
+from drumbeat.server.context import ContextOf, PrincipalOf
+from drumbeat.server.node_tunnels import SessionRequest, open_session
+
+router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"])
+
+STREAM = "application/octet-stream"
+
+
+@router.post("/{job}/sessions", status_code=201)
+async def create_session(
+    job: str, body: SessionStartRequest, context: ContextOf, principal: PrincipalOf
+) -> SessionView:
+    """Runs a command beside a rank of a running job: with its variables, in its folder and container.
+
+    It ends with the round at the latest. Frames (`drumbeat.protocol.session_frames`) go to `input` and come from
+    `output`; the command gets SIGHUP when `output` is closed.
+    """
+    if not body.argv or not body.argv[0] or any("\0" in word for word in body.argv):
+        raise SpecError("a session needs a command, without null characters", where="argv")
+    asked = SessionRequest(tuple(body.argv), body.rank, body.node, body.is_tty)
+    tunnel, answer = await open_session(context, job, asked, principal.person)
+    return SessionView(tunnel.id, int(answer.get("rank", -1)), tunnel.key.node)
+
+
+@router.get("/{job}/sessions/{session}/output", response_class=StreamingResponse)
+async def session_output(job: str, session: str, context: ContextOf, principal: PrincipalOf) -> StreamingResponse:
+    """The session's frames to its end. Only the person who started it may read them."""
+    tunnel = context.tunnels.of_person(session, job, principal.person)
+
+    tunnel.is_used = True
+
+    async def pieces() -> AsyncIterator[bytes]:
+        try:
+            async for piece in tunnel.from_node.pieces():
+                yield piece
+        finally:
+            await context.tunnels.remove(tunnel)
+
+    return StreamingResponse(pieces(), media_type=STREAM)
+
+
+@router.post("/{job}/sessions/{session}/input", openapi_extra={"requestBody": {"content": {STREAM: {}}}})
+async def session_input(
+    job: str, session: str, context: ContextOf, principal: PrincipalOf, request: Request
+) -> dict[str, int]:
+    """Frames for the session. The end of the body alone doesn't end the command's input; an empty frame `i` does."""
+    tunnel, size = context.tunnels.of_person(session, job, principal.person), 0
+    try:
+        async for piece in request.stream():
+            await tunnel.to_node.put(piece)
+            size += len(piece)
+    except ClientDisconnect:
+        await context.tunnels.remove(tunnel)
+    except BrokenPipeError:  # The session has ended.
+        pass
+    return {"size": size}

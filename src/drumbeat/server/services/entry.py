@@ -1,0 +1,79 @@
+"""Who may use a service: the person whose one-time link became this port's cookie, or who shows their token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from drumbeat.protocol.errors import DrumbeatError, ForbiddenError, UnauthorizedError
+from drumbeat.protocol.principal import Principal, Role
+from drumbeat.server.access.callers import Callers
+from drumbeat.server.access.page_sessions import PageSessions
+from drumbeat.server.access.request_guard import bearer, cookies
+from drumbeat.server.services.headers import Header, values
+
+OPEN = "/drumbeat-open/"
+"""Below this path lie the one-time links of a port."""
+SITES = (b"same-origin", b"none")
+
+
+class ServiceKey(NamedTuple):
+    """A service on one node of a job."""
+
+    job: str
+    service: str
+    node: int
+
+    def __str__(self) -> str:
+        return f"{self.job}/{self.service}/{self.node}"
+
+
+@dataclass(frozen=True)
+class Admission:
+    """Who came in."""
+
+    principal: Principal
+    has_own_token: bool
+    """Whether the request's `Authorization` header is drumbeat's."""
+
+
+class ServiceDoor:
+    """Checks every request to one port."""
+
+    def __init__(self, sessions: PageSessions, callers: Callers, hosts: frozenset[str]) -> None:
+        """hosts: what a `Host` header may say, with this port."""
+        self.sessions, self._callers, self._hosts = sessions, callers, hosts
+
+    def origin(self, headers: Sequence[Header]) -> bytes:
+        """The origin of the port as the request calls it. Raises ForbiddenError."""
+        hosts = values(headers, b"host")
+        if len(hosts) != 1 or hosts[0].decode("latin-1").lower() not in self._hosts:
+            raise ForbiddenError("this server doesn't go by that host name")
+        return b"http://" + hosts[0]
+
+    async def enter(self, headers: Sequence[Header]) -> Admission:
+        """Raises UnauthorizedError, ForbiddenError; AwayError when the store can't be asked."""
+        if refusal := self._refusal_of_site(headers):
+            raise refusal
+        small = [(name.lower(), value) for name, value in headers]
+        given = bearer(small)
+        owner = await self._callers.of_token(given) if given else None
+        session = cookies(small).get(self.sessions.cookie, "")
+        principal = owner
+        if principal is None and session and self.sessions.is_valid(session):
+            principal = await self._callers.of_digest(self.sessions.digest_of(session))
+        if principal is None:
+            raise UnauthorizedError("this service is opened by a link", fix="Run: drumbeat open JOB SERVICE")
+        if principal.role is Role.READER:
+            raise ForbiddenError(f"{principal.person} is a reader here, and readers can't use services")
+        return Admission(principal, owner is not None)
+
+    def _refusal_of_site(self, headers: Sequence[Header]) -> DrumbeatError | None:
+        """Why the page that asks may not: another port of this host is another origin, but gets the same cookies."""
+        origins, own = values(headers, b"origin"), self.origin(headers)
+        if any(origin != own for origin in origins) or any(
+            site not in SITES for site in values(headers, b"sec-fetch-site")
+        ):
+            return ForbiddenError("a page of another origin may not use this service")
+        return None

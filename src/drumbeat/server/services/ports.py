@@ -1,0 +1,128 @@
+"""The ports of services: each service that a person opens has one of its own, and so is an origin of its own.
+
+A page of a job can then reach neither drumbeat's page nor another service: the browser keeps origins apart, and what
+shares the host's cookies (every port does) is refused by what the browser says of the asking page.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import re
+from collections.abc import Awaitable, Callable
+
+from drumbeat.protocol.errors import UnreachableError
+from drumbeat.server.access.callers import Callers
+from drumbeat.server.access.page_sessions import PageSessions
+from drumbeat.server.services.entry import OPEN, ServiceDoor, ServiceKey
+from drumbeat.server.services.proxy import BrowserConnection, Reader, ServiceTarget
+from drumbeat.server.tunnels import Tunnel
+
+MAX_PORTS = 256
+MAX_CONNECTIONS = 256
+"""Of one port, at a time."""
+_FIRST_PORT, _PORTS = 20_000, 10_000
+"""Below those that the kernel gives to others."""
+_WITHOUT_PORT = re.compile(r"(.+?)(:\d+)?")
+
+OpenTunnel = Callable[[ServiceKey, str], Awaitable[Tunnel]]
+"""Connects a person with a service."""
+CloseTunnel = Callable[[Tunnel], Awaitable[None]]
+
+
+class ServicePort:
+    """The port of one service."""
+
+    def __init__(self, target: ServiceTarget, server: asyncio.Server, number: int) -> None:
+        self.target, self.number, self._server = target, number, server
+        self._connections: set[asyncio.Task[None]] = set()
+
+    def welcome(self, reader: Reader, writer: asyncio.StreamWriter) -> None:
+        """Begins to serve a connection, if there is room."""
+        if len(self._connections) >= MAX_CONNECTIONS:
+            writer.close()
+            return
+        task = asyncio.create_task(BrowserConnection(self.target, reader, writer).serve())
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
+
+    async def close(self) -> None:
+        """Ends the port and its connections."""
+        self._server.close()
+        for one in list(self._connections):
+            one.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+
+class ServicePorts:
+    """The ports of this server's services, opened when a person first asks for a link. For one event loop."""
+
+    def __init__(self, token: str, callers: Callers, hosts: frozenset[str], host: str) -> None:
+        """hosts: what a `Host` header of the server may say. host: the address to listen at."""
+        self._token, self._callers, self._host = token, callers, host
+        self._names = {match[1] for each in hosts if (match := _WITHOUT_PORT.fullmatch(each))}
+        self._ports: dict[ServiceKey, ServicePort] = {}
+        self._opening = asyncio.Lock()
+        self.watches: dict[str, asyncio.Task[None]] = {}
+        """What ends the ports of a job with it, by job."""
+
+    async def link(self, key: ServiceKey, called: str, digest: str, target: tuple[OpenTunnel, CloseTunnel, str]) -> str:
+        """A link that opens the service once.
+
+        called: the `Host` header by which the person calls this server; digest: of their token. target: what opens and
+        closes tunnels, and JupyterLab's token. Raises UnreachableError when no port is free.
+        """
+        async with self._opening:
+            port = self._ports.get(key) or await self._open(key, target)
+        match = _WITHOUT_PORT.fullmatch(called)
+        name = match[1] if match else called
+        return f"http://{name}:{port.number}{OPEN}{port.target.door.sessions.new_link(digest)}"
+
+    async def keep(self, job: str, *, is_running: bool) -> None:
+        """Ends the ports of a job that has ended."""
+        for key in [key for key in self._ports if key.job == job and not is_running]:
+            await self._ports.pop(key).close()
+
+    @property
+    def jobs(self) -> set[str]:
+        """The jobs whose services have ports."""
+        return {key.job for key in self._ports}
+
+    async def close(self) -> None:
+        """Ends all of them."""
+        for job in self.jobs:
+            await self.keep(job, is_running=False)
+
+    async def _open(self, key: ServiceKey, target: tuple[OpenTunnel, CloseTunnel, str]) -> ServicePort:
+        if len(self._ports) >= MAX_PORTS:
+            raise UnreachableError(f"{MAX_PORTS} services are open on this server already")
+        open_tunnel, close_tunnel, token = target
+        made: list[ServicePort] = []
+
+        def factory() -> asyncio.StreamReaderProtocol:
+            reader = Reader()
+            return asyncio.StreamReaderProtocol(reader, lambda _, writer: made[0].welcome(reader, writer))
+
+        server = await self._listen(key, factory)
+        number: int = server.sockets[0].getsockname()[1]
+        # The key of its sessions is this service's: a cookie of another port is none here.
+        sessions = PageSessions(f"{self._token} service {key}")
+        hosts = frozenset(f"{name}:{number}" for name in self._names)
+        door = ServiceDoor(sessions, self._callers, hosts)
+        port = ServicePort(
+            ServiceTarget(door, lambda person: open_tunnel(key, person), close_tunnel, token), server, number
+        )
+        made.append(port)
+        await server.start_serving()
+        self._ports[key] = port
+        return port
+
+    async def _listen(self, key: ServiceKey, factory: Callable[[], asyncio.StreamReaderProtocol]) -> asyncio.Server:
+        """Listens at the service's usual port, which it has again after a restart of the server, or at a free one."""
+        usual = _FIRST_PORT + int.from_bytes(hashlib.sha256(str(key).encode()).digest()[:4]) % _PORTS
+        loop = asyncio.get_running_loop()
+        for number in (usual, 0):
+            with contextlib.suppress(OSError):
+                return await loop.create_server(factory, self._host, number, start_serving=False)
+        raise UnreachableError("no port is free for the service", where=self._host)
