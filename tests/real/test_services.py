@@ -343,22 +343,21 @@ def test_services_and_sessions_end_with_their_job(two_ranks: Running):
     browser = there.open("echo")
     origin = str(browser.base_url)
     (name, value), *_ = browser.cookies.items()
-    line = websocket.connect(
-        f"{origin.replace('http', 'ws')}/", additional_headers={"Cookie": f"{name}={value}"}, origin=origin, proxy=None
-    )
-    session = subprocess.Popen(
-        [DRUMBEAT, "exec", there.job, "--", "sleep", "599"], env=house.environment, stdin=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    )  # fmt: skip
-    until(lambda: any(line_of(one) == "sleep 599" for one in house.processes()), 60, "the command")
-    house.client.cancel(there.job)
-    ended = house.client.wait(there.job, 60)
-    assert ended is not None
-    assert ended.state == "canceled"
-    with pytest.raises(ConnectionClosed):
-        line.recv(timeout=30)
-    _, said = session.communicate(timeout=60)
-    assert session.returncode, said
+    address, cookie = f"{origin.replace('http', 'ws')}/", {"Cookie": f"{name}={value}"}
+    command = [DRUMBEAT, "exec", there.job, "--", "sleep", "599"]
+    with (
+        websocket.connect(address, additional_headers=cookie, origin=origin, proxy=None) as line,
+        subprocess.Popen(command, env=house.environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as session,
+    ):
+        until(lambda: any(line_of(one) == "sleep 599" for one in house.processes()), 60, "the command")
+        house.client.cancel(there.job)
+        ended = house.client.wait(there.job, 60)
+        assert ended is not None
+        assert ended.state == "canceled"
+        with pytest.raises(ConnectionClosed):
+            line.recv(timeout=30)
+        _, said = session.communicate(timeout=60)
+        assert session.returncode, said
     until(lambda: not _answers(origin), 60, "the end of the port")
     with pytest.raises(ConflictError, match="has ended"):
         house.client.service_link(there.job, "echo")
