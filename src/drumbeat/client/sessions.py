@@ -27,13 +27,17 @@ class SessionCalls:
         *,
         rank: int | None = None,
         node: int | None = None,
-        is_tty: bool = False,
+        size: tuple[int, int] | None = None,
     ) -> SessionView:
         """Runs a command beside a rank of a running job. It is ended when its output isn't read.
 
+        size: rows and columns of its terminal; None = it gets none.
+
         Raises NotFoundError, RefusedError, ConflictError (the rank doesn't run).
         """
-        body = {"argv": [*argv], "rank": rank, "node": node, "is_tty": is_tty}
+        body: dict[str, Any] = {"argv": [*argv], "rank": rank, "node": node}
+        if size:
+            body |= {"is_tty": True, "rows": size[0], "columns": size[1]}
         return view(SessionView, _once(self.connection, "POST", f"/jobs/{part(job)}/sessions", json=body).json())
 
     @contextmanager

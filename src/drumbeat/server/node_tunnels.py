@@ -25,13 +25,14 @@ class SessionRequest:
     argv: tuple[str, ...]
     rank: int | None = None
     node: int | None = None
-    is_tty: bool = False
+    size: tuple[int, int] | None = None
+    """Rows and columns of its terminal; None = it has none."""
 
 
 async def open_session(context: ServerContext, job: str, asked: SessionRequest, person: str) -> tuple[Tunnel, Answer]:
     """Starts a command on a node, and returns the tunnel to it. Raises what `ask_node` does."""
     node = await away(lambda: node_of(context, job, asked))
-    fields = {"argv": json.dumps(asked.argv), "tty": "1" if asked.is_tty else ""}
+    fields = {"argv": json.dumps(asked.argv), "tty": f"{asked.size[0]}x{asked.size[1]}" if asked.size else ""}
     if asked.rank is not None:
         fields["rank"] = str(asked.rank)
     return await _open(context, job, node, "session", fields, person)

@@ -1,4 +1,4 @@
-"""`python -I -m drumbeat.agent.companions.session SOCKET tty|pipes COMMAND…`: runs one command for a person.
+"""`python -I -m drumbeat.agent.companions.session SOCKET 24x80|pipes COMMAND…`: runs one command for a person.
 
 The keeper starts it beside a rank. It connects to the agent at SOCKET and speaks `protocol.session_frames`. When the
 connection closes, the command gets SIGHUP, and SIGKILL some seconds later. One thread, which waits in `poll`.
@@ -22,7 +22,8 @@ from drumbeat.agent.companions.local_sockets import connect_to
 from drumbeat.protocol import session_frames as frames
 from drumbeat.protocol.session_frames import FrameReader, frame, size_of
 
-TTY, PIPES = "tty", "pipes"
+PIPES = "pipes"
+"""In place of a terminal's rows and columns: the command gets none."""
 _PIECE_BYTES = 1 << 16
 _MAX_UNSENT = 1 << 18
 """Bytes that wait for the other side before no more are read."""
@@ -36,8 +37,9 @@ _HANGUP = select.POLLHUP | select.POLLERR | select.POLLNVAL
 class Session:
     """The command of one person: running → its output is sent → over."""
 
-    def __init__(self, line: socket.socket, *, is_tty: bool) -> None:
-        self._line, self._is_tty = line, is_tty
+    def __init__(self, line: socket.socket, size: tuple[int, int] | None) -> None:
+        """size: rows and columns of the command's terminal; None = it has none."""
+        self._line, self._is_tty, self._size = line, size is not None, size or (0, 0)
         self._reader = FrameReader()
         self._to_person, self._to_command = bytearray(), bytearray()
         self._input = -1
@@ -78,6 +80,7 @@ class Session:
 
     def _start_in_terminal(self, argv: list[str]) -> int:
         master, slave = os.openpty()
+        _set_size(master, *self._size)
         with _closing(slave):
             pid = os.fork()
             if pid == 0:
@@ -197,7 +200,7 @@ class Session:
             self._write_input()
         elif kind == frames.SIZE and self._is_tty and self._input >= 0:
             with contextlib.suppress(OSError, ValueError):
-                fcntl.ioctl(self._input, termios.TIOCSWINSZ, struct.pack("HHHH", *size_of(body), 0, 0))
+                _set_size(self._input, *size_of(body))
         elif kind == frames.SIGNAL:
             with contextlib.suppress(ValueError):
                 self._signal(signal.Signals(int(body)))
@@ -257,6 +260,10 @@ def _closing(*files: int) -> Generator[None]:
             os.close(file)
 
 
+def _set_size(terminal: int, rows: int, columns: int) -> None:
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+
 def _signal_pipe() -> int:
     """Returns a file that gets the number of each SIGTERM and SIGHUP, which are passed on."""
     reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -275,7 +282,8 @@ def main() -> int:
     place, kind, *argv = sys.argv[1:]
     line = connect_to(place)
     line.settimeout(0)
-    Session(line, is_tty=kind == TTY).run(argv)
+    rows, is_tty, columns = kind.partition("x")
+    Session(line, (int(rows), int(columns)) if is_tty else None).run(argv)
     return 0
 
 

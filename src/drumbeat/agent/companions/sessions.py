@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from drumbeat.agent.companions import tunnels
 from drumbeat.agent.companions.local_sockets import listen_at
-from drumbeat.agent.companions.session import PIPES, TTY
+from drumbeat.agent.companions.session import PIPES
 from drumbeat.host.program import program
 from drumbeat.launch.tracking import ENDPOINT
 from drumbeat.protocol.errors import ConflictError, EngineError, RefusedError
@@ -32,12 +32,12 @@ def open_session(context: RequestContext) -> dict[str, Any]:
     """
     fields, enrolment = context.request.fields, context.enrolment
     rank = _rank(context)
-    is_tty = bool(fields.get("tty"))
+    size = fields.get("tty", "")
     argv = [str(word) for word in json.loads(fields["argv"])]
     if enrolment.plan.container:
-        argv = _in_container(enrolment.root, rank, argv, is_tty=is_tty)
+        argv = _in_container(enrolment.root, rank, argv, is_tty=bool(size))
     path = tunnels.socket_path(enrolment.root, context.request.id)
-    command = (*program(SESSION), path, TTY if is_tty else PIPES, *argv)
+    command = (*program(SESSION), path, size or PIPES, *argv)
     log = f"{enrolment.root}/services/sessions.log"
     with contextlib.closing(listen_at(path)) as listener:
         try:

@@ -56,12 +56,12 @@ def ssh(job: Job, rank: Rank = None, node: Node = None) -> None:
 
 
 def _run(job: str, command: list[str], rank: int | None, node: int | None, *, is_tty: bool, has_input: bool) -> None:
-    from drumbeat.cli.follow.session_terminal import SessionTerminal
+    from drumbeat.cli.follow.session_terminal import SessionTerminal, own_size
     from drumbeat.cli.terminal.job_names import find_job
 
     server = connect()
     name = find_job(server, job).name
-    session = server.start_session(name, command, rank=rank, node=node, is_tty=is_tty)
+    session = server.start_session(name, command, rank=rank, node=node, size=own_size() if is_tty else None)
     code = SessionTerminal(is_tty=is_tty, has_input=has_input).run(server, name, session)
     raise typer.Exit(code)
 

@@ -6,7 +6,6 @@ import contextlib
 import os
 import queue
 import signal
-import sys
 import termios
 import threading
 import tty
@@ -63,8 +62,6 @@ class SessionTerminal:
             server.send_session_input(job, session, self._frames())
 
     def _frames(self) -> Iterator[bytes]:
-        if self._is_tty:
-            yield _own_size()
         while (piece := self._to_session.get()) is not None:
             yield piece
 
@@ -98,7 +95,7 @@ class SessionTerminal:
                 signal.signal(number, handler)
 
     def _resize(self, _number: int, _frame: FrameType | None) -> None:
-        self._add(_own_size())
+        self._add(size_frame(*own_size()))
 
     def _interrupt(self, number: int, _frame: FrameType | None) -> None:
         """Passes the first Ctrl-C on; the second one ends this program."""
@@ -108,12 +105,13 @@ class SessionTerminal:
         self._add(frame(frames.SIGNAL, str(number).encode()))
 
 
-def _own_size() -> bytes:
+def own_size() -> tuple[int, int]:
+    """Rows and columns of this terminal."""
     try:
-        size = os.get_terminal_size(sys.__stdout__.fileno() if sys.__stdout__ else 1)
+        size = os.get_terminal_size(1)
     except OSError:
-        return size_frame(24, 80)
-    return size_frame(size.lines, size.columns)
+        return 24, 80
+    return size.lines, size.columns
 
 
 def _write(file: int, data: bytes) -> None:

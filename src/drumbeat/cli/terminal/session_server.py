@@ -13,7 +13,13 @@ class SessionServer(Protocol):
     """A part of `Server`."""
 
     def start_session(
-        self, job: str, argv: Sequence[str], *, rank: int | None = None, node: int | None = None, is_tty: bool = False
+        self,
+        job: str,
+        argv: Sequence[str],
+        *,
+        rank: int | None = None,
+        node: int | None = None,
+        size: tuple[int, int] | None = None,
     ) -> SessionView:
         """Runs a command beside a rank. Raises RefusedError, ConflictError."""
         ...

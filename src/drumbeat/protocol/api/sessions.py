@@ -10,13 +10,15 @@ class SessionStartRequest:
     """A command to run beside a rank.
 
     argv: the command and its arguments. rank: beside which it runs; the first of `node` when not given. is_tty: whether
-    it gets a terminal.
+    it gets a terminal, of so many rows and columns at first.
     """
 
     argv: list[str]
     rank: int | None = None
     node: int | None = None
     is_tty: bool = False
+    rows: int = 24
+    columns: int = 80
 
 
 @dataclass(frozen=True)

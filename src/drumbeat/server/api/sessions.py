@@ -16,6 +16,8 @@ from drumbeat.server.node_tunnels import SessionRequest, open_session
 router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"])
 
 STREAM = "application/octet-stream"
+MAX_SIDE = 0xFFFF
+"""Rows or columns of a terminal."""
 
 
 @router.post("/{job}/sessions", status_code=201)
@@ -29,9 +31,14 @@ async def create_session(
     """
     if not body.argv or not body.argv[0] or any("\0" in word for word in body.argv):
         raise SpecError("a session needs a command, without null characters", where="argv")
-    asked = SessionRequest(tuple(body.argv), body.rank, body.node, body.is_tty)
+    size = (_side(body.rows), _side(body.columns)) if body.is_tty else None
+    asked = SessionRequest(tuple(body.argv), body.rank, body.node, size)
     tunnel, answer = await open_session(context, job, asked, principal.person)
     return SessionView(tunnel.id, int(answer.get("rank", -1)), tunnel.key.node)
+
+
+def _side(length: int) -> int:
+    return min(max(length, 1), MAX_SIDE)
 
 
 @router.get("/{job}/sessions/{session}/output", response_class=StreamingResponse)
