@@ -27,6 +27,7 @@ def pytest_configure() -> None:
     # A machine's GPUs are for the tests of GPUs: all others go the same way everywhere. Workers hear it from here.
     os.environ.setdefault("TESTS_GPUS", ",".join(gpus(os.environ)))
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    os.environ.setdefault("DRUMBEAT_SPARE_S", "0")  # What jobs have prepared ends with them, unless a test wants it.
     # On a loaded machine an example may take any time; the timeout of the whole test is the net.
     examples = int(os.environ.get("TESTS_EXAMPLES", "100"))
     hypothesis.settings.register_profile("house", deadline=None, print_blob=True, max_examples=examples)

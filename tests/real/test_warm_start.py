@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
 import subprocess
@@ -13,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
+from drumbeat.agent.keeper import spares
 from drumbeat.agent.keeper.standby import write_hook
 from drumbeat.agent.keeper.standbys import AFTER_S
 
@@ -181,6 +183,39 @@ def test_a_job_without_warm_start_says_that_it_starts_cold(house):
     story = [line.sentence for line in house.client.story(job)]
     assert "node 0: round 2 started cold: drumbeat: {warm_start: false}" in story
     assert all("round 2 fresh" in log for log in house.logs(job).values())
+
+
+@pytest.mark.thorough
+@pytest.mark.feature("F3")
+def test_the_next_job_of_the_same_command_starts_warm_and_nothing_stays_when_it_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv(AFTER_S, "0.2")
+    monkeypatch.setenv(spares.IDLE_S, "120")
+    script = TRAIN.replace(
+        'while os.environ["DRUMBEAT_ROUND"] == "1":', 'while not os.path.exists("/dev/shm/" + STOP):'
+    )
+    stop = Path("/dev/shm") / f"drumbeat-test-{os.getpid()}"
+    script = f"STOP = {stop.name!r}\n{script}"
+    try:
+        with a_house(tmp_path) as house:
+            first = submit(house, script)
+            wait_for_interpreters(house, 2)
+            stop.touch()
+            assert house.client.wait(first, 120).state == "completed"
+            (spare,) = until(spares.listed, what="a spare keeper")
+            assert "2 interpreters" in house.run("server", "status").stdout
+            second = submit(house, script)
+            assert house.client.wait(second, 120).state == "completed"
+            assert "node 0: round 1 started warm" in [line.sentence for line in house.client.story(second)]
+            for rank, log in house.logs(second).items():
+                assert "round 1 prepared" in log
+                assert re.findall("loss.*", log) == re.findall("loss.*", house.logs(first)[rank])
+            assert not psutil.pid_exists(spare.interpreters[0])
+    finally:
+        stop.unlink(missing_ok=True)
+        for spare in spares.listed():
+            spares.end(spare)
 
 
 @pytest.mark.thorough

@@ -34,8 +34,7 @@ from drumbeat.agent.runtimes import container_engine
 from drumbeat.agent.stacks.silence import SilenceWatch
 from drumbeat.agent.status_reporter import StatusReporter
 from drumbeat.agent.world_check import WorldCheck
-from drumbeat.launch import more_ports
-from drumbeat.launch.warm_start import say_start
+from drumbeat.launch import more_ports, warm_start
 from drumbeat.protocol.agent import WAITS, Directive, Enrolment, Order, RankExit, Remark
 from drumbeat.protocol.errors import DrumbeatError, StaleError, StorageError, UnreachableError
 from drumbeat.protocol.faults import faultpoint
@@ -86,6 +85,7 @@ class Agent:
             self._posting(self._on_keeper_trouble),
             confinement=self._processes.confinement,
         )
+        self._keeper.claim = self._claim_spare if self._has_spares else None
         self._keeper.spared = self._spared
         requests = RequestHandler(enrolment, self._journal, self._keeper)
         self._reporter = StatusReporter(
@@ -281,6 +281,7 @@ class Agent:
     def _leave(self) -> None:
         faultpoint("agent.leaving")
         self._errands.end(self._grace_s())
+        self._retire_keeper()
         self._keeper.leave(self._grace_s())
         self._mounts.end()
         self._metrics.end()
@@ -289,6 +290,23 @@ class Agent:
             self._reporter.await_delivery(_LAST_STATUS_S)
         faultpoint("agent.left")
         self._exit = EXIT_TERMINATED if self._going else EXIT_LEFT
+
+    @property
+    def _has_spares(self) -> bool:
+        return self._enrolment.keeps_spares and not warm_start.why_cold(self._plan)
+
+    def _claim_spare(self, folder: str) -> bool:
+        from drumbeat.agent.keeper import spares
+
+        return spares.claim(spares.key(self._enrolment, self._processes.confinement), folder)
+
+    def _retire_keeper(self) -> None:
+        """Has the keeper wait for the next job, if its interpreters are ready for one."""
+        from drumbeat.agent.keeper import spares
+
+        if self._standbys and self._has_spares and (idle_s := spares.idle_s()):
+            key = spares.key(self._enrolment, self._processes.confinement)
+            self._keeper.retire(spares.new_folder(key), idle_s)
 
     def _release_ports(self) -> None:
         while self._ports:
@@ -361,7 +379,7 @@ class Agent:
             self._journal.note(f"interpreters ready for the next round: {self._standbys}")
         if state.warm or state.cold:
             own = len(self._plan.on(self._enrolment.node))
-            sentence = say_start(state.round, own, len(state.warm), state.cold)
+            sentence = warm_start.say_start(state.round, own, len(state.warm), state.cold)
             kind = "warm" if len(state.warm) == own else "cold"
             self._mounts.remember(Remark(f"{kind} start of round {state.round}", sentence))
 

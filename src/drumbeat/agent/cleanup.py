@@ -11,6 +11,7 @@ import sys
 
 from drumbeat.agent.inputs.appearing import vanish
 from drumbeat.agent.inputs.mounting.clearing import clear
+from drumbeat.agent.keeper import listener
 from drumbeat.agent.keeper.confinement import end_rest
 from drumbeat.agent.launchers import node_launchers
 from drumbeat.agent.runtimes import container_engine
@@ -21,6 +22,8 @@ def main() -> int:
     root = os.path.abspath(sys.argv[1])
     here = glob.escape(root)
     held = [*glob.glob(f"{here}/keeper"), *glob.glob(f"{here}/errands/*")]
+    for one in held:
+        listener.end_keeper(one)
     left = [*(pid for one in held for pid in end_rest(one)), *clear(root)]
     node_launchers.clear_all(root)
     vanish(root)

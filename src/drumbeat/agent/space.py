@@ -11,8 +11,10 @@ from datetime import UTC, datetime
 from drumbeat.agent.ground import cache_folders
 from drumbeat.agent.inputs.cache.eviction import Room
 from drumbeat.agent.inputs.cache.files import Files
+from drumbeat.agent.keeper import spares
 from drumbeat.agent.runtimes.environments import wheels
 from drumbeat.agent.runtimes.environments.collecting import places, remove_unused, size_of
+from drumbeat.protocol.api.server import SpareView
 from drumbeat.protocol.api.space import Freed, KeptItem, SpaceItem, SpaceKind
 from drumbeat.protocol.errors import StorageError
 
@@ -36,6 +38,12 @@ class LocalCaches:
     def free(self) -> int:
         disk = os.statvfs(self._home)
         return disk.f_bavail * disk.f_frsize
+
+    def spares(self) -> list[SpareView]:
+        return [
+            SpareView("; ".join(one.commands), len(one.interpreters), one.bytes, datetime.fromtimestamp(one.since, UTC))
+            for one in spares.listed()
+        ]
 
     def prune(self, unused_s: float, needed: Mapping[str, str], *, is_dry: bool) -> Freed:
         now = time.time()

@@ -7,8 +7,13 @@ from drumbeat.protocol import wire
 from drumbeat.protocol.agent import Enrolment
 
 
-def enrolment(gang: Gang, node: int, *, root: str, checkpoints: str, address: str = "") -> str:
-    """Its text. root: the attempt's folder on the node. address: "" = the node finds out how the others reach it."""
+def enrolment(  # noqa: PLR0913 (keywords, most with a default)
+    gang: Gang, node: int, *, root: str, checkpoints: str, address: str = "", keeps_spares: bool = False
+) -> str:
+    """Its text. root: the attempt's folder on the node. address: "" = the node finds out how the others reach it.
+
+    keeps_spares: whether prepared interpreters may outlive the job there.
+    """
     return wire.dumps(
         Enrolment(
             job=gang.job,
@@ -22,5 +27,6 @@ def enrolment(gang: Gang, node: int, *, root: str, checkpoints: str, address: st
             address=address,
             gpus=gang.slots[node].gpus,
             ca=gang.ca,
+            keeps_spares=keeps_spares,
         )
     )

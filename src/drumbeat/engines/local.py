@@ -89,7 +89,9 @@ class LocalEngine:
     def _enrolment(self, gang: Gang, node: int) -> str:
         root = self.folder / gang.name / str(node) / "root"
         checkpoints = self.kept / gang.job / "checkpoints"
-        return enrolment(gang, node, root=str(root), checkpoints=str(checkpoints), address="127.0.0.1")
+        return enrolment(
+            gang, node, root=str(root), checkpoints=str(checkpoints), address="127.0.0.1", keeps_spares=True
+        )
 
 
 @contextlib.contextmanager

@@ -37,6 +37,8 @@ class RemoteEngine:
     """The `Engine` port over hosts. addresses: of this machine, where their agents call."""
 
     has_queue = False
+    keeps_spares = False
+    """Whether prepared interpreters may outlive a job on the hosts."""
     leave_s = 2.0
     """How long agents that were told to leave are waited for."""
 
@@ -110,6 +112,7 @@ class RemoteEngine:
                 root=f"{folder}/{gang.name}/{slot.node}/root",
                 checkpoints=f"{checkpoints}/{gang.job}/checkpoints",
                 address=host.address,
+                keeps_spares=self.keeps_spares,
             )
             for slot in gang.slots
             if slot.machine == host.name

@@ -173,6 +173,8 @@ class SshHost:
 class SshEngine(RemoteEngine):
     """Hosts by ssh. server_address: this machine as they see it, "" = as the routes to them say."""
 
+    keeps_spares = True
+
     def __init__(self, hosts: Sequence[Host], server_address: str = "") -> None:
         self._hosts = hosts
         self._server_address = server_address

@@ -21,15 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from drumbeat.host import processes
+from drumbeat.host.processes import GANG, OUTPUT
 from drumbeat.host.program import program
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.programs import AGENT, CLEANUP
-
-GANG = "DRUMBEAT_GANG"
-"""In the environment of agents and keepers: the folder of their gang."""
-
-OUTPUT = "DRUMBEAT_OUTPUT_DIR"
-"""In the environment of every rank and what it starts, and under the folder of its gang."""
 
 RESTARTS = 5
 """Restarts of an agent before its node is given up."""
@@ -334,10 +329,22 @@ _TO_CLEAR = (
 
 def _end_held(root: Path) -> None:
     """Ends what a killed keeper still held, and clears what its agent left; the agent's own program knows how."""
-    if any(any(root.glob(name)) for name in _TO_CLEAR) or _has_mounts(root):
+    if any(any(root.glob(name)) for name in _TO_CLEAR) or _has_keeper(root) or _has_mounts(root):
         ending = [*program(CLEANUP), str(root)]
         with contextlib.suppress(subprocess.SubprocessError, OSError):
             subprocess.run(ending, cwd="/", timeout=CLEANUP_TIMEOUT_S, check=False)
+
+
+def _has_keeper(root: Path) -> bool:
+    """Whether a keeper lives there: one that may outlive its gang doesn't name the gang in its environment."""
+    try:
+        with (root / "keeper" / "keeper.lock").open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _has_mounts(folder: Path) -> bool:

@@ -11,6 +11,10 @@ from collections.abc import Callable, Iterable, Iterator
 
 from drumbeat.host.machine import boot
 
+GANG = "DRUMBEAT_GANG"
+"""In the environment of agents, and of keepers that end with their gang: the folder of their gang."""
+OUTPUT = "DRUMBEAT_OUTPUT_DIR"
+"""In the environment of every rank that wasn't prepared, and of what it starts: a path under the folder of its gang."""
 MARKER = "DRUMBEAT_KEEPER"
 """The variable in every rank's environment that says which keeper it belongs to."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from drumbeat.protocol.api.server import SpareView
 from drumbeat.protocol.api.space import Freed, SpaceItem
 
 
@@ -20,6 +21,10 @@ class MachineCaches(Protocol):
 
     def free(self) -> int:
         """Bytes that the disk of the server's files has left."""
+        ...
+
+    def spares(self) -> list[SpareView]:
+        """The prepared interpreters that no job has: they end by themselves when they are idle or memory is short."""
         ...
 
     def prune(self, unused_s: float, needed: Mapping[str, str], *, is_dry: bool) -> Freed:

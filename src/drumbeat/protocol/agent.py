@@ -190,3 +190,5 @@ class Enrolment:
     gpus: tuple[str, ...] = ()
     ca: str = ""
     """The only certificate (PEM) that the agent trusts for https."""
+    keeps_spares: bool = False
+    """Whether prepared interpreters may wait on the node for the next job: it is nobody's allocation."""

@@ -39,6 +39,8 @@ class StandbyOrder:
     """Variables that may have another value in the next round. A trailing `*` stands for any ending."""
     fixed: tuple[str, ...] = ()
     """Variables that must not, although they are among those: the shell has read them by then."""
+    outlives: bool = False
+    """Whether interpreters that are ready when the ranks end well stay for another job (`Retire`)."""
 
 
 @dataclass(frozen=True)
@@ -101,11 +103,28 @@ class LeaveNode:
 
 
 @dataclass(frozen=True)
+class Retire:
+    """Before `LeaveNode`: a keeper with interpreters that are ready becomes a spare one, in another folder."""
+
+    folder: str
+    """Where the keeper's folder goes."""
+    idle_s: float
+    """How long it waits there for an agent."""
+
+
+@dataclass(frozen=True)
+class Adopt:
+    """Makes a spare keeper the keeper of an attempt, whose agent has moved its folder."""
+
+    folder: str
+
+
+@dataclass(frozen=True)
 class Probe:
     """Requests the state, which shows that the keeper is alive."""
 
 
-KeeperRequest = Patience | StartRound | StartSessions | StopRound | LeaveNode | Probe
+KeeperRequest = Patience | StartRound | StartSessions | StopRound | LeaveNode | Probe | Retire | Adopt
 
 REQUESTS: dict[str, type[KeeperRequest]] = {
     "patience": Patience,
@@ -114,6 +133,8 @@ REQUESTS: dict[str, type[KeeperRequest]] = {
     "stop": StopRound,
     "leave": LeaveNode,
     "ping": Probe,
+    "retire": Retire,
+    "adopt": Adopt,
 }
 """Requests by their name on the wire, under `do`."""
 _WORDS = {request: word for word, request in REQUESTS.items()}

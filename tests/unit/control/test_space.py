@@ -231,6 +231,9 @@ class Caches:
     def usage(self):
         return [SpaceItem("environment", "abc", 5)]
 
+    def spares(self):
+        return []
+
     def free(self):
         return 7
 

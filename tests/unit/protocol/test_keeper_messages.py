@@ -6,6 +6,7 @@ import pytest
 
 from drumbeat.protocol import keeper
 from drumbeat.protocol.keeper import (
+    Adopt,
     KeeperRequest,
     KeeperState,
     KeptExit,
@@ -13,6 +14,7 @@ from drumbeat.protocol.keeper import (
     Patience,
     Probe,
     ProcessStart,
+    Retire,
     SessionStart,
     StartRound,
     StartSessions,
@@ -40,6 +42,8 @@ LINES = [
     ),
     (StopRound(2, 1.5), '{"do":"stop","round":2,"grace_s":1.5}'),
     (LeaveNode(0.0), '{"do":"leave","grace_s":0.0}'),
+    (Retire("/c/spare", 600.0), '{"do":"retire","folder":"/c/spare","idle_s":600.0}'),
+    (Adopt("/b/keeper"), '{"do":"adopt","folder":"/b/keeper"}'),
     (Probe(), '{"do":"ping"}'),
 ]
 ENDED = KeptExit(3, None, 9, 1764108375.5, 1, is_stopped=True)

@@ -20,13 +20,16 @@ from drumbeat.host.program import program
 from drumbeat.protocol import programs
 from drumbeat.protocol.errors import ConflictError, EngineError
 from drumbeat.protocol.keeper import (
+    Adopt,
     KeeperRequest,
     KeeperState,
     LeaveNode,
     Patience,
     Probe,
     ProcessStart,
+    Retire,
     SessionStart,
+    StandbyOrder,
     StartRound,
     StartSessions,
     StopRound,
@@ -79,10 +82,12 @@ class KeeperClient:
         confinement: str = "",
     ) -> None:
         self._folder, self._journal = folder, journal
+        self.claim: Callable[[str], bool] | None = None
+        """Puts a spare keeper into the folder, and returns whether there was one; None = there are no spare keepers."""
         self.spared: Callable[[], set[int]] = set
         """Processes of the agent that belong to no keeper."""
         self._on_state, self._on_failure = on_state, on_failure
-        self._environment = {**os.environ, **({VARIABLE: confinement} if confinement else {})}
+        self._confinement = confinement
         self._requests: dict[type[KeeperRequest], KeeperRequest] = {}
         """The last of each kind, in the order in which the kinds came first."""
         self._connection: socket.socket | None = None
@@ -95,7 +100,7 @@ class KeeperClient:
         self._state = KeeperState(0, -1)
         self._starting = threading.Lock()
         """Held from the look whether a keeper is needed until it has been started."""
-        self._closing = False
+        self._closing = self._is_retiring = self._has_claimed = False
 
     @property
     def pid(self) -> int:
@@ -140,6 +145,11 @@ class KeeperClient:
         """Sends SIGTERM to all of the round now, and SIGKILL after the grace time."""
         self._request(StopRound(number, grace_s))
 
+    def retire(self, folder: str, idle_s: float) -> None:
+        """Has the keeper wait in another folder, after `leave`, if it has interpreters that are ready."""
+        self._is_retiring = True
+        self._request(Retire(folder, idle_s))
+
     def leave(self, grace_s: float) -> None:
         """Ends the keeper and everything that it holds; returns when it is gone."""
         with self._starting:
@@ -172,6 +182,8 @@ class KeeperClient:
 
     def _lives(self) -> bool:
         self._reap()
+        if self._is_retiring and not os.path.exists(f"{self._folder}/{listener.LOCK}"):
+            return False  # It lives on elsewhere.
         return self._child != 0 or listener.is_held(self._folder)
 
     def _follow(self) -> None:
@@ -249,7 +261,7 @@ class KeeperClient:
             with contextlib.suppress(OSError):
                 return listener.connect(self._folder)
             with self._starting:
-                if not self._closing and not self._lives():
+                if not self._closing and not self._lives() and not self._take_over():
                     if started == _MAX_STARTS:
                         break
                     self._start_keeper()
@@ -260,6 +272,16 @@ class KeeperClient:
             where=self._folder,
             fix=f"What it said is in {self._folder}/keeper.log",
         )
+
+    def _take_over(self) -> bool:
+        """Takes a spare keeper over; returns whether there was one. Only the first keeper of an agent can be one."""
+        is_first, self._has_claimed = not self._has_claimed, True
+        if self.claim is None or not is_first or not self.claim(self._folder):
+            return False
+        with self._lock:  # Before what was asked for already.
+            self._requests = {Adopt: Adopt(self._folder), **self._requests}
+        self._journal.note("a spare keeper, with prepared interpreters, is taken over")
+        return True
 
     def _start_keeper(self) -> None:
         # This process has adopted what a keeper that died had started: it must be gone before the next keeper begins.
@@ -276,7 +298,7 @@ class KeeperClient:
         self._child = os.posix_spawn(
             command[0],
             command,
-            self._environment,
+            self._environment(),
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
                 (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
@@ -286,6 +308,12 @@ class KeeperClient:
         )
         self._silent_s = self._stopped_s = 0.0
         self._journal.note(f"keeper started, pid {self._child}")
+
+    def _environment(self) -> dict[str, str]:
+        named = {VARIABLE: self._confinement} if self._confinement else {}
+        # One that may become a spare keeper isn't ended with the gang.
+        left_out = (processes.GANG, processes.OUTPUT) if self.claim else ()
+        return {**{name: value for name, value in os.environ.items() if name not in left_out}, **named}
 
     def _reap(self) -> None:
         """Reaps ended children: the keeper, and processes that this one adopted when a keeper died.

@@ -48,6 +48,10 @@ class Subreaper:
         """Begins a round with processes that were started before it, after `open`."""
         self._asked.clear()
 
+    def move(self, folder: str) -> None:
+        """Takes note that the keeper's folder is another one."""
+        self._folder, self._hold = folder, f"{folder}/{_HOLD}"
+
     @property
     def holders(self) -> set[int]:
         """Processes that hold the members and are none of them."""

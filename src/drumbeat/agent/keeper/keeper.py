@@ -29,6 +29,7 @@ from drumbeat.agent.keeper.starter import Starter
 from drumbeat.host import processes
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.keeper import (
+    Adopt,
     KeeperRequest,
     KeeperState,
     KeptExit,
@@ -36,6 +37,8 @@ from drumbeat.protocol.keeper import (
     Patience,
     Probe,
     ProcessStart,
+    Retire,
+    StandbyOrder,
     StartRound,
     StartSessions,
     StopRound,
@@ -43,6 +46,8 @@ from drumbeat.protocol.keeper import (
     encode_state,
 )
 
+SPARE_CHECK_INTERVAL_S = 5.0
+"""How often a spare keeper looks at the memory."""
 FIRST_PATIENCE_S = 60.0
 """How long the keeper waits for its first agent."""
 
@@ -51,7 +56,9 @@ class Keeper:
     """One round at a time: running → (stopping) → what is left is ended → over."""
 
     def __init__(self, folder: str) -> None:
-        self.records, self.segments = Records(folder), Segments(folder)
+        self.folder, self.records, self.segments = folder, Records(folder), Segments(folder)
+        self.retirement: Retire | None = None
+        self.is_spare = False
         self.number = -1
         self.running: dict[int, int] = {}
         self.selector = selectors.DefaultSelector()
@@ -79,7 +86,21 @@ class Keeper:
         self.signals = SignalPipe(self.selector)
 
     def run(self) -> None:
-        """Works until it was asked to leave, or its agent has been gone for too long, and nothing is left."""
+        """Works until it was asked to leave, or its agent has been gone for too long, and nothing is left.
+
+        With interpreters that another job may want it goes on as a spare one.
+        """
+        self._work()
+        while self._retire():
+            self._work()
+        self.standbys.close()
+        if self.is_spare:
+            from drumbeat.agent.keeper import spares
+
+            spares.remove(self.folder)
+        faultpoint("keeper.leaving")
+
+    def _work(self) -> None:
         while not (self.leaving and self.over):
             self.listener.serve(self._pause_s())
             self._read_signals()
@@ -88,8 +109,8 @@ class Keeper:
             self._end_what_must_end()
             if self.running and self.kill_at is None:
                 self.standbys.look(self.running, time.monotonic())
-        self.standbys.close()
-        faultpoint("keeper.leaving")
+            if self.is_spare:
+                self._look_spare()
 
     def state(self) -> KeeperState:
         """Returns all that an agent needs to know."""
@@ -125,6 +146,11 @@ class Keeper:
                 self._stop(request.grace_s)
             case Patience():
                 self.patience_s, self.grace_s = request.lost_after_s, request.grace_s
+            case Retire():
+                self.retirement = request
+            case Adopt() if self.is_spare:
+                self._move(request.folder)
+                self.is_spare = False
             case Probe():
                 self.listener.send_state()
             case _:
@@ -141,7 +167,7 @@ class Keeper:
             # Before the first rank: if this process dies now, the next keeper knows that a round was begun.
             self.records.write_round(number, over=False, ranks=len(todo))
             faultpoint("keeper.round_written")
-            self._confine(todo)
+            self._confine(todo, request.standbys)
             self.segments.open(time.monotonic())
         except OSError as error:
             self._refuse(todo, error)
@@ -156,9 +182,9 @@ class Keeper:
             self.sessions |= {self.starter.command_server} - {0}
         self.listener.send_state()
 
-    def _confine(self, todo: Sequence[ProcessStart]) -> None:
+    def _confine(self, todo: Sequence[ProcessStart], order: StandbyOrder | None) -> None:
         """Opens the round's confinement, or takes the one in which its interpreters are. Raises OSError."""
-        is_warm, self.warm, self.cold = self.standbys.fits(todo), [], self.standbys.cold
+        is_warm, self.warm, self.cold = self.standbys.fits(todo, order), [], self.standbys.cold
         if is_warm:
             self.confinement = self.standbys.swap(self.confinement)
             self.confinement.resume()
@@ -309,8 +335,36 @@ class Keeper:
         is_clean = all(ended.code == 0 and not ended.is_stopped for ended in self.exits)
         self.segments.close(is_clean=is_clean)
         if is_clean:
-            self.standbys.close()
+            self.standbys.settle()
         self.listener.send_state()
+
+    def _retire(self) -> bool:
+        """Becomes a spare keeper if it was asked to and has interpreters that are ready; returns whether it has."""
+        wanted, self.retirement = self.retirement, None
+        if wanted is None or self.trouble or not self.standbys.keep_ready():
+            return False
+        from drumbeat.agent.keeper import spares  # Later: most keepers never retire.
+
+        try:
+            self.records.clear()
+            spares.place(self.folder, wanted.folder, self.standbys)
+        except OSError:  # Another file system, a full disk: the next job starts cold.
+            return False
+        self._move(wanted.folder)
+        self.number, self.exits, self.warm, self.cold = -1, [], [], ""
+        self.leaving, self.is_spare, self.patience_s = False, True, wanted.idle_s
+        self.listener.dismiss()
+        return True
+
+    def _move(self, folder: str) -> None:
+        self.folder, self.records, self.segments = folder, Records(folder), Segments(folder)
+        self.confinement.move(folder)
+        self.standbys.move(folder)
+
+    def _look_spare(self) -> None:
+        self.standbys.look_spare()
+        if not self.standbys.ready:
+            self.leaving = True
 
     def _on_standbys(self) -> None:
         self.listener.send_state()
@@ -349,6 +403,8 @@ class Keeper:
             waits.append(self.segments.due_s(now))
             due_s = self.standbys.due_s(now) if self.kill_at is None else None
             waits += [] if due_s is None else [due_s]
+        if self.is_spare:
+            waits.append(SPARE_CHECK_INTERVAL_S)
         return max(0.0, min(waits)) + 0.001 if waits else None
 
     def _read_signals(self) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
+import signal
 import socket
 import struct
 import time
@@ -17,7 +18,7 @@ from collections.abc import Callable
 
 from drumbeat.agent.ground import locks
 
-_SOCKET = "keeper.sock"
+LOCK, _SOCKET = "keeper.lock", "keeper.sock"
 _READ_BYTES = 1 << 18
 
 
@@ -36,7 +37,7 @@ def hold_folder(folder: str, *, name: str = "keeper", tries: int = 1) -> int | N
 
 def is_held(folder: str) -> bool:
     """Whether a keeper is alive in this folder."""
-    return locks.is_held(f"{folder}/keeper.lock")
+    return locks.is_held(f"{folder}/{LOCK}")
 
 
 def read_marker(folder: str) -> str:
@@ -69,6 +70,13 @@ def peer(connection: socket.socket) -> int:
     """Returns the process id of the keeper at the other end (SO_PEERCRED in unix(7))."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     return int(struct.unpack("3i", credentials)[0])
+
+
+def end_keeper(folder: str) -> None:
+    """Kills the folder's keeper, if one lives."""
+    if is_held(folder):
+        with contextlib.suppress(OSError), connect(folder) as connection:
+            os.kill(peer(connection), signal.SIGKILL)
 
 
 def _short(folder: int) -> str:
@@ -107,6 +115,11 @@ class AgentListener:
         for key, _ in self._selector.select(timeout_s):
             if key.data is not None:
                 key.data()
+
+    def dismiss(self) -> None:
+        """Closes the connection to the agent; `alone_s` counts from now on."""
+        self._disconnect()
+        self._alone_since = time.monotonic()
 
     def send_state(self) -> None:
         """Sends the whole state to the agent, if there is one; disconnects an agent that doesn't read."""

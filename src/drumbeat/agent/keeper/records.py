@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from typing import Any
@@ -16,6 +17,12 @@ class Records:
     def __init__(self, folder: str) -> None:
         self._round = os.path.join(folder, "round.json")
         self._exits = os.path.join(folder, "exits.jsonl")
+
+    def clear(self) -> None:
+        """Forgets all rounds. Raises OSError."""
+        for path in (self._round, self._exits):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
 
     def write_round(self, number: int, *, over: bool, lost: bool = False, ranks: int = 0) -> None:
         """Writes which round was started, with how many ranks, and whether all of it has ended."""

@@ -45,14 +45,21 @@ del sys.modules["sitecustomize"]
 __import__("sitecustomize")
 """
 _ANSWER_BYTES = 4096
+_FOLLOW_TIMEOUT_S = 2.0
+"""How long an interpreter may take to look at the script of another job."""
 
 
 class Standby:
     """One interpreter: being prepared → ready → a rank, or refused → gone."""
 
-    def __init__(self, rank: ProcessStart, confinement: Subreaper, folder: str) -> None:
-        """Starts it. Raises OSError."""
+    def __init__(self, rank: ProcessStart, confinement: Subreaper, folder: str, *, outlives: bool = False) -> None:
+        """Starts it. folder: of the pool, in the keeper's, in the attempt's. Raises OSError.
+
+        outlives: it may become a rank of another job, so it isn't to look like a part of this one's gang.
+        """
         self.rank = rank
+        self.root = os.path.dirname(os.path.dirname(folder))
+        """The attempt's folder in which it began."""
         self.is_ready = False
         self.refusal = ""
         """Why it can't stand in for a fresh interpreter."""
@@ -60,8 +67,9 @@ class Standby:
         self._priority = os.getpriority(os.PRIO_PROCESS, 0) if _can_raise() else None
         self._keeper, interpreters = socket.socketpair()
         self._keeper.setblocking(False)  # noqa: FBT003 (its only spelling)
+        late = (*_LATE, processes.GANG, processes.OUTPUT) if outlives else _LATE
         with interpreters:
-            self._begun_with = {name: value for name, value in rank.env.items() if name not in _LATE}
+            self._begun_with = {name: value for name, value in rank.env.items() if name not in late}
             start = replace(rank, log=f"{folder}/{rank.rank}.log", env=with_hook(self._begun_with, folder))
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(start.log)  # What an earlier one printed.
@@ -92,18 +100,44 @@ class Standby:
             self.refusal = answer.decode(errors="replace") or "the interpreter ended while torch was imported"
         return False
 
-    def difference(self, rank: ProcessStart, order: StandbyOrder) -> str:
-        """Returns why it can't become this rank of the next round, "" = it can."""
-        if (rank.argv, rank.cwd, rank.joins) != (self.rank.argv, self.rank.cwd, self.rank.joins):
+    def difference(self, rank: ProcessStart, order: StandbyOrder, root: str) -> str:
+        """Returns why it can't become this rank of the next round, "" = it can. root: the attempt's folder now.
+
+        A path in the attempt's folder may be the same path in that of a later job.
+        """
+
+        def moved(text: str) -> str:
+            return text.replace(self.root, root)
+
+        if (rank.argv, rank.cwd, rank.joins) != (self.rank.argv, moved(self.rank.cwd), self.rank.joins):
             return "the command of the ranks is another one"
         for name in sorted({*rank.env, *self.rank.env}):
-            if rank.env.get(name) == self._begun_with.get(name):
+            begun_with = self._begun_with.get(name)
+            if rank.env.get(name) == (begun_with and moved(begun_with)):
                 continue
             if not is_scrubbed(name, order.per_round):
                 return f"{name} has another value than in the round before"
             if name in order.fixed:
                 return f"the command uses ${name}, which is another one in each round"
         return ""
+
+    def follow(self, root: str) -> str:
+        """Moves it to the folder of another attempt; returns why it can't stand in for a fresh one there, "" = it can.
+
+        Its script may be another one by now.
+        """
+        letter = os.memfd_create("folder")
+        try:
+            os.write(letter, json.dumps({"old": self.root, "new": root}).encode())
+            socket.send_fds(self._keeper, [b"m"], [letter])
+            self._keeper.settimeout(_FOLLOW_TIMEOUT_S)
+            answer = self._keeper.recv(_ANSWER_BYTES)
+        except OSError as error:
+            return f"a prepared interpreter doesn't answer: {error.strerror or error}"
+        finally:
+            os.close(letter)
+        self.root = root
+        return "" if answer == b"ready\n" else answer.decode(errors="replace").strip() or "a prepared interpreter ended"
 
     def go(self, rank: ProcessStart) -> int:
         """Makes it the rank; returns its pid. Raises OSError."""

@@ -13,7 +13,9 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Iterator
+    from typing import Any
 
 MODULES = (
     "numpy", "torch", "torch.distributed", "torch.nn.parallel", "torch.utils.data", "torch.optim", "torch._dynamo",
@@ -27,6 +29,10 @@ TITLE = "drumbeat:spare"
 _FROZEN_BY_IMPORT = r"(?:OMP|GOMP|KMP|MKL|OPENBLAS|BLIS|NUMEXPR|NPY|ATEN|TORCH[A-Z]*|PYTORCH)_[A-Z0-9_]+"
 """Variables that are read while modules are imported: a script that sets one itself has to do so before."""
 _MAX_FILES, _MAX_BYTES = 500, 1 << 20
+_CONFIG_BYTES, _POINTER_BYTES = 640, 8
+"""How much is searched for the script's path: more than `PyConfig` has in any version, inside of a larger struct."""
+_FRESH: set[str] = set()
+"""The modules that were imported beforehand, by their first names."""
 _SKIPPED = ("__pycache__", "site-packages", "node_modules")
 
 
@@ -56,6 +62,7 @@ def _wait(number: int) -> None:
     with open("/proc/self/comm", encoding="utf-8", errors="surrogateescape") as file:
         title = file.read().rstrip("\n")
     _set_titles(TITLE)
+    place = os.getcwd()
     try:
         why = _prepare()
     except BaseException as error:  # noqa: BLE001 (what modules raise when they are imported is theirs)
@@ -63,10 +70,15 @@ def _wait(number: int) -> None:
     keeper.sendall((why or "ready").encode("utf-8", "replace")[:1000] + b"\n")
     if why:
         os._exit(0)
-    _, ancillary, _, _ = keeper.recvmsg(1, socket.CMSG_SPACE(8))
-    if not ancillary:
-        os._exit(0)  # The keeper is gone, or doesn't need this interpreter.
-    log, order = memoryview(ancillary[0][2]).cast("i")
+    while True:
+        word, ancillary, _, _ = keeper.recvmsg(1, socket.CMSG_SPACE(8))
+        if not ancillary:
+            os._exit(0)  # The keeper is gone, or doesn't need this interpreter.
+        files = list(memoryview(ancillary[0][2]).cast("i"))
+        if word != b"m":
+            break
+        place = _answer_move(keeper, files[0], place)
+    log, order = files
     keeper.close()
     try:
         _set_titles(title)
@@ -76,23 +88,103 @@ def _wait(number: int) -> None:
         os._exit(70)
 
 
-def _prepare() -> str:
-    """Returns why the interpreter can't stand in for a fresh one, "" = it can."""
-    import gc
+def _answer_move(keeper: socket.socket, order: int, place: str) -> str:
+    """Follows the job to another folder, or says why it can't, and ends. Returns the present folder there."""
+    try:
+        given = _read(order)
+        before, place = place, _moved(place, given)
+        os.chdir(place)
+        if sys.argv[0] not in ("-c", "-m") and not os.path.isabs(sys.argv[0]):
+            _move_script(os.path.join(before, sys.argv[0]), os.path.join(place, sys.argv[0]))
+        for name in ("PWD", "OLDPWD"):
+            if name in os.environ:
+                os.environ[name] = _moved(os.environ[name], given)
+        for path in [path for path in sys.path_importer_cache if _moved(path, given) != path]:
+            del sys.path_importer_cache[path]
+        sys.path[:] = [_moved(path, given) for path in sys.path]
+        why = _script_trouble(set(_FRESH))
+    except BaseException as error:  # noqa: BLE001 (whatever it is, a cold start comes instead)
+        why = f"a prepared interpreter can't follow: {error!r}"
+    keeper.sendall((why or "ready").encode("utf-8", "replace")[:1000] + b"\n")
+    if why:
+        os._exit(0)
+    return place
 
+
+def _move_script(before: str, now: str) -> None:
+    """Has Python open the script in its present folder: it has made the path absolute at its start, in `PyConfig`.
+
+    There is no function for it, so the member is looked for by its value. Raises OSError if it isn't there.
+    """
+    import ctypes
+
+    api = ctypes.pythonapi
+    api.PyInterpreterState_Get.restype = api.PyMem_RawMalloc.restype = ctypes.c_void_p
+    get = api._PyInterpreterState_GetConfig  # noqa: SLF001 (this is where CPython's own main reads it)
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+    start, wanted, given = get(api.PyInterpreterState_Get()), _wide(before), _wide(now)
+    with open("/proc/self/mem", "rb", buffering=0) as memory:
+        for at in range(start, start + _CONFIG_BYTES, _POINTER_BYTES):
+            pointer = int.from_bytes(os.pread(memory.fileno(), _POINTER_BYTES, at), sys.byteorder)
+            if _is_at(memory.fileno(), pointer, wanted):
+                room = api.PyMem_RawMalloc(ctypes.c_size_t(len(given)))
+                ctypes.memmove(room, given, len(given))
+                ctypes.c_void_p.from_address(at).value = room
+                return
+    raise OSError(2, "this Python doesn't say where it keeps the script's path")
+
+
+def _is_at(memory: int, address: int, wanted: bytes) -> bool:
+    try:
+        return address > _POINTER_BYTES and os.pread(memory, len(wanted), address) == wanted
+    except (OSError, OverflowError):  # No address, or nothing is there.
+        return False
+
+
+def _wide(path: str) -> bytes:
+    """Returns a path as `wchar_t *`."""
+    return (path + "\0").encode("utf-32-le" if sys.byteorder == "little" else "utf-32-be", "surrogatepass")
+
+
+def _moved(path: str, given: dict[str, str]) -> str:
+    old, new = given["old"], given["new"]
+    return new + path[len(old) :] if path == old or path.startswith(old + "/") else path
+
+
+def _read(order: int) -> dict[str, Any]:
+    import json
+
+    with open(order, "rb") as file:
+        file.seek(0)
+        return json.loads(file.read().decode())
+
+
+def _script_trouble(fresh: set[str]) -> str:
+    """Returns why the script doesn't suit the modules that are imported, "" = it does. fresh: their names."""
     first = _first_folder()
     if first is None:
         return "the script isn't a file or a folder"
     if first and (name := _variable_set(first)):
         return f"a script sets {name} itself, which torch reads when it is imported"
+    if first and (shadow := _shadow(first, fresh)):
+        return f"{shadow} stands in for a module that is imported beforehand"
+    return ""
+
+
+def _prepare() -> str:
+    """Returns why the interpreter can't stand in for a fresh one, "" = it can."""
+    import gc
+
+    if why := _script_trouble(set()):
+        return why
     before, written = set(sys.modules), _written()
     was_enabled = gc.isenabled()
     gc.disable()
     _import()
     if was_enabled:
         gc.enable()
-    fresh = {name.partition(".")[0] for name in set(sys.modules) - before}
-    if first and (shadow := _shadow(first, fresh)):
+    _FRESH.update(name.partition(".")[0] for name in set(sys.modules) - before)
+    if (first := _first_folder()) and (shadow := _shadow(first, _FRESH)):
         return f"{shadow} stands in for a module that is imported beforehand"
     if _written() != written:
         return "the import of torch prints something"
@@ -196,11 +288,8 @@ def _written() -> int:
 def _begin(log: int, order: int) -> None:
     """Takes on what the round gives its rank."""
     import contextlib
-    import json
 
-    with open(order, "rb") as file:
-        file.seek(0)
-        given = json.loads(file.read().decode())
+    given = _read(order)
     for name in given["unset"]:
         os.environ.pop(name, None)
     os.environ.update(given["set"])

@@ -93,6 +93,12 @@ class Standbys:
             return
         self._prepare(self._todo.pop(0), now)
 
+    def look_spare(self) -> None:
+        """Ends all of them if another program needs the memory: no job waits for them."""
+        free, total = memory.left()
+        if free < _MIN_LEFT_PREPARING * total:
+            self.close()
+
     def due_s(self, now: float) -> float | None:
         """Seconds until `look` has something to do, None = never."""
         return self._due - now if self._todo or self.pids else None
@@ -112,12 +118,12 @@ class Standbys:
         pids = self.pids
         return {*pids, *processes.descendants(*pids), *(self.confinement.holders if self._is_open else ())}
 
-    def fits(self, todo: Sequence[ProcessStart]) -> bool:
+    def fits(self, todo: Sequence[ProcessStart], order: StandbyOrder | None) -> bool:
         """Whether any is for one of these ranks; ends those that aren't. If not, `cold` has the reason."""
         self._end_next()
         for rank in todo:
             one = self._ready.get(rank.rank)
-            if one and self._order and (why := one.difference(rank, self._order)):
+            if one and (why := self._difference(one, rank, order)):
                 self.cold = why
                 self._ready.pop(rank.rank).end()
         for number in {*self._ready} - {rank.rank for rank in todo}:
@@ -125,6 +131,39 @@ class Standbys:
         if not self._ready:
             self._close_confinement()
         return bool(self._ready)
+
+    def _difference(self, one: Standby, rank: ProcessStart, order: StandbyOrder | None) -> str:
+        """Returns why an interpreter isn't the one for a rank, "" = it is."""
+        wanted = order or self._order or StandbyOrder()
+        if wanted.cold:
+            return wanted.cold
+        root = os.path.dirname(os.path.dirname(self._folder))
+        return one.difference(rank, wanted, root) or ("" if root == one.root else one.follow(root))
+
+    def keep_ready(self) -> bool:
+        """Prepares no more; returns whether any are ready."""
+        self._todo = []
+        self._end_next()
+        if not self._ready:
+            self._close_confinement()
+        return bool(self._ready)
+
+    def settle(self) -> None:
+        """Takes note that the ranks have ended well: the interpreters are for another job, or end."""
+        if self._order and self._order.outlives:
+            self.keep_ready()
+        else:
+            self.close()
+
+    def move(self, folder: str) -> None:
+        """Takes note that the keeper's folder is another one."""
+        self._folder = f"{folder}/{STANDBY}"
+        self.confinement.move(self._folder)
+
+    @property
+    def commands(self) -> list[str]:
+        """What those that are ready run, without repetition."""
+        return sorted({" ".join(one.rank.argv[-1:]) for one in self._ready.values()})
 
     def swap(self, confinement: Subreaper) -> Subreaper:
         """Returns the confinement in which the interpreters are, and takes the other for the next ones."""
@@ -162,11 +201,15 @@ class Standbys:
                 write_hook(self._folder)
                 self.confinement.open()
                 self._is_open = True
-            self._next, self._next_at = Standby(rank, self.confinement, self._folder), now
+            self._next, self._next_at = self._standby(rank), now
         except OSError as error:
             self._give_up(f"no interpreter can be prepared: {error.strerror or error}")
             return
         self._selector.register(self._next, selectors.EVENT_READ, partial(self._read, self._next))
+
+    def _standby(self, rank: ProcessStart) -> Standby:
+        outlives = self._order is not None and self._order.outlives
+        return Standby(rank, self.confinement, self._folder, outlives=outlives)
 
     def _read(self, one: Standby) -> None:
         if one is not self._next or one.read():

@@ -12,7 +12,8 @@ from drumbeat.cli.commands.space import parse_age
 from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.failures import Exit
 from drumbeat.cli.terminal.help import new_family
-from drumbeat.protocol.api.server import DoorView, ServerView
+from drumbeat.cli.terminal.phrases import count, say_size
+from drumbeat.protocol.api.server import DoorView, ServerView, SpareView
 from drumbeat.protocol.errors import RefusedError, UnreachableError
 
 server_app = new_family("Start, stop and inspect the server. Commands start it when they need it.")
@@ -100,9 +101,16 @@ def _say_server(status_view: ServerView) -> str:
         f"  stops        {idle}",
         *([f"  retains      jobs for {_retained(status_view)} after their end"] if status_view.retain_s else []),
         *(f"  beside       {one}, which goes on with all jobs" for one in status_view.others),
+        *(f"  prepared     {_spare(one)}" for one in status_view.spares),
         *(f"  agents       https://{_host(one)}, certificate until {one.ends:%Y-%m-%d}" for one in status_view.doors),
     ]
     return "\n".join(rows)
+
+
+def _spare(spare: SpareView) -> str:
+    """Says what a spare keeper holds."""
+    what = f"{count(spare.interpreters, 'interpreter')} ({say_size(spare.bytes)})"
+    return f"{what} since {spare.since.astimezone():%H:%M} for `{spare.command}`"
 
 
 def _retained(status: ServerView) -> str:

@@ -18,6 +18,7 @@ from drumbeat.control.space.references import ReferenceReader
 from drumbeat.control.space.retention import RetentionRule
 from drumbeat.core import deletion
 from drumbeat.ports import Artifacts, MachineCaches
+from drumbeat.protocol.api.server import SpareView
 from drumbeat.protocol.api.space import Freed, KeptItem, SpaceItem, Usage
 from drumbeat.protocol.errors import DrumbeatError, NotFoundError
 
@@ -124,6 +125,10 @@ class Space:
         return replace(freed_of(items, [*jobs.kept, *caches.kept]), is_dry=is_dry)
 
     # --- usage ------------------------------------------------------------------------------------------------
+    def spares(self) -> list[SpareView]:
+        """The prepared interpreters on this machine that no job has."""
+        return self._caches.spares() if self._caches else []
+
     def usage(self) -> Usage:
         """What takes space, the biggest first."""
         world = self._references.all()

@@ -45,6 +45,17 @@ class DoorView:
 
 
 @dataclass(frozen=True)
+class SpareView:
+    """Prepared interpreters on the server's machine that wait for the next job of a command."""
+
+    command: str
+    interpreters: int
+    bytes: int
+    """The memory that they take."""
+    since: datetime
+
+
+@dataclass(frozen=True)
 class StatusView:
     """The server's state.
 
@@ -60,6 +71,8 @@ class StatusView:
     others: tuple[str, ...] = ()
     retain_s: float = 0.0
     """Jobs that have ended are deleted after so many seconds; 0 = never."""
+    spares: tuple[SpareView, ...] = ()
+    """Prepared interpreters on the server's machine that no job has."""
 
 
 @dataclass(frozen=True, kw_only=True)

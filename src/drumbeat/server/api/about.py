@@ -78,6 +78,7 @@ def status(context: ContextOf) -> StatusView:
         doors=tuple(DoorView(**asdict(one)) for one in context.doors.shown()) if context.doors else (),
         others=tuple(context.control.addresses.others),
         retain_s=context.control.space.retention.retain_s,
+        spares=tuple(context.control.space.spares()),
     )
 
 

@@ -1,0 +1,153 @@
+"""Spare keepers: keepers without an attempt, whose prepared interpreters wait for the next job of the same command.
+
+Each is a folder among the user's caches on this machine, with a living keeper in it. An agent takes one over by moving
+the folder to its own attempt's: of two agents only one can. A spare keeper ends by itself after some minutes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from drumbeat.agent.ground import cache_folders
+from drumbeat.agent.keeper import listener, memory
+from drumbeat.agent.keeper.confinement import end_rest
+from drumbeat.protocol.agent import Enrolment
+from drumbeat.protocol.keeper import LeaveNode, encode_request
+
+if TYPE_CHECKING:
+    from drumbeat.agent.keeper.standbys import Standbys
+
+IDLE_S = "DRUMBEAT_SPARE_S"
+"""The variable of the agent that sets another `_IDLE_S`; 0 = no keeper becomes a spare one."""
+_IDLE_S = 600.0
+MAX_SPARES = 4
+"""Spare keepers of a user on a machine: one more ends the oldest."""
+_FILE = "spare.json"
+_END_TIMEOUT_S, _READ_BYTES = 5.0, 1 << 16
+
+
+@dataclass(frozen=True)
+class Spare:
+    """A spare keeper."""
+
+    folder: str
+    pid: int
+    commands: tuple[str, ...]
+    """What its interpreters were begun for."""
+    interpreters: tuple[int, ...]
+    """Their pids."""
+    since: float
+    """Seconds since the epoch."""
+
+    @property
+    def bytes(self) -> int:
+        """The memory of its interpreters."""
+        return sum(memory.resident(pid) for pid in self.interpreters)
+
+
+def idle_s() -> float:
+    """Returns how long a spare keeper waits, 0 = there are to be none."""
+    return float(os.environ.get(IDLE_S, _IDLE_S))
+
+
+def key(enrolment: Enrolment, confinement: str) -> str:
+    """Returns what the jobs have in common whose agents take over each other's keepers.
+
+    The keeper compares each interpreter with its rank before it uses it; this only finds the likely one.
+    """
+    plan, node = enrolment.plan, enrolment.node
+    network = os.stat("/proc/self/ns/net")
+    facts = (
+        plan.command, sorted(plan.variables), plan.python.key if plan.python else "", plan.launcher,
+        [rank.local_rank for rank in plan.on(node)], sorted(enrolment.gpus), confinement, network.st_ino,
+    )  # fmt: skip
+    return hashlib.sha256(json.dumps(facts, default=str).encode()).hexdigest()[:24]
+
+
+def new_folder(spare_key: str) -> str:
+    """Returns where a keeper may become a spare one of this key. There are fewer than `MAX_SPARES` others then."""
+    for path in list(_folders()):
+        _clear_dead(path)
+    spares = sorted(listed(), key=lambda spare: spare.since)
+    for spare in spares[: max(0, len(spares) - MAX_SPARES + 1)]:
+        end(spare)
+    return f"{_home()}/{spare_key}-{os.urandom(6).hex()}"
+
+
+def place(folder: str, spare_folder: str, standbys: Standbys) -> None:
+    """Moves a keeper's folder to the spare ones. Raises OSError."""
+    os.makedirs(os.path.dirname(spare_folder), mode=0o700, exist_ok=True)
+    spare = {"pid": os.getpid(), "interpreters": standbys.ready, "commands": standbys.commands, "since": time.time()}
+    with open(f"{folder}/{_FILE}", "w", encoding="utf-8") as file:
+        json.dump(spare, file)
+    os.rename(folder, spare_folder)
+
+
+def claim(spare_key: str, folder: str) -> bool:
+    """Moves a living spare keeper of this key to an agent's folder, which holds none; returns whether there was one."""
+    for path in list(_folders()):
+        if not os.path.basename(path).startswith(f"{spare_key}-"):
+            continue
+        if _clear_dead(path):
+            continue
+        with contextlib.suppress(OSError):  # Another agent was first, or the folder isn't empty.
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(f"{folder}/{listener.LOCK}")  # Nobody holds it: the caller has looked.
+            os.rename(path, folder)
+            return True
+    return False
+
+
+def listed() -> list[Spare]:
+    """Returns the living spare keepers of this user on this machine."""
+    return [spare for path in _folders() if listener.is_held(path) and (spare := _read(path))]
+
+
+def end(spare: Spare) -> None:
+    """Has a spare keeper end itself, and waits until it has."""
+    with contextlib.suppress(OSError), listener.connect(spare.folder) as connection:
+        connection.settimeout(_END_TIMEOUT_S)
+        connection.sendall(encode_request(LeaveNode(0.0)))
+        while connection.recv(_READ_BYTES):
+            pass
+
+
+def remove(folder: str) -> None:
+    """Removes the folder of a spare keeper."""
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _clear_dead(path: str) -> bool:
+    """Removes what a spare keeper that was killed has left; returns whether it was."""
+    if listener.is_held(path):
+        return False
+    end_rest(path)
+    remove(path)
+    return True
+
+
+def _home() -> str:
+    return cache_folders.folder("spares")
+
+
+def _folders() -> Iterator[str]:
+    with contextlib.suppress(OSError):
+        yield from (entry.path for entry in os.scandir(_home()) if entry.is_dir(follow_symlinks=False))
+
+
+def _read(folder: str) -> Spare | None:
+    with contextlib.suppress(OSError, ValueError, KeyError), open(f"{folder}/{_FILE}", encoding="utf-8") as file:
+        value: dict[str, Any] = json.load(file)
+        return Spare(
+            folder, value["pid"], tuple(value["commands"]), tuple(value["interpreters"]), float(value["since"])
+        )
+    return None

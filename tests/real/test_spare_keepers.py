@@ -1,0 +1,152 @@
+"""Spare keepers: what a job has prepared becomes the ranks of the next one, with another folder and another script."""
+# ruff: noqa: F811 - fixtures of another module are imported, and are arguments
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drumbeat.agent.keeper import spares
+from drumbeat.agent.keeper.standbys import AFTER_S
+from drumbeat.host import processes
+from drumbeat.launch.warm_start import PER_ROUND
+
+from .house import until
+from .test_keeper_holds import Kept
+from .test_keeper_ways import finish, shown_by, way  # noqa: F401
+from .test_standbys import write_torch
+
+SCRIPT = """
+import os, sys, time
+how = "prepared" if "torch" in sys.modules else "fresh"
+import torch
+import own
+del os.environ["DRUMBEAT_KEEPER"]  # It names all processes of this keeper, and stays.
+here = os.getcwd() == os.environ["PWD"] == os.path.dirname(os.path.abspath(__file__)) == sys.path[0]
+print(how, own.NAME, os.environ["DRUMBEAT_JOB"], here, "one/" in str([sys.path, dict(os.environ)]), flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(AFTER_S, "0")
+    monkeypatch.setenv("DRUMBEAT_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def kept(tmp_path: Path, way: str) -> Iterator[Kept]:
+    keeper = Kept(tmp_path / "one" / "keeper")
+    yield keeper
+    finish(keeper, tmp_path)
+
+
+def begin(kept: Kept, job: str, name: str, number: int = 1, **more: str) -> None:
+    """A round of the script, in a folder of the job's own. name: in a module beside the script."""
+    root = kept.folder.parent
+    torch = write_torch(root.parent / "environment")
+    code = root / "code"
+    code.mkdir(exist_ok=True)
+    (code / "train.py").write_text(SCRIPT)
+    (code / "own.py").write_text(f"NAME = {name!r}\n")
+    env = {
+        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+        "PYTHONPATH": f"{torch}:{root / 'modules'}",
+        "DRUMBEAT_JOB": job,
+        **more,
+    }
+    rank = {
+        "rank": 0, "argv": ["/bin/bash", "-c", "python train.py a"], "cwd": str(code), "log": str(root / "0.log"),
+        "env": env,
+    }  # fmt: skip
+    order = {"per_round": PER_ROUND, "outlives": True}
+    kept.tell(do="start", round=number, ranks=[rank], standbys=order)
+    kept.until(lambda state: state["round"] == number)
+
+
+def retired(kept: Kept, tmp_path: Path) -> int:
+    """The interpreter of a job that has ended, whose keeper waits among the spare ones."""
+    begin(kept, "first", "own of one")
+    (prepared,) = kept.until(lambda state: state["standbys"])["standbys"]
+    kept.tell(do="retire", folder=spares.new_folder("key"), idle_s=100.0)
+    kept.tell(do="leave", grace_s=0.1)
+    until(spares.listed, 60, "a spare keeper")
+    assert [spare.interpreters for spare in spares.listed()] == [(prepared,)]
+    shutil.rmtree(tmp_path / "one")
+    assert processes.is_alive(prepared)
+    return prepared
+
+
+def taken_over(kept: Kept, tmp_path: Path) -> Kept:
+    """The same keeper, as an agent of another attempt sees it."""
+    folder = tmp_path / "two" / "keeper"
+    folder.mkdir(parents=True)
+    assert spares.claim("key", str(folder))
+    assert not spares.claim("key", str(tmp_path))
+    kept.folder = folder
+    kept.words.close()
+    kept.line.close()
+    kept.connect()
+    kept.tell(do="adopt", folder=str(folder))
+    return kept
+
+
+def log_of(tmp_path: Path) -> str:
+    path = tmp_path / "two" / "0.log"
+    until(lambda: path.exists() and path.read_text().endswith("\n"), 60, "a line of the rank")
+    return path.read_text()
+
+
+@pytest.mark.feature("F3")
+@shown_by("namespace")
+def test_interpreter_of_a_job_that_has_ended_becomes_the_rank_of_the_next(kept: Kept, tmp_path: Path) -> None:
+    prepared = retired(kept, tmp_path)
+    second = taken_over(kept, tmp_path)
+    assert (second.state["round"], second.state["exits"]) == (-1, [])
+    begin(second, "second", "own of two")
+    assert (second.state["warm"], second.state["cold"], second.state["pid"]) == ([0], "", kept.process.pid)
+    assert log_of(tmp_path) == "prepared own of two second True False\n"
+    assert processes.is_alive(prepared)
+    second.stop(0.1)
+    second.over()
+    assert not processes.is_alive(prepared)
+
+
+@pytest.mark.parametrize(
+    ("more", "shadow", "why"),
+    [
+        ({"OMP_NUM_THREADS": "7"}, "", "OMP_NUM_THREADS has another value than in the round before"),
+        ({}, "torch.py", "torch.py stands in for a module that is imported beforehand"),
+    ],
+)
+@shown_by("subreaper")
+def test_interpreter_that_does_not_suit_the_next_job_leaves_it_a_cold_start(
+    kept: Kept, tmp_path: Path, more: dict[str, Any], shadow: str, why: str
+) -> None:
+    prepared = retired(kept, tmp_path)
+    second = taken_over(kept, tmp_path)
+    if shadow:
+        (tmp_path / "two" / "code").mkdir()
+        (tmp_path / "two" / "code" / shadow).write_text("")
+    begin(second, "second", "own of two", **more)
+    assert second.state["warm"] == []
+    assert why in second.state["cold"]
+    assert log_of(tmp_path) == "fresh own of two second True False\n"
+    until(lambda: not processes.is_alive(prepared), 30, "the end of the interpreter")
+
+
+@shown_by("namespace")
+def test_spare_keeper_ends_with_its_interpreters_when_it_is_told_to(kept: Kept, tmp_path: Path) -> None:
+    prepared = retired(kept, tmp_path)
+    (spare,) = spares.listed()
+    assert (spare.pid, spare.commands, spare.bytes > 0) == (kept.process.pid, ("python train.py a",), True)
+    spares.end(spare)
+    kept.process.wait(30)
+    assert not processes.is_alive(prepared)
+    assert spares.listed() == []
+    assert not list((tmp_path / "cache" / "spares").iterdir())
