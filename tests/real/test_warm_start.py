@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import socket
 import subprocess
@@ -192,18 +191,17 @@ def test_the_next_job_of_the_same_command_starts_warm_and_nothing_stays_when_it_
 ):
     monkeypatch.setenv(AFTER_S, "0.2")
     monkeypatch.setenv(spares.IDLE_S, "120")
-    script = TRAIN.replace(
-        'while os.environ["DRUMBEAT_ROUND"] == "1":', 'while not os.path.exists("/dev/shm/" + STOP):'
-    )
-    stop = Path("/dev/shm") / f"drumbeat-test-{os.getpid()}"
-    script = f"STOP = {stop.name!r}\n{script}"
+    monkeypatch.setenv("DRUMBEAT_CACHE", str(tmp_path / "cache"))
+    stop = tmp_path / "stop"
+    script = TRAIN.replace('os.environ["DRUMBEAT_ROUND"] == "1"', f"not os.path.exists({str(stop)!r})")
     try:
         with a_house(tmp_path) as house:
             first = submit(house, script)
             wait_for_interpreters(house, 2)
             stop.touch()
             assert house.client.wait(first, 120).state == "completed"
-            (spare,) = until(spares.listed, what="a spare keeper")
+            until(spares.listed, what="a spare keeper")
+            (spare,) = spares.listed()
             assert "2 interpreters" in house.run("server", "status").stdout
             second = submit(house, script)
             assert house.client.wait(second, 120).state == "completed"
@@ -213,7 +211,6 @@ def test_the_next_job_of_the_same_command_starts_warm_and_nothing_stays_when_it_
                 assert re.findall("loss.*", log) == re.findall("loss.*", house.logs(first)[rank])
             assert not psutil.pid_exists(spare.interpreters[0])
     finally:
-        stop.unlink(missing_ok=True)
         for spare in spares.listed():
             spares.end(spare)
 
