@@ -45,12 +45,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if unknown or not mark.args:
                 raise pytest.UsageError(f"{item.nodeid}: feature {sorted(unknown)} isn't in docs/features.toml")
     put_longest_first(items)
+    leave_out_other_parts(config, items)
+
+
+def leave_out_other_parts(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """`TESTS_PART=2/5` runs the second of five parts: together they have every lane once, each takes about as long."""
+    number, _, count = os.environ.get("TESTS_PART", "1/1").partition("/")
+    lanes = list(dict.fromkeys(lane_of(item) for item in items))
+    own = set(lanes[int(number) - 1 :: int(count)])
+    if not own:
+        raise pytest.UsageError(f"TESTS_PART={number}/{count} has no tests")
+    others = [item for item in items if lane_of(item) not in own]
+    items[:] = [item for item in items if lane_of(item) in own]
+    config.hook.pytest_deselected(items=others)
 
 
 def put_longest_first(items: list[pytest.Item]) -> None:
     """Sorts by the seconds of each lane, so that no worker begins a long lane when the others have nothing left."""
     seconds: dict[str, float] = tomllib.loads(DURATIONS.read_text(encoding="utf-8"))["seconds"]
-    items.sort(key=lambda item: -seconds.get(lane_of(item), 0))
+    items.sort(key=lambda item: (-seconds.get(lane_of(item), 0), lane_of(item)))
 
 
 def lane_of(item: pytest.Item) -> str:
