@@ -293,9 +293,10 @@ def _begin(log: int, order: int) -> None:
     for name in given["unset"]:
         os.environ.pop(name, None)
     os.environ.update(given["set"])
-    for task in os.listdir("/proc/self/task") if given["priority"] is not None else ():
-        with contextlib.suppress(OSError):  # A thread that has ended.
-            os.setpriority(os.PRIO_PROCESS, int(task), given["priority"])
+    if given["priority"] is not None:
+        for task in os.listdir("/proc/self/task"):
+            with contextlib.suppress(OSError):  # A thread that has ended.
+                os.setpriority(os.PRIO_PROCESS, int(task), int(given["priority"]))
     os.dup2(log, 1)
     os.dup2(log, 2)
     os.close(log)
