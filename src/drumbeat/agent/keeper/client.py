@@ -29,7 +29,6 @@ from drumbeat.protocol.keeper import (
     ProcessStart,
     Retire,
     SessionStart,
-    StandbyOrder,
     StartRound,
     StartSessions,
     StopRound,
