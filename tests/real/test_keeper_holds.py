@@ -149,7 +149,8 @@ def test_a_rank_that_has_ended_before_the_word_to_stop_is_read_ended_by_itself(k
     assert {one["rank"]: one["told"] for one in kept.over()} == {0: False, 1: True}
 
 
-def test_a_rank_inherits_nothing_of_ours(kept):
+def test_a_rank_inherits_nothing_of_ours(kept, monkeypatch):
+    monkeypatch.delenv("DRUMBEAT_SPARE_S", raising=False)
     kept.start(
         "exec grep -E 'Sig(Ign|Blk)' /proc/self/status",
         "exec ls /proc/self/fd",

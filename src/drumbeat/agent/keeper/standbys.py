@@ -134,11 +134,10 @@ class Standbys:
 
     def _difference(self, one: Standby, rank: ProcessStart, order: StandbyOrder | None) -> str:
         """Returns why an interpreter isn't the one for a rank, "" = it is."""
-        wanted = order or self._order or StandbyOrder()
-        if wanted.cold:
-            return wanted.cold
+        if order is not None and order.cold:
+            return order.cold
         root = os.path.dirname(os.path.dirname(self._folder))
-        return one.difference(rank, wanted, root) or ("" if root == one.root else one.follow(root))
+        return one.difference(rank, self._order or StandbyOrder(), root) or ("" if root == one.root else one.follow(root))
 
     def keep_ready(self) -> bool:
         """Prepares no more; returns whether any are ready."""
