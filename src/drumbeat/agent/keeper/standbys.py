@@ -137,7 +137,8 @@ class Standbys:
         if order is not None and order.cold:
             return order.cold
         root = os.path.dirname(os.path.dirname(self._folder))
-        return one.difference(rank, self._order or StandbyOrder(), root) or ("" if root == one.root else one.follow(root))
+        why = one.difference(rank, self._order or StandbyOrder(), root)
+        return why or ("" if root == one.root else one.follow(root))
 
     def keep_ready(self) -> bool:
         """Prepares no more; returns whether any are ready."""
