@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from tools.hangs.scene import Finding
+from tools.hangs.case import Case
+from tools.hangs.hung import HANGS
+from tools.hangs.records import Record
+from tools.hangs.working import WORKING
 
 _HEAD = """\
 # The labelled set of hangs
@@ -12,27 +15,30 @@ _HEAD = """\
 `make hangs` writes this page. Each case is a script of one or two ranks (`tools/hangs/`): a hang, or a silence that
 is none, because a rank works or waits for something outside of the job. Each runs for real, under gloo on one machine,
 and is looked at as [a silent job is](hangs.md). A verdict is right if it tells a hang from a silence that is none, and
-names the rank that is the cause. Every second case was kept for judging: no table and no limit was changed after it
-had run.
+names the rank that is the cause. Every second case is kept for judging: no table and no limit was changed because of
+its verdict.
 
 """
 
 
-def page(findings: Sequence[Finding]) -> str:
+def page(kept: Mapping[str, Record]) -> str:
     """Returns the page."""
-    return "".join([_HEAD, *_summary(findings), *_table("Hangs", findings, is_hang=True),
-                    *_table("Silences that are no hang", findings, is_hang=False)])  # fmt: skip
+    parts = [_HEAD, *_summary([*kept.values()])]
+    parts += _table("Hangs", HANGS, kept)
+    parts += _table("Silences that are no hang", WORKING, kept)
+    return "".join(parts)
 
 
-def _summary(findings: Sequence[Finding]) -> Iterator[str]:
-    right = sum(one.is_right for one in findings)
-    alarms = sum(one.verdict.is_hang for one in findings if not one.case.is_hang)
-    yield f"**{right} of {len(findings)} verdicts are right; {alarms} false alarms.**\n"
+def _summary(kept: Sequence[Record]) -> Iterator[str]:
+    right = sum(one["is_right"] for one in kept)
+    alarms = sum(one["verdict"]["stillness"] == "hung" for one in kept if not one["is_hang"])
+    yield f"**{right} of {len(kept)} verdicts are right; {alarms} false alarms.**\n"
 
 
-def _table(title: str, findings: Sequence[Finding], *, is_hang: bool) -> Iterator[str]:
+def _table(title: str, cases: Sequence[Case], kept: Mapping[str, Record]) -> Iterator[str]:
     yield f"\n## {title}\n\n| case | verdict | |\n|---|---|---|\n"
-    for number, one in enumerate(each for each in findings if each.case.is_hang == is_hang):
-        kept = ", kept for judging" if number % 2 else ""
-        said = one.verdict.sentence or f"({one.verdict.stillness})"
-        yield f"| {one.case.name}{kept} | {said} | {'right' if one.is_right else '**wrong**'} |\n"
+    for number, case in enumerate(cases):
+        if (record := kept.get(case.name)) is not None:
+            judged = ", kept for judging" if number % 2 else ""
+            said = record["verdict"]["sentence"] or f"({record['verdict']['stillness']})"
+            yield f"| {case.name}{judged} | {said} | {'right' if record['is_right'] else '**wrong**'} |\n"

@@ -92,6 +92,13 @@ def test_working_worker_makes_the_data_slow() -> None:
     assert said.sentence.startswith("rank 1 on node 1 loads data at train.py:40")
 
 
+def test_child_that_trains_speaks_for_the_rank() -> None:
+    launcher = process((StackFrame("Popen._wait", "/usr/lib/python3.11/subprocess.py", 9), MODULE), "do_wait")
+    compiler = process(OWN, "do_epoll_wait", pid=11)
+    assert hung(launcher, process(OWN, "futex_do_wait", pid=9)).startswith("waits for a lock")
+    assert hung(process(OWN, "futex_do_wait"), compiler).startswith("waits for a lock")
+
+
 def test_swapped_rank_is_slow_for_lack_of_memory() -> None:
     said = verdict(process(OWN, cpu_s=0.2, swap_faults=4000, swapped_mib=900.0))
     assert said.stillness is Stillness.SLOW

@@ -15,6 +15,8 @@ IO_BYTES = 256 << 10
 NETWORK_SWITCHES_PER_S = 2.0
 """A thread that waits at a socket and is woken more often than this receives something."""
 SWAP_FAULTS_PER_S = 50.0
+STOPPED = "T"
+"""The kernel's letter for a process that was stopped by a signal."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +65,13 @@ class Activity:
 def of_rank(node: int, facts: RankFacts, seconds: float) -> Activity:
     """Returns what a rank does. seconds: between the two looks."""
     unknown = Activity(facts.rank, node)
-    main = _main(facts)
-    if main is None:
+    candidates = [(_of_process(unknown, one, seconds), one) for one in _programs(facts)]
+    if not candidates:
         return replace(unknown, problem="it has no process")
-    own = _of_process(unknown, main, seconds)
-    stopped = next((one for one in facts.processes if one.state in ("T", "t")), None)
+    # A program that waits for another one has started what trains.
+    training = (pair for pair in candidates if not (pair[0].wait and pair[0].wait.kind is WaitKind.CHILD))
+    own, main = next(training, candidates[0])
+    stopped = next((one for one in facts.processes if one.state == STOPPED), None)
     if stopped is not None:
         return replace(own, works=False, is_stopped=True, helper=_say_helper(main, stopped, "is stopped"))
     helpers = [one for one in facts.processes if one is not main]
@@ -76,12 +80,11 @@ def of_rank(node: int, facts: RankFacts, seconds: float) -> Activity:
     return own
 
 
-def _main(facts: RankFacts) -> ProcessFacts | None:
-    """Returns the process that trains: the innermost Python program that isn't a worker of another one."""
+def _programs(facts: RankFacts) -> list[ProcessFacts]:
+    """Returns the processes of which one trains, the first first: Python programs that aren't workers of another."""
     programs = [one for one in facts.processes if not one.is_helper]
     pythons = [one for one in programs if one.threads or one.problem]
-    chosen = pythons or programs or list(facts.processes)
-    return chosen[-1] if chosen else None
+    return pythons or programs[::-1] or list(facts.processes)
 
 
 def _of_process(unknown: Activity, process: ProcessFacts, seconds: float) -> Activity:
@@ -118,7 +121,7 @@ def _of_process(unknown: Activity, process: ProcessFacts, seconds: float) -> Act
 def _works(process: ProcessFacts, activity: Activity, seconds: float) -> bool:
     """Whether a process makes progress: it moves in its code, uses the CPU, or reads and writes."""
     wait, share = activity.wait, process.cpu_s / seconds if seconds else 0.0
-    if process.state in ("T", "t"):
+    if process.state == STOPPED:
         return False
     if process.io_bytes >= IO_BYTES:
         return True

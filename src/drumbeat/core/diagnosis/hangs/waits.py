@@ -83,6 +83,7 @@ PYTHON_ROWS: tuple[tuple[str, str, Wait], ...] = (
     (_C10D, r"(?:init_process_group|_new_process_group_helper|new_group|_store_based_barrier)$", _RENDEZVOUS),
     (r"torch/distributed/rendezvous\.py$", r"", _RENDEZVOUS),
     (r"torch/distributed/elastic/rendezvous/", r"", _RENDEZVOUS),
+    (r"torch/distributed/elastic/agent/", r"", _CHILD),
     (r"torch/nn/parallel/distributed\.py$", r"__init__$|_sync_|_verify|_broadcast|forward$|_pre_forward$", _DDP),
     (r"torch/distributed/utils\.py$", r"_verify_param_shape|_sync_module_states", _DDP),
     (r"torch/distributed/(?:_composable/)?fsdp/", r"", _FSDP),

@@ -1,0 +1,50 @@
+"""What is kept of the labelled set: of each case the facts and the verdict, without the paths of this machine."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from drumbeat.protocol import wire
+from tools.hangs.scene import Finding
+
+PAGE = Path("docs/hang-set.md")
+RECORDED = Path("tests/unit/core/hang_facts.json")
+_PATHS = (
+    (r'"file": "/[^"]*?/site-packages/', '"file": "/env/lib/python3/site-packages/'),
+    (r'"file": "/[^"]*?/lib/python3[.]\d+/', '"file": "/usr/lib/python3.11/'),
+    (r'"file": "/[^"]*?/train[.]py', '"file": "/job/train.py'),
+    (r'"command": "[^"]*"', '"command": "python /job/train.py"'),
+)
+
+Record = dict[str, Any]
+
+
+def load() -> dict[str, Record]:
+    """Returns what is kept, by case."""
+    if not RECORDED.exists():
+        return {}
+    return {one["case"]: one for one in json.loads(RECORDED.read_text(encoding="utf-8"))}
+
+
+def save(kept: dict[str, Record]) -> None:
+    """Writes what is kept."""
+    RECORDED.write_text(json.dumps([*kept.values()], separators=(",", ":")).replace('{"case"', '\n{"case"') + "\n")
+
+
+def record(finding: Finding) -> Record:
+    """Returns what is kept of a case."""
+    text = json.dumps({node: wire.to_wire(facts) for node, facts in finding.facts.answers.items()})
+    for pattern, plain in _PATHS:
+        text = re.sub(pattern, plain, text)
+    case, verdict = finding.case, finding.verdict
+    return {
+        "case": case.name,
+        "ranks": case.ranks,
+        "is_hang": case.is_hang,
+        "is_right": finding.is_right,
+        "verdict": {"stillness": verdict.stillness.value, "sentence": verdict.sentence, "rank": verdict.rank},
+        "answers": json.loads(text),
+    }
