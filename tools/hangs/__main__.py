@@ -11,7 +11,7 @@ import os
 import sys
 
 from tools.hangs import records, scene
-from tools.hangs.case import Case
+from tools.hangs.case import Case, judged
 from tools.hangs.hung import HANGS
 from tools.hangs.report import page
 from tools.hangs.scene import Finding
@@ -40,8 +40,8 @@ def selected(words: list[str], half: str | None) -> list[Case]:
     cases = [case for case in (*HANGS, *WORKING) if case.needs != "root" or os.geteuid() == 0]
     if words:
         cases = [case for case in cases if any(word in case.name for word in words)]
-    judged = {case.name for part in (HANGS, WORKING) for case in part[1::2]}
-    return [case for case in cases if not half or (case.name in judged) == (half == "judged")]
+    kept = judged(HANGS) | judged(WORKING)
+    return [case for case in cases if not half or (case.name in kept) == (half == "judged")]
 
 
 def _run(case: Case) -> Finding:

@@ -67,7 +67,8 @@ HANGS: tuple[Case, ...] = (
     hang("asyncio that waits for ever", beside("import asyncio\nasyncio.run(asyncio.Event().wait())")),
     hang("asynchronous collective", READY + "work = None\nif rank == 1:\n    time.sleep(1000)\n"
          "work = dist.all_reduce(ones, async_op=True)\nwork.wait()\n"),
-    hang("condition without a notice", beside("with threading.Condition() as condition:\n    condition.wait()")),
+    hang("condition without a notice", beside("condition = threading.Condition()\nwith condition:\n"
+        "    condition.wait()")),
     hang("pipe of a child", beside("import subprocess\nsubprocess.check_output(['sleep', '1000'])")),
     hang("pool with a deadlocked worker", beside(
         "import multiprocessing\nlock = multiprocessing.Lock()\nlock.acquire()\ndef work(_):\n    lock.acquire()\n"
@@ -79,4 +80,8 @@ HANGS: tuple[Case, ...] = (
     hang("polling for a file", beside("while not os.path.exists('/nowhere/go'):\n    time.sleep(0.2)")),
     hang("all gather without the peer", READY + "lists = [torch.ones(3), torch.ones(3)]\nif rank == 1:\n"
          "    threading.Event().wait()\ndist.all_gather(lists, torch.ones(3))\n"),
+    hang("key that a sleeping rank never sets", READY + "if rank == 1:\n    time.sleep(1000)\n"
+         "dist.distributed_c10d._get_default_store().get('never')\n"),
+    hang("rank left, wait of the store", READY + "store = dist.distributed_c10d._get_default_store()\n"
+         "if rank == 0:\n    store.wait(['never'])\nos._exit(0)\n"),
 )  # fmt: skip

@@ -19,6 +19,9 @@ _PATHS = (
     (r'"command": "[^"]*"', '"command": "python /job/train.py"'),
 )
 
+_MAIN_FRAMES, _FRAMES = 30, 2
+"""Frames that are kept of the main thread and of each other one; no verdict needs more."""
+
 Record = dict[str, Any]
 
 
@@ -36,7 +39,11 @@ def save(kept: dict[str, Record]) -> None:
 
 def record(finding: Finding) -> Record:
     """Returns what is kept of a case."""
-    text = json.dumps({node: wire.to_wire(facts) for node, facts in finding.facts.answers.items()})
+    answers = {node: wire.to_wire(facts) for node, facts in finding.facts.answers.items()}
+    for process in (process for one in answers.values() for rank in one["ranks"] for process in rank["processes"]):
+        for number, thread in enumerate(process["threads"]):
+            del thread["frames"][_FRAMES if number else _MAIN_FRAMES :]
+    text = json.dumps(answers)
     for pattern, plain in _PATHS:
         text = re.sub(pattern, plain, text)
     case, verdict = finding.case, finding.verdict

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from tools.hangs.case import Case
+from tools.hangs.case import Case, judged
 from tools.hangs.hung import HANGS
 from tools.hangs.records import Record
 from tools.hangs.working import WORKING
@@ -37,8 +37,9 @@ def _summary(kept: Sequence[Record]) -> Iterator[str]:
 
 def _table(title: str, cases: Sequence[Case], kept: Mapping[str, Record]) -> Iterator[str]:
     yield f"\n## {title}\n\n| case | verdict | |\n|---|---|---|\n"
-    for number, case in enumerate(cases):
+    names = judged(cases)
+    for case in cases:
         if (record := kept.get(case.name)) is not None:
-            judged = ", kept for judging" if number % 2 else ""
+            half = ", kept for judging" if case.name in names else ""
             said = record["verdict"]["sentence"] or f"({record['verdict']['stillness']})"
-            yield f"| {case.name}{judged} | {said} | {'right' if record['is_right'] else '**wrong**'} |\n"
+            yield f"| {case.name}{half} | {said} | {'right' if record['is_right'] else '**wrong**'} |\n"

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from drumbeat.agent.stacks import py_spy_program
+from drumbeat.agent.stacks import kernel, py_spy_program
 from drumbeat.agent.stacks.rank_looks import RankLooks
 from drumbeat.control.gangs.silence_look import Ask, SilenceLook
 from drumbeat.control.gangs.stacks import JobFacts
@@ -24,7 +24,7 @@ from drumbeat.launch.tracking import ENDPOINT
 from tools.hangs.case import Case
 
 HANG_AFTER_S = 3.0
-SETTLE_S = 1.0
+SETTLE_S, SETTLE_LOOKS = 1.0, 10
 READY_WITHIN_S = 180.0
 
 
@@ -70,10 +70,27 @@ class Ranks:
         """Waits until every rank says that its silence begins. Raises TimeoutError."""
         deadline = time.monotonic() + READY_WITHIN_S
         while not all("ready" in log.read_text() for log in self.logs.values()):
-            if time.monotonic() > deadline or any(one.poll() for one in self._ranks.values()):
-                raise TimeoutError(" ".join(log.read_text()[-500:] for log in self.logs.values()))
+            if time.monotonic() > deadline:
+                raise TimeoutError("a rank isn't ready")
+            self._check()
             time.sleep(0.05)
-        time.sleep(SETTLE_S)
+        self._settle()
+        self._check()
+
+    def _check(self) -> None:
+        """Raises TimeoutError when a rank has failed: the case isn't what it is called."""
+        if any(one.poll() for one in self._ranks.values()):
+            raise TimeoutError(" ".join(log.read_text()[-500:] for log in self.logs.values()))
+
+    def _settle(self) -> None:
+        """Waits until no rank begins anything any more, where that comes: an agent reports silence after minutes."""
+        before: dict[int, float] = {}
+        for _ in range(SETTLE_LOOKS):
+            time.sleep(SETTLE_S)
+            now = {pid: use.cpu_s for pid in processes.descendants(os.getpid()) if (use := kernel.usage(pid))}
+            if before.keys() == now.keys() and all(now[pid] - before[pid] < SETTLE_S / 100 for pid in now):
+                return
+            before = now
 
     def left(self) -> Collection[int]:
         """Returns the ranks that have exited with code 0."""

@@ -21,7 +21,7 @@ from drumbeat.protocol.stacks import DIGEST_HEADER, RankFacts
 pytestmark = pytest.mark.feature("F4", "M10")
 
 PY_SPY = py_spy_program.find_here()
-SLEEPER = "def wait_long():\n    input()\nprint('ready', flush=True)\nwait_long()\n"
+SLEEPER = "def wait_long():\n    print('ready', flush=True)\n    input()\nwait_long()\n"
 
 
 @pytest.fixture

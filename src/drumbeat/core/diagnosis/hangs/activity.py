@@ -41,8 +41,8 @@ class Activity:
     """Where its main threads are, with local values: equal in two looks when nothing moved."""
     helper: str = ""
     """What the worker does that the rank waits for."""
-    is_futex: bool = False
-    """Whether only the kernel says what it waits for, and that is a lock: it may be any wait of compiled code."""
+    is_guess: bool = False
+    """Whether only the kernel says what it waits for, and that is a lock or a socket: compiled code waits so, too."""
     is_polling: bool = False
     """Whether it uses the CPU while it waits."""
     is_parked: bool = False
@@ -54,7 +54,7 @@ class Activity:
     def is_unclear(self) -> bool:
         """Whether native frames could say more: it stands in one place, and no table knows what it does there."""
         has_place = bool(self.digest) and not self.is_stopped and not self.is_swapped
-        return has_place and (self.wait is None or self.is_futex)
+        return has_place and (self.wait is None or self.is_guess)
 
     @property
     def waits_for_ranks(self) -> bool:
@@ -108,7 +108,7 @@ def _of_process(unknown: Activity, process: ProcessFacts, seconds: float) -> Act
         place=f"{place.file.rpartition('/')[2]}:{place.line}" if place else "",
         phase=_phase(thread, wait),
         digest=process.place if process.is_same_place else "",
-        is_futex=is_guess and wait is not None and wait.kind is WaitKind.LOCK,
+        is_guess=is_guess and wait is not None and wait.kind in (WaitKind.LOCK, WaitKind.NETWORK),
         is_polling=wait is not None and wait.kind.is_for_ranks and not is_idle,
         is_parked=_is_parked(process),
         problem=process.problem,

@@ -53,7 +53,7 @@ def _process(process: ProcessFacts) -> Iterator[str]:
 
 def _thread(thread: ThreadStack) -> Iterator[str]:
     kernel = f", in {thread.kernel}" if thread.kernel else ""
-    yield f"    thread {thread.id} {thread.name}{kernel}".rstrip()
+    yield f"    thread {thread.id}{f' {thread.name}' if thread.name else ''}{kernel}"
     for frame in thread.frames:
         yield f"      {_frame(frame)}"
 
