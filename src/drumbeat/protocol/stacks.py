@@ -90,6 +90,8 @@ class RankFacts:
     processes: tuple[ProcessFacts, ...] = ()
     log_bytes: int = 0
     """By how much the rank's log grew between the looks."""
+    ended: int = 0
+    """How many of the rank's processes ended between the looks."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,8 @@
 """What the silence of ranks is: facts of processes between two looks, and the sentence that names the odd one."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ from drumbeat.core.diagnosis.hangs import report
 from drumbeat.core.diagnosis.hangs.activity import Activity, of_rank
 from drumbeat.core.diagnosis.hangs.verdict import HangVerdict, Stillness, judge
 from drumbeat.protocol.stacks import NodeFacts, ProcessFacts, RankFacts, StackFrame, ThreadStack
+from drumbeat.protocol.wire import from_wire
 
 pytestmark = pytest.mark.feature("F4")
 
@@ -99,6 +102,11 @@ def test_child_that_trains_speaks_for_the_rank() -> None:
     assert hung(process(OWN, "futex_do_wait"), compiler).startswith("waits for a lock")
 
 
+def test_rank_that_starts_one_child_after_another_works() -> None:
+    waiting = process((StackFrame("Popen._wait", "/usr/lib/python3.11/subprocess.py", 9), MODULE), "do_wait")
+    assert of_rank(0, RankFacts(1, (waiting,), ended=1), 5.0).works
+
+
 def test_swapped_rank_is_slow_for_lack_of_memory() -> None:
     said = verdict(process(OWN, cpu_s=0.2, swap_faults=4000, swapped_mib=900.0))
     assert said.stillness is Stillness.SLOW
@@ -160,3 +168,15 @@ def test_report_has_every_frame_and_why_there_is_none() -> None:
     assert "rank 0 on node 0 (gpu-1) waits in all_reduce at train.py:40" in text
     assert f"all_reduce ({SITE}/torch/distributed/distributed_c10d.py:3252)" in text
     assert "no stack: no py-spy" in text
+
+
+RECORDED = json.loads(Path(__file__).with_name("hang_facts.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("recorded", RECORDED, ids=[one["case"] for one in RECORDED])
+def test_recorded_silence_is_judged_as_it_was(recorded: dict[str, Any]) -> None:
+    facts = {int(node): from_wire(NodeFacts, answer) for node, answer in recorded["answers"].items()}
+    activities = [one for node, answer in facts.items() for one in report.activities(node, answer)]
+    ranks = set(range(recorded["ranks"]))
+    said = judge(activities, ranks - {one.rank for one in activities})
+    assert (said.stillness.value, said.rank) == (recorded["verdict"]["stillness"], recorded["verdict"]["rank"])

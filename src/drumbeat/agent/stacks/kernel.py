@@ -33,7 +33,7 @@ def usage(pid: int) -> ProcessUse | None:
     io = _table(f"{pid}/io")
     return ProcessUse(
         state=fields[0],
-        cpu_s=_exact_cpu_s(pid) or _cpu_s(fields),
+        cpu_s=(_exact_cpu_s(pid) or _cpu_s(fields)) + _children_cpu_s(fields),
         main_cpu_s=_cpu_s(main),
         io_bytes=_number(io, "rchar") + _number(io, "wchar"),
         switches=_number(status, "voluntary_ctxt_switches"),
@@ -58,6 +58,11 @@ def threads(pid: int) -> dict[int, int]:
     return numbers
 
 
+def inner_pid(pid: int) -> int:
+    """Returns the number that a process has in its own PID namespace; `pid` where it is in this one."""
+    return int(_table(f"{pid}/status").get("NSpid", str(pid)).split()[-1])
+
+
 def command(pid: int) -> str:
     """Returns the command line in one line, shortened."""
     return " ".join(_read(f"{pid}/cmdline").split("\0")).strip()[:200]
@@ -74,6 +79,11 @@ def _exact_cpu_s(pid: int) -> float:
 
 def _cpu_s(fields: list[str]) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def _children_cpu_s(fields: list[str]) -> float:
+    """Returns the CPU time of children that have ended."""
+    return (int(fields[13]) + int(fields[14])) / _TICKS
 
 
 def _fields(path: str) -> list[str]:

@@ -46,12 +46,25 @@ def dump(program: str, pid: int, *, is_native: bool = False, timeout_s: float = 
     is_native = is_native and not processes.is_stopped(pid)
     way = ["--native"] if is_native else ["--nonblocking", "--locals"]
     try:
-        words = [program, "dump", "--json", *way, "--pid", str(pid)]
-        return _parse(_run(words, pid, NATIVE_TIMEOUT_S if is_native else timeout_s), pid)
+        number = kernel.inner_pid(pid) if is_native else pid
+        words = [*_inside(pid, number), program, "dump", "--json", *way, "--pid", str(number)]
+        return _parse(_run(words, pid, NATIVE_TIMEOUT_S + 1 if is_native else timeout_s), pid)
     except NoStackError:
         if not is_native:
             raise
     return dump(program, pid)  # Frames of Python are better than none.
+
+
+def _inside(pid: int, number: int) -> list[str]:
+    """Returns the words that run a command in the PID namespace of a process, where that isn't this one.
+
+    py-spy finds the threads of native frames by the numbers that the process itself has for them. `timeout` ends it
+    there: what `nsenter` starts isn't a child of this process.
+    """
+    if number == pid:
+        return []
+    namespace = ["nsenter", "--target", str(pid), "--pid", "unshare", "--mount", "--mount-proc"]
+    return [*namespace, "timeout", "--signal", "KILL", f"{NATIVE_TIMEOUT_S:g}"]
 
 
 def _run(words: list[str], pid: int, within_s: float) -> bytes:

@@ -82,9 +82,10 @@ class RankLooks:
     def _facts(self, members: dict[int, list[int]], first: _Look, second: _Look) -> NodeFacts:
         ranks: list[RankFacts] = []
         for rank, pids in members.items():
-            facts = (_process_facts(pid, first.glances[pid], second.glances[pid]) for pid in pids)
+            facts = [_process_facts(pid, first.glances[pid], second.glances[pid]) for pid in pids]
+            living = tuple(one for one in facts if one is not None)
             grown = second.logs.get(rank, 0) - first.logs.get(rank, 0)
-            ranks.append(RankFacts(rank, tuple(one for one in facts if one is not None), grown))
+            ranks.append(RankFacts(rank, living, grown, len(facts) - len(living)))
         return NodeFacts(round(second.at - first.at, 3), tuple(ranks))
 
 

@@ -76,7 +76,7 @@ def of_rank(node: int, facts: RankFacts, seconds: float) -> Activity:
         return replace(own, works=False, is_stopped=True, helper=_say_helper(main, stopped, "is stopped"))
     helpers = [one for one in facts.processes if one is not main]
     if own.wait and own.wait.kind in (WaitKind.DATA, WaitKind.CHILD, WaitKind.LOCK, WaitKind.NETWORK) and not own.works:
-        return _with_helpers(own, helpers, seconds)
+        return replace(own, works=True) if facts.ended else _with_helpers(own, helpers, seconds)
     return own
 
 
