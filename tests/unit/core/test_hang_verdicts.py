@@ -72,7 +72,7 @@ def test_blocked_worker_of_a_data_loader_is_named() -> None:
 
 def test_stopped_worker_is_named() -> None:
     sentence = hung(process(LOADER), process(OWN, pid=9, is_helper=True, state="T"))
-    assert sentence == "its process 9 is stopped (SIGSTOP)"
+    assert sentence == "waits for its process 9, which is stopped (SIGSTOP)"
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def of_rank(node: int, facts: RankFacts, seconds: float) -> Activity:
     own, main = next(training, candidates[0])
     stopped = next((one for one in facts.processes if one.state == STOPPED), None)
     if stopped is not None:
-        return replace(own, works=False, is_stopped=True, helper=_say_helper(main, stopped, "is stopped"))
+        return replace(own, works=False, is_stopped=True, helper=_say_stopped(main, stopped))
     helpers = [one for one in facts.processes if one is not main]
     if own.wait and own.wait.kind in (WaitKind.DATA, WaitKind.CHILD, WaitKind.LOCK, WaitKind.NETWORK) and not own.works:
         return replace(own, works=True) if facts.ended else _with_helpers(own, helpers, seconds)
@@ -178,8 +178,8 @@ def _is_resting(process: ProcessFacts) -> bool:
     return any(one.short_name == "_worker_loop" for one in own) and not any(one.short_name == "fetch" for one in own)
 
 
-def _say_helper(main: ProcessFacts, process: ProcessFacts, what: str) -> str:
-    return "" if process is main else f"its process {process.pid} {what}"
+def _say_stopped(main: ProcessFacts, process: ProcessFacts) -> str:
+    return "" if process is main else f"waits for its process {process.pid}, which is stopped"
 
 
 def say_activity(one: Activity) -> str:
