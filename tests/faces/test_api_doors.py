@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import dataclasses
 import http.client
+import importlib
 import json
 import socket
 import ssl
@@ -14,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from pkgutil import iter_modules
 from urllib.parse import urlsplit
 
 import pytest
@@ -23,9 +25,10 @@ from drumbeat.control.control import Control, Setting
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import Enrolment, Phase
 from drumbeat.protocol.errors import DrumbeatError, EngineError, StaleError, UnauthorizedError, UnreachableError
+from drumbeat.server import agent_api
 from drumbeat.server.access.certificate_authority import Authority
 from drumbeat.server.access.doors import DoorRules, HandshakePatience, TlsDoors
-from drumbeat.server.agent_api.doorway import Doorway
+from drumbeat.server.agent_api.doorway import Doorway, agents_app
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.testing.engine import FakeEngine
 from drumbeat.testing.memory_store import MemoryStore
@@ -146,6 +149,15 @@ def test_an_agent_elsewhere_is_told_what_to_do_over_tls(there: Doors) -> None:
         with pytest.raises(DrumbeatError, match="isn't one of the job's"), link.snapshot("0" * 64):
             pass
     assert there.house.http.get(f"/api/v1/jobs/{job}/files/logs/1.1/0/0.log").content == b"x" * (3 << 20)
+
+
+@pytest.mark.feature("M2")
+def test_every_route_of_agents_is_served_at_the_doors(there: Doors) -> None:
+    modules = [importlib.import_module(f"{agent_api.__name__}.{one.name}") for one in iter_modules(agent_api.__path__)]
+    routers = [module.router for module in modules if hasattr(module, "router")]
+    served_there = {route.path for route in agents_app(there.house.context, frozenset).app.routes}
+    assert len(routers) >= 5
+    assert {route.path for router in routers for route in router.routes} <= served_there
 
 
 @pytest.mark.parametrize("path", [
@@ -476,6 +488,7 @@ def test_a_public_address_is_listened_at_when_that_is_meant(tmp_path: Path) -> N
 VANISHING = """
 import subprocess, sys
 from pathlib import Path
+from pkgutil import iter_modules
 from urllib.parse import urlsplit
 import socket
 from drumbeat.protocol.errors import UnreachableError

@@ -54,6 +54,23 @@ def test_all_that_a_script_logged_is_kept_when_it_ends(node: Node):
     assert [one.step for one in points if one.name == "train/acc"] == list(range(3000)), "counted by itself"
 
 
+KILLED = """
+import os, signal, drumbeat
+from drumbeat.rank.metric_log import sync
+for number in range(100):
+    drumbeat.log(loss=1.0, step=number)
+sync()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.feature("M2", "T5")
+def test_what_was_logged_before_a_checkpoint_survives_the_kill_of_its_rank(node: Node):
+    with pytest.raises(subprocess.CalledProcessError):
+        run(KILLED, **variables(PLAN, node.address, 0))
+    until(lambda: len(node.server.points(0)) == 100, what="the points")
+
+
 SLOW = """
 import time, drumbeat
 for number in range(40):

@@ -29,6 +29,7 @@ from drumbeat.cli.commands import (
     notices,
     quotas,
     registries,
+    rehearse,
     run,
     servers,
     sessions,
@@ -89,6 +90,7 @@ for name, command, example in (
     ("ledger", ledger.ledger, "drumbeat ledger --by experiment --since 7d"),
     ("top", top.top, "drumbeat top"),
     ("ui", ui.ui, "drumbeat ui --print"),
+    ("rehearse", rehearse.rehearse, "drumbeat rehearse job.yml --set inputs.epochs=1 --faults kill,stop --runs 5"),
     ("bench", bench.bench, "drumbeat bench --model resnet50 --ranks 1,2,4 --network 200mbit,1gbit"),
 ):
     add_command(

@@ -28,6 +28,8 @@ _TIMEOUT_S = 30.0
 _FIRST_PAUSE_S, _MAX_PAUSE_S = 0.1, 2.0
 
 _Call = tuple[int, "int | None", dict[str, float]]
+_Mark = threading.Event
+"""Among the calls: is set when the node has those before it."""
 
 
 def log(*, step: int | None = None, **values: SupportsFloat) -> None:
@@ -40,6 +42,17 @@ def log(*, step: int | None = None, **values: SupportsFloat) -> None:
         buffer.add(step, {name: float(value) for name, value in values.items()})
 
 
+def sync(within_s: float = FLUSH_S) -> None:
+    """Returns once the node has what this process has logged so far, or after this time.
+
+    A checkpoint is published after it: the steps that it covers aren't done again, so their values would be lost with
+    a process that is killed.
+    """
+    buffer = _buffer
+    if buffer is not None:
+        buffer.sync(within_s)
+
+
 class Buffer:
     """Calls on their way to an endpoint. address: `http://host:port/token/rank`."""
 
@@ -48,7 +61,7 @@ class Buffer:
         import http.client
 
         self._sender, self._rank = _Sender(address, http.client.HTTPConnection, http.client.HTTPException), rank
-        self._calls: deque[_Call] = deque()
+        self._calls: deque[_Call | _Mark] = deque()
         self._steps: dict[str, int] = {}
         self._dropped = 0
         self._wake, self._is_over = threading.Event(), False
@@ -70,6 +83,15 @@ class Buffer:
                 self._thread = threading.Thread(target=self._run, name="drumbeat.log", daemon=True)
                 self._thread.start()
 
+    def sync(self, within_s: float = FLUSH_S) -> None:
+        """Returns once the node has all calls that were made before, or after this time."""
+        if self._thread is None or self._is_over:
+            return
+        mark = _Mark()
+        self._calls.append(mark)
+        self._wake.set()
+        mark.wait(within_s)
+
     def flush(self, within_s: float = FLUSH_S) -> None:
         """Sends what is left, and ends the thread; returns after this time at the latest."""
         if self._thread is None:
@@ -86,18 +108,28 @@ class Buffer:
         while not (self._is_over and not self._calls):
             if len(self._calls) < MAX_POINTS:
                 self._wake.wait(INTERVAL_S)
-            if points := self._take():
+                if not self._is_over:
+                    self._wake.clear()
+            points, marks = self._take()
+            if points:
                 self._sender.send({"points": points} if self._rank is None else {"points": points, "rank": self._rank})
+            for mark in marks:
+                mark.set()
 
-    def _take(self) -> list[tuple[str, float, int, int]]:
+    def _take(self) -> tuple[list[tuple[str, float, int, int]], list[_Mark]]:
         points: list[tuple[str, float, int, int]] = []
+        marks: list[_Mark] = []
         while self._calls and len(points) < MAX_POINTS:
-            at_ms, step, values = self._calls.popleft()
+            call = self._calls.popleft()
+            if isinstance(call, _Mark):
+                marks.append(call)
+                continue
+            at_ms, step, values = call
             for name, value in values.items():
                 at = self._steps.get(name, -1) + 1 if step is None else int(step)
                 self._steps[name] = at
                 points.append((name, value, at, at_ms))
-        return points
+        return points, marks
 
 
 class _Sender:

@@ -23,9 +23,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from drumbeat.protocol.errors import RefusedError
-from drumbeat.rank.metric_log import log
+from drumbeat.rank.metric_log import log, sync
 from drumbeat.train.checkpoint_files import CheckpointFiles, SavedState
 from drumbeat.train.checkpoint_folder import CheckpointFolder, Generation
+from drumbeat.train.gradient_order import GradientOrder
 from drumbeat.train.process_group import before_leaving
 from drumbeat.train.rank_group import RankGroup
 from drumbeat.train.termination import TERMINATED, TerminationRequest
@@ -35,6 +36,10 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
 DEFAULT_KEEP = 3
+GRADIENT_ORDER = "drumbeat.gradient_order"
+"""The name among the other states of a checkpoint under which DDP's order is."""
+SYNC_S = 5.0
+"""How long a save waits at most until the node has what the rank has logged."""
 MIN_PATIENCE_S = 5.0
 """Seconds in which a step is expected to end after SIGTERM, unless steps have taken a third of more."""
 
@@ -85,7 +90,7 @@ class Checkpoints:
         root = Path(folder or os.environ.get("DRUMBEAT_CHECKPOINT_DIR") or "checkpoints").absolute()
         self.folder = CheckpointFolder(root, keep, Generation.of(os.environ))
         self.every, self.every_s = every, every_s
-        self._state = SavedState(model, optimizers, loader, others)
+        self._state = SavedState(model, optimizers, loader, {**others, GRADIENT_ORDER: GradientOrder(model)})
         # Two groups, since the thread that writes may not take what the training's own votes have sent.
         self._ranks, writers = RankGroup(), RankGroup()
         self._files = CheckpointFiles(self.folder, writers)
@@ -168,6 +173,8 @@ class Checkpoints:
             self._writer.shutdown()
 
     def _write(self, step: int, copied: dict[str, Any], stall_s: float) -> int:
+        # Steps that the checkpoint covers aren't done again: their values must not be lost with a rank that is killed.
+        sync(SYNC_S)
         began = time.monotonic()
         size = self._files.write(step, copied)
         took_s = time.monotonic() - began

@@ -6,12 +6,14 @@ each rank takes its share of it, so that the number of ranks changes who reads a
 
 from __future__ import annotations
 
+import os
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from drumbeat.protocol.errors import RefusedError
+from drumbeat.train.sample_record import SampleRecord
 
 WHERE = "train.ResumableLoader"
 _EPOCH_FACTOR = 1_000_003
@@ -65,6 +67,8 @@ class ResumableLoader:
 
         self._batches = EpochBatches(len(dataset), batch, rank, world_size, seed)
         samples = _SeededSamples(dataset, seed) if seed_samples else _PlacedSamples(dataset)
+        self._record = SampleRecord.of(os.environ, rank)
+        self._batches.on_draw = self._record.draw if self._record.is_kept else None
         # A generator of its own: torch's would move on with each iterator that is made, also with one after a resume.
         generator = torch.Generator().manual_seed(seed)
         loader: Any = DataLoader
@@ -81,8 +85,10 @@ class ResumableLoader:
 
     def __iter__(self) -> Iterator[Any]:
         """Gives the rest of the current epoch."""
+        self._record.begin()
         for batch in self._loader:
             self._batches.done += 1
+            self._record.write(self._batches.epoch, self._batches.done - 1)
             yield batch
         self._batches.epoch, self._batches.done = self.epoch + 1, 0
 
@@ -112,6 +118,8 @@ class EpochBatches:
     def __init__(self, samples: int, batch: int, rank: int, world_size: int, seed: int) -> None:
         self.samples, self.batch, self.rank, self.world_size, self.seed = samples, batch, rank, world_size, seed
         self.epoch, self.done = 0, 0
+        self.on_draw: Callable[[list[int]], None] | None = None
+        """Is called with the samples of each batch when workers are asked for it; None = they aren't recorded."""
 
     @property
     def per_epoch(self) -> int:
@@ -127,8 +135,11 @@ class EpochBatches:
         generator = torch.Generator().manual_seed(self.seed * _EPOCH_FACTOR + epoch)
         order = torch.randperm(self.samples, generator=generator)
         for first in range(self.done * self.batch, self.per_epoch * self.batch, self.batch):
-            share = order[first : first + self.batch][self.rank :: self.world_size]
-            yield [(epoch, int(index)) for index in share]
+            piece: Any = order[first : first + self.batch][self.rank :: self.world_size]
+            share: list[int] = piece.tolist()
+            if self.on_draw:
+                self.on_draw(share)
+            yield [(epoch, index) for index in share]
 
 
 class _PlacedSamples:

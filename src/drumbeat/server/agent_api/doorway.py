@@ -24,7 +24,7 @@ from drumbeat.protocol.errors import DrumbeatError, EngineError
 from drumbeat.server import errors
 from drumbeat.server.access.request_guard import bearer, values
 from drumbeat.server.access.traffic import KIB, TrafficMeter
-from drumbeat.server.agent_api import inputs, mlflow, sync, tunnels
+from drumbeat.server.agent_api import inputs, mlflow, spools, sync, tools, tunnels
 from drumbeat.server.context import ServerContext
 
 if TYPE_CHECKING:
@@ -49,10 +49,8 @@ def agents_app(context: ServerContext, hosts: Callable[[], frozenset[str]]) -> A
     """The app behind the doors. hosts: what `Host` may say now."""
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.context = context
-    app.include_router(sync.router)
-    app.include_router(tunnels.router)
-    app.include_router(inputs.router)
-    app.include_router(mlflow.router)
+    for each in (sync, tunnels, tools, inputs, spools, mlflow):
+        app.include_router(each.router)
     errors.install(app)
     app.add_middleware(TrafficMeter, traffic=context.traffic)
     return AgentsOnly(app, context.control.secrets.check, hosts)

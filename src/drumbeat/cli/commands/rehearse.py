@@ -1,0 +1,115 @@
+"""`rehearse`: whether a job that is hit by faults ends as the unbroken one does, and what to change in its script."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from drumbeat.cli.commands.run import File, Sets
+from drumbeat.cli.draft.choice import choose
+from drumbeat.cli.draft.options import JobOptions
+from drumbeat.cli.follow.interrupts import SIGNAL_EXIT, Left, leave, signals_to
+from drumbeat.cli.terminal.connect import Server, connect
+from drumbeat.cli.terminal.failures import Exit
+from drumbeat.protocol.errors import SpecError
+
+if TYPE_CHECKING:
+    from drumbeat.rehearsal.preparation import RehearsalOptions
+    from drumbeat.rehearsal.report import RehearsalReport
+
+REPORT, PAGE = "report.json", "report.md"
+
+
+def rehearse(
+    file: File = None,
+    faults: Annotated[
+        str,
+        typer.Option(
+            metavar="FAULT,…",
+            help="kill, stop, agent, keeper, cut (netlab), fill-disk (root, local). By default those that the compute "
+            "allows, without fill-disk.",
+        ),
+    ] = "",
+    runs: Annotated[int, typer.Option(help="Runs with a fault; the faults take turns.")] = 5,
+    nodes: Annotated[int | None, typer.Option("--nodes", metavar="N", help="Nodes, in place of the file's.")] = None,
+    procs: Annotated[
+        int | None, typer.Option("--procs", metavar="P", help="Ranks on each node, in place of the file's.")
+    ] = None,
+    sets: Sets = None,
+    seed: Annotated[int, typer.Option(help="Draws moments and targets; the same seed draws the same ones.")] = 1,
+    lasts: Annotated[
+        float, typer.Option(metavar="SECONDS", help="How long stop, cut and fill-disk last, unless the ranks restart.")
+    ] = 10.0,
+    to: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Folder of the report; rehearsals/NAME by default.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Run a job twice unbroken and then with faults, and report whether each run ends as the unbroken one, bit for bit.
+
+    Faults hit at random moments after the first checkpoint (else after the first step). The report says what each one
+    cost, and what to change in the script, with the line. Make the job small: --set inputs.epochs=1. Exits with 1 if a
+    run differs.
+
+    The jobs are ordinary ones with the tag `rehearsal`. Only processes of these jobs are hit, on this machine: the
+    compute is `local` or a netlab.
+    """
+    from drumbeat.rehearsal.preparation import RehearsalOptions
+
+    options = RehearsalOptions(faults, runs, nodes, procs, seed, lasts)
+    report = _rehearse(connect(), file, tuple(sets or ()), options, is_quiet=as_json)
+    folder = to or Path("rehearsals") / report.tag
+    _keep(report, folder)
+    if as_json:
+        from drumbeat.cli.terminal.jsonout import print_json
+
+        print_json(report.as_json())
+    else:
+        from drumbeat.cli.tables.rehearsalview import render_rehearsal
+        from drumbeat.cli.terminal.screen import show
+
+        show(*render_rehearsal(report))
+        print(f"\nwrote {folder / REPORT}, {folder / PAGE}")
+    if not report.is_passed:
+        raise typer.Exit(Exit.FAILED)
+
+
+def _rehearse(
+    server: Server, file: Path | None, sets: tuple[str, ...], options: RehearsalOptions, *, is_quiet: bool
+) -> RehearsalReport:
+    """Runs the rehearsal; a person who leaves cancels the job that runs. Raises what `prepare` and `run` do."""
+    from drumbeat.client.discovery import where_of
+    from drumbeat.rehearsal.preparation import prepare
+    from drumbeat.rehearsal.rehearsal import Rehearsal
+
+    chosen = choose(file, None, JobOptions(), sets).job
+    if not isinstance(chosen, Path):
+        raise SpecError(
+            "a rehearsal needs a job file", fix="Write one: drumbeat run --write job.yml -- python train.py"
+        )
+    order = prepare(server, where_of(None, None, None, os.environ), chosen, sets, options)
+    print(*order.notes, sep="\n", end="\n" if order.notes else "", file=sys.stderr)
+    try:
+        with signals_to(leave):
+            return Rehearsal(server, order, (lambda _: None) if is_quiet else _say).run()
+    except Left as left:
+        print(f"left; the job that was running is canceled. Its jobs: drumbeat list, tag {order.tag}", file=sys.stderr)
+        raise typer.Exit(SIGNAL_EXIT + left.number) from None
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _keep(report: RehearsalReport, folder: Path) -> None:
+    """Writes the report as files."""
+    from drumbeat.rehearsal.page import render_page
+
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / REPORT).write_text(json.dumps(report.as_json(), indent=2), encoding="utf-8")
+    (folder / PAGE).write_text(render_page(report), encoding="utf-8")

@@ -1,0 +1,116 @@
+"""The files of two runs of one job, compared: bytes, else numbers, where a file's format says them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from drumbeat.rehearsal.records import digest
+from drumbeat.rehearsal.series import measures_time
+
+_TENSORS = (".pt", ".pth", ".ckpt", ".bin")
+
+
+@dataclass(frozen=True)
+class FileDifference:
+    """A file that isn't as in the unbroken job."""
+
+    path: str
+    why: str
+
+    def __str__(self) -> str:
+        """Returns a sentence about it."""
+        return f"{self.path} {self.why}"
+
+
+def compare_files(
+    expected: Mapping[str, Path], actual: Mapping[str, Path], but: Iterable[str] = ()
+) -> list[FileDifference]:
+    """Returns what differs in the files of two jobs. but: paths that aren't judged.
+
+    Names that begin with a dot are a library's own notes, such as which start of the ranks has written last.
+    """
+    paths = sorted({*expected, *actual} - {*but})
+    judged = [path for path in paths if not any(part.startswith(".") for part in path.split("/"))]
+    pairs = [(path, difference(expected.get(path), actual.get(path))) for path in judged]
+    return [FileDifference(path, why) for path, why in pairs if why]
+
+
+def difference(expected: Path | None, actual: Path | None) -> str:
+    """Returns what is different about a file, "" = nothing that counts."""
+    if actual is None or expected is None:
+        return "is missing" if actual is None else "isn't among the files of the unbroken run"
+    if digest(expected) == digest(actual):
+        return ""
+    if expected.suffix == ".json":
+        return _of_json(expected, actual)
+    if expected.suffix in _TENSORS:
+        return _of_tensors(expected, actual)
+    return "has other bytes"
+
+
+def _of_json(expected: Path, actual: Path) -> str:
+    try:
+        ours, theirs = (json.loads(path.read_bytes()) for path in (expected, actual))
+    except ValueError:
+        return "has other bytes"
+    return "" if _without_times(ours) == _without_times(theirs) else "has other values"
+
+
+def _without_times(value: Any) -> Any:
+    if isinstance(value, dict):
+        items = cast("dict[str, Any]", value)
+        return {key: _without_times(one) for key, one in items.items() if not measures_time(key)}
+    if isinstance(value, list):
+        return [_without_times(one) for one in cast("list[Any]", value)]
+    return repr(value)
+
+
+def _of_tensors(expected: Path, actual: Path) -> str:
+    try:
+        import torch
+    except ImportError:
+        return "has other bytes (compared by its tensors where torch is installed)"
+    load: Any = torch.load
+    try:
+        ours, theirs = (load(path, map_location="cpu", weights_only=True) for path in (expected, actual))
+    except Exception:  # noqa: BLE001 (whatever torch can't read is compared by its bytes)
+        return "has other bytes"
+    place = _unequal(ours, theirs, "")
+    return f"has other values at {place}" if place else ""
+
+
+def _unequal(ours: Any, theirs: Any, place: str) -> str:
+    """Returns where two values of a checkpoint differ first, "" = nowhere but in times."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        left, right = cast("dict[Any, Any]", ours), cast("dict[Any, Any]", theirs)
+        if left.keys() != right.keys():
+            return place or "its keys"
+        pairs = [(left[key], right[key], f"{place}.{key}".strip(".")) for key in left if not measures_time(str(key))]
+    elif isinstance(ours, list | tuple) and isinstance(theirs, list | tuple):
+        mine, other = cast("list[Any]", ours), cast("list[Any]", theirs)
+        if len(mine) != len(other):
+            return place or "its length"
+        pairs = [(a, b, f"{place}[{number}]") for number, (a, b) in enumerate(zip(mine, other, strict=True))]
+    else:
+        return "" if _is_same(ours, theirs) else place or "its top"
+    return next(filter(None, (_unequal(a, b, where) for a, b, where in pairs)), "")
+
+
+def _is_same(ours: Any, theirs: Any) -> bool:
+    import torch
+
+    if isinstance(ours, torch.Tensor) and isinstance(theirs, torch.Tensor):
+        if ours.dtype != theirs.dtype or ours.shape != theirs.shape:
+            return False
+        return bool(torch.equal(_bits(ours), _bits(theirs)))
+    return type(ours) is type(theirs) and repr(ours) == repr(theirs)
+
+
+def _bits(tensor: Any) -> Any:
+    import torch
+
+    return tensor.contiguous().reshape(-1).view(torch.uint8)

@@ -1,0 +1,67 @@
+"""Which fault hits whom, and when: drawn from a seed, which is enough to draw it again. Pure."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from drumbeat.protocol.errors import SpecError
+
+
+class FaultKind(StrEnum):
+    """What happens to a job."""
+
+    KILL = "kill"
+    """`kill -9` of a rank."""
+    STOP = "stop"
+    """SIGSTOP of a rank, and SIGCONT later, unless the ranks have been started again by then."""
+    AGENT = "agent"
+    """`kill -9` of a node's agent."""
+    KEEPER = "keeper"
+    """`kill -9` of the process that holds a node's ranks."""
+    CUT = "cut"
+    """The link of a node is down for a while."""
+    FILL_DISK = "fill-disk"
+    """The disk of the checkpoints has no byte left for a while."""
+
+
+ALWAYS = (FaultKind.KILL, FaultKind.STOP, FaultKind.AGENT, FaultKind.KEEPER)
+"""Faults that need neither root nor a network of the job's own."""
+FIRST, LAST = 0.05, 0.85
+"""Between which parts of the way, from the first checkpoint to the last step, a fault hits."""
+
+
+@dataclass(frozen=True)
+class DrawnFault:
+    """One fault. Numbers from 0 to 1 stand for what is known only when the job runs."""
+
+    kind: FaultKind
+    when: float
+    """Which part of the time between the first checkpoint and the last step has gone by."""
+    whom: float
+    """Which rank or node is hit, counted through all of them."""
+
+    def index(self, count: int) -> int:
+        """Returns which of so many is hit."""
+        return min(int(self.whom * count), count - 1)
+
+
+def parse_faults(text: str) -> tuple[FaultKind, ...]:
+    """Reads `kill,stop`. Raises SpecError."""
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if unknown := [word for word in words if word not in [*FaultKind]]:
+        fix = f"Choose from {', '.join(FaultKind)}."
+        raise SpecError(f"{unknown[0][:40]!r} is no fault", where="--faults", fix=fix)
+    if not words:
+        raise SpecError("no fault is named", where="--faults", fix=f"Choose from {', '.join(FaultKind)}.")
+    return tuple(dict.fromkeys(FaultKind(word) for word in words))
+
+
+def draw_faults(kinds: Sequence[FaultKind], runs: int, seed: int) -> list[DrawnFault]:
+    """Returns a fault for each run: each kind in turn, at a random moment, of a random rank or node."""
+    chance = random.Random(f"drumbeat/rehearsal/{seed}")  # noqa: S311 (no secret)
+    return [
+        DrawnFault(kinds[number % len(kinds)], chance.uniform(FIRST, LAST), chance.random()) for number in range(runs)
+    ]

@@ -1,0 +1,192 @@
+"""Runs one job of a rehearsal: submits it, waits for the moment of its fault, and collects what came of it."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from drumbeat.protocol.api.jobs import JobView
+from drumbeat.protocol.errors import DrumbeatError
+from drumbeat.protocol.states import State
+from drumbeat.rehearsal import injection
+from drumbeat.rehearsal.costs import Strike
+from drumbeat.rehearsal.faults import DrawnFault
+from drumbeat.rehearsal.injection import FaultScene, MissedFaultError
+from drumbeat.rehearsal.records import JobRecord, collect
+from drumbeat.rehearsal.series import SeriesKey, is_judged
+from drumbeat.rehearsal.server_calls import RehearsalServer
+
+SAMPLES_VARIABLE = "DRUMBEAT_SAMPLE_RECORD"
+"""Of the ranks: the folder to which `drumbeat.train.ResumableLoader` writes what it reads."""
+_LOOK_S = 0.05
+_MIN_LIMIT_S = 300.0
+_LIMIT = 5
+"""A job with a fault may take so many times as long as the unbroken one, and `_MIN_LIMIT_S` more."""
+
+
+@dataclass(frozen=True)
+class JobOrder:
+    """A job of a rehearsal, ready to be submitted."""
+
+    file: Path
+    sets: tuple[str, ...]
+    name: str
+    home: Path
+    """Of the server."""
+    folder: Path
+    """Of the rehearsal's working files."""
+    limit_s: float = 0.0
+    """After which it is given up; 0 = never."""
+
+    @property
+    def batches(self) -> Path:
+        """Where its ranks write which samples they read."""
+        return self.folder / "samples" / self.name
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where its checkpoints go."""
+        return self.home / "jobs" / self.name / "checkpoints"
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """When things happened in an unbroken job, in seconds since the epoch."""
+
+    has_checkpoints: bool
+    has_steps: bool
+    """Whether it logs anything of its own."""
+    begin: float
+    """The first checkpoint, else the first step, else the start."""
+    end: float
+    """The last step, else the end."""
+
+    def wait_s(self, fault: DrawnFault) -> float:
+        """Returns how long after the beginning a fault hits."""
+        return max((self.end - self.begin) * fault.when, 0.0)
+
+
+def timeline_of(record: JobRecord) -> Timeline:
+    """Returns when an unbroken job began to have something to lose, and when it was done."""
+    times = [point.at for key, points in record.logged.items() if is_judged(key) for point in points]
+    job = record.job
+    started, ended = ((at.timestamp() if at else 0.0) for at in (job.started_at, job.ended_at))
+    end = max(times, default=ended)
+    begin = record.first_checkpoint_at or min(times, default=started)
+    return Timeline(record.first_checkpoint_at is not None, bool(times), min(begin, end), end)
+
+
+@dataclass(frozen=True)
+class StruckJob:
+    """A job with a fault. strike: None = the job had ended before it."""
+
+    record: JobRecord
+    strike: Strike | None
+    before: tuple[int, int] = (0, 0)
+    """The attempt and round that were hit."""
+
+
+@dataclass
+class JobRun:
+    """One job from its submission to its record."""
+
+    server: RehearsalServer
+    order: JobOrder
+    first_checkpoint_at: float | None = None
+
+    def run_unbroken(self) -> JobRecord:
+        """Runs the job without a fault."""
+        with self._submitted():
+            while self.first_checkpoint_at is None and not self._look().has_ended:
+                time.sleep(_LOOK_S)
+            self._wait()
+            return self._collected()
+
+    def run_struck(self, fault: DrawnFault, timeline: Timeline, scene: FaultScene) -> StruckJob:
+        """Runs the job with a fault."""
+        with self._submitted():
+            before = self._await_moment(timeline, timeline.wait_s(fault))
+            strike = None if before is None else self._strike(fault, scene, before)
+            self._wait()
+            now = (before.attempt, before.round) if before else (0, 0)
+            return StruckJob(self._collected(), strike, now)
+
+    @contextlib.contextmanager
+    def _submitted(self):
+        self.order.batches.mkdir(parents=True, exist_ok=True)
+        sets = [*self.order.sets, f"environment_variables.{SAMPLES_VARIABLE}={self.order.batches}"]
+        self.server.submit(self.order.file, sets=sets, name=self.order.name)
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(DrumbeatError):
+                self.server.cancel(self.order.name)
+            raise
+
+    def _look(self) -> JobView:
+        """Returns the job as it is, and takes note of its first checkpoint."""
+        if self.first_checkpoint_at is None and _has_files(self.order.checkpoints):
+            self.first_checkpoint_at = time.time()
+        return self.server.get(self.order.name)
+
+    def _await_moment(self, timeline: Timeline, wait_s: float) -> JobView | None:
+        """Returns the job when its fault is due; None = it ended first."""
+        begin: float | None = None
+        while not (job := self._look()).has_ended:
+            if begin is None:
+                begin = self.first_checkpoint_at if timeline.has_checkpoints else self._begin_of(job, timeline)
+            if begin is not None and time.time() >= begin + wait_s and job.state == State.RUNNING:
+                return job
+            time.sleep(_LOOK_S)
+        return None
+
+    def _begin_of(self, job: JobView, timeline: Timeline) -> float | None:
+        """Returns when the first step was logged, or the job was started if it logs none; None = not yet."""
+        if not timeline.has_steps:
+            return job.started_at.timestamp() if job.started_at else None
+        series = self.server.metrics(job.name).series
+        keys = [SeriesKey(one.name, one.rank) for one in series]
+        own = [key for key in keys if is_judged(key)]
+        if not own:
+            return None
+        point = next(iter(self.server.points(job.name, own[0].name, rank=own[0].rank)), None)
+        return point.at.timestamp() if point else None
+
+    def _strike(self, fault: DrawnFault, scene: FaultScene, before: JobView) -> Strike | None:
+        machines = tuple(node.machine for node in before.nodes)
+
+        def is_over() -> bool:
+            job = self.server.get(before.name)
+            return job.has_ended or (job.attempt, job.round) != (before.attempt, before.round)
+
+        while not is_over():
+            with contextlib.suppress(MissedFaultError):
+                return injection.strike(fault, replace(scene, machines=machines, is_over=is_over))
+            time.sleep(_LOOK_S)
+        return None
+
+    def _wait(self) -> None:
+        """Waits for the end of the job; one that takes too long is canceled."""
+        limit_s = self.order.limit_s
+        if self.server.wait(self.order.name, limit_s or None) is None:
+            self.server.cancel(self.order.name)
+            self.server.wait(self.order.name)
+
+    def _collected(self) -> JobRecord:
+        record = collect(self.server, self.order.name, self.order.folder / "files", self.order.batches)
+        return replace(record, first_checkpoint_at=self.first_checkpoint_at)
+
+
+def _has_files(folder: Path) -> bool:
+    """Whether there is anything but notes and unfinished files in a folder of checkpoints."""
+    with contextlib.suppress(OSError):
+        return any(not path.name.startswith(".") for path in folder.iterdir())
+    return False
+
+
+def limit_of(unbroken: Sequence[JobRecord]) -> float:
+    """Returns after how many seconds a job with a fault is given up."""
+    return _LIMIT * max(record.seconds for record in unbroken) + _MIN_LIMIT_S

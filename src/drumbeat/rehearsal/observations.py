@@ -1,0 +1,158 @@
+"""What was observed in a rehearsal, in sentences, and which hints explain it. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from drumbeat.rehearsal.contents import FileDifference
+from drumbeat.rehearsal.costs import Cost
+from drumbeat.rehearsal.records import JobRecord, ReadBatch, effective_batches
+from drumbeat.rehearsal.script_hints import Hint, HintCode
+from drumbeat.rehearsal.series import LostPoints, SeriesDifference, last_values, main_series, measures_time
+
+
+class ObservationKind(StrEnum):
+    """What a rehearsal has observed; the first ones are said first."""
+
+    NONDETERMINISTIC = "nondeterministic"
+    NO_METRIC = "no-metric"
+    NOT_COMPLETED = "not-completed"
+    STARTS_OVER = "starts-over"
+    STATE_MISSING = "state-missing"
+    DATA_DIFFERS = "data-differs"
+    FILES_DIFFER = "files-differ"
+    POINTS_LOST = "points-lost"
+    """It is no fault of the training: the run still counts as equal."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """Something that was observed."""
+
+    kind: ObservationKind
+    sentence: str
+
+
+_EXPLAINED_BY: dict[ObservationKind, tuple[HintCode, ...]] = {
+    ObservationKind.NONDETERMINISTIC: (HintCode.SEED, HintCode.SHUFFLE),
+    ObservationKind.NOT_COMPLETED: (HintCode.NOT_ATOMIC, HintCode.RANK_GUARD, HintCode.PATH),
+    ObservationKind.STARTS_OVER: (HintCode.NO_SAVE, HintCode.NO_LOAD, HintCode.PATH),
+    ObservationKind.STATE_MISSING: (
+        HintCode.OPTIMIZER,
+        HintCode.SCHEDULE,
+        HintCode.RANDOM,
+        HintCode.SHUFFLE,
+        HintCode.SET_EPOCH,
+        HintCode.RANK_GUARD,
+    ),
+    ObservationKind.DATA_DIFFERS: (HintCode.SHUFFLE, HintCode.SET_EPOCH),
+    ObservationKind.FILES_DIFFER: (HintCode.OPTIMIZER, HintCode.RANDOM, HintCode.SCHEDULE),
+}
+
+
+def explaining(hints: Iterable[Hint], observations: Iterable[Observation]) -> list[tuple[Hint, bool]]:
+    """Returns hints with whether something that was observed speaks for them; those come first."""
+    wanted = {code for observation in observations for code in _EXPLAINED_BY.get(observation.kind, ())}
+    marked = [(hint, hint.code in wanted) for hint in hints]
+    return sorted(marked, key=lambda one: not one[1])
+
+
+def find_in_unbroken(series: Sequence[SeriesDifference], record: JobRecord) -> list[Observation]:
+    """Returns what two unbroken runs say. series: where they differ."""
+    observations: list[Observation] = []
+    if random := [one for one in series if not measures_time(one.key.name)]:
+        first = min(random, key=lambda one: one.step)
+        sentence = (
+            f"Two unbroken runs differ: {first}. The script itself isn't reproducible, so no run can be judged by "
+            f"{'it' if len(random) == 1 else f'these {len(random)} series'}."
+        )
+        observations.append(Observation(ObservationKind.NONDETERMINISTIC, sentence))
+    if main_series(record.logged) is None:
+        sentence = (
+            "The script logs no metric, so the curves can't be compared. "
+            "Log the loss: `drumbeat.log(loss=loss.item(), step=step)`."
+        )
+        observations.append(Observation(ObservationKind.NO_METRIC, sentence))
+    return observations
+
+
+def find_lost(lost: Sequence[LostPoints]) -> list[Observation]:
+    """Returns what is said about values that were lost with a killed process."""
+    if not lost:
+        return []
+    sentence = (
+        f"{lost[0]}: the checkpoint was ahead of the values on their way to the node. `drumbeat.train.Checkpoints` "
+        "waits for them; a longer interval between checkpoints makes it rarer."
+    )
+    return [Observation(ObservationKind.POINTS_LOST, sentence)]
+
+
+def find_in_run(
+    unbroken: JobRecord,
+    run: JobRecord,
+    cost: Cost,
+    series: Sequence[SeriesDifference],
+    files: Sequence[FileDifference],
+) -> list[Observation]:
+    """Returns what one run with a fault says. series, files: where it differs from the unbroken job."""
+    if run.job.state != "completed":
+        return [Observation(ObservationKind.NOT_COMPLETED, f"The job didn't complete: {run.job.sentence}.")]
+    observations: list[Observation] = []
+    key = main_series(unbroken.logged)
+    first = min(last_values(unbroken.logged[key]), default=None) if key else None
+    is_over = (
+        run.restarts > 0 and cost.resumed is not None and cost.resumed == first and cost.step is not None
+        and cost.step > cost.resumed
+    )  # fmt: skip
+    if is_over:
+        sentence = (
+            f"After the fault at step {cost.step:,} the script began at step {cost.resumed:,} again: it doesn't resume."
+        )
+        observations.append(Observation(ObservationKind.STARTS_OVER, sentence))
+    if series:
+        observations.append(Observation(ObservationKind.STATE_MISSING, _say_missing(series, cost)))
+    if data := find_in_data(unbroken, run, cost):
+        observations.append(Observation(ObservationKind.DATA_DIFFERS, data))
+    if files and not series:
+        observations.append(Observation(ObservationKind.FILES_DIFFER, f"{'; '.join(map(str, files[:3]))}."))
+    return observations
+
+
+def _say_missing(series: Sequence[SeriesDifference], cost: Cost) -> str:
+    first = min(series, key=lambda one: one.step)
+    if first.last_equal is None:
+        return f"{first}."
+    resumed = f", which resumed at step {cost.resumed:,}," if cost.resumed is not None else ""
+    return (
+        f"The run{resumed} equals the unbroken one up to step {first.last_equal:,}, and differs after it: {first}. "
+        "Some of the state isn't in the checkpoint: optimizer, schedule, random generators, or the place in the data."
+    )
+
+
+def find_in_data(unbroken: JobRecord, run: JobRecord, cost: Cost) -> str:
+    """Returns a sentence if samples were read twice or left out, "" = each as often as in the unbroken run."""
+    if not unbroken.batches:
+        return ""
+    key = main_series(unbroken.logged)
+    steps = len(last_values(unbroken.logged[key])) if key else 0
+    expected, actual = Counter[tuple[int, int]](), Counter[tuple[int, int]]()
+    for rank, batches in unbroken.batches.items():
+        expected += _samples(effective_batches(batches))
+        # A step says how many batches are done where the script logs one for each.
+        is_counted = steps == len(batches) and run.restarts == 1 and cost.resumed is not None
+        done = [cost.resumed - 1] if is_counted and cost.resumed is not None else []
+        actual += _samples(effective_batches(run.batches.get(rank, ()), done))
+    twice, left_out = actual - expected, expected - actual
+    if not twice and not left_out:
+        return ""
+    return (
+        f"{twice.total():,} samples were read more often than in the unbroken run, and {left_out.total():,} less: the "
+        "place in the data isn't in the checkpoint (`train.Checkpoints(…, loader=loader)` has it)."
+    )
+
+
+def _samples(batches: Iterable[ReadBatch]) -> Counter[tuple[int, int]]:
+    return Counter((batch.place[0], sample) for batch in batches for sample in batch.samples)

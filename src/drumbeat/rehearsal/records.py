@@ -1,0 +1,134 @@
+"""What is kept of one job of a rehearsal: how it ended, what it logged, its files, and the batches that it read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+
+from drumbeat.protocol.api.jobs import JobWithStory, StoryLine
+from drumbeat.rehearsal.series import Logged, LoggedPoint, SeriesKey
+from drumbeat.rehearsal.server_calls import RehearsalServer
+
+OUTPUTS, CHECKPOINTS = "outputs/", "checkpoints/"
+_PIECE = 1 << 20
+
+
+@dataclass(frozen=True)
+class ReadBatch:
+    """A batch that a rank was given by `drumbeat.train.ResumableLoader`."""
+
+    start: tuple[int, int]
+    """The attempt and round of the rank."""
+    place: tuple[int, int]
+    """The epoch, and the number of the batch in it."""
+    samples: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class JobRecord:
+    """A job that has ended, or was given up."""
+
+    job: JobWithStory
+    logged: Logged
+    files: Mapping[str, Path]
+    """Copies of its outputs and checkpoints, by their paths."""
+    batches: Mapping[int, Sequence[ReadBatch]] = field(default_factory=dict[int, Sequence[ReadBatch]])
+    """By rank; empty for a script that doesn't use drumbeat's loader."""
+    first_checkpoint_at: float | None = None
+    """When its first checkpoint was seen, in seconds since the epoch."""
+    checkpoint_bytes: int = 0
+
+    @property
+    def seconds(self) -> float:
+        """How long its ranks took, with all restarts."""
+        job = self.job
+        if job.started_at is None or job.ended_at is None:
+            return 0.0
+        return (job.ended_at - job.started_at).total_seconds()
+
+    def restarted_at(self, before: tuple[int, int]) -> float | None:
+        """Returns when ranks were started again after this attempt and round, None = they weren't."""
+        later = (line for line in self.job.story if (line.attempt, line.round) > before)
+        return min((line.at.timestamp() for line in later), default=None)
+
+    @property
+    def restarts(self) -> int:
+        """How many times ranks were started again."""
+        return len({(line.attempt, line.round) for line in self.job.story if line.round}) - 1
+
+
+def collect(server: RehearsalServer, name: str, folder: Path, batches: Path) -> JobRecord:
+    """Asks for everything of a job that a comparison needs, and copies its files to a folder."""
+    job = server.get(name)
+    logged = {
+        SeriesKey(one.name, one.rank): [
+            LoggedPoint(point.step, point.value, point.at.timestamp())
+            for point in server.points(name, one.name, rank=one.rank)
+        ]
+        for one in server.metrics(name).series
+    }
+    files: dict[str, Path] = {}
+    size = 0
+    for file in server.files(name):
+        if file.path.startswith((OUTPUTS, CHECKPOINTS)):
+            files[file.path] = folder / name / file.path
+            files[file.path].parent.mkdir(parents=True, exist_ok=True)
+            server.fetch(name, file.path, files[file.path], lambda _: None)
+            size += file.size if file.path.startswith(CHECKPOINTS) else 0
+    return JobRecord(job, logged, files, read_batches(batches), checkpoint_bytes=size)
+
+
+def read_batches(folder: Path) -> dict[int, list[ReadBatch]]:
+    """Reads what `drumbeat.train.ResumableLoader` has written of each rank."""
+    batches: dict[int, list[ReadBatch]] = {}
+    for path in sorted(folder.glob("*.jsonl")):
+        read = map(_read_line, path.read_text(encoding="utf-8").splitlines())
+        batches[int(path.stem)] = [batch for batch in read if batch is not None]
+    return batches
+
+
+def _read_line(line: str) -> ReadBatch | None:
+    """Returns None for the half a line that a rank may leave when it is killed."""
+    try:
+        one = json.loads(line)
+        return ReadBatch((one["attempt"], one["round"]), (one["epoch"], one["batch"]), tuple(one["samples"]))
+    except (ValueError, KeyError):
+        return None
+
+
+def effective_batches(batches: Sequence[ReadBatch], steps_before: Sequence[int] = ()) -> list[ReadBatch]:
+    """Returns the batches that count: those of a start that the next one did again are left out.
+
+    steps_before: how many batches were done before each start but the first, where that is known by its first step;
+    else the place at which it begins says it.
+    """
+    starts = [[*group] for _, group in groupby(batches, key=lambda one: one.start)]
+    effective: list[ReadBatch] = []
+    for number, start in enumerate(starts):
+        if number and number <= len(steps_before):
+            del effective[steps_before[number - 1] :]
+        elif number:
+            effective = [one for one in effective if one.place < start[0].place]
+        effective += start
+    return effective
+
+
+def digest(path: Path) -> str:
+    """Returns the SHA-256 of a file."""
+    sums = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            sums.update(piece)
+    return sums.hexdigest()
+
+
+def say_story(story: Sequence[StoryLine]) -> list[str]:
+    """Returns the sentences of a story, with the second since its beginning."""
+    if not story:
+        return []
+    begin = story[0].at
+    return [f"{(line.at - begin).total_seconds():.1f} s  {line.reason}: {line.sentence}" for line in story]

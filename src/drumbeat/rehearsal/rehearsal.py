@@ -1,0 +1,189 @@
+"""A whole rehearsal: the job twice unbroken, then with each fault that was drawn, and the report."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from drumbeat.protocol.api.jobs import PreviewView
+from drumbeat.protocol.errors import EngineError
+from drumbeat.protocol.states import State
+from drumbeat.rehearsal.contents import compare_files
+from drumbeat.rehearsal.costs import Cost, cost_of
+from drumbeat.rehearsal.faults import DrawnFault, FaultKind, draw_faults
+from drumbeat.rehearsal.injection import FaultScene, own_disk
+from drumbeat.rehearsal.job_run import JobOrder, JobRun, StruckJob, Timeline, limit_of, timeline_of
+from drumbeat.rehearsal.observations import Observation, explaining, find_in_run, find_in_unbroken, find_lost
+from drumbeat.rehearsal.records import JobRecord, say_story
+from drumbeat.rehearsal.report import HintRow, RehearsalReport, RunRow, UnbrokenRow, gather_observations
+from drumbeat.rehearsal.script_hints import Hint
+from drumbeat.rehearsal.series import SeriesKey, compare_series, find_lost_points, is_judged, main_series
+from drumbeat.rehearsal.server_calls import RehearsalServer
+
+TAG = "rehearsal"
+_DISK_ROOM = 32 << 20
+MAX_TRIES = 3
+"""How many jobs are run for one fault that came too late, each time at half the time."""
+
+
+@dataclass(frozen=True)
+class RehearsalOrder:
+    """What is rehearsed."""
+
+    file: Path
+    sets: tuple[str, ...]
+    """Of the job file, with those that make it small."""
+    preview: PreviewView
+    """What the job file would run with them."""
+    home: Path
+    """Of the server, which is on this machine."""
+    engine: str
+    """Of the compute: `local` or `netlab`."""
+    tag: str
+    """Begins the names of the jobs."""
+    faults: tuple[FaultKind, ...]
+    runs: int
+    seed: int
+    lasts_s: float
+    """After how many seconds a fault that can be undone is undone."""
+    hints: tuple[Hint, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What is otherwise than in the job file, in sentences."""
+
+
+@dataclass
+class Rehearsal:
+    """The jobs of a rehearsal, one after the other. say: is called with a line as each one ends."""
+
+    server: RehearsalServer
+    order: RehearsalOrder
+    say: Callable[[str], None]
+    _folder: Path = field(default=Path(), init=False)
+
+    def run(self) -> RehearsalReport:
+        """Runs all of it. Raises EngineError if an unbroken job doesn't complete."""
+        with _working_folder(self.order.home) as self._folder:
+            unbroken = [self._run_unbroken(number) for number in (1, 2)]
+            baseline = _Baseline(unbroken)
+            drawn = draw_faults(self.order.faults, self.order.runs, self.order.seed)
+            rows = [self._run_struck(number, fault, baseline) for number, fault in enumerate(drawn, 1)]
+        return self._report(baseline, rows)
+
+    def _run_unbroken(self, number: int) -> JobRecord:
+        job = JobRun(self.server, self._order_of(f"unbroken-{number}"))
+        record = job.run_unbroken()
+        if record.job.state != State.COMPLETED:
+            fix = f"A rehearsal needs a job that completes. See its log: drumbeat logs {record.job.name}"
+            raise EngineError(
+                f"the unbroken job didn't complete: {record.job.sentence}", where=record.job.name, fix=fix
+            )
+        self.say(f"unbroken {number}/2  {record.seconds:.1f} s  {record.job.name}")
+        return record
+
+    def _order_of(self, name: str, limit_s: float = 0.0) -> JobOrder:
+        order = self.order
+        sets = (*order.sets, f"tags.{TAG}={order.tag}")
+        return JobOrder(order.file, sets, f"{order.tag}-{name}", order.home, self._folder, limit_s)
+
+    def _run_struck(self, number: int, fault: DrawnFault, baseline: _Baseline) -> RunRow:
+        limit_s = limit_of(baseline.unbroken)
+        struck = self._strike(self._order_of(f"{number}-{fault.kind}", limit_s), fault, baseline)
+        for again in range(2, MAX_TRIES + 1):
+            if struck.strike is not None:
+                break
+            fault = replace(fault, when=fault.when / 2)
+            struck = self._strike(self._order_of(f"{number}-{fault.kind}-{again}", limit_s), fault, baseline)
+        row = baseline.judge(number, fault, struck)
+        equal = {True: "equal", False: "not equal", None: "not judged"}[row.is_equal]
+        step = "" if row.cost.step is None else f" at step {row.cost.step:,}"
+        hit = f"{row.target}{step}" if row.target else "had ended before the fault"
+        self.say(f"run {number}/{self.order.runs}  {fault.kind}: {hit}  {row.seconds:.1f} s  {equal}  {row.job}")
+        return row
+
+    def _strike(self, order: JobOrder, fault: DrawnFault, baseline: _Baseline) -> StruckJob:
+        lab = self.order.home / "labs" / self.order.preview.plan.compute if self.order.engine == "netlab" else None
+        scene = FaultScene(self.order.home, order.name, (), self.order.lasts_s, lambda: False, lab)
+        with contextlib.ExitStack() as stack:
+            if fault.kind is FaultKind.FILL_DISK:
+                room = 2 * baseline.unbroken[0].checkpoint_bytes + _DISK_ROOM
+                scene = replace(scene, disk=stack.enter_context(own_disk(order.checkpoints, room)))
+            return JobRun(self.server, order).run_struck(fault, baseline.timeline, scene)
+
+    def _report(self, baseline: _Baseline, rows: list[RunRow]) -> RehearsalReport:
+        order, plan = self.order, self.order.preview.plan
+        observations = gather_observations([baseline.observations, *(list(row.observations) for row in rows)])
+        hints = [
+            HintRow(f"{hint.file}:{hint.line}", hint.code, hint.what, hint.fix, is_observed)
+            for hint, is_observed in explaining(order.hints, observations)
+        ]
+        return RehearsalReport(
+            str(order.file), order.tag, plan.compute, plan.nodes, plan.world_size, order.seed,
+            tuple(order.faults), tuple(_unbroken_row(one) for one in baseline.unbroken), tuple(rows), baseline.judged,
+            baseline.unjudged, observations, tuple(hints),
+        )  # fmt: skip
+
+
+def _unbroken_row(record: JobRecord) -> UnbrokenRow:
+    return UnbrokenRow(record.job.name, record.seconds, tuple(say_story(record.job.story)))
+
+
+class _Baseline:
+    """The unbroken jobs, and what a job with a fault is judged by."""
+
+    def __init__(self, unbroken: list[JobRecord]) -> None:
+        self.unbroken = unbroken
+        first, second = unbroken
+        series = compare_series(first.logged, second.logged)
+        self._random_series = [one.key for one in series]
+        self._random_files = [one.path for one in compare_files(first.files, second.files)]
+        self.observations = find_in_unbroken(series, first)
+        self.timeline: Timeline = timeline_of(first)
+        self._main: SeriesKey | None = main_series(first.logged)
+        keys = {key for key in first.logged if is_judged(key)} - {*self._random_series}
+        self.judged = tuple(dict.fromkeys(key.name for key in sorted(keys)))
+        self.unjudged = (*dict.fromkeys(key.name for key in self._random_series), *self._random_files)
+
+    def judge(self, number: int, fault: DrawnFault, struck: StruckJob) -> RunRow:
+        """Compares a job with a fault to the unbroken one."""
+        record, strike = struck.record, struck.strike
+        first = self.unbroken[0]
+        job = record.job
+        row = RunRow(
+            number, job.name, fault.kind, strike.target if strike else "", job.state, job.sentence, record.restarts,
+            None, Cost(), record.seconds, story=tuple(say_story(job.story)),
+        )  # fmt: skip
+        if strike is None:
+            return row
+        points = record.logged.get(self._main, ()) if self._main else ()
+        extra_s = record.seconds - sum(one.seconds for one in self.unbroken) / len(self.unbroken)
+        restarted_at = record.restarted_at(struck.before)
+        cost = cost_of(points, strike, restarted_at, extra_s)
+        lost = find_lost_points(first.logged, record.logged, restarted_at) if restarted_at else []
+        series = compare_series(first.logged, record.logged, [*self._random_series, *(one.key for one in lost)])
+        files = compare_files(first.files, record.files, self._random_files)
+        observations: list[Observation] = find_in_run(first, record, cost, series, files)
+        is_equal = job.state == State.COMPLETED and not series and not files
+        has_judged = bool(self.judged) or bool({*first.files} - {*self._random_files})
+        return replace(
+            row,
+            cost=cost,
+            is_equal=is_equal if has_judged or not is_equal else None,
+            differences=(*map(str, series), *map(str, files), *map(str, lost)),
+            observations=(*observations, *find_lost(lost)),
+        )
+
+
+@contextlib.contextmanager
+def _working_folder(home: Path) -> Generator[Path]:
+    """A folder of the rehearsal's own in the server's home, which every node of `local` and netlab sees."""
+    place = home / "rehearsals"
+    place.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="files-", dir=place))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

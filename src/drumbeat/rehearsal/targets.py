@@ -1,0 +1,108 @@
+"""The processes of one job on this machine: its ranks, and the agents and keepers of its nodes.
+
+A process belongs to a job by what drumbeat gave it when it was started: its ranks have their keeper's marker in their
+environment, and agents and keepers name their folder on their command line; both begin with the server's home. Each is
+identified by its pid and its birth, so that a number that was given again is never hit.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from drumbeat.host import processes
+
+_RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A process of a job. birth: as `host.processes.birth` has it."""
+
+    pid: int
+    birth: str
+    name: str
+    """In words: `rank 1`, `the agent of node 0`."""
+    order: int
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it still is this very process, and runs."""
+        return processes.is_still(self.pid, self.birth)
+
+    def send(self, number: signal.Signals) -> bool:
+        """Sends a signal. Returns False if the process is gone."""
+        if not self.is_alive:
+            return False
+        try:
+            os.kill(self.pid, number)
+        except ProcessLookupError:
+            return False
+        return True
+
+
+def ranks(home: Path, job: str) -> list[Target]:
+    """Returns the ranks of a job that run now, in the order of their numbers.
+
+    Of a rank that a shell starts this is the Python program in it. Prepared interpreters aren't ranks yet.
+    """
+    own = _of_job(home, job)
+    spoken = {
+        pid: values
+        for pid, values in processes.environments(processes.MARKER, *_RANK_VARIABLES)
+        if own(values[processes.MARKER]) and not processes.is_spare(pid)
+    }
+    programs = [pid for pid in spoken if processes.is_python(pid)] or [*spoken]
+    below = {*processes.descendants(*programs)}
+    tops = [pid for pid in programs if pid not in below]
+    numbered = sorted((_number(spoken[pid]), pid) for pid in tops)
+    return [*_targets((pid, f"rank {number}", number) for number, pid in numbered)]
+
+
+def agents(home: Path, job: str) -> list[Target]:
+    """Returns the agents of a job's nodes."""
+    return _of_nodes(home, job, "agent", "/enrolment.json")
+
+
+def keepers(home: Path, job: str) -> list[Target]:
+    """Returns the keepers of a job's nodes."""
+    return _of_nodes(home, job, "keeper", "/root/keeper")
+
+
+def _of_job(home: Path, job: str) -> Callable[[str], bool]:
+    """Returns whether a path is of this job: below the home, in a folder named by the job and its attempt."""
+    part = re.compile(rf"/{re.escape(job)}\.\d+/")
+    begin = f"{home}/"
+    return lambda path: path.startswith(begin) and bool(part.search(path))
+
+
+def _of_nodes(home: Path, job: str, whose: str, end: str) -> list[Target]:
+    own = _of_job(home, job)
+    folders = {
+        pid: folder
+        for pid, words in processes.command_lines()
+        if (folder := next((word for word in words if word.endswith(end) and own(word)), ""))
+    }
+    # A keeper has a child of the same name, which holds its namespaces.
+    below = {*processes.descendants(*folders)}
+    numbered = sorted((_node(folder, job), pid) for pid, folder in folders.items() if pid not in below)
+    return [*_targets((pid, f"the {whose} of node {node}", node) for node, pid in numbered)]
+
+
+def _node(folder: str, job: str) -> int:
+    number = re.search(rf"/{re.escape(job)}\.\d+/(\d+)", folder)
+    return int(number[1]) if number else 0
+
+
+def _number(values: dict[str, str]) -> int:
+    return next((int(values[name]) for name in _RANK_VARIABLES if values[name].isdigit()), 0)
+
+
+def _targets(pids: Iterable[tuple[int, str, int]]) -> Iterator[Target]:
+    for pid, name, order in pids:
+        if birth := processes.birth(pid):
+            yield Target(pid, birth, name, order)
