@@ -29,7 +29,7 @@ class GradientOrder:
         for name, parameter in self._parameters().items():
             self._handles.append(parameter.register_post_accumulate_grad_hook(self._on_gradient(name)))
 
-    def _parameters(self) -> dict[str, Tensor]:
+    def _parameters(self) -> dict[str, Any]:
         if self._model is None:
             return {}
         return {name: one for name, one in self._model.module.named_parameters() if one.requires_grad}
