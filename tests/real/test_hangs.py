@@ -45,7 +45,8 @@ def started(house: House, script: str, settings: str = "{hang_after_s: 1}") -> s
     path = house.job_file(
         command="python train.py",
         code=".",
-        distribution="{type: pytorch, process_count_per_instance: 2}",
+        distribution="{type: pytorch, process_count_per_instance: 1}",
+        resources="{instance_count: 2}",
         drumbeat=settings,
     )
     return house.client.submit(path).name
@@ -56,21 +57,20 @@ def sentence(house: House, job: str) -> str:
     return next(line.sentence for line in house.client.story(job) if "hangs" in line.sentence)
 
 
-def test_stopped_rank_is_named_its_stack_kept_and_its_end_of_the_hang_told(tmp_path: Path) -> None:
+def test_stopped_rank_of_another_node_is_named_and_its_stack_kept(tmp_path: Path) -> None:
     with a_house(tmp_path) as house:
         job = started(house, STOPPED)
-        assert "rank 1 on node 0 is stopped (SIGSTOP) at train.py:4" in sentence(house, job)
+        assert "rank 1 on node 1 is stopped (SIGSTOP) at train.py:4" in sentence(house, job)
         kept = house.home / "jobs" / job / "hangs" / "1.1.txt"
         assert "train.py:4" in kept.read_text()
         printed = house.run("stacks", job, "--rank", "1")
-        assert "rank 1 on node 0" in printed.stdout, printed.stderr
+        assert "rank 1 on node 1" in printed.stdout, printed.stderr
         assert "is stopped at train.py:4" in printed.stdout
-        (node,) = json.loads(house.run("stacks", job, "--json").stdout)
-        assert [one["rank"] for one in node["ranks"]] == [0, 1]
+        nodes = json.loads(house.run("stacks", job, "--json").stdout)
+        assert [[one["rank"] for one in node["ranks"]] for node in nodes] == [[0], [1]]
         refused = house.run("stacks", job, "--rank", "9")
         assert "has no rank 9" in refused.stderr
-        (stopped,) = (one["processes"][0]["pid"] for one in node["ranks"] if one["rank"] == 1)
-        os.kill(stopped, signal.SIGCONT)
+        os.kill(nodes[1]["ranks"][0]["processes"][0]["pid"], signal.SIGCONT)
         house.client.cancel(job)
 
 
@@ -88,7 +88,7 @@ def test_rank_in_a_lock_is_named_with_the_collective_of_the_other(tmp_path: Path
     with a_house(tmp_path) as house:
         job = started(house, DEADLOCK, "{hang_after_s: 3, on_hang: dump}")
         said = sentence(house, job)
-        assert "rank 1 on node 0 waits for a lock or another thread at train.py:11" in said
+        assert "rank 1 on node 1 waits for a lock or another thread at train.py:11" in said
         assert "while rank 0 waits in all_reduce at train.py:12" in said
         assert "c10d::" in (house.home / "jobs" / job / "hangs" / "1.1.txt").read_text()
         house.client.cancel(job)

@@ -12,6 +12,8 @@ STACKS = "stacks"
 """The kind of the request that the agent answers with `NodeFacts`."""
 ROUND_FIELD, PAUSE_FIELD, NATIVE_FIELD, RANKS_FIELD = "round", "pause_s", "native", "ranks"
 """Fields of the request: the round, seconds between two looks, `1` for native frames too, and ranks joined by `,`."""
+PROGRAMS_FIELD = "programs"
+"""A field of the request: `1` for stacks of the ranks' own programs alone, not of their workers."""
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import os
 import platform
 import secrets
 import shutil
 import sys
+import threading
+import time
 from collections.abc import Iterable
 
 from drumbeat.agent.ground import cache_folders
@@ -21,12 +24,32 @@ from drumbeat.protocol.errors import DrumbeatError
 from drumbeat.protocol.stacks import DIGEST_HEADER
 from drumbeat.protocol.stacks import PY_SPY as NAME
 
+RETRY_S = 600.0
+"""After this time a program that was missing is looked for again."""
 
-def find(enrolment: Enrolment, interpreters: Iterable[str] = ()) -> tuple[str, str]:
-    """Returns the path of the program and "", or "" and why there is none.
 
-    interpreters: executables of the ranks' Pythons.
-    """
+class Search:
+    """Finds the program once, and looks again for one that was missing only after a while. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._path, self._problem, self._failed_at = "", "", -math.inf
+
+    def find(self, enrolment: Enrolment, interpreters: Iterable[str]) -> tuple[str, str]:
+        """Returns the path of the program and "", or "" and why there is none.
+
+        interpreters: executables of the ranks' Pythons.
+        """
+        with self._lock:
+            if os.access(self._path, os.X_OK):
+                return self._path, ""
+            if time.monotonic() - self._failed_at >= RETRY_S:
+                self._path, self._problem = _find(enrolment, interpreters)
+                self._failed_at = -math.inf if self._path else time.monotonic()
+            return self._path, self._problem
+
+
+def _find(enrolment: Enrolment, interpreters: Iterable[str]) -> tuple[str, str]:
     if own := find_here(interpreters):
         return own, ""
     try:

@@ -38,10 +38,14 @@ class RankLooks:
     """Looks at ranks below one keeper.
 
     program: py-spy, or the reason in `problem` why there is none. logs: the file of each rank's log.
+    has_helpers: whether stacks of the ranks' workers are wanted, too.
     """
 
-    def __init__(self, keeper: int, logs: Mapping[int, str], program: str, problem: str = "") -> None:
+    def __init__(
+        self, keeper: int, logs: Mapping[int, str], program: str, problem: str = "", *, has_helpers: bool = True
+    ) -> None:
         self._keeper, self._logs, self._program, self._problem = keeper, logs, program, problem
+        self._has_helpers = has_helpers
 
     def look(self, pause_s: float = 0.0, *, ranks: Collection[int] = (), is_native: bool = False) -> NodeFacts:
         """Returns what the ranks do. pause_s: between two looks, 0 = one only. ranks: () = all of the node's."""
@@ -69,6 +73,8 @@ class RankLooks:
     def _process(self, pid: int, *, is_native: bool) -> _Glance:
         glance = _Glance(kernel.usage(pid))
         if glance.usage is None or not processes.is_python(pid):
+            return glance
+        if not self._has_helpers and processes.is_helper(pid):
             return glance
         if not self._program:
             glance.problem = self._problem

@@ -137,7 +137,9 @@ class HangWatch:
 
     def _sample(self, job: Job, round_: _Round) -> None:
         workers = set(job.plan.workers)
-        activities = [one for one in self._ask(job, Ask(PAUSE_S), SAMPLE_S).activities if one.rank in workers]
+        activities = [
+            one for one in self._ask(job, Ask(PAUSE_S, has_workers=False), SAMPLE_S).activities if one.rank in workers
+        ]
         if verdict := round_.samples.take(activities, workers):
             self._say_slow(job, verdict, verdict.sentence)
 
@@ -153,7 +155,9 @@ class HangWatch:
 
     def _ask(self, job: Job, what: Ask, within_s: float = ANSWER_S) -> JobFacts:
         """The answers of all nodes, or of those with these ranks. Raises DrumbeatError."""
-        fields = request_fields(job, what.pause_s, is_native=what.is_native, ranks=what.ranks)
+        fields = request_fields(
+            job, what.pause_s, is_native=what.is_native, ranks=what.ranks, has_workers=what.has_workers
+        )
         nodes = {one.node for one in job.plan.ranks if not what.ranks or one.rank in what.ranks} - set(job.lost)
         asked = {node: self._requests.ask(job.name, node, STACKS, fields) for node in sorted(nodes)}
         try:

@@ -20,6 +20,8 @@ class Ask:
     pause_s: float = 0.0
     is_native: bool = False
     ranks: tuple[int, ...] = ()
+    has_workers: bool = True
+    """Whether the stacks of data loaders' workers are wanted, too."""
 
 
 @dataclass

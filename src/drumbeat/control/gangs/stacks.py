@@ -11,7 +11,7 @@ from drumbeat.core.diagnosis.hangs import report
 from drumbeat.core.diagnosis.hangs.activity import Activity
 from drumbeat.core.life.job import Job
 from drumbeat.protocol.api.stacks import NodeStacks
-from drumbeat.protocol.stacks import NATIVE_FIELD, PAUSE_FIELD, RANKS_FIELD, ROUND_FIELD, NodeFacts
+from drumbeat.protocol.stacks import NATIVE_FIELD, PAUSE_FIELD, PROGRAMS_FIELD, RANKS_FIELD, ROUND_FIELD, NodeFacts
 from drumbeat.protocol.wire import from_wire
 
 Answer = dict[str, Any]
@@ -69,11 +69,14 @@ class JobFacts:
         return JobFacts({node: merged(node, facts) for node, facts in self.answers.items()})
 
 
-def request_fields(job: Job, pause_s: float, *, is_native: bool = False, ranks: Sequence[int] = ()) -> dict[str, str]:
+def request_fields(
+    job: Job, pause_s: float, *, is_native: bool = False, ranks: Sequence[int] = (), has_workers: bool = True
+) -> dict[str, str]:
     """The fields of a request for stacks."""
+    programs = {} if has_workers else {PROGRAMS_FIELD: "1"}
     native = {NATIVE_FIELD: "1"} if is_native else {}
     chosen = {RANKS_FIELD: ",".join(map(str, ranks))} if ranks else {}
-    return {ROUND_FIELD: str(job.round), PAUSE_FIELD: f"{pause_s:g}", **native, **chosen}
+    return {ROUND_FIELD: str(job.round), PAUSE_FIELD: f"{pause_s:g}", **native, **chosen, **programs}
 
 
 def facts_of(answer: Answer | BaseException) -> NodeFacts | str:

@@ -14,6 +14,8 @@ from drumbeat.core.life.job import Job
 
 PAUSE_S = 0.3
 """Between the two looks of an agent."""
+RANK_S = 4.0
+"""Seconds between two looks for each rank of a node: a look takes about 40 ms of CPU time a rank."""
 MAX_RANKS = 256
 """Jobs of more ranks aren't looked at: the answers would be much to send and to read, again and again."""
 
@@ -30,7 +32,7 @@ class StragglerSamples:
         if not 2 <= len(job.plan.workers) <= MAX_RANKS or stillness.slow_subject(job) in job.remarks:
             return False
         self.looked_at = self.looked_at or now
-        return now - self.looked_at >= job.plan.hang_after_s / LOOKS
+        return now - self.looked_at >= max(job.plan.hang_after_s / LOOKS, RANK_S * job.plan.processes_per_node)
 
     def take(self, activities: Sequence[Activity], workers: Collection[int]) -> HangVerdict | None:
         """Returns the slow rank once enough looks name it. A look that isn't at all ranks counts for nothing."""
