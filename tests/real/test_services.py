@@ -100,8 +100,6 @@ def test_exec_runs_beside_its_rank_and_passes_input_output_and_exit_code(two_ran
     assert done.returncode == 7
     assert done.stdout == b"first\nrank 1 value code unset\n"
     assert done.stderr == b"loud\n"
-    missing = two_ranks.exec("--", "no-such-program")
-    assert (missing.returncode, b"can't be run: No such file" in missing.stderr) == (127, True)
     assert two_ranks.house.client.get(two_ranks.job).state == "running"
 
 
@@ -222,6 +220,13 @@ def test_command_of_a_person_who_disconnects_gets_sighup(two_ranks: Running):
 
 @pytest.mark.thorough
 @pytest.mark.feature("M10")
+def test_command_that_does_not_exist_is_reported_with_exit_code_127(two_ranks: Running):
+    missing = two_ranks.exec("--", "no-such-program")
+    assert (missing.returncode, b"can't be run: No such file" in missing.stderr) == (127, True)
+
+
+@pytest.mark.thorough
+@pytest.mark.feature("M10")
 def test_much_input_and_output_pass_whole(two_ranks: Running):
     data = os.urandom(1 << 20) * 30
     assert two_ranks.exec("--", "cat", stdin=None, input=data).stdout == data
@@ -335,6 +340,7 @@ def _stdout(line: websocket.ClientConnection) -> str:
             return str(message["content"]["text"])
 
 
+@pytest.mark.thorough
 @pytest.mark.feature("M7", "M10")
 def test_services_and_sessions_end_with_their_job(two_ranks: Running):
     """The last test of the file: it ends the job that they share."""
