@@ -22,6 +22,7 @@ from tools.installer import run_installer
 from tools.kept import KEPT
 
 from . import places
+from .browsers import DRIVER, find_browser, find_packages
 from .house import DRUMBEAT, House, a_house, line_of, until
 
 HERE = Path(__file__).parent
@@ -289,6 +290,33 @@ def test_tensorboard_shows_what_a_job_writes(own_house: House):
     until(lambda: browser.get("/data/logdir").status_code == 200, 120, "TensorBoard")
     assert browser.get("/data/logdir").json() == {"logdir": "runs"}
     assert "<html" in browser.get("/").text
+
+
+@pytest.mark.thorough
+@pytest.mark.feature("M7", "X1")
+def test_hostile_page_of_a_service_can_not_act_as_its_person(own_house: House):
+    chromium, packages = find_browser(), find_packages()
+    service = f"{{type: web, properties: {{command: exec {COMMAND}}}}}"
+    there = running(own_house, services=f"\n  first: {service}\n  second: {service}")
+    for name in ("first", "second"):
+        there.until_up(name)
+        there.open(name).get("/")
+    errand = {
+        "playwright": str(packages / "playwright-core" / "index.mjs"), "chromium": chromium,
+        "link": own_house.run("ui", "--print").stdout.strip(), "job": there.job,
+    }  # fmt: skip
+    script = DRIVER.with_name("hostile-service.mjs")
+    done = subprocess.run(
+        ["node", str(script)], input=json.dumps(errand), capture_output=True, text=True, timeout=200, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    seen = json.loads(done.stdout)
+    assert len({seen["own"], seen["other"], own_house.client.connection.line.url}) == 3
+    assert {one.partition(" ")[0] for one in seen["answers"]} == {"403"}
+    assert f"403 POST /api/v1/jobs/{there.job}/cancel" in seen["answers"]
+    assert seen["tries"]["read jobs"] == "blocked"
+    assert (seen["tries"]["cookies"], seen["tries"]["opener"]) == ("own=1", "null")
+    assert own_house.client.get(there.job).state == "running"
 
 
 @pytest.mark.thorough
