@@ -26,7 +26,7 @@ async function openService(name) {
 const hostile = await openService("first");
 const other = new URL((await openService("second")).url()).origin;
 const answers = [];
-context.on("response", (one) => {
+hostile.on("response", (one) => {
   const url = new URL(one.url());
   if (url.origin !== new URL(hostile.url()).origin) answers.push(`${one.status()} ${one.request().method()} ${url.pathname}`);
 });
