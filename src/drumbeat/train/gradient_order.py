@@ -107,10 +107,11 @@ def _pass_zeros_back(model: Any, parameters: list[Tensor]) -> None:
                 total = Link.apply(total, parameter)
             return total
 
-    module = model.module
-    model.module = Chain()
+    module, broadcasts = model.module, model.broadcast_buffers
+    # The chain has no buffers, and DDP would send those of its module.
+    model.module, model.broadcast_buffers = Chain(), False
     try:
         with torch.enable_grad():
             model(torch.zeros((), device=parameters[0].device)).backward()
     finally:
-        model.module = module
+        model.module, model.broadcast_buffers = module, broadcasts

@@ -27,7 +27,7 @@ def group() -> Iterator[None]:
 
 def make_model() -> nn.Module:
     torch.manual_seed(1)
-    return nn.parallel.DistributedDataParallel(nn.Sequential(nn.Linear(2, 3), nn.LayerNorm(3), nn.Linear(3, 1)))
+    return nn.parallel.DistributedDataParallel(nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Linear(3, 1)))
 
 
 def step(model: nn.Module) -> list[torch.Tensor]:
