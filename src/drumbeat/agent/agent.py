@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from drumbeat.agent.attempt_mounts import AttemptMounts
 from drumbeat.agent.companions.service_statuses import ServiceStatuses
 from drumbeat.agent.ground.journal import Journal
 from drumbeat.agent.ground.server_link import Link
+from drumbeat.agent.ground.unusable_node import UnusableNodeError
 from drumbeat.agent.inputs.missing_share import MissingShareError
 from drumbeat.agent.keeper.client import KeeperClient
 from drumbeat.agent.keeper.errands import Errands
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
     from drumbeat.agent.inputs.remote import Inputs
     from drumbeat.agent.outputs import Outputs
     from drumbeat.protocol.roster import Roster
+    from drumbeat.agent.preflight.preflight import Preflight
+    from drumbeat.protocol.preflight import NodeCheck
 
 EXIT_LEFT, EXIT_CRASHED, EXIT_STALE, EXIT_TERMINATED = 0, 1, 3, 143
 """The exit codes: left on the server's order; crashed (start it again); the attempt was replaced; SIGTERM."""
@@ -71,6 +75,7 @@ class Agent:
         self._world_check = WorldCheck(self._plan, enrolment.node, self._mounts.remember)
         self._silence = SilenceWatch(self._plan.hang_after_s, self._posting(self._on_silence))
         self._inputs: Inputs | None = None
+        self._preflight: Preflight | None = None
         self._sender: LogSender | None = None
         self._log_paths: dict[int, str] = {}
         self._detail_at = 0.0
@@ -173,7 +178,7 @@ class Agent:
         number = self._wanted.round if self._wanted else 0
         self._facts.round = RoundFacts(number)
         self._facts.upload, self._facts.error, self._facts.detail = Work.NONE, "", ""
-        self._facts.is_passing = self._facts.is_lacking = False
+        self._facts.is_passing = self._facts.is_lacking = self._facts.is_unusable = False
         if self._facts.staging is Work.FAILED:
             self._facts.staging = Work.NONE
 
@@ -193,7 +198,17 @@ class Agent:
             self._mounts.take_links(Link(self._enrolment).output_link)
             self._mounts.appear()
 
-        self._beside("staging", partial(setup.run, self._member, stage), self._on_staged)
+        work = partial(setup.run, self._member, stage)
+        if self._plan.preflight:
+            self._preflight = self._preflight or self._new_preflight()
+            work = partial(self._preflight.around, work)
+        self._beside("staging", work, self._on_staged)
+
+    def _new_preflight(self) -> Preflight:
+        from drumbeat.agent.preflight.preflight import Preflight
+
+        announce, report = self._posting(self._on_probe_port), self._posting(self._on_checked)
+        return Preflight(self._enrolment, self._member.address, Link(self._enrolment).peers, announce, report)
 
     def _serve_inputs(self) -> Inputs | None:
         """Begins to serve inputs from stores to other nodes, and returns them; None = the job has none."""
@@ -223,6 +238,8 @@ class Agent:
         self._facts.detail = ""
         if self._inputs is not None:
             self._inputs.close()
+        if self._preflight is not None:
+            self._preflight.close()
         faultpoint("agent.before_start")
         services = self._start_services(roster) if roster else []
         order = self._processes.standby_order(todo)
@@ -446,6 +463,13 @@ class Agent:
         self._facts.error, self._facts.detail = "" if self._facts.round.closed else str(error or ""), ""
         self._facts.is_passing = isinstance(error, UnreachableError)
         self._facts.is_lacking = isinstance(error, MissingShareError)
+        self._facts.is_unusable = isinstance(error, UnusableNodeError)
+
+    def _on_probe_port(self, port: int) -> None:
+        self._member = replace(self._member, probe_port=port)
+
+    def _on_checked(self, check: NodeCheck) -> None:
+        self._facts.preflight = check
 
     def _on_building(self) -> None:
         self._facts.is_building = True

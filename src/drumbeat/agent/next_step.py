@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from drumbeat.protocol.agent import AgentStatus, Directive, Order, Phase, RankExit, Remark, ServiceStatus
+from drumbeat.protocol.preflight import NodeCheck
 from drumbeat.protocol.roster import Member
 
 
@@ -80,6 +81,8 @@ class Facts:
     error: str = ""
     is_passing: bool = False
     is_lacking: bool = False
+    is_unusable: bool = False
+    preflight: NodeCheck | None = None
     keeper_error: str = ""
     is_taken: bool = False
     remarks: tuple[Remark, ...] = ()
@@ -181,4 +184,6 @@ def status(facts: Facts, member: Member) -> AgentStatus:
         is_lacking=facts.is_lacking,
         is_silent=facts.is_silent,
         services=facts.services,
+        is_unusable=facts.is_unusable,
+        preflight=facts.preflight,
     )

@@ -20,7 +20,7 @@ from drumbeat.core.words import counted
 from drumbeat.protocol.api.computes import NodeState
 from drumbeat.protocol.states import Reason
 
-_LACKS = "it lacks a share of the compute"
+_LACKS = "it was given up for this job"
 
 MOST_NODES, MOST_RANKS = 64, 1024
 """So many nodes and ranks of one job may share a machine's CPU slots, or one a slot where it has more. Each node takes

@@ -189,6 +189,14 @@ REASONS: dict[Reason, ReasonRow] = {
         "Mount the share on that machine, or take it out of the compute: drumbeat compute show NAME.",
         takes_nodes=True,
     ),
+    Reason.NODE_UNUSABLE: ReasonRow(
+        "a machine can't take part: its disk takes nothing, or it reaches no other node; it isn't used for this job "
+        "any more",
+        State.FAILED,
+        Retry.FREE,
+        "Repair that machine. The measurements of the nodes: drumbeat compute check NAME.",
+        takes_nodes=True,
+    ),
     Reason.TOO_BIG: ReasonRow(
         "the job needs more than its compute can ever provide",
         State.FAILED,

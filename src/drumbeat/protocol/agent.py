@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from drumbeat.protocol import wire
 from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.preflight import NodeCheck
 from drumbeat.protocol.roster import Member, Roster
 
 LEFT_OUT = "[… more was said here …]"
@@ -112,6 +113,10 @@ class AgentStatus:
     is_silent: bool = False
     """The ranks of the round have given no sign of work for `Plan.hang_after_s`."""
     services: tuple[ServiceStatus, ...] = ()
+    is_unusable: bool = False
+    """The error is one of this machine, which no job can run on; another one may do."""
+    preflight: NodeCheck | None = None
+    """What the node measured before the first round; None = not yet, or there is no pre-flight."""
 
     @property
     def has_sent_logs(self) -> bool:

@@ -227,7 +227,7 @@ class Plan:
     ranks use of the machine. mesh: sizes by dimension, outermost first; empty = none. warm_start: whether nodes prepare
     interpreters for the ranks of the next round. shares: what each node must have mounted. elastic: None = `nodes` is
     fixed; else `nodes` and `ranks` are those of the present attempt. services: beside
-    the ranks.
+    the ranks. preflight: whether the nodes check themselves and their links before the ranks start.
     """
 
     job: str
@@ -264,6 +264,7 @@ class Plan:
     """What follows a hang: `tell`, `dump` or `restart`."""
     elastic: Elastic | None = None
     services: tuple[ServicePlan, ...] = ()
+    preflight: bool = False
 
     @property
     def world_size(self) -> int:

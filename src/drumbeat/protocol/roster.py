@@ -15,7 +15,8 @@ class Member:
     infiniband: its devices. mpi: name and version of the MPI on the job's PATH, "" = not looked for. data_port: where
     it passes on what it has of the inputs, 0 = it doesn't. cache: names the folder that it keeps them in, "" = unknown.
     image: digest of the image that its ranks' containers are of, "" = they run in none. layers: a hash of what is in
-    that image, where nodes must have it alike.
+    that image, where nodes must have it alike. probe_port: where it takes part in the pre-flight, 0 = not yet, -1 = it
+    can't.
     """
 
     node: int
@@ -34,6 +35,7 @@ class Member:
     cache: str = ""
     image: str = ""
     layers: str = ""
+    probe_port: int = 0
 
 
 @dataclass(frozen=True)

@@ -96,6 +96,7 @@ class Reason(StrEnum):
     RANKS_HUNG = "ranks_hung"
     NODES_REFUSED = "nodes_refused"
     SHARE_MISSING = "share_missing"
+    NODE_UNUSABLE = "node_unusable"
     TOO_BIG = "too_big"
     TRIALS_FAILED = "trials_failed"
     STEP_FAILED = "step_failed"

@@ -74,7 +74,7 @@ def test_job_waits_for_busy_machines_that_have_the_share() -> None:
     busy = Holding("x", (Slot(0, "b", 4),))
     (said,) = place([Waiting("j", Need(1, 1), 0, START, lacking=("a",))], rooms, [busy], START, compute="rack")
     assert said.reason is Reason.WAITING_FOR_SLOTS
-    assert "a can't be used: it lacks a share of the compute" in said.sentence
+    assert "a can't be used: it was given up for this job" in said.sentence
 
 
 def test_job_waits_for_machines_that_were_not_seen_yet_and_holds_nobody_up() -> None:

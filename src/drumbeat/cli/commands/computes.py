@@ -10,8 +10,10 @@ import typer
 
 from drumbeat.cli.commands.jobs import AsJson
 from drumbeat.cli.terminal.connect import connect
+from drumbeat.cli.terminal.failures import Exit
 from drumbeat.cli.terminal.help import add_command, new_family
-from drumbeat.protocol.errors import SpecError
+from drumbeat.protocol.errors import RefusedError, SpecError
+from drumbeat.protocol.states import State
 
 app = new_family(
     "Create and inspect computes, which jobs run on. The compute `local` is this machine and always exists."
@@ -169,12 +171,49 @@ def fill(
     raise typer.Exit(follow(server, job))
 
 
+def check(
+    name: Name,
+    nodes: Annotated[
+        int | None,
+        typer.Option("--nodes", metavar="N", min=2, help="Number of nodes; by default each machine, at most 16."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check the nodes of a compute and the links between them, by a job that does nothing else.
+
+    Prints what a job of several nodes checks before its ranks start: bandwidth and round trip of each pair, clocks,
+    disks and devices, the worst node first. The job waits for slots like any other. Exits with 1 if the job fails or
+    something is wrong.
+    """
+    from drumbeat.cli.draft.check_compute import check_job
+
+    server = connect()
+    job = server.submit(check_job(server.compute(name), nodes))
+    print(f"job {job.name} checks compute {name}; Ctrl-C leaves it running", file=sys.stderr)
+    ended = server.wait(job.name) or server.get(job.name)
+    if ended.preflight is None:
+        sentence = ended.verdict.sentence if ended.verdict else ended.sentence
+        raise RefusedError(f"the nodes of {name} could not be checked: {sentence}", fix=f"See drumbeat show {job.name}")
+    if as_json:
+        from drumbeat.cli.terminal.jsonout import print_json
+
+        print_json(ended.preflight)
+    else:
+        from drumbeat.cli.tables.preflightview import render_preflight
+        from drumbeat.cli.terminal.screen import show
+
+        show(*render_preflight(ended.preflight))
+    if ended.preflight.problems or ended.state != State.COMPLETED:
+        raise typer.Exit(Exit.FAILED)
+
+
 for title, command, example in (
     ("create", create, "drumbeat compute create -f rack.yml"),
     ("list", list_computes, "drumbeat compute list"),
     ("show", show_compute, "drumbeat compute show rack"),
     ("scale", scale, SCALE_EXAMPLE),
     ("fill", fill, "drumbeat compute fill rack data azureml://datastores/lake/paths/cats"),
+    ("check", check, "drumbeat compute check rack --nodes 4"),
     ("delete", delete, "drumbeat compute delete rack"),
 ):
     add_command(app, title, command, example)

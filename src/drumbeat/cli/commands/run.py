@@ -10,6 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from drumbeat.cli.commands.predict import (
+    BenchFile,
+    DataWait,
+    Gradients,
+    Network,
+    PredictionOptions,
+    Sizes,
+    Step,
+    show_prediction,
+)
 from drumbeat.cli.draft.choice import Chosen, choose
 from drumbeat.cli.draft.command_line import WORDS
 from drumbeat.cli.draft.options import (
@@ -63,13 +73,24 @@ def plan(
     outputs: Outputs = None,
     compute: Compute = None,
     experiment: Experiment = None,
+    predict: Sizes = None,
+    step: Step = None,
+    data_wait: DataWait = None,
+    gradients: Gradients = None,
+    network: Network = None,
+    results: BenchFile = None,
 ) -> None:
     """Show what a job file, or a command after `--`, would run, without starting anything.
 
     Prints the rank table, the command after substitution, the environment of each process (variables that are set,
     defaults, and variables that are removed), what is staged, and where the job would wait. Exits with 1 if the job
     can never start.
+
+    With --predict, it prints the efficiency of the training at these numbers of nodes and what limits it, instead. What
+    isn't given (--step, --gradients, --network) is measured: the job runs for some steps on one node and on two.
     """
+    prediction = PredictionOptions(predict, step, data_wait, gradients, network, results)
+    prediction.check()
     options = JobOptions(
         nodes=nodes,
         procs=procs,
@@ -81,6 +102,9 @@ def plan(
         experiment=experiment,
     )
     chosen = choose(file, context.meta.get(WORDS), options, sets or [], name)
+    if predict is not None:
+        show_prediction(connect(), chosen, prediction, as_json=as_json)
+        return
     preview = connect().plan(chosen.job, sets=chosen.sets, name=name)
     if as_json:
         from drumbeat.cli.terminal.jsonout import print_json

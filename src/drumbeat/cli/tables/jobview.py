@@ -66,7 +66,7 @@ def _ranks(job: JobView) -> str:
 
 def render_job(job: JobWithStory, graph: Iterable[RenderableType] = ()) -> Iterator[RenderableType]:
     """Everything that is known of a job. graph: of a pipeline, its steps."""
-    yield pairs(_facts(job))
+    yield pairs([*_facts(job), ("pre-flight", job.preflight.sentence if job.preflight else "")])
     yield from _verdict(job)
     if len(job.failures) > 1 or (job.failures and job.state != State.FAILED):
         yield heading("Rounds that failed")

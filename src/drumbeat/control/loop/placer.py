@@ -164,7 +164,9 @@ class Placer:
 
     def _tell(self, placed: Placed, booked: int, booked_in_all: int) -> None:
         if placed.lacks_share:
-            self._loop.apply(placed.job, NeverFits(placed.sentence, Reason.SHARE_MISSING))
+            faults = self._loop.jobs[placed.job].job.machine_faults
+            reason = faults[-1].reason if faults else Reason.SHARE_MISSING
+            self._loop.apply(placed.job, NeverFits(placed.sentence, reason))
         elif placed.never and self._loop.jobs[placed.job].job.reason is Reason.ACCEPTED:
             self._loop.apply(placed.job, NeverFits(placed.sentence))
         elif placed.never:  # There was more when it came, and there may be again: GPUs go with their driver, say.

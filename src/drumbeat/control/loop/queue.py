@@ -12,7 +12,6 @@ from drumbeat.core.life.job import Job
 from drumbeat.core.placement import Waiting
 from drumbeat.core.quotas import Allowances, Payer
 from drumbeat.ports import HALF_LIFE_SETTING, Store
-from drumbeat.protocol.states import Reason
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ def _waiting(job: Job, balances: Balances, now: datetime) -> Waiting:
     is_patient = now - job.submitted_at < PATIENCE
     use = round(balances.use.get(job.person, 0.0), 2) if is_patient else 0.0
     payer = Payer(job.person, job.plan.experiment)
-    lacks = [one.verdict.sentence for one in job.failures if one.verdict.reason is Reason.SHARE_MISSING]
+    lacks = [one.sentence for one in job.machine_faults]
     waiting = Waiting(job.name, job.need, job.policy.priority, job.submitted_at, lasts, job.avoided, payer)
     is_resized = job.need.is_elastic and job.attempt > 0
     waiting = replace(waiting, is_resized=is_resized, growth=job.growth, kept=job.kept)

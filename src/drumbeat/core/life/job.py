@@ -99,7 +99,7 @@ class Job:
     parent: str = ""
     """The sweep or pipeline that the job is a part of; "" = none. Set when the job is submitted, and fixed."""
     lacking: tuple[str, ...] = ()
-    """Machines that lack a share of the compute: the job isn't placed there any more."""
+    """Machines that lack a share of the compute or can't be used: the job isn't placed there any more."""
     person: str = ""
     """Who submitted the job, or its parent; "" = unknown. Fixed."""
     sweep: SweepProgress | None = None
@@ -161,6 +161,12 @@ class Job:
         """Whether a rank of this round hasn't ended, on a node that isn't lost."""
         ended = {one.rank for _, one in self.exits}
         return any(one.rank not in ended and one.node not in self.lost for one in self.plan.ranks)
+
+    @property
+    def machine_faults(self) -> tuple[Verdict, ...]:
+        """Why machines were given up for this job, in that order."""
+        reasons = (Reason.SHARE_MISSING, Reason.NODE_UNUSABLE)
+        return tuple(one.verdict for one in self.failures if one.verdict.reason in reasons)
 
     def are_all(self, *phases: Phase) -> bool:
         """Whether every node that isn't lost is in one of these phases of this round."""

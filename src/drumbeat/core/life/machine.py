@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from drumbeat.core.diagnosis import alike, blame
+from drumbeat.core.diagnosis import alike, blame, preflight
+from drumbeat.core.diagnosis.preflight import PreflightVerdict
 from drumbeat.core.life import aftermath, ending, judge, pipeline, resizing, stillness, sweep
 from drumbeat.core.life.events import (
     AgentSaid,
@@ -37,6 +38,7 @@ from drumbeat.core.life.events import (
 )
 from drumbeat.core.life.job import Job, Observed
 from drumbeat.core.life.moves import move, then
+from drumbeat.core.life.unusable_machines import checked_nodes, give_up
 from drumbeat.core.words import counted
 from drumbeat.protocol.agent import Phase
 from drumbeat.protocol.roster import Roster
@@ -46,11 +48,11 @@ JUDGE_AFTER = timedelta(seconds=5)
 """The delay before ranks that miss a peer are stopped. A launcher needs up to 1 s to notice that its process is gone
 (`ray start` looks once a second), and longer on a busy node. Stopped earlier, it wouldn't report why."""
 
-MAX_UNKNOWN_LACKING = 3
-"""So many gangs may lack a share on a cluster that chooses machines itself, for it can't be asked for others."""
-
 _PREEMPTION = "preemption"
 """The subject of the remark that the nodes will be taken away."""
+
+_PREFLIGHT = "pre-flight"
+"""The subject of the remark with the pre-flight's verdict."""
 
 _OF_AN_ATTEMPT = (GangSeen, Unheard, GangRefused, AgentSaid, NodeLost, NodeDeparture)
 """Events that count for the attempt that they name only."""
@@ -187,7 +189,9 @@ def _agent_preparing(job: Job, event: AgentSaid, now: datetime) -> Decision:
     if event.status.error:
         sentence = f"node {event.node} could not be prepared: {event.status.error}"
         if event.status.is_lacking:
-            return _share_missing(updated, event, now)
+            return give_up(updated, event.node, event.status.error, Reason.SHARE_MISSING, now)
+        if event.status.is_unusable:
+            return give_up(updated, event.node, event.status.error, Reason.NODE_UNUSABLE, now)
         reason = Reason.OUT_OF_REACH if event.status.is_passing else Reason.STAGING_FAILED
         return ending.stop(updated, judge.of(reason, sentence, node=event.node), now)
     enrolled = Decision(updated)
@@ -213,25 +217,28 @@ def _environment_building(job: Job, now: datetime) -> Decision:
     return move(job, now, State.STAGING, Reason.BUILDING_ENVIRONMENT, sentence)
 
 
-def _share_missing(job: Job, event: AgentSaid, now: datetime) -> Decision:
-    """Gives the node up, as if it were lost: its machine isn't used for the job any more, unless all lack the share."""
-    machine = next((slot.machine for slot in job.slots if slot.node == event.node), "")
-    sentence = f"{machine or f'node {event.node}'} can't be used for this job: {event.status.error}"
-    lacked = sum(one.verdict.reason is Reason.SHARE_MISSING for one in job.failures)
-    if machine in job.lacking or (not machine and lacked >= MAX_UNKNOWN_LACKING):
-        sentence = f"{sentence.removesuffix('.')}; no machine of {job.plan.compute} has it"
-        return ending.stop(job, judge.of(Reason.STAGING_FAILED, sentence, node=event.node), now)
-    verdict = judge.of(Reason.SHARE_MISSING, sentence, node=event.node)
-    lacking = (*job.lacking, machine) if machine else job.lacking
-    return ending.stop(replace(job.without_node(event.node), lacking=lacking), verdict, now)
-
-
 def _if_ready(job: Job, now: datetime) -> Decision:
     if not job.are_all(Phase.READY):
         return Decision(job)
     if differs := alike.difference([status.member for status in job.nodes if status]):
         return ending.stop(job, judge.of(Reason.ENVIRONMENTS_DIFFER, differs), now)
-    return _run(job, now)
+    if _PREFLIGHT in job.remarks or not (checked := checked_nodes(job)):
+        return _run(job, now)
+    return _checked(job, preflight.judge(checked), now)
+
+
+def _checked(job: Job, verdict: PreflightVerdict, now: datetime) -> Decision:
+    """Starts the ranks after the pre-flight, with its sentence in the story, unless a node can't take part."""
+    if verdict.isolated is not None:
+        return give_up(job, verdict.isolated, verdict.sentence, Reason.NODE_UNUSABLE, now)
+    if verdict.is_apart:
+        has_tried = any(one.verdict.reason is Reason.NODE_UNUSABLE for one in job.failures)
+        if job.plan.nodes == 2 and not has_tried:  # Either machine may be the cause: the job tries another pair.
+            return give_up(job, 1, verdict.sentence, Reason.NODE_UNUSABLE, now)
+        return ending.stop(job, judge.of(Reason.STAGING_FAILED, verdict.sentence), now)
+    line = StoryEntry(now, job.state, job.reason, verdict.sentence, job.attempt, job.round)
+    remarked = replace(job, remarks=(*job.remarks, _PREFLIGHT))
+    return then(Decision(remarked, (), (line,)), _run(remarked, now))
 
 
 def _run(job: Job, now: datetime) -> Decision:

@@ -150,12 +150,19 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
         shares=facts.shares.get(compute, ()),
         elastic=elastic,
         services=plan_services(job, lambda text: _resolved(job, name, text)),
+        preflight=_has_preflight(job, compute),
     )
     policy = Policy(
         _PRIORITY[job.queue_settings.priority or "medium"], job.drumbeat.max_retries, job.limits.timeout, *_notices(job)
     )
     notes = (*found.notes, *data.notes, *notes, *elastic_notes(job), *_notes(job, compute))
     return Planned(plan, need, policy, notes, found.asset, data.used)
+
+
+def _has_preflight(job: CommandJob, compute: str) -> bool:
+    """Whether the nodes check each other: nodes of `local` share a machine, which has no links between them."""
+    wanted = job.drumbeat.preflight
+    return job.node_count > 1 and (compute != DEFAULT_COMPUTE if wanted is None else wanted)
 
 
 def _notices(job: CommandJob) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -55,6 +55,12 @@ class Extensions(RecoverySettings):
         description="Network interface or subnet between nodes; detected when not set. `tcp`, or the prefix `tcp:`, "
         "disables InfiniBand.",
     )
+    preflight: bool | None = Field(
+        default=None,
+        description="Whether the nodes check their links, clocks, disks and devices before the ranks start, in at most "
+        "5 s. By default they do where a job has several nodes that are machines of their "
+        "own, which is so on every compute but `local`.",
+    )
     mesh: dict[Dimension, Count] = Field(
         default_factory=dict,
         description="Sizes of the dimensions in which ranks divide a model, outermost first, like `{pp: 2, dp: 2}`. "

@@ -10,6 +10,7 @@ from enum import StrEnum
 from drumbeat.protocol.agent import WAITS
 from drumbeat.protocol.api.constraints import limited
 from drumbeat.protocol.api.metrics import PrimaryView
+from drumbeat.protocol.api.preflight import PreflightView
 from drumbeat.protocol.api.sessions import ServiceView
 from drumbeat.protocol.logs import LogName
 from drumbeat.protocol.plan import Elastic, Plan
@@ -136,6 +137,7 @@ MESH = "Sizes of the dimensions in which the ranks divide a model, outermost fir
 ELASTIC = "The numbers of nodes between which the job runs; absent when its number is fixed."
 SERVICES = "The interactive services beside the ranks, on each node that has them; absent when there are none."
 PERSON = "Who submitted the job; absent when that is unknown."
+PREFLIGHT = "What the nodes of the present attempt measured before their ranks started; absent where they did not."
 PARENT = "The sweep or pipeline that the job is a part of; absent when there is none."
 
 
@@ -213,6 +215,7 @@ class JobWithStory(JobView):
     """A job and everything that happened to it."""
 
     story: tuple[StoryLine, ...]
+    preflight: PreflightView | None = field(default=None, metadata=limited(PREFLIGHT, exclude_if=operator.not_))
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from drumbeat.protocol.api.jobs import (
 from drumbeat.protocol.api.metrics import PrimaryView
 from drumbeat.protocol.api.sessions import ServiceView
 from drumbeat.protocol.metric_lines import value_to_json
+from drumbeat.server.api.preflight_view import preflight_view
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +41,8 @@ def job_view(record: Record, notice: str = "", primary: Series | None = None) ->
 def job_with_story(record: Record, story: list[StoryEntry], notice: str, primary: Series | None = None) -> JobWithStory:
     """A stored job and its story."""
     lines = tuple(story_lines(story))
-    return JobWithStory(**_facts(record), notice=notice, primary=primary_view(primary), story=lines)
+    facts: dict[str, Any] = {**_facts(record), "preflight": preflight_view(record.job)}
+    return JobWithStory(**facts, notice=notice, primary=primary_view(primary), story=lines)
 
 
 def primary_view(series: Series | None) -> PrimaryView | None:

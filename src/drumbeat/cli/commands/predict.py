@@ -1,0 +1,275 @@
+"""`plan --predict`: takes or measures a step, the gradients and the network, and prints the efficiency at N nodes."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+
+from drumbeat.cli.draft.choice import Chosen
+from drumbeat.cli.draft.measured_job import measured_job
+from drumbeat.cli.terminal.connect import Server
+from drumbeat.core.measured_steps import SentSample, StepPoint, sent_per_step, settled, step_s
+from drumbeat.core.prediction import (
+    TCP_SHARE,
+    NetworkSpeed,
+    StepProfile,
+    calibrated,
+    parse_network,
+    parse_size,
+    parse_time,
+    predict,
+)
+from drumbeat.protocol.api.jobs import JobWithStory
+from drumbeat.protocol.errors import NotFoundError, RefusedError, SpecError
+
+T = TypeVar("T")
+
+Sizes = Annotated[
+    str | None,
+    typer.Option("--predict", metavar="N,…", help="Predict the efficiency at these numbers of nodes, like 1,2,4,8."),
+]
+Step = Annotated[
+    str | None, typer.Option("--step", metavar="TIME", help="With --predict: a step on one node, instead of a run.")
+]
+DataWait = Annotated[
+    str | None, typer.Option("--data-wait", metavar="TIME", help="With --predict: what a step waits for data.")
+]
+Gradients = Annotated[
+    str | None, typer.Option("--gradients", metavar="SIZE", help="With --predict: bytes of the gradients, like 100MB.")
+]
+Network = Annotated[
+    str | None,
+    typer.Option("--network", metavar="RATE/TIME", help="With --predict: the network, like 1gbit/200us."),
+]
+BenchFile = Annotated[
+    Path | None,
+    typer.Option("--results", metavar="FILE", help="With --predict: take the step from results of `drumbeat bench`."),
+]
+
+SENT = "system/network_sent_mib_s"
+MEASURED_S = 30.0
+"""How long a job is measured from the end of its warm-up: at least five samples of what its node sends."""
+MAX_WAIT_S = 1800.0
+"""After this time a job that has logged no steps is canceled."""
+_POLL_S = 1.0
+_BY_HAND = "by hand"
+
+
+@dataclass(frozen=True)
+class PredictionOptions:
+    """What was given by hand. results: of `drumbeat bench`."""
+
+    sizes: str | None = None
+    step: str | None = None
+    data_wait: str | None = None
+    gradients: str | None = None
+    network: str | None = None
+    results: Path | None = None
+
+    def check(self) -> None:
+        """Raises SpecError if an option is given without --predict."""
+        named = {"--step": self.step, "--data-wait": self.data_wait, "--gradients": self.gradients}
+        named |= {"--network": self.network, "--results": self.results and str(self.results)}
+        given = [name for name, value in named.items() if value is not None]
+        if self.sizes is None and given:
+            raise SpecError(f"{given[0]} goes with --predict", where=given[0], fix="Add --predict 1,2,4,8.")
+
+
+@dataclass
+class Measured:
+    """What is known so far, and where it comes from."""
+
+    profile: StepProfile | None = None
+    network: NetworkSpeed | None = None
+    step_of_two_s: float | None = None
+    sources: dict[str, str] = field(default_factory=dict[str, str])
+
+
+def show_prediction(
+    connect: Callable[[], Server], chosen: Chosen, options: PredictionOptions, *, as_json: bool
+) -> None:
+    """Prints the prediction for a job. connect: is called only when something has to be measured."""
+    sizes = _sizes(options.sizes or "")
+    ranks_per_node = 1
+    known = _given(options)
+    gradients = _parsed(parse_size, options.gradients, "--gradients")
+    step = known.profile
+    if step is None or known.network is None or (gradients is None and not step.gradient_bytes):
+        known, ranks_per_node = _measure(connect(), chosen, known, gradients)
+    elif gradients is not None:
+        known.profile, known.sources["gradients"] = replace(step, gradient_bytes=gradients), _BY_HAND
+    profile, network = known.profile, known.network
+    if profile is None or network is None:
+        raise RefusedError("the prediction lacks a measurement", where="--predict")
+    known.sources["overlap"] = "assumed"
+    if known.step_of_two_s is not None:
+        profile = calibrated(profile, network, known.step_of_two_s)
+        known.sources["overlap"] = f"by a step of two nodes, {known.step_of_two_s * 1000:.1f} ms"
+    made = [predict(profile, network, size, ranks_per_node) for size in sizes]
+    from drumbeat.cli.tables.predictionview import Predicted, render_prediction
+
+    found = Predicted(profile, network, made, known.sources)
+    if as_json:
+        from drumbeat.cli.terminal.jsonout import print_json
+
+        print_json(found)
+    else:
+        from drumbeat.cli.terminal.screen import show
+
+        show(*render_prediction(found))
+
+
+def _given(options: PredictionOptions) -> Measured:
+    """Returns what needs no run."""
+    known = Measured()
+    step, data = _parsed(parse_time, options.step, "--step"), _parsed(parse_time, options.data_wait, "--data-wait")
+    if options.results is not None:
+        known.profile, known.sources["step"] = _of_bench(options.results), f"measured, {options.results}"
+        known.sources["gradients"] = "four bytes for each parameter"
+    if step is not None:
+        before = known.profile or StepProfile(step, 0.0)
+        known.profile, known.sources["step"] = replace(before, step_s=step), _BY_HAND
+    if data is not None and known.profile is not None:
+        known.profile = replace(known.profile, data_s=data)
+    network = _parsed(parse_network, options.network, "--network")
+    if network is not None:
+        known.network, known.sources["network"] = network, "by hand; TCP carries 95% of the nominal rate"
+    return known
+
+
+def _of_bench(file: Path) -> StepProfile:
+    """Returns a step of one rank in results of `drumbeat bench`."""
+    from drumbeat.bench.results import load
+    from drumbeat.bench.summary import summarize
+
+    results = load(file)
+    rows = [row for row in summarize(results) if row.ranks == 1] if results else []
+    if not rows or results is None:
+        fix = "Name the results.json of a benchmark with --ranks 1,…"
+        raise SpecError(f"{file} has no run of one rank", where="--results", fix=fix)
+    row, parameters = rows[-1], results.measurements[0].parameters
+    return StepProfile(row.step_ms / 1000, 4.0 * parameters, row.data_ms / 1000)
+
+
+def _sizes(text: str) -> list[int]:
+    try:
+        sizes = [int(word) for word in text.split(",")]
+    except ValueError:
+        sizes = []
+    if not sizes or min(sizes) < 1:
+        fix = "Separate them by commas: --predict 1,2,4,8."
+        raise SpecError(f"{text!r} are no numbers of nodes", where="--predict", fix=fix)
+    return sizes
+
+
+def _parsed(parse: Callable[[str], T], text: str | None, option: str) -> T | None:
+    try:
+        return None if text is None else parse(text)
+    except ValueError as error:
+        raise SpecError(str(error), where=option) from None
+
+
+# --- runs that measure --------------------------------------------------------------------------------------------
+def _measure(server: Server, chosen: Chosen, known: Measured, gradients: float | None, ranks: int) -> None:
+    """Runs the job on one node, and on two where gradients or network aren't known. ranks: of each node."""
+    if known.profile is None:
+        run = _run(server, chosen, 1)
+        known.profile, known.sources["step"] = StepProfile(_step_of(run), 0.0), f"measured, job {run.job.name}"
+    if gradients is not None:
+        known.profile, known.sources["gradients"] = replace(known.profile, gradient_bytes=gradients), _BY_HAND
+    if known.profile.gradient_bytes and known.network:
+        return
+    two = _run(server, chosen, 2)
+    if not known.profile.gradient_bytes:
+        known.profile = replace(known.profile, gradient_bytes=_gradients_of(two, ranks))
+        known.sources["gradients"] = f"by what a node sends in a step, job {two.job.name}"
+    if known.network is None:
+        known.network, known.sources["network"] = _network_of(two.job), f"measured, job {two.job.name}"
+        known.step_of_two_s = _step_of(two)
+
+
+@dataclass(frozen=True)
+class MeasuredRun:
+    """A job that ran to be measured, and its steps."""
+
+    job: JobWithStory
+    steps: list[StepPoint]
+    sent: list[SentSample]
+
+
+def _run(server: Server, chosen: Chosen, nodes: int) -> MeasuredRun:
+    """Runs the job until enough of its steps are known, then cancels it."""
+    job, sets = measured_job(chosen.job, chosen.sets, nodes)
+    name = server.submit(job, sets=sets).name
+    count = "one node" if nodes == 1 else f"{nodes} nodes"
+    print(f"job {name} measures steps on {count}; it is canceled when they are known", file=sys.stderr, flush=True)
+    try:
+        steps = _await_steps(server, name)
+        run = MeasuredRun(server.get(name), steps, _sent(server, name))
+    finally:
+        if not server.get(name).has_ended:
+            server.cancel(name, discard=True)
+    return run
+
+
+def _await_steps(server: Server, name: str) -> list[StepPoint]:
+    deadline = time.monotonic() + MAX_WAIT_S
+    while True:
+        job, steps = server.get(name), _steps(server, name)
+        kept = settled(steps)
+        if (kept and kept[-1].at - kept[0].at > MEASURED_S) or (kept and job.has_ended):
+            return steps
+        if job.has_ended or time.monotonic() > deadline:
+            what = f"job {name} logged too few steps to measure one: {job.verdict.sentence if job.verdict else ''}"
+            fix = "Log a metric in each step (drumbeat.log(loss=…, step=n)), or give the time: --step 420ms."
+            raise RefusedError(what.rstrip(": "), where="--predict", fix=fix)
+        time.sleep(_POLL_S)
+
+
+def _steps(server: Server, name: str) -> list[StepPoint]:
+    """Returns the steps that rank 0 has logged of its first metric."""
+    primary = server.get(name).primary
+    if primary is None:
+        return []
+    return [StepPoint(one.at.timestamp(), one.step) for one in server.points(name, primary.name)]
+
+
+def _sent(server: Server, name: str) -> list[SentSample]:
+    """Returns what node 0 has sent."""
+    try:
+        points = list(server.points(name, SENT, rank=-1))
+    except NotFoundError:
+        return []
+    return [SentSample(one.at.timestamp(), float(one.value) * (1 << 20)) for one in points]
+
+
+def _step_of(run: MeasuredRun) -> float:
+    length = step_s(run.steps)
+    if not length:
+        raise RefusedError(f"the steps of job {run.job.name} came all at once", fix="Give the time: --step 420ms.")
+    return length
+
+
+def _gradients_of(two: MeasuredRun, ranks_per_node: int) -> float:
+    """Returns the gradients' bytes: a ring over R ranks sends 2(R-1)/R of them out of each node, with their headers."""
+    sent = sent_per_step(two.steps, two.sent)
+    if not sent:
+        what = f"what job {two.job.name} sends in a step could not be measured"
+        raise RefusedError(what, where="--predict", fix="Give the size of the gradients: --gradients 100MB.")
+    ranks = 2 * ranks_per_node
+    return sent * TCP_SHARE / (2 * (ranks - 1) / ranks)
+
+
+def _network_of(job: JobWithStory) -> NetworkSpeed:
+    links = [one for one in (job.preflight.links if job.preflight else ()) if one.out_bits_per_s > 0]
+    if not links:
+        what = f"job {job.name} could not measure the link between its nodes"
+        raise RefusedError(what, where="--predict", fix="Give the network: --network 1gbit/200us.")
+    link = links[0]
+    return NetworkSpeed(min(link.out_bits_per_s, link.in_bits_per_s), link.round_trip_us / 1e6)

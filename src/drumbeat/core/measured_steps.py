@@ -1,0 +1,64 @@
+"""What the metrics of a running job say of its steps: their length, and the bytes that each sends. Pure."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+WARM_UP_STEPS = 3
+MIN_STEPS = 5
+"""After the warm-up; fewer say nothing of the next ones."""
+
+
+@dataclass(frozen=True)
+class StepPoint:
+    """A step that a rank has logged. at: seconds since any fixed time."""
+
+    at: float
+    step: int
+
+
+@dataclass(frozen=True)
+class SentSample:
+    """The mean rate at which a node has sent since the sample before."""
+
+    at: float
+    bytes_per_s: float
+
+
+def settled(points: Sequence[StepPoint]) -> list[StepPoint]:
+    """Returns the points after the warm-up, each step once, in order; none if there are too few."""
+    first: dict[int, StepPoint] = {}
+    for point in points:
+        first.setdefault(point.step, point)
+    kept = [first[step] for step in sorted(first)][WARM_UP_STEPS:]
+    return kept if len(kept) > MIN_STEPS else []
+
+
+def step_s(points: Sequence[StepPoint]) -> float | None:
+    """Returns the median time of a step, None if too few have been logged.
+
+    Points may have come together, for a rank's buffer is sent now and then, so that whole stretches are compared.
+    """
+    kept = settled(points)
+    if not kept:
+        return None
+    width = max(1, len(kept) // 4)
+    stretches = zip(kept, kept[width:], strict=False)
+    lengths = [(later.at - point.at) / (later.step - point.step) for point, later in stretches]
+    return statistics.median(lengths)
+
+
+def sent_per_step(points: Sequence[StepPoint], sent: Sequence[SentSample]) -> float | None:
+    """Returns the bytes that a node sends in a step; None without a sample that lies wholly among steps."""
+    kept, length = settled(points), step_s(points)
+    if not kept or length is None:
+        return None
+    inside = [
+        sample.bytes_per_s
+        for before, sample in itertools.pairwise(sent)
+        if kept[0].at <= before.at and sample.at <= kept[-1].at
+    ]
+    return statistics.median(inside) * length if inside else None

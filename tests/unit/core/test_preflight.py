@@ -1,0 +1,188 @@
+"""What the measurements of a gang say: the worst node first, or one that can't take part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from drumbeat.core.diagnosis.preflight import CheckedNode, judge, say_rate, say_time
+from drumbeat.core.life.events import Granted
+from drumbeat.core.life.job import Job
+from drumbeat.core.life.machine import decide
+from drumbeat.core.need import Slot
+from drumbeat.protocol.agent import Phase
+from drumbeat.protocol.preflight import LinkCheck, NodeCheck
+from drumbeat.protocol.states import Reason, State
+
+from .jobs import a_job, at, said
+
+pytestmark = pytest.mark.feature("B3")
+FAST, SLOW = 940_000_000, 20_000_000
+
+
+def checks(nodes: int, links: Mapping[tuple[int, int], LinkCheck] | None = None) -> list[NodeCheck]:
+    """Nodes of which each has called those below it; all is well but for the links given by (low, high)."""
+    given = links or {}
+    usual = LinkCheck(0, FAST, FAST, 200)
+    return [
+        NodeCheck(tuple(replace(given.get((peer, node), usual), peer=peer) for peer in range(node)), 1 << 40, 12)
+        for node in range(nodes)
+    ]
+
+
+def gang(own: list[NodeCheck], gpus: int = 0) -> list[CheckedNode]:
+    return [CheckedNode(node, f"node {node} (m{node})", check, gpus) for node, check in enumerate(own)]
+
+
+def links_of(node: int, nodes: int, link: LinkCheck) -> dict[tuple[int, int], LinkCheck]:
+    return {(min(node, other), max(node, other)): link for other in range(nodes) if other != node}
+
+
+def test_gang_in_order_is_told_with_its_slowest_link():
+    verdict = judge(gang(checks(3, {(0, 2): LinkCheck(0, FAST, 800_000_000, 300)})))
+    assert verdict.findings == ()
+    assert verdict.sentence == (
+        "pre-flight of 3 nodes: all is well; the slowest link is node 0 (m0) to node 2 (m2) with 800 Mbit/s, 0.30 ms "
+        "(usual: 940 Mbit/s)"
+    )
+
+
+@pytest.mark.parametrize("nodes", [3, 4, 8])
+def test_node_with_slow_links_is_the_worst(nodes: int):
+    verdict = judge(gang(checks(nodes, links_of(1, nodes, LinkCheck(0, FAST, SLOW, 200)))))
+    assert verdict.worst == 1
+    assert verdict.sentence == (
+        f"pre-flight of {nodes} nodes: node 1 (m1) has slow links: 20 Mbit/s at best, where others reach 940 Mbit/s"
+    )
+
+
+def test_slow_link_between_good_nodes_is_named_by_both():
+    verdict = judge(gang(checks(4, {(1, 2): LinkCheck(0, SLOW, FAST, 200)})))
+    assert [one.nodes for one in verdict.findings] == [(1, 2)]
+    assert "the link between node 1 (m1) and node 2 (m2) has 20 Mbit/s, others 940 Mbit/s" in verdict.sentence
+
+
+def test_two_nodes_have_no_other_link_to_be_slower_than():
+    assert judge(gang(checks(2, {(0, 1): LinkCheck(0, SLOW, SLOW, 200)}))).findings == ()
+
+
+@pytest.mark.parametrize(("ms", "words"), [(7200, "7.2 s ahead of"), (-61_000, "61.0 s behind")])
+def test_clock_that_is_off_is_told(ms: int, words: str):
+    ahead = {(0, 1): LinkCheck(0, FAST, FAST, 200, -ms), (1, 2): LinkCheck(0, FAST, FAST, 200, ms)}
+    own = checks(3, ahead)  # The higher node says how far the lower one is ahead.
+    verdict = judge(gang(own))
+    assert [one.nodes for one in verdict.findings] == [(1,)]
+    assert f"the clock of node 1 (m1) is {words} the others'" in verdict.sentence
+
+
+def test_two_clocks_that_differ_are_told_once():
+    verdict = judge(gang(checks(2, {(0, 1): LinkCheck(0, FAST, FAST, 200, 9000)})))
+    assert [one.nodes for one in verdict.findings] == [(1,)]
+
+
+def test_devices_and_disks_are_told_and_missing_devices_first():
+    own = [replace(one, gpus=8) for one in checks(3)]
+    own[0] = replace(own[0], free_bytes=300 << 20)
+    own[1] = replace(own[1], write_ms=8200)
+    own[2] = replace(own[2], gpus=7)
+    sentence = judge(gang(own, gpus=8)).sentence
+    assert sentence == (
+        "pre-flight of 3 nodes: node 2 (m2) sees 7 GPUs of 8; node 0 (m0) has 300 MiB of its disk left; the disk of "
+        "node 1 (m1) took 8.2 s for 1 MiB"
+    )
+
+
+def test_far_node_is_told():
+    verdict = judge(gang(checks(4, links_of(3, 4, LinkCheck(0, FAST, FAST, 40_000)))))
+    assert "node 3 (m3) is far from the others: 40 ms for a round trip, where others take 0.20 ms" in verdict.sentence
+
+
+def test_pair_without_a_route_is_the_worst_and_stops_nothing():
+    verdict = judge(gang(checks(3, {(0, 2): LinkCheck(0, error="no answer")})))
+    assert (verdict.isolated, verdict.is_apart) == (None, False)
+    assert verdict.sentence.startswith("pre-flight of 3 nodes: node 2 (m2) can't call node 0 (m0): no answer")
+
+
+def test_node_that_reaches_no_other_one_is_isolated():
+    verdict = judge(gang(checks(4, links_of(2, 4, LinkCheck(0, error="no route to host")))))
+    assert verdict.isolated == 2
+    assert verdict.sentence == "node 2 (m2) reaches none of the other nodes: no route to host"
+
+
+def test_links_that_were_not_tried_for_lack_of_time_say_nothing():
+    verdict = judge(gang(checks(2, {(0, 1): LinkCheck(0)})))
+    assert (verdict.is_apart, verdict.findings) == (False, ())
+    assert verdict.sentence == "pre-flight of 2 nodes: the time was too short to measure a link between them"
+
+
+@pytest.mark.parametrize(
+    ("rate", "said_rate"), [(940e6, "940 Mbit/s"), (1.25e9, "1.2 Gbit/s"), (25e9, "25 Gbit/s"), (300, "300 bit/s")]
+)
+def test_rates_are_said_with_two_digits_or_more(rate: float, said_rate: str):
+    assert say_rate(rate) == said_rate
+
+
+def test_times_are_said_in_ms():
+    assert [say_time(one) for one in (120, 3400, 52_000)] == ["0.12 ms", "3.4 ms", "52 ms"]
+
+
+# --- in the life of a job -----------------------------------------------------------------------------------------
+
+
+def decided(job: Job, own: list[NodeCheck], at_s: float = 2):
+    slots = tuple(Slot(node, f"m{job.attempt}{node}", 1) for node in range(len(own)))
+    now = decide(job, Granted(slots), at(at_s)).job
+    for node, check in enumerate(own):
+        decision = decide(now, said(node, Phase.READY, attempt=now.attempt, preflight=check), at(at_s))
+        now = decision.job
+    return decision
+
+
+def test_story_has_the_verdict_once_before_the_ranks_start():
+    decision = decided(a_job(2, 1), checks(2))
+    sentences = [line.sentence for line in decision.story]
+    assert [one.startswith("pre-flight of 2 nodes: all is well") for one in sentences] == [False, True, False]
+    assert decision.job.state is State.RUNNING
+    assert "pre-flight" in decision.job.remarks
+
+
+def test_isolated_node_is_replaced_and_its_machine_left_out():
+    decision = decided(a_job(3, 1), checks(3, links_of(1, 3, LinkCheck(0, error="no answer"))))
+    assert (decision.job.state, decision.job.lacking) == (State.QUEUED, ("m01",))
+    assert decision.job.failures[0].verdict.reason is Reason.NODE_UNUSABLE
+    assert decision.job.sentence.startswith("m01 can't be used for this job: node 1 (m01) reaches none of the other")
+
+
+def test_two_nodes_that_are_apart_are_tried_once_more_elsewhere_and_then_the_job_fails():
+    apart = checks(2, {(0, 1): LinkCheck(0, error="no answer")})
+    again = decided(a_job(2, 1), apart).job
+    assert (again.state, again.lacking) == (State.QUEUED, ("m01",))
+    ended = decided(again, apart).job
+    assert (ended.state, ended.reason) == (State.FAILED, Reason.STAGING_FAILED)
+    assert "the nodes can't reach each other: node 1 (m11) can't call node 0 (m10): no answer" in ended.sentence
+
+
+def test_nodes_of_which_none_reaches_another_fail_the_job():
+    links = {(low, high): LinkCheck(0, error="no answer") for high in range(3) for low in range(high)}
+    ended = decided(a_job(3, 1), checks(3, links)).job
+    assert (ended.state, ended.reason) == (State.FAILED, Reason.STAGING_FAILED)
+    assert "and so it is with 2 other pairs" in ended.sentence
+
+
+def test_machine_whose_disk_takes_nothing_is_given_up():
+    job = decide(a_job(2, 1), Granted((Slot(0, "a", 1), Slot(1, "b", 1))), at(1)).job
+    event = said(1, Phase.STAGING, error="the disk takes no file: No space left on device", is_unusable=True)
+    decision = decide(job, event, at(2))
+    assert (decision.job.state, decision.job.lacking) == (State.QUEUED, ("b",))
+    assert decision.job.machine_faults[0].reason is Reason.NODE_UNUSABLE
+
+
+def test_nodes_that_measure_nothing_start_without_a_word_of_it():
+    job = decide(a_job(2, 1), Granted((Slot(0, "a", 1), Slot(1, "b", 1))), at(1)).job
+    for node in range(2):
+        decision = decide(job, said(node, Phase.READY), at(2))
+        job = decision.job
+    assert job.state is State.RUNNING
+    assert not any("pre-flight" in line.sentence for line in decision.story)
