@@ -13,7 +13,7 @@ GENERATORS := $(sort $(patsubst tools/%.py,tools.%,$(wildcard tools/make_*_docs.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint check test thorough coverage demo imagenet gpt ships bench bench-recover bench-logs bench-api bench-metrics bench-staging bench-sweep bench-loading bench-lowband bench-page fuzz stability chaos faults hangs failures matrix docs clean
+.PHONY: help setup lint check test thorough coverage demo imagenet gpt ships bench bench-recover bench-logs bench-api bench-metrics bench-staging bench-sweep bench-loading bench-lowband bench-predict bench-page fuzz stability chaos faults hangs failures matrix docs clean
 
 help: ## Shows this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -90,6 +90,9 @@ bench-sweep: setup ## What a trial of a sweep costs, beside Optuna and Ray Tune;
 
 bench-loading: setup ## JPEG files to pixels by one core: Pillow, simplejpeg, torchvision, litdata, webdataset; writes docs/bench/loading.md
 	$(PYTHON) -m bench.loading --write docs/bench/loading.md
+
+bench-predict: setup ## Predicted efficiency beside runs at three bandwidths (root); writes docs/bench/predict.md
+	$(PYTHON) -m bench.predict --write docs/bench/predict.md
 
 bench-lowband: setup ## Rare and small updates on a link of 200 Mbit/s beside stock DDP: bytes, speed, loss (root); writes docs/bench/lowband.md
 	$(PYTHON) -m bench.lowband --write docs/bench/lowband.md

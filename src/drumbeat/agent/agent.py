@@ -199,7 +199,7 @@ class Agent:
             self._mounts.appear()
 
         work = partial(setup.run, self._member, stage)
-        if self._plan.preflight:
+        if self._plan.preflight and self._facts.round.number <= 1:
             self._preflight = self._preflight or self._new_preflight()
             work = partial(self._preflight.around, work)
         self._beside("staging", work, self._on_staged)

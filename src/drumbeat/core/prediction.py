@@ -154,24 +154,24 @@ def largest_efficient(predictions: Sequence[Prediction], least: float = 0.8) -> 
 def parse_network(text: str) -> NetworkSpeed:
     """Reads `1gbit/200us` or `200mbit`, a nominal rate and a round trip. Raises ValueError."""
     rate, _, trip = text.replace(" ", "").partition("/")
-    found = _RATE.fullmatch(rate)
-    if not found or not float(found[1]):
+    match = _RATE.fullmatch(rate)
+    if not match or not float(match[1]):
         raise ValueError(f"{text!r} is no network; write it like 1gbit/200us")
-    bits = float(found[1]) * 1000 ** _FACTORS[found[2].lower()]
+    bits = float(match[1]) * 1000 ** _FACTORS[match[2].lower()]
     return NetworkSpeed(bits * TCP_SHARE, parse_time(trip) if trip else 0.0)
 
 
 def parse_time(text: str) -> float:
     """Reads `420ms`, `1.5s`, `200us`. Raises ValueError."""
-    found = _TIME.fullmatch(text.strip())
-    if not found:
+    match = _TIME.fullmatch(text.strip())
+    if not match:
         raise ValueError(f"{text!r} is no time; write it like 420ms, 1.5s or 200us")
-    return float(found[1]) * _SECONDS[found[2].lower()]
+    return float(match[1]) * _SECONDS[match[2].lower()]
 
 
 def parse_size(text: str) -> float:
     """Reads `100MB`, `1.5GiB`. Raises ValueError."""
-    found = _SIZE.fullmatch(text.strip())
-    if not found:
+    match = _SIZE.fullmatch(text.strip())
+    if not match:
         raise ValueError(f"{text!r} is no size; write it like 100MB")
-    return float(found[1]) * (1024 if found[3] else 1000) ** _FACTORS[found[2].lower()]
+    return float(match[1]) * (1024 if match[3] else 1000) ** _FACTORS[match[2].lower()]

@@ -42,7 +42,7 @@ def links_of(node: int, nodes: int, link: LinkCheck) -> dict[tuple[int, int], Li
 
 def test_gang_in_order_is_told_with_its_slowest_link():
     verdict = judge(gang(checks(3, {(0, 2): LinkCheck(0, FAST, 800_000_000, 300)})))
-    assert verdict.findings == ()
+    assert verdict.problems == ()
     assert verdict.sentence == (
         "pre-flight of 3 nodes: all is well; the slowest link is node 0 (m0) to node 2 (m2) with 800 Mbit/s, 0.30 ms "
         "(usual: 940 Mbit/s)"
@@ -60,12 +60,12 @@ def test_node_with_slow_links_is_the_worst(nodes: int):
 
 def test_slow_link_between_good_nodes_is_named_by_both():
     verdict = judge(gang(checks(4, {(1, 2): LinkCheck(0, SLOW, FAST, 200)})))
-    assert [one.nodes for one in verdict.findings] == [(1, 2)]
+    assert [one.nodes for one in verdict.problems] == [(1, 2)]
     assert "the link between node 1 (m1) and node 2 (m2) has 20 Mbit/s, others 940 Mbit/s" in verdict.sentence
 
 
 def test_two_nodes_have_no_other_link_to_be_slower_than():
-    assert judge(gang(checks(2, {(0, 1): LinkCheck(0, SLOW, SLOW, 200)}))).findings == ()
+    assert judge(gang(checks(2, {(0, 1): LinkCheck(0, SLOW, SLOW, 200)}))).problems == ()
 
 
 @pytest.mark.parametrize(("ms", "words"), [(7200, "7.2 s ahead of"), (-61_000, "61.0 s behind")])
@@ -73,13 +73,13 @@ def test_clock_that_is_off_is_told(ms: int, words: str):
     ahead = {(0, 1): LinkCheck(0, FAST, FAST, 200, -ms), (1, 2): LinkCheck(0, FAST, FAST, 200, ms)}
     own = checks(3, ahead)  # The higher node says how far the lower one is ahead.
     verdict = judge(gang(own))
-    assert [one.nodes for one in verdict.findings] == [(1,)]
+    assert [one.nodes for one in verdict.problems] == [(1,)]
     assert f"the clock of node 1 (m1) is {words} the others'" in verdict.sentence
 
 
 def test_two_clocks_that_differ_are_told_once():
     verdict = judge(gang(checks(2, {(0, 1): LinkCheck(0, FAST, FAST, 200, 9000)})))
-    assert [one.nodes for one in verdict.findings] == [(1,)]
+    assert [one.nodes for one in verdict.problems] == [(1,)]
 
 
 def test_devices_and_disks_are_told_and_missing_devices_first():
@@ -113,7 +113,7 @@ def test_node_that_reaches_no_other_one_is_isolated():
 
 def test_links_that_were_not_tried_for_lack_of_time_say_nothing():
     verdict = judge(gang(checks(2, {(0, 1): LinkCheck(0)})))
-    assert (verdict.is_apart, verdict.findings) == (False, ())
+    assert (verdict.is_apart, verdict.problems) == (False, ())
     assert verdict.sentence == "pre-flight of 2 nodes: the time was too short to measure a link between them"
 
 

@@ -1,4 +1,4 @@
-"""Measures the link to one peer: waits for its turn there, then round trips, the clocks, and a burst each way."""
+"""Measures the link to one peer: waits for its turn, then round trips, the clocks, and a burst each way."""
 
 from __future__ import annotations
 
@@ -85,10 +85,10 @@ def _pings(turn: socket.socket) -> tuple[int, int]:
             break
         at, asked = time.time(), time.perf_counter()
         turn.sendall(PING)
-        there = _clock(turn)
+        peer_clock = _clock(turn)
         took = time.perf_counter() - asked
         if best is None or took < best[0]:
-            best = took, there - (at + took / 2)
+            best = took, peer_clock - (at + took / 2)
     took, ahead = best or (0.0, 0.0)
     return max(1, round(took * 1e6)), round(ahead * 1000)
 

@@ -22,6 +22,8 @@ from drumbeat.protocol.preflight import LinkCheck, NodeCheck
 
 BUDGET_S = 5.0
 """For all links of a node, from the moment at which all nodes are there."""
+PATIENCE_S = 60.0
+"""How long nodes that haven't come are waited for; those that come later measure their links to the others then."""
 BURST_S = 0.15
 _BURSTS_S = 1.6
 """For all bursts of a node, where there are many."""
@@ -123,13 +125,14 @@ class Preflight:
         self._finish(links, begun)
 
     def _await_peers(self) -> Peers:
-        """Returns all members when each has announced its port; none if the attempt is over."""
-        nodes = self._enrolment.plan.nodes
+        """Returns all members when each has announced its port, or after a while; none if the attempt is over."""
+        nodes, end = self._enrolment.plan.nodes, time.monotonic() + PATIENCE_S
         pause = Backoff(0.05, 1.0 + nodes / 50)  # What the server answers grows with the nodes.
         while True:
             try:
                 peers = self._ask()
-                if len(peers) == nodes and all(peer and peer.get("probe_port") for peer in peers):
+                is_whole = len(peers) == nodes and all(peer and peer.get("probe_port") for peer in peers)
+                if is_whole or time.monotonic() > end:
                     return peers
             except StaleError:
                 return ()
@@ -140,7 +143,7 @@ class Preflight:
     def _measure(self, server: ProbeServer, peers: Peers, end: float) -> tuple[LinkCheck, ...]:
         """Takes the turns of this node. The higher node of a pair calls: all ranks call node 0, too."""
         own = self._enrolment.node
-        turns = [one for one in tournament.peers(own, len(peers)) if (peers[one] or {}).get("probe_port", OUT) != OUT]
+        turns = [one for one in tournament.peers(own, len(peers)) if (peers[one] or {}).get("probe_port", OUT) > 0]
         burst_s = min(BURST_S, _BURSTS_S / (2 * max(1, len(turns))))
         probe = LinkProbe(own, self._enrolment.secret, burst_s)
         links: list[LinkCheck] = []

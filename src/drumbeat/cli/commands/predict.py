@@ -83,7 +83,7 @@ class PredictionOptions:
 
 @dataclass
 class Measured:
-    """What is known so far, and where it comes from."""
+    """What is measured so far, and where it comes from."""
 
     profile: StepProfile | None = None
     network: NetworkSpeed | None = None
@@ -91,56 +91,46 @@ class Measured:
     sources: dict[str, str] = field(default_factory=dict[str, str])
 
 
-def show_prediction(
-    connect: Callable[[], Server], chosen: Chosen, options: PredictionOptions, *, as_json: bool
-) -> None:
-    """Prints the prediction for a job. connect: is called only when something has to be measured."""
-    sizes = _sizes(options.sizes or "")
-    ranks_per_node = 1
-    known = _given(options)
-    gradients = _parsed(parse_size, options.gradients, "--gradients")
-    step = known.profile
-    if step is None or known.network is None or (gradients is None and not step.gradient_bytes):
-        known, ranks_per_node = _measure(connect(), chosen, known, gradients)
-    elif gradients is not None:
-        known.profile, known.sources["gradients"] = replace(step, gradient_bytes=gradients), _BY_HAND
-    profile, network = known.profile, known.network
-    if profile is None or network is None:
-        raise RefusedError("the prediction lacks a measurement", where="--predict")
-    known.sources["overlap"] = "assumed"
-    if known.step_of_two_s is not None:
-        profile = calibrated(profile, network, known.step_of_two_s)
-        known.sources["overlap"] = f"by a step of two nodes, {known.step_of_two_s * 1000:.1f} ms"
-    made = [predict(profile, network, size, ranks_per_node) for size in sizes]
+def show_prediction(server: Server, chosen: Chosen, options: PredictionOptions, *, as_json: bool) -> None:
+    """Prints the prediction for a job, after runs that measure what isn't given."""
     from drumbeat.cli.tables.predictionview import Predicted, render_prediction
 
-    found = Predicted(profile, network, made, known.sources)
+    sizes = _sizes(options.sizes or "")
+    measured, gradients = _given(options), _parsed(parse_size, options.gradients, "--gradients")
+    ranks_per_node = server.plan(chosen.job, sets=chosen.sets).plan.processes_per_node
+    profile, network = _measured(server, chosen, measured, gradients, ranks_per_node)
+    measured.sources["overlap"] = "assumed"
+    if measured.step_of_two_s is not None:
+        profile = calibrated(profile, network, measured.step_of_two_s)
+        measured.sources["overlap"] = f"by a step of two nodes, {measured.step_of_two_s * 1000:.1f} ms"
+    made = [predict(profile, network, size, ranks_per_node) for size in sizes]
+    prediction = Predicted(profile, network, made, measured.sources)
     if as_json:
         from drumbeat.cli.terminal.jsonout import print_json
 
-        print_json(found)
+        print_json(prediction)
     else:
         from drumbeat.cli.terminal.screen import show
 
-        show(*render_prediction(found))
+        show(*render_prediction(prediction))
 
 
 def _given(options: PredictionOptions) -> Measured:
     """Returns what needs no run."""
-    known = Measured()
+    measured = Measured()
     step, data = _parsed(parse_time, options.step, "--step"), _parsed(parse_time, options.data_wait, "--data-wait")
     if options.results is not None:
-        known.profile, known.sources["step"] = _of_bench(options.results), f"measured, {options.results}"
-        known.sources["gradients"] = "four bytes for each parameter"
+        measured.profile, measured.sources["step"] = _of_bench(options.results), f"measured, {options.results}"
+        measured.sources["gradients"] = "four bytes for each parameter"
     if step is not None:
-        before = known.profile or StepProfile(step, 0.0)
-        known.profile, known.sources["step"] = replace(before, step_s=step), _BY_HAND
-    if data is not None and known.profile is not None:
-        known.profile = replace(known.profile, data_s=data)
+        before = measured.profile or StepProfile(step, 0.0)
+        measured.profile, measured.sources["step"] = replace(before, step_s=step), _BY_HAND
+    if data is not None and measured.profile is not None:
+        measured.profile = replace(measured.profile, data_s=data)
     network = _parsed(parse_network, options.network, "--network")
     if network is not None:
-        known.network, known.sources["network"] = network, "by hand; TCP carries 95% of the nominal rate"
-    return known
+        measured.network, measured.sources["network"] = network, "by hand; TCP carries 95% of the nominal rate"
+    return measured
 
 
 def _of_bench(file: Path) -> StepProfile:
@@ -176,22 +166,26 @@ def _parsed(parse: Callable[[str], T], text: str | None, option: str) -> T | Non
 
 
 # --- runs that measure --------------------------------------------------------------------------------------------
-def _measure(server: Server, chosen: Chosen, known: Measured, gradients: float | None, ranks: int) -> None:
+def _measured(
+    server: Server, chosen: Chosen, measured: Measured, gradients: float | None, ranks: int
+) -> tuple[StepProfile, NetworkSpeed]:
     """Runs the job on one node, and on two where gradients or network aren't known. ranks: of each node."""
-    if known.profile is None:
-        run = _run(server, chosen, 1)
-        known.profile, known.sources["step"] = StepProfile(_step_of(run), 0.0), f"measured, job {run.job.name}"
+    profile, network = measured.profile, measured.network
+    if profile is None:
+        run = run_measured(server, chosen, 1)
+        profile, measured.sources["step"] = StepProfile(step_of(run), 0.0), f"measured, job {run.job.name}"
     if gradients is not None:
-        known.profile, known.sources["gradients"] = replace(known.profile, gradient_bytes=gradients), _BY_HAND
-    if known.profile.gradient_bytes and known.network:
-        return
-    two = _run(server, chosen, 2)
-    if not known.profile.gradient_bytes:
-        known.profile = replace(known.profile, gradient_bytes=_gradients_of(two, ranks))
-        known.sources["gradients"] = f"by what a node sends in a step, job {two.job.name}"
-    if known.network is None:
-        known.network, known.sources["network"] = _network_of(two.job), f"measured, job {two.job.name}"
-        known.step_of_two_s = _step_of(two)
+        profile, measured.sources["gradients"] = replace(profile, gradient_bytes=gradients), _BY_HAND
+    if profile.gradient_bytes and network:
+        return profile, network
+    two = run_measured(server, chosen, 2)
+    if not profile.gradient_bytes:
+        profile = replace(profile, gradient_bytes=gradients_of(two, ranks))
+        measured.sources["gradients"] = f"by what a node sends in a step, job {two.job.name}"
+    if network is None:
+        network, measured.sources["network"] = network_of(two.job), f"measured, job {two.job.name}"
+        measured.step_of_two_s = step_of(two)
+    return profile, network
 
 
 @dataclass(frozen=True)
@@ -203,12 +197,12 @@ class MeasuredRun:
     sent: list[SentSample]
 
 
-def _run(server: Server, chosen: Chosen, nodes: int) -> MeasuredRun:
-    """Runs the job until enough of its steps are known, then cancels it."""
+def run_measured(server: Server, chosen: Chosen, nodes: int) -> MeasuredRun:
+    """Runs the job until enough of its steps are measured, then cancels it."""
     job, sets = measured_job(chosen.job, chosen.sets, nodes)
     name = server.submit(job, sets=sets).name
     count = "one node" if nodes == 1 else f"{nodes} nodes"
-    print(f"job {name} measures steps on {count}; it is canceled when they are known", file=sys.stderr, flush=True)
+    print(f"job {name} measures steps on {count}; it is canceled when they are measured", file=sys.stderr, flush=True)
     try:
         steps = _await_steps(server, name)
         run = MeasuredRun(server.get(name), steps, _sent(server, name))
@@ -249,14 +243,15 @@ def _sent(server: Server, name: str) -> list[SentSample]:
     return [SentSample(one.at.timestamp(), float(one.value) * (1 << 20)) for one in points]
 
 
-def _step_of(run: MeasuredRun) -> float:
+def step_of(run: MeasuredRun) -> float:
+    """Returns the seconds of a step. Raises RefusedError."""
     length = step_s(run.steps)
     if not length:
         raise RefusedError(f"the steps of job {run.job.name} came all at once", fix="Give the time: --step 420ms.")
     return length
 
 
-def _gradients_of(two: MeasuredRun, ranks_per_node: int) -> float:
+def gradients_of(two: MeasuredRun, ranks_per_node: int) -> float:
     """Returns the gradients' bytes: a ring over R ranks sends 2(R-1)/R of them out of each node, with their headers."""
     sent = sent_per_step(two.steps, two.sent)
     if not sent:
@@ -266,7 +261,8 @@ def _gradients_of(two: MeasuredRun, ranks_per_node: int) -> float:
     return sent * TCP_SHARE / (2 * (ranks - 1) / ranks)
 
 
-def _network_of(job: JobWithStory) -> NetworkSpeed:
+def network_of(job: JobWithStory) -> NetworkSpeed:
+    """Returns what the pre-flight of two nodes has measured. Raises RefusedError."""
     links = [one for one in (job.preflight.links if job.preflight else ()) if one.out_bits_per_s > 0]
     if not links:
         what = f"job {job.name} could not measure the link between its nodes"

@@ -28,9 +28,9 @@ class Predicted:
     """Where the step, the gradients, the network and the overlap come from, in words."""
 
 
-def render_prediction(found: Predicted) -> Iterator[RenderableType]:
+def render_prediction(result: Predicted) -> Iterator[RenderableType]:
     """Yields what was put in, and a row for each number of nodes."""
-    profile, network = found.profile, found.network
+    profile, network = result.profile, result.network
     yield heading("What the prediction rests on")
     given = {
         "step": f"{profile.step_s * 1000:.1f} ms on one node, of which {profile.data_s * 1000:.1f} ms wait for data",
@@ -38,12 +38,12 @@ def render_prediction(found: Predicted) -> Iterator[RenderableType]:
         "network": f"{say_rate(network.bits_per_s)}, {say_time(network.round_trip_s * 1e6)} for a round trip",
         "overlap": f"{profile.overlap:.0%} of the computation can hide gradients",
     }
-    yield pairs([(name, f"{text} ({found.sources[name]})") for name, text in given.items()])
+    yield pairs([(name, f"{text} ({result.sources[name]})") for name, text in given.items()])
     yield heading("Prediction")
     table = make_table(">nodes", ">ranks", ">step ms", ">sync ms", ">not hidden ms", ">efficiency", "limited by")
-    yield fill_table(table, (_row(one, profile) for one in found.predictions))
-    best = largest_efficient(found.predictions, EFFICIENT)
-    largest = max((one.nodes for one in found.predictions), default=1)
+    yield fill_table(table, (_row(one, profile) for one in result.predictions))
+    best = largest_efficient(result.predictions, EFFICIENT)
+    largest = max((one.nodes for one in result.predictions), default=1)
     if best is not None and best.nodes < largest:
         yield cell(f"Up to {best.nodes} of these numbers of nodes, efficiency stays at {EFFICIENT:.0%} or above.")
 

@@ -19,20 +19,20 @@ MATRIX_NODES = 12
 _LISTED = 20
 
 
-def render_preflight(found: PreflightView) -> Iterator[RenderableType]:
+def render_preflight(result: PreflightView) -> Iterator[RenderableType]:
     """Yields everything that the nodes measured, the verdict first."""
-    yield cell(found.sentence)
+    yield cell(result.sentence)
     yield heading("Nodes")
     titles = (">node", "machine", "host", "interface", ">clock", ">disk free", ">1 MiB written", ">GPUs", "environment")
-    yield fill_table(make_table(*titles), map(_node, found.nodes))
-    if len(found.nodes) <= MATRIX_NODES:
+    yield fill_table(make_table(*titles), map(_node, result.nodes))
+    if len(result.nodes) <= MATRIX_NODES:
         yield heading("Bandwidth from the row's node to the column's")
-        yield _matrix(found, _rate)
+        yield _matrix(result, _rate)
         yield heading("Shortest round trip")
-        yield _matrix(found, _trip)
+        yield _matrix(result, _trip)
     else:
         yield heading("The slowest links")
-        slowest = sorted(found.links, key=lambda one: min(one.out_bits_per_s, one.in_bits_per_s))[:_LISTED]
+        slowest = sorted(result.links, key=lambda one: min(one.out_bits_per_s, one.in_bits_per_s))[:_LISTED]
         table = make_table(">from", ">to", ">there", ">back", ">round trip", "trouble")
         yield fill_table(table, map(_link, slowest))
 
@@ -52,17 +52,24 @@ def _node(one: NodePreflightView) -> tuple[object, ...]:
 
 
 def _link(one: LinkView) -> tuple[object, ...]:
-    there, back = (say_rate(rate) if rate > 0 else "" for rate in (one.out_bits_per_s, one.in_bits_per_s))
-    return one.node, one.peer, there, back, say_time(one.round_trip_us) if one.round_trip_us > 0 else "", one.error
+    out_rate, in_rate = (say_rate(rate) if rate > 0 else "" for rate in (one.out_bits_per_s, one.in_bits_per_s))
+    return (
+        one.node,
+        one.peer,
+        out_rate,
+        in_rate,
+        say_time(one.round_trip_us) if one.round_trip_us > 0 else "",
+        one.error,
+    )
 
 
-def _matrix(found: PreflightView, say: Callable[[LinkView, bool], str]) -> RenderableType:
+def _matrix(result: PreflightView, say: Callable[[LinkView, bool], str]) -> RenderableType:
     """Returns the table of pairs. say: the text of a link, seen from the node that called or from its peer."""
-    said = {(one.node, one.peer): say(one, True) for one in found.links}
-    said |= {(one.peer, one.node): say(one, False) for one in found.links}
-    numbers = [one.node for one in found.nodes]
+    cells = {(one.node, one.peer): say(one, True) for one in result.links}
+    cells |= {(one.peer, one.node): say(one, False) for one in result.links}
+    numbers = [one.node for one in result.nodes]
     table = make_table(">node", *(f">{number}" for number in numbers))
-    rows = [(row, *("·" if row == column else said.get((row, column), "") for column in numbers)) for row in numbers]
+    rows = [(row, *("·" if row == column else cells.get((row, column), "") for column in numbers)) for row in numbers]
     return fill_table(table, rows)
 
 

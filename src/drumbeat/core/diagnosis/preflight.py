@@ -31,7 +31,7 @@ class CheckedNode:
 
 
 @dataclass(frozen=True)
-class Finding:
+class PreflightProblem:
     """What is wrong with a node, or with the link between two. weight: the heaviest is named first."""
 
     nodes: tuple[int, ...]
@@ -49,7 +49,7 @@ class PreflightVerdict:
     """A node that reaches no other one, while those reach each other."""
     is_apart: bool = False
     """Whether no node reaches another one."""
-    findings: tuple[Finding, ...] = ()
+    problems: tuple[PreflightProblem, ...] = ()
     worst: int | None = None
 
 
@@ -83,24 +83,24 @@ def judge(nodes: Sequence[CheckedNode]) -> PreflightVerdict:
     if (alone := _isolated(tried, places)) is not None:
         why = next(pair.link.error for pair in failed if alone in pair.nodes)
         return PreflightVerdict(f"{places[alone]} reaches none of the other nodes: {why}", isolated=alone)
-    findings = [*_unreached(failed, places), *_by_machine(nodes), *_clocks(pairs, places), *_slow(pairs, places)]
-    findings += _far(pairs, places)
-    findings.sort(key=lambda one: -one.weight)
-    return _verdict(nodes, pairs, places, findings)
+    problems = [*_unreached(failed, places), *_by_machine(nodes), *_clocks(pairs, places), *_slow(pairs, places)]
+    problems += _far(pairs, places)
+    problems.sort(key=lambda one: -one.weight)
+    return _verdict(nodes, pairs, places, problems)
 
 
 def _verdict(
-    nodes: Sequence[CheckedNode], pairs: Sequence[Pair], places: Mapping[int, str], findings: Sequence[Finding]
+    nodes: Sequence[CheckedNode], pairs: Sequence[Pair], places: Mapping[int, str], problems: Sequence[PreflightProblem]
 ) -> PreflightVerdict:
     measured = [pair for pair in pairs if pair.link.bits_per_s > 0]
     slowest = min(measured, key=lambda pair: pair.link.bits_per_s, default=None)
     begin = f"pre-flight of {counted(len(nodes), 'node')}"
-    if findings:
-        first, *others = findings
+    if problems:
+        first, *others = problems
         more = "; ".join(one.sentence for one in others[:2])
-        left = f"; and {counted(len(others) - 2, 'more finding')}" if len(others) > 2 else ""
+        left = f"; and {counted(len(others) - 2, 'more problem')}" if len(others) > 2 else ""
         sentence = f"{begin}: {first.sentence}" + (f"; {more}{left}" if more else "")
-        return PreflightVerdict(sentence, findings=tuple(findings), worst=first.nodes[-1])
+        return PreflightVerdict(sentence, problems=tuple(problems), worst=first.nodes[-1])
     if slowest is None:
         return PreflightVerdict(f"{begin}: the time was too short to measure a link between them")
     low, high = slowest.nodes
@@ -133,28 +133,30 @@ def _isolated(tried: Sequence[Pair], places: Mapping[int, str]) -> int | None:
     return None
 
 
-def _unreached(failed: Sequence[Pair], places: Mapping[int, str]) -> list[Finding]:
+def _unreached(failed: Sequence[Pair], places: Mapping[int, str]) -> list[PreflightProblem]:
     return [
-        Finding(pair.nodes, f"{places[pair.node]} can't call {places[pair.link.peer]}: {pair.link.error}", 1000)
+        PreflightProblem(
+            pair.nodes, f"{places[pair.node]} can't call {places[pair.link.peer]}: {pair.link.error}", 1000
+        )
         for pair in failed
     ]
 
 
 # --- the machine --------------------------------------------------------------------------------------------------
-def _by_machine(nodes: Sequence[CheckedNode]) -> list[Finding]:
-    findings: list[Finding] = []
+def _by_machine(nodes: Sequence[CheckedNode]) -> list[PreflightProblem]:
+    problems: list[PreflightProblem] = []
     for one in nodes:
         check = one.check
         if 0 <= check.gpus < one.gpus:
             sentence = f"{one.place} sees {counted(check.gpus, 'GPU')} of {one.gpus}"
-            findings.append(Finding((one.node,), sentence, 500))
+            problems.append(PreflightProblem((one.node,), sentence, 500))
         if 0 <= check.free_bytes < MIN_FREE_BYTES:
             sentence = f"{one.place} has {check.free_bytes >> 20} MiB of its disk left"
-            findings.append(Finding((one.node,), sentence, 300))
+            problems.append(PreflightProblem((one.node,), sentence, 300))
         if check.write_ms > MAX_WRITE_MS:
             sentence = f"the disk of {one.place} took {check.write_ms / 1000:.1f} s for 1 MiB"
-            findings.append(Finding((one.node,), sentence, 100))
-    return findings
+            problems.append(PreflightProblem((one.node,), sentence, 100))
+    return problems
 
 
 # --- clocks -------------------------------------------------------------------------------------------------------
@@ -176,10 +178,10 @@ def clocks_ms(pairs: Sequence[Pair]) -> dict[int, int]:
     return {node: ms - usual for node, ms in sorted(ahead.items())}
 
 
-def _clocks(pairs: Sequence[Pair], places: Mapping[int, str]) -> list[Finding]:
+def _clocks(pairs: Sequence[Pair], places: Mapping[int, str]) -> list[PreflightProblem]:
     off = {node: ms for node, ms in clocks_ms(pairs).items() if abs(ms) > MAX_CLOCK_MS}
     return [
-        Finding(
+        PreflightProblem(
             (node,),
             f"the clock of {places[node]} is {abs(ms) / 1000:.1f} s {'ahead of' if ms > 0 else 'behind'} the others'",
             200 + abs(ms) / 1000,
@@ -202,14 +204,14 @@ def _usual(values: Mapping[int, int]) -> int:
     return round(statistics.median(values.values())) if values else 0
 
 
-def _slow(pairs: Sequence[Pair], places: Mapping[int, str]) -> list[Finding]:
+def _slow(pairs: Sequence[Pair], places: Mapping[int, str]) -> list[PreflightProblem]:
     """Finds nodes all of whose links are slow, and slow links between others."""
     measured = [pair for pair in pairs if pair.link.bits_per_s > 0]
     best = _best(measured)
     usual = _usual(best)
     nodes = [node for node, rate in best.items() if rate * SLOW_FACTOR < usual]
-    findings = [
-        Finding(
+    problems = [
+        PreflightProblem(
             (node,),
             f"{places[node]} has slow links: {say_rate(best[node])} at best, where others reach {say_rate(usual)}",
             usual / max(1, best[node]),
@@ -223,11 +225,11 @@ def _slow(pairs: Sequence[Pair], places: Mapping[int, str]) -> list[Finding]:
             sentence = (
                 f"the link between {places[low]} and {places[high]} has {say_rate(rate)}, others {say_rate(usual)}"
             )
-            findings.append(Finding(pair.nodes, sentence, usual / rate))
-    return findings
+            problems.append(PreflightProblem(pair.nodes, sentence, usual / rate))
+    return problems
 
 
-def _far(pairs: Sequence[Pair], places: Mapping[int, str]) -> list[Finding]:
+def _far(pairs: Sequence[Pair], places: Mapping[int, str]) -> list[PreflightProblem]:
     nearest: dict[int, int] = {}
     for pair in pairs:
         if pair.link.round_trip_us > 0:
@@ -235,7 +237,7 @@ def _far(pairs: Sequence[Pair], places: Mapping[int, str]) -> list[Finding]:
                 nearest[node] = min(nearest.get(node, pair.link.round_trip_us), pair.link.round_trip_us)
     usual = _usual(nearest)
     return [
-        Finding(
+        PreflightProblem(
             (node,),
             f"{places[node]} is far from the others: {say_time(trip)} for a round trip, where others take "
             f"{say_time(usual)}",

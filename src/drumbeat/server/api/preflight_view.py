@@ -37,7 +37,7 @@ def preflight_view(job: Job) -> PreflightView | None:
         )
         for pair in pairs
     )
-    return PreflightView(verdict.sentence, tuple(one.sentence for one in verdict.findings), nodes, links)
+    return PreflightView(verdict.sentence, tuple(one.sentence for one in verdict.problems), nodes, links)
 
 
 def _node(status: AgentStatus, check: NodeCheck, machine: str, clock_ms: int) -> NodePreflightView:
