@@ -43,12 +43,10 @@ class Nodes:
         def announce(port: int) -> None:
             self.members[node] = Member(node, f"h{node}", "127.0.0.1", str(root), "/c", probe_port=port)
 
-        return Preflight(
-            enrolment, "127.0.0.1", lambda: wire.to_wire(self.members), announce, lambda one: self._add(node, one)
-        )
+        def report(check: NodeCheck) -> None:
+            self.checks[node] = check
 
-    def _add(self, node: int, check: NodeCheck) -> None:
-        self.checks[node] = check
+        return Preflight(enrolment, "127.0.0.1", announce, report, lambda: wire.to_wire(self.members))
 
     def run(self, *nodes: int) -> float:
         """Runs the pre-flight of these nodes side by side; returns how long it took."""

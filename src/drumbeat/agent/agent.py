@@ -207,8 +207,8 @@ class Agent:
     def _new_preflight(self) -> Preflight:
         from drumbeat.agent.preflight.preflight import Preflight
 
-        announce, report = self._posting(self._on_probe_port), self._posting(self._on_checked)
-        return Preflight(self._enrolment, self._member.address, Link(self._enrolment).peers, announce, report)
+        posting = self._posting
+        return Preflight(self._enrolment, self._member.address, posting(self._on_probe_port), posting(self._on_checked))
 
     def _serve_inputs(self) -> Inputs | None:
         """Begins to serve inputs from stores to other nodes, and returns them; None = the job has none."""

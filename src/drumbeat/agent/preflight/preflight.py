@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from drumbeat.agent.ground.backoff import Backoff
+from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.ground.unusable_node import UnusableNodeError
 from drumbeat.agent.preflight import tournament
 from drumbeat.agent.preflight.link_probe import CONNECT_S, LinkProbe
@@ -38,20 +39,20 @@ Peers = Sequence[Mapping[str, Any] | None]
 class Preflight:
     """One node's pre-flight.
 
-    ask: gives what the server knows of the nodes. announce: receives the port at which this node answers. report:
-    receives the result.
+    announce: receives the port at which this node answers. report: receives the result. ask: gives what is known of the
+    nodes, None = the server is asked.
     """
 
     def __init__(
         self,
         enrolment: Enrolment,
         address: str,
-        ask: Callable[[], Peers],
         announce: Callable[[int], None],
         report: Callable[[NodeCheck], None],
+        ask: Callable[[], Peers] | None = None,
     ) -> None:
         self._enrolment, self._address = enrolment, address
-        self._ask, self._announce, self._report = ask, announce, report
+        self._ask, self._announce, self._report = ask or Link(enrolment).peers, announce, report
         self._server: ProbeServer | None = None
         self._local = LocalCheck()
         self._trouble: UnusableNodeError | None = None
