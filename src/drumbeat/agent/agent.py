@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from drumbeat.agent.outputs import Outputs
     from drumbeat.protocol.roster import Roster
     from drumbeat.agent.preflight.preflight import Preflight
-    from drumbeat.protocol.preflight import NodeCheck
 
 EXIT_LEFT, EXIT_CRASHED, EXIT_STALE, EXIT_TERMINATED = 0, 1, 3, 143
 """The exit codes: left on the server's order; crashed (start it again); the attempt was replaced; SIGTERM."""
@@ -207,8 +206,8 @@ class Agent:
     def _new_preflight(self) -> Preflight:
         from drumbeat.agent.preflight.preflight import Preflight
 
-        posting = self._posting
-        return Preflight(self._enrolment, self._member.address, posting(self._on_probe_port), posting(self._on_checked))
+        report = self._posting(partial(setattr, self._facts, "preflight"))
+        return Preflight(self._enrolment, self._member.address, self._posting(self._on_probe_port), report)
 
     def _serve_inputs(self) -> Inputs | None:
         """Begins to serve inputs from stores to other nodes, and returns them; None = the job has none."""
@@ -467,9 +466,6 @@ class Agent:
 
     def _on_probe_port(self, port: int) -> None:
         self._member = replace(self._member, probe_port=port)
-
-    def _on_checked(self, check: NodeCheck) -> None:
-        self._facts.preflight = check
 
     def _on_building(self) -> None:
         self._facts.is_building = True
