@@ -26,7 +26,7 @@ _FACTORS = {"": 0, "k": 1, "m": 2, "g": 3}
 _SECONDS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 
 
-class Limit(StrEnum):
+class ScalingLimit(StrEnum):
     """What a training at so many nodes is limited by."""
 
     COMPUTE = "compute"
@@ -82,7 +82,7 @@ class Prediction:
     """The part of it that the step waits for."""
     efficiency: float
     """Against as many nodes that need not wait for each other."""
-    limit: Limit
+    limit: ScalingLimit
 
 
 def predict(profile: StepProfile, network: NetworkSpeed, nodes: int, ranks_per_node: int = 1) -> Prediction:
@@ -96,7 +96,7 @@ def predict(profile: StepProfile, network: NetworkSpeed, nodes: int, ranks_per_n
     exposed = last + max(0.0, sync - last - profile.overlap * profile.compute_s)
     exposed += profile.extra_s if nodes > 1 else 0.0
     step = profile.step_s + exposed
-    parts = {Limit.SYNC: exposed, Limit.DATA: profile.data_s, Limit.COMPUTE: profile.compute_s}
+    parts = {ScalingLimit.SYNC: exposed, ScalingLimit.DATA: profile.data_s, ScalingLimit.COMPUTE: profile.compute_s}
     limit = max(parts, key=lambda name: parts[name])
     return Prediction(nodes, nodes * ranks_per_node, step, sync, exposed, profile.step_s / step if step else 1.0, limit)
 
@@ -132,9 +132,9 @@ def calibrated(alone: StepProfile, network: NetworkSpeed, step_of_two_s: float) 
 
 def say_limit(one: Prediction, profile: StepProfile) -> str:
     """Returns in words what limits a training at so many nodes."""
-    if one.limit is Limit.DATA:
+    if one.limit is ScalingLimit.DATA:
         return f"data: a step waits {_ms(profile.data_s)} for it, on any number of nodes"
-    if one.limit is Limit.SYNC:
+    if one.limit is ScalingLimit.SYNC:
         return f"sync: {_ms(one.exposed_s)} of the {_ms(one.sync_s)} that gradients travel aren't hidden"
     if one.exposed_s > 0.01 * one.step_s:
         return f"compute; sync adds {_ms(one.exposed_s)}"

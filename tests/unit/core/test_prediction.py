@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drumbeat.core.prediction import (
-    Limit,
     NetworkSpeed,
+    ScalingLimit,
     StepProfile,
     calibrated,
     largest_efficient,
@@ -42,7 +42,7 @@ def test_small_gradients_hide_behind_nothing():
     one = predict(StepProfile(0.4, 12.5e6), GIGABIT, 2)
     assert one.exposed_s == pytest.approx(0.1)
     assert one.efficiency == pytest.approx(0.8)
-    assert one.limit is Limit.COMPUTE
+    assert one.limit is ScalingLimit.COMPUTE
 
 
 def test_large_gradients_hide_behind_half_of_the_computation():
@@ -56,14 +56,14 @@ def test_large_gradients_hide_behind_half_of_the_computation():
 def test_wait_for_data_hides_no_gradients_and_can_be_the_limit():
     profile = StepProfile(1.0, 10e6, data_s=0.7)
     one = predict(profile, NetworkSpeed(10e9, 0), 8)
-    assert (one.limit, one.ranks) == (Limit.DATA, 8)
+    assert (one.limit, one.ranks) == (ScalingLimit.DATA, 8)
     assert say_limit(one, profile) == "data: a step waits 700 ms for it, on any number of nodes"
 
 
 def test_sync_is_named_with_what_of_it_is_not_hidden():
     profile = StepProfile(0.1, 100e6)
     one = predict(profile, GIGABIT, 4)
-    assert one.limit is Limit.SYNC
+    assert one.limit is ScalingLimit.SYNC
     assert say_limit(one, profile) == "sync: 1150 ms of the 1200 ms that gradients travel aren't hidden"
 
 

@@ -51,6 +51,13 @@ def test_an_error_is_the_same_on_the_other_side(cls: type[errors.DrumbeatError])
     assert (again.what, again.where, again.fix, again.fields) == (error.what, error.where, error.fix, error.fields)
 
 
+def test_refusal_is_not_read_as_an_error_of_this_process_alone():
+    from drumbeat.agent.ground.unusable_node import UnusableNodeError  # Any process may have loaded it.
+
+    again = errors.from_dict(UnusableNodeError("what").as_dict())
+    assert type(again) is errors.RefusedError
+
+
 def test_codes_are_unique():
     assert len(errors.every_error()) == len(set(errors.every_error().values()))
 

@@ -190,7 +190,8 @@ def check(
     server = connect()
     job = server.submit(check_job(server.compute(name), nodes))
     print(f"job {job.name} checks compute {name}; Ctrl-C leaves it running", file=sys.stderr)
-    ended = server.wait(job.name) or server.get(job.name)
+    server.wait(job.name)
+    ended = server.get(job.name)
     if ended.preflight is None:
         sentence = ended.verdict.sentence if ended.verdict else ended.sentence
         raise RefusedError(f"the nodes of {name} could not be checked: {sentence}", fix=f"See drumbeat show {job.name}")
