@@ -46,8 +46,8 @@ from drumbeat.protocol.logs import NODE_LOG, LogName
 if TYPE_CHECKING:
     from drumbeat.agent.inputs.remote import Inputs
     from drumbeat.agent.outputs import Outputs
-    from drumbeat.protocol.roster import Roster
     from drumbeat.agent.preflight.preflight import Preflight
+    from drumbeat.protocol.roster import Roster
 
 EXIT_LEFT, EXIT_CRASHED, EXIT_STALE, EXIT_TERMINATED = 0, 1, 3, 143
 """The exit codes: left on the server's order; crashed (start it again); the attempt was replaced; SIGTERM."""
@@ -198,7 +198,7 @@ class Agent:
             self._mounts.appear()
 
         work = partial(setup.run, self._member, stage)
-        if self._plan.preflight and self._facts.round.number <= 1:
+        if self._plan.preflight and self._plan.nodes > 1 and self._facts.round.number <= 1:
             self._preflight = self._preflight or self._new_preflight()
             work = partial(self._preflight.around, work)
         self._beside("staging", work, self._on_staged)

@@ -162,7 +162,7 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
 def _has_preflight(job: CommandJob, compute: str) -> bool:
     """Whether the nodes check each other: nodes of `local` share a machine, which has no links between them."""
     wanted = job.drumbeat.preflight
-    return job.node_count > 1 and (compute != DEFAULT_COMPUTE if wanted is None else wanted)
+    return max(job.node_count, job.max_nodes) > 1 and (compute != DEFAULT_COMPUTE if wanted is None else wanted)
 
 
 def _notices(job: CommandJob) -> tuple[tuple[str, ...], tuple[str, ...]]:
