@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
+from ctypes.util import find_library
 from pathlib import Path
+from shutil import which
 
 import pytest
 
 from drumbeat.agent.stacks import py_spy_program
+from drumbeat.protocol.errors import RefusedError
 
 from .house import House, a_house, until
 
@@ -39,14 +41,25 @@ if dist.get_rank() == 1:
 dist.all_reduce(ones)
 """
 
+POLLING = """
+import ctypes, os, time
+mpi = ctypes.CDLL("libmpi.so.40", mode=ctypes.RTLD_GLOBAL)
+mpi.MPI_Init(None, None)
+world = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.in_dll(mpi, "ompi_mpi_comm_world")))
+mpi.MPI_Barrier(world)
+if os.environ["OMPI_COMM_WORLD_RANK"] == "1":
+    time.sleep(1000)
+mpi.MPI_Barrier(world)
+"""
 
-def started(house: House, script: str, settings: str = "{hang_after_s: 1}") -> str:
+
+def started(house: House, script: str, settings: str = "{hang_after_s: 1}", **keys: str) -> str:
     house.script(script, "job", "train.py")
+    two_nodes = {"distribution": "{type: pytorch, process_count_per_instance: 1}", "resources": "{instance_count: 2}"}
     path = house.job_file(
         command="python train.py",
         code=".",
-        distribution="{type: pytorch, process_count_per_instance: 1}",
-        resources="{instance_count: 2}",
+        **(keys or two_nodes),
         drumbeat=settings,
     )
     return house.client.submit(path).name
@@ -66,11 +79,11 @@ def test_stopped_rank_of_another_node_is_named_and_its_stack_kept(tmp_path: Path
         printed = house.run("stacks", job, "--rank", "1")
         assert "rank 1 on node 1" in printed.stdout, printed.stderr
         assert "is stopped at train.py:4" in printed.stdout
-        nodes = json.loads(house.run("stacks", job, "--json").stdout)
-        assert [[one["rank"] for one in node["ranks"]] for node in nodes] == [[0], [1]]
-        refused = house.run("stacks", job, "--rank", "9")
-        assert "has no rank 9" in refused.stderr
-        os.kill(nodes[1]["ranks"][0]["processes"][0]["pid"], signal.SIGCONT)
+        nodes = house.client.stacks(job)
+        assert [[one.rank for one in node.ranks] for node in nodes] == [[0], [1]]
+        with pytest.raises(RefusedError, match="has no rank 9"):
+            house.client.stacks(job, rank=9)
+        os.kill(nodes[1].ranks[0].processes[0].pid, signal.SIGCONT)
         house.client.cancel(job)
 
 
@@ -91,4 +104,14 @@ def test_rank_in_a_lock_is_named_with_the_collective_of_the_other(tmp_path: Path
         assert "rank 1 on node 1 waits for a lock or another thread at train.py:11" in said
         assert "while rank 0 waits in all_reduce at train.py:12" in said
         assert "c10d::" in (house.home / "jobs" / job / "hangs" / "1.1.txt").read_text()
+        house.client.cancel(job)
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(not (find_library("mpi") and which("mpirun")), reason="Open MPI isn't installed: openmpi-bin")
+def test_rank_that_polls_in_mpi_with_all_of_a_core_is_seen_to_wait(tmp_path: Path) -> None:
+    with a_house(tmp_path) as house:
+        keys = {"distribution": "{type: mpi, process_count_per_instance: 2}"}
+        job = started(house, POLLING, "{hang_after_s: 3}", **keys)
+        assert "rank 1 on node 0 sleeps at train.py:8, while rank 0 waits in MPI_Barrier" in sentence(house, job)
         house.client.cancel(job)
