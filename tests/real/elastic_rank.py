@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from drumbeat import train
 
-SAMPLES, BATCH, EPOCHS, SEED = 60, 6, 40, 5
+SAMPLES, BATCH, EPOCHS, SEED = 60, 6, 80, 5
 EVERY, STEP_S = 5, 0.1
 
 
