@@ -139,7 +139,8 @@ def test_a_training_loses_a_node_and_gets_it_back_and_reads_each_sample_once(tmp
         assert house.client.get(job).node_count == 2
         place.switch_on(place.nodes[2])
         until(lambda: house.client.get(job).attempt == 3 or house.client.get(job).ended_at, 240, "it grows")
-        assert house.client.get(job).attempt == 3, story(house, job)
+        machines = [(one.name, str(one.state), one.unusable) for one in house.client.compute(place.compute).machines]
+        assert house.client.get(job).attempt == 3, "\n".join([*story(house, job), str(machines)])
         ended = house.client.wait(job, 300)
         assert ended is not None
         assert ended.state == "completed", ended.sentence

@@ -72,6 +72,11 @@ class Waiting:
         return replace(self, need=self.need.least) if self.need.is_elastic else self
 
     @property
+    def aim(self) -> Need:
+        """The need with which an elastic job waits for the slots of its last attempt."""
+        return replace(self.need, nodes=max(self.need.nodes, self.growth))
+
+    @property
     def rank(self) -> tuple[bool, int, float, datetime, str]:
         """Its place in the queue: by priority, then by recent use, then by age."""
         return not self.is_resized, -self.priority, self.use, self.submitted_at, self.job
@@ -151,7 +156,7 @@ def place(  # noqa: PLR0913 - the queue, what there is, and how the persons stan
                 blocked, allowances = job, allowances.reserved_for(job.job, job.payer, takes)
                 reason, sentence = (
                     Reason.WAITING_FOR_SLOTS,
-                    _needs(asked if _is_ending(job, held) else job, own, holding, compute),
+                    _needs(replace(asked, need=asked.aim) if _is_ending(job, held) else job, own, holding, compute),
                 )
             else:
                 reason = Reason.WAITING_FOR_TURN
@@ -187,12 +192,13 @@ def _may_start(  # noqa: PLR0913 - as `place`
 def _fits(job: Waiting, rooms: Sequence[Room], held: Sequence[Holding], *, has_spare: bool) -> list[tuple[Slot, ...]]:
     """Slots with which the job could start now, those with the most nodes first; several for elastic jobs only.
 
-    Until its last attempt has given its slots back, an elastic job doesn't begin with fewer nodes than it asks for.
+    Until its last attempt has given its slots back, an elastic job doesn't begin with fewer nodes than it asks for, or has
+    ended its round for.
     """
     sizes: Sequence[Need] = [job.need]
     if job.need.is_elastic:
-        ends = _is_ending(job, held)
-        sizes = [one for one in sizes_of(job, rooms, has_spare=has_spare) if one.nodes >= job.need.nodes or not ends]
+        least = job.aim.nodes if _is_ending(job, held) else 0
+        sizes = [one for one in sizes_of(job, rooms, has_spare=has_spare) if one.nodes >= least]
     elsewhere = [slots for size in sizes if (slots := _fit_elsewhere(replace(job, need=size), rooms, held))]
     return elsewhere or [slots for size in sizes if (slots := fit(size, rooms, held))]
 

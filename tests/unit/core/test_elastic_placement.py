@@ -109,6 +109,9 @@ def test_a_job_waits_for_the_slots_of_its_last_attempt_rather_than_shrink():
     said = placed([ending], holds("e", "a", "b"))["e"]
     assert said.sentence.startswith("needs 3 × 2 CPU slots of rack, where 4 CPU slots are free; held by e")
     assert machines(placed([ending], holds("e", "a"))["e"]) == "bcd"
+    grows = waits("e", 2, 1, 4, is_resized=True, growth=4)
+    assert placed([grows], holds("e", "a", "b"))["e"].sentence.startswith("needs 4 × 2 CPU slots")
+    assert machines(placed([grows])["e"]) == "abcd"
 
 
 # --- growth -------------------------------------------------------------------------------------------------------

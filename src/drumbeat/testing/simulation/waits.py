@@ -69,15 +69,16 @@ def wrong_of(job: Job) -> str:
 
 def awaited(job: Job) -> int:
     """The CPU slots that a job waits for: of an elastic one those of its smallest size, mostly."""
-    need = job.need.least if "needs at least" in job.sentence else job.need
-    return need.nodes * need.cpus
+    if "needs at least" in job.sentence:
+        return job.need.least.nodes * job.need.cpus
+    return max(job.need.nodes, job.growth) * job.need.cpus
 
 
 @lru_cache
 def _pattern(reason: Reason, compute: str, need: Need, nodes: int, ranks: int) -> str:
     amount = _amount(need)
     if need.is_elastic:
-        amount = f"({amount}|at least {_amount(need.least)})"
+        amount = f"((\\d+ × )?{_counted(need.cpus, 'CPU slot')}|at least {_amount(need.least)})"
     return _SAID.get(reason, ".*[a-z]+ .*[a-z]+.*").format(
         compute=compute,
         amount=amount,
