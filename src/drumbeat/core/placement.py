@@ -192,8 +192,8 @@ def _may_start(  # noqa: PLR0913 - as `place`
 def _fits(job: Waiting, rooms: Sequence[Room], held: Sequence[Holding], *, has_spare: bool) -> list[tuple[Slot, ...]]:
     """Slots with which the job could start now, those with the most nodes first; several for elastic jobs only.
 
-    Until its last attempt has given its slots back, an elastic job doesn't begin with fewer nodes than it asks for, or has
-    ended its round for.
+    Until its last attempt has given its slots back, an elastic job doesn't begin with fewer nodes than it asks for, or
+    than it has ended its round for.
     """
     sizes: Sequence[Need] = [job.need]
     if job.need.is_elastic:
