@@ -376,7 +376,7 @@ OF_ELASTIC: dict[str, tuple[Callable[[World, Action], None], int]] = {
 }  # fmt: skip
 """What happens beside that in the schedules of `WITH_ELASTIC`."""
 
-WITH_ELASTIC = (1, 7, 11)
+WITH_ELASTIC = (1, 10, 11)
 """The seeds that leave one of these when divided by 13."""
 
 WITH_PERSONS = (3, 8)
