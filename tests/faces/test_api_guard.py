@@ -30,7 +30,6 @@ FILLED = {
     "path": "p",
     "digest": "0" * 64,
     "kind": "k",
-    "request_id": "r",
     "version": "7",
     "person": "ada",
     "request_id": "r",
