@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from drumbeat.control.bus import job_topic
 from drumbeat.control.gangs.node_requests import Answer, NodeKey
 from drumbeat.protocol.errors import DrumbeatError, NotFoundError, RefusedError
+from drumbeat.protocol.principal import Role
 from drumbeat.server.context import ServerContext, away
 from drumbeat.server.node_requests import ask_node
 from drumbeat.server.tunnels import Tunnel
@@ -84,9 +85,18 @@ async def _end_with(context: ServerContext, job: str) -> None:
         while not context.fanout.is_closing and job in context.tunnels.jobs:
             with suppress(DrumbeatError):
                 await context.tunnels.keep(job, await away(lambda: attempt_of(context, job)))
+                await _end_of_removed(context, job)
             await bell.wait(CHECK_INTERVAL_S)
     if context.fanout.is_closing:
         await context.tunnels.close()
+
+
+async def _end_of_removed(context: ServerContext, job: str) -> None:
+    """Ends the tunnels of persons whose token was removed, or is a reader's now."""
+    for tunnel in context.tunnels.of_job(job):
+        person = await context.callers.of_digest(tunnel.digest) if context.callers else None
+        if person is None or person.role is Role.READER:
+            await context.tunnels.remove(tunnel)
 
 
 def attempt_of(context: ServerContext, job: str) -> int:

@@ -7,16 +7,19 @@ another. Either direction holds few bytes, and who sends waits for who receives.
 from __future__ import annotations
 
 import asyncio
+import resource
 import secrets
 from collections import deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from drumbeat.control.gangs.node_requests import NodeKey
-from drumbeat.protocol.errors import NotFoundError
+from drumbeat.protocol.errors import ConflictError, NotFoundError
 
 MAX_HELD = 256 << 10
 """Bytes of one direction that wait for their receiver."""
+MAX_TUNNELS = max(resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 8, 16)
+"""Each takes two descriptors, and a browser's connection one more; agents and files need theirs."""
 UNUSED_TIMEOUT_S = 60.0
 """How long a tunnel waits for its person."""
 
@@ -29,6 +32,11 @@ class ByteStream:
         self._held = 0
         self._is_over = self._is_cut = False
         self._changed = asyncio.Condition()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is added any more."""
+        return self._is_over
 
     async def put(self, piece: bytes) -> None:
         """Adds bytes, once there is room. Raises BrokenPipeError when nobody receives them any more."""
@@ -80,6 +88,8 @@ class Tunnel:
     id: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     to_node: ByteStream = field(default_factory=ByteStream)
     from_node: ByteStream = field(default_factory=ByteStream)
+    digest: str = ""
+    """Of the token of that person, "" = the home's: one that is removed ends the tunnel."""
     is_used: bool = False
     """Whether its person receives what comes."""
 
@@ -102,7 +112,9 @@ class Tunnels:
         return len(self._tunnels)
 
     def add(self, key: NodeKey, person: str) -> Tunnel:
-        """Makes a tunnel; `remove` ends it."""
+        """Makes a tunnel; `remove` ends it. Raises ConflictError when the server has as many as it can."""
+        if len(self._tunnels) >= MAX_TUNNELS:
+            raise ConflictError(f"{MAX_TUNNELS} connections to nodes are open on this server already")
         tunnel = Tunnel(key, person)
         self._tunnels[tunnel.id] = tunnel
         asyncio.get_running_loop().call_later(UNUSED_TIMEOUT_S, self._expire, tunnel)
@@ -136,6 +148,10 @@ class Tunnels:
         """Ends the tunnels of a job to other attempts than this one; -1 = all of them: it has ended."""
         for tunnel in [one for one in self._tunnels.values() if one.key.job == job and one.key.attempt != attempt]:
             await self.remove(tunnel)
+
+    def of_job(self, job: str) -> list[Tunnel]:
+        """The tunnels of a job."""
+        return [one for one in self._tunnels.values() if one.key.job == job]
 
     @property
     def jobs(self) -> set[str]:

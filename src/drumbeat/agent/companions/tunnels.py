@@ -59,7 +59,7 @@ def begin(context: RequestContext, connect: Callable[[], socket.socket]) -> None
     if not _slots.acquire(blocking=False):
         raise ConflictError(f"node {context.enrolment.node} has {MAX_TUNNELS} connections of persons already")
     try:
-        NodeTunnel(context, connect()).begin(_slots.release)
+        NodeTunnel(context, connect).begin(_slots.release)
     except BaseException:
         _slots.release()
         raise
@@ -68,16 +68,20 @@ def begin(context: RequestContext, connect: Callable[[], socket.socket]) -> None
 class NodeTunnel:
     """One connection: a thread for each direction."""
 
-    def __init__(self, context: RequestContext, local: socket.socket) -> None:
+    _local: socket.socket
+
+    def __init__(self, context: RequestContext, connect: Callable[[], socket.socket]) -> None:
+        """connect: makes the local connection, once those to the server are open."""
         self._path = f"/tunnels/{quote(context.request.fields['tunnel'], safe='')}"
         self._up, self._down = Link(context.enrolment), Link(context.enrolment)
-        self._local = local
+        self._connect = connect
 
     def begin(self, on_end: Callable[[], None]) -> None:
         """Connects to the server, and carries bytes until either side ends. Raises DrumbeatError."""
         try:
             received = self._down.receive_stream(f"{self._path}/down")
             send = self._up.send_stream(f"{self._path}/up")
+            self._local = self._connect()
         except OSError as error:
             self._end()
             raise ConflictError(f"the server can't be reached for a tunnel: {error}") from None
@@ -111,7 +115,7 @@ class NodeTunnel:
 
     def _end(self) -> None:
         """Ends every connection, so that both threads see it."""
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, AttributeError):  # It may not be there yet.
             self._local.shutdown(socket.SHUT_RDWR)
         self._up.break_off()
         self._down.break_off()

@@ -109,10 +109,7 @@ class Guard:
 
     def session(self, scope: Scope) -> str:
         """The session of the web page whose cookie the request carries; "" = none that is valid."""
-        if self.sessions is None:
-            return ""
-        given = cookies(scope["headers"]).get(self.sessions.cookie, "")
-        return given if self.sessions.is_valid(given) else ""
+        return valid_session(scope["headers"], self.sessions) if self.sessions else ""
 
     def _refusal_of_session(self, scope: Scope, session: str) -> DrumbeatError | None:
         """Why a request of the web page may not enter, if it may not.
@@ -161,7 +158,13 @@ def is_page(scope: Scope) -> bool:
     return scope.get("method") in permissions.READING and (path in ("/", PAGE) or path.startswith(f"{PAGE}/"))
 
 
-def cookies(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """The cookies of a request. One that can't be read spoils no other: every program of the host may set some."""
+def cookies(headers: Iterable[tuple[bytes, bytes]], name: str) -> list[str]:
+    """All values of a cookie. One that can't be read spoils no other: every program of the host may set some."""
     pairs = (pair.partition("=") for text in values(headers, b"cookie") for pair in text.split(";"))
-    return {name.strip(): value.strip().strip('"') for name, is_pair, value in pairs if is_pair}
+    return [value.strip().strip('"') for key, is_named, value in pairs if is_named and key.strip() == name]
+
+
+def valid_session(headers: Iterable[tuple[bytes, bytes]], sessions: PageSessions) -> str:
+    """The session whose cookie a request carries; "" = none that is valid, or several: another program set one."""
+    valid = {value for value in cookies(headers, sessions.cookie) if sessions.is_valid(value)}
+    return valid.pop() if len(valid) == 1 else ""

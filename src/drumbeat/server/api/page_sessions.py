@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request
 from drumbeat.protocol.api.page import PageLinkView, PageSessionView
 from drumbeat.protocol.errors import NotFoundError
 from drumbeat.server.access.page_sessions import LINK_LIFETIME_S
-from drumbeat.server.access.request_guard import PAGE, bearer, cookies
+from drumbeat.server.access.request_guard import PAGE, bearer, valid_session
 from drumbeat.server.context import ContextOf, PrincipalOf, ServerContext
 
 router = APIRouter(prefix="/api/v1/page", tags=["page"])
@@ -29,7 +29,7 @@ def digest_of_caller(context: ServerContext, request: Request) -> str:
     given = bearer(request.scope["headers"])
     if given and context.callers:
         return context.callers.digest_of(given)
-    session = cookies(request.scope["headers"]).get(context.sessions.cookie, "") if context.sessions else ""
+    session = valid_session(request.scope["headers"], context.sessions) if context.sessions else ""
     return context.sessions.digest_of(session) if context.sessions else ""
 
 
@@ -37,7 +37,7 @@ def digest_of_caller(context: ServerContext, request: Request) -> str:
 def show_page_session(context: ContextOf, request: Request, principal: PrincipalOf) -> PageSessionView:
     """What the web page sends with each action, in the header `Drumbeat-Action`, and whose session it is."""
     sessions = context.sessions
-    given = cookies(request.scope["headers"]).get(sessions.cookie, "") if sessions else ""
-    if sessions is None or not sessions.is_valid(given):
+    given = valid_session(request.scope["headers"], sessions) if sessions else ""
+    if sessions is None or not given:
         raise NotFoundError(NO_SESSION, fix="`drumbeat ui` opens the page.")
     return PageSessionView(sessions.action_token(given), principal.person, principal.role)

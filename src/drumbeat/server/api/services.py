@@ -41,9 +41,9 @@ async def create_service_link(
     ports = context.services
     if ports is None:
         raise NotFoundError("this server opens no services")
-    planned, secret = await away(lambda: _planned(context, job, service, node))
+    planned, secret, attempt = await away(lambda: _planned(context, job, service, node))
     token = jupyter_token(secret, service) if planned.type == JUPYTER_LAB else ""
-    key, called = ServiceKey(job, service, node), values(request.scope["headers"], b"host")[0]
+    key, called = ServiceKey(job, service, node, attempt), values(request.scope["headers"], b"host")[0]
 
     async def connect(key: ServiceKey, person: str) -> Tunnel:
         return await open_to_service(context, key.job, key.node, key.service, person)
@@ -53,8 +53,8 @@ async def create_service_link(
     return ServiceLinkView(link, LINK_LIFETIME_S)
 
 
-def _planned(context: ServerContext, job: str, name: str, node: int) -> tuple[ServicePlan, str]:
-    """The service, and the secret of the job's attempt. Raises NotFoundError, RefusedError, ConflictError."""
+def _planned(context: ServerContext, job: str, name: str, node: int) -> tuple[ServicePlan, str, int]:
+    """The service, and the attempt's secret and number. Raises NotFoundError, RefusedError, ConflictError."""
     current = context.control.loop.record(job).job
     here = {one.name: one for one in services_on(current.plan, node)} if node < current.plan.nodes else {}
     service = here.get(name)
@@ -70,7 +70,7 @@ def _planned(context: ServerContext, job: str, name: str, node: int) -> tuple[Se
     problem = next((one.problem for one in status.services if one.name == name), "") if status else ""
     if problem and has_process(service):
         raise ConflictError(f"service {name} of job {job} {problem}", where=f"node {node}")
-    return service, context.control.secrets.of(job, current.attempt)
+    return service, context.control.secrets.of(job, current.attempt), current.attempt
 
 
 def _watch(context: ServerContext, ports: ServicePorts, job: str) -> None:
@@ -81,10 +81,8 @@ def _watch(context: ServerContext, ports: ServicePorts, job: str) -> None:
 
 
 async def _end_with(context: ServerContext, ports: ServicePorts, job: str) -> None:
-    first = await away(lambda: attempt_of(context, job))
     with context.fanout.bell(job_topic(job)) as bell:
         while not context.fanout.is_closing and job in ports.jobs:
             with suppress(DrumbeatError):
-                is_running = await away(lambda: attempt_of(context, job)) == first != -1
-                await ports.keep(job, is_running=is_running)
+                await ports.keep(job, await away(lambda: attempt_of(context, job)))
             await bell.wait(CHECK_INTERVAL_S)

@@ -10,6 +10,7 @@ from starlette.responses import StreamingResponse
 
 from drumbeat.protocol.api.sessions import SessionStartRequest, SessionView
 from drumbeat.protocol.errors import SpecError
+from drumbeat.server.api.page_sessions import digest_of_caller
 from drumbeat.server.context import ContextOf, PrincipalOf
 from drumbeat.server.node_tunnels import SessionRequest, open_session
 
@@ -22,7 +23,7 @@ MAX_SIDE = 0xFFFF
 
 @router.post("/{job}/sessions", status_code=201)
 async def create_session(
-    job: str, body: SessionStartRequest, context: ContextOf, principal: PrincipalOf
+    job: str, body: SessionStartRequest, context: ContextOf, principal: PrincipalOf, request: Request
 ) -> SessionView:
     """Runs a command beside a rank of a running job: with its variables, in its folder and container.
 
@@ -34,6 +35,7 @@ async def create_session(
     size = (_side(body.rows), _side(body.columns)) if body.is_tty else None
     asked = SessionRequest(tuple(body.argv), body.rank, body.node, size)
     tunnel, answer = await open_session(context, job, asked, principal.person)
+    tunnel.digest = digest_of_caller(context, request)
     return SessionView(tunnel.id, int(answer.get("rank", -1)), tunnel.key.node)
 
 

@@ -10,7 +10,7 @@ from drumbeat.protocol.errors import DrumbeatError, ForbiddenError, Unauthorized
 from drumbeat.protocol.principal import Principal, Role
 from drumbeat.server.access.callers import Callers
 from drumbeat.server.access.page_sessions import PageSessions
-from drumbeat.server.access.request_guard import bearer, cookies
+from drumbeat.server.access.request_guard import bearer, valid_session
 from drumbeat.server.services.headers import Header, values
 
 OPEN = "/drumbeat-open/"
@@ -19,11 +19,12 @@ SITES = (b"same-origin", b"none")
 
 
 class ServiceKey(NamedTuple):
-    """A service on one node of a job."""
+    """A service on one node of an attempt of a job. Its text names it for all attempts."""
 
     job: str
     service: str
     node: int
+    attempt: int
 
     def __str__(self) -> str:
         return f"{self.job}/{self.service}/{self.node}"
@@ -34,6 +35,8 @@ class Admission:
     """Who came in."""
 
     principal: Principal
+    digest: str
+    """Of the token of the principal, "" = the home's."""
     has_own_token: bool
     """Whether the request's `Authorization` header is drumbeat's."""
 
@@ -59,15 +62,16 @@ class ServiceDoor:
         small = [(name.lower(), value) for name, value in headers]
         given = bearer(small)
         owner = await self._callers.of_token(given) if given else None
-        session = cookies(small).get(self.sessions.cookie, "")
-        principal = owner
-        if principal is None and session and self.sessions.is_valid(session):
-            principal = await self._callers.of_digest(self.sessions.digest_of(session))
+        session = valid_session(small, self.sessions)
+        principal, digest = owner, self._callers.digest_of(given)
+        if principal is None and session:
+            digest = self.sessions.digest_of(session)
+            principal = await self._callers.of_digest(digest)
         if principal is None:
             raise UnauthorizedError("this service is opened by a link", fix="Run: drumbeat open JOB SERVICE")
         if principal.role is Role.READER:
             raise ForbiddenError(f"{principal.person} is a reader here, and readers can't use services")
-        return Admission(principal, owner is not None)
+        return Admission(principal, digest, owner is not None)
 
     def _refusal_of_site(self, headers: Sequence[Header]) -> DrumbeatError | None:
         """Why the page that asks may not: another port of this host is another origin, but gets the same cookies."""

@@ -80,7 +80,8 @@ def without_own_cookies(value: bytes) -> bytes:
 def _cookie_of_port(value: bytes) -> bytes:
     """A cookie that a service sets, for its host alone; b"" for one that is named as drumbeat's are."""
     parts = [part.strip() for part in value.split(b";")]
-    if parts[0].lower().startswith(OWN_COOKIES):
+    name, is_named, _ = parts[0].partition(b"=")
+    if not name.strip() or not is_named or name.lower().startswith(OWN_COOKIES):  # One without a name may look like it.
         return b""
     return b"; ".join(part for part in parts if not part.lower().startswith(b"domain"))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import hmac
 import re
 from collections.abc import Awaitable, Callable
 
@@ -79,9 +80,9 @@ class ServicePorts:
         name = match[1] if match else called
         return f"http://{name}:{port.number}{OPEN}{port.target.door.sessions.new_link(digest)}"
 
-    async def keep(self, job: str, *, is_running: bool) -> None:
-        """Ends the ports of a job that has ended."""
-        for key in [key for key in self._ports if key.job == job and not is_running]:
+    async def keep(self, job: str, attempt: int) -> None:
+        """Ends the ports of a job to other attempts than this one; -1 = all of them: it has ended."""
+        for key in [key for key in self._ports if key.job == job and key.attempt != attempt]:
             await self._ports.pop(key).close()
 
     @property
@@ -92,7 +93,7 @@ class ServicePorts:
     async def close(self) -> None:
         """Ends all of them."""
         for job in self.jobs:
-            await self.keep(job, is_running=False)
+            await self.keep(job, -1)
 
     async def _open(self, key: ServiceKey, target: tuple[OpenTunnel, CloseTunnel, str]) -> ServicePort:
         if len(self._ports) >= MAX_PORTS:
@@ -107,7 +108,7 @@ class ServicePorts:
         server = await self._listen(key, factory)
         number: int = server.sockets[0].getsockname()[1]
         # The key of its sessions is this service's: a cookie of another port is none here.
-        sessions = PageSessions(f"{self._token} service {key}")
+        sessions = PageSessions(f"{self._token} service {key} at {number}")
         hosts = frozenset(f"{name}:{number}" for name in self._names)
         door = ServiceDoor(sessions, self._callers, hosts)
         port = ServicePort(
@@ -118,9 +119,13 @@ class ServicePorts:
         self._ports[key] = port
         return port
 
+    def _drawn(self, key: ServiceKey) -> bytes:
+        """Always the same for a service, and nothing that others can foresee."""
+        return hmac.new(self._token.encode(), f"port of {key}".encode(), hashlib.sha256).digest()[:4]
+
     async def _listen(self, key: ServiceKey, factory: Callable[[], asyncio.StreamReaderProtocol]) -> asyncio.Server:
         """Listens at the service's usual port, which it has again after a restart of the server, or at a free one."""
-        usual = _FIRST_PORT + int.from_bytes(hashlib.sha256(str(key).encode()).digest()[:4]) % _PORTS
+        usual = _FIRST_PORT + int.from_bytes(self._drawn(key)) % _PORTS
         loop = asyncio.get_running_loop()
         for number in (usual, 0):
             with contextlib.suppress(OSError):

@@ -18,7 +18,7 @@ import h11
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, RefusedError, UnreachableError
 from drumbeat.server.access.page_sessions import SESSION_LIFETIME_S
 from drumbeat.server.errors import status_of
-from drumbeat.server.services.entry import OPEN, ServiceDoor
+from drumbeat.server.services.entry import OPEN, Admission, ServiceDoor
 from drumbeat.server.services.headers import Header, is_upgrade, to_browser, to_service
 from drumbeat.server.tunnels import Tunnel
 
@@ -33,6 +33,8 @@ _PAGE = (
     "<h1>{title}</h1><p>{text}</p></html>"
 )
 _RETRY = '<meta http-equiv="refresh" content="3">'
+_CLEARED = (b"Clear-Site-Data", b'"storage"')
+"""Another service may have had this port before, and with it this origin."""
 _GO = '<meta http-equiv="refresh" content="0; url=/">'
 _GONE = (OSError, h11.RemoteProtocolError, h11.LocalProtocolError, TimeoutError)
 
@@ -126,7 +128,7 @@ class BrowserConnection:
                 await self._open_link(request.target[len(OPEN) :].decode("latin-1"))
                 return False
             entry = await self._target.door.enter(headers)
-            upstream = await self._connected(entry.principal.person)
+            upstream = await self._connected(entry)
         except DrumbeatError as error:
             await self._refuse(error)
             return False
@@ -134,14 +136,16 @@ class BrowserConnection:
         await upstream.send(h11.Request(method=request.method, target=request.target, headers=passed))
         return await self._pass(upstream, is_upgrade=is_upgrade(headers))
 
-    async def _connected(self, person: str) -> Upstream:
+    async def _connected(self, entry: Admission) -> Upstream:
         """The service's end, kept from the request before if it can be used again. Raises DrumbeatError."""
         if self._upstream is not None:
-            if self._upstream.http.our_state is h11.DONE and self._upstream.http.their_state is h11.DONE:
-                self._upstream.http.start_next_cycle()
+            http, tunnel = self._upstream.http, self._upstream.tunnel
+            if http.our_state is http.their_state is h11.DONE and not tunnel.from_node.is_over:
+                http.start_next_cycle()
                 return self._upstream
             await self._drop_upstream()
-        self._upstream = Upstream(await self._target.open_tunnel(person))
+        self._upstream = Upstream(await self._target.open_tunnel(entry.principal.person))
+        self._upstream.tunnel.digest = entry.digest
         return self._upstream
 
     async def _drop_upstream(self) -> None:
@@ -259,7 +263,9 @@ class BrowserConnection:
             return
         cookie = f"{sessions.cookie}={session}; Max-Age={SESSION_LIFETIME_S}; Path=/; HttpOnly; SameSite=Strict"
         # A page, not a redirect: the browser says of a redirect that another origin asked for its target.
-        await self._answer(200, "Opening the service", "", more=_GO, headers=[(b"Set-Cookie", cookie.encode())])
+        await self._answer(
+            200, "Opening the service", "", more=_GO, headers=[(b"Set-Cookie", cookie.encode()), _CLEARED]
+        )
 
     async def _refuse(self, error: DrumbeatError) -> None:
         """Answers with an error as a page. A service that doesn't answer yet may soon."""
