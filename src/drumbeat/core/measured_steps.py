@@ -53,12 +53,25 @@ def step_s(points: Sequence[StepPoint]) -> float | None:
 
 def sent_per_step(points: Sequence[StepPoint], sent: Sequence[SentSample]) -> float | None:
     """Returns the bytes that a node sends in a step; None without a sample that lies wholly among steps."""
-    kept, length = settled(points), step_s(points)
-    if not kept or length is None:
+    kept = settled(points)
+    if not kept:
         return None
     inside = [
-        sample.bytes_per_s
+        (before, sample)
         for before, sample in itertools.pairwise(sent)
         if kept[0].at <= before.at and sample.at <= kept[-1].at
     ]
-    return statistics.median(inside) * length if inside else None
+    if not inside:
+        return None
+    total = sum(sample.bytes_per_s * (sample.at - before.at) for before, sample in inside)
+    steps = _step_at(kept, inside[-1][1].at) - _step_at(kept, inside[0][0].at)
+    return total / steps if steps > 0 else None
+
+
+def _step_at(kept: Sequence[StepPoint], at: float) -> float:
+    """Returns how far the steps were at a time, between two of them in proportion."""
+    for before, point in itertools.pairwise(kept):
+        if point.at >= at and point.at > before.at:
+            share = (at - before.at) / (point.at - before.at)
+            return before.step + max(0.0, share) * (point.step - before.step)
+    return float(kept[-1].step)
