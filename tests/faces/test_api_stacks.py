@@ -81,3 +81,14 @@ def test_node_gets_py_spy_with_its_hash(agent: Agent) -> None:
 def test_other_program_or_processor_is_refused(agent: Agent, name: str, machine: str) -> None:
     answer = agent.house.http.get(f"{agent.path}/tools/{name}?machine={machine}", headers=agent.headers)
     assert answer.status_code == 404
+
+
+def test_reader_gets_no_native_frames_since_ranks_stand_still_for_them(agent: Agent) -> None:
+    house = agent.house
+    token = house.http.post("/api/v1/tokens", json={"person": "eve", "role": "reader"}).json()["token"]
+    refused = httpx.get(
+        f"{house.http.base_url}/api/v1/jobs/{agent.job}/stacks?native=true",
+        headers={"Authorization": f"Bearer {token}"}, trust_env=False, timeout=60,
+    )  # fmt: skip
+    assert refused.status_code == 403
+    assert "native frames make ranks stand still" in refused.text

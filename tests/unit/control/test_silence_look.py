@@ -57,7 +57,9 @@ def test_hang_must_be_the_same_in_two_looks() -> None:
 def test_native_frames_are_read_only_where_pythons_leave_it_open() -> None:
     polling = process((MODULE,), cpu_s=5.0)
     ranks = Ranks([{0: polling, 1: polling}], {0: process(MPI), 1: process(MPI)})
-    verdict, _ = ranks.look().look()
+    look = ranks.look()
+    assert look.look()[0].stillness is Stillness.UNKNOWN
+    verdict, _ = look.look()
     assert verdict.is_hang
     assert "every rank waits in MPI_Allreduce at train.py:40" in verdict.sentence
     assert ranks.asked[1] == Ask(is_native=True, ranks=(0, 1))
@@ -76,6 +78,13 @@ def test_place_that_native_frames_showed_to_be_work_is_not_read_again() -> None:
     assert look.look()[0].stillness is Stillness.SLOW
     assert look.look()[0].stillness is Stillness.BUSY
     assert [one.is_native for one in ranks.asked] == [False, True, False]
+
+
+def test_ranks_in_one_collective_must_be_there_still_after_the_interval() -> None:
+    moving = Ranks([{0: process(ALL_REDUCE, place), 1: process(ALL_REDUCE, place)} for place in "pq"])
+    look = moving.look()
+    assert [look.look()[0].stillness for _ in range(2)] == [Stillness.UNKNOWN] * 2
+    assert look.look()[0].is_hang
 
 
 def test_node_without_an_answer_leaves_it_open() -> None:

@@ -156,6 +156,40 @@ def test_job_of_one_rank_hangs_in_a_deadlock_only() -> None:
     ]  # fmt: skip
 
 
+GPU = (StackFrame("synchronize", f"{SITE}/torch/cuda/__init__.py", 9), MODULE)
+SERVING = process(OWN, "do_epoll_wait")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (process(GPU), process(GPU)),
+        (WAITING, process(GPU)),
+        (WAITING, SERVING),
+        (WAITING, process(OWN, "hrtimer_nanosleep")),
+        (WAITING, process(OWN, "futex_do_wait")),
+        (WAITING, process(OWN, "rpc_wait_bit_killable", state="D")),
+    ],
+)  # fmt: skip
+def test_hang_that_something_from_outside_may_end_is_not_certain(first: ProcessFacts, second: ProcessFacts) -> None:
+    verdict = judge([rank(0, first), rank(1, second)])
+    assert (verdict.is_hang, verdict.is_certain) == (True, False)
+
+
+def test_hang_in_which_ranks_wait_for_each_other_or_one_is_stopped_is_certain() -> None:
+    barrier = process((StackFrame("barrier", ALL_REDUCE[0].file, 9), MODULE), "futex_do_wait")
+    worker = process(OWN, "futex_do_wait", pid=9, is_helper=True)
+    others = [((process(OWN, state="T"),)), (barrier,), (process(LOADER), worker)]
+    assert all(judge([rank(0, WAITING), rank(1, *each)]).is_certain for each in others)
+    assert judge([rank(0, WAITING)], left=[1]).is_certain
+
+
+def test_gpu_or_one_collective_of_all_ranks_needs_time() -> None:
+    assert judge([rank(0, process(GPU)), rank(1, process(GPU))]).needs_time
+    assert judge([rank(0, WAITING), rank(1, WAITING)]).needs_time
+    assert not judge([rank(0, WAITING), rank(1, process(OWN, state="T"))]).needs_time
+
+
 def test_without_stacks_the_kernel_alone_names_a_stopped_rank() -> None:
     blind = process(kernel="futex_do_wait", problem="py-spy isn't installed")
     said = judge([rank(0, blind), rank(1, replace(blind, state="T"))])

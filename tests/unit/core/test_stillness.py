@@ -14,7 +14,7 @@ from .jobs import after, at, ended, running, said
 
 pytestmark = pytest.mark.feature("F4")
 
-HANG = StillnessSeen(1, 1, "the job hangs: rank 1 on node 0 is stopped", is_hang=True, rank=1, node=0)
+HANG = StillnessSeen(1, 1, "the job hangs: rank 1 on node 0 is stopped", is_hang=True, is_certain=True, rank=1, node=0)
 SLOW = StillnessSeen(1, 1, "silent for 600 s: rank 1 on node 0 computes", is_hang=False, rank=1, node=0)
 OVER = StillnessSeen(1, 1, "the ranks go on", is_hang=True, is_over=True)
 
@@ -55,6 +55,12 @@ def test_hang_restarts_the_ranks_as_a_retry() -> None:
     assert (again.state, again.round) == (State.STAGING, 2)
     assert again.failures[0].verdict.rank == 1
     assert "retry 1 of 3" in again.sentence
+
+
+def test_hang_that_something_from_outside_may_end_restarts_nothing() -> None:
+    uncertain = replace(HANG, is_certain=False, sentence="the job may hang: rank 1 on node 0 sleeps")
+    told = decide(hanging("restart"), uncertain, at(1))
+    assert (told.job.state, told.job.sentence) == (State.RUNNING, uncertain.sentence)
 
 
 def test_hang_of_an_earlier_round_changes_nothing() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterable
 from typing import Any
 
@@ -17,12 +18,19 @@ from drumbeat.protocol.stacks import NATIVE_FIELD, PAUSE_FIELD, PROGRAMS_FIELD, 
 
 MAX_PAUSE_S = 30.0
 _SEARCH = py_spy_program.Search()
+_ONE_LOOK = threading.Lock()
+"""Held by the look that goes on: however many are asked for, they cost no more than one at a time."""
 
 
 def answer(enrolment: Enrolment, keeper: int, fields: dict[str, str]) -> dict[str, Any]:
     """Returns the facts of the ranks below this keeper, 0 = none runs."""
     if not keeper:
         return wire.to_wire(NodeFacts())
+    with _ONE_LOOK:
+        return _look(enrolment, keeper, fields)
+
+
+def _look(enrolment: Enrolment, keeper: int, fields: dict[str, str]) -> dict[str, Any]:
     wanted = [int(one) for one in fields.get(RANKS_FIELD, "").split(",") if one.isdecimal()]
     program, problem = _SEARCH.find(enrolment, _interpreters(keeper))
     has_helpers = fields.get(PROGRAMS_FIELD) != "1"

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from drumbeat.control.gangs.node_requests import Answer, NodeRequests
 from drumbeat.control.gangs.silence_look import Ask, SilenceLook
@@ -45,6 +45,8 @@ class _Round:
     looked_at: float = 0.0
     work: Future[None] | None = None
     working: set[tuple[int, str]] = field(default_factory=set[tuple[int, str]])
+    """As in `SilenceLook`."""
+    places: dict[int, str] = field(default_factory=dict[int, str])
     """As in `SilenceLook`."""
     samples: StragglerSamples = field(default_factory=StragglerSamples)
 
@@ -126,6 +128,7 @@ class HangWatch:
             lambda: self._left(job),
             self._stopping.wait,
             round_.working,
+            round_.places,
         )
         verdict, facts = look.look()
         if verdict.stillness is Stillness.SLOW:
@@ -171,15 +174,15 @@ class HangWatch:
     def _say_hang(self, job: Job, verdict: HangVerdict, facts: JobFacts) -> None:
         path = f"hangs/{job.attempt}.{job.round}.txt"
         text = report.text(facts.stacks(hosts_of(job)))
-        sentence = f"the job hangs: {verdict.sentence}"
+        sentence = f"the job {'hangs' if verdict.is_certain else 'may hang'}: {verdict.sentence}"
         try:
             self._keep(job.name, path, f"{sentence}\n\n{text}")
         except StorageError as error:
             log.warning("the stacks of job %s could not be kept: %s", job.name, error)
         else:
             sentence = f"{sentence}; the stacks of all ranks are in the job's file {path}"
-        seen = StillnessSeen(job.attempt, job.round, sentence, is_hang=True, rank=verdict.rank, node=verdict.node)
-        self._tell(job, seen)
+        seen = StillnessSeen(job.attempt, job.round, sentence, is_hang=True, is_certain=verdict.is_certain)
+        self._tell(job, replace(seen, rank=verdict.rank, node=verdict.node))
 
     def _say_slow(self, job: Job, verdict: HangVerdict, sentence: str) -> None:
         seen = StillnessSeen(job.attempt, job.round, sentence, is_hang=False, rank=verdict.rank, node=verdict.node)

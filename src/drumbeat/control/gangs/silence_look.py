@@ -39,18 +39,29 @@ class SilenceLook:
     wait: Callable[[float], bool]
     working: set[tuple[int, str]] = field(default_factory=set[tuple[int, str]])
     """Ranks and places that native frames have shown to be work."""
+    places: dict[int, str] = field(default_factory=dict[int, str])
+    """Where each rank was at the look before, `hang_after_s` ago."""
 
     def look(self) -> tuple[HangVerdict, JobFacts]:
         """Returns what the silence is. A hang is one only if a second look has the same ranks in the same places."""
         verdict, facts = self._once()
         if not verdict.is_hang:
             return verdict, facts
+        if verdict.needs_time and not self._is_as_before(facts):
+            return HangVerdict(Stillness.UNKNOWN), facts
         if self.wait(min(self.hang_after_s, MAX_CONFIRM_S)):
             return HangVerdict(Stillness.UNKNOWN), facts
         confirmed, again = self._once()
         if confirmed.is_hang and not (confirmed.rank == verdict.rank and is_still(facts, again)):
             return HangVerdict(Stillness.UNKNOWN), again
         return confirmed, again
+
+    def _is_as_before(self, facts: JobFacts) -> bool:
+        """Whether every rank is where it was at the look before, which was `hang_after_s` ago."""
+        before = dict(self.places)
+        self.places.clear()
+        self.places.update({one.rank: one.digest for one in facts.activities})
+        return before == self.places
 
     def _once(self) -> tuple[HangVerdict, JobFacts]:
         facts = self.ask(Ask(min(MAX_PAUSE_S, self.hang_after_s / 2)))

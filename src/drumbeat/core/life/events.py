@@ -110,6 +110,8 @@ class StillnessSeen:
     sentence: str
     is_hang: bool
     """Whether nothing will go on by itself; else one rank is slow."""
+    is_certain: bool = False
+    """Whether nothing from outside of the job can end the hang."""
     is_over: bool = False
     """Whether a hang that was reported has passed."""
     rank: int | None = None

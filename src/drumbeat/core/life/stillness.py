@@ -18,7 +18,7 @@ RESTART = "restart"
 
 
 def seen(job: Job, event: StillnessSeen, now: datetime) -> Decision:
-    """Records a hang or a slow rank once a round; a hang ends the round where the job has it so."""
+    """Records a hang or a slow rank once a round; a certain hang ends the round where the job has it so."""
     subject = hang_subject(job) if event.is_hang else slow_subject(job)
     if event.is_over:
         if not is_hung(job):
@@ -26,7 +26,7 @@ def seen(job: Job, event: StillnessSeen, now: datetime) -> Decision:
         subject = _passed_subject(job)
     if subject in job.remarks:
         return Decision(job)
-    if event.is_hang and job.plan.on_hang == RESTART:
+    if event.is_certain and job.plan.on_hang == RESTART:
         verdict = replace(judge.of(Reason.RANKS_HUNG, event.sentence, node=event.node), rank=event.rank)
         return ending.stop(job, verdict, now)
     remarked = replace(job, remarks=(*job.remarks, subject))

@@ -10,10 +10,12 @@ from fastapi import APIRouter, Query
 from drumbeat.control.gangs.stacks import JobFacts, facts_of, request_fields
 from drumbeat.protocol.api.nodes import NodeProcesses
 from drumbeat.protocol.api.stacks import NodeStacks
-from drumbeat.protocol.errors import RefusedError
+from drumbeat.protocol.errors import ForbiddenError, RefusedError
+from drumbeat.protocol.principal import Role
 from drumbeat.protocol.stacks import STACKS
 from drumbeat.protocol.wire import from_wire
-from drumbeat.server.context import ContextOf, ServerContext, away
+from drumbeat.server.access.permissions import ASK
+from drumbeat.server.context import ContextOf, PrincipalOf, ServerContext, away
 from drumbeat.server.node_requests import ask_node, ask_nodes
 
 router = APIRouter(prefix="/api/v1", tags=["jobs"])
@@ -35,10 +37,15 @@ async def list_processes(job: str, context: ContextOf) -> list[NodeProcesses]:
 async def list_stacks(
     job: str,
     context: ContextOf,
+    principal: PrincipalOf,
     rank: Annotated[int | None, Query(ge=0, description="Only this rank; every rank when absent.")] = None,
     native: Annotated[bool, Query(description="Native frames too; each rank stands still for a moment.")] = False,
 ) -> list[NodeStacks]:
     """What each rank of a running job does now, with the stacks of its Python processes."""
+    if native and principal.role is Role.READER:
+        raise ForbiddenError(
+            "native frames make ranks stand still, and readers change nothing", where="native", fix=ASK
+        )
     current = (await away(lambda: context.control.loop.record(job))).job
     ranks = () if rank is None else (rank,)
     nodes = [one.node for one in current.plan.ranks if one.rank == rank] if ranks else [*range(current.plan.nodes)]

@@ -41,6 +41,8 @@ class Activity:
     """Where its main threads are, with local values: equal in two looks when nothing moved."""
     helper: str = ""
     """What the worker does that the rank waits for."""
+    helper_kind: WaitKind | None = None
+    """What that worker waits for; None = no worker is waited for."""
     is_guess: bool = False
     """Whether only the kernel says what it waits for, and that is a lock or a socket: compiled code waits so, too."""
     is_polling: bool = False
@@ -167,7 +169,8 @@ def _with_helpers(own: Activity, helpers: list[ProcessFacts], seconds: float) ->
         if wait is None or (wait.kind is WaitKind.NETWORK) or _is_resting(process):
             continue
         at = f" at {theirs.place}" if theirs.place else ""
-        return replace(own, helper=f"its worker process {process.pid} {say_wait(wait)}{at}")
+        sentence = f"its worker process {process.pid} {say_wait(wait)}{at}"
+        return replace(own, helper=sentence, helper_kind=wait.kind)
     return own
 
 

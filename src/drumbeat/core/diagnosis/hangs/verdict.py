@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from drumbeat.core.diagnosis.hangs.activity import Activity, say_wait
@@ -33,6 +33,10 @@ class HangVerdict:
     sentence: str = ""
     rank: int | None = None
     node: int | None = None
+    is_certain: bool = False
+    """Whether nothing from outside of the job can end the hang: only then may its ranks be ended."""
+    needs_time: bool = False
+    """Whether the ranks may only have a long step on their GPUs, or much to exchange: time tells."""
 
     @property
     def is_hang(self) -> bool:
@@ -51,8 +55,23 @@ def judge(activities: Sequence[Activity], left: Collection[int] = (), missing: C
     for rule in (_stopped, _swapped, _working, _unanswered(missing), _file, _left_early(left), _odd, _together):
         verdict = rule(ranks)
         if verdict is not None:
-            return verdict
+            is_on_device = any(one.wait is not None and one.wait.kind is WaitKind.DEVICE for one in ranks)
+            is_certain = verdict.is_hang and not is_on_device and _is_certain(ranks, len(left))
+            needs_time = is_on_device or verdict.rank is None
+            return replace(verdict, is_certain=is_certain, needs_time=needs_time)
     return HangVerdict(Stillness.WAITS)
+
+
+def _is_certain(ranks: Sequence[Activity], left: int) -> bool:
+    """Whether a rank is stopped, or each waits for other ranks or for a blocked worker of its own.
+
+    What waits for a lock, a queue, a socket or a file may get something from a server's thread or from outside.
+    """
+    if any(one.is_stopped for one in ranks):
+        return True
+    return len(ranks) + left > 1 and all(
+        (one.waits_for_ranks and not one.is_guess) or one.helper_kind is WaitKind.LOCK for one in ranks
+    )
 
 
 _Rule = Callable[[Sequence[Activity]], "HangVerdict | None"]
