@@ -19,7 +19,7 @@ import pytest
 from drumbeat.host import processes
 from drumbeat.rehearsal.records import collect
 from drumbeat.rehearsal.series import compare_series, last_values, main_series
-from drumbeat.rehearsal.targets import Target
+from drumbeat.rehearsal.targets import TargetProcess
 
 from .house import House, a_house, until
 from .places import Place, netlab, slurm
@@ -166,12 +166,12 @@ def demo_on(place: Place, name: str) -> Iterator[str]:
     assert ended.state == "completed", ended.sentence
 
 
-def rank_of(job: str, number: int) -> Target:
+def rank_of(job: str, number: int) -> TargetProcess:
     """The process of a rank; on Slurm its folder doesn't say whose it is."""
     wanted = {"DRUMBEAT_JOB": job, "RANK": str(number)}
     pids = [pid for pid, values in processes.environments(*wanted) if values == wanted and not processes.is_spare(pid)]
     pid = next(pid for pid in pids if processes.is_python(pid))
-    return Target(pid, processes.birth(pid), f"rank {number}", number)
+    return TargetProcess(pid, processes.birth(pid), f"rank {number}", number)
 
 
 @pytest.mark.thorough

@@ -16,7 +16,7 @@ from drumbeat.protocol.errors import EngineError
 from drumbeat.rehearsal import targets
 from drumbeat.rehearsal.costs import Strike
 from drumbeat.rehearsal.faults import DrawnFault, FaultKind
-from drumbeat.rehearsal.targets import Target
+from drumbeat.rehearsal.targets import TargetProcess
 
 _LOOK_S = 0.05
 _DISK_PIECE = 1 << 16
@@ -63,20 +63,20 @@ def strike(fault: DrawnFault, scene: FaultScene) -> Strike:
             return _fill(scene)
 
 
-def _one_of(candidates: list[Target], fault: DrawnFault) -> Target:
+def _one_of(candidates: list[TargetProcess], fault: DrawnFault) -> TargetProcess:
     if not candidates:
         raise MissedFaultError
     return candidates[fault.index(len(candidates))]
 
 
-def _kill(target: Target) -> Strike:
+def _kill(target: TargetProcess) -> Strike:
     now = time.time()
     if not target.send(signal.SIGKILL):
         raise MissedFaultError
     return Strike(now, now, target.name)
 
 
-def _stop(target: Target, scene: FaultScene) -> Strike:
+def _stop(target: TargetProcess, scene: FaultScene) -> Strike:
     begin = time.time()
     if not target.send(signal.SIGSTOP):
         raise MissedFaultError

@@ -20,7 +20,7 @@ _RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
 
 @dataclass(frozen=True)
-class Target:
+class TargetProcess:
     """A process of a job. birth: as `host.processes.birth` has it."""
 
     pid: int
@@ -45,7 +45,7 @@ class Target:
         return True
 
 
-def ranks(home: Path, job: str) -> list[Target]:
+def ranks(home: Path, job: str) -> list[TargetProcess]:
     """Returns the ranks of a job that run now, in the order of their numbers.
 
     Of a rank that a shell starts this is the Python program in it. Prepared interpreters aren't ranks yet.
@@ -63,12 +63,12 @@ def ranks(home: Path, job: str) -> list[Target]:
     return [*_targets((pid, f"rank {number}", number) for number, pid in numbered)]
 
 
-def agents(home: Path, job: str) -> list[Target]:
+def agents(home: Path, job: str) -> list[TargetProcess]:
     """Returns the agents of a job's nodes."""
     return _of_nodes(home, job, "agent", "/enrolment.json")
 
 
-def keepers(home: Path, job: str) -> list[Target]:
+def keepers(home: Path, job: str) -> list[TargetProcess]:
     """Returns the keepers of a job's nodes."""
     return _of_nodes(home, job, "keeper", "/root/keeper")
 
@@ -80,7 +80,7 @@ def _of_job(home: Path, job: str) -> Callable[[str], bool]:
     return lambda path: path.startswith(begin) and bool(part.search(path))
 
 
-def _of_nodes(home: Path, job: str, whose: str, end: str) -> list[Target]:
+def _of_nodes(home: Path, job: str, whose: str, end: str) -> list[TargetProcess]:
     own = _of_job(home, job)
     folders = {
         pid: folder
@@ -102,7 +102,7 @@ def _number(values: dict[str, str]) -> int:
     return next((int(values[name]) for name in _RANK_VARIABLES if values[name].isdigit()), 0)
 
 
-def _targets(pids: Iterable[tuple[int, str, int]]) -> Iterator[Target]:
+def _targets(pids: Iterable[tuple[int, str, int]]) -> Iterator[TargetProcess]:
     for pid, name, order in pids:
         if birth := processes.birth(pid):
-            yield Target(pid, birth, name, order)
+            yield TargetProcess(pid, birth, name, order)
