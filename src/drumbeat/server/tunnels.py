@@ -39,7 +39,7 @@ class ByteStream:
         return self._is_over
 
     async def put(self, piece: bytes) -> None:
-        """Adds bytes, once there is room. Raises BrokenPipeError when nobody receives them any more."""
+        """Adds bytes, once there is room. Raises BrokenPipeError when their receiver is gone."""
         async with self._changed:
             await self._changed.wait_for(lambda: self._held < MAX_HELD or self._is_over)
             if self._is_over:
@@ -134,7 +134,7 @@ class Tunnels:
         """The tunnel that this node is to dial. Raises NotFoundError."""
         tunnel = self._tunnels.get(tunnel_id)
         if tunnel is None or tunnel.key != key:
-            raise NotFoundError("nobody waits for this connection any more")
+            raise NotFoundError("no person waits for this connection any more")
         return tunnel
 
     def of_person(self, tunnel_id: str, job: str, person: str) -> Tunnel:

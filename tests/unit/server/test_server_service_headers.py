@@ -2,7 +2,8 @@
 
 import pytest
 
-from drumbeat.server.access.request_guard import cookies
+from drumbeat.server.access.page_sessions import PageSessions
+from drumbeat.server.access.request_guard import cookies, valid_session
 from drumbeat.server.services.headers import Header, is_upgrade, to_browser, to_service, without_own_cookies
 
 pytestmark = pytest.mark.feature("M7")
@@ -62,3 +63,11 @@ def test_answer_changes_nothing_of_the_whole_host(answered: Header, seen: bytes 
 def test_cookie_that_cannot_be_read_spoils_no_other():
     given = b'{"a": 1}; x[y]="z; drumbeat-a=1.2; theme=dark, mode'
     assert cookies([(b"cookie", given)], "drumbeat-a") == ["1.2"]
+
+
+def test_session_that_another_program_plants_counts_as_none():
+    sessions = PageSessions("token")
+    own, planted = (sessions.open(sessions.new_link(digest)) for digest in ("", "eve"))
+    assert valid_session([(b"cookie", f"{sessions.cookie}=bad; {sessions.cookie}={own}".encode())], sessions) == own
+    both = f"{sessions.cookie}={planted}; {sessions.cookie}={own}".encode()
+    assert valid_session([(b"cookie", both)], sessions) == ""
