@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -82,9 +85,9 @@ def retired(kept: Kept, tmp_path: Path) -> int:
     return prepared
 
 
-def taken_over(kept: Kept, tmp_path: Path) -> Kept:
+def taken_over(kept: Kept, tmp_path: Path, name: str = "two") -> Kept:
     """The same keeper, as an agent of another attempt sees it."""
-    folder = tmp_path / "two" / "keeper"
+    folder = tmp_path / name / "keeper"
     folder.mkdir(parents=True)
     assert spares.claim("key", str(folder))
     assert not spares.claim("key", str(tmp_path))
@@ -94,6 +97,13 @@ def taken_over(kept: Kept, tmp_path: Path) -> Kept:
     kept.connect()
     kept.tell(do="adopt", folder=str(folder))
     return kept
+
+
+def asked(kept: Kept) -> dict[str, Any]:
+    """The state that the keeper answers with."""
+    kept.tell(do="ping")
+    kept.state = json.loads(kept.words.readline())
+    return kept.state
 
 
 def log_of(tmp_path: Path) -> str:
@@ -115,6 +125,26 @@ def test_interpreter_of_a_job_that_has_ended_becomes_the_rank_of_the_next(kept: 
     second.stop(0.1)
     second.over()
     assert not processes.is_alive(prepared)
+
+
+@pytest.mark.thorough
+def test_interpreters_of_several_jobs_in_a_row_are_apart_from_their_ranks(kept: Kept, tmp_path: Path) -> None:
+    retired(kept, tmp_path)
+    for name in ("two", "three", "four"):
+        taken_over(kept, tmp_path, name)
+        begin(kept, name, name)
+        assert kept.state["warm"] == [0]
+        (prepared,) = kept.until(lambda state: state["standbys"])["standbys"]
+        os.kill(prepared, signal.SIGKILL)
+        until(lambda: not asked(kept)["standbys"], 60, "the end of the interpreter")
+        assert kept.state["running"] == [0]
+        kept.stop(0.1)
+        kept.over()
+        begin(kept, name, name, 2)
+        kept.until(lambda state: state["standbys"])
+        kept.tell(do="retire", folder=spares.new_folder("key"), idle_s=100.0)
+        kept.tell(do="leave", grace_s=0.1)
+        until(spares.listed, 60, "a spare keeper")
 
 
 @pytest.mark.parametrize(

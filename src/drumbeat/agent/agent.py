@@ -314,15 +314,18 @@ class Agent:
     def _claim_spare(self, folder: str) -> bool:
         from drumbeat.agent.keeper import spares
 
-        return spares.claim(spares.key(self._enrolment, self._processes.confinement), folder)
+        with contextlib.suppress(OSError):  # No cache, or a full disk: the ranks start cold.
+            return spares.claim(spares.key(self._enrolment, self._processes.confinement), folder)
+        return False
 
     def _retire_keeper(self) -> None:
         """Has the keeper wait for the next job, if its interpreters are ready for one."""
         from drumbeat.agent.keeper import spares
 
         if self._standbys and self._has_spares and (idle_s := spares.idle_s()):
-            key = spares.key(self._enrolment, self._processes.confinement)
-            self._keeper.retire(spares.new_folder(key), idle_s)
+            with contextlib.suppress(OSError):
+                key = spares.key(self._enrolment, self._processes.confinement)
+                self._keeper.retire(spares.new_folder(key), idle_s)
 
     def _release_ports(self) -> None:
         while self._ports:

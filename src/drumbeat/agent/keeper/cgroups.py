@@ -16,6 +16,8 @@ class Group:
         self.path = f"{_own()}/{name}"
         with contextlib.suppress(FileExistsError):
             os.mkdir(self.path)
+        if members(self.path):
+            raise OSError(17, "another round is in this control group")
         if not os.path.exists(f"{self.path}/cgroup.kill"):
             os.rmdir(self.path)
             raise OSError(95, "this kernel can't end a control group")

@@ -108,6 +108,8 @@ class KeeperClient:
 
     def begin(self, *, lost_after_s: float, grace_s: float) -> None:
         """Has a keeper from now on."""
+        if self.claim:  # First: an agent before this one may have moved a spare keeper here, and said nothing to it.
+            self._request(Adopt(self._folder))
         self._request(Patience(lost_after_s, grace_s))
         threading.Thread(target=self._follow, name="keeper", daemon=True).start()
 
@@ -277,8 +279,6 @@ class KeeperClient:
         is_first, self._has_claimed = not self._has_claimed, True
         if self.claim is None or not is_first or not self.claim(self._folder):
             return False
-        with self._lock:  # Before what was asked for already.
-            self._requests = {Adopt: Adopt(self._folder), **self._requests}
         self._journal.note("a spare keeper, with prepared interpreters, is taken over")
         return True
 

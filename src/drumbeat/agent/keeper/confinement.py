@@ -33,6 +33,8 @@ class Subreaper:
 
     def __init__(self, folder: str, marker: str) -> None:
         self._folder, self._marker, self._hold = folder, marker, f"{folder}/{_HOLD}"
+        self._is_of_pool = folder.endswith(f"/{STANDBY}")
+        """Of a keeper's two, whether it was made for the prepared interpreters: they change places with each round."""
         self._keeper = os.getpid()
         self._adopts = processes.adopt_orphans()
         self._asked: set[int] = set()
@@ -49,8 +51,9 @@ class Subreaper:
         self._asked.clear()
 
     def move(self, folder: str) -> None:
-        """Takes note that the keeper's folder is another one."""
-        self._folder, self._hold = folder, f"{folder}/{_HOLD}"
+        """Takes note that the keeper's folder is another one. What was made for the pool stays below it."""
+        self._folder = f"{folder}/{STANDBY}" if self._is_of_pool else folder
+        self._hold = f"{self._folder}/{_HOLD}"
 
     @property
     def holders(self) -> set[int]:
@@ -162,7 +165,7 @@ class InGroup(Subreaper):
         self._note_or_close({"group": self._group.path})
 
     def _ending(self) -> str:
-        return f"-{STANDBY}" if self._folder.endswith(f"/{STANDBY}") else ""
+        return f"-{STANDBY}" if self._is_of_pool else ""
 
     def enter(self) -> None:
         self._group.enter()

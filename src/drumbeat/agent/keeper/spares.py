@@ -66,7 +66,7 @@ def key(enrolment: Enrolment, confinement: str) -> str:
     network = os.stat("/proc/self/ns/net")
     facts = (
         plan.command, sorted(plan.variables), plan.python.key if plan.python else "", plan.launcher,
-        [rank.local_rank for rank in plan.on(node)], sorted(enrolment.gpus), confinement, network.st_ino,
+        [rank.rank for rank in plan.on(node)], sorted(enrolment.gpus), confinement, network.st_ino,
     )  # fmt: skip
     return hashlib.sha256(json.dumps(facts, default=str).encode()).hexdigest()[:24]
 
@@ -130,8 +130,9 @@ def _clear_dead(path: str) -> bool:
     """Removes what a spare keeper that was killed has left; returns whether it was."""
     if listener.is_held(path):
         return False
-    end_rest(path)
-    remove(path)
+    with contextlib.suppress(OSError):  # Another agent takes it over at this moment, or removes it as well.
+        end_rest(path)
+        remove(path)
     return True
 
 

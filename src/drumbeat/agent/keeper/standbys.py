@@ -55,6 +55,8 @@ class Standbys:
         self._is_open = False
         self._ready: dict[int, Standby] = {}
         self._next: Standby | None = None
+        self._taken: set[int] = set()
+        """The ranks of this round that were prepared."""
         self._todo: list[ProcessStart] = []
         self._order: StandbyOrder | None = None
         self._due = self._next_at = 0.0
@@ -121,6 +123,7 @@ class Standbys:
     def fits(self, todo: Sequence[ProcessStart], order: StandbyOrder | None) -> bool:
         """Whether any is for one of these ranks; ends those that aren't. If not, `cold` has the reason."""
         self._end_next()
+        self._taken.clear()
         for rank in todo:
             one = self._ready.get(rank.rank)
             if one and (why := self._difference(one, rank, order)):
@@ -158,7 +161,7 @@ class Standbys:
     def move(self, folder: str) -> None:
         """Takes note that the keeper's folder is another one."""
         self._folder = f"{folder}/{STANDBY}"
-        self.confinement.move(self._folder)
+        self.confinement.move(folder)
 
     @property
     def commands(self) -> list[str]:
@@ -172,7 +175,10 @@ class Standbys:
 
     def take(self, rank: int) -> Standby | None:
         """Returns the interpreter for a rank, which the pool has no more."""
-        return self._ready.pop(rank, None)
+        one = self._ready.pop(rank, None)
+        if one:
+            self._taken.add(rank)
+        return one
 
     def reap(self, pid: int) -> None:
         """Takes note that a process has ended, which may be one of the pool."""
@@ -245,6 +251,8 @@ class Standbys:
         It would run the job's script beside the rank. `python` may be any program, also one that sets options or leaves
         the node's files behind.
         """
+        if number in self._taken:
+            return ""  # Its interpreter has imported the hook.
         from drumbeat.launch import warm_start  # Later: a keeper that prepares nothing starts faster without it.
 
         rank = next(each for each in self._todo if each.rank == number)
