@@ -61,7 +61,7 @@ def main() -> None:
                 checkpoints.step(step)
     checkpoints.close()
     if world.rank == 0:
-        (folder / "weights.json").write_text(json.dumps([float(one) for one in model.parameters()]))
+        (folder / "weights.json").write_text(json.dumps([one.item() for one in model.parameters()]))
     train.leave()
 
 
