@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from drumbeat.control.loop.loop import Loop
 from drumbeat.protocol.agent import NodeRequest
@@ -83,9 +83,9 @@ class NodeRequests:
         """Takes a node's answer; one with `error` is an error (`DrumbeatError.as_dict`). Raises NotFoundError."""
         pending = self.find(key, request_id)
         self.forget(pending)
-        error = answer.get("error")
+        error: Any = answer.get("error")
         if isinstance(error, dict):
-            pending.answer.set_exception(from_dict(error))
+            pending.answer.set_exception(from_dict(cast("dict[str, Any]", error)))
         else:
             pending.answer.set_result(answer)
 
