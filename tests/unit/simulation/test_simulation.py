@@ -207,7 +207,7 @@ PLANTED = {
     a_refused_grant_is_forgotten: 20, a_new_attempt_counts_as_seen: 496,
     results_are_not_kept: 0, nobody_says_what_a_job_waits_for: 0, who_waits_is_told_what_another_needs: 0,
     who_waits_is_not_told: 0, an_engine_that_is_away_is_not_told_of: 84, kept_stories_are_empty: 0,
-    kept_stories_lack_their_ends: 0, exits_of_an_old_round_are_believed: 0,
+    kept_stories_lack_their_ends: 0, exits_of_an_old_round_are_believed: 220,
 }  # fmt: skip
 """Each with a seed that finds it."""
 
