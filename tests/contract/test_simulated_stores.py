@@ -49,7 +49,7 @@ def a_cancel_is_forgotten_before_it_is_acted_on(patch):
 
 PLANTED = {
     letters_are_never_done_with: (0, 15, "messages were never heard"),
-    a_cancel_is_forgotten_before_it_is_acted_on: (11, 80, "the cancel of j5 was lost"),
+    a_cancel_is_forgotten_before_it_is_acted_on: (11, 80, "the cancel of j4 was lost"),
 }
 """Each with the seed and the number of actions that find it, and the words of the violation."""
 

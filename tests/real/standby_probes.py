@@ -221,7 +221,7 @@ class Runs:
             os.waitpid(standby.pid, 0)
             return {"cold": standby.refusal}
         order = StandbyOrder(per_round=PER_ROUND)
-        assert not (why := standby.difference(self.rank(2), order)), why
+        assert not (why := standby.difference(self.rank(2), order, standby.root)), why
         return self.end(standby.go(self.rank(2)), 2)
 
 

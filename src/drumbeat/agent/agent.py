@@ -309,7 +309,11 @@ class Agent:
 
     @property
     def _has_spares(self) -> bool:
-        return self._enrolment.keeps_spares and not warm_start.why_cold(self._plan)
+        if not self._enrolment.keeps_spares or warm_start.why_cold(self._plan):
+            return False
+        from drumbeat.agent.keeper import spares
+
+        return spares.are_kept(self._enrolment)
 
     def _claim_spare(self, folder: str) -> bool:
         from drumbeat.agent.keeper import spares
@@ -322,10 +326,10 @@ class Agent:
         """Has the keeper wait for the next job, if its interpreters are ready for one."""
         from drumbeat.agent.keeper import spares
 
-        if self._standbys and self._has_spares and (idle_s := spares.idle_s()):
+        if self._standbys and self._has_spares:
             with contextlib.suppress(OSError):
                 key = spares.key(self._enrolment, self._processes.confinement)
-                self._keeper.retire(spares.new_folder(key), idle_s)
+                self._keeper.retire(spares.new_folder(key), spares.idle_s())
 
     def _release_ports(self) -> None:
         while self._ports:

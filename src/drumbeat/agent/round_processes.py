@@ -181,7 +181,10 @@ class RoundProcesses:
                 fixed |= dict.fromkeys(warm_start.shell_variables(command))
         except ValueError as error:
             return StandbyOrder(cold=str(error))
-        return StandbyOrder(per_round=warm_start.PER_ROUND, fixed=tuple(fixed), outlives=self._enrolment.keeps_spares)
+        from drumbeat.agent.keeper import spares
+
+        outlives = spares.are_kept(self._enrolment)
+        return StandbyOrder(per_round=warm_start.PER_ROUND, fixed=tuple(fixed), outlives=outlives)
 
     def _with_modules(self, spec: ProcessSpec) -> ProcessSpec:
         return replace(spec, modules_last=(layout.modules_folder(self._enrolment.root),))

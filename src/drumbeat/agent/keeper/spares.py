@@ -57,6 +57,11 @@ def idle_s() -> float:
     return float(os.environ.get(IDLE_S, _IDLE_S))
 
 
+def are_kept(enrolment: Enrolment) -> bool:
+    """Whether a keeper of this attempt may become a spare one, or have been one."""
+    return enrolment.keeps_spares and idle_s() > 0
+
+
 def key(enrolment: Enrolment, confinement: str) -> str:
     """Returns what the jobs have in common whose agents take over each other's keepers.
 
