@@ -324,9 +324,9 @@ class Agent:
 
     def _retire_keeper(self) -> None:
         """Has the keeper wait for the next job, if its interpreters are ready for one."""
-        from drumbeat.agent.keeper import spares
-
         if self._standbys and self._has_spares:
+            from drumbeat.agent.keeper import spares
+
             with contextlib.suppress(OSError):
                 key = spares.key(self._enrolment, self._processes.confinement)
                 self._keeper.retire(spares.new_folder(key), spares.idle_s())

@@ -49,8 +49,8 @@ class Link:
 
         received: the ids of the requests that this node has received, None = none are wanted.
         """
-        told = {"status": status, "holds": holds, "wait_s": wait_s}
-        body = json.dumps(told if received is None else {**told, "requests": [*received]}).encode()
+        message = {"status": status, "holds": holds, "wait_s": wait_s}
+        body = json.dumps(message if received is None else {**message, "requests": [*received]}).encode()
         return self._json("POST", "/sync", body, is_sync=True).get("directive")
 
     def answer(self, request_id: str, answer: dict[str, Any]) -> None:
@@ -127,33 +127,36 @@ class Link:
     @contextlib.contextmanager
     def snapshot(self, digest: str) -> Generator[http.client.HTTPResponse]:
         """The bytes of a snapshot, to be read as a stream."""
-        response = self._request("GET", f"/snapshots/{quote(digest)}", b"")
-        try:
-            if response.status != 200:
-                raise self._error(response.status, response.read())
+        with self._stream(f"/snapshots/{quote(digest)}") as response:
             yield response
-        finally:
-            self._drop()
 
     @contextlib.contextmanager
     def tool(self, name: str, machine: str) -> Generator[http.client.HTTPResponse]:
         """A program of the server's for machines of this kind (`uname -m`), to be read as a stream."""
-        response = self._request("GET", f"/tools/{quote(name)}?machine={quote(machine)}", b"")
-        try:
-            if response.status != 200:
-                raise self._error(response.status, response.read())
+        with self._stream(f"/tools/{quote(name)}?machine={quote(machine)}") as response:
             yield response
+
+    @contextlib.contextmanager
+    def _stream(self, path: str) -> Generator[http.client.HTTPResponse]:
+        """The answer to a request, to be read as a stream; the connection isn't used again."""
+        try:
+            yield self._begun(path)
         finally:
             self._drop()
+
+    def _begun(self, path: str) -> http.client.HTTPResponse:
+        """The answer whose body follows. Raises the error that the server gives."""
+        response = self._request("GET", path, b"")
+        if response.status != 200:
+            raise self._error(response.status, response.read())
+        return response
 
     def receive_stream(self, path: str) -> http.client.HTTPResponse:
         """Begins to receive a body of any length, without a limit of time; read it with `read1`. Ends by `break_off`.
 
         Raises the error that the server gives, NotFoundError among them.
         """
-        response = self._request("GET", path, b"")
-        if response.status != 200:
-            raise self._error(response.status, response.read())
+        response = self._begun(path)
         self._hold_open()
         return response
 

@@ -7,7 +7,9 @@ import json
 import os
 import resource
 import socket
+from collections.abc import Generator
 from dataclasses import replace
+from typing import Any
 
 from drumbeat.agent.keeper import rank_start
 from drumbeat.agent.keeper.confinement import Subreaper
@@ -126,16 +128,13 @@ class Standby:
 
         Its script may be another one by now.
         """
-        letter = os.memfd_create("folder")
         try:
-            os.write(letter, json.dumps({"old": self.root, "new": root}).encode())
-            socket.send_fds(self._keeper, [b"m"], [letter])
+            with _letter({"old": self.root, "new": root}) as letter:
+                socket.send_fds(self._keeper, [b"m"], [letter])
             self._keeper.settimeout(_FOLLOW_TIMEOUT_S)
             answer = self._keeper.recv(_ANSWER_BYTES)
         except OSError as error:
             return f"a prepared interpreter doesn't answer: {error.strerror or error}"
-        finally:
-            os.close(letter)
         self.root = root
         return "" if answer == b"ready\n" else answer.decode(errors="replace").strip() or "a prepared interpreter ended"
 
@@ -149,12 +148,8 @@ class Standby:
         }
         log = rank_start.open_log(rank.log)
         try:
-            letter = os.memfd_create("round")
-            try:
-                os.write(letter, json.dumps(order).encode())
+            with _letter(order) as letter:
                 socket.send_fds(self._keeper, [b"g"], [log, letter])
-            finally:
-                os.close(letter)
         finally:
             os.close(log)
             self._keeper.close()
@@ -164,6 +159,17 @@ class Standby:
         """Kills it and all that it started. It isn't waited for."""
         processes.signal_all([*processes.descendants(self.pid), self.pid], 9)
         self._keeper.close()
+
+
+@contextlib.contextmanager
+def _letter(content: dict[str, Any]) -> Generator[int]:
+    """An open file with what an interpreter is to know, for its socket has no room for all variables."""
+    letter = os.memfd_create("letter")
+    try:
+        os.write(letter, json.dumps(content).encode())
+        yield letter
+    finally:
+        os.close(letter)
 
 
 def write_hook(folder: str) -> None:
