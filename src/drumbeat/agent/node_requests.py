@@ -44,7 +44,7 @@ class RequestHandler:
 
     def _answer(self, request: NodeRequest) -> Answer:
         try:
-            context = RequestContext(self._enrolment, self._journal, self._keeper.pid, request, self._keeper)
+            context = RequestContext(self._enrolment, self._journal, request, self._keeper)
             return _handler(request.kind)(context)
         except DrumbeatError as error:
             return {"error": error.as_dict()}
@@ -56,10 +56,11 @@ class RequestHandler:
 
 def processes_of(context: RequestContext) -> Answer:
     """Returns the pids of the agent, the keeper and the first process of each rank, with their times of birth."""
-    ranks = first_processes(context.keeper) if context.keeper else {}
+    keeper = context.keeper
+    ranks = first_processes(keeper) if keeper else {}
     return {
         "agent": _identity(os.getpid()),
-        "keeper": _identity(context.keeper) if context.keeper else None,
+        "keeper": _identity(keeper) if keeper else None,
         "ranks": [{**_identity(pid), "rank": rank} for rank, pid in sorted(ranks.items())],
         "root": context.enrolment.root,
         "checkpoints": context.enrolment.checkpoints,

@@ -15,7 +15,10 @@ class RequestContext:
 
     enrolment: Enrolment
     journal: Journal
-    keeper: int
-    """The keeper's pid, 0 = none runs."""
     request: NodeRequest
     keeper_client: KeeperClient
+
+    @property
+    def keeper(self) -> int:
+        """The keeper's pid, 0 = none runs."""
+        return self.keeper_client.pid
