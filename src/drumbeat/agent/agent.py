@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import queue
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,16 +19,16 @@ from drumbeat.agent.attempt_mounts import AttemptMounts
 from drumbeat.agent.companions.service_statuses import ServiceStatuses
 from drumbeat.agent.ground.journal import Journal
 from drumbeat.agent.ground.server_link import Link
-from drumbeat.agent.ground.unusable_node import UnusableNodeError
-from drumbeat.agent.inputs.missing_share import MissingShareError
-from drumbeat.agent.keeper.client import KeeperClient
+from drumbeat.agent.inbox import Inbox
 from drumbeat.agent.keeper.errands import Errands
-from drumbeat.agent.logs.sender import GrowingLog, LogSender, pause_s
 from drumbeat.agent.logs.tail import tail
 from drumbeat.agent.metrics.supervisor import MetricsSupervisor
 from drumbeat.agent.next_step import Facts, RoundFacts, Step, Work, next_step, status
-from drumbeat.agent.node import HeldPort, member
+from drumbeat.agent.node import HeldPort
+from drumbeat.agent.node_keeper import NodeKeeper, outliving
 from drumbeat.agent.node_requests import RequestHandler
+from drumbeat.agent.node_staging import NodeStaging
+from drumbeat.agent.round_logs import RoundLogs
 from drumbeat.agent.round_processes import RoundProcesses
 from drumbeat.agent.runtimes import container_engine
 from drumbeat.agent.stacks.silence import SilenceWatch
@@ -38,15 +36,12 @@ from drumbeat.agent.status_reporter import StatusReporter
 from drumbeat.agent.world_check import WorldCheck
 from drumbeat.launch import more_ports, warm_start
 from drumbeat.protocol.agent import WAITS, Directive, Enrolment, Order, RankExit, Remark
-from drumbeat.protocol.errors import DrumbeatError, StaleError, StorageError, UnreachableError
+from drumbeat.protocol.errors import DrumbeatError
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.keeper import KeeperState, KeptExit, ProcessStart, StartRound
-from drumbeat.protocol.logs import NODE_LOG, LogName
 
 if TYPE_CHECKING:
-    from drumbeat.agent.inputs.remote import Inputs
     from drumbeat.agent.outputs import Outputs
-    from drumbeat.agent.preflight.preflight import Preflight
     from drumbeat.protocol.roster import Roster
 
 EXIT_LEFT, EXIT_CRASHED, EXIT_STALE, EXIT_TERMINATED = 0, 1, 3, 143
@@ -62,7 +57,8 @@ class Agent:
     def __init__(self, enrolment: Enrolment) -> None:
         self._enrolment, self._plan, self._root = enrolment, enrolment.plan, enrolment.root
         self._journal = Journal(f"{self._root}/agent.log")
-        self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._inbox = Inbox(self._on_stale)
+        self._posting = self._inbox.posting
         self._facts = Facts()
         self._wanted: Directive | None = None
         self._ports: list[HeldPort] = []
@@ -73,32 +69,23 @@ class Agent:
         self._services = ServiceStatuses(self._plan, enrolment.node, self._root, self._mounts.remember)
         self._world_check = WorldCheck(self._plan, enrolment.node, self._mounts.remember)
         self._silence = SilenceWatch(self._plan.hang_after_s, self._posting(self._on_silence))
-        self._inputs: Inputs | None = None
-        self._preflight: Preflight | None = None
-        self._sender: LogSender | None = None
-        self._log_paths: dict[int, str] = {}
+        self._staging = NodeStaging(enrolment, self._journal, self._inbox, self._processes, self._mounts)
+        self._logs = RoundLogs(enrolment, self._journal)
         self._detail_at = 0.0
         self._exit: int | None = None
         self._going = False
         self._knows_past = False
         self._standbys = 0
-        self._keeper = KeeperClient(
-            f"{self._root}/keeper",
-            self._journal,
-            self._posting(self._on_keeper),
-            self._posting(self._on_keeper_trouble),
-            confinement=self._processes.confinement,
-        )
-        self._keeper.claim = self._claim_spare if self._has_spares else None
-        self._keeper.spared = self._spared
+        on_keeper, on_trouble = self._posting(self._on_keeper), self._posting(self._on_keeper_trouble)
+        self._keeper = NodeKeeper(enrolment, self._journal, self._processes.confinement, on_keeper, on_trouble)
+        self._keeper.spared = partial(outliving, self._plan, self._mounts)
         requests = RequestHandler(enrolment, self._journal, self._keeper)
         self._reporter = StatusReporter(
             enrolment, self._journal, self._posting(self._on_directive), self._posting(self._on_stale), requests.begin
         )
-        self._member = member(enrolment)
         self._do: dict[Step, Callable[[], None]] = {
             Step.BEGIN_ROUND: self._begin_round,
-            Step.STAGE: self._stage,
+            Step.STAGE: partial(self._staging.begin, self._facts, self._errands, self._progress),
             Step.HOLD_PORT: self._hold_port,
             Step.START: self._start,
             Step.STOP: self._stop,
@@ -117,11 +104,11 @@ class Agent:
         has_past = os.path.exists(f"{self._root}/keeper/round.json")
         self._keeper.begin(lost_after_s=self._plan.lost_after_s, grace_s=self._plan.grace_s)
         while has_past and not self._knows_past:  # Others may post before the keeper does.
-            self._inbox.get()()
-        self._reporter.begin(status(self._facts, self._member))
+            self._inbox.make_next()
+        self._reporter.begin(status(self._facts, self._staging.member))
         self._act()
         while self._exit is None:
-            self._inbox.get()()
+            self._inbox.make_next()
             self._act()
         self._journal.note(f"agent leaves, exit code {self._exit}")
         return self._exit
@@ -130,34 +117,13 @@ class Agent:
         """Handles SIGTERM, by which the machine takes the node away: stops the ranks with grace, then leaves."""
         self._inbox.put(self._on_terminate)
 
-    def _posting(self, call: Callable[..., None]) -> Callable[..., None]:
-        return lambda *values: self._inbox.put(partial(call, *values))
-
-    def _beside(self, name: str, work: Callable[[], None], done: Callable[[DrumbeatError | None], None]) -> None:
-        """Runs `work` in a thread of its own and posts how it ended."""
-
-        def run() -> None:
-            try:
-                work()
-            except StaleError:
-                self._inbox.put(self._on_stale)
-            except DrumbeatError as error:
-                self._inbox.put(partial(done, error))
-            except OSError as error:  # A full disk, most often.
-                failure = StorageError(error.strerror or str(error), where=str(error.filename or ""))
-                self._inbox.put(partial(done, failure))
-            else:
-                self._inbox.put(partial(done, None))
-
-        threading.Thread(target=run, name=name, daemon=True).start()
-
     # --- steps ----------------------------------------------------------------------------------------------------
 
     def _act(self) -> None:
         """Takes one step after the other until there is none, then reports the status."""
         while self._exit is None and (step := next_step(self._facts, self._goal())):
             self._do[step]()
-        self._reporter.report(status(self._facts, self._member))
+        self._reporter.report(status(self._facts, self._staging.member))
 
     def _goal(self) -> Directive | None:
         """Returns the directive of the server, or that of the machine, which takes precedence."""
@@ -181,44 +147,6 @@ class Agent:
         if self._facts.staging is Work.FAILED:
             self._facts.staging = Work.NONE
 
-    def _stage(self) -> None:
-        from drumbeat.agent.inputs.local import InputStager
-        from drumbeat.agent.logs.node_log import NodeLog
-        from drumbeat.agent.setup import NodeSetup, Reports
-
-        self._facts.staging = Work.GOING
-        log = NodeLog(self._enrolment, self._facts.round.number, self._journal)
-        inputs = self._inputs = self._serve_inputs()
-        reports = Reports(self._progress, self._posting(self._on_building), self._posting(self._on_built))
-        setup = NodeSetup(self._enrolment, self._processes, self._errands, log, reports)
-
-        def stage(say: Callable[[str], None]) -> None:
-            InputStager(self._enrolment, Link(self._enrolment), say, inputs).stage()
-            self._mounts.take_links(Link(self._enrolment).output_link)
-            self._mounts.appear()
-
-        work = partial(setup.run, self._member, stage)
-        if self._plan.preflight and self._plan.nodes > 1 and self._facts.round.number <= 1:
-            self._preflight = self._preflight or self._new_preflight()
-            work = partial(self._preflight.around, work)
-        self._beside("staging", work, self._on_staged)
-
-    def _new_preflight(self) -> Preflight:
-        from drumbeat.agent.preflight.preflight import Preflight
-
-        report = self._posting(partial(setattr, self._facts, "preflight"))
-        return Preflight(self._enrolment, self._member.address, self._posting(self._on_probe_port), report)
-
-    def _serve_inputs(self) -> Inputs | None:
-        """Begins to serve inputs from stores to other nodes, and returns them; None = the job has none."""
-        if not any(each.is_remote for each in self._plan.inputs):
-            return None
-        from drumbeat.agent.inputs.remote import Inputs
-
-        inputs = self._inputs or Inputs(self._enrolment, self._mounts.ways())
-        self._member = inputs.serve(self._member)
-        return inputs
-
     def _hold_port(self) -> None:
         self._ports = [HeldPort() for _ in range(1 + more_ports(self._plan, self._enrolment.node))]
         self._facts.round.port, *more = [each.number for each in self._ports]
@@ -235,10 +163,7 @@ class Agent:
             return
         self._facts.round.asked = True
         self._facts.detail = ""
-        if self._inputs is not None:
-            self._inputs.close()
-        if self._preflight is not None:
-            self._preflight.close()
+        self._staging.close()
         faultpoint("agent.before_start")
         services = self._start_services(roster) if roster else []
         order = self._processes.standby_order(todo)
@@ -278,14 +203,9 @@ class Agent:
         from drumbeat.agent.outputs import Outputs
 
         self._facts.upload = Work.GOING
-        outputs = Outputs(
-            f"{self._root}/outputs",
-            Link(self._enrolment),
-            self._journal,
-            self._progress,
-            (self._root, self._enrolment.checkpoints),
-        )
-        self._beside("outputs", partial(self._send_outputs, outputs), self._on_uploaded)
+        link, kept = Link(self._enrolment), (self._root, self._enrolment.checkpoints)
+        outputs = Outputs(f"{self._root}/outputs", link, self._journal, self._progress, kept)
+        self._inbox.beside("outputs", partial(self._send_outputs, outputs), self._on_uploaded)
 
     def _send_outputs(self, outputs: Outputs) -> None:
         try:
@@ -297,39 +217,15 @@ class Agent:
     def _leave(self) -> None:
         faultpoint("agent.leaving")
         self._errands.end(self._grace_s())
-        self._retire_keeper()
+        self._keeper.retire_if_prepared()
         self._keeper.leave(self._grace_s())
         self._mounts.end()
         self._metrics.end()
         if self._going:  # The server doesn't know of it: the exits still have to be delivered.
-            self._reporter.report(status(self._facts, self._member))
+            self._reporter.report(status(self._facts, self._staging.member))
             self._reporter.await_delivery(_LAST_STATUS_S)
         faultpoint("agent.left")
         self._exit = EXIT_TERMINATED if self._going else EXIT_LEFT
-
-    @property
-    def _has_spares(self) -> bool:
-        if not self._enrolment.keeps_spares or warm_start.why_cold(self._plan):
-            return False
-        from drumbeat.agent.keeper import spares
-
-        return spares.are_kept(self._enrolment)
-
-    def _claim_spare(self, folder: str) -> bool:
-        from drumbeat.agent.keeper import spares
-
-        with contextlib.suppress(OSError):  # No cache, or a full disk: the ranks start cold.
-            return spares.claim(spares.key(self._enrolment, self._processes.confinement), folder)
-        return False
-
-    def _retire_keeper(self) -> None:
-        """Has the keeper wait for the next job, if its interpreters are ready for one."""
-        if self._standbys and self._has_spares:
-            from drumbeat.agent.keeper import spares
-
-            with contextlib.suppress(OSError):
-                key = spares.key(self._enrolment, self._processes.confinement)
-                self._keeper.retire(spares.new_folder(key), spares.idle_s())
 
     def _release_ports(self) -> None:
         while self._ports:
@@ -337,18 +233,7 @@ class Agent:
 
     def _follow_logs(self) -> None:
         number = self._facts.round.number
-        names = {
-            each.rank: LogName(self._enrolment.attempt, number, each.node, each.rank).path
-            for each in self._plan.on(self._enrolment.node)
-        }
-        self._log_paths = {rank: f"{self._root}/{name}" for rank, name in names.items()}
-        logs = [GrowingLog(self._log_paths[rank], name) for rank, name in names.items()]
-        own = LogName(self._enrolment.attempt, number, self._enrolment.node, NODE_LOG).path
-        if os.path.exists(f"{self._root}/{own}"):  # An earlier agent may not have sent all of it.
-            logs.append(GrowingLog(f"{self._root}/{own}", own))
-        done = partial(self._finish_metrics, partial(self._posting(self._on_logs_sent), number))
-        pause = pause_s(self._plan.world_size)
-        self._sender = LogSender(logs, Link(self._enrolment), self._journal, done, pause_s=pause)
+        self._logs.follow(number, partial(self._finish_metrics, partial(self._posting(self._on_logs_sent), number)))
 
     def _finish_metrics(self, done: Callable[[], None]) -> None:
         """Waits, after the round's logs, for what its ranks wrote of metrics."""
@@ -383,7 +268,7 @@ class Agent:
         if state.running:
             self._metrics.on_running(state.pid)
             self._world_check.begin(here.number, state.pid)
-            self._silence.begin(here.number, state.pid, self._log_paths)
+            self._silence.begin(here.number, state.pid, self._logs.paths)
         if state.trouble:
             self._facts.detail = f"keeper: {state.trouble}"
             self._journal.note(self._facts.detail)
@@ -414,7 +299,7 @@ class Agent:
         for ended in exits:
             if ended.rank not in exits_before or (is_again and ended.is_stopped):
                 is_raised = ended.code == 1 and not ended.is_stopped
-                end = tail(self._log_paths[ended.rank], is_raised=is_raised)
+                end = tail(self._logs.paths[ended.rank], is_raised=is_raised)
                 exits_before[ended.rank] = self._processes.correct_exit(RankExit(**vars(ended), tail=end))
 
     def _on_over(self) -> None:
@@ -428,15 +313,14 @@ class Agent:
         if self._plan.container:
             self._clear_containers()
         self._release_ports()
-        if self._sender is not None:
-            self._sender.finish()
+        self._logs.finish()
 
     def _clear_containers(self) -> None:
         """Removes them before the round counts as over: the next one needs what they hold."""
         here = self._facts.round
         here.clearing = True
         say = self._posting(partial(self._on_clearing, here))
-        self._beside(
+        self._inbox.beside(
             "containers", partial(container_engine.clear_all, self._root, say), partial(self._on_cleared, here)
         )
 
@@ -462,31 +346,6 @@ class Agent:
     def _on_keeper_trouble(self, sentence: str) -> None:
         self._knows_past = True
         self._facts.keeper_error = sentence
-
-    def _on_staged(self, error: DrumbeatError | None) -> None:
-        self._member = self._processes.member(self._member)
-        self._facts.staging = Work.FAILED if error else Work.DONE
-        self._facts.error, self._facts.detail = "" if self._facts.round.closed else str(error or ""), ""
-        self._facts.is_passing = isinstance(error, UnreachableError)
-        self._facts.is_lacking = isinstance(error, MissingShareError)
-        self._facts.is_unusable = isinstance(error, UnusableNodeError)
-
-    def _on_probe_port(self, port: int) -> None:
-        self._member = replace(self._member, probe_port=port)
-
-    def _on_building(self) -> None:
-        self._facts.is_building = True
-
-    def _on_built(self) -> None:
-        self._facts.is_building = False
-
-    def _spared(self) -> set[int]:
-        """The processes that outlive keepers: those that serve mounts."""
-        if not self._plan.shares:
-            return self._mounts.pids()
-        from drumbeat.agent.inputs.shares import daemons
-
-        return self._mounts.pids() | daemons(self._plan.shares)
 
     def _on_remark(self) -> None:
         self._facts.remarks = self._mounts.remarks()

@@ -1,0 +1,63 @@
+"""The keeper of an attempt on this node: whether it was, or becomes, a spare keeper, and what outlives it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+from drumbeat.agent.attempt_mounts import AttemptMounts
+from drumbeat.agent.ground.journal import Journal
+from drumbeat.agent.keeper.client import KeeperClient
+from drumbeat.launch import warm_start
+from drumbeat.protocol.agent import Enrolment
+from drumbeat.protocol.keeper import KeeperState
+from drumbeat.protocol.plan import Plan
+
+
+class NodeKeeper(KeeperClient):
+    """Runs the keeper of one attempt; takes over a spare keeper, and leaves one, where the attempt may."""
+
+    def __init__(
+        self,
+        enrolment: Enrolment,
+        journal: Journal,
+        confinement: str,
+        on_state: Callable[[KeeperState], None],
+        on_failure: Callable[[str], None],
+    ) -> None:
+        super().__init__(f"{enrolment.root}/keeper", journal, on_state, on_failure, confinement=confinement)
+        self._enrolment = enrolment
+        self.claim = self._claim_spare if self._has_spares else None
+
+    @property
+    def _has_spares(self) -> bool:
+        if not self._enrolment.keeps_spares or warm_start.why_cold(self._enrolment.plan):
+            return False
+        from drumbeat.agent.keeper import spares
+
+        return spares.are_kept(self._enrolment)
+
+    def _claim_spare(self, folder: str) -> bool:
+        from drumbeat.agent.keeper import spares
+
+        with contextlib.suppress(OSError):  # No cache, or a full disk: the ranks start cold.
+            return spares.claim(spares.key(self._enrolment, self._confinement), folder)
+        return False
+
+    def retire_if_prepared(self) -> None:
+        """Has the keeper wait for the next job, if its interpreters are ready for one."""
+        if self.state.standbys and self._has_spares:
+            from drumbeat.agent.keeper import spares
+
+            with contextlib.suppress(OSError):
+                key = spares.key(self._enrolment, self._confinement)
+                self.retire(spares.new_folder(key), spares.idle_s())
+
+
+def outliving(plan: Plan, mounts: AttemptMounts) -> set[int]:
+    """Returns the processes of an attempt that outlive its keepers: those that serve mounts."""
+    if not plan.shares:
+        return mounts.pids()
+    from drumbeat.agent.inputs.shares import daemons
+
+    return mounts.pids() | daemons(plan.shares)
