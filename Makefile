@@ -103,8 +103,8 @@ fuzz: setup ## Hostile input for the API, the YAML reader and the path checks, f
 stability: setup ## The suite again and again, each run noted in docs/stability.md (PART=real or whole, RUNS=30, UNTIL=05:10, STALLED=yes)
 	$(PYTHON) -m tools.stability --part $(or $(PART),real) --runs $(or $(RUNS),30) --jobs $(JOBS) $(if $(UNTIL),--until $(UNTIL)) $(if $(STALLED),--stalled)
 
-faults: setup ## Every one-machine fault to drumbeat and to torchrun, and all labelled incidents; writes docs/faults.md
-	$(PYTHON) -m tools.faults --write docs/faults.md
+faults: setup ## Every fault to drumbeat and to torchrun, loss curves after each, labelled incidents; writes docs/faults.md; ONLY="words", CURVES="on slurm" play some
+	$(PYTHON) -m tools.faults --write docs/faults.md $(if $(ONLY),--only "$(ONLY)") $(if $(CURVES),--curves "$(CURVES)")
 
 hangs: setup ## The labelled set of hangs and of silences that are none; writes docs/hang-set.md and facts for unit tests
 	$(PYTHON) -m tools.hangs

@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +20,12 @@ from drumbeat.rehearsal.records import collect
 from drumbeat.rehearsal.series import compare_series, last_values, main_series
 from drumbeat.rehearsal.targets import TargetProcess
 
+from .demo_job import demo_job
 from .house import House, a_house, until
 from .places import Place, netlab, slurm
 
 HERE = Path(__file__).parent
 SCRIPT = HERE / "counting_rank.py"
-RECIPE = HERE.parents[1] / "recipes" / "fashion_mnist"
 pytestmark = [pytest.mark.feature("F9"), pytest.mark.timeout(1800)]
 is_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: netlab makes network namespaces")
 
@@ -107,29 +106,6 @@ def test_full_disk_and_every_other_fault_on_this_machine_leave_an_equal_job(hous
 
 
 # --- the model and data of the demo ---------------------------------------------------------------------------------
-def demo_job(folder: Path, compute: str) -> Path:
-    """2 nodes with 2 ranks each, one epoch, a checkpoint every five steps."""
-    code = folder / "demo"
-    shutil.copytree(RECIPE, code)
-    shutil.copy(HERE / "resumable_classifier.py", code)
-    subprocess.run([sys.executable, RECIPE / "make_digits.py", code / "data"], check=True)
-    job = {
-        "code": ".",
-        "command": "python resumable_classifier.py --data ${{inputs.data}} --epochs ${{inputs.epochs}} "
-        "--model-dir ${{outputs.model}}",
-        "inputs": {"data": {"type": "uri_folder", "path": "data"}, "epochs": 2},
-        "outputs": {"model": {"type": "uri_folder"}},
-        "compute": compute,
-        "resources": {"instance_count": 2},
-        "distribution": {"type": "pytorch", "process_count_per_instance": 2},
-        "environment_variables": {"OMP_NUM_THREADS": "1"},
-        "drumbeat": {"lost_after_s": 20},
-    }
-    file = code / "job.yml"
-    file.write_text(json.dumps(job))
-    return file
-
-
 def check_demo(house: House, compute: str, faults: str) -> None:
     pytest.importorskip("torch", reason="needs torch: run tools/setup.sh")
     kinds = faults.split(",")
@@ -157,7 +133,7 @@ def test_demo_has_the_same_loss_curve_after_every_fault_on_netlab(tmp_path: Path
 
 
 @contextlib.contextmanager
-def demo_on(place: Place, name: str) -> Iterator[str]:
+def demo_on(place: Place, name: str) -> Generator[str]:
     sets = [f"compute={place.compute}"]
     job = place.house.client.submit(place.house.folder / "demo" / "job.yml", sets=sets, name=name)
     yield job.name

@@ -1,84 +1,161 @@
-"""Faults of nodes that have addresses of their own (netlab, so root): the link of one goes down."""
+"""Faults of a whole node or its link: off, cut for a while, cut for good, and a job that goes on with fewer nodes."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import time
-from pathlib import Path
 
-from drumbeat.engines.netlab.lab import require_tools
-from tests.real.places import Place, netlab
+from tests.real.places import Place
+from tools.faults.networked import (
+    WATCH_S,
+    await_steps,
+    lab_of,
+    machine_of,
+    play_on,
+    sentence_of,
+    steps_after,
+    torchruns,
+)
 from tools.faults.scene import Play, Scene, Seen, until
 
 WAITS_ONCE = """
     if STARTS == 0:
         wait()
 """
+STEPS = """
+    import torch, torch.distributed as dist
+    dist.init_process_group("gloo")
+    for step in range({steps}):
+        dist.all_reduce(torch.ones(1))
+        print("step", step, flush=True)
+        mark("step")
+        time.sleep(0.05)
+"""
 LOST_AFTER_S = 10
-WATCH_S = 90.0
-"""How long torchrun is watched."""
-PORT = 29_400
+CUT_S, CUT_STEPS = 4.0, 120
+SECOND_START = "the second start"
+
+
+# --- lost for good ------------------------------------------------------------------------------------------------
+def _lose(place: Place, node: str, *, is_off: bool) -> None:
+    if is_off:
+        place.switch_off(node)
+    else:
+        place.lab.set_link(node, is_up=False)
+
+
+def _lose_node(scene: Scene, *, is_off: bool) -> Seen:
+    """A job's second node is lost and stays so; the lab has a third one."""
+    with lab_of(scene) as place:
+        play = play_on(place, scene, WAITS_ONCE)
+        job = play.submit(f"max_retries: 0, grace_s: 2, lost_after_s: {LOST_AFTER_S}")
+        until(play.is_up, "the first start")
+        lost = machine_of(place, job)
+        _lose(place, lost, is_off=is_off)
+        seconds = until(lambda: play.is_up(1), SECOND_START)
+        ended = play.end(job)
+        told = sentence_of(place, job, "node 1")
+        again = sorted(node.machine for node in ended.nodes)
+        is_right = (ended.state, ended.attempt) == ("completed", 2) and bool(told) and lost not in again
+        limit = "" if is_off else f" (lost_after_s: {LOST_AFTER_S})"
+        return Seen(
+            f"“{told or 'nothing said'}”; all ranks in user code again on other nodes after the seconds given{limit}",
+            seconds, is_right,
+        )  # fmt: skip
+
+
+def _lose_node_torchrun(scene: Scene, *, is_off: bool) -> Seen:
+    """The same with a torchrun on each of two nodes (`--nnodes=1:2`), and restarts allowed."""
+    with lab_of(scene) as place:
+        play = play_on(place, scene, WAITS_ONCE)
+        with torchruns(place, play) as runs:
+            until(play.is_up, "the first start")
+            _lose(place, runs.nodes[1], is_off=is_off)
+            seconds = runs.watch(runs.has_restarted)
+            return Seen("the rank of the other node in user code again", seconds) if seconds else _not_in(WATCH_S)
+
+
+def _not_in(seconds: float) -> Seen:
+    return Seen(f"no restart in {seconds:.0f} s")
+
+
+def switch_off(scene: Scene) -> Seen:
+    """A node is gone with all that ran on it, as after a power failure."""
+    return _lose_node(scene, is_off=True)
+
+
+def switch_off_torchrun(scene: Scene) -> Seen:
+    """The same."""
+    return _lose_node_torchrun(scene, is_off=True)
 
 
 def cut_link(scene: Scene) -> Seen:
-    """The link of a job's second node goes down and stays down; the lab has a third node."""
-    require_tools()
-    with netlab(scene.new_folder()) as place:
-        play = Play(scene, WAITS_ONCE, house=place.house)
-        play.keys = {
-            "compute": place.compute,
-            "resources": "{instance_count: 2}",
-            "distribution": "{type: pytorch, process_count_per_instance: 1}",
-        }
-        job = play.submit(f"max_retries: 0, grace_s: 2, lost_after_s: {LOST_AFTER_S}")
-        until(play.is_up, "the first start")
-        cut = place.house.client.get(job).nodes[1].machine
-        place.lab.set_link(cut, is_up=False)
-        seconds = until(lambda: play.is_up(1), "the second start")
-        ended = play.end(job)
-        told = [line.sentence for line in place.house.client.story(job) if "node 1" in line.sentence]
-        again = sorted(node.machine for node in ended.nodes)
-        is_right = (ended.state, ended.attempt) == ("completed", 2) and bool(told) and cut not in again
-        return Seen(
-            f"“{told[-1] if told else 'nothing said'}”; all ranks in user code again on the other nodes after the "
-            f"seconds given (lost_after_s: {LOST_AFTER_S})", seconds, is_right,
-        )  # fmt: skip
+    """The link of a node goes down and stays down."""
+    return _lose_node(scene, is_off=False)
 
 
 def cut_link_torchrun(scene: Scene) -> Seen:
-    """The same with a torchrun on each of two nodes, and restarts allowed."""
-    require_tools()
-    with netlab(scene.new_folder()) as place:
-        play = Play(scene, WAITS_ONCE)
-        until(lambda: all(place.lab.pid_of(node) for node in place.nodes), "the nodes")
-        run = [_torchrun(place, play, node) for node in place.nodes[:2]]
-        try:
+    """The same."""
+    return _lose_node_torchrun(scene, is_off=False)
+
+
+# --- cut for a while ----------------------------------------------------------------------------------------------
+def _cut_for_a_while(place: Place, play: Play, node: str) -> float:
+    """Returns the seconds from the mended link to the next step."""
+    await_steps(play)
+    place.lab.set_link(node, is_up=False)
+    time.sleep(CUT_S)
+    place.lab.set_link(node, is_up=True)
+    mended = time.time()
+    return until(lambda: steps_after(play, 0, mended + 0.1), "a step after it")
+
+
+def mend_link(scene: Scene) -> Seen:
+    """The link of a node is down while the ranks take steps together, and up again."""
+    with lab_of(scene) as place:
+        play = play_on(place, scene, STEPS.format(steps=CUT_STEPS))
+        job = play.submit("max_retries: 0, grace_s: 2, lost_after_s: 60")
+        seconds = _cut_for_a_while(place, play, machine_of(place, job))
+        ended = play.end(job)
+        lines = "".join(f"step {n}\n" for n in range(CUT_STEPS))
+        wrong = {rank for rank, text in place.house.logs(job).items() if text != lines}
+        is_right = (ended.state, ended.attempt, ended.round, wrong) == ("completed", 1, 1, set())
+        said = "no line lost or doubled" if not wrong else f"lines of ranks {sorted(wrong)} are lost or doubled"
+        how = "the same ranks went on" if (ended.attempt, ended.round) == (1, 1) else ended.sentence
+        return Seen(f"{how}; {said}; the next step came after the seconds given", seconds, is_right)
+
+
+def mend_link_torchrun(scene: Scene) -> Seen:
+    """The same."""
+    with lab_of(scene) as place:
+        play = play_on(place, scene, STEPS.format(steps=CUT_STEPS))
+        with torchruns(place, play) as runs:
+            seconds = _cut_for_a_while(place, play, runs.nodes[1])
+            runs.watch(runs.have_ended)
+            how = "its ranks were started again" if runs.has_restarted() else "the same ranks went on"
+            return Seen(f"{how}; exit codes {runs.exit_codes()}", seconds)
+
+
+# --- fewer nodes --------------------------------------------------------------------------------------------------
+def go_on_with_fewer(scene: Scene) -> Seen:
+    """One of three nodes is switched off, and there is no fourth: the job goes on with two."""
+    with lab_of(scene) as place:
+        play = play_on(place, scene, WAITS_ONCE, nodes=3)
+        job = play.submit("max_retries: 0, grace_s: 2, min_nodes: 2")
+        until(play.is_up, "the first start")
+        place.switch_off(machine_of(place, job, 2))
+        seconds = until(lambda: all((play.marks / f"start.{rank}.1").exists() for rank in (0, 1)), SECOND_START)
+        ended = play.end(job)
+        told = sentence_of(place, job, "goes on with 2 of 3 nodes")
+        is_right = (ended.state, ended.attempt, len(ended.nodes)) == ("completed", 2, 2) and bool(told)
+        return Seen(f"“{told or ended.sentence}”; both in user code again after the seconds given", seconds, is_right)
+
+
+def go_on_with_fewer_torchrun(scene: Scene) -> Seen:
+    """The same with `--nnodes=2:3`."""
+    with lab_of(scene) as place:
+        play = play_on(place, scene, WAITS_ONCE, nodes=3)
+        with torchruns(place, play, nodes=3, fewest=2) as runs:
             until(play.is_up, "the first start")
-            place.lab.set_link(place.nodes[1], is_up=False)
-            cut_at = time.monotonic()
-            while time.monotonic() - cut_at < WATCH_S and not play.is_up(1):
-                time.sleep(0.1)
-            seconds = time.monotonic() - cut_at
-        finally:
-            for process in run:
-                process.kill()
-                process.wait()
-        if play.is_up(1):
-            return Seen("all ranks in user code again", seconds)
-        return Seen(f"no restart in {WATCH_S:.0f} s")
-
-
-def _torchrun(place: Place, play: Play, node: str) -> subprocess.Popen[bytes]:
-    head = place.lab.blueprint()["nodes"][0]["address"]
-    words = [
-        str(Path(sys.executable).with_name("torchrun")), "--nnodes=1:2", "--nproc-per-node=1", "--max-restarts=3",
-        "--rdzv-backend=c10d", f"--rdzv-endpoint={head}:{PORT}", "--rdzv-id=fault",
-        str(play.folder / "code" / "fault.py"),
-    ]  # fmt: skip
-    with (play.folder / f"torchrun.{node}.txt").open("wb") as out:
-        return subprocess.Popen(
-            place.lab.inside(node, words), stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-            env={**os.environ, "MARKS": str(play.marks)},
-        )  # fmt: skip
+            place.switch_off(runs.nodes[2])
+            seconds = runs.watch(lambda: runs.has_restarted(2))
+            return Seen("both in user code again", seconds) if seconds else _not_in(WATCH_S)

@@ -105,22 +105,55 @@ def kill_rank_torchrun(scene: Scene) -> Seen:
         return Seen("all ranks in user code again", seconds)
 
 
-def stop_rank(scene: Scene) -> Seen:
-    """SIGSTOP of rank 1: drumbeat has no hang verdict yet; what is there is that a cancel still ends it."""
-    play = Play(scene, "wait()")
-    job = play.submit()
-    until(play.is_up, "the start")
-    play.rank(1).suspend()
-    time.sleep(WATCH_S)
-    found = play.at.client.get(job)
-    play.at.client.cancel(job)
+SILENT_S = 2
+LOCKS = """
+    import threading
+    import torch, torch.distributed as dist
+    dist.init_process_group("gloo")
+    dist.all_reduce(torch.ones(1))
+    mark("ready")
+    lock = threading.Lock()
+    if RANK == 1:
+        lock.acquire()
+        lock.acquire()
+    dist.all_reduce(torch.ones(1))
+"""
+
+
+def _await_verdict(play: Play, job: str, words: str) -> Seen:
+    """Waits for the sentence about a hang; a cancel then ends the ranks."""
+    client = play.at.client
+
+    def told() -> str:
+        return next((line.sentence for line in client.story(job) if " hang" in line.sentence), "")
+
+    seconds = until(told, "a verdict")
+    sentence = told()
+    client.cancel(job)
     begun = time.monotonic()
     ended = play.end(job)
-    is_right = None if (found.state, ended.state) == ("running", "canceled") else False
+    is_right = words in sentence and ended.state == "canceled"
     return Seen(
-        f"nothing said in {WATCH_S:.0f} s (a hang verdict is yet to come); a cancel ended the stopped rank too, after "
-        "the seconds given", time.monotonic() - begun, is_right,
+        f"“{sentence}” (hang_after_s: {SILENT_S}); a cancel then ended all ranks in {time.monotonic() - begun:.1f} s",
+        seconds, is_right,
     )  # fmt: skip
+
+
+def stop_rank(scene: Scene) -> Seen:
+    """SIGSTOP of rank 1 while rank 0 waits."""
+    play = Play(scene, "wait()")
+    job = play.submit(f"max_retries: 0, grace_s: 2, hang_after_s: {SILENT_S}")
+    until(play.is_up, "the start")
+    play.rank(1).suspend()
+    return _await_verdict(play, job, "rank 1 on node 0 is stopped (SIGSTOP)")
+
+
+def lock_rank(scene: Scene) -> Seen:
+    """Rank 1 waits for a lock that it holds itself, and rank 0 for rank 1 in a collective."""
+    play = Play(scene, LOCKS)
+    job = play.submit(f"max_retries: 0, grace_s: 2, hang_after_s: {SILENT_S}")
+    until(lambda: all((play.marks / f"ready.{rank}").exists() for rank in (0, 1)), "the start")
+    return _await_verdict(play, job, "rank 1 on node 0 waits for a lock or another thread")
 
 
 def stop_rank_torchrun(scene: Scene) -> Seen:
@@ -130,9 +163,21 @@ def stop_rank_torchrun(scene: Scene) -> Seen:
         until(play.is_up, "the start")
         before = torchrun.said()
         play.rank(1).suspend()
-        time.sleep(WATCH_S)
-        said = torchrun.said().removeprefix(before).strip()
-        return Seen(f"“{said[-200:]}”" if said else f"nothing said in {WATCH_S:.0f} s")
+        return _watch(torchrun, before)
+
+
+def lock_rank_torchrun(scene: Scene) -> Seen:
+    """The same under torchrun."""
+    play = Play(scene, LOCKS)
+    with play.torchrun("--standalone") as torchrun:
+        until(lambda: all((play.marks / f"ready.{rank}").exists() for rank in (0, 1)), "the start")
+        return _watch(torchrun, torchrun.said())
+
+
+def _watch(torchrun: Torchrun, before: str) -> Seen:
+    time.sleep(3 * WATCH_S)
+    said = torchrun.said().removeprefix(before).strip()
+    return Seen(f"“{said[-200:]}”" if said else f"nothing said in {3 * WATCH_S:.0f} s")
 
 
 # --- what holds them --------------------------------------------------------------------------------------------
@@ -290,7 +335,7 @@ def run_pair(scene: Scene, *options: str) -> str:
     first, second = (Play(scene, "while not is_marked('go'): time.sleep(0.01)", ranks=1) for _ in range(2))
     with first.torchrun(*options) as one, second.torchrun(*options) as two:
         until(lambda: all(is_up_or_over(play, run) for play, run in ((first, one), (second, two))), "both")
-        said = one.notice() + two.said()
+        said = one.said() + two.said()
         for play in (first, second):
             (play.marks / "go").touch()
         one.wait()

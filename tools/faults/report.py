@@ -5,72 +5,131 @@ from __future__ import annotations
 import os
 import platform
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tools.faults.blamed import Blamed, escape, say_incidents
-from tools.faults.rows import Row
+from tools.faults.blamed import escape
+from tools.faults.curves import Curve
+from tools.faults.grounds import GROUNDS
+from tools.faults.hits import HITS
+from tools.faults.records import Kept, Played
+from tools.faults.rows import NETWORKED, ROWS, Row
 from tools.faults.scene import Seen
+from tools.hangs import records as hangs
 
 HEAD = """\
 # Faults
 
 <!-- Written by `make faults`. -->
 
-What drumbeat did when each of these faults was given to real processes on one machine, and what `torchrun` did with the
-same script in the same run. Seconds are from the fault to what is told, unless that says otherwise; the median of n
-runs, in brackets their ends. *Green*: as it must be, in every run. *Later*: drumbeat has no answer yet.
+What drumbeat did when each of these faults was given to real processes, and what `torchrun` did with the same script
+in the same run. Seconds are from the fault to what is told, unless that says otherwise; the median of n runs, in
+brackets their ends. *Green*: as it must be, in every run. *Later*: drumbeat has no answer yet. *Load* is that of the
+machine when the row was played: other work ran beside it, and seconds are longer than on a quiet one.
 
-Machine: {machine}. The run took {minutes:.1f} minutes.
+Machine: {machine}.
 
-| fault | drumbeat | n | seconds | verdict | torchrun | seconds |
-|---|---|---|---|---|---|---|
+`make faults ONLY="words"` plays the rows that have these words in their names again, and leaves the others as they are
+(`docs/faults.json` keeps them).
+
+## On one machine
+"""
+TABLE = """
+| fault | drumbeat | n | seconds | verdict | torchrun | seconds | load |
+|---|---|---|---|---|---|---|---|
+"""
+ON_NODES = """
+## On nodes with addresses of their own
+
+The nodes are network namespaces of one machine ([netlab](engines.md)); each has one rank. `torchrun` runs on the same
+nodes with the same script: one on each, with `--nnodes=1:2` (or the numbers of nodes that the row has),
+`--rdzv-backend=c10d`, `--max-restarts=3`. It is watched for 90 s. The node that is hit isn't the one that holds its
+rendezvous.
+"""
+HANGS = """
+## Hangs
+
+Of {cases} labelled cases, each a real script that hangs or is silent without being hung, {right} verdicts were right,
+with {alarms} false alarms: [hang-set.md](hang-set.md) has each of them. `torchrun` notices no hang. Its ranks wait
+until the process group's own timeout, which is 30 minutes for gloo, raises in them.
+"""
+CURVES = """
+## The same loss curve
+
+The model and data of the demo (`tests/real/resumable_classifier.py`) on 2 nodes with 2 ranks each, and the fault at a
+random step. *Equal*: every loss and learning rate of every rank and step, the trained model, and the checkpoints that
+both jobs have kept are those of an unbroken job, bit for bit, by the comparison of [`drumbeat rehearse`](rehearse.md).
+In brackets, how often the ranks were started again, whether on new nodes, and the step at which they went on. What
+differs between two unbroken jobs isn't judged: the state of Python's own generator, which the script doesn't seed.
+
 """
 NOT_HERE = """
-Not played here: a node that is switched off (`tests/real`, and [matrix.md](matrix.md)), a server that is killed while
-it sweeps (no sweeps yet), the bitwise equal loss after a resume (no checkpoints yet). Kills at every commit, effect and
-write, and writes that fail, are played by the tests (`tests/chaos`, `tests/contract/test_killed_writers.py`), faults at
-random instants by `make chaos`, and schedules of many faults by the simulator, in `make check`. The clock is moved for
-drumbeat's processes alone, by a library that they load.
+Kills at every commit, effect and write, and writes that fail, are played by the tests (`tests/chaos`,
+`tests/contract/test_killed_writers.py`), faults at random instants by `make chaos`, also on netlab and Slurm, and
+schedules of many faults by the simulator, in `make check`. The clock is moved for drumbeat's processes alone, by a
+library that they load. Preemption is Slurm's ([bench/preempt.md](bench/preempt.md) has its cost). Other engines are
+in [matrix.md](matrix.md).
 """
 
 
-@dataclass
-class Played:
-    """A row, and what was seen."""
-
-    row: Row
-    ours: list[Seen] = field(default_factory=list)
-    theirs: list[Seen] = field(default_factory=list)
-
-    @property
-    def verdict(self) -> str:
-        """green, red or later."""
-        if any(seen.is_right is False for seen in self.ours):
-            return "red"
-        return "later" if any(seen.is_right is None for seen in self.ours) else "green"
+def render(kept: Kept) -> str:
+    """Returns the whole page."""
+    return "".join([HEAD.format(machine=describe_machine()), *_sections(kept)])
 
 
-def render(played: Sequence[Played], incidents: Blamed, seconds: float) -> str:
-    """The whole page."""
-    rows = [say_row(each) for each in played]
-    page = HEAD.format(machine=describe_machine(), minutes=seconds / 60) + "\n".join(rows) + "\n" + NOT_HERE
-    return page + (say_incidents(incidents) if incidents.ours else "")
+def _sections(kept: Kept) -> Iterator[str]:
+    yield from _say_rows(kept, [row for row in ROWS if row not in NETWORKED])
+    yield ON_NODES
+    yield from _say_rows(kept, NETWORKED)
+    cases = [*hangs.load().values()]
+    right = sum(one["is_right"] for one in cases)
+    alarms = sum(one["verdict"]["stillness"] == "hung" for one in cases if not one["is_hang"])
+    yield HANGS.format(cases=len(cases), right=right, alarms=alarms)
+    yield CURVES
+    yield from _say_curves(kept)
+    yield NOT_HERE
+    yield kept.incidents
+
+
+def _say_rows(kept: Kept, rows: Sequence[Row]) -> Iterator[str]:
+    yield TABLE
+    for row in rows:
+        if row.name in kept.rows:
+            yield say_row(kept.rows[row.name]) + "\n"
+
+
+def _say_curves(kept: Kept) -> Iterator[str]:
+    yield f"| fault | {' | '.join(GROUNDS)} |\n{'|---' * (len(GROUNDS) + 1)}|\n"
+    for hit in HITS:
+        cells = [_say_curve(kept.curves.get((hit.name, engine)), is_played=engine in hit.engines) for engine in GROUNDS]
+        yield f"| {' | '.join([hit.name, *cells])} |\n"
+
+
+def _say_curve(curve: Curve | None, *, is_played: bool) -> str:
+    if curve is None:
+        return "not played yet" if is_played else "–"
+    if not curve.is_equal:
+        return f"**{'not played' if curve.is_equal is None else 'not equal'}**: {escape(curve.said)}"
+    if not curve.restarts:
+        return "equal (no restart)"
+    nodes = " on new nodes" if curve.attempts > 1 else ""
+    times = "once" if curve.restarts == 1 else f"{curve.restarts} times"
+    return f"equal ({times}{nodes}, from step {curve.resumed} of {curve.steps})"
 
 
 def say_row(played: Played) -> str:
-    """One line of the table."""
+    """Returns one line of a table."""
     worst = next((seen for seen in played.ours if seen.is_right is False), played.ours[-1])
     theirs = sorted({seen.sentence for seen in played.theirs})
     cells = (
-        played.row.name,
+        played.name,
         worst.sentence,
         str(len(played.ours)),
         say_seconds(played.ours),
         f"**{played.verdict}**",
         "; ".join(theirs) or "–",
         say_seconds(played.theirs),
+        f"{played.load:.0f}",
     )
     return "| " + " | ".join(escape(cell) for cell in cells) + " |"
 
@@ -93,5 +152,5 @@ def describe_machine() -> str:
     memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return (
         f"{cpu}, {len(os.sched_getaffinity(0))} cores, {memory_gib:.0f} GiB; Linux {platform.release().split('-')[0]}, "
-        f"Python {platform.python_version()}, torch {torch.__version__}; load {os.getloadavg()[0]:.1f}"
+        f"Python {platform.python_version()}, torch {torch.__version__}"
     )

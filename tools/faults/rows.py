@@ -1,11 +1,11 @@
-"""Every one-machine fault of the project's list, in its order."""
+"""Every fault of the project's list, in its order: first on one machine, then on nodes with addresses of their own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tools.faults import nodes, outside, ranks, servers, stores
+from tools.faults import node_parts, nodes, outside, ranks, servers, stores
 from tools.faults.scene import Scene, Seen
 
 
@@ -20,7 +20,18 @@ class Row:
 
 
 _SAVING = Row(f"SIGTERM when a rank needs {ranks.SAVE_S} s to save", ranks.save_long, ranks.save_long_torchrun)
-_CUT = Row("the link of a node goes down", nodes.cut_link, nodes.cut_link_torchrun)
+NETWORKED = (
+    Row("a node of two is switched off", nodes.switch_off, nodes.switch_off_torchrun),
+    Row("the link of a node goes down", nodes.cut_link, nodes.cut_link_torchrun),
+    Row(f"the link of a node is down for {nodes.CUT_S:.0f} s", nodes.mend_link, nodes.mend_link_torchrun),
+    Row("a node of three is switched off, `min_nodes: 2`", nodes.go_on_with_fewer, nodes.go_on_with_fewer_torchrun),
+    Row("`kill -9` of the agent of node 1", node_parts.kill_agent, node_parts.kill_agent_torchrun),
+    Row("the disk of node 1 is full", node_parts.fill_disk),
+    Row("the clock of node 1 jumps an hour forward", node_parts.jump_clock, node_parts.jump_clock_torchrun),
+    Row("the link of node 1 is slow, of three", node_parts.slow_link, node_parts.slow_link_torchrun),
+    Row("the rank of node 1 is slow, of two", node_parts.slow_rank, node_parts.slow_rank_torchrun),
+)
+"""On a netlab, which needs root: drumbeat's job has a node for each rank, and torchrun runs on the same nodes."""
 ROWS = (
     Row("a rank leaves early with exit code 0", ranks.leave_early, ranks.leave_early_torchrun, 3),
     Row("a rank raises", ranks.raise_error, ranks.raise_error_torchrun, 3),
@@ -28,14 +39,15 @@ ROWS = (
     Row("`kill -9` of the agent", ranks.kill_agent, ranks.kill_agent_torchrun),
     Row("`kill -9` of the keeper", ranks.kill_keeper, None, 3),
     Row("SIGSTOP of a rank", ranks.stop_rank, ranks.stop_rank_torchrun),
+    Row("a rank waits for a lock that it holds", ranks.lock_rank, ranks.lock_rank_torchrun),
     _SAVING,
-    _CUT,
     Row("two jobs on one machine", ranks.run_two, ranks.run_two_torchrun),
     Row("ranks that ignore SIGTERM and fork daemons", outside.fork_daemons, outside.fork_daemons_torchrun),
     Row("`kill -9` of the server, job queued", servers.while_queued),
     Row("`kill -9` of the server, job staging", servers.while_staging),
     Row("`kill -9` of the server, job running", servers.while_running),
     Row("`kill -9` of the server, job stopping", servers.while_stopping),
+    Row("`kill -9` of the server, sweep running", servers.while_sweep_runs),
     Row("the disk is full", servers.fill_disk),
     Row("the store refuses, is slow, breaks off, changes a file", stores.store),
     Row("the database crashes three times", stores.database),
@@ -45,6 +57,7 @@ ROWS = (
     Row("floods of output, binary, one endless line", outside.flood),
     Row("a client vanishes in its submit; the same submit again", outside.send_twice),
     Row("bad input", outside.bad_input),
+    *NETWORKED,
 )
-BESIDE = (_SAVING, _CUT)
+BESIDE = (_SAVING, *NETWORKED)
 """Rows that mostly wait: played beside the others."""

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import psutil
@@ -51,7 +51,7 @@ def is_gone(process: psutil.Process) -> bool:
 
 def judge(ended: JobView, logs: dict[int, str], state: str, printed: str) -> str:
     """What isn't as if nothing had happened; "" = nothing."""
-    wrong = []
+    wrong: list[str] = []
     if ended.state != state:
         wrong.append(f"{ended.state} instead of {state}: {ended.sentence}")
     if (ended.attempt, ended.round) != (1, 1):
@@ -147,6 +147,47 @@ def while_stopping(scene: Scene) -> Seen:
     return all_of([once(down_s) for down_s in DOWN_S], "the cancel went on: both ranks saved, nothing is left")
 
 
+SWEEP = """\
+type: sweep
+name: trials
+trial: {code: code, command: "echo ${{search_space.x}} >>$DRUMBEAT_CHECKPOINT_DIR/runs; sleep 1"}
+sampling_algorithm: grid
+search_space: {x: {type: choice, values: [1, 2, 3, 4]}}
+objective: {goal: maximize, primary_metric: accuracy}
+limits: {max_total_trials: 4, max_concurrent_trials: 2}
+"""
+
+
+def while_sweep_runs(scene: Scene) -> Seen:
+    """Two trials of four run, and the others wait."""
+
+    def once(down_s: float) -> tuple[str, float]:
+        with scene.own_house() as house:
+            (house.folder / "code").mkdir()
+            (house.folder / "code" / "train.py").write_text("")
+            file = house.folder / "sweep.yml"
+            file.write_text(SWEEP, encoding="utf-8")
+            name = house.client.submit(file).name
+            until(lambda: any(job.state == "running" for job in trials_of(house, name)), "a trial at work")
+            seconds = kill_server(house, down_s)
+            ended = house.client.wait(name, DEADLINE_S)
+            trials = trials_of(house, name)
+            folder = house.home / "jobs"
+            # A trial that ran twice has two lines.
+            runs = sorted((folder / job.name / "checkpoints" / "runs").read_text().split() for job in trials)
+            wrong = "" if runs == [["1"], ["2"], ["3"], ["4"]] else f"trials ran as {runs}"
+            if ended is None or ended.state != "completed":
+                wrong = ended.sentence if ended else "the sweep hasn't ended"
+            return wrong, seconds
+
+    return all_of([once(down_s) for down_s in DOWN_S], "the sweep completed, each of its 4 trials ran once")
+
+
+def trials_of(house: House, sweep: str) -> list[JobView]:
+    """Returns the trials of a sweep, as jobs."""
+    return house.client.list(parent=sweep)
+
+
 # --- disk -------------------------------------------------------------------------------------------------------
 FILLS = """
     with open(os.path.join(os.environ["DRUMBEAT_OUTPUT_DIR"], f"big{RANK}"), "wb") as file:
@@ -226,7 +267,7 @@ int gettimeofday(struct timeval *to, void *zone) {
 
 
 @contextlib.contextmanager
-def shifted_clock(folder: Path) -> Iterator[Callable[[int], None]]:
+def shifted_clock(folder: Path) -> Generator[Callable[[int], None]]:
     """What is started inside runs by a clock that the function given moves; this process keeps its own."""
     source, library, by = folder / "shifted.c", folder / "shifted.so", folder / "by"
     source.write_text(SHIFTED, encoding="ascii")
