@@ -112,8 +112,8 @@ hangs: setup ## The labelled set of hangs and of silences that are none; writes 
 failures: setup ## Every launcher's failures on every engine, and what is told of them (root); writes docs/failures.md
 	$(PYTHON) -m tools.failures --write docs/failures.md
 
-chaos: setup ## Faults at random instants, with real processes, disks and links (root): SEEDS of them (60, some 10 minutes); SEED=n plays one again
-	$(PYTHON) -m tools.chaos --seeds $(or $(SEEDS),60) $(if $(SEED),--seed $(SEED))
+chaos: setup ## Faults at random instants, with real processes, disks and links (root): SEEDS of them (60, some 10 minutes); SEED=n plays one again; ENGINE=netlab, slurm
+	$(PYTHON) -m tools.chaos --seeds $(or $(SEEDS),60) $(if $(SEED),--seed $(SEED)) --engine $(or $(ENGINE),local)
 
 matrix: setup ## Every launcher on every engine with 1, 2 and 3 nodes, really trained (root); writes docs/matrix.md
 	$(PYTHON) -m tools.matrix --write docs/matrix.md

@@ -1,6 +1,7 @@
 """Faults at random instants with real processes, disks and links: `python -m tools.chaos [--seeds 60] [--seed N]`.
 
-One line for each seed; it goes on after a failure. Exit code 1 when one was red.
+One line for each seed; it goes on after a failure. Exit code 1 when one was red. --engine netlab or slurm: the same
+faults to jobs on nodes of their own, one after the other, and nodes that are switched off (root).
 """
 
 from __future__ import annotations
@@ -17,20 +18,24 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from drumbeat.engines.netlab.lab import require_tools
 from drumbeat.protocol.errors import EngineError
-from tests.chaos.instants import Instant, draw
+from tests.chaos.instants import ENGINES, Instant, draw
 from tests.chaos.mortal import Mortal
 from tests.chaos.playing import Play, story
-from tests.chaos.striking import Networked, a_small_house
+from tests.chaos.striking import Clustered, Networked, a_small_house
 from tests.real.house import a_house
-from tests.real.places import netlab
+from tests.real.places import netlab, slurm
+from tools import slurmlab
 from tools.faults.scene import make_folder
+from tools.slurmlab import SlurmLab
 
 AT_ONCE = 4
 """Houses beside each other: much of a seed is waiting."""
+LINK = "link cut"
 
 
 @dataclass
@@ -39,6 +44,7 @@ class Stage:
 
     folder: Path
     stack: ExitStack
+    engine: str = "local"
     _free: list[Mortal] = field(default_factory=list[Mortal])
     _lab: list[Networked] = field(default_factory=list[Networked])
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
@@ -50,10 +56,13 @@ class Stage:
         if instant.fault == "disk full":
             with a_small_house(self._new_folder()) as house:
                 return run(Play(Mortal(house), instant))
-        if instant.fault == "link cut":
+        if self._is_in_lab(instant):
             with self.in_lab:
                 return self._kept(self._lab, instant)
         return self._kept(self._free, instant)
+
+    def _is_in_lab(self, instant: Instant) -> bool:
+        return self.engine != "local" or instant.fault == LINK
 
     def _kept(self, houses: list[Mortal] | list[Networked], instant: Instant) -> Play:
         with self._alone:
@@ -64,7 +73,11 @@ class Stage:
         return play
 
     def _new(self, instant: Instant) -> Mortal:
-        if instant.fault == "link cut":
+        if self.engine == "slurm":
+            clusters: list[SlurmLab] = []
+            place = self.stack.enter_context(slurm(self._new_folder(), clusters.append))
+            return Clustered(place, clusters[0])
+        if self._is_in_lab(instant):
             return Networked(self.stack.enter_context(netlab(self._new_folder())))
         return Mortal(self.stack.enter_context(a_house(self._new_folder())))
 
@@ -85,11 +98,13 @@ def run(play: Play) -> Play:
     return play
 
 
-def lacks(instant: Instant) -> str:
+def lacks(instant: Instant, engine: str = "local") -> str:
     """Why it can't be played here, "" = it can."""
+    if engine == "slurm":
+        return slurmlab.missing()
     if instant.fault == "disk full" and os.geteuid() != 0:
         return "needs root, to mount a small disk"
-    if instant.fault == "link cut":
+    if instant.fault == LINK or engine == "netlab":
         try:
             require_tools()
         except EngineError as error:
@@ -100,7 +115,7 @@ def lacks(instant: Instant) -> str:
 def tell(stage: Stage, instant: Instant) -> str:
     """Plays it and prints its line; `right`, `red`, `not tried`, or `nobody hit`."""
     begun, result, told = time.monotonic(), "right", ""
-    if why := lacks(instant):
+    if why := lacks(instant, stage.engine):
         result, told = "not tried", why
     else:
         try:
@@ -121,19 +136,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int, help="this one alone")
     parser.add_argument("--at-once", type=int, default=AT_ONCE)
+    parser.add_argument("--engine", choices=ENGINES, default="local")
     given = parser.parse_args(arguments)
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    os.environ.setdefault("DRUMBEAT_SPARE_S", "0")  # What a job has prepared ends with it: nothing may be left.
     seeds = range(given.first, given.first + given.seeds) if given.seed is None else [given.seed]
     # The longest first: at the end nobody waits for one alone.
-    drawn = sorted(map(draw, seeds), key=lambda one: -one.lasts_s)
+    drawn = sorted((draw(seed, given.engine) for seed in seeds), key=lambda one: -one.lasts_s)
     begun = time.monotonic()
     with make_folder() as folder, ExitStack() as stack, ThreadPoolExecutor(given.at_once) as pool:
-        stage = Stage(folder, stack)
-        results = dict(zip(drawn, pool.map(lambda one: tell(stage, one), drawn), strict=True))
-    return close(results, time.monotonic() - begun)
+        stage = Stage(folder, stack, given.engine)
+        results = dict(zip(drawn, pool.map(partial(tell, stage), drawn), strict=True))
+    return close(results, time.monotonic() - begun, given.engine)
 
 
-def close(results: dict[Instant, str], seconds: float) -> int:
+def close(results: dict[Instant, str], seconds: float, engine: str) -> int:
     """The last lines: how many of each kind of fault, and how a red one is seen again."""
     for fault in sorted({one.fault for one in results}):
         count = Counter(result for one, result in results.items() if one.fault == fault)
@@ -141,7 +158,7 @@ def close(results: dict[Instant, str], seconds: float) -> int:
     red = sorted(one.seed for one, result in results.items() if result == "red")
     print(f"{len(results)} seeds in {seconds / 60:.1f} minutes, {len(red)} red")
     for seed in red:
-        print(f"make chaos SEED={seed}")
+        print(f"make chaos ENGINE={engine} SEED={seed}")
     return int(bool(red))
 
 

@@ -52,6 +52,21 @@ ROWS = (
     *_rows("link cut", "", "staging running finalizing", 2, 8),
 )
 """Every fault in every phase that it can strike in: 60 seeds in a row have each of them once."""
+_NOT_ON_NODES = ("disk full",)
+_ON_NODES = (*_rows("node off", "", "staging running finalizing", 2, 8),)
+ENGINES = ("local", "netlab", "slurm")
+
+
+def rows_of(engine: str) -> tuple[Row, ...]:
+    """Returns the faults that are played on an engine.
+
+    Where jobs have nodes of their own, these are switched off, too. Nodes of a lab share one disk. Slurm has a queue
+    of its own.
+    """
+    if engine == "local":
+        return ROWS
+    rows = (row for row in (*ROWS, *_ON_NODES) if row.fault not in _NOT_ON_NODES)
+    return tuple(row for row in rows if engine != "slurm" or row.phase != "queued")
 
 
 @dataclass(frozen=True)
@@ -79,6 +94,7 @@ class Instant:
             "two jobs": f"two jobs, {whom} killed",
             "disk full": "disk full",
             "link cut": f"link of node {self.node} cut",
+            "node off": f"node {self.node} off",
         }[self.fault]
         return f"{words} for {self.lasts_s:.1f} s" if self.lasts_s else words
 
@@ -88,9 +104,10 @@ class Instant:
         return f"{self.kind}: {self.phase} + {self.delay_s:.2f} s"
 
 
-def draw(seed: int, *, is_short: bool = False) -> Instant:
+def draw(seed: int, engine: str = "local", *, is_short: bool = False) -> Instant:
     """The fault of a seed; the short one is the same, but never lasts long."""
-    row, chance = ROWS[seed % len(ROWS)], random.Random(seed)
+    rows = rows_of(engine)
+    row, chance = rows[seed % len(rows)], random.Random(seed)
     is_plain = row.fault in ("cancel", "two jobs", "disk full")
     lasts_s = chance.uniform(*row.lasts_s)
     return Instant(

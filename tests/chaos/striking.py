@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import psutil
@@ -15,6 +16,7 @@ from drumbeat import Client
 from drumbeat.protocol.errors import ConflictError
 from tests.real.house import House, a_house, until
 from tests.real.places import Place
+from tools.slurmlab import SlurmLab
 
 from .instants import Instant
 from .mortal import Mortal
@@ -25,22 +27,30 @@ DISK_MIB = 64
 def victim(house: House, who: str, job: str, node: int) -> psutil.Process | None:
     """The server of the house, or the agent or keeper of a node of the job's; None = there is none now."""
     own = {
-        "server": ("drumbeat.server", str(house.home)),
-        "agent": ("drumbeat.agent", f"/nodes/{job}.1/{node}/enrolment.json"),
-        "keeper": ("drumbeat.agent.keeper.keeper", f"/nodes/{job}.1/{node}/root/keeper"),
+        "server": ("drumbeat.server", rf"{re.escape(str(house.home))}$"),
+        "agent": ("drumbeat.agent", rf".*[/-]{job}\.1/{node}/enrolment\.json$"),
+        "keeper": ("drumbeat.agent.keeper.keeper", rf".*[/-]{job}\.1/{node}(/root)?/keeper$"),
     }
-    module, end = own[who]
-    for process in house.processes():
+    module, place = own[who]
+    for process, words in programs_in(house.folder):
+        if module in words and any(re.match(place, word) for word in words):
+            return process
+    return None
+
+
+def programs_in(folder: Path) -> Iterator[tuple[psutil.Process, list[str]]]:
+    """Yields the processes with a path in the folder on their command line, and that."""
+    psutil.process_iter.cache_clear()  # type: ignore[attr-defined] # A pid may be another's by now.
+    for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             words = process.cmdline()
-            if module in words and any(word.startswith(str(house.home)) and word.endswith(end) for word in words):
-                return process
-    return None
+            if any(str(folder) in word for word in words) and process.status() != psutil.STATUS_ZOMBIE:
+                yield process, words
 
 
 def strike(mortal: Mortal, instant: Instant, job: str, meanwhile: Callable[[], object]) -> list[str]:
     """The fault, to its end; `meanwhile` is done once it has struck. Gives who was really hit."""
-    faults = {"stopped": stop, "disk full": fill, "link cut": cut}
+    faults = {"stopped": stop, "disk full": fill, "link cut": cut, "node off": switch_off}
     return faults.get(instant.fault, kill)(mortal, instant, job, meanwhile)
 
 
@@ -104,16 +114,30 @@ def fill(mortal: Mortal, instant: Instant, job: str, meanwhile: Callable[[], obj
 def cut(mortal: Mortal, instant: Instant, job: str, meanwhile: Callable[[], object]) -> list[str]:
     """The link of a node of the job's is down for a while."""
     assert isinstance(mortal, Networked)
-    nodes = mortal.job(job).nodes
-    if not nodes:
+    machine = mortal.machine_of(job, instant.node)
+    if not machine:
         return []
-    machine = nodes[instant.node].machine
     mortal.place.lab.set_link(machine, is_up=False)
     try:
         meanwhile()
         time.sleep(instant.lasts_s)
     finally:
         mortal.place.lab.set_link(machine, is_up=True)
+    return [machine]
+
+
+def switch_off(mortal: Mortal, instant: Instant, job: str, meanwhile: Callable[[], object]) -> list[str]:
+    """A node of the job's is off for a while, with everything on it."""
+    assert isinstance(mortal, Networked)
+    machine = mortal.machine_of(job, instant.node)
+    if not machine:
+        return []
+    mortal.place.switch_off(machine)
+    try:
+        meanwhile()
+        time.sleep(instant.lasts_s)
+    finally:
+        mortal.switch_on(machine)
     return [machine]
 
 
@@ -124,14 +148,50 @@ class Networked(Mortal):
         super().__init__(place.house)
         self.place = place
 
+    def machine_of(self, job: str, node: int) -> str:
+        """Returns the lab's name of a node of a job, "" = it has no nodes now."""
+        nodes = self.job(job).nodes
+        return nodes[node].machine if nodes else ""
+
+    def switch_on(self, machine: str) -> None:
+        """Starts a node again, as it was."""
+        self.place.switch_on(machine)
+
     def left(self) -> list[object]:
         """The lab's own processes stay."""
         lab = self.place
         return [*lab.processes(), *(gang for node in lab.nodes for gang in lab.gangs(node).glob("[!.]*"))]
 
 
+class Clustered(Networked):
+    """A house whose jobs run on a real Slurm on the nodes of a lab."""
+
+    def __init__(self, place: Place, cluster: SlurmLab) -> None:
+        super().__init__(place)
+        self.cluster = cluster
+
+    def machine_of(self, job: str, node: int) -> str:
+        """Returns the lab's name of a node of a job: Slurm chooses it."""
+        nodes = self.job(job).nodes
+        return nodes[node].host if nodes else ""
+
+    def switch_on(self, machine: str) -> None:
+        """Starts a node again, with its daemons."""
+        super().switch_on(machine)
+        self.cluster.start(machine)
+
+    def left(self) -> list[object]:
+        """Slurm's own daemons stay."""
+        self.ask(self.house.client.status)
+        gangs = [*(self.cluster.shared / "gangs").glob("*"), *self.cluster.folder.glob("scratch/*/drumbeat-*/*")]
+        ours = ("drumbeat.agent", "drumbeat.host")
+        programs = ((process, " ".join(words)) for process, words in programs_in(self.cluster.folder))
+        agents = [process.pid for process, words in programs if any(one in words for one in ours)]
+        return [*gangs, *agents, *self.cluster.slurm("squeue", "-h", "-o", "%i %T").splitlines()]
+
+
 @contextlib.contextmanager
-def a_small_house(folder: Path) -> Iterator[House]:
+def a_small_house(folder: Path) -> Generator[House]:
     """A house on a disk of its own, which can be filled. Needs root."""
     folder.mkdir(parents=True, exist_ok=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_MIB}m", "tmpfs", folder], check=True)
