@@ -1,16 +1,19 @@
-"""Starts of the measured script by drumbeat: typed, sent by a program, and with no server up."""
+"""Starts of the measured script by drumbeat: typed, sent by a program, with no server up; cold, and warm."""
 
 import os
 import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from bench.report import STARTS_RANKS
 from bench.runs import BIN, DEADLINE_S, HERE, Run, end, kill_and_wait, make_folder, split_phases, start, wait_for_step
+from drumbeat.agent.keeper import spares
 from drumbeat.client import Client
 from drumbeat.protocol.errors import NotFoundError
 
@@ -21,6 +24,10 @@ command: python first_step.py ${{inputs.marks}}
 inputs: {marks: .}
 distribution: {type: pytorch, process_count_per_instance: WORLD}
 """
+COLD = ("drumbeat.warm_start=false",)
+"""Settings of a job that neither uses what another has prepared nor prepares anything."""
+READY_S = 300.0
+POLL_S = 0.1
 
 
 @dataclass
@@ -32,6 +39,11 @@ class Drumbeat:
     world: int
     count: int = 0
 
+    @property
+    def marks(self) -> Path:
+        """The folder for marks of warm starts: the command of a job must be that of the job before."""
+        return self.home.parent / "marks"
+
     def command(self, *words: str | Path) -> list[str | Path]:
         """A command line; its server is told by DRUMBEAT_HOME."""
         return [BIN / "drumbeat", *words]
@@ -41,17 +53,23 @@ class Drumbeat:
         self.count += 1
         return f"start-{self.count}"
 
-    def measure(self, begin: Callable[[str, Path], subprocess.Popen[bytes] | None], *, is_killed: bool) -> Run:
-        """One start by whatever `begin` does with a job's name and the folder for marks."""
+    def measure(
+        self,
+        begin: Callable[[str, Path], subprocess.Popen[bytes] | None],
+        *,
+        is_killed: bool = False,
+        marked_in: Path | None = None,
+    ) -> Run:
+        """One start by whatever `begin` does with a job's name and the folder for marks: a new one, or that."""
         run, name = Run(), self.next_name()
-        with make_folder() as folder, Client(self.home) as client:
+        with make_folder(marked_in) as folder, Client(self.home) as client:
             client.status()
             begun = time.time()
             process = begin(name, folder)
             if marks := wait_for_step(folder, self.world):
                 run.first_s = max(each["step"] for each in marks.values()) - begun
                 before = self.read_story(client, name)
-                run.phases = split_phases(begun, "keeper starts ranks", marks["0"], before)
+                run.phases = split_phases(begun, STARTS_RANKS, marks["0"], before)
                 if is_killed:
                     kill_and_wait(folder, run, self.world)
         self.finish(name, process, folder)
@@ -108,17 +126,68 @@ class Drumbeat:
             client.status()
 
             def send(name: str, folder: Path) -> None:
+                client.submit(self.job, sets=[f"inputs.marks={folder}", *COLD], name=name)
+
+            return self.measure(send)
+
+    # --- warm -------------------------------------------------------------------------------------------------
+    def run_warm(self) -> Run:
+        """`drumbeat run` of a command that has been run before: its interpreters wait in a spare keeper."""
+        self.leave_spare_keeper()
+        return self.measure(partial(self.type_command, sets=()), marked_in=self.marks)
+
+    def post_warm(self) -> Run:
+        """The same job, sent by a program that is already up."""
+        self.leave_spare_keeper()
+        with Client(self.home) as client:
+            client.status()
+
+            def send(name: str, folder: Path) -> None:
                 client.submit(self.job, sets=[f"inputs.marks={folder}"], name=name)
 
-            return self.measure(send, is_killed=False)
+            return self.measure(send, marked_in=self.marks)
 
-    def type_command(self, name: str, folder: Path) -> subprocess.Popen[bytes]:
+    def leave_spare_keeper(self) -> None:
+        """Runs a job until its interpreters are ready, and to its end; then they wait for the next one."""
+        name = self.next_name()
+        with make_folder(self.marks) as folder, Client(self.home) as client:
+            client.submit(self.job, sets=[f"inputs.marks={folder}"], name=name)
+            wait_for_step(folder, self.world)
+            self.wait_for_interpreters(name)
+        self.finish(name, None, folder)
+        shutil.rmtree(folder)
+        self._wait(self.has_spare_keeper, "no spare keeper is there")
+
+    def has_spare_keeper(self) -> bool:
+        """Whether prepared interpreters wait for the next job."""
+        with Client(self.home) as client:
+            return any(spare.interpreters == self.world for spare in client.status().spares)
+
+    def wait_for_interpreters(self, name: str) -> None:
+        """Waits until the log of a job's agent says that there is one for each rank."""
+        ready = f"interpreters ready for the next round: {self.world}"
+
+        def are_ready() -> bool:
+            logs = (self.home / "nodes").glob(f"{name}.*/*/root/agent.log")
+            return any(ready in log.read_text(encoding="utf-8") for log in logs)
+
+        self._wait(are_ready, "no interpreters are ready")
+
+    def _wait(self, condition: Callable[[], bool], what: str) -> None:
+        end_of_wait = time.monotonic() + READY_S
+        while not condition():
+            if time.monotonic() > end_of_wait:
+                raise SystemExit(f"{what} after {READY_S:.0f} s; see agent.log below {self.home / 'nodes'}")
+            time.sleep(POLL_S)
+
+    def type_command(self, name: str, folder: Path, sets: tuple[str, ...] = COLD) -> subprocess.Popen[bytes]:
         """`drumbeat run` as a person types it."""
-        return start(self.command("run", self.job, "--set", f"inputs.marks={folder}", "--name", name), folder)
+        words = [word for one in (f"inputs.marks={folder}", *sets) for word in ("--set", one)]
+        return start(self.command("run", self.job, *words, "--name", name), folder)
 
 
 @contextmanager
-def make_drumbeat(world: int) -> Iterator[Drumbeat]:
+def make_drumbeat(world: int) -> Generator[Drumbeat]:
     """A server in a folder of its own with a job of so many ranks, stopped and removed in the end."""
     with tempfile.TemporaryDirectory(prefix="drumbeat-bench-") as folder:
         home, code = Path(folder) / "home", Path(folder) / "code"
@@ -126,6 +195,7 @@ def make_drumbeat(world: int) -> Iterator[Drumbeat]:
         shutil.copy(HERE / "first_step.py", code)
         (code / "job.yml").write_text(JOB.replace("WORLD", str(world)), encoding="utf-8")
         os.environ["DRUMBEAT_HOME"] = str(home)
+        os.environ["DRUMBEAT_CACHE"] = f"{folder}/cache"  # Spare keepers of other jobs of this user stay out of it.
         os.environ.pop("DRUMBEAT_SERVER", None)
         drumbeat = Drumbeat(home, code / "job.yml", world)
         try:
@@ -133,3 +203,5 @@ def make_drumbeat(world: int) -> Iterator[Drumbeat]:
             yield drumbeat
         finally:
             subprocess.run(drumbeat.command("server", "stop", "--force"), check=False, stdout=subprocess.DEVNULL)
+            for spare in spares.listed():
+                spares.end(spare)

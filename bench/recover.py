@@ -7,7 +7,6 @@ Each round takes every way in turn, so that a change in the machine's load meets
 
 import argparse
 import shutil
-import time
 from functools import partial
 from pathlib import Path
 
@@ -21,8 +20,6 @@ from drumbeat.client import Client
 WAYS = {"torchrun": "`torchrun --max-restarts`", "cold": "drumbeat, cold", "warm": "drumbeat, warm"}
 GOALS = {"cold": 0.6, "warm": 0.05}
 NOTICED = "noticed, started again"
-READY_S = 300.0
-POLL_S = 0.1
 
 PAGE = """\
 # Recovery times
@@ -78,25 +75,13 @@ def recover(drumbeat: Drumbeat, stories: list[str], *, is_warm: bool) -> Run:
         client.submit(drumbeat.job, sets=sets, name=name)
         if wait_for_step(folder, drumbeat.world):
             if is_warm:
-                wait_for_interpreters(drumbeat, name)
+                drumbeat.wait_for_interpreters(name)
             kill_and_wait(folder, run, drumbeat.world)
     drumbeat.finish(name, None, folder)
     with Client(drumbeat.home) as client:
         stories += [line.sentence for line in client.story(name) if is_warm and " started " in line.sentence]
     shutil.rmtree(folder)
     return run
-
-
-def wait_for_interpreters(drumbeat: Drumbeat, name: str) -> None:
-    """Waits until the agent's log says that there is one for each rank."""
-    ready = f"interpreters ready for the next round: {drumbeat.world}"
-    end = time.monotonic() + READY_S
-    while time.monotonic() < end:
-        logs = (drumbeat.home / "nodes").glob(f"{name}.*/*/root/agent.log")
-        if any(ready in log.read_text(encoding="utf-8") for log in logs):
-            return
-        time.sleep(POLL_S)
-    raise SystemExit(f"no interpreters are ready after {READY_S:.0f} s; see agent.log below {drumbeat.home / 'nodes'}")
 
 
 def render(runs: dict[str, list[Run]], stories: list[str], machine: str, world: int) -> str:
@@ -131,7 +116,7 @@ def after_kill(run: Run, *, is_warm: bool) -> dict[str, float]:
 
 def main() -> None:
     """Measures, prints the report, writes it if asked."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--ranks", type=int, default=2, help="of the job (2); not more than there are GPUs, if any")
     parser.add_argument("--write", type=Path, metavar="FILE", help="also write the report to FILE")

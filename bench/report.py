@@ -16,22 +16,29 @@ HEAD = """\
 Each figure is the median, in brackets the inner half and the ends of {rounds} rounds. A start that takes more than
 {deadline:.0f} s is given up: it *never ended*.
 
+*Warm* is the second start of a command whose first job has left its [prepared interpreters](../warm-start.md) to the
+next one; everything else has `warm_start: false`.
+
 Machine: {machine}.
 """
 ENDING = """\
-*By hand* starts the ranks with torch's variables and nothing else: a cold start can't be faster. *Goal* is the cold
-column of the speed table in the project's design.
+*By hand* starts the ranks with torch's variables and nothing else: a cold start can't be faster. *Goal* is the speed
+table of the project's design. A kill with prepared interpreters is in [recover](recover.md).
 """
 
-GOALS = {"run": 0.8, "post": 0.7, "again": 0.6}
+GOALS = {"run": 0.8, "post": 0.7, "again": 0.6, "run_warm": 0.25, "post_warm": 0.1}
 RANKS = {1: "One rank", 2: "Two ranks"}
+STARTS_RANKS = "keeper starts ranks"
 SCRIPT_PHASES = ("Python's own start", "import torch", "process group", "first step")
 WAYS = {
     "plain": "the ranks by hand",
     "run": "`drumbeat run` typed",
     "run_first": "`drumbeat run` typed, no server up yet",
     "post": "job sent by a program (POST)",
+    "run_warm": "`drumbeat run` typed, warm",
+    "post_warm": "job sent by a program (POST), warm",
 }
+PHASED = ("torchrun", "plain", "run", "post", "run_warm", "post_warm")
 
 
 def render(found: dict[str, list[Run]], machine: str, world: int) -> str:
@@ -57,10 +64,19 @@ def render(found: dict[str, list[Run]], machine: str, world: int) -> str:
         ENDING,
     ]
     parts.append("## Where the time goes\n\nMedian seconds of each phase, of rank 0.\n")
-    parts.append(tabulate({name: [run.phases for run in found[name]] for name in ("torchrun", "plain", "run", "post")}))
+    parts.append("The process of a warm rank is older than its start: Python has started by then.\n")
+    parts.append(tabulate({name: [phases_of(run, name) for run in found[name]] for name in PHASED}))
     parts.append("After `kill -9` of the last rank:\n")
     parts.append(tabulate({name: [run.again_phases for run in found[name]] for name in ("torchrun", "run")}))
     return "\n".join(parts)
+
+
+def phases_of(run: Run, way: str) -> dict[str, float]:
+    """The phases of a start. What a warm rank waits for before its script begins is the keeper's start of ranks."""
+    phases = dict(run.phases)
+    if way.endswith("_warm") and phases:
+        phases[STARTS_RANKS] += phases.pop(SCRIPT_PHASES[0])
+    return phases
 
 
 def row(words: str, ours: Sequence[float | None], theirs: Sequence[float | None], goal: float | None) -> str:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,7 +67,8 @@ def split_phases(
     """Seconds from each boundary to the next: those given in `before`, then the stages of the script."""
     stages = [(first, "process"), ("Python's own start", "first_line"), ("import torch", "import")]
     stages += [("process group", "group"), ("first step", "step")]
-    phases, last = {}, begun
+    phases: dict[str, float] = {}
+    last = begun
     for name, at in [*before, *((name, marks[stage]) for name, stage in stages)]:
         phases[name], last = max(at - last, 0.0), max(at, last)
     return phases
@@ -88,9 +89,11 @@ def kill_and_wait(folder: Path, run: Run, world: int) -> None:
 
 
 @contextmanager
-def make_folder() -> Iterator[Path]:
-    """A folder for marks; when it is left, the ranks that write there are told to end."""
-    folder = Path(tempfile.mkdtemp(prefix="drumbeat-bench-"))
+def make_folder(folder: Path | None = None) -> Generator[Path]:
+    """A folder for marks, a new one or that; when it is left, the ranks that write there are told to end."""
+    if folder is None:
+        folder = Path(tempfile.mkdtemp(prefix="drumbeat-bench-"))
+    folder.mkdir(exist_ok=True)
     try:
         yield folder
     finally:
@@ -154,7 +157,7 @@ def run_plain(world: int) -> Run:
         port = str(held.getsockname()[1])
         held.close()
         begun = time.time()
-        processes = []
+        processes: list[subprocess.Popen[bytes]] = []
         for rank in range(world):
             place = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world)}
             meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1"}

@@ -20,7 +20,6 @@ from bench.runs import Run, run_plain, run_torchrun
 
 def measure_all(rounds: int, world: int) -> dict[str, list[Run]]:
     """Every way, in turns."""
-    found: dict[str, list[Run]] = {name: [] for name in ("torchrun", "plain", "run", "post", "run_first")}
     with make_drumbeat(world) as drumbeat:
         ways = {
             "torchrun": partial(run_torchrun, world),
@@ -28,7 +27,10 @@ def measure_all(rounds: int, world: int) -> dict[str, list[Run]]:
             "run": drumbeat.run,
             "post": drumbeat.post,
             "run_first": drumbeat.run_first,
+            "run_warm": drumbeat.run_warm,
+            "post_warm": drumbeat.post_warm,
         }
+        found: dict[str, list[Run]] = {name: [] for name in ways}
         for number in range(1, rounds + 1):
             for name, way in ways.items():
                 run = way()
@@ -37,7 +39,7 @@ def measure_all(rounds: int, world: int) -> dict[str, list[Run]]:
                 print(
                     f"round {number}/{rounds}  {name:9}  first step {said[0]}, again after a kill {said[1]}", flush=True
                 )
-    return found
+        return found
 
 
 def describe_machine() -> str:
@@ -63,7 +65,7 @@ def describe_machine() -> str:
 
 def main() -> None:
     """Measures, prints the report, writes it if asked."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--ranks", type=int, default=2, help="of the job (2); not more than there are GPUs, if any")
     parser.add_argument("--write", type=Path, metavar="FILE", help="also write the report to FILE")

@@ -101,7 +101,6 @@ def cut_link_torchrun(scene: Scene) -> Seen:
 # --- cut for a while ----------------------------------------------------------------------------------------------
 def _cut_for_a_while(place: Place, play: Play, node: str) -> float:
     """Returns the seconds from the mended link to the next step."""
-    await_steps(play)
     place.lab.set_link(node, is_up=False)
     time.sleep(CUT_S)
     place.lab.set_link(node, is_up=True)
@@ -114,6 +113,7 @@ def mend_link(scene: Scene) -> Seen:
     with lab_of(scene) as place:
         play = play_on(place, scene, STEPS.format(steps=CUT_STEPS))
         job = play.submit("max_retries: 0, grace_s: 2, lost_after_s: 60")
+        await_steps(play)
         seconds = _cut_for_a_while(place, play, machine_of(place, job))
         ended = play.end(job)
         lines = "".join(f"step {n}\n" for n in range(CUT_STEPS))
@@ -129,6 +129,7 @@ def mend_link_torchrun(scene: Scene) -> Seen:
     with lab_of(scene) as place:
         play = play_on(place, scene, STEPS.format(steps=CUT_STEPS))
         with torchruns(place, play) as runs:
+            await_steps(play)
             seconds = _cut_for_a_while(place, play, runs.nodes[1])
             runs.watch(runs.have_ended)
             how = "its ranks were started again" if runs.has_restarted() else "the same ranks went on"
