@@ -6,6 +6,7 @@ import os
 import platform
 import statistics
 from collections.abc import Iterator, Sequence
+from importlib.metadata import version
 from pathlib import Path
 
 from tools.faults.blamed import escape
@@ -145,12 +146,10 @@ def say_seconds(seen: Sequence[Seen]) -> str:
 
 def describe_machine() -> str:
     """Processor, cores, memory, versions; nothing that names the machine."""
-    import torch
-
     lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     cpu = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
     memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return (
         f"{cpu}, {len(os.sched_getaffinity(0))} cores, {memory_gib:.0f} GiB; Linux {platform.release().split('-')[0]}, "
-        f"Python {platform.python_version()}, torch {torch.__version__}"
+        f"Python {platform.python_version()}, torch {version('torch')}"
     )
