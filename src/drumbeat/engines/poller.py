@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from drumbeat.protocol.errors import DrumbeatError
+from drumbeat.protocol.errors import DrumbeatError, Problem
 
 log = logging.getLogger(__name__)
 
@@ -26,12 +26,17 @@ class Poller:
         """Seconds between looks while the engine is busy, while it isn't, and at most while they fail."""
         self.first_look_s = FIRST_LOOK_S
         """How long `begin` waits for the first look."""
-        self.trouble = ""
-        """Why the last look failed; empty when it succeeded."""
+        self.problem: Problem | None = None
+        """Why the last look failed, and what to do about it; None when it succeeded."""
         self.has_begun = False
         self._lock, self._nudged = threading.Lock(), threading.Event()
         self._has_looked, self._closing = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
+
+    @property
+    def trouble(self) -> str:
+        """Why the last look failed, with the advice; empty when it succeeded."""
+        return str(self.problem or "")
 
     def begin(self) -> None:
         """Starts the thread unless it runs, and waits a moment for its first look.
@@ -68,22 +73,22 @@ class Poller:
     def _run(self) -> None:
         failures = 0
         while not self._closing.is_set():
-            self.trouble = self._attempt()
-            failures = failures + 1 if self.trouble else 0
+            self.problem = self._attempt()
+            failures = failures + 1 if self.problem else 0
             self._has_looked.set()
             self._nudged.wait(self._pause_s(failures))
             self._nudged.clear()
             self.wait(min(GATHER_S, self.busy_s))  # Many starts at once are one question.
 
-    def _attempt(self) -> str:
+    def _attempt(self) -> Problem | None:
         try:
             self._look()
         except DrumbeatError as error:
-            return error.what
+            return Problem(error.what, fix=error.fix)
         except Exception as error:  # No other thread would look again.
             log.exception("%s can't be asked", self._cluster)
-            return f"{self._cluster} can't be asked from here: {error}"
-        return ""
+            return Problem(f"{self._cluster} can't be asked from here: {error}")
+        return None
 
     def _pause_s(self, failures: int) -> float:
         calm_s = self.busy_s if self._is_busy() else max(self.busy_s, self.idle_s)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Protocol, runtime_checkable
 
 from drumbeat.core.life.events import Loss
@@ -31,6 +32,8 @@ class Machine:
     """As the engine sees it: where drumbeat chooses machines, it knows itself which of them jobs use."""
     why: str = ""
     """Why it is in that state, "" = there is nothing to say, or `unusable` says it."""
+    since: datetime | None = None
+    """When it entered that state, where the cluster itself tells; None = as the server sees it."""
 
 
 @dataclass(frozen=True)

@@ -6,37 +6,22 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from drumbeat.engines.kubernetes.absences import Deletion, NodeLooks, backoff_s, is_cancellation, unfit, unknown_nodes
+from drumbeat.engines.kubernetes.absences import Deletion, NodeLooks, backoff_s, is_cancellation, unknown_nodes
 
 pytestmark = pytest.mark.feature("C4")
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
-def node(name: str, ready: str = "True", *, is_cordoned: bool = False) -> dict[str, object]:
+def node(name: str, ready: str = "True") -> dict[str, object]:
     return {
         "metadata": {"name": name},
-        "spec": {"unschedulable": True} if is_cordoned else {},
         "status": {"conditions": [{"type": "MemoryPressure", "status": "False"}, {"type": "Ready", "status": ready}]},
     }
 
 
 def test_node_is_unknown_when_its_kubelet_is_silent():
     assert unknown_nodes([node("a"), node("b", "Unknown"), node("c", "False")]) == {"b"}
-
-
-@pytest.mark.parametrize(
-    ("one", "why"),
-    [
-        (node("a"), ""),
-        (node("a", "Unknown"), "it doesn't answer Kubernetes"),
-        (node("a", "False"), "Kubernetes says that it isn't ready"),
-        (node("a", is_cordoned=True), "it is cordoned"),
-        ({"metadata": {"name": "a"}}, "Kubernetes says that it isn't ready"),
-    ],
-)
-def test_unfit_node_says_why(one: dict[str, object], why: str):
-    assert unfit(one) == why
 
 
 def test_node_is_lost_when_unknown_over_twice_the_grace_period():

@@ -14,6 +14,7 @@ from drumbeat.dialect.compute.kubernetes import KubernetesCompute
 from drumbeat.engines.kubernetes import engine as module
 from drumbeat.engines.kubernetes.engine import KubernetesEngine
 from drumbeat.ports import Engine, Gang, Sighting
+from drumbeat.protocol.api.computes import NodeState
 from drumbeat.protocol.errors import EngineError, UnreachableError
 from drumbeat.testing.engine_contract import EngineContract, a_gang
 
@@ -83,10 +84,26 @@ def test_machines_are_the_clusters_nodes_with_what_pods_may_use(make: Make, clus
     cluster.nodes["n3"]["spec"]["taints"] = [{"key": "node-role.kubernetes.io/master", "effect": "NoSchedule"}]
     first, second = make().machines()
     assert (first.name, first.cpus, first.gpus, first.memory_mib) == ("n1", 3, ("0", "1"), 16384)
-    assert second.unusable == "it is cordoned"
+    assert (second.unusable, second.state) == ("it is cordoned: nothing new starts on it", NodeState.LEAVING)
     tolerant = make(tolerations=[{"key": "node-role.kubernetes.io/master", "operator": "Exists"}])
     assert [one.name for one in tolerant.machines()] == ["n1", "n2", "n3"]
     assert make(node_selector={"gpu": "h100"}, nodes=2, cpus_per_node=8).machines()[1].cpus == 8
+
+
+def test_machine_runs_while_a_node_of_a_job_is_on_it(make: Make, cluster: FakeCluster):
+    engine, gang = make(), a_gang(nodes=2)
+    engine.start(gang)
+    seen(engine, gang, is_running)
+    taken = {pod["spec"]["nodeName"] for pod in cluster.pods.values()}
+    listed = engine.machines()
+    assert {one.name for one in listed if one.state is NodeState.RUNNING} == taken
+    assert {one.why for one in listed} == {"node 0 of job contract", "node 1 of job contract", ""}
+    assert not any(one.unusable for one in listed)
+    engine.stop(gang.name)
+    deadline = time.monotonic() + 20
+    while any(one.state is NodeState.RUNNING for one in engine.machines()):
+        assert time.monotonic() < deadline
+        engine.poller.nudge()
 
 
 def test_user_who_may_not_list_nodes_says_how_many_there_are(make: Make, cluster: FakeCluster):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from drumbeat.core.life.events import Loss
-from drumbeat.engines.kubernetes.words import Verdict, explained, hindrance, judged, word_of
+from drumbeat.engines.kubernetes.words import Verdict, explained, hindrance, judged, own_events, word_of
 
 pytestmark = pytest.mark.feature("C4")
 
@@ -209,6 +209,25 @@ def test_event_tells_on_old_clusters_why_a_pod_is_deleted(reason: str, message: 
     assert found
     assert found[0] is loss
     assert message in found[1]
+
+
+def test_eviction_that_was_called_off_explains_no_deletion():
+    """Seen on 1.20: the machine answered again, and a rival preempted the pod later."""
+    revoked = {"reason": "TaintManagerEviction", "message": "Cancelling deletion of Pod tests/cifar-1-0a1b2c3d-0"}
+    assert explained([revoked]) is None
+    found = explained([revoked, {"reason": "Preempted", "message": "Preempted by tests/rival on node n1"}])
+    assert found
+    assert found[0] is Loss.PREEMPTED
+
+
+def test_events_of_an_earlier_pod_of_the_same_name_are_left_out():
+    earlier = {"involvedObject": {"uid": "a"}, "reason": "Preempted", "lastTimestamp": "2026-11-20T10:00:00Z"}
+    without_uid = {"involvedObject": {}, "reason": "TaintManagerEviction", "lastTimestamp": "2026-11-20T10:01:00Z"}
+    own = {"involvedObject": {"uid": "b"}, "reason": "Scheduled", "lastTimestamp": "2026-11-20T11:00:00Z"}
+    metadata = {"uid": "b", "creationTimestamp": "2026-11-20T11:00:00Z"}
+    assert own_events([earlier, without_uid, own], metadata) == [own]
+    later = {**without_uid, "lastTimestamp": "2026-11-20T11:02:00Z"}
+    assert own_events([later], metadata) == [later]
 
 
 def test_drain_on_old_clusters_looks_like_any_deletion():

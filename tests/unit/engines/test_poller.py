@@ -113,6 +113,13 @@ def test_trouble_is_gone_after_the_next_look_that_succeeds(make: Callable[..., P
     assert poller.trouble == ""
 
 
+def test_trouble_ends_with_the_advice_of_the_error(make: Callable[..., Poller], cluster: Cluster):
+    poller = make(busy_s=60.0)
+    cluster.errors = [UnreachableError("the login has expired", fix="Log in again.")]
+    poller.begin()
+    assert poller.trouble == "the login has expired. Log in again."
+
+
 def test_unforeseen_error_is_said_and_looks_go_on(make: Callable[..., Poller], cluster: Cluster):
     poller = make(busy_s=60.0)
     cluster.errors = [OSError(24, "Too many open files")]

@@ -18,7 +18,7 @@ from drumbeat.engines.slurm import lookup
 from drumbeat.engines.slurm.client import Ended, Slurm, SlurmJob, SlurmNode
 from drumbeat.engines.slurm.engine import SlurmEngine
 from drumbeat.engines.slurm.power import Power
-from drumbeat.protocol.errors import EngineError, UnreachableError
+from drumbeat.protocol.errors import EngineError, Problem, UnreachableError
 from drumbeat.testing.engine_contract import a_gang
 
 pytestmark = pytest.mark.feature("C4")
@@ -433,7 +433,7 @@ def test_what_nobody_can_tell_about_isn_t_gone(engine: SlurmEngine, played: Play
     played.is_away = True
     with pytest.raises(UnreachableError):
         engine._look()
-    engine.poller.trouble = "Slurm doesn't answer now"
+    engine.poller.problem = Problem("Slurm doesn't answer now")
     assert engine.observe(gang).gone == {}
     assert engine.observe(gang).word == "PENDING (Priority), Slurm job 17; Slurm doesn't answer now"
     with pytest.raises(UnreachableError):
@@ -513,11 +513,11 @@ def test_a_look_from_before_another_server_submitted_a_gang_says_nothing_of_it(
     gang = a_gang()
     engine._look()
     an_engine(played, tmp_path).start(gang)
-    played.is_away, engine.poller.trouble = is_away, "Slurm doesn't answer now" if is_away else ""
+    played.is_away, engine.poller.problem = is_away, Problem("Slurm doesn't answer now") if is_away else None
     seen = engine.observe(gang)
     assert (seen.word, seen.gone) == ("", {}), "neither lost, nor waiting, nor begun: the story stays as it is"
     assert engine.poller.is_nudged
-    played.is_away, engine.poller.trouble = False, ""
+    played.is_away, engine.poller.problem = False, None
     engine._look()
     assert engine.observe(gang).word == "PENDING (Priority), Slurm job 17"
 

@@ -1,4 +1,4 @@
-"""The states of the machines of computes, and since when: as this server has seen them."""
+"""The states of the machines of computes, and since when: as clusters tell, or as this server has seen them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from drumbeat.protocol.api.computes import NodeState
 
 @dataclass(frozen=True)
 class Seen:
-    """The state of a machine, why it is in it, and when this server saw it enter it."""
+    """The state of a machine, and when it entered it: as its cluster tells, else as this server saw it."""
 
     state: NodeState
     since: datetime
@@ -44,7 +44,7 @@ class NodeStates:
         earlier = self._seen.get((compute, machine.name))
         if earlier is None or earlier.state is not state:
             earlier = self._seen[compute, machine.name] = Seen(state, self._loop.clock.now())
-        return earlier
+        return Seen(state, machine.since) if machine.since else earlier
 
     def busy(self, compute: str) -> set[str]:
         """Machines of a compute on which jobs hold slots."""

@@ -57,16 +57,6 @@ def unknown_nodes(nodes: Sequence[Mapping[str, Any]]) -> set[str]:
     return {one["metadata"]["name"] for one in nodes if _ready(one) == "Unknown"}
 
 
-def unfit(node: Mapping[str, Any]) -> str:
-    """Why nothing can start on a Kubernetes node, "" = it can."""
-    ready = _ready(node)
-    if ready == "Unknown":
-        return "it doesn't answer Kubernetes"
-    if ready != "True":
-        return "Kubernetes says that it isn't ready"
-    return "it is cordoned" if node.get("spec", {}).get("unschedulable") else ""
-
-
 def _ready(node: Mapping[str, Any]) -> str:
     conditions = node.get("status", {}).get("conditions") or ()
     return next((one["status"] for one in conditions if one["type"] == "Ready"), "")

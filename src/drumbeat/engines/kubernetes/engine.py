@@ -16,15 +16,17 @@ from typing import Any
 from drumbeat.dialect.compute.kubernetes import KubernetesCompute
 from drumbeat.engines.agent_archive import agent_archive
 from drumbeat.engines.kubernetes import capacity, render
-from drumbeat.engines.kubernetes.absences import GRACE_S, QUIET_S, NodeLooks, backoff_s, unfit, unknown_nodes
+from drumbeat.engines.kubernetes.absences import GRACE_S, QUIET_S, NodeLooks, backoff_s, unknown_nodes
 from drumbeat.engines.kubernetes.connection import ClusterConnection
 from drumbeat.engines.kubernetes.history import GangHistory, Look
 from drumbeat.engines.kubernetes.names import GANG, gang_name, owner
-from drumbeat.engines.kubernetes.objects import Api, Pods
+from drumbeat.engines.kubernetes.node_words import Occupant, judged_node
+from drumbeat.engines.kubernetes.objects import Api, Pods, occupants
 from drumbeat.engines.poller import Poller
 from drumbeat.engines.ssh import route_to
 from drumbeat.engines.unwanted_gangs import Wanted, unwanted
 from drumbeat.ports import Gang, Machine, Sighting
+from drumbeat.protocol.api.computes import NodeState
 from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
 from drumbeat.protocol.faults import faultpoint
 
@@ -60,6 +62,8 @@ class KubernetesEngine:
         self._owner = owner(spec.name, mark)
         self._looks: NodeLooks | None = None
         self._nodes: list[dict[str, Any]] = []
+        self._occupants: dict[str, list[Occupant]] = {}
+        """The nodes of this compute's jobs by the machines that they are on."""
         self._nodes_at, self._judged_at = -math.inf, -math.inf
         self._is_blind = False
         """The user may not list the cluster's nodes."""
@@ -80,9 +84,9 @@ class KubernetesEngine:
     def machines(self) -> list[Machine]:
         """The cluster's nodes, as last listed. Raises UnreachableError while none was ever seen."""
         self._begin()
-        if self.poller.trouble and self._nodes_at == -math.inf:
-            raise UnreachableError(self.poller.trouble)
-        listed = capacity.machines(self._spec, self._nodes)
+        if (problem := self.poller.problem) and self._nodes_at == -math.inf:
+            raise UnreachableError(problem.what, fix=problem.fix)
+        listed = capacity.machines(self._spec, self._nodes, self._occupants)
         if not listed and self._is_blind:
             what = "the server may not list the cluster's nodes, so it doesn't know how large a job can be"
             raise UnreachableError(what, fix="Set `nodes` and `cpus_per_node` in the compute's file.")
@@ -214,7 +218,8 @@ class KubernetesEngine:
         if began - self._nodes_at >= self.nodes_s:
             self._look_at_nodes(began)
         pods = self._pods.by_gang()
-        unfit_ones = {one["metadata"]["name"] for one in self._nodes if unfit(one)}
+        self._occupants = occupants(pods)
+        unfit_ones = {one["metadata"]["name"] for one in self._nodes if judged_node(one).state is not NodeState.IDLE}
         look = Look(began, lost=self._lost(), unfit=unfit_ones)
         for tracked in [one for one in list(self._tracked.values()) if one.since <= began]:
             self._look_at(tracked, pods.get(tracked.history.name, {}), look)

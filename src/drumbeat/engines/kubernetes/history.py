@@ -13,7 +13,7 @@ from typing import Any
 from drumbeat.core.life.events import Loss
 from drumbeat.engines.kubernetes.absences import Deletion, is_cancellation
 from drumbeat.engines.kubernetes.names import pod_name
-from drumbeat.engines.kubernetes.words import STARTING, Verdict, explained, hindrance, judged, word_of
+from drumbeat.engines.kubernetes.words import STARTING, Verdict, explained, hindrance, judged, own_events, word_of
 from drumbeat.ports import Sighting
 
 Json = Mapping[str, Any]
@@ -50,6 +50,8 @@ class GangHistory:
     _causes: dict[int, tuple[Loss, str]] = field(default_factory=dict[int, tuple[Loss, str]])
     _asked: set[int] = field(default_factory=set[int])
     _machines: dict[int, str] = field(default_factory=dict[int, str])
+    _metadata: dict[int, Json] = field(default_factory=dict[int, Json])
+    """Of the pod that was seen."""
     _deletions: dict[int, Deletion] = field(default_factory=dict[int, Deletion])
     _stuck_since: dict[int, float] = field(default_factory=dict[int, float])
     _starting_since: dict[int, float] = field(default_factory=dict[int, float])
@@ -67,6 +69,7 @@ class GangHistory:
             if (pod := pods.get(node)) is None:
                 self._vanished(node)
             else:
+                self._metadata[node] = pod["metadata"]
                 self._machines[node] = pod["spec"].get("nodeName", "") or self._machines.get(node, "")
                 self._judge(node, pod, look)
         self._require_whole(look.now)
@@ -143,7 +146,9 @@ class GangHistory:
                 self.ended[node] = Verdict("Unschedulable", why)
 
     def answered(self, node: int, events: Sequence[Json]) -> None:
-        """Takes in the events of a node's pod."""
+        """Takes in the events about pods of that name."""
+        if metadata := self._metadata.get(node):
+            events = own_events(events, metadata)
         if self._living.get(node, Verdict("gone")).word in STARTING:
             self._hindrances[node] = hindrance(events)
             return

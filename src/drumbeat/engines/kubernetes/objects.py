@@ -13,6 +13,7 @@ from drumbeat.dialect.compute.kubernetes import KubernetesCompute
 from drumbeat.engines.agent_archive import AgentArchive
 from drumbeat.engines.kubernetes import render
 from drumbeat.engines.kubernetes.names import GANG, JOB, NODE, OWNER, gang_name, pod_name
+from drumbeat.engines.kubernetes.node_words import Occupant
 from drumbeat.engines.kubernetes.render import Site
 from drumbeat.ports import Gang
 from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
@@ -178,6 +179,19 @@ class Pods:
     def delete_secret(self, gang: str) -> None:
         """What its pods enrolled with."""
         self._api.call("DELETE", f"{self._path}/secrets/{gang_name(self.site.owner, gang)}", also=GONE)
+
+
+def occupants(pods: Mapping[str, Mapping[int, Json]]) -> dict[str, list[Occupant]]:
+    """The nodes of jobs by the machines that they are on. pods: by gang and node, as listed."""
+    found: dict[str, list[Occupant]] = {}
+    for node, pod in ((node, pod) for each in pods.values() for node, pod in each.items()):
+        machine, status = pod["spec"].get("nodeName"), pod.get("status", {})
+        if machine and status.get("phase") not in ("Failed", "Succeeded"):
+            gang = (pod["metadata"].get("annotations") or {}).get(JOB, "")
+            began = status.get("startTime")
+            since = datetime.fromisoformat(began) if began else None
+            found.setdefault(machine, []).append(Occupant(gang, node, since))
+    return found
 
 
 def _grace(seconds: int) -> Json:

@@ -48,6 +48,8 @@ EVENTS: dict[str, tuple[Loss, str]] = {
     "Evicted": (Loss.PREEMPTED, "was evicted by its machine"),
 }
 """Events that tell why a pod is deleted where no condition does (before 1.26)."""
+REVOKED = "Cancelling deletion"
+"""How the taint manager's event begins when the machine answered again, and the pod stays."""
 
 EXITS: dict[int, tuple[Loss, str]] = {
     0: (Loss.LOST, "ended: its agent left"),
@@ -146,10 +148,23 @@ def _living(status: Json) -> Verdict:
     return Verdict(reason or status.get("phase", "Pending"), waits=not is_placed and status.get("phase") != "Running")
 
 
+def own_events(events: Sequence[Json], metadata: Json) -> list[Json]:
+    """Those about this very pod: an earlier one had its name if a job of that name was deleted and submitted again.
+
+    metadata: the pod's. Some events have no uid: the taint manager's (1.20).
+    """
+    uid, created = metadata.get("uid"), metadata.get("creationTimestamp", "")
+    return [
+        one
+        for one in events
+        if (one.get("involvedObject", {}).get("uid") or uid) == uid and (one.get("lastTimestamp") or created) >= created
+    ]
+
+
 def explained(events: Sequence[Json]) -> tuple[Loss, str] | None:
     """Why a pod was deleted, by its events; None = they don't say."""
     for event in events:
-        if event.get("reason") in EVENTS:
+        if event.get("reason") in EVENTS and not event.get("message", "").startswith(REVOKED):
             loss, what = EVENTS[event["reason"]]
             return loss, f"{what}{_in_brackets(event.get('message', ''))}"
     return None

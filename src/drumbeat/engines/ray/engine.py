@@ -23,7 +23,7 @@ from drumbeat.engines.ray.words import GangView, judged
 from drumbeat.engines.ssh import route_to
 from drumbeat.engines.unwanted_gangs import Wanted, unwanted
 from drumbeat.ports import Gang, Machine, Scale, Sighting
-from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
+from drumbeat.protocol.errors import DrumbeatError, EngineError, Problem, UnreachableError
 from drumbeat.protocol.faults import faultpoint
 
 POLL_S, JUDGE_INTERVAL_S = 2.0, 10.0
@@ -75,7 +75,8 @@ class RayEngine:
         """The cluster's, as last listed. Raises UnreachableError while none was ever seen."""
         self.poller.begin()
         if self._cluster is None:
-            raise UnreachableError(self.poller.trouble or "the Ray dashboard wasn't asked yet")
+            problem = self.poller.problem or Problem("the Ray dashboard wasn't asked yet")
+            raise UnreachableError(problem.what, fix=problem.fix)
         scale, wish = self.scale(), self._spec.max_instances
         most = wish if scale is None else min(scale.max_instances, wish or scale.max_instances)
         return machines(self._spec, self._cluster.nodes.values(), most, self._cluster.states)

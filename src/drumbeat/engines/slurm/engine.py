@@ -30,7 +30,7 @@ from drumbeat.engines.start_errors import not_started
 from drumbeat.engines.unwanted_gangs import Wanted, unwanted
 from drumbeat.host.gangs import write_private
 from drumbeat.ports import Gang, Machine, Scale, Sighting
-from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
+from drumbeat.protocol.errors import DrumbeatError, EngineError, Problem, UnreachableError
 from drumbeat.protocol.faults import faultpoint
 
 POLL_S = 1.5
@@ -78,8 +78,8 @@ class SlurmEngine:
     def machines(self) -> list[Machine]:
         """The partition's, as sinfo last showed them. Raises UnreachableError while none was ever seen."""
         self.poller.begin()
-        if not self._cluster.nodes and self.poller.trouble:
-            raise UnreachableError(self.poller.trouble)
+        if not self._cluster.nodes and (problem := self.poller.problem):
+            raise UnreachableError(problem.what, fix=problem.fix)
         return self._cluster.machines()
 
     def scale(self) -> Scale | None:
@@ -92,8 +92,8 @@ class SlurmEngine:
             return [self._spec.server_address]
         self.poller.begin()
         if not self._addresses:
-            what = self.poller.trouble or "there is no route from here to the cluster's nodes"
-            raise UnreachableError(what, fix="Say `server_address: …` in the compute's file.")
+            problem = self.poller.problem or Problem("there is no route from here to the cluster's nodes")
+            raise UnreachableError(problem.what, fix="Say `server_address: …` in the compute's file.")
         return self._addresses
 
     # --- gangs ------------------------------------------------------------------------------------------------

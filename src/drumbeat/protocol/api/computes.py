@@ -39,7 +39,7 @@ class MachineView:
     why: str = ""
     """Why it is in its state, "" = there is nothing to say."""
     since: datetime | None = None
-    """When the server saw it enter its state."""
+    """When it entered its state: as its cluster tells, else as the server saw it."""
 
 
 @dataclass(frozen=True)
