@@ -51,18 +51,20 @@ These rules apply to every type:
 
 ## States of machines
 
-`drumbeat compute show` gives each machine one of Azure's six words, or `off`; since when, as far back as this server
-has been running; and why:
+`drumbeat compute show` gives each machine one of Azure's six words, or `off`; since when; and why. Kubernetes tells
+since when; elsewhere, it is since when this server has seen it:
 
 | state | means | on |
 |---|---|---|
 | `idle` | no job uses it | all types |
-| `running` | jobs use it; on a cluster, anyone's | all types |
-| `preparing` | it is being started | netlab, slurm |
+| `running` | jobs use it; on slurm, anyone's; on kubernetes and ray, those of this compute | all types |
+| `preparing` | it is being started, or has joined the cluster and isn't ready yet | netlab, slurm, kubernetes |
 | `unusable` | nothing can start on it now; the reason says why | all types |
-| `leaving` | it is being switched off, or its host says that it will be | netlab, slurm, ssh |
+| `leaving` | it is being switched off, drained or removed, or its host says that it will be | all types but local |
 | `preempted` | its host said that it leaves, and hasn't answered since | ssh |
-| `off` | it is switched off, and is started when a job needs it | netlab, slurm |
+| `off` | it is switched off, and is started when a job needs it | netlab, slurm, ray |
+
+[kubernetes.md](kubernetes.md#states-of-machines) says what of Kubernetes' words leads to which state.
 
 ## Machines that come and go
 

@@ -26,13 +26,22 @@ class FakeCluster:
         self.events: list[Json] = []
         self.requests: list[tuple[str, str]] = []
         self.quota: int | None = None
+        self.version = {"major": "1", "minor": "20"}
+        self.may_patch = True
         self.forbidden: set[str] = set()
         """Resources that the user may not list."""
         self.is_away = False
+        self.is_full = False
+        """A machine has room for one pod."""
         self.is_slow_to_end = False
         """Pods stay in their grace time."""
         self.page = 2
         self._uids = itertools.count()
+
+    @property
+    def is_old(self) -> bool:
+        """It drops fields that it doesn't know."""
+        return int(self.version["minor"].rstrip("+")) < 27
 
     @property
     def pods(self) -> dict[str, Json]:
@@ -51,6 +60,10 @@ class FakeCluster:
         if self.is_away:
             raise UnreachableError("the Kubernetes API server at 10.0.0.1:6443 doesn't answer: timed out")
         self.requests.append((method, path))
+        if path == "/version":
+            return dict(self.version)
+        if path.endswith("/selfsubjectaccessreviews"):
+            return {"status": {"allowed": self.may_patch}}
         status, answer = self._answer(method, path.strip("/").split("/")[2:], copy.deepcopy(body), query or {})
         if status in also:
             return {}
@@ -73,7 +86,17 @@ class FakeCluster:
                 }
                 return self._list(what, found, query)
             return self._list(what, self.objects[what], query)
+        if method == "PATCH":
+            return self._ungate(name[0], body)
         return self._create(what, body) if method == "POST" else self._delete(what, name[0], body)
+
+    def _ungate(self, name: str, patch: Json) -> tuple[int, Json]:
+        if not self.may_patch:
+            return 403, {"message": f'pods "{name}" is forbidden: User "drumbeat" cannot patch resource "pods"'}
+        pod = self.pods[name]
+        pod["spec"].update(patch["spec"])
+        self._place(pod)
+        return 200, pod
 
     def _list(self, what: str, objects: Mapping[str, Json], query: Mapping[str, str | int]) -> tuple[int, Json]:
         if what in self.forbidden:
@@ -104,7 +127,12 @@ class FakeCluster:
 
     def _place(self, pod: Json) -> None:
         gang = pod["metadata"]["labels"]["drumbeat/gang"]
-        taken = {one["spec"].get("nodeName") for one in self.pods.values() if _gang(one) == gang}
+        if self.is_old:
+            pod["spec"].pop("schedulingGates", None)
+        if pod["spec"].get("schedulingGates"):
+            pod["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]
+            return
+        taken = {one["spec"].get("nodeName") for one in self.pods.values() if self.is_full or _gang(one) == gang}
         free = [name for name in self.nodes if name not in taken]
         if free:
             pod["spec"]["nodeName"] = free[0]

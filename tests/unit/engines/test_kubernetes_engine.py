@@ -121,7 +121,7 @@ def test_every_request_but_the_list_of_nodes_is_within_the_namespace(make: Make,
     engine.sweep(lambda: {gang.name})
     engine.stop(gang.name)
     outside = {path for _, path in cluster.requests if not path.startswith("/api/v1/namespaces/ml/")}
-    assert outside == {"/api/v1/nodes"}
+    assert outside == {"/api/v1/nodes", "/version"}
     changes = {method for method, _ in cluster.requests}
     assert changes == {"GET", "POST", "DELETE"}, "no permission to change objects is needed"
     assert ("GET", "/api/v1/namespaces/ml/secrets") not in cluster.requests
@@ -276,6 +276,20 @@ def test_pod_is_never_replaced_alone(make: Make, cluster: FakeCluster):
     assert len(cluster.pods) == 2
 
 
+def test_drain_on_an_old_cluster_is_known_by_its_cordoned_machine(make: Make, cluster: FakeCluster):
+    """Before 1.26, an eviction looks like any deletion."""
+    engine, gang = make(), a_gang(nodes=2)
+    engine.nodes_s = 60.0
+    engine.start(gang)
+    seen(engine, gang, is_running)
+    machine = cluster.pod(1)["spec"]["nodeName"]
+    cluster.nodes[machine]["spec"]["unschedulable"] = True
+    del cluster.pods[cluster.pod(1)["metadata"]["name"]]
+    sighting = lost(engine, gang)
+    assert sighting.cause is Loss.PREEMPTED
+    assert "was deleted while its machine leaves: it is cordoned" in sighting.gone[1]
+
+
 def test_whole_gang_deleted_at_once_was_canceled(make: Make, cluster: FakeCluster):
     engine, gang = make(), a_gang(nodes=2)
     engine.start(gang)
@@ -337,6 +351,48 @@ def test_gang_that_waits_as_a_whole_waits_as_long_as_it_takes(make: Make, cluste
     until = looks(("GET", "/api/v1/namespaces/ml/pods")) + 8
     seen(engine, gang, lambda _: looks(("GET", "/api/v1/namespaces/ml/pods")) > until)
     assert engine.observe(gang).waits
+
+
+def test_gangs_are_held_back_by_gates_until_they_can_be_placed_one_after_another(make: Make, cluster: FakeCluster):
+    cluster.version, cluster.is_full = {"major": "1", "minor": "28+"}, True
+    engine, gangs = make(), [a_gang("first", 4), a_gang("second", 2)]
+    engine.start(gangs[0])
+    seen(engine, gangs[0], lambda sighting: "3 Running, 1 Unschedulable" in sighting.word)
+    engine.start(gangs[1])
+    held = seen(engine, gangs[1], lambda sighting: "are released when those of first-1-" in sighting.word)
+    assert held.waits
+    assert held.word.startswith("SchedulingGated; its pods")
+    assert not any(pod["spec"].get("nodeName") for pod in cluster.pods.values() if "second" in pod["metadata"]["name"])
+    engine.stop(gangs[0].name)
+    seen(engine, gangs[1], is_running)
+
+
+def test_gate_of_a_queueing_system_stays_on_a_released_pod(make: Make, cluster: FakeCluster):
+    cluster.version = {"major": "1", "minor": "30"}
+    kueue = {"name": "kueue.x-k8s.io/admission"}
+    engine, gang = make(pod={"spec": {"schedulingGates": [kueue]}}), a_gang(nodes=1)
+    engine.start(gang)
+    seen(engine, gang, lambda _: cluster.pod(0)["spec"]["schedulingGates"] == [kueue])
+    assert engine.observe(gang).waits
+
+
+def test_user_who_may_not_change_pods_goes_without_gates(make: Make, cluster: FakeCluster):
+    """A role of before drumbeat had gates."""
+    cluster.version, cluster.may_patch = {"major": "1", "minor": "30"}, False
+    engine, gang = make(), a_gang(nodes=2)
+    engine.start(gang)
+    seen(engine, gang, is_running)
+    assert not any("schedulingGates" in pod["spec"] for pod in cluster.pods.values())
+
+
+def test_release_that_is_refused_is_said(make: Make, cluster: FakeCluster):
+    cluster.version = {"major": "1", "minor": "30"}
+    engine, gang = make(), a_gang(nodes=1)
+    engine._has_gates, cluster.may_patch = True, False
+    engine.start(gang)
+    sighting = seen(engine, gang, lambda sighting: "can't be released" in sighting.word)
+    assert 'User "drumbeat" cannot patch resource "pods"' in sighting.word
+    assert sighting.waits
 
 
 # --- stops ----------------------------------------------------------------------------------------------------------

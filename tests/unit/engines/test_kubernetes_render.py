@@ -226,6 +226,14 @@ def test_mounts_merge_by_their_path():
     }
 
 
+def test_gated_pods_have_drumbeats_scheduling_gate_beside_those_of_the_overlay():
+    own = spec(pod={"spec": {"schedulingGates": [{"name": "team/budget"}]}})
+    first, second = pods(own, gang(2), SITE, ARCHIVE, is_gated=True)
+    assert first["spec"]["schedulingGates"] == [{"name": "drumbeat/gang"}, {"name": "team/budget"}]
+    assert second["spec"]["schedulingGates"] == first["spec"]["schedulingGates"]
+    assert "schedulingGates" not in pods(spec(), gang(2), SITE, ARCHIVE)[0]["spec"]
+
+
 def test_plan_prints_the_first_pod_and_no_secret():
     text = rendered(spec(), gang(3), SITE, ARCHIVE)
     first, _, rest = text.partition("\n")

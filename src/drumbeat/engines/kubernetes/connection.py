@@ -19,6 +19,7 @@ from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableErro
 
 Json = dict[str, Any]
 TIMEOUT_S, CONNECT_TIMEOUT_S = 15.0, 5.0
+MERGE_PATCH = "application/merge-patch+json"
 UNAUTHORIZED, FORBIDDEN, TOO_MANY, ERROR = 401, 403, 429, 500
 
 
@@ -80,7 +81,9 @@ class ClusterConnection:
     def _answer(self, method: str, path: str, body: object, query: object, refused: str) -> Any:
         client = self._connected()
         token = self._tokens.current(refused) if self._tokens else ""
-        headers = {"Authorization": f"Bearer {token}"} if token else None
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        if method == "PATCH":
+            headers["Content-Type"] = MERGE_PATCH
         try:
             response = client.request(method, path, json=body, params=query, headers=headers)
         except (self._libraries.http.HTTPError, OSError) as error:

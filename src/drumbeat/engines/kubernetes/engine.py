@@ -10,12 +10,13 @@ import contextlib
 import math
 import threading
 import time
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from drumbeat.dialect.compute.kubernetes import KubernetesCompute
 from drumbeat.engines.agent_archive import agent_archive
-from drumbeat.engines.kubernetes import capacity, render
+from drumbeat.engines.kubernetes import capacity, gates, render
 from drumbeat.engines.kubernetes.absences import GRACE_S, QUIET_S, NodeLooks, backoff_s, unknown_nodes
 from drumbeat.engines.kubernetes.connection import ClusterConnection
 from drumbeat.engines.kubernetes.history import GangHistory, Look
@@ -65,6 +66,10 @@ class KubernetesEngine:
         self._occupants: dict[str, list[Occupant]] = {}
         """The nodes of this compute's jobs by the machines that they are on."""
         self._nodes_at, self._judged_at = -math.inf, -math.inf
+        self._held_because = ""
+        """Why gangs are held back by their scheduling gates."""
+        self._has_gates: bool | None = None
+        """Whether the cluster has scheduling gates that the user may take off; None = it wasn't asked yet."""
         self._is_blind = False
         """The user may not list the cluster's nodes."""
         self._tracked: dict[str, _Tracked] = {}
@@ -109,11 +114,17 @@ class KubernetesEngine:
         tracked = self._track(gang, math.inf)
         self.poller.nudge()
         self._require_turn(gang)
-        self._pods.create(self._spec, gang, agent_archive())
+        self._pods.create(self._spec, gang, agent_archive(), is_gated=self._knows_gates())
         faultpoint("engine.submitted")
         tracked.since = time.monotonic()
         self.poller.nudge()
         return f"created {len(gang.slots)} pods, {gang_name(self._owner, gang.name)}-*"
+
+    def _knows_gates(self) -> bool:
+        """Whether gangs of several nodes are held back until they can be placed one after another."""
+        if self._has_gates is None:
+            self._has_gates = self._pods.has_gates()
+        return self._has_gates
 
     def _require_turn(self, gang: Gang) -> None:
         times, until = self._backoffs.get(gang.job, (0, 0.0))
@@ -124,7 +135,7 @@ class KubernetesEngine:
 
     def rendered(self, gang: Gang) -> str:
         """Node 0's pod."""
-        return render.rendered(self._spec, gang, self._pods.site, agent_archive())
+        return render.rendered(self._spec, gang, self._pods.site, agent_archive(), is_gated=bool(self._has_gates))
 
     def observe(self, gang: Gang) -> Sighting:
         """What its pods were when they were last listed."""
@@ -219,13 +230,32 @@ class KubernetesEngine:
             self._look_at_nodes(began)
         pods = self._pods.by_gang()
         self._occupants = occupants(pods)
-        unfit_ones = {one["metadata"]["name"] for one in self._nodes if judged_node(one).state is not NodeState.IDLE}
-        look = Look(began, lost=self._lost(), unfit=unfit_ones)
+        look = self._view(began)
+        self._release(pods)
         for tracked in [one for one in list(self._tracked.values()) if one.since <= began]:
             self._look_at(tracked, pods.get(tracked.history.name, {}), look)
         if began - self._judged_at > JUDGE_INTERVAL_S or self._must_sweep:
             self._judged_at = began
             self._end_unwanted({pod["metadata"]["labels"][GANG] for each in pods.values() for pod in each.values()})
+
+    def _release(self, pods: Mapping[str, Mapping[int, dict[str, Any]]]) -> None:
+        """Lets the next gang of those that are held back have its machines."""
+        sizes = {one.history.name: one.history.size for one in list(self._tracked.values())}
+        ready, placing = gates.next_release(pods, sizes)
+        self._held_because = f"its pods are released when those of {placing} have machines" if placing else ""
+        try:
+            for pod in ready:
+                self._pods.release(pod)
+        except EngineError as error:
+            self._held_because = f"its pods can't be released: {error}"
+        if ready:
+            self.poller.nudge()
+
+    def _view(self, now: float) -> Look:
+        verdicts = {one["metadata"]["name"]: judged_node(one) for one in self._nodes}
+        unfit = {name for name, one in verdicts.items() if one.state is not NodeState.IDLE}
+        leaving = {name: one.why for name, one in verdicts.items() if one.state is NodeState.LEAVING}
+        return Look(now, lost=self._lost(), unfit=unfit, leaving=leaving)
 
     def _look_at_nodes(self, began: float) -> None:
         nodes = self._pods.nodes()
@@ -238,6 +268,10 @@ class KubernetesEngine:
         history = tracked.history
         had_given_up = history.gave_up
         history.looked(pods, look)
+        if history.is_puzzled and not self._is_blind:  # A drain cordons a machine, and evicts its pods at once.
+            self._look_at_nodes(look.now)
+            look = self._view(look.now)
+            history.looked(pods, look)
         for node in sorted(history.questions):
             history.answered(node, self._pods.events(history.name, node))
         if history.questions:
@@ -246,6 +280,8 @@ class KubernetesEngine:
             times = self._backoffs.get(tracked.gang.job, (0, 0.0))[0] + 1
             self._backoffs[tracked.gang.job] = times, look.now + backoff_s(times, tracked.gang.job)
         tracked.sighting = history.sighting()
+        if pods and self._held_because and all(map(gates.is_gated, pods.values())):
+            tracked.sighting = replace(tracked.sighting, word=f"{tracked.sighting.word}; {self._held_because}")
         tracked.seen_at = look.now
         if tracked.sighting.waits and tracked.gang.servers != tracked.servers:
             # Its nodes will call whichever servers there are when they start, which may be days from now.

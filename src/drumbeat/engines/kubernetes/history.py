@@ -25,12 +25,16 @@ OVERDUE = timedelta(seconds=30)
 
 @dataclass(frozen=True)
 class Look:
-    """One look at a cluster. now: of the monotonic clock; at: the time of day. lost, unfit: names of machines."""
+    """One look at a cluster. now: of the monotonic clock; at: the time of day. lost, unfit: names of machines.
+
+    leaving: why machines leave, by name.
+    """
 
     now: float
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
     lost: Collection[str] = ()
     unfit: Collection[str] = ()
+    leaving: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass
@@ -59,10 +63,11 @@ class GangHistory:
     _split_since: float | None = None
     _living: dict[int, Verdict] = field(default_factory=dict[int, Verdict])
     _unfit: Collection[str] = ()
+    _leaving: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def looked(self, pods: Mapping[int, Json], look: Look) -> None:
         """Takes in what the API shows of its pods now."""
-        self.questions, self._living, self._unfit = set(), {}, look.unfit
+        self.questions, self._living, self._unfit, self._leaving = set(), {}, look.unfit, look.leaving
         for node in range(self.size):
             if node in self.ended:
                 continue
@@ -153,8 +158,18 @@ class GangHistory:
             self._hindrances[node] = hindrance(events)
             return
         self._asked.add(node)
-        if cause := explained(events):
+        if cause := explained(events) or self._drained(node):
             self._causes.setdefault(node, cause)
+
+    def _drained(self, node: int) -> tuple[Loss, str] | None:
+        """Before 1.26, nothing but the state of its machine tells an eviction from other deletions."""
+        why = self._leaving.get(self._machines.get(node, ""))
+        return (Loss.PREEMPTED, f"was deleted while its machine leaves: {why}") if why else None
+
+    @property
+    def is_puzzled(self) -> bool:
+        """Whether a pod was deleted and nothing says why yet: the state of its machine may."""
+        return any(self._living[node].word not in STARTING for node in self.questions)
 
     def sighting(self) -> Sighting:
         """What the engine says of the gang."""

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from drumbeat.dialect.compute.kubernetes import KubernetesCompute
 from drumbeat.engines.agent_archive import AgentArchive
 from drumbeat.engines.kubernetes import render
+from drumbeat.engines.kubernetes.gates import released_spec, supports_gates
 from drumbeat.engines.kubernetes.names import GANG, JOB, NODE, OWNER, gang_name, pod_name
 from drumbeat.engines.kubernetes.node_words import Occupant
 from drumbeat.engines.kubernetes.render import Site
@@ -65,10 +66,13 @@ class Pods:
         self._path = f"/api/v1/namespaces/{site.namespace}"
 
     # --- create -----------------------------------------------------------------------------------------------
-    def create(self, spec: KubernetesCompute, gang: Gang, archive: AgentArchive) -> None:
-        """All that the gang lacks, or nothing. Raises EngineError, UnreachableError."""
+    def create(self, spec: KubernetesCompute, gang: Gang, archive: AgentArchive, *, is_gated: bool = False) -> None:
+        """All that the gang lacks, or nothing. is_gated: its pods wait for `release`.
+
+        Raises EngineError, UnreachableError.
+        """
         name = gang_name(self.site.owner, gang.name)
-        wanted = render.pods(spec, gang, self.site, archive)
+        wanted = render.pods(spec, gang, self.site, archive, is_gated=is_gated)
         present = self._listed({GANG: name})
         if dying := [one["metadata"]["name"] for one in present if "deletionTimestamp" in one["metadata"]]:
             raise UnreachableError(f"pod {dying[0]} of an earlier start still ends")
@@ -93,6 +97,26 @@ class Pods:
             if len(made) < len(missing):
                 self._api.call("DELETE", f"{self._path}/secrets/{secret}", also=GONE)
             raise
+
+    def has_gates(self) -> bool:
+        """Whether the cluster knows scheduling gates, and the user may take them off. Raises UnreachableError."""
+        attributes = {"namespace": self.site.namespace, "verb": "patch", "resource": "pods"}
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": attributes},
+        }
+        try:
+            if not supports_gates(self._api.call("GET", "/version")):
+                return False
+            answer = self._api.call("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
+        except EngineError:  # Who may not ask goes without them.
+            return False
+        return bool(answer.get("status", {}).get("allowed"))
+
+    def release(self, pod: Json) -> None:
+        """Has Kubernetes place a pod. Raises EngineError, UnreachableError."""
+        self._api.call("PATCH", f"{self._path}/pods/{pod['metadata']['name']}", released_spec(pod), also=GONE)
 
     def renew_secret(self, spec: KubernetesCompute, gang: Gang) -> None:
         """Replaces the gang's Secret, without the permission to read or change one."""

@@ -15,6 +15,7 @@ from typing import Any
 from drumbeat.dialect.compute.kubernetes import OWN_FOLDER, KubernetesCompute
 from drumbeat.engines.agent_archive import AgentArchive
 from drumbeat.engines.enrolment import enrolment
+from drumbeat.engines.kubernetes.gates import GATE
 from drumbeat.engines.kubernetes.names import GANG, JOB, NODE, OWNER, gang_name, pod_name
 from drumbeat.engines.kubernetes.overlay import Json, merged
 from drumbeat.ports import Gang
@@ -87,14 +88,19 @@ def image_of(spec: KubernetesCompute, gang: Gang) -> str:
     return container.image
 
 
-def pods(spec: KubernetesCompute, gang: Gang, site: Site, archive: AgentArchive) -> list[Json]:
-    """The pod of each node, with the person's own keys merged last."""
-    return [merged(_pod(spec, gang, slot.node, site, archive), spec.pod) for slot in gang.slots]
+def pods(
+    spec: KubernetesCompute, gang: Gang, site: Site, archive: AgentArchive, *, is_gated: bool = False
+) -> list[Json]:
+    """The pod of each node, with the person's own keys merged last. is_gated: with drumbeat's scheduling gate."""
+    made = [_pod(spec, gang, slot.node, site, archive) for slot in gang.slots]
+    for one in made if is_gated else ():
+        one["spec"]["schedulingGates"] = [{"name": GATE}]
+    return [merged(one, spec.pod) for one in made]
 
 
-def rendered(spec: KubernetesCompute, gang: Gang, site: Site, archive: AgentArchive) -> str:
+def rendered(spec: KubernetesCompute, gang: Gang, site: Site, archive: AgentArchive, *, is_gated: bool = False) -> str:
     """What `drumbeat plan` prints: the pod of node 0."""
-    first = pods(spec, gang, site, archive)[0]
+    first = pods(spec, gang, site, archive, is_gated=is_gated)[0]
     others = f"# Pods of nodes 1 to {len(gang.slots) - 1} differ only in that number.\n" if len(gang.slots) > 1 else ""
     return f"{others}{json.dumps(first, indent=2)}\n"
 

@@ -1,0 +1,158 @@
+"""Jobs on a real Kubernetes with virtual nodes: machines that are taken away, and what is seen of machines."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from drumbeat.protocol.api.computes import MachineView
+from drumbeat.protocol.api.jobs import JobView
+from tools.kubelab import binaries
+from tools.kubelab.lab import NAMESPACE, USER, KubeLab, kube_lab
+
+from .house import House, a_house, until
+
+pytestmark = [pytest.mark.feature("C4"), pytest.mark.thorough, pytest.mark.timeout(900)]
+
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+MERGE = "application/merge-patch+json"
+MANY_S = 240
+SAVES_WHEN_TOLD = """
+import os, pathlib, signal, sys, time
+kept = pathlib.Path(os.environ["DRUMBEAT_CHECKPOINT_DIR"]) / "step"
+step = int(kept.read_text()) if kept.exists() else 0
+print("from step", step, flush=True)
+def told(*_):
+    if os.environ["RANK"] == "0":
+        kept.write_text(str(step))
+    sys.exit(0)
+signal.signal(signal.SIGTERM, told)
+while not os.path.exists(sys.argv[1]):
+    step += 1
+    time.sleep(0.05)
+"""
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeLab]:
+    programs = binaries.built()
+    if isinstance(programs, str):
+        pytest.skip(programs)
+    pytest.importorskip("lightkube", reason="needs lightkube: pip install 'drumbeat[kubernetes]'")
+    with kube_lab(tmp_path_factory.mktemp("kube"), "kj", 3, programs) as lab:
+        for name, value in (("low", 1), ("high", 1000)):
+            lab.call("POST", CLASSES, {"metadata": {"name": name}, "value": value})
+        yield lab
+
+
+@pytest.fixture
+def house(tmp_path: Path, lab: KubeLab) -> Iterator[House]:
+    with a_house(tmp_path) as house:
+        kept = tmp_path / "kept"
+        kept.mkdir()
+        house.client.create_compute({
+            "name": "rack", "type": "kubernetes", "kubeconfig": str(lab.kubeconfig(USER)), "image": "none",
+            "python": sys.executable, "programs": str(Path(sys.executable).parent), "server_address": "127.0.0.1",
+            "priority_class": "low", "cpus_per_node": 4, "folder": "/kept",
+            "volumes": [{"name": "kept", "mount_path": "/kept", "source": {"hostPath": {"path": str(kept)}}}],
+        })  # fmt: skip
+        yield house
+
+
+def submitted(house: House, go: Path) -> JobView:
+    """A job of two nodes that runs."""
+    house.script(SAVES_WHEN_TOLD)
+    file = house.job_file(
+        code=".", command=f'"python t.py {go}"', compute="rack", resources="{instance_count: 2}",
+        drumbeat="{environment: current, grace_s: 10, max_retries: 0, system_metrics: false}",
+    )  # fmt: skip
+    job = house.client.submit(file).name
+    until(lambda: "from step 0" in house.logs(job).get(0, ""), MANY_S, "the ranks run")
+    return house.client.get(job)
+
+
+def completed(house: House, job: str, go: Path) -> JobView:
+    """The job after its second attempt, which went on from where it was told to leave."""
+    until(lambda: house.logs(job)[0].count("from step") == 2, MANY_S, "the ranks run again")
+    assert int(house.logs(job)[0].split()[-1]) > 0, "it goes on from the step that was saved when it was told"
+    go.touch()
+    ended = house.client.wait(job, MANY_S)
+    assert ended is not None
+    assert ended.state == "completed", ended.sentence
+    assert [one.verdict.reason for one in ended.failures] == ["preempted"]
+    assert any("this doesn't count as a retry" in line.sentence for line in ended.story)
+    return ended
+
+
+def machines(house: House) -> dict[str, MachineView]:
+    return {one.name: one for one in house.client.compute("rack").machines}
+
+
+def places(lab: KubeLab) -> dict[int, str]:
+    """The machines of the job's nodes."""
+    return {int(one["metadata"]["labels"]["drumbeat/node"]): one["spec"].get("nodeName", "") for one in lab.pods()}
+
+
+def rival(name: str) -> dict[str, object]:
+    container = {"name": "c", "image": "none", "command": ["sleep", "600"], "resources": {"requests": {"cpu": "4"}}}
+    return {"metadata": {"name": name}, "spec": {"priorityClassName": "high", "containers": [container]}}
+
+
+@pytest.mark.feature("C6", "C1", "B3")
+def test_job_that_makes_room_for_a_higher_priority_goes_on_from_its_checkpoint(
+    house: House, lab: KubeLab, tmp_path: Path
+):
+    go = tmp_path / "go"
+    job = submitted(house, go)
+    told = [line.sentence for line in job.story if line.sentence.startswith("pre-flight of 2 nodes:")]
+    assert len(told) == 1, [line.sentence for line in job.story]
+    used = [machines(house)[places(lab)[node]] for node in (0, 1)]
+    assert [(one.state, one.why) for one in used] == [("running", f"node {n} of job {job.name}") for n in (0, 1)]
+    for name in ("rival-1", "rival-2"):  # The first fits beside the job.
+        assert lab.call("POST", PODS, rival(name))[0] == 201
+    until(lambda: house.client.get(job.name).attempt == 2, MANY_S, "a second attempt begins")
+    until(lambda: "Unschedulable" in house.client.get(job.name).sentence, MANY_S, "it waits")
+    for name in ("rival-1", "rival-2"):
+        lab.call("DELETE", f"{PODS}/{name}")
+    ended = completed(house, job.name, go)
+    assert "was preempted by a pod with a higher priority" in ended.failures[0].verdict.sentence
+
+
+@pytest.mark.feature("C6", "C1")
+def test_job_on_a_machine_that_is_drained_goes_on_from_its_checkpoint_elsewhere(
+    house: House, lab: KubeLab, tmp_path: Path
+):
+    """As `kubectl drain` does: the machine is cordoned, then its pods are evicted."""
+    go = tmp_path / "go"
+    job = submitted(house, go)
+    machine = places(lab)[1]
+    pod = next(one["metadata"]["name"] for one in lab.pods() if one["spec"]["nodeName"] == machine)
+    lab.call("PATCH", f"/api/v1/nodes/{machine}", {"spec": {"unschedulable": True}}, kind=MERGE)
+    eviction = {"apiVersion": "policy/v1beta1", "kind": "Eviction", "metadata": {"name": pod, "namespace": NAMESPACE}}
+    assert lab.call("POST", f"{PODS}/{pod}/eviction", eviction)[0] == 201
+    until(lambda: machines(house)[machine].state == "leaving", MANY_S, "the machine leaves")
+    assert machines(house)[machine].why.startswith("it is cordoned: nothing new starts on it")
+    until(lambda: house.logs(job.name)[0].count("from step") == 2, MANY_S, "the ranks run again")
+    assert machine not in places(lab).values()
+    ended = completed(house, job.name, go)
+    assert "was deleted while its machine leaves: it is cordoned" in ended.failures[0].verdict.sentence
+    lab.call("PATCH", f"/api/v1/nodes/{machine}", {"spec": {"unschedulable": False}}, kind=MERGE)
+
+
+@pytest.mark.feature("C1")
+def test_machine_that_falls_silent_is_unusable_since_kubernetes_says_so(house: House, lab: KubeLab):
+    machine = lab.nodes[2]
+    until(lambda: machines(house), what="machines are listed")
+    lab.silence(machine)
+    until(lambda: machines(house)[machine].state == "unusable", MANY_S, "the machine is unusable")
+    seen = machines(house)[machine]
+    assert seen.why == "it doesn't answer Kubernetes (Kubelet stopped posting node status)"
+    _, node = lab.call("GET", f"/api/v1/nodes/{machine}")
+    ready = next(one for one in node["status"]["conditions"] if one["type"] == "Ready")
+    assert seen.since is not None
+    assert seen.since.strftime("%Y-%m-%dT%H:%M:%SZ") == ready["lastTransitionTime"]
+    lab.mend()

@@ -1,0 +1,87 @@
+"""Which gangs are released when, by their pods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from drumbeat.engines.kubernetes.gates import GATE, is_being_placed, next_release, released_spec, supports_gates
+
+pytestmark = pytest.mark.feature("C4")
+
+
+@pytest.mark.parametrize(
+    ("version", "supports"),
+    [
+        ({"major": "1", "minor": "20"}, False),
+        ({"major": "1", "minor": "26"}, False),
+        ({"major": "1", "minor": "27"}, True),
+        ({"major": "1", "minor": "27+"}, True),
+        ({"major": "1", "minor": "36"}, True),
+        ({"major": "2", "minor": "0"}, True),
+        ({}, False),
+    ],
+)
+def test_gates_are_known_since_1_27(version: dict[str, str], supports: bool):
+    assert supports_gates(version) is supports
+
+
+def pod(how: str, created: str = "2026-11-20T10:00:00Z") -> dict[str, Any]:
+    """how: gated, new (the scheduler hasn't looked), unschedulable, or placed."""
+    refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    spec = {"gated": {"schedulingGates": [{"name": GATE}]}, "placed": {"nodeName": "n1"}}.get(how, {})
+    status = {"phase": "Pending", "conditions": [refused] if how == "unschedulable" else []}
+    return {"metadata": {"name": f"p-{how}", "creationTimestamp": created}, "spec": spec, "status": status}
+
+
+def gang(*how: str, created: str = "2026-11-20T10:00:00Z") -> dict[int, dict[str, Any]]:
+    return {node: pod(one, created) for node, one in enumerate(how)}
+
+
+@pytest.mark.parametrize(
+    ("how", "is_placing"),
+    [
+        (("placed", "placed"), False),
+        (("placed", "unschedulable"), True),
+        (("placed", "new"), True),
+        (("new", "new"), True),
+        (("unschedulable", "unschedulable"), False),
+    ],
+)
+def test_gang_is_being_placed_until_all_or_none_have_machines(how: tuple[str, ...], is_placing: bool):
+    assert is_being_placed(gang(*how)) is is_placing
+
+
+def released(gangs: dict[str, dict[int, dict[str, Any]]], **sizes: int) -> tuple[int, str]:
+    pods, placing = next_release(gangs, sizes)
+    return len(pods), placing
+
+
+def test_whole_gang_that_was_created_first_is_released():
+    later = gang("gated", created="2026-11-20T10:00:05Z")
+    assert released({"b": later, "a": gang("gated", "gated")}, a=2, b=1) == (2, "a")
+
+
+def test_gang_that_lacks_a_pod_or_is_not_wanted_is_held_back():
+    assert released({"a": gang("gated")}, a=2) == (0, "")
+    assert released({"a": gang("gated")}) == (0, "")
+
+
+def test_gang_is_held_back_while_another_one_is_being_placed():
+    assert released({"a": gang("placed", "unschedulable"), "b": gang("gated")}, a=2, b=1) == (0, "a")
+
+
+def test_gang_that_wholly_waits_holds_nothing_and_is_in_nobodys_way():
+    assert released({"a": gang("unschedulable", "unschedulable"), "b": gang("gated")}, a=2, b=1) == (1, "b")
+
+
+def test_release_that_was_cut_short_is_completed():
+    pods, placing = next_release({"a": gang("placed", "gated"), "b": gang("gated")}, {"a": 2, "b": 1})
+    assert ([one["spec"]["schedulingGates"][0]["name"] for one in pods], placing) == ([GATE], "a")
+
+
+def test_released_pod_keeps_the_gates_of_others():
+    one = pod("gated")
+    one["spec"]["schedulingGates"].append({"name": "kueue.x-k8s.io/admission"})
+    assert released_spec(one) == {"spec": {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}}
