@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.protocol.api.computes import MachineView
-from drumbeat.protocol.api.jobs import JobView
+from drumbeat.protocol.api.jobs import JobWithStory
 from tools.kubelab import binaries
 from tools.kubelab.lab import NAMESPACE, USER, KubeLab, kube_lab
 
@@ -63,7 +63,7 @@ def house(tmp_path: Path, lab: KubeLab) -> Iterator[House]:
         yield house
 
 
-def submitted(house: House, go: Path) -> JobView:
+def submitted(house: House, go: Path) -> JobWithStory:
     """A job of two nodes that runs."""
     house.script(SAVES_WHEN_TOLD)
     file = house.job_file(
@@ -75,7 +75,7 @@ def submitted(house: House, go: Path) -> JobView:
     return house.client.get(job)
 
 
-def completed(house: House, job: str, go: Path) -> JobView:
+def completed(house: House, job: str, go: Path) -> JobWithStory:
     """The job after its second attempt, which went on from where it was told to leave."""
     until(lambda: house.logs(job)[0].count("from step") == 2, MANY_S, "the ranks run again")
     assert int(house.logs(job)[0].split()[-1]) > 0, "it goes on from the step that was saved when it was told"

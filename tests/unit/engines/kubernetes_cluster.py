@@ -18,9 +18,9 @@ class FakeCluster:
     """Behaves like an API server with a scheduler and kubelets that need no time. Its lock is the interpreter's."""
 
     namespace = "ml"
-    server = ("10.0.0.1", 6443)
 
     def __init__(self, machines: int = 3) -> None:
+        self.server: tuple[str, int] = ("10.0.0.1", 6443)
         self.nodes: dict[str, Json] = {f"n{number + 1}": _node(f"n{number + 1}") for number in range(machines)}
         self.objects: dict[str, dict[str, Json]] = {"pods": {}, "secrets": {}, "configmaps": {}}
         self.events: list[Json] = []

@@ -1,5 +1,7 @@
 """The engine over a cluster in memory: its promises, and what people complain of elsewhere."""
 
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import time

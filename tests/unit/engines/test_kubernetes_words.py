@@ -222,7 +222,11 @@ def test_eviction_that_was_called_off_explains_no_deletion():
 
 def test_events_of_an_earlier_pod_of_the_same_name_are_left_out():
     earlier = {"involvedObject": {"uid": "a"}, "reason": "Preempted", "lastTimestamp": "2026-11-20T10:00:00Z"}
-    without_uid = {"involvedObject": {}, "reason": "TaintManagerEviction", "lastTimestamp": "2026-11-20T10:01:00Z"}
+    without_uid: dict[str, Any] = {
+        "involvedObject": {},
+        "reason": "TaintManagerEviction",
+        "lastTimestamp": "2026-11-20T10:01:00Z",
+    }
     own = {"involvedObject": {"uid": "b"}, "reason": "Scheduled", "lastTimestamp": "2026-11-20T11:00:00Z"}
     metadata = {"uid": "b", "creationTimestamp": "2026-11-20T11:00:00Z"}
     assert own_events([earlier, without_uid, own], metadata) == [own]
@@ -242,7 +246,10 @@ def test_pod_on_a_lost_machine_is_over_although_it_is_still_called_running():
 
 
 def test_containers_beside_the_agent_dont_count():
-    statuses = [{"name": "a-sidecar", "state": terminated(0, "Completed")}, {"name": "agent", "state": {"running": {}}}]
+    statuses: list[dict[str, Any]] = [
+        {"name": "a-sidecar", "state": terminated(0, "Completed")},
+        {"name": "agent", "state": {"running": {}}},
+    ]
     assert judged(pod("Running", containerStatuses=statuses), ()) == Verdict("Running")
 
 

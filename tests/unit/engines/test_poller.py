@@ -1,5 +1,7 @@
 """The thread that asks a cluster: when it looks, and what it does when the cluster doesn't answer."""
 
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import threading
@@ -107,7 +109,8 @@ def test_pause_doubles_with_each_failure_up_to_the_most(make: Callable[..., Poll
 
 def test_trouble_is_gone_after_the_next_look_that_succeeds(make: Callable[..., Poller], cluster: Cluster):
     poller = make()
-    poller.max_s, cluster.errors = 0.0, [OSError(24, "Too many open files")]
+    poller.max_s = 0.0
+    cluster.errors.append(OSError(24, "Too many open files"))
     poller.begin()
     cluster.await_looks(3)
     assert poller.trouble == ""
@@ -115,14 +118,14 @@ def test_trouble_is_gone_after_the_next_look_that_succeeds(make: Callable[..., P
 
 def test_trouble_ends_with_the_advice_of_the_error(make: Callable[..., Poller], cluster: Cluster):
     poller = make(busy_s=60.0)
-    cluster.errors = [UnreachableError("the login has expired", fix="Log in again.")]
+    cluster.errors.append(UnreachableError("the login has expired", fix="Log in again."))
     poller.begin()
     assert poller.trouble == "the login has expired. Log in again."
 
 
 def test_unforeseen_error_is_said_and_looks_go_on(make: Callable[..., Poller], cluster: Cluster):
     poller = make(busy_s=60.0)
-    cluster.errors = [OSError(24, "Too many open files")]
+    cluster.errors.append(OSError(24, "Too many open files"))
     poller.begin()
     assert poller.trouble == "Slurm can't be asked from here: [Errno 24] Too many open files"
     poller.nudge()

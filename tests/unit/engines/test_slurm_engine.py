@@ -1,5 +1,7 @@
 """The engine beside a Slurm that a test plays."""
 
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import json

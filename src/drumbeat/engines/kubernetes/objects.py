@@ -114,7 +114,7 @@ class Pods:
             return False
         return bool(answer.get("status", {}).get("allowed"))
 
-    def release(self, pod: Json) -> None:
+    def release(self, pod: Mapping[str, Any]) -> None:
         """Has Kubernetes place a pod. Raises EngineError, UnreachableError."""
         self._api.call("PATCH", f"{self._path}/pods/{pod['metadata']['name']}", released_spec(pod), also=GONE)
 
@@ -211,10 +211,10 @@ def occupants(pods: Mapping[str, Mapping[int, Json]]) -> dict[str, list[Occupant
     for node, pod in ((node, pod) for each in pods.values() for node, pod in each.items()):
         machine, status = pod["spec"].get("nodeName"), pod.get("status", {})
         if machine and status.get("phase") not in ("Failed", "Succeeded"):
-            gang = (pod["metadata"].get("annotations") or {}).get(JOB, "")
+            annotations: dict[str, str] = pod["metadata"].get("annotations") or {}
             began = status.get("startTime")
             since = datetime.fromisoformat(began) if began else None
-            found.setdefault(machine, []).append(Occupant(gang, node, since))
+            found.setdefault(machine, []).append(Occupant(annotations.get(JOB, ""), node, since))
     return found
 
 
