@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The main job, as a newcomer sees it: prepares data, trains on 2 nodes × 2 ranks, live, then says what came of it.
 # Usage: tools/demo.sh [FOLDER]     FOLDER: Fashion-MNIST's own four IDX files; without it, scikit-learn's digits
-# ENGINE=netlab, ssh, slurm, slurm-cloud, kubernetes or ray with NODES=3 runs the same file on nodes with addresses of their own, made on this machine (root).
+# ENGINE=netlab, ssh, slurm, slurm-cloud, kubernetes, kubernetes-real or ray with NODES=3 runs the same file on nodes with addresses of their own, made on this machine (root).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

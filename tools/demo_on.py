@@ -7,6 +7,7 @@ command finds the compute's name in DEMO_COMPUTE and the number of nodes in DEMO
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -15,7 +16,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tools import elasticlab, slurmlab, sshlab
-from tools.kubelab import binaries
+from tools.kept import KEPT
+from tools.kubelab import binaries, real_lab
 from tools.kubelab.lab import USER, kube_lab
 from tools.raylab import environment
 from tools.raylab.lab import ray_lab
@@ -91,6 +93,24 @@ def kubernetes(nodes: int, folder: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
+def kubernetes_real(nodes: int, folder: Path) -> Iterator[Path]:
+    """The file of a real Kubernetes with real kubelets; pods have own addresses, and this machine's programs."""
+    if why := real_lab.missing():
+        sys.exit(f"demo: {why}")
+    programs = binaries.built()
+    if isinstance(programs, str):
+        sys.exit(f"demo: {programs}")
+    with real_lab.real_kube_lab(folder / "kubernetes", "n", nodes, programs) as lab:
+        file = folder / "compute.yml"
+        file.write_text(
+            f"name: demo-kubernetes-real\ntype: kubernetes\nkubeconfig: {lab.kubeconfig(USER)}\n"
+            f"image: {real_lab.IMAGE}\npython: {sys.executable}\nprograms: {BIN}\n"
+            f"volumes: {json.dumps(lab.volumes(str(KEPT)))}\n"
+        )
+        yield file
+
+
+@contextlib.contextmanager
 def ray(nodes: int, folder: Path) -> Iterator[Path]:
     """The file of a real Ray cluster, whose head runs no nodes."""
     if why := environment.made():
@@ -106,6 +126,7 @@ def ray(nodes: int, folder: Path) -> Iterator[Path]:
 
 ENGINES: dict[str, Callable[[int, Path], contextlib.AbstractContextManager[Path]]] = {
     "netlab": netlab, "ssh": ssh, "slurm": slurm, "kubernetes": kubernetes, "ray": ray, "slurm-cloud": slurm_cloud,
+    "kubernetes-real": kubernetes_real,
 }  # fmt: skip
 
 

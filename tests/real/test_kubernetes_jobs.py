@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -92,9 +93,10 @@ def machines(house: House) -> dict[str, MachineView]:
     return {one.name: one for one in house.client.compute("rack").machines}
 
 
-def places(lab: KubeLab) -> dict[int, str]:
-    """The machines of the job's nodes."""
-    return {int(one["metadata"]["labels"]["drumbeat/node"]): one["spec"].get("nodeName", "") for one in lab.pods()}
+def pods(lab: KubeLab, attempt: str) -> dict[int, dict[str, Any]]:
+    """The pods of an attempt by node. attempt: `<job>.<attempt>`; pods of jobs that are over may still be there."""
+    listed = (one for one in lab.pods() if (one["metadata"].get("annotations") or {}).get("drumbeat/job") == attempt)
+    return {int(one["metadata"]["labels"]["drumbeat/node"]): one for one in listed}
 
 
 def rival(name: str) -> dict[str, object]:
@@ -110,7 +112,8 @@ def test_job_that_makes_room_for_a_higher_priority_goes_on_from_its_checkpoint(
     job = submitted(house, go)
     told = [line.sentence for line in job.story if line.sentence.startswith("pre-flight of 2 nodes:")]
     assert len(told) == 1, [line.sentence for line in job.story]
-    used = [machines(house)[places(lab)[node]] for node in (0, 1)]
+    placed = pods(lab, f"{job.name}.1")
+    used = [machines(house)[placed[node]["spec"]["nodeName"]] for node in (0, 1)]
     assert [(one.state, one.why) for one in used] == [("running", f"node {n} of job {job.name}") for n in (0, 1)]
     for name in ("rival-1", "rival-2"):  # The first fits beside the job.
         assert lab.call("POST", PODS, rival(name))[0] == 201
@@ -129,15 +132,15 @@ def test_job_on_a_machine_that_is_drained_goes_on_from_its_checkpoint_elsewhere(
     """As `kubectl drain` does: the machine is cordoned, then its pods are evicted."""
     go = tmp_path / "go"
     job = submitted(house, go)
-    machine = places(lab)[1]
-    pod = next(one["metadata"]["name"] for one in lab.pods() if one["spec"]["nodeName"] == machine)
+    victim = pods(lab, f"{job.name}.1")[1]
+    machine, pod = victim["spec"]["nodeName"], victim["metadata"]["name"]
     lab.call("PATCH", f"/api/v1/nodes/{machine}", {"spec": {"unschedulable": True}}, kind=MERGE)
     eviction = {"apiVersion": "policy/v1beta1", "kind": "Eviction", "metadata": {"name": pod, "namespace": NAMESPACE}}
     assert lab.call("POST", f"{PODS}/{pod}/eviction", eviction)[0] == 201
     until(lambda: machines(house)[machine].state == "leaving", MANY_S, "the machine leaves")
     assert machines(house)[machine].why.startswith("it is cordoned: nothing new starts on it")
     until(lambda: house.logs(job.name)[0].count("from step") == 2, MANY_S, "the ranks run again")
-    assert machine not in places(lab).values()
+    assert machine not in [one["spec"]["nodeName"] for one in pods(lab, f"{job.name}.2").values()]
     ended = completed(house, job.name, go)
     assert "was deleted while its machine leaves: it is cordoned" in ended.failures[0].verdict.sentence
     lab.call("PATCH", f"/api/v1/nodes/{machine}", {"spec": {"unschedulable": False}}, kind=MERGE)

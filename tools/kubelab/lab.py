@@ -30,7 +30,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-ROLES = Path(__file__).parents[2] / "deploy" / "kubernetes"
+ROLES = Path(__file__).parents[2] / "deploy" / "kubernetes" / "roles"
 NAMESPACE = "training"
 USER = "drumbeat"
 GRACE_S = 8
@@ -63,9 +63,14 @@ class KubeLab:
         return [f"{self.name}-{number}" for number in range(1, self.count + 1)]
 
     @property
+    def address(self) -> str:
+        """Where the API server listens."""
+        return "127.0.0.1"
+
+    @property
     def server(self) -> str:
         """The URL of the API server."""
-        return f"https://127.0.0.1:{self.ports['api']}"
+        return f"https://{self.address}:{self.ports['api']}"
 
     def kubeconfig(self, user: str = "admin") -> Path:
         """The file of a user: `admin`, or `drumbeat` with the permissions that drumbeat needs."""
@@ -74,6 +79,11 @@ class KubeLab:
     @property
     def _keys(self) -> Path:
         return self.folder / "keys"
+
+    @property
+    def addresses(self) -> list[str]:
+        """Addresses of its nodes, for its certificate."""
+        return [self.address]
 
     # --- life -------------------------------------------------------------------------------------------------
     def up(self) -> None:
@@ -130,7 +140,7 @@ class KubeLab:
         keys = self._keys
         self._start(
             "api", "kube-apiserver", f"--etcd-servers=http://127.0.0.1:{self.ports['etcd']}",
-            "--bind-address=127.0.0.1",
+            f"--bind-address={self.address}",
             # Any address but loopback; nothing in the lab uses it.
             "--advertise-address=10.255.255.1", f"--secure-port={self.ports['api']}", "--insecure-port=0",
             "--endpoint-reconciler-type=none", f"--tls-cert-file={keys}/api.crt",
@@ -140,7 +150,13 @@ class KubeLab:
             f"--service-account-key-file={keys}/accounts.key",
             f"--service-account-signing-key-file={keys}/accounts.key", "--service-cluster-ip-range=10.254.0.0/24",
             "--authorization-mode=Node,RBAC", "--allow-privileged=true", f"--cert-dir={self.folder}/run",
+            *self.api_options,
         )  # fmt: skip
+
+    @property
+    def api_options(self) -> list[str]:
+        """Additional options of the API server."""
+        return []
 
     def stop_api(self) -> None:
         """Ends the API server; everything else goes on."""
@@ -171,7 +187,11 @@ class KubeLab:
 
     def _start(self, what: str, program: str, *options: str) -> None:
         environment = {"PATH": f"{self.programs}:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(self.folder)}
-        self._spawn(what, [str(self.programs / program), *options], environment)
+        self._spawn(what, self.inside([str(self.programs / program), *options]), environment)
+
+    def inside(self, command: list[str]) -> list[str]:
+        """The command, where the control plane runs: on this machine."""
+        return command
 
     def _spawn(self, what: str, command: list[str], environment: Mapping[str, str]) -> None:
         prctl = ctypes.CDLL(None).prctl
@@ -244,7 +264,8 @@ class KubeLab:
         def openssl(*words: str) -> None:
             subprocess.run(["openssl", *words], cwd=self._keys, check=True, capture_output=True)
 
-        names = "DNS:localhost,DNS:kubernetes.default.svc,IP:127.0.0.1,IP:10.254.0.1"
+        addresses = ",".join(f"IP:{one}" for one in sorted({"127.0.0.1", "10.254.0.1", *self.addresses}))
+        names = f"DNS:localhost,DNS:kubernetes.default.svc,{addresses}"
         extensions = (
             f"[v3]\nbasicConstraints=CA:FALSE\nextendedKeyUsage=serverAuth,clientAuth\nsubjectAltName={names}\n"
         )
@@ -263,6 +284,7 @@ class KubeLab:
             "controllers": "system:masters",
             "scheduler": "system:masters",
             USER: "people",
+            **{f"system:node:{name}": "system:nodes" for name in self.nodes},
         }
         lines = [self._make_user(name, group) for name, group in groups.items()]
         (self._keys / "tokens.csv").write_text("".join(lines))

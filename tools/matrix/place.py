@@ -13,6 +13,8 @@ from drumbeat import Client
 from drumbeat.protocol.errors import ConflictError
 from tools.demo_on import ENGINES
 
+OWN_ADDRESSES = {"kubernetes": "kubernetes-real"}
+"""Of the ways in which an engine can be had here, the one whose nodes have addresses of their own."""
 GIVES_BACK_S = 60.0
 
 
@@ -30,7 +32,7 @@ def place_on(engine: str, folder: Path) -> Iterator[Place]:
     """A server in a home of its own, and a compute of that engine with three nodes; SIGTERM ends them too."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with contextlib.ExitStack() as stack:
-        file = stack.enter_context(ENGINES[engine](3, folder)) if engine != "local" else None
+        file = stack.enter_context(ENGINES[OWN_ADDRESSES.get(engine, engine)](3, folder)) if engine != "local" else None
         client = stack.enter_context(Client(home=folder / "home"))
         stack.callback(lambda: client.stop(force=True))
         name = "local"
