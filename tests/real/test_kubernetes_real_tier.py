@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -72,20 +73,21 @@ def ended(house: House, script: str, compute: str, nodes: int = 1, **keys: str) 
 def test_two_pods_on_two_machines_train_together_and_have_shared_memory(house: House, lab: RealKubeLab):
     job = ended(house, ALL_REDUCE, "rack", nodes=2)
     assert job.state == "completed", job.sentence
-    lines = [house.logs(job.name)[rank].split() for rank in (0, 1)]
-    assert [line[:4] for line in lines] == [["sum", "3.0", "of", "2"]] * 2
-    assert all(int(line[5]) > 64 for line in lines), "the default of 64 MB ends data loaders with bus errors"
+    found = [re.search(r"sum 3.0 of 2 shm (\d+)", house.logs(job.name)[rank]) for rank in (0, 1)]
+    assert all(found), house.logs(job.name)
+    assert all(int(one[1]) > 64 for one in found if one), "the default of 64 MB ends data loaders with bus errors"
     assert len({node.address for node in job.nodes}) == 2, "each pod has its own address"
     told = [line.sentence for line in job.story if line.sentence.startswith("pre-flight of 2 nodes:")]
     assert len(told) == 1
     assert lab.pods() == []
 
 
-def test_job_over_its_memory_limit_is_told_to_have_reached_it(house: House, lab: RealKubeLab):
+def test_job_over_its_memory_limit_is_told_the_limit(house: House, lab: RealKubeLab):
+    """The kernel kills the rank and not the agent, so Kubernetes itself doesn't say OOMKilled while the job runs."""
     create(house, lab, "small", memory="300Mi")
     job = ended(house, TAKES_MEMORY, "small")
     assert job.state == "failed"
-    assert job.reason == "out_of_memory", (job.sentence, [line.sentence for line in job.story])
+    assert job.sentence.startswith("rank 0 on node 0 was ended by SIGKILL at the memory limit of 300 MiB"), job.sentence
 
 
 def test_image_that_cant_be_pulled_fails_with_the_clusters_message(house: House, lab: RealKubeLab):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from drumbeat.agent.companions import places
 from drumbeat.agent.ground import cache_folders, network
+from drumbeat.agent.keeper import memory
 from drumbeat.agent.keeper.client import process_start
 from drumbeat.agent.launchers.launcher import NodeRound
 from drumbeat.agent.launchers.node_launchers import node_launcher
@@ -45,6 +47,8 @@ class RoundProcesses:
         self._member_fields: dict[str, str] = {}
         """Of this node's `Member`, what `provide` has learned."""
         self._engine: Engine | None = None
+        self._kernel_kills = memory.kernel_kills()
+        """How many processes had been killed at a memory limit when the last round was over."""
 
     @property
     def confinement(self) -> str:
@@ -195,11 +199,16 @@ class RoundProcesses:
 
     def correct_exit(self, ended: RankExit) -> RankExit:
         """Returns how a rank ended, where its exit code alone doesn't say it."""
-        return self._launcher.correct_exit(ended)
+        corrected = self._launcher.correct_exit(ended)
+        is_killed = signal.SIGKILL in (corrected.signal, (corrected.code or 0) - 128)
+        if is_killed and not corrected.is_stopped and memory.kernel_kills() > self._kernel_kills:
+            return replace(corrected, memory_limit_mib=memory.limit() >> 20)
+        return corrected
 
     def clear(self) -> None:
         """Removes what the launcher made for a round that is over. `containers.clear_all` removes containers."""
         self._launcher.clear(self._enrolment.root)
+        self._kernel_kills = memory.kernel_kills()
 
 
 def _runnable(starter: ProcessSpec) -> ProcessSpec:

@@ -53,6 +53,8 @@ class RankExit:
     """How the launcher that the rank depends on ended."""
     tail: str = ""
     """The end of the rank's log."""
+    memory_limit_mib: int = 0
+    """The memory limit of the node at which the kernel killed the rank, 0 = it didn't."""
 
     @property
     def is_failure(self) -> bool:

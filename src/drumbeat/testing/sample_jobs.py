@@ -55,7 +55,7 @@ def full_job(name: str) -> Job:
     """A job with a value in every field, of every kind that a store has to carry."""
     member = Member(0, "gpu-12", "10.0.0.12", "/data/a b", "/data/ckpt", ("0",), 8, "hash")
     exits = (
-        RankExit(1, None, 9, 1.5, 0, is_stopped=True, error="e", tail="last\nlines ü"),
+        RankExit(1, None, 9, 1.5, 0, is_stopped=True, error="e", tail="last\nlines ü", memory_limit_mib=300),
         RankExit(0, 0, None, 2.5, 1),
     )
     status = AgentStatus(Phase.RUNNING, 3, member, 29500, exits, "running", "an error", lost=True)

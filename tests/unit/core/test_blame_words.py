@@ -45,6 +45,12 @@ def test_a_long_error_keeps_its_last_words():
     assert "memory" in found.advice
 
 
+def test_a_rank_killed_at_the_memory_limit_says_which_limit():
+    found = verdict([(0, RankExit(1, None, 9, 1.0, 1, memory_limit_mib=300))])
+    assert found.reason is Reason.RANK_KILLED
+    assert found.sentence == "rank 1 on node 0 was ended by SIGKILL at the memory limit of 300 MiB"
+
+
 def test_an_abort_while_shutting_down_is_told_as_such_and_how_to_avoid_it():
     found = verdict([(0, RankExit(1, None, 6, 1.0, 1, tail=SHUT_DOWN))])
     assert found.reason is Reason.RANK_KILLED

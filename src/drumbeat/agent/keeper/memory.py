@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 _UNLIMITED = 1 << 60
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -20,6 +20,27 @@ def resident(pid: int) -> int:
     """Returns the bytes of memory that a process has, 0 when it is gone."""
     with contextlib.suppress(OSError, IndexError), open(f"/proc/{pid}/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * _PAGE
+    return 0
+
+
+def kernel_kills(folders: Iterable[str] | None = None) -> int:
+    """Returns how many processes the kernel has ended at the memory limits of the control groups of this process.
+
+    folders: of these groups, None = they are looked up.
+    """
+    return sum(_kills(folder) for folder in (_folders() if folders is None else folders))
+
+
+def limit() -> int:
+    """Returns the least memory limit of the control groups of this process in bytes, 0 = there is none."""
+    return min((total for _, total in _of_groups()), default=0)
+
+
+def _kills(folder: str) -> int:
+    for name in ("memory.events", "memory.oom_control"):  # Versions 2 and 1.
+        with contextlib.suppress(OSError, ValueError), open(f"{folder}/{name}", encoding="ascii") as file:
+            counts = dict(line.split() for line in file)
+            return int(counts.get("oom_kill", 0))
     return 0
 
 

@@ -342,7 +342,8 @@ def _how(cause: _RankEnd, reason: Reason) -> str:
     if cause.log.is_shut_down and not cause.log.errors:
         return f"was ended by {by} while its program was shutting down: a C++ thread was still running"
     if reason is Reason.RANK_KILLED:
-        return f"was ended by {by}" + (f" ({error})" if error else "")
+        at_limit = f" at the memory limit of {ended.memory_limit_mib} MiB" if ended.memory_limit_mib else ""
+        return f"was ended by {by}{at_limit}" + (f" ({error})" if error else "")
     how = "stopped" if number else f"stopped with exit code {cause.abort_code or ended.code}"
     last = f"the last that it said is “{_short(cause.log.last)}”" if cause.log.last else ""
     details = f"{error}, further up in its log; {last}" if error and cause.is_far else error or last

