@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 from tools import elasticlab, slurmlab, sshlab
@@ -27,7 +27,7 @@ DRUMBEAT = str(BIN / "drumbeat")
 
 
 @contextlib.contextmanager
-def netlab(nodes: int, folder: Path) -> Iterator[Path]:
+def netlab(nodes: int, folder: Path) -> Generator[Path]:
     """The file of a lab."""
     file = folder / "compute.yml"
     file.write_text(f"name: demo-netlab\ntype: netlab\nnodes: {nodes}\ncpus: 4\n")
@@ -35,7 +35,7 @@ def netlab(nodes: int, folder: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def ssh(nodes: int, folder: Path) -> Iterator[Path]:
+def ssh(nodes: int, folder: Path) -> Generator[Path]:
     """The file of hosts with real ssh servers, which have Python, and nothing of drumbeat."""
     if why := sshlab.missing():
         sys.exit(f"demo: {why}")
@@ -50,7 +50,7 @@ def ssh(nodes: int, folder: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def slurm(nodes: int, folder: Path) -> Iterator[Path]:
+def slurm(nodes: int, folder: Path) -> Generator[Path]:
     """The file of a real Slurm cluster, which has Python and a folder that its nodes share."""
     if why := slurmlab.missing():
         sys.exit(f"demo: {why}")
@@ -59,7 +59,7 @@ def slurm(nodes: int, folder: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def slurm_cloud(nodes: int, folder: Path) -> Iterator[Path]:
+def slurm_cloud(nodes: int, folder: Path) -> Generator[Path]:
     """The same of a cluster whose machines are switched off until a job needs them."""
     if why := slurmlab.missing():
         sys.exit(f"demo: {why}")
@@ -78,7 +78,7 @@ def slurm_file(lab: slurmlab.SlurmLab, name: str, folder: Path) -> Path:
 
 
 @contextlib.contextmanager
-def kubernetes(nodes: int, folder: Path) -> Iterator[Path]:
+def kubernetes(nodes: int, folder: Path) -> Generator[Path]:
     """The file of a real Kubernetes, whose virtual nodes run pods as processes of this machine."""
     programs = binaries.built()
     if isinstance(programs, str):
@@ -93,7 +93,7 @@ def kubernetes(nodes: int, folder: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def kubernetes_real(nodes: int, folder: Path) -> Iterator[Path]:
+def kubernetes_real(nodes: int, folder: Path) -> Generator[Path]:
     """The file of a real Kubernetes with real kubelets; pods have own addresses, and this machine's programs."""
     if why := real_lab.missing():
         sys.exit(f"demo: {why}")
@@ -111,7 +111,7 @@ def kubernetes_real(nodes: int, folder: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def ray(nodes: int, folder: Path) -> Iterator[Path]:
+def ray(nodes: int, folder: Path) -> Generator[Path]:
     """The file of a real Ray cluster, whose head runs no nodes."""
     if why := environment.made():
         sys.exit(f"demo: {why}")

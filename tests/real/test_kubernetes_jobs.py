@@ -95,7 +95,7 @@ def machines(house: House) -> dict[str, MachineView]:
 
 def pods(lab: KubeLab, attempt: str) -> dict[int, dict[str, Any]]:
     """The pods of an attempt by node. attempt: `<job>.<attempt>`; pods of jobs that are over may still be there."""
-    listed = (one for one in lab.pods() if (one["metadata"].get("annotations") or {}).get("drumbeat/job") == attempt)
+    listed = (one for one in lab.pods() if one["metadata"].get("annotations", {}).get("drumbeat/job") == attempt)
     return {int(one["metadata"]["labels"]["drumbeat/node"]): one for one in listed}
 
 

@@ -14,7 +14,7 @@ from tools.kubelab import binaries
 from tools.kubelab.lab import USER
 from tools.kubelab.real_lab import IMAGE, RealKubeLab, missing, real_kube_lab
 
-from .house import House, a_house
+from .house import House, a_house, until
 
 pytestmark = [pytest.mark.feature("C4"), pytest.mark.thorough, pytest.mark.timeout(900)]
 
@@ -79,7 +79,7 @@ def test_two_pods_on_two_machines_train_together_and_have_shared_memory(house: H
     assert len({node.address for node in job.nodes}) == 2, "each pod has its own address"
     told = [line.sentence for line in job.story if line.sentence.startswith("pre-flight of 2 nodes:")]
     assert len(told) == 1
-    assert lab.pods() == []
+    until(lambda: lab.pods() == [], MANY_S, "the end of its pods")
 
 
 def test_job_over_its_memory_limit_is_told_the_limit(house: House, lab: RealKubeLab):

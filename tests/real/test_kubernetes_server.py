@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -84,7 +83,7 @@ def overlay(folder: Path, lab: RealKubeLab) -> Path:
     }
     pod = {
         "containers": [container],
-        "volumes": [{"name": one["name"], **dict[str, Any](one["source"])} for one in mounts],
+        "volumes": [{"name": one["name"], **one["source"]} for one in mounts],
     }
     patch = {"kind": "StatefulSet", "apiVersion": "apps/v1", "metadata": {"name": "drumbeat"}}
     name, _, tag = IMAGE.rpartition(":")

@@ -23,10 +23,10 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ruamel.yaml import YAML
 
@@ -227,7 +227,9 @@ class KubeLab:
     def ready(self) -> list[str]:
         """The nodes that are."""
         _, answer = self.call("GET", "/api/v1/nodes")
-        nodes = answer["items"] if isinstance(answer, dict) else []
+        if not isinstance(answer, dict):
+            return []
+        nodes = cast("list[dict[str, Any]]", answer["items"])
         return [one["metadata"]["name"] for one in nodes if _is_ready(one)]
 
     def pods(self) -> list[dict[str, Any]]:
@@ -243,7 +245,7 @@ class KubeLab:
             ("role.yml", f"{rbac}/namespaces/{NAMESPACE}", "Role"),
             ("nodes-role.yml", rbac, "ClusterRole"),
         ):
-            role: dict[str, Any] = json.loads(json.dumps(YAML(typ="safe").load(ROLES / file)))
+            role: dict[str, Any] = _loaded(ROLES / file)
             name = role["metadata"]["name"]
             reference = {"kind": kind, "name": name, "apiGroup": "rbac.authorization.k8s.io"}
             self._make(f"{place}/{kind.lower()}s", role)
@@ -306,6 +308,11 @@ class KubeLab:
         return f'{token},{name},{name},"{group}"\n'
 
 
+def _loaded(file: Path) -> dict[str, Any]:
+    yaml: Any = YAML(typ="safe")
+    return yaml.load(file)
+
+
 def _understood(content: bytes) -> Any:
     return json.loads(content) if content[:1] == b"{" else content.decode()
 
@@ -321,7 +328,7 @@ def _free_port() -> int:
 
 
 @contextlib.contextmanager
-def kube_lab(folder: Path, name: str, nodes: int, programs: Path) -> Iterator[KubeLab]:
+def kube_lab(folder: Path, name: str, nodes: int, programs: Path) -> Generator[KubeLab]:
     """A cluster, taken away afterwards."""
     folder.mkdir(parents=True, exist_ok=True)
     lab = KubeLab(folder, name, nodes, programs)

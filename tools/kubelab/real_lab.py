@@ -18,9 +18,10 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from drumbeat.engines.netlab.lab import Lab, require_tools
 from drumbeat.protocol.errors import EngineError
@@ -89,7 +90,7 @@ class RealKubeLab(KubeLab):
         for name in self.nodes:
             _remove_cgroups(name)
 
-    def volumes(self, *more: str) -> list[dict[str, object]]:
+    def volumes(self, *more: str) -> list[dict[str, Any]]:
         """A compute's volumes that put this machine's programs into pods. more: further folders, writable."""
         listed = [(path, path in more) for path in (*HOST_PATHS, *_own_folders()) if Path(path).is_dir()]
         listed += [(path, True) for path in more if path not in dict(listed)]
@@ -282,7 +283,7 @@ def _groups(top: Path) -> list[Path]:
 
 
 @contextlib.contextmanager
-def real_kube_lab(folder: Path, name: str, nodes: int, programs: Path) -> Iterator[RealKubeLab]:
+def real_kube_lab(folder: Path, name: str, nodes: int, programs: Path) -> Generator[RealKubeLab]:
     """A cluster, taken away afterwards."""
     folder.mkdir(parents=True, exist_ok=True)
     lab = RealKubeLab(folder, name, nodes, programs)

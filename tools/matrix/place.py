@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +28,7 @@ class Place:
 
 
 @contextlib.contextmanager
-def place_on(engine: str, folder: Path) -> Iterator[Place]:
+def place_on(engine: str, folder: Path) -> Generator[Place]:
     """A server in a home of its own, and a compute of that engine with three nodes; SIGTERM ends them too."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with contextlib.ExitStack() as stack:
