@@ -21,6 +21,7 @@ from drumbeat.server.home import Home, machine, shared_folder
 from drumbeat.server.options import MLFLOW, Options, bind, parse
 from drumbeat.server.process.clock import SystemClock
 from drumbeat.server.process.log_format import JsonFormatter
+from drumbeat.server.process.open_files import raise_file_limit
 
 if TYPE_CHECKING:
     import socket
@@ -42,6 +43,7 @@ def main(make_control: Callable[[Path, Endpoints], Control], arguments: Sequence
     """Serves until told to stop, or idle; gives the process's exit code."""
     options = parse(sys.argv[1:] if arguments is None else arguments)
     os.environ[MLFLOW] = options.mlflow
+    raise_file_limit()
     try:
         home = Home.made(options.home)
         with home.lock():
