@@ -47,6 +47,7 @@ from drumbeat.server.api import (
     sweeps,
     tokens,
 )
+from drumbeat.server.compression import Compression
 from drumbeat.server.context import ServerContext
 from drumbeat.server.mlflow import router as mlflow
 from drumbeat.server.operations.measures import Operations
@@ -83,6 +84,7 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
         app.include_router(part.router)
     errors.install(app)
     # The last one added stands outermost: nobody unknown reaches anything.
+    app.add_middleware(Compression)
     app.add_middleware(TrafficMeter, traffic=context.traffic)
     app.add_middleware(RequestTimes, times=operations.requests)
     app.add_middleware(Guard, callers=context.callers, hosts=hosts, sessions=context.sessions)

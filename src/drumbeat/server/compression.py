@@ -1,0 +1,91 @@
+"""Compressed answers of the API: JSON of more than a few kilobytes, for clients that accept gzip.
+
+Streams of events and files are not touched: an event must not wait for a compressor, and the ranges of a file count its
+own bytes.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING
+
+from anyio import to_thread
+from starlette.datastructures import Headers, MutableHeaders
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+MIN_BYTES = 4 << 10
+"""A smaller answer fits into a few packets as it is. What a session keeps secret comes in small answers alone, so its
+length says nothing of a secret.
+"""
+THREAD_BYTES = 64 << 10
+"""From this size on a thread compresses, so that other requests don't wait."""
+LEVEL = 1
+"""Curves and lists shrink to a fifth with it; the levels above take twice the time for a tenth less."""
+GZIP = 16 + zlib.MAX_WBITS
+
+
+class Compression:
+    """ASGI: compresses answers that come in one piece."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not scope["path"].startswith("/api/v1/"):
+            await self.app(scope, receive, send)
+            return
+        await self.app(scope, receive, Answer(send, accepts_gzip=accepts_gzip(Headers(scope=scope))).send)
+
+
+class Answer:
+    """One answer on its way: its beginning is held until its body says whether it is compressed."""
+
+    def __init__(self, send: Send, *, accepts_gzip: bool) -> None:
+        self._send, self._accepts_gzip = send, accepts_gzip
+        self._start: Message | None = None
+
+    async def send(self, message: Message) -> None:
+        """Passes a message on, compressed where it is a whole body that is worth it."""
+        if message["type"] == "http.response.start" and is_plain_json(Headers(raw=message["headers"])):
+            self._start = message
+            return
+        start, self._start = self._start, None
+        if start is not None:
+            message = await self._begun(start, message)
+        await self._send(message)
+
+    async def _begun(self, start: Message, message: Message) -> Message:
+        body: bytes = message.get("body", b"")
+        is_whole = message["type"] == "http.response.body" and not message.get("more_body", False)
+        if is_whole and len(body) >= MIN_BYTES:
+            headers = MutableHeaders(raw=list(start["headers"]))
+            headers.add_vary_header("Accept-Encoding")
+            if self._accepts_gzip:
+                body = await to_thread.run_sync(gzipped, body) if len(body) >= THREAD_BYTES else gzipped(body)
+                headers["Content-Encoding"], headers["Content-Length"] = "gzip", str(len(body))
+            start, message = {**start, "headers": headers.raw}, {**message, "body": body}
+        await self._send(start)
+        return message
+
+
+def is_plain_json(headers: Headers) -> bool:
+    """Whether an answer is JSON that isn't encoded yet and isn't a file of which ranges can be asked for."""
+    is_json = headers.get("content-type", "").partition(";")[0] == "application/json"
+    return is_json and not any(name in headers for name in ("content-encoding", "accept-ranges", "content-range"))
+
+
+def accepts_gzip(headers: Headers) -> bool:
+    """Whether the client takes gzip: it is named, and not with a weight of 0."""
+    for part in headers.get("accept-encoding", "").lower().split(","):
+        name, *parameters = (word.strip() for word in part.split(";"))
+        if name in ("gzip", "*"):
+            return not any(word.startswith("q=") and word[2:].strip("0.") == "" for word in parameters)
+    return False
+
+
+def gzipped(body: bytes) -> bytes:
+    """The body as gzip."""
+    compressor = zlib.compressobj(LEVEL, zlib.DEFLATED, GZIP)
+    return compressor.compress(body) + compressor.flush()
