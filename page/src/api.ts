@@ -53,10 +53,41 @@ async function refusal(answer: Response): Promise<ApiError> {
   }
 }
 
+const EARLY_MS = 5000;
+/** How long an early answer is fresh. */
+const early = new Map<string, Promise<Response>>();
+
+/** Asks for what a component will need: it finds the answer under way, or here, when it asks itself. */
+export function prefetch(path: string, query: Query = {}): void {
+  const input = address(path, query);
+  const answer = fetch(input, { credentials: "same-origin" });
+  early.set(input, answer);
+  answer.catch(() => early.delete(input));
+  setTimeout(() => early.delete(input), EARLY_MS);
+}
+
+function taken(input: string): Promise<Response> | undefined {
+  const answer = early.get(input);
+  early.delete(input);
+  return answer;
+}
+
+let settle: () => void = () => undefined;
+/** Once the first answer that a screen waits for is shown: until then, what can wait leaves the server to it. */
+export const settled = new Promise<void>((resolve) => {
+  settle = resolve;
+  setTimeout(resolve, EARLY_MS);
+});
+
+/** Says that an answer has been given to the screen. */
+export function noteAnswer(): void {
+  setTimeout(settle);
+}
+
 async function sent(input: string, init: RequestInit): Promise<Response> {
   let answer: Response;
   try {
-    answer = await fetch(input, { credentials: "same-origin", ...init });
+    answer = await ((init.method ? undefined : taken(input)) ?? fetch(input, { credentials: "same-origin", ...init }));
   } catch (error) {
     if (init.signal?.aborted) throw error;
     throw new ApiError(0, "the server does not answer", location.host, "`drumbeat server status` shows whether it runs.");

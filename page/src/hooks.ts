@@ -1,7 +1,7 @@
 /** Time, answers of the server, and keys, for components. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { ApiError, get, session, type Query } from "./api";
+import { ApiError, get, noteAnswer, session, settled, type Query } from "./api";
 import { stream, type Events } from "./stream";
 
 const tickers = new Set<() => void>();
@@ -27,10 +27,11 @@ export interface Answer<T> {
 
 /** What the server answers; the earlier answer stays while a newer one is on its way.
  *
+ * isLate: asked for only once the screen has its first answer.
  * A reload while a request is on its way waits for that one: on a slow server, requests that overtake each other would
  * never come to an end.
  */
-export function useAnswer<T>(path: string | undefined, query: Query = {}): Answer<T> {
+export function useAnswer<T>(path: string | undefined, query: Query = {}, isLate = false): Answer<T> {
   const key = path === undefined ? "" : JSON.stringify([path, query]);
   const [state, setState] = useState<{ key: string; value?: T | undefined; error?: ApiError | undefined }>({ key: "" });
   const [turn, setTurn] = useState(0);
@@ -44,9 +45,11 @@ export function useAnswer<T>(path: string | undefined, query: Query = {}): Answe
       own.isOpen = false;
       if (own.isWanted && !control.signal.aborted) setTurn((n) => n + 1);
     };
-    get<T>(path, query, control.signal).then(
+    const ask = () => get<T>(path, query, control.signal);
+    (isLate ? settled.then(ask) : ask()).then(
       (value) => {
         if (!control.signal.aborted) setState({ key, value });
+        if (!isLate) noteAnswer();
         ended();
       },
       (error) => {
@@ -64,11 +67,21 @@ export function useAnswer<T>(path: string | undefined, query: Query = {}): Answe
   return { value: isOwn ? state.value : undefined, error: isOwn ? state.error : undefined, reload };
 }
 
+const SCREENFUL = 40;
+/** Rows that a high window shows. */
+
+/** How many of a list's rows are drawn: a screenful at first, all of them behind the next frame. */
+export function useGradual(count: number): number {
+  const [isWhole, setWhole] = useState(count <= SCREENFUL);
+  useEffect(() => setWhole(true), []);
+  return isWhole ? count : Math.min(count, SCREENFUL);
+}
+
 /** Whether the page's person may act; readers only look. */
 export function useMayAct(): boolean {
   const [mayAct, setMayAct] = useState(false);
   useEffect(() => {
-    session().then((one) => setMayAct(one.role !== "reader"), () => undefined);
+    settled.then(session).then((one) => setMayAct(one.role !== "reader"), () => undefined);
   }, []);
   return mayAct;
 }

@@ -40,9 +40,11 @@ class Stream {
     return () => void all.delete(listener as (event: never) => void);
   }
 
-  start(): void {
+  /** isJobNext: whether a job will be followed at once, so that what is opened now would be closed again. */
+  start(isJobNext = false): void {
     document.addEventListener("visibilitychange", () => (this.isUnseen ? this.close() : this.open()));
-    this.open();
+    if (isJobNext) this.timer = window.setTimeout(() => this.open(), RETRY_MS);
+    else this.open();
   }
 
   /** Follows a job behind what was read of it already; "" = none. */

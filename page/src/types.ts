@@ -46,7 +46,7 @@ export interface JobChanges { jobs: Job[]; removed: string[]; is_partial: boolea
 export interface LogPiece {
   position: number; attempt: number; round: number; node: number; rank: number; offset: number; text: string;
 }
-export interface LogPage { pieces: LogPiece[]; after: number; end: number }
+export interface LogPage { pieces: LogPiece[]; after: number; end: number; first: number }
 export interface Point { step: number; value: number | string; at: string }
 export interface Series { name: string; rank: number; count: number; last: Point; min: Point | null; max: Point | null }
 export interface Metrics {

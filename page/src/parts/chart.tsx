@@ -1,28 +1,38 @@
 /** Curves over each other: uPlot, with the page's colours, one pointer for all charts of a screen, zoom by dragging. */
 
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { number } from "../format";
 
-export interface ChartLine { label: string; x: number[]; y: (number | null)[]; isFaint?: boolean }
+export interface ChartLine { label: string; x: number[]; y: (number | null)[] }
 
 const HEIGHT = 170;
 const MAX_MARKED = 50;
 /** Lines that each have a mark under the pointer. */
 
-interface Props { lines: ChartLine[]; isTime?: boolean; isLog?: boolean; label: string; syncKey?: string; height?: number }
+interface Props {
+  lines: ChartLine[];
+  /** Lines behind these, without a name: drawn together, they may be thousands. */
+  others?: ChartLine[];
+  isTime?: boolean; isLog?: boolean; label: string; syncKey?: string; height?: number;
+}
 
-export function Chart({ lines, isTime = false, isLog = false, label, syncKey, height = HEIGHT }: Props) {
+const NONE: ChartLine[] = [];
+
+export function Chart({ lines, others = NONE, isTime = false, isLog = false, label, syncKey, height = HEIGHT }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(undefined);
-  const shape = JSON.stringify([lines.map((line) => [line.label, line.isFaint]), isTime, isLog, syncKey, height]);
-  const data = joined(lines);
+  const shape = JSON.stringify([lines.map((line) => line.label), others.length > 0, isTime, isLog, syncKey, height]);
+  const behind = useRef(others);
+  behind.current = others;
+  // Two lines that can't be seen hold the ends of those behind, so that the scales leave room for them.
+  const data = useMemo(() => joined(others.length ? [...lines, ...envelope(others)] : lines), [lines, others]);
   useEffect(() => {
     const element = box.current!;
     const make = () => {
       plot.current?.destroy();
-      plot.current = new uPlot(options(lines, { isTime, isLog, syncKey, width: element.clientWidth, height }), data, element);
+      plot.current = new uPlot(options(lines, behind, { isTime, isLog, syncKey, width: element.clientWidth, height }), data, element);
     };
     make();
     const scheme = matchMedia("(prefers-color-scheme: dark)");
@@ -42,8 +52,8 @@ export function Chart({ lines, isTime = false, isLog = false, label, syncKey, he
     const zoomed = plot.current && isZoomed(plot.current);
     plot.current?.setData(data, !zoomed);
     if (zoomed) plot.current?.redraw();
-  }, [lines]);
-  return <div class="chart" ref={box} role="img" aria-label={label} data-points={data[0]?.length ?? 0} style={{ minHeight: `${height}px` }} />;
+  }, [data]);
+  return <div class="chart" ref={box} role="img" aria-label={label} data-points={lines.length || others.length ? data[0]?.length ?? 0 : 0} style={{ minHeight: `${height}px` }} />;
 }
 
 function isZoomed(plot: uPlot): boolean {
@@ -67,16 +77,62 @@ function unique([xs, ys]: uPlot.AlignedData): uPlot.AlignedData {
   return [order, order.map((x) => points.get(x))] as uPlot.AlignedData;
 }
 
+/** The lowest and the highest value of all lines at each x. */
+export function envelope(lines: ChartLine[]): [ChartLine, ChartLine] {
+  const ends = new Map<number, [number, number]>();
+  for (const { x, y } of lines) {
+    for (let n = 0; n < x.length; n += 1) {
+      const value = y[n];
+      if (value == null) continue;
+      const known = ends.get(x[n]!);
+      if (!known) ends.set(x[n]!, [value, value]);
+      else if (value < known[0]) known[0] = value;
+      else if (value > known[1]) known[1] = value;
+    }
+  }
+  const x = [...ends.keys()].sort((a, b) => a - b);
+  return [0, 1].map((side) => ({ label: "", x, y: x.map((one) => ends.get(one)![side as 0 | 1]) })) as [ChartLine, ChartLine];
+}
+
+/** Draws lines behind those of the plot, all by one path. */
+function drawBehind(plot: uPlot, lines: ChartLine[], colour: string): void {
+  const { left, top, width, height } = plot.bbox;
+  const context = plot.ctx;
+  const path = new Path2D();
+  const [x, y] = ["x", "y"].map((key) => (value: number) => plot.valToPos(value, key, true)) as [(value: number) => number, (value: number) => number];
+  for (const line of lines) {
+    let isOpen = false;
+    line.x.forEach((at, n) => {
+      const value = line.y[n];
+      if (value == null) return;
+      if (isOpen) path.lineTo(x(at), y(value));
+      else path.moveTo(x(at), y(value));
+      isOpen = true;
+    });
+  }
+  context.save();
+  context.beginPath();
+  context.rect(left, top, width, height);
+  context.clip();
+  context.strokeStyle = colour;
+  context.globalAlpha = lines.length > 100 ? 0.55 : 0.8;
+  context.lineWidth = devicePixelRatio;
+  context.stroke(path);
+  context.restore();
+}
+
 interface Look { isTime: boolean; isLog: boolean; syncKey: string | undefined; width: number; height: number }
 
-function options(lines: ChartLine[], look: Look): uPlot.Options {
+function options(lines: ChartLine[], behind: { current: ChartLine[] }, look: Look): uPlot.Options {
   const style = getComputedStyle(document.documentElement);
   const colour = (name: string) => style.getPropertyValue(name).trim();
   const axis = {
     stroke: colour("--muted"), font: `11px ${colour("--sans")}`, grid: { stroke: colour("--grid"), width: 1 },
     ticks: { show: false }, gap: 4,
   };
+  const hasOthers = behind.current.length > 0;
   return {
+    ...(hasOthers ? { hooks: { drawAxes: [(plot: uPlot) => drawBehind(plot, behind.current, colour("--faint"))] } } : {}),
     width: Math.max(look.width, 100),
     height: look.height,
     padding: [8, 8, 0, 0],
@@ -92,13 +148,13 @@ function options(lines: ChartLine[], look: Look): uPlot.Options {
       ...lines.map((line, n) => ({
         label: line.label,
         stroke: colour(`--line-${n % 8}`),
-        width: line.isFaint ? 1 : 1.5,
-        alpha: line.isFaint ? 0.35 : 1,
+        width: hasOthers ? 2.5 : 1.5,
         ...(n >= 8 ? { dash: [6, 3] } : {}),
         spanGaps: true,
         points: { show: line.x.length < 3 },
         value: (_plot: uPlot, value: number | null) => number(value),
       })),
+      ...(hasOthers ? [0, 1].map(() => ({ stroke: "transparent", points: { show: false }, spanGaps: true })) : []),
     ],
   };
 }

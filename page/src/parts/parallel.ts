@@ -1,75 +1,243 @@
-/** Parallel coordinates by ECharts: only what this needs of it, loaded on the screen of a sweep alone. */
+/** Parallel coordinates on a canvas: a line for each trial, and parts of axes that are chosen by dragging. */
 
-import { ParallelChart } from "echarts/charts";
-import { ParallelComponent, VisualMapComponent } from "echarts/components";
-import { init, use } from "echarts/core";
-import { CanvasRenderer } from "echarts/renderers";
+import { number } from "../format";
 import type { Trial } from "../types";
+import { scaleOf, type Scale } from "./parallel-scale";
 
-use([ParallelChart, ParallelComponent, VisualMapComponent, CanvasRenderer]);
+const [LEFT, RIGHT, TOP, BOTTOM] = [46, 74, 40, 18];
+const BUCKETS = 24;
+/** Shades of lines by their trial's value: lines of one shade are drawn together. */
+const REACH_PX = 16;
+/** How near to an axis dragging begins. */
+const HOVER_PX = 6;
+const MIN_DRAG_PX = 4;
+const FAINT = 0.07;
 
 export interface ParallelInput {
-  names: string[]; metric: string; isUp: boolean; trials: Trial[]; onChosen: (rows: number[]) => void;
+  names: string[]; metric: string; isUp: boolean; trials: Trial[];
+  onChosen: (rows: number[] | undefined) => void; onHover: (row: number | undefined) => void;
 }
 
 /** Draws into an element; returns what removes it. */
 export function drawParallel(element: HTMLElement, input: ParallelInput): () => void {
-  const chart = init(element, undefined, { renderer: "canvas" });
-  const scheme = matchMedia("(prefers-color-scheme: dark)");
-  const draw = () => chart.setOption(optionOf(input), { notMerge: true });
-  draw();
-  chart.on("axisareaselected", () => {
-    // The event itself has no rows; the series knows which lie within the chosen parts of all axes.
-    const series = (chart as unknown as { getModel(): { getSeries(): { getRawIndicesByActiveState(state: string): number[] }[] } }).getModel().getSeries()[0];
-    const active = series?.getRawIndicesByActiveState("active") ?? [];
-    input.onChosen([...active]);
+  const chart = new ParallelChart(element, input);
+  return () => chart.close();
+}
+
+interface Axis { name: string; scale: Scale; places: number[]; chosen: [number, number] | undefined }
+
+class ParallelChart {
+  private readonly canvas = document.createElement("canvas");
+  private readonly axes: Axis[];
+  private readonly order: number[];
+  private readonly shades: number[];
+  private readonly scheme = matchMedia("(prefers-color-scheme: dark)");
+  private readonly watch: ResizeObserver;
+  private width = 0;
+  private height = 0;
+  private frame = 0;
+  private dragged: { axis: Axis; from: number; to: number } | undefined;
+  private hovered: number | undefined;
+
+  constructor(private readonly element: HTMLElement, private readonly input: ParallelInput) {
+    const { names, metric, trials, isUp } = input;
+    const columns = [...names.map((name) => [name, trials.map((one) => one.parameters[name])] as const), [metric, trials.map((one) => one.value)] as const];
+    this.axes = columns.map(([name, cells]) => {
+      const scale = scaleOf(cells, number);
+      return { name, scale, places: cells.map(scale.at), chosen: undefined };
+    });
+    // The share of the way from the worst trial to the best, by rank: a few outliers don't take the colours from the others.
+    const ranked = trials.map((_, n) => n).sort((a, b) => (isUp ? 1 : -1) * (trials[a]!.value! - trials[b]!.value!));
+    this.order = ranked;
+    this.shades = [];
+    ranked.forEach((row, n) => (this.shades[row] = Math.floor((n / ranked.length) * BUCKETS)));
+    element.append(this.canvas);
+    this.watch = new ResizeObserver(() => this.resize());
+    this.watch.observe(element);
+    this.scheme.addEventListener("change", this.soon);
+    this.canvas.addEventListener("pointerdown", this.pressed);
+    this.canvas.addEventListener("pointermove", this.moved);
+    this.canvas.addEventListener("pointerup", this.released);
+    this.canvas.addEventListener("pointerleave", this.left);
+    this.resize();
+  }
+
+  close(): void {
+    cancelAnimationFrame(this.frame);
+    this.watch.disconnect();
+    this.scheme.removeEventListener("change", this.soon);
+    this.canvas.remove();
+  }
+
+  private resize(): void {
+    const { clientWidth, clientHeight } = this.element;
+    if (!clientWidth || (clientWidth === this.width && clientHeight === this.height)) return;
+    [this.width, this.height] = [clientWidth, clientHeight];
+    [this.canvas.width, this.canvas.height] = [clientWidth * devicePixelRatio, clientHeight * devicePixelRatio];
+    this.draw();
+  }
+
+  private readonly soon = (): void => {
+    cancelAnimationFrame(this.frame);
+    this.frame = requestAnimationFrame(() => this.draw());
+  };
+
+  private x(n: number): number {
+    return LEFT + (n * (this.width - LEFT - RIGHT)) / Math.max(this.axes.length - 1, 1);
+  }
+
+  private y(place: number): number {
+    return TOP + (1 - place) * (this.height - TOP - BOTTOM);
+  }
+
+  private placeAt(y: number): number {
+    return Math.min(Math.max(1 - (y - TOP) / (this.height - TOP - BOTTOM), 0), 1);
+  }
+
+  private isActive(row: number): boolean {
+    return this.axes.every(({ chosen, places }) => !chosen || (places[row]! >= chosen[0] && places[row]! <= chosen[1]));
+  }
+
+  private draw(): void {
+    const context = this.canvas.getContext("2d")!;
+    const style = getComputedStyle(document.documentElement);
+    const colour = (name: string) => style.getPropertyValue(name).trim();
+    context.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
+    context.clearRect(0, 0, this.width, this.height);
+    context.lineJoin = "round";
+    this.drawLines(context, colour("--faint"), colour("--accent"));
+    if (this.hovered !== undefined) {
+      context.globalAlpha = 1;
+      context.lineWidth = 3;
+      context.strokeStyle = colour("--text");
+      context.stroke(this.path([this.hovered]));
+    }
+    this.axes.forEach((axis, n) => this.drawAxis(context, axis, n, colour));
+  }
+
+  private drawLines(context: CanvasRenderingContext2D, worst: string, best: string): void {
+    const active: number[][] = Array.from({ length: BUCKETS }, () => []);
+    const others: number[] = [];
+    for (const row of this.order) (this.isActive(row) ? active[this.shades[row]!]! : others).push(row);
+    context.lineWidth = 1.5;
+    context.globalAlpha = FAINT;
+    context.strokeStyle = worst;
+    context.stroke(this.path(others));
+    context.globalAlpha = this.order.length > 200 ? 0.6 : 0.8;
+    active.forEach((rows, n) => {
+      if (!rows.length) return;
+      context.strokeStyle = mixed(worst, best, (n / (BUCKETS - 1)) ** 2);
+      context.stroke(this.path(rows));
+    });
+  }
+
+  private path(rows: number[]): Path2D {
+    const path = new Path2D();
+    const xs = this.axes.map((_, n) => this.x(n));
+    for (const row of rows) this.axes.forEach((axis, n) => (n ? path.lineTo(xs[n]!, this.y(axis.places[row]!)) : path.moveTo(xs[n]!, this.y(axis.places[row]!))));
+    return path;
+  }
+
+  private drawAxis(context: CanvasRenderingContext2D, axis: Axis, n: number, colour: (name: string) => string): void {
+    const x = this.x(n);
+    const sans = colour("--sans");
+    context.globalAlpha = 1;
+    context.fillStyle = colour("--line");
+    context.fillRect(x - 0.75, this.y(1), 1.5, this.y(0) - this.y(1));
+    if (axis.chosen) {
+      const [low, high] = axis.chosen;
+      context.fillStyle = colour("--accent");
+      context.globalAlpha = 0.25;
+      context.fillRect(x - 8, this.y(high), 16, this.y(low) - this.y(high));
+      context.globalAlpha = 1;
+      context.strokeStyle = colour("--accent");
+      context.lineWidth = 1;
+      context.strokeRect(x - 8, this.y(high), 16, this.y(low) - this.y(high));
+    }
+    context.textBaseline = "middle";
+    context.textAlign = "left";
+    context.font = `11px ${sans}`;
+    // A ground behind the letters: lines cross them.
+    context.strokeStyle = colour("--surface");
+    context.lineWidth = 3;
+    context.fillStyle = colour("--muted");
+    for (const tick of axis.scale.ticks) {
+      const label = shortened(tick.label, 14);
+      context.strokeText(label, x + 7, this.y(tick.at));
+      context.fillText(label, x + 7, this.y(tick.at));
+    }
+    context.font = `600 12px ${sans}`;
+    context.fillStyle = colour("--text");
+    context.textAlign = n === 0 ? "left" : "center";
+    context.fillText(shortened(axis.name, 22), n === 0 ? 2 : x, 16);
+  }
+
+  private axisNear(x: number): Axis | undefined {
+    return this.axes.find((_, n) => Math.abs(this.x(n) - x) <= REACH_PX);
+  }
+
+  private readonly pressed = (event: PointerEvent): void => {
+    const axis = this.axisNear(event.offsetX);
+    if (!axis || event.button !== 0) return;
+    this.dragged = { axis, from: event.offsetY, to: event.offsetY };
+    this.canvas.setPointerCapture(event.pointerId);
+  };
+
+  private readonly moved = (event: PointerEvent): void => {
+    if (this.dragged) {
+      const { axis, from } = this.dragged;
+      this.dragged.to = event.offsetY;
+      const ends = [this.placeAt(from), this.placeAt(event.offsetY)].sort((a, b) => a - b) as [number, number];
+      axis.chosen = Math.abs(event.offsetY - from) < MIN_DRAG_PX ? undefined : ends;
+      this.soon();
+      return;
+    }
+    const isAxis = this.axisNear(event.offsetX) !== undefined;
+    this.canvas.style.cursor = isAxis ? "crosshair" : "";
+    this.hover(isAxis ? undefined : this.nearest(event.offsetX, event.offsetY));
+  };
+
+  private readonly released = (): void => {
+    if (!this.dragged) return;
+    const { axis, from, to } = this.dragged;
+    this.dragged = undefined;
+    if (Math.abs(to - from) < MIN_DRAG_PX) axis.chosen = undefined;
+    this.soon();
+    const isAll = this.axes.every((one) => !one.chosen);
+    this.input.onChosen(isAll ? undefined : this.input.trials.map((_, row) => row).filter((row) => this.isActive(row)));
+  };
+
+  private readonly left = (): void => this.hover(undefined);
+
+  private hover(row: number | undefined): void {
+    if (row === this.hovered) return;
+    this.hovered = row;
+    this.input.onHover(row);
+    this.soon();
+  }
+
+  /** The line under the pointer, the best of those that are equally near. */
+  private nearest(x: number, y: number): number | undefined {
+    const n = this.axes.findIndex((_, at) => at + 1 < this.axes.length && x >= this.x(at) && x <= this.x(at + 1));
+    if (n < 0) return undefined;
+    const share = (x - this.x(n)) / (this.x(n + 1) - this.x(n));
+    let [found, least]: [number | undefined, number] = [undefined, HOVER_PX];
+    for (const row of this.order) {
+      const place = this.axes[n]!.places[row]! * (1 - share) + this.axes[n + 1]!.places[row]! * share;
+      const distance = Math.abs(this.y(place) - y);
+      if (distance <= least && this.isActive(row)) [found, least] = [row, distance];
+    }
+    return found;
+  }
+}
+
+const shortened = (text: string, most: number): string => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+
+/** A colour between two that are written as #rrggbb. */
+function mixed(one: string, other: string, share: number): string {
+  const parts = [1, 3, 5].map((at) => {
+    const [from, to] = [one, other].map((colour) => Number.parseInt(colour.slice(at, at + 2), 16)) as [number, number];
+    return Math.round(from + (to - from) * share);
   });
-  scheme.addEventListener("change", draw);
-  const watch = new ResizeObserver(() => chart.resize());
-  watch.observe(element);
-  return () => {
-    watch.disconnect();
-    scheme.removeEventListener("change", draw);
-    chart.dispose();
-  };
-}
-
-function optionOf({ names, metric, isUp, trials }: ParallelInput): Record<string, unknown> {
-  const style = getComputedStyle(document.documentElement);
-  const colour = (name: string) => style.getPropertyValue(name).trim();
-  const rows = trials.map((trial) => [...names.map((name) => cellOf(trial.parameters[name])), trial.value]);
-  const values = trials.map((trial) => trial.value!).sort((a, b) => a - b);
-  const columns = [...names, metric];
-  return {
-    animation: false,
-    textStyle: { fontFamily: colour("--sans"), color: colour("--text") },
-    visualMap: {
-      show: false, dimension: names.length, min: values[0], max: values.at(-1),
-      inRange: { color: isUp ? [colour("--faint"), colour("--accent")] : [colour("--accent"), colour("--faint")] },
-    },
-    parallel: { left: 50, right: 70, top: 40, bottom: 24, parallelAxisDefault: axisLook(colour) },
-    parallelAxis: columns.map((name, dim) => ({ dim, name, ...axisOf(rows.map((row) => row[dim])) })),
-    series: { type: "parallel", lineStyle: { width: 1.6, opacity: 0.75 }, inactiveOpacity: 0.06, activeOpacity: 1, data: rows },
-  };
-}
-
-const cellOf = (value: unknown): number | string =>
-  typeof value === "number" ? value : typeof value === "string" ? value : (JSON.stringify(value) ?? "–");
-
-function axisOf(cells: unknown[]): Record<string, unknown> {
-  if (cells.some((cell) => typeof cell !== "number")) return { type: "category", data: [...new Set(cells.map(String))] };
-  const numbers = cells as number[];
-  const [low, high] = [Math.min(...numbers), Math.max(...numbers)];
-  // Settings that span more than two powers of ten were drawn from a logarithmic space.
-  return low > 0 && high / low > 100 ? { type: "log", logBase: 10, min: low, max: high } : { type: "value", scale: true };
-}
-
-function axisLook(colour: (name: string) => string): Record<string, unknown> {
-  const text = { color: colour("--muted"), fontSize: 11 };
-  return {
-    nameTextStyle: { color: colour("--text"), fontSize: 12, fontWeight: 600 }, nameGap: 14,
-    axisLine: { lineStyle: { color: colour("--line"), width: 1.5 } }, axisTick: { show: false }, axisLabel: text,
-    splitLine: { show: false },
-    areaSelectStyle: { width: 18, borderColor: colour("--accent"), color: colour("--accent"), opacity: 0.2 },
-  };
+  return `rgb(${parts.join(" ")})`;
 }

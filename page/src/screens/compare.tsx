@@ -1,6 +1,6 @@
 /** Jobs beside each other: what differs, the curves over each other, what came of them. */
 
-import { useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { segment } from "../api";
 import { drawable, duration, number, size, text } from "../format";
 import { useAnswer } from "../hooks";
@@ -9,11 +9,10 @@ import { differenceOf } from "../parts/difference";
 import { Answered, Nothing } from "../parts/notes";
 import { StateWord } from "../parts/state";
 import { href, jobHref, setQuery, usePlace } from "../router";
+import { curvesOf } from "./compare-curves";
 import type { ComparedRow, Comparison, Definition, JobCurve, JobPage } from "../types";
 
 const MAX_CHARTS = 12;
-const MAX_POINTS = 8000;
-/** Of all curves of a chart. */
 const STATES = new Set(["completed", "failed", "canceled", "running", "queued", "staging", "provisioning", "stopping", "finalizing"]);
 
 export function CompareScreen() {
@@ -64,10 +63,17 @@ function Picked({ jobs }: { jobs: string[] }) {
 
 function Compared({ jobs }: { jobs: string[] }) {
   const answer = useAnswer<Comparison>("/compare", { job: jobs });
+  // Those of the primary metric come beside the comparison, which says what other metrics there are.
+  const [path, query] = curvesOf(jobs);
+  const first = useAnswer<JobCurve[]>(path, query);
+  const metrics = new Set(first.value?.map((one) => one.name));
+  const known = metrics.size === 1 ? first.value : undefined;
+  const primary = known?.[0]?.name;
   return (
     <Answered answer={answer}>
       {(comparison) => {
-        const metrics = comparison.outcomes.filter((row) => row.section === "metrics");
+        const others = comparison.outcomes.filter((row) => row.section === "metrics").map((row) => row.key).filter((key) => key !== primary);
+        const drawn = [...(primary === undefined ? [] : [primary]), ...others];
         return (
           <>
             <section>
@@ -75,10 +81,10 @@ function Compared({ jobs }: { jobs: string[] }) {
               {comparison.differences.length ? <RowTable label="What differs" jobs={jobs} rows={comparison.differences} />
                 : <Nothing>Job file, code, environment and inputs are the same in all of them.</Nothing>}
             </section>
-            {metrics.length > 0 && (
+            {drawn.length > 0 && (first.value || first.error) && (
               <section>
                 <h2>Curves</h2>
-                <div class="charts">{metrics.slice(0, MAX_CHARTS).map((row) => <Overlay key={row.key} jobs={jobs} metric={row.key} />)}</div>
+                <div class="charts">{drawn.slice(0, MAX_CHARTS).map((metric) => <Overlay key={metric} jobs={jobs} metric={metric} known={metric === primary ? known : undefined} />)}</div>
               </section>
             )}
             <section>
@@ -93,16 +99,19 @@ function Compared({ jobs }: { jobs: string[] }) {
   );
 }
 
-function Overlay({ jobs, metric }: { jobs: string[]; metric: string }) {
-  const answer = useAnswer<JobCurve[]>("/curves", { job: jobs, metric, max_points: Math.round(MAX_POINTS / Math.max(jobs.length, 10)) });
-  const lines = jobs.map((job) => {
-    const curve = answer.value?.find((one) => one.job === job);
+/** known: the curves, where they were asked for before. */
+function Overlay({ jobs, metric, known }: { jobs: string[]; metric: string; known: JobCurve[] | undefined }) {
+  const [path, query] = curvesOf(jobs, metric);
+  const own = useAnswer<JobCurve[]>(known ? undefined : path, query);
+  const curves = known ?? own.value;
+  const lines = useMemo(() => jobs.map((job) => {
+    const curve = curves?.find((one) => one.job === job);
     return { label: job, x: curve?.steps ?? [], y: (curve?.values ?? []).map(drawable) };
-  });
+  }), [curves]);
   return (
     <figure class="chart-card">
       <figcaption><span class="chart-name">{metric}</span></figcaption>
-      {answer.value && <Chart lines={lines} label={`${metric} of ${jobs.join(", ")} by step`} syncKey="compare" height={200} />}
+      {curves && <Chart lines={lines} label={`${metric} of ${jobs.join(", ")} by step`} syncKey="compare" height={200} />}
     </figure>
   );
 }

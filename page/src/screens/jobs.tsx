@@ -2,9 +2,9 @@
 
 import { Component } from "preact";
 import { useMemo, useState } from "preact/hooks";
-import { get, type Query } from "../api";
+import { get } from "../api";
 import { number } from "../format";
-import { useAnswer, useEvents, useKey, useThrottled } from "../hooks";
+import { useAnswer, useEvents, useGradual, useKey, useThrottled } from "../hooks";
 import { Nothing, Refused } from "../parts/notes";
 import { Sparkline } from "../parts/sparkline";
 import { ENDED, StateWord } from "../parts/state";
@@ -13,46 +13,12 @@ import { go, href, jobHref, setQuery, usePlace } from "../router";
 import type { Experiment, Job, JobChanges, JobCurve, JobPage, Uses } from "../types";
 import { progressOf, sizeOf } from "./job/facts";
 import { SelectionBar } from "./job/actions";
-
-const PAGE = 100;
-const GROUPS: Record<string, string[]> = {
-  running: ["running", "stopping", "finalizing"],
-  waiting: ["queued", "provisioning", "staging"],
-  failed: ["failed"],
-  completed: ["completed"],
-  canceled: ["canceled"],
-};
-
-interface Choice {
-  text: string; group: string; experiment: string; person: string; parent: string; isArchived: boolean;
-}
-
-function useChoice(): Choice {
-  const { query } = usePlace();
-  const word = (name: string) => query.get(name) ?? "";
-  return {
-    text: word("text"), group: word("state"), experiment: word("experiment"), person: word("person"),
-    parent: word("parent"), isArchived: query.has("archived"),
-  };
-}
-
-function queryOf(choice: Choice): Query {
-  return {
-    limit: PAGE,
-    state: GROUPS[choice.group] ?? [],
-    experiment: choice.experiment,
-    person: choice.person,
-    archived: choice.isArchived ? "true" : "false",
-    text: choice.text,
-    ...(choice.parent ? { parent: choice.parent } : {}),
-  };
-}
+import { choiceOf, GROUPS, listOf, PAGE, type Choice } from "./jobs-list";
 
 export function JobsScreen() {
-  const choice = useChoice();
-  const query = queryOf(choice);
-  // Jobs that are part of none unless they are asked for: `parent` is sent empty, which an absent word is not.
-  const path = choice.parent || choice.text ? "/jobs" : "/jobs?parent=";
+  const { query: words } = usePlace();
+  const choice = choiceOf(words);
+  const [path, query] = listOf(words);
   const page = useAnswer<JobPage>(path, query);
   const [more, setMore] = useState<{ key: string; jobs: Job[]; after: string | null }>({ key: "", jobs: [], after: null });
   const [changes, setChanges] = useState<ReadonlyMap<string, Job | null>>(new Map());
@@ -111,7 +77,7 @@ function setCompare(jobs: Job[]): void {
 }
 
 function Filters({ choice }: { choice: Choice }) {
-  const experiments = useAnswer<Experiment[]>("/experiments");
+  const experiments = useAnswer<Experiment[]>("/experiments", {}, true);
   const counts = useCounts();
   const names = new Set([...(experiments.value ?? []).map((one) => one.name), ...(choice.experiment ? [choice.experiment] : [])]);
   useKey("/", "Filter", (event) => {
@@ -151,7 +117,7 @@ function Filters({ choice }: { choice: Choice }) {
 
 /** Where several persons use the server. */
 function PersonFilter({ chosen }: { chosen: string }) {
-  const uses = useAnswer<Uses>("/quotas/use");
+  const uses = useAnswer<Uses>("/quotas/use", {}, true);
   const active = (uses.value?.uses ?? []).filter((one) => one.kind === "person" && one.name).map((one) => one.name);
   const names = new Set([...active, ...(chosen ? [chosen] : [])]);
   if (names.size < 2 && !chosen) return null;
@@ -177,8 +143,8 @@ function Chip({ group, label, chosen, count }: { group: string; label: string; c
 
 /** How many jobs run and wait now. */
 function useCounts(): Record<string, number> {
-  const running = useAnswer<JobPage>("/jobs?parent=", { state: GROUPS.running ?? [], limit: 1000 });
-  const waiting = useAnswer<JobPage>("/jobs?parent=", { state: GROUPS.waiting ?? [], limit: 1000 });
+  const running = useAnswer<JobPage>("/jobs?parent=", { state: GROUPS.running ?? [], limit: 1000 }, true);
+  const waiting = useAnswer<JobPage>("/jobs?parent=", { state: GROUPS.waiting ?? [], limit: 1000 }, true);
   const reload = useThrottled(() => {
     running.reload();
     waiting.reload();
@@ -196,6 +162,7 @@ function JobTable({ jobs, selected, toggle }: {
   useEvents("jobs", (event) => event.jobs.some((job) => job.primary && !ENDED.has(job.state)) && reload());
   const byJob = new Map((curves.value ?? []).map((curve) => [curve.job, curve]));
   const hasPersons = new Set(jobs.map((job) => job.person)).size > 1;
+  const drawn = useGradual(jobs.length);
   useRowKeys();
   if (jobs.length === 0) return null;
   return (
@@ -212,7 +179,7 @@ function JobTable({ jobs, selected, toggle }: {
         </tr>
       </thead>
       <tbody>
-        {jobs.map((job) => (
+        {jobs.slice(0, drawn).map((job) => (
           <JobRow key={job.name} job={job} curve={byJob.get(job.name)} isSelected={selected.has(job.name)} toggle={toggle}
             hasPersons={hasPersons} />
         ))}

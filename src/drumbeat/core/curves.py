@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import cast
 
 from drumbeat.protocol.metrics import Point
 
@@ -25,15 +25,32 @@ def thin_values(values: Sequence[float], max_points: int) -> list[int]:
     """Returns the indices of the points that `thin` keeps, by the values of all of them."""
     if len(values) <= max(max_points, MIN_POINTS):
         return list(range(len(values)))
-    lows: Sequence[object] = values
-    highs: Sequence[object] = [-value for value in values]
+    numbers: Sequence[float | None] = values
     if any(map(math.isnan, values)):
-        lows, highs = [_low_key(value) for value in values], [_low_key(-value) for value in values]
+        numbers = [None if math.isnan(value) else value for value in values]
     kept = {0, len(values) - 1}
     for start, end in parts(len(values), part_count(max_points)):
-        # Looked up by a method of the list: a function of Python's own would take most of the time.
-        kept |= {min(range(start, end), key=cast("Any", order).__getitem__) for order in (lows, highs)}
+        part = numbers[start:end]
+        kept |= {start + first_lowest(part), start + first_highest(part)}
     return sorted(kept)
+
+
+def first_lowest(values: Sequence[float | None]) -> int:
+    """Returns the index of the first of the lowest values; None is no number, and 0 is returned if none is one."""
+    return _first(values, min)
+
+
+def first_highest(values: Sequence[float | None]) -> int:
+    """Returns the index of the first of the highest values, as `first_lowest` does."""
+    return _first(values, max)
+
+
+def _first(values: Sequence[float | None], choose: Callable[[Iterable[float]], float]) -> int:
+    # By functions of the sequence's own: a loop of Python's would take most of the time.
+    if None not in values:
+        return values.index(choose(cast("Sequence[float]", values)))
+    numbers = [value for value in values if value is not None]
+    return values.index(choose(numbers)) if numbers else 0
 
 
 def part_count(max_points: int) -> int:

@@ -6,7 +6,7 @@ import { segment } from "../../api";
 import { counted, number } from "../../format";
 import { useAnswer, useEvents } from "../../hooks";
 import { Answered } from "../../parts/notes";
-import { StateWord } from "../../parts/state";
+import { ENDED, StateWord } from "../../parts/state";
 import { Tabs, type Tab } from "../../parts/tabs";
 import { Ago, Took } from "../../parts/time";
 import { go, href, jobHref, place, usePlace } from "../../router";
@@ -43,7 +43,7 @@ function LiveJob({ first, reload }: { first: Job; reload: () => void }) {
     if (changes.removed.includes(first.name)) go(href("/"), true);
   });
   useEvents("story", (line) => setStory((lines) => (lines.some((one) => one.n >= line.n) ? lines : [...lines, line])));
-  useEvents("again", reload);
+  useEvents("again", () => !ENDED.has(job.state) && reload());
   const isLogs = chosenTab(job, usePlace().query) === "logs";
   // The logs follow the job themselves, behind what they have read.
   useEffect(() => {
@@ -116,7 +116,7 @@ const LATER: Record<string, () => Promise<ComponentType<TabProps>>> = {
   resources: () => import("./metrics").then((one) => one.ResourcesTab),
   outputs: () => import("./outputs").then((one) => one.OutputsTab),
   trials: () => import("./sweep").then((one) => one.TrialsTab),
-  curves: () => import("./sweep").then((one) => one.TrialCurvesTab),
+  curves: () => import("./sweep-curves").then((one) => one.TrialCurvesTab),
   settings: () => import("./sweep").then((one) => one.SettingsTab),
   graph: () => import("./pipeline").then((one) => one.GraphTab),
 };

@@ -1,24 +1,25 @@
 /** Where the lines of a job's logs come from: first the end of what is stored, then what arrives, and what is older. */
 
-import { get, segment } from "../../api";
+import { get, segment, type Query } from "../../api";
 import { stream } from "../../stream";
 import type { LogPage, LogPiece } from "../../types";
 import { LogLines } from "./log-lines";
 
-const FIRST_BYTES = 128 << 10;
+const FIRST_BYTES = 64 << 10;
 /** About as much text as is read when the logs are opened. */
 const PAGE_BYTES = 1 << 20;
 const MAX_TEXT = 256 << 20;
 /** Characters that a browser is asked to keep. */
 const FIRST_PIECES = 4;
 /** A piece has up to a quarter of a mebibyte: how many make a screen is known once some are read. */
-const BEYOND = 2 ** 32;
-/** A position behind every piece: what is read there says only where the end is. */
+
+/** The end of a job's logs, as it is read first. */
+export const endOf = (job: string): [string, Query] => [`/jobs/${segment(job)}/logs`, { tail: FIRST_BYTES }];
 
 export class LogSource {
   log = new LogLines();
   isLoading = true;
-  /** The position before the first piece that is here; 0: everything is here. */
+  /** The position up to which pieces hold what isn't here; the first one here may be the rest of such a piece. */
   first = 0;
   private pieces: LogPiece[] = [];
   private end = 0;
@@ -41,9 +42,9 @@ export class LogSource {
 
   /** Reads the end of the logs; the stream goes on behind it. */
   async open(): Promise<void> {
-    this.end = (await this.read(BEYOND, 1)).end;
-    const [pieces, first] = await this.before(this.end, FIRST_BYTES);
-    await this.take(pieces, first);
+    const page = await get<LogPage>(...endOf(this.job));
+    this.end = page.end;
+    await this.take(page.pieces, page.first);
     this.isLoading = false;
     this.changed();
   }
@@ -58,8 +59,9 @@ export class LogSource {
     this.isLoading = true;
     this.changed();
     const room = MAX_TEXT - this.size;
-    const [older, first] = await this.before(this.first, isAll ? room : Math.min(room, Math.max(PAGE_BYTES, this.size)));
-    await this.take([...older, ...this.pieces], first);
+    const known = this.first;
+    const [older, first] = await this.before(known, isAll ? room : Math.min(room, Math.max(PAGE_BYTES, this.size)));
+    await this.take([...older, ...this.pieces.filter((piece) => piece.position > known)], first);
     this.isLoading = false;
     this.changed();
   }

@@ -1,28 +1,17 @@
 /** A sweep: the best trial so far, all trials, their curves, and which settings led where. */
 
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { segment } from "../../api";
-import { drawable, number, text } from "../../format";
-import { useAnswer, useEvents, useThrottled } from "../../hooks";
-import { Chart, type ChartLine } from "../../parts/chart";
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { number, text } from "../../format";
+import { useGradual } from "../../hooks";
 import { importanceOf } from "../../parts/importance";
 import { Answered, Nothing } from "../../parts/notes";
+import { drawParallel } from "../../parts/parallel";
 import { ENDED, StateWord } from "../../parts/state";
 import { href, jobHref, setQuery, usePlace } from "../../router";
-import type { Job, JobCurve, StoryLine, Sweep, Trial } from "../../types";
-
-const MAX_POINTS = 20_000;
-/** Of all curves together. */
+import type { Job, StoryLine, Sweep, Trial } from "../../types";
+import { useSweep } from "./sweep-lines";
 
 interface TabProps { job: Job; story: StoryLine[] }
-
-function useSweep(job: Job) {
-  const answer = useAnswer<Sweep>(`/sweeps/${segment(job.name)}`);
-  const reload = useThrottled(answer.reload, 1500);
-  useEvents("jobs", (changes) => changes.jobs.some((one) => one.parent === job.name || one.name === job.name) && reload());
-  useEvents("state", reload);
-  return answer;
-}
 
 export function TrialsTab({ job }: TabProps) {
   const answer = useSweep(job);
@@ -79,6 +68,7 @@ function TrialTable({ sweep }: { sweep: Sweep }) {
   const names = parametersOf(sweep.trials);
   const trials = useMemo(() => sorted(sweep, order), [sweep, order]);
   const [limit, setLimit] = useState(100);
+  const drawn = useGradual(limit);
   const head = (id: Order, label: string, isRight = false) => (
     <th scope="col" class={isRight ? "right" : ""} aria-sort={order === id ? "descending" : undefined}>
       <button type="button" class="as-link" onClick={() => setQuery({ sort: id === "value" ? "" : id })}>{label}{order === id ? " ↓" : ""}</button>
@@ -91,7 +81,7 @@ function TrialTable({ sweep }: { sweep: Sweep }) {
           <tr>{head("number", "Trial")}<th scope="col">State</th>{head("value", sweep.primary_metric, true)}{names.map((name) => head(`p:${name}`, name, true))}<th scope="col">Why</th></tr>
         </thead>
         <tbody>
-          {trials.slice(0, limit).map((trial) => (
+          {trials.slice(0, drawn).map((trial) => (
             <tr key={trial.number} class={trial.number === sweep.best ? "selected" : ""}>
               <td><a href={jobHref(trial.job)}>{trial.number}</a>{trial.number === sweep.best && <span class="tag best-tag">best</span>}</td>
               <td><StateWord state={trial.state ?? "waiting"} /></td>
@@ -121,39 +111,8 @@ function sorted(sweep: Sweep, order: Order): Trial[] {
 const compare = (one: unknown, other: unknown): number =>
   typeof one === "number" && typeof other === "number" ? one - other : String(one).localeCompare(String(other));
 
-export function TrialCurvesTab({ job }: TabProps) {
-  const sweep = useSweep(job);
-  const max_points = Math.min(Math.max(Math.round(MAX_POINTS / (sweep.value?.trials.length ?? 1)), 20), 100);
-  const curves = useAnswer<JobCurve[]>(sweep.value ? "/curves" : undefined, { parent: job.name, metric: sweep.value?.primary_metric, max_points });
-  const reload = useThrottled(curves.reload, 3000);
-  // The first curves come with the first answer: they are read again when the sweep has changed since.
-  const known = useRef(sweep.value);
-  useEffect(() => {
-    if (known.current) reload();
-    known.current = sweep.value;
-  }, [sweep.value]);
-  const best = sweep.value?.trials.find((trial) => trial.number === sweep.value?.best)?.job;
-  const lines: ChartLine[] = (curves.value ?? [])
-    .map((curve) => ({ label: curve.job, x: curve.steps, y: curve.values.map(drawable), isFaint: curve.job !== best }))
-    .sort((a, b) => Number(a.label !== best) - Number(b.label !== best));
-  if (!lines.length) return <Nothing>No trial has reported {sweep.value?.primary_metric ?? "its metric"} yet.</Nothing>;
-  return (
-    <figure class="chart-card">
-      <figcaption>
-        <span class="chart-name">{sweep.value?.primary_metric} of {lines.length} trials by step</span>
-        {best && <span class="muted">the best, {best}, stands out</span>}
-      </figcaption>
-      <Chart lines={lines} label={`${sweep.value?.primary_metric} of every trial`} height={420} />
-    </figure>
-  );
-}
-
-const loadParallel = () => import("../../parts/parallel");
-
 export function SettingsTab({ job }: TabProps) {
   const answer = useSweep(job);
-  // The chart's code comes beside the trials, not behind them.
-  useEffect(() => void loadParallel(), []);
   return (
     <Answered answer={answer}>
       {(sweep) => {
@@ -173,27 +132,20 @@ export function SettingsTab({ job }: TabProps) {
 function Parallel({ sweep, trials }: { sweep: Sweep; trials: Trial[] }) {
   const box = useRef<HTMLDivElement>(null);
   const [chosen, setChosen] = useState<number[]>();
+  const [hovered, setHovered] = useState<number>();
   const names = parametersOf(trials);
   // Drawn again only when a trial has another value: what was chosen on the axes stays otherwise.
   const shape = trials.map((trial) => `${trial.number} ${trial.value}`).join();
-  useEffect(() => {
-    const element = box.current!;
-    let close: () => void = () => undefined;
-    let isGone = false;
-    void loadParallel().then(({ drawParallel }) => {
-      if (!isGone) close = drawParallel(element, { names, metric: sweep.primary_metric, isUp: sweep.goal !== "minimize", trials, onChosen: setChosen });
-    });
-    return () => {
-      isGone = true;
-      close();
-    };
-  }, [shape]);
+  useLayoutEffect(() => drawParallel(box.current!, {
+    names, metric: sweep.primary_metric, isUp: sweep.goal !== "minimize", trials, onChosen: setChosen, onHover: setHovered,
+  }), [shape]);
+  const pointed = hovered === undefined ? undefined : trials[hovered];
   const picked = chosen?.map((n) => trials[n]!).filter(Boolean) ?? [];
   return (
     <figure class="chart-card">
       <figcaption>
         <span class="chart-name">Settings and {sweep.primary_metric}</span>
-        <span class="muted">drag along an axis to choose</span>
+        {pointed ? <span class="number">trial {pointed.number}: {number(pointed.value)}</span> : <span class="muted">drag along an axis to choose</span>}
       </figcaption>
       <div class="parallel" ref={box} role="img" aria-label={`Parallel coordinates of ${names.join(", ")} and ${sweep.primary_metric}; the table of trials has the same values`} />
       {picked.length > 0 && picked.length < trials.length && (

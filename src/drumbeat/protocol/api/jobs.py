@@ -271,12 +271,14 @@ class LogPage:
     """Pieces of logs.
 
     after: what to ask for the next page with; the same as asked when there is no more yet. end: what `after` is once
-    everything that is stored now has been read.
+    everything that is stored now has been read. first: of an end that was asked for, the position up to which pieces
+    hold what is older; one that was cut is among them.
     """
 
     pieces: tuple[LogPiece, ...]
     after: int
     end: int
+    first: int = 0
 
 
 @dataclass(frozen=True)

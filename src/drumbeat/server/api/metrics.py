@@ -36,6 +36,10 @@ MAX_POINTS = 20_000
 """In one curve or page."""
 MAX_JOBS = 1000
 """Whose curves are sent at once."""
+MIN_SHARE = 20
+"""Points of each curve, whatever all of them together are limited to."""
+CURVES_METRIC = "When absent, the primary metric of each job; of the trials of `parent`, the metric of the sweep."
+MAX_TOTAL = f"Points of all curves together: each has an equal share of them, at least {MIN_SHARE}."
 
 Rank = Annotated[int | None, Query(description="Only this rank; node 0 itself is -1, node 1 -2. All when absent.")]
 Name = Annotated[str, Query(description="The experiment's present or earlier name.")]
@@ -92,12 +96,16 @@ def show_curves_of_jobs(
     control: ControlOf,
     job: Annotated[list[str], Query(max_length=MAX_JOBS)] = [],  # noqa: B006 - FastAPI copies it
     parent: Annotated[str, Query(description="Every trial of this sweep, or step of this pipeline, too.")] = "",
-    metric: Annotated[str, Query(description="The primary metric of each job when absent.")] = "",
+    metric: Annotated[str, Query(description=CURVES_METRIC)] = "",
     max_points: Annotated[int, Query(ge=MIN_POINTS, le=1000)] = 60,
+    max_total: Annotated[int | None, Query(ge=1, description=MAX_TOTAL)] = None,
 ) -> list[JobCurveView]:
     """One curve of rank 0 of each of several jobs; of a job that has not logged the metric, none."""
-    children = _children(control, parent) if parent else []
-    names = sorted({*job, *children}, key=[*job, *children].index)
+    children, own_metric = _children(control, parent) if parent else ([], "")
+    metric = metric or own_metric
+    names = list(dict.fromkeys([*job, *children]))
+    if max_total is not None:
+        max_points = min(max_points, max(max_total // max(len(names), 1), MIN_SHARE))
     chosen = [(name, metric) for name in names] if metric else _primary_names(control, names)
     if control.metrics.is_empty:
         return []
@@ -109,13 +117,15 @@ def show_curves_of_jobs(
     return [_curve(*key, curves[key]) for key in chosen if key in curves]
 
 
-def _children(control: Control, parent: str) -> list[str]:
+def _children(control: Control, parent: str) -> tuple[list[str], str]:
+    """The jobs of a sweep or a pipeline, and the metric that the sweep is about; "" = none."""
     with suppress(NotFoundError):
         sweep = current(control, parent).job.sweep
         if sweep is not None:  # Its trials are known by their names: their records need not be read.
-            return [trial_name(parent, one.number) for one in sweep.trials if one.state is not None][:MAX_JOBS]
+            names = [trial_name(parent, one.number) for one in sweep.trials if one.state is not None]
+            return names[:MAX_JOBS], sweep.metric
     records = control.store.jobs(JobFilter(is_archived=None, limit=MAX_JOBS, parent=parent))
-    return [record.job.name for record in reversed(records)]
+    return [record.job.name for record in reversed(records)], ""
 
 
 def _primary_names(control: Control, names: list[str]) -> list[tuple[str, str]]:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import groupby
-from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Connection, CursorResult, Row, Select, func, select, text
 
-from drumbeat.core.curves import MIN_POINTS, highest, lowest, part_count, thin, thin_values
+from drumbeat.core.curves import (
+    MIN_POINTS,
+    highest,
+    lowest,
+    part_count,
+    thin,
+    thin_values,
+)
 from drumbeat.ports.metrics import HistoryPage, Series
 from drumbeat.protocol.metrics import SYSTEM, Point
+from drumbeat.stores.metrics.curve_cache import CurveCache
 from drumbeat.stores.metrics.points import last_of, logged, max_of, min_of
 from drumbeat.stores.metrics.schema import BLOCK, points, series
 
@@ -28,6 +35,12 @@ _EXTREMES = text("""
 _MAX_PARAMETERS = 500
 """In one statement."""
 _POINTS = select(points.c.value, points.c.step, points.c.at_ms)
+_SERIES = select(
+    series.c.id, series.c.run, series.c.length, series.c.last_value, series.c.last_step, series.c.last_at_ms
+)
+"""What says whether a curve that was thinned before still stands for a series: SQLite gives the number of a removed
+series to another one.
+"""
 
 
 def series_of(connection: Connection, run: str) -> list[Series]:
@@ -52,33 +65,63 @@ def primaries(connection: Connection, runs: Sequence[str]) -> dict[str, Series]:
     return {row.run: _series(row) for row in connection.execute(select(series).where(series.c.id.in_(first)))}
 
 
-def curve(connection: Connection, run: str, name: str, rank: int, max_points: int) -> list[Point]:
+def curve(connection: Connection, run: str, name: str, rank: int, max_points: int, cache: CurveCache) -> list[Point]:  # noqa: PLR0913 - a series has three names
     """Returns the points that stand for a series, at most so many."""
     row = connection.execute(
-        select(series.c.id, series.c.length).where(series.c.run == run, series.c.rank == rank, series.c.name == name)
+        _SERIES.where(series.c.run == run, series.c.rank == rank, series.c.name == name)
     ).one_or_none()
     if row is None:
         return []
+    known = cache.get((*row, max_points))
+    if known is not None:
+        return known
     if _has_blocks(row.length, max_points):
-        return _long_curve(connection, name, (row.id, row.length), max_points)
-    return thin(_read(connection, name, _POINTS.where(points.c.series == row.id)), max_points)
+        found = _long_curve(connection, name, (row.id, row.length), max_points)
+    else:
+        found = thin(_read(connection, name, _POINTS.where(points.c.series == row.id)), max_points)
+    cache.put((*row, max_points), found)
+    return found
 
 
-def curves_of(connection: Connection, runs: Sequence[str], name: str, max_points: int) -> dict[str, list[Point]]:
+def curves_of(
+    connection: Connection, runs: Sequence[str], name: str, max_points: int, cache: CurveCache
+) -> dict[str, list[Point]]:
     """Returns the curve of rank 0 of each run that has the series; short ones are read together."""
     curves: dict[str, list[Point]] = {}
-    own = select(series.c.id, series.c.run, series.c.length).where(series.c.rank == 0, series.c.name == name)
+    own = _SERIES.where(series.c.rank == 0, series.c.name == name)
     for start in range(0, len(runs), _MAX_PARAMETERS):
         rows = connection.execute(own.where(series.c.run.in_(runs[start : start + _MAX_PARAMETERS]))).all()
-        short = {row.id: row.run for row in rows if not _has_blocks(row.length, max_points)}
-        for number, all_points in _rows_of(connection, list(short)).items():
-            kept = thin_values([logged(value) for _, value, _, _ in all_points], max_points)
-            curves[short[number]] = [
-                Point(name, logged(value), *at) for _, value, *at in map(all_points.__getitem__, kept)
-            ]
-        for row in rows:
-            if row.id not in short:
-                curves[row.run] = _long_curve(connection, name, (row.id, row.length), max_points)
+        kept = {row.id: cache.get((*row, max_points)) for row in rows}
+        missing = [row for row in rows if kept[row.id] is None]
+        found = _short_curves(
+            connection, name, [row.id for row in missing if not _has_blocks(row.length, max_points)], max_points
+        )
+        for row in missing:
+            own_curve = found.get(row.id)
+            if own_curve is None:
+                own_curve = _long_curve(connection, name, (row.id, row.length), max_points)
+            kept[row.id] = own_curve
+            cache.put((*row, max_points), own_curve)
+        curves |= {row.run: kept[row.id] or [] for row in rows}
+    return curves
+
+
+def _short_curves(connection: Connection, name: str, numbers: Sequence[int], max_points: int) -> dict[int, list[Point]]:
+    """Returns the curves of several series whose points are all read, by the series' number."""
+    rows = _rows_of(connection, numbers) if numbers else []
+    if not rows:
+        return {}
+    # By columns: as many small steps of Python's as there are points would take longer than SQLite does.
+    owners, values, steps, times = zip(*rows, strict=True)
+    if None in values:
+        values = tuple(map(logged, values))
+    curves: dict[int, list[Point]] = {}
+    start = 0
+    while start < len(owners):
+        end = bisect_right(owners, owners[start], start)
+        kept = thin_values(values[start:end], max_points)
+        curves[owners[start]] = [Point(name, values[n], steps[n], times[n]) for n in (start + one for one in kept)]
+        start = end
     return curves
 
 
@@ -99,12 +142,12 @@ def _long_curve(connection: Connection, name: str, size: tuple[int, int], max_po
     return [Point(name, logged(value), step, at_ms) for value, step, at_ms in rows]
 
 
-def _rows_of(connection: Connection, numbers: Sequence[int]) -> dict[int, list[tuple[Any, ...]]]:
-    """Returns all points of several series, with the series' number in front."""
+def _rows_of(connection: Connection, numbers: Sequence[int]) -> Sequence[tuple[Any, ...]]:
+    """Returns all points of several series, one series after the other, with its number in front."""
     chosen = select(points.c.series, points.c.value, points.c.step, points.c.at_ms)
-    chosen = chosen.where(points.c.series.in_(numbers)).order_by(points.c.series, points.c.n)
-    rows = _fetched(connection.execute(chosen))
-    return {number: list(own) for number, own in groupby(rows, itemgetter(0))}
+    return _fetched(
+        connection.execute(chosen.where(points.c.series.in_(numbers)).order_by(points.c.series, points.c.n))
+    )
 
 
 def history(connection: Connection, key: tuple[str, str, int], after: int, limit: int) -> HistoryPage:

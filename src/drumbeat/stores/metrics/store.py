@@ -14,6 +14,7 @@ from drumbeat.protocol.metrics import JsonObject, MetricRecord, Point, RunCreate
 from drumbeat.stores.metrics import curves, documents, experiments, removals
 from drumbeat.stores.metrics import records as arrivals
 from drumbeat.stores.metrics import search as searches
+from drumbeat.stores.metrics.curve_cache import CurveCache
 from drumbeat.stores.metrics.group_writer import GroupWriter
 from drumbeat.stores.metrics.schema import HEAD
 from drumbeat.stores.metrics.schema import runs as run_table
@@ -63,6 +64,7 @@ class SqlMetricStore:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._writer = GroupWriter(database)
+        self._curves = CurveCache()
 
     def close(self) -> None:
         """Commits what was handed over and closes every connection."""
@@ -132,10 +134,10 @@ class SqlMetricStore:
         return self._read(lambda connection: curves.primaries(connection, runs))
 
     def curve(self, run: str, name: str, rank: int, max_points: int) -> list[Point]:
-        return self._read(lambda connection: curves.curve(connection, run, name, rank, max_points))
+        return self._read(lambda connection: curves.curve(connection, run, name, rank, max_points, self._curves))
 
     def curves(self, runs: Sequence[str], name: str, max_points: int) -> dict[str, list[Point]]:
-        return self._read(lambda connection: curves.curves_of(connection, runs, name, max_points))
+        return self._read(lambda connection: curves.curves_of(connection, runs, name, max_points, self._curves))
 
     def history(self, run: str, name: str, rank: int, after: int = 0, limit: int = 25_000) -> HistoryPage:
         return self._read(lambda connection: curves.history(connection, (run, name, rank), after, limit))

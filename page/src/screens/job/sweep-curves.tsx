@@ -1,0 +1,40 @@
+/** The curves of all trials of a sweep over each other; the best one stands out. */
+
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import { drawable } from "../../format";
+import { useAnswer, useThrottled } from "../../hooks";
+import { Chart, type ChartLine } from "../../parts/chart";
+import { Nothing, Refused } from "../../parts/notes";
+import type { Job, JobCurve, StoryLine } from "../../types";
+import { trialCurvesOf, useSweep } from "./sweep-lines";
+
+export function TrialCurvesTab({ job }: { job: Job; story: StoryLine[] }) {
+  const sweep = useSweep(job);
+  const curves = useAnswer<JobCurve[]>(...trialCurvesOf(job.name));
+  const reload = useThrottled(curves.reload, 3000);
+  // The first curves come beside the first answer: they are read again when the sweep has changed since.
+  const known = useRef(sweep.value);
+  useEffect(() => {
+    if (known.current && known.current !== sweep.value) reload();
+    known.current = sweep.value;
+  }, [sweep.value]);
+  const best = sweep.value?.trials.find((trial) => trial.number === sweep.value?.best)?.job;
+  const { others, lines } = useMemo(() => {
+    const all: ChartLine[] = (curves.value ?? []).map((curve) => ({ label: curve.job, x: curve.steps, y: curve.values.map(drawable) }));
+    return { others: all.filter((line) => line.label !== best), lines: all.filter((line) => line.label === best) };
+  }, [curves.value, best]);
+  const metric = curves.value?.[0]?.name ?? sweep.value?.primary_metric;
+  if (curves.error) return <Refused error={curves.error} />;
+  if (!curves.value || !sweep.value) return <p class="nothing loading">Loading…</p>;
+  const count = curves.value.length;
+  if (!count) return <Nothing>No trial has reported {metric} yet.</Nothing>;
+  return (
+    <figure class="chart-card">
+      <figcaption>
+        <span class="chart-name">{metric} of {count} trials by step</span>
+        {best && <span class="muted">the best, {best}, stands out</span>}
+      </figcaption>
+      <Chart lines={lines} others={others} label={`${metric} of every trial`} height={420} />
+    </figure>
+  );
+}

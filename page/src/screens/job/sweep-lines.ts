@@ -1,0 +1,23 @@
+/** What the tabs of a sweep ask the server for. */
+
+import { segment, type Query } from "../../api";
+import { useAnswer, useEvents, useThrottled, type Answer } from "../../hooks";
+import { ENDED } from "../../parts/state";
+import type { Job, Sweep } from "../../types";
+
+const MAX_POINTS = 100;
+/** Of one curve. */
+const MAX_ALL = 20_000;
+/** Of all curves together. */
+
+export const trialCurvesOf = (sweep: string): [string, Query] => ["/curves", { parent: sweep, max_points: MAX_POINTS, max_total: MAX_ALL }];
+
+/** The sweep of a job, read again when it or one of its trials changes. */
+export function useSweep(job: Job): Answer<Sweep> {
+  const answer = useAnswer<Sweep>(`/sweeps/${segment(job.name)}`);
+  const reload = useThrottled(answer.reload, 1500);
+  useEvents("jobs", (changes) => changes.jobs.some((one) => one.parent === job.name || one.name === job.name) && reload());
+  // The stream begins with the job as it is: of one that has ended that is nothing new.
+  useEvents("state", (now) => (!ENDED.has(now.state) || answer.value?.state !== now.state) && reload());
+  return answer;
+}
