@@ -13,6 +13,7 @@ from drumbeat.protocol.api.server import ErrorView
 from drumbeat.protocol.principal import Principal
 from drumbeat.server import errors
 from drumbeat.server.access.callers import Callers
+from drumbeat.server.access.compression import Compression
 from drumbeat.server.access.page_sessions import PageSessions
 from drumbeat.server.access.request_guard import Guard
 from drumbeat.server.access.token import user_of_server
@@ -47,7 +48,6 @@ from drumbeat.server.api import (
     sweeps,
     tokens,
 )
-from drumbeat.server.compression import Compression
 from drumbeat.server.context import ServerContext
 from drumbeat.server.mlflow import router as mlflow
 from drumbeat.server.operations.measures import Operations

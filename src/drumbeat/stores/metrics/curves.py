@@ -108,7 +108,7 @@ def curves_of(
 
 def _short_curves(connection: Connection, name: str, numbers: Sequence[int], max_points: int) -> dict[int, list[Point]]:
     """Returns the curves of several series whose points are all read, by the series' number."""
-    rows = _rows_of(connection, numbers) if numbers else []
+    rows = _rows_of(connection, numbers)
     if not rows:
         return {}
     # By columns: as many small steps of Python's as there are points would take longer than SQLite does.

@@ -36,10 +36,10 @@ class Compression:
         if scope["type"] != "http" or not scope["path"].startswith("/api/v1/"):
             await self.app(scope, receive, send)
             return
-        await self.app(scope, receive, Answer(send, accepts_gzip=accepts_gzip(Headers(scope=scope))).send)
+        await self.app(scope, receive, CompressibleAnswer(send, accepts_gzip=accepts_gzip(Headers(scope=scope))).send)
 
 
-class Answer:
+class CompressibleAnswer:
     """One answer on its way: its beginning is held until its body says whether it is compressed."""
 
     def __init__(self, send: Send, *, accepts_gzip: bool) -> None:
