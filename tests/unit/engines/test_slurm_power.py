@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from drumbeat.engines.slurm import node_words, power, waits
+from drumbeat.engines.slurm import node_states, power, waits
 from drumbeat.engines.slurm.client import SlurmJob, read_preempted
 from drumbeat.engines.slurm.endings import preemption_notice
-from drumbeat.engines.slurm.node_words import NodeWord
+from drumbeat.engines.slurm.node_states import NodeWord
 from drumbeat.engines.slurm.power import Power
 from drumbeat.protocol.api.computes import NodeState, Tier
 
@@ -56,16 +56,16 @@ SuspendTimeout          = 5 sec
     ],
 )  # fmt: skip
 def test_each_word_of_slurm_s_is_one_of_the_states(word: str, why: str, state: str):
-    assert node_words.meaning(word, why).state == state
+    assert node_states.meaning(word, why).state == state
 
 
 def test_a_machine_that_never_came_says_so_and_how_it_is_given_back():
     why = "Slurm switched it on, and it didn't come within 40 s (ResumeTimeout)"
-    assert node_words.meaning("down!", "ResumeTimeout reached", 40).why == (
+    assert node_states.meaning("down!", "ResumeTimeout reached", 40).why == (
         f"{why}; scontrol update nodename=… state=power_down_force gives it back"
     )
-    assert node_words.meaning("down", "bad fan").why == "it is down (bad fan)"
-    assert node_words.meaning("idle~", "none").why == "it is switched off; Slurm starts it when a job needs it"
+    assert node_states.meaning("down", "bad fan").why == "it is down (bad fan)"
+    assert node_states.meaning("idle~", "none").why == "it is switched off; Slurm starts it when a job needs it"
 
 
 def test_a_partition_s_own_numbers_count_before_the_cluster_s():

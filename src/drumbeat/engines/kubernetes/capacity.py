@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from drumbeat.dialect.compute.kubernetes import KubernetesCompute
-from drumbeat.engines.kubernetes.node_words import Occupant, is_passing, judged_node, occupied
+from drumbeat.engines.kubernetes.node_states import Occupant, is_passing, judged_node, occupied
 from drumbeat.ports import Machine
 from drumbeat.protocol.api.computes import NodeState
 

@@ -12,16 +12,17 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import Any
 
 from drumbeat.dialect.compute.kubernetes import KubernetesCompute
 from drumbeat.engines.agent_archive import agent_archive
 from drumbeat.engines.kubernetes import capacity, gates, render
-from drumbeat.engines.kubernetes.absences import GRACE_S, QUIET_S, NodeLooks, backoff_s, unknown_nodes
 from drumbeat.engines.kubernetes.connection import ClusterConnection
 from drumbeat.engines.kubernetes.history import GangHistory, Look
 from drumbeat.engines.kubernetes.names import GANG, gang_name, owner
-from drumbeat.engines.kubernetes.node_words import Occupant, judged_node
+from drumbeat.engines.kubernetes.node_conditions import GRACE_S, QUIET_S, NodeLooks, unknown_nodes
+from drumbeat.engines.kubernetes.node_states import Occupant, judged_node
 from drumbeat.engines.kubernetes.objects import Api, Pods, occupants
 from drumbeat.engines.poller import Poller
 from drumbeat.engines.ssh import route_to
@@ -300,6 +301,14 @@ class KubernetesEngine:
         surplus = sorted(leftovers & names)
         self._pods.delete_all(surplus)
         self._must_sweep = bool(surplus)
+
+
+def backoff_s(times: int, gang: str) -> float:
+    """How long a job waits before it asks for pods again, after it gave them back so often. Two jobs that block each
+    other get different times.
+    """
+    share = sha256(gang.encode()).digest()[0] / 255
+    return min(600.0, 15.0 * 2 ** min(times, 6)) * (0.5 + share)
 
 
 def connected_engine(spec: KubernetesCompute, mark: str) -> KubernetesEngine:

@@ -11,9 +11,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from drumbeat.core.life.events import Loss
-from drumbeat.engines.kubernetes.absences import Deletion, is_cancellation
 from drumbeat.engines.kubernetes.names import pod_name
-from drumbeat.engines.kubernetes.words import STARTING, Verdict, explained, hindrance, judged, own_events, word_of
+from drumbeat.engines.kubernetes.pod_status import STARTING, Verdict, explained, hindrance, judged, own_events, word_of
 from drumbeat.ports import Sighting
 
 Json = Mapping[str, Any]
@@ -21,6 +20,9 @@ HINDERED_S = 30.0
 """A pod that is starting for so long says what hinders it."""
 OVERDUE = timedelta(seconds=30)
 """A pod that is there so long after its grace time is over won't end by itself."""
+
+TOGETHER = timedelta(seconds=2)
+"""Pods that are deleted within so short a time were deleted by one command."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,14 @@ class Look:
     lost: Collection[str] = ()
     unfit: Collection[str] = ()
     leaving: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True)
+class Deletion:
+    """A pod that was deleted with nothing that says why. at: when its grace time ends, as the pod has it."""
+
+    at: datetime
+    machine: str
 
 
 @dataclass
@@ -194,3 +204,14 @@ class GangHistory:
 def _deadline(pod: Json, look: Look) -> datetime:
     """When the grace time of a pod that is being deleted is over."""
     return datetime.fromisoformat(pod["metadata"].get("deletionTimestamp") or look.at.isoformat())
+
+
+def is_cancellation(deletions: Sequence[Deletion], size: int, unfit_machines: Collection[str]) -> bool:
+    """Whether a person deleted the whole gang: two pods or more, at once, from machines that are well.
+
+    A drain cordons its machine first, and takes one machine at a time.
+    """
+    if size < 2 or len(deletions) < size:
+        return False
+    times = [one.at for one in deletions]
+    return max(times) - min(times) <= TOGETHER and not any(one.machine in unfit_machines for one in deletions)

@@ -13,7 +13,7 @@ from typing import Any
 
 from drumbeat.engines.ray import render
 from drumbeat.engines.ray.dashboard import Dashboard, package
-from drumbeat.engines.ray.words import STARTING_JOB
+from drumbeat.engines.ray.states import STARTING_JOB
 from drumbeat.ports import Scale
 
 SURVEY = ".survey"

@@ -19,7 +19,7 @@ from drumbeat.engines.ray.dashboard import Dashboard
 from drumbeat.engines.ray.gangs import ClusterView, RayGangs
 from drumbeat.engines.ray.machines import heads, machines
 from drumbeat.engines.ray.names import prefix
-from drumbeat.engines.ray.words import GangView, judged
+from drumbeat.engines.ray.states import GangView, judged
 from drumbeat.engines.ssh import route_to
 from drumbeat.engines.unwanted_gangs import Wanted, unwanted
 from drumbeat.ports import Gang, Machine, Scale, Sighting

@@ -22,7 +22,7 @@ from drumbeat.engines.ray.names import (
     parse_actor,
     parse_job,
 )
-from drumbeat.engines.ray.words import STARTING_JOB, GangView, stuck_reason
+from drumbeat.engines.ray.states import STARTING_JOB, GangView, stuck_reason
 from drumbeat.ports import Gang
 from drumbeat.protocol.api.computes import NodeState
 

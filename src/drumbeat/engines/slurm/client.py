@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from drumbeat.engines.slurm import words
+from drumbeat.engines.slurm import job_states
 from drumbeat.engines.slurm.power import Power, read_power
 from drumbeat.protocol.errors import EngineError, UnreachableError
 
@@ -41,7 +41,7 @@ _NONE_SUCH = re.compile(r"invalid job id|job \S+ not found|access/permission den
 
 @dataclass(frozen=True)
 class SlurmJob:
-    """A job as squeue shows it. word: see `words.said`. reason: "" = none. nodes: Slurm's list of them."""
+    """A job as squeue shows it. word: see `job_states.said`. reason: "" = none. nodes: Slurm's list of them."""
 
     id: str
     word: str
@@ -51,14 +51,14 @@ class SlurmJob:
     limit: str = ""
 
     @property
-    def stage(self) -> words.Stage:
+    def stage(self) -> job_states.Stage:
         """How far it is."""
-        return words.meaning(self.word).stage
+        return job_states.meaning(self.word).stage
 
     @property
     def is_living(self) -> bool:
         """Whether it isn't over."""
-        return self.stage is not words.Stage.OVER
+        return self.stage is not job_states.Stage.OVER
 
     @property
     def told(self) -> str:
@@ -95,7 +95,7 @@ class Ended:
     @property
     def is_over(self) -> bool:
         """Whether it has ended."""
-        return words.meaning(self.word).stage is words.Stage.OVER
+        return job_states.meaning(self.word).stage is job_states.Stage.OVER
 
 
 class Slurm:
@@ -200,7 +200,7 @@ class Slurm:
                 continue
             for line in printed.splitlines():
                 number, word, limit, called, *_ = (*line.split("|", 3), "", "", "")
-                ended = Ended(words.said(word), limit_s=words.seconds(limit))
+                ended = Ended(job_states.said(word), limit_s=job_states.seconds(limit))
                 if (number, called) == (job, name) and ended.is_over:
                     return ended
         return None
@@ -243,7 +243,7 @@ def read_jobs(printed: str) -> list[SlurmJob]:
         number, word, nodes, limit, name, reason = parts
         if number.isdigit():
             why = "" if reason in ("None", "(null)", "N/A") else reason
-            jobs.append(SlurmJob(number, words.said(word), name, why, "" if nodes == "(null)" else nodes, limit))
+            jobs.append(SlurmJob(number, job_states.said(word), name, why, "" if nodes == "(null)" else nodes, limit))
     return jobs
 
 
@@ -272,10 +272,10 @@ def read_ended(printed: str) -> Ended | None:
         return None
     code, _, number = fields.get("ExitCode", "0:0").partition(":")
     return Ended(
-        words.said(fields["JobState"]),
+        job_states.said(fields["JobState"]),
         _number(code) or (128 + _number(number) if _number(number) else 0),
-        words.seconds(fields.get("RunTime", "")),
-        words.seconds(fields.get("TimeLimit", "")),
+        job_states.seconds(fields.get("RunTime", "")),
+        job_states.seconds(fields.get("TimeLimit", "")),
         fields.get("PreemptTime", "None") not in _NO_TIME,
     )
 

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 
 from drumbeat.core.scaling import StartTimes
 from drumbeat.dialect.compute.computes import SlurmCompute
-from drumbeat.engines.slurm import node_words, power, waits, words
+from drumbeat.engines.slurm import node_states, power, waits
 from drumbeat.engines.slurm.client import Slurm, SlurmJob, SlurmNode
 from drumbeat.engines.slurm.endings import preemption_notice
-from drumbeat.engines.slurm.node_words import NodeWord
+from drumbeat.engines.slurm.job_states import Stage
+from drumbeat.engines.slurm.node_states import NodeWord
 from drumbeat.engines.slurm.power import Power
-from drumbeat.engines.slurm.words import Stage
 from drumbeat.ports import Machine, Scale
 from drumbeat.protocol.errors import EngineError
 
@@ -55,7 +55,7 @@ class Cluster:
             tuple(str(n) for n in range(node.gpus if gpus is None else gpus)),
             node.memory_mib,
             word=node.state,
-            unusable=words.unusable(node.state, node.why),
+            unusable=node_states.unusable(node.state, node.why),
             state=meaning.state,
             why=meaning.why,
         )
@@ -89,7 +89,7 @@ class Cluster:
         nodes = [node for node in self._slurm.nodes(self._spec.partition or "") if node.name not in left_out]
         self._look_at_power(nodes, now)
         timeout_s = self._power.resume_timeout_s if self._power else None
-        self._meanings = {node.name: node_words.meaning(node.state, node.why, timeout_s) for node in nodes}
+        self._meanings = {node.name: node_states.meaning(node.state, node.why, timeout_s) for node in nodes}
         self.nodes, self._nodes_at = nodes, now
         return True
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from drumbeat.core.life.events import Loss
-from drumbeat.engines.slurm import words
+from drumbeat.engines.slurm import job_states
 from drumbeat.engines.slurm.client import Ended
 
 SIGNALLED = 143
@@ -24,10 +24,10 @@ def judged(ended: Ended | None, grace_s: float, output: str) -> tuple[Loss, str]
     """Why a gang is gone whose Slurm job is over, and a sentence without its subject. output: the job's own."""
     if ended is None:
         return Loss.LOST, "isn't known to Slurm any more"
-    word = words.meaning(ended.word)
+    word = job_states.meaning(ended.word)
     is_by_signal = ended.word in ("FAILED", "COMPLETED") and ended.code == SIGNALLED
     if ended.was_preempted and (is_by_signal or ended.word == "CANCELLED"):
-        return Loss.PREEMPTED, words.JOB["PREEMPTED"].what
+        return Loss.PREEMPTED, job_states.JOB["PREEMPTED"].what
     if is_by_signal and not _is_at_limit(ended, grace_s):
         return Loss.LOST, "was told to stop (SIGTERM) by Slurm or on its nodes"
     if is_by_signal or ended.word == "TIMEOUT":

@@ -22,9 +22,9 @@ from drumbeat.engines.poller import Poller
 from drumbeat.engines.slurm.client import Ended, Slurm, SlurmJob
 from drumbeat.engines.slurm.cluster import Cluster
 from drumbeat.engines.slurm.endings import judged
+from drumbeat.engines.slurm.job_states import Stage
 from drumbeat.engines.slurm.lookup import JobLookup
 from drumbeat.engines.slurm.render import agents_folder, batch_script, gang_folder
-from drumbeat.engines.slurm.words import Stage
 from drumbeat.engines.ssh import route_to
 from drumbeat.engines.start_errors import not_started
 from drumbeat.engines.unwanted_gangs import Wanted, unwanted

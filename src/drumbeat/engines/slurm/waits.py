@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from drumbeat.core.scaling import some, usually
 from drumbeat.engines.slurm.client import SlurmJob
-from drumbeat.engines.slurm.node_words import RESUME_FAILED, NodeWord
+from drumbeat.engines.slurm.node_states import RESUME_FAILED, NodeWord
 from drumbeat.protocol.api.computes import NodeState
 
 _NOT_THERE = ("ReqNodeNotAvail", "Nodes required for job are DOWN")

@@ -1,6 +1,6 @@
-"""What Slurm's words mean to drumbeat: one table for jobs, one for machines. A word that isn't here moves nothing.
+"""What the states of Slurm's jobs mean to drumbeat: one table. A state that isn't here moves nothing.
 
-squeue(1) "JOB STATE CODES", sinfo(1) "NODE STATE CODES", Slurm 20.11 to 24.11.
+squeue(1) "JOB STATE CODES", Slurm 20.11 to 24.11.
 """
 
 from __future__ import annotations
@@ -62,15 +62,6 @@ JOB: dict[str, Word] = {
 
 UNKNOWN = Word("", Stage.RUNS)
 
-UNUSABLE = {
-    "down": "is down", "drain": "is drained", "drained": "is drained", "draining": "is being drained",
-    "drng": "is being drained", "fail": "fails", "failing": "fails", "failg": "fails", "error": "has an error",
-    "maint": "is in maintenance", "unknown": "isn't known to be well", "unk": "isn't known to be well",
-    "inval": "isn't as Slurm was told", "future": "isn't there yet", "futr": "isn't there yet", "blocked": "is blocked",
-    "blk": "is blocked", "no_respond": "doesn't answer Slurm", "reboot": "boots", "power_down": "is switched off",
-}  # fmt: skip
-"""Words for a machine that nothing is started on, and what they say of it."""
-
 
 def said(text: str) -> str:
     """The word in what a command prints: `CANCELLED by 0`, `OUT_OF_ME+`, `CD`, in full where that is known."""
@@ -85,16 +76,6 @@ def said(text: str) -> str:
 def meaning(word: str) -> Word:
     """Of a word as `said` gives it."""
     return JOB.get(word, UNKNOWN)
-
-
-def unusable(state: str, why: str) -> str:
-    """Why nothing can start on a machine in this state (`idle~`, `down*`), "" = it can. why: Slurm's own reason."""
-    base = re.match(r"[A-Za-z_]*", state)
-    told = UNUSABLE.get(base[0].lower() if base else "", "")
-    if not told and state.endswith("*"):
-        told = "doesn't answer Slurm"
-    reason = f" ({why})" if told and why not in ("", "none", "Not responding") else ""
-    return f"it {told}{reason}" if told else ""
 
 
 def seconds(text: str) -> int | None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from drumbeat.core.life.events import Loss
-from drumbeat.engines.kubernetes.words import Verdict, explained, hindrance, judged, own_events, word_of
+from drumbeat.engines.kubernetes.pod_status import Verdict, explained, hindrance, judged, own_events, word_of
 
 pytestmark = pytest.mark.feature("C4")
 

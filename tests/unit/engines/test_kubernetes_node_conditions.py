@@ -6,7 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from drumbeat.engines.kubernetes.absences import Deletion, NodeLooks, backoff_s, is_cancellation, unknown_nodes
+from drumbeat.engines.kubernetes.engine import backoff_s
+from drumbeat.engines.kubernetes.history import Deletion, is_cancellation
+from drumbeat.engines.kubernetes.node_conditions import NodeLooks, unknown_nodes
 
 pytestmark = pytest.mark.feature("C4")
 

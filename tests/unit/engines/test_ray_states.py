@@ -9,7 +9,7 @@ import pytest
 
 from drumbeat.core.life.events import Loss
 from drumbeat.engines.ray.names import actor_name, job_name, parse_actor, parse_job, prefix
-from drumbeat.engines.ray.words import GangView, judged, stuck_reason, verdict
+from drumbeat.engines.ray.states import GangView, judged, stuck_reason, verdict
 
 pytestmark = pytest.mark.feature("C4")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from drumbeat.core.life.events import Loss
-from drumbeat.engines.slurm import words
-from drumbeat.engines.slurm.words import Stage
+from drumbeat.engines.slurm import job_states, node_states
+from drumbeat.engines.slurm.job_states import Stage
 
 pytestmark = pytest.mark.feature("C4")
 
@@ -21,16 +21,16 @@ pytestmark = pytest.mark.feature("C4")
     ],
 )  # fmt: skip
 def test_a_word_is_found_in_what_is_printed(printed: str, word: str):
-    assert words.said(printed) == word
+    assert job_states.said(printed) == word
 
 
 def test_a_word_that_nobody_knows_moves_nothing():
-    assert words.meaning("EXPEDITING") == words.UNKNOWN
-    assert words.UNKNOWN.stage is Stage.RUNS
+    assert job_states.meaning("EXPEDITING") == job_states.UNKNOWN
+    assert job_states.UNKNOWN.stage is Stage.RUNS
 
 
 def test_no_two_words_have_the_same_short_form():
-    assert len({one.short for one in words.JOB.values()}) == len(words.JOB)
+    assert len({one.short for one in job_states.JOB.values()}) == len(job_states.JOB)
 
 
 @pytest.mark.parametrize(
@@ -42,13 +42,13 @@ def test_no_two_words_have_the_same_short_form():
     ],
 )  # fmt: skip
 def test_the_ends_of_a_job_are_kept_apart(word: str, loss: Loss):
-    assert (words.meaning(word).stage, words.meaning(word).loss) == (Stage.OVER, loss)
-    assert words.meaning(word).what
+    assert (job_states.meaning(word).stage, job_states.meaning(word).loss) == (Stage.OVER, loss)
+    assert job_states.meaning(word).what
 
 
 @pytest.mark.parametrize("word", ["PENDING", "CONFIGURING", "SUSPENDED", "STOPPED", "REQUEUED", "SPECIAL_EXIT"])
 def test_nobody_is_missed_while_a_job_waits(word: str):
-    assert words.meaning(word).stage is Stage.WAITS
+    assert job_states.meaning(word).stage is Stage.WAITS
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_nobody_is_missed_while_a_job_waits(word: str):
     ],
 )  # fmt: skip
 def test_a_machine_s_word_says_whether_anything_can_start_there(state: str, why: str, unusable: str):
-    assert words.unusable(state, why) == unusable
+    assert node_states.unusable(state, why) == unusable
 
 
 @pytest.mark.parametrize(
@@ -72,4 +72,4 @@ def test_a_machine_s_word_says_whether_anything_can_start_there(state: str, why:
     [("00:01:00", 60), ("1-02:00:03", 93603), ("30:00", 1800), ("UNLIMITED", None), ("Partition_Limit", None)],
 )
 def test_times_are_read(text: str, seconds: int | None):
-    assert words.seconds(text) == seconds
+    assert job_states.seconds(text) == seconds

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from drumbeat.engines.slurm import words
 from drumbeat.protocol.api.computes import NodeState
 
 RESUME_FAILED = "ResumeTimeout reached"
@@ -59,7 +58,16 @@ BASES: dict[str, NodeWord] = {
     "reboot": _BOOTS,
     "rebooting": _BOOTS,
 }
-"""By the word without its suffix. A word that isn't here is unusable where `words.UNUSABLE` says so, else idle."""
+"""By the word without its suffix. A word that isn't here is unusable where `UNUSABLE` says so, else idle."""
+
+UNUSABLE = {
+    "down": "is down", "drain": "is drained", "drained": "is drained", "draining": "is being drained",
+    "drng": "is being drained", "fail": "fails", "failing": "fails", "failg": "fails", "error": "has an error",
+    "maint": "is in maintenance", "unknown": "isn't known to be well", "unk": "isn't known to be well",
+    "inval": "isn't as Slurm was told", "future": "isn't there yet", "futr": "isn't there yet", "blocked": "is blocked",
+    "blk": "is blocked", "no_respond": "doesn't answer Slurm", "reboot": "boots", "power_down": "is switched off",
+}  # fmt: skip
+"""Words for a machine that nothing is started on, and what they say of it."""
 
 _FREE = ("idle", "planned", "plnd", "reserved", "resv")
 
@@ -73,8 +81,18 @@ def meaning(state: str, why: str, resume_timeout_s: float | None = None) -> Node
         what = f"Slurm switched it on, and it didn't come{within} (ResumeTimeout)"
         return NodeWord(NodeState.UNUSABLE, f"{what}; scontrol update nodename=… state=power_down_force gives it back")
     by_base = BASES.get(word)
-    if (by_base is None or suffix == "*") and (unusable := words.unusable(state, why)):
-        return NodeWord(NodeState.UNUSABLE, unusable)
+    if (by_base is None or suffix == "*") and (told := unusable(state, why)):
+        return NodeWord(NodeState.UNUSABLE, told)
     if suffix == "~" and word not in _FREE:
         return _TAKEN
     return SUFFIXES.get(suffix, by_base or NodeWord(NodeState.IDLE))
+
+
+def unusable(state: str, why: str) -> str:
+    """Why nothing can start on a machine in this state (`idle~`, `down*`), "" = it can. why: Slurm's own reason."""
+    base = re.match(r"[A-Za-z_]*", state)
+    told = UNUSABLE.get(base[0].lower() if base else "", "")
+    if not told and state.endswith("*"):
+        told = "doesn't answer Slurm"
+    reason = f" ({why})" if told and why not in ("", "none", "Not responding") else ""
+    return f"it {told}{reason}" if told else ""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from drumbeat.engines.kubernetes.node_words import Occupant, judged_node, occupied
+from drumbeat.engines.kubernetes.node_states import Occupant, judged_node, occupied
 from drumbeat.engines.kubernetes.objects import occupants
 from drumbeat.protocol.api.computes import NodeState
 

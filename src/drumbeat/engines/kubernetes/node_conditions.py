@@ -1,4 +1,4 @@
-"""The rules by which machines count as lost, and pods as canceled: pure.
+"""The rules by which machines count as lost, by the conditions of their Kubernetes nodes: pure.
 
 Kubernetes calls a node Unknown when its kubelet hasn't reported for a grace period. Right after an outage of the API
 server all nodes are Unknown for some seconds, and none of them is lost.
@@ -8,16 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from hashlib import sha256
 from typing import Any
 
 GRACE_S = 40.0
 """The grace period of Kubernetes' node controller, by default (50 s since 1.32)."""
 QUIET_S = 60.0
 """After an outage of the API server, so long no look at nodes counts."""
-TOGETHER = timedelta(seconds=2)
-"""Pods that are deleted within so short a time were deleted by one command."""
 
 
 @dataclass
@@ -60,30 +56,3 @@ def unknown_nodes(nodes: Sequence[Mapping[str, Any]]) -> set[str]:
 def _ready(node: Mapping[str, Any]) -> str:
     conditions = node.get("status", {}).get("conditions") or ()
     return next((one["status"] for one in conditions if one["type"] == "Ready"), "")
-
-
-@dataclass(frozen=True)
-class Deletion:
-    """A pod that was deleted with nothing that says why. at: when its grace time ends, as the pod has it."""
-
-    at: datetime
-    machine: str
-
-
-def is_cancellation(deletions: Sequence[Deletion], size: int, unfit_machines: Collection[str]) -> bool:
-    """Whether a person deleted the whole gang: two pods or more, at once, from machines that are well.
-
-    A drain cordons its machine first, and takes one machine at a time.
-    """
-    if size < 2 or len(deletions) < size:
-        return False
-    times = [one.at for one in deletions]
-    return max(times) - min(times) <= TOGETHER and not any(one.machine in unfit_machines for one in deletions)
-
-
-def backoff_s(times: int, gang: str) -> float:
-    """How long a job waits before it asks for pods again, after it gave them back so often. Two jobs that block each
-    other get different times.
-    """
-    share = sha256(gang.encode()).digest()[0] / 255
-    return min(600.0, 15.0 * 2 ** min(times, 6)) * (0.5 + share)
