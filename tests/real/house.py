@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import psutil
@@ -18,13 +18,16 @@ from drumbeat import Client
 from .guard import guarded
 
 DRUMBEAT = str(Path(sys.executable).with_name("drumbeat"))
+MAX_PAUSE_S = 0.15
+"""Between two looks at a condition. Most ask a server or look at every process, which keeps a core busy."""
 
 
 def until(condition: Callable[[], object], seconds: float = 60, what: str = "it") -> None:
-    deadline = time.monotonic() + seconds
+    deadline, pause_s = time.monotonic() + seconds, 0.02
     while not condition():
         assert time.monotonic() < deadline, f"{what} didn't happen within {seconds} s"
-        time.sleep(0.02)
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 1.2, MAX_PAUSE_S)
 
 
 def line_of(process: psutil.Process) -> str:
@@ -82,8 +85,12 @@ class House:
 
     def processes(self) -> list[psutil.Process]:
         """Everything that belongs to this home: the server, agents, keepers, ranks and what they started."""
-        psutil.process_iter.cache_clear()  # type: ignore[attr-defined] # A pid may be another's by now.
-        return [p for p in psutil.process_iter() if str(self.home) in _words(p)]
+        found = list[psutil.Process]()
+        for pid in psutil.pids():
+            if pid != os.getpid() and _mentions(pid, os.fsencode(self.home)):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    found.append(psutil.Process(pid))
+        return found
 
     def server(self) -> psutil.Process:
         return psutil.Process(self.client.status().pid)
@@ -102,17 +109,16 @@ class House:
             time.sleep(0.02)
 
 
-def _words(process: psutil.Process) -> str:
-    try:
-        if process.pid == os.getpid() or process.status() == psutil.STATUS_ZOMBIE:
-            return ""
-        return " ".join(process.cmdline()) + " " + " ".join(process.environ().values())
-    except psutil.Error:
-        return ""
+def _mentions(pid: int, words: bytes) -> bool:
+    """Whether its arguments or environment do; a zombie has neither."""
+    with contextlib.suppress(OSError):
+        place = Path("/proc", str(pid))
+        return words in (place / "cmdline").read_bytes() or words in (place / "environ").read_bytes()
+    return False
 
 
 @contextlib.contextmanager
-def a_house(folder: Path) -> Iterator[House]:
+def a_house(folder: Path) -> Generator[House]:
     there = House(folder)
     with guarded(folder):
         try:

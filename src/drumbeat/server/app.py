@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, nullcontext
 
-from fastapi import FastAPI, Security
-from fastapi.security import HTTPBearer
+from fastapi import FastAPI
 
 from drumbeat._version import __version__
-from drumbeat.protocol.api.server import ErrorView
 from drumbeat.protocol.principal import Principal
 from drumbeat.server import errors
 from drumbeat.server.access.callers import Callers
@@ -49,6 +47,7 @@ from drumbeat.server.api import (
     tokens,
 )
 from drumbeat.server.context import ServerContext
+from drumbeat.server.description import add_routes, describe
 from drumbeat.server.mlflow import router as mlflow
 from drumbeat.server.operations.measures import Operations
 from drumbeat.server.operations.request_times import RequestTimes
@@ -60,11 +59,9 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
     """The app. token: of the server's home. hosts: what `Host` may say (`auth.allowed_hosts`)."""
     app = FastAPI(
         title="drumbeat", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/v1/openapi.json",
-        lifespan=_lifespan, redirect_slashes=False, generate_unique_id_function=lambda route: route.name,
-        responses={422: {"model": ErrorView}, "default": {"model": ErrorView, "description": "What is wrong."}},
-        # The guard checks it; here it is only told to those who read the description.
-        dependencies=[Security(HTTPBearer(auto_error=False))],
+        lifespan=_lifespan, redirect_slashes=False,
     )  # fmt: skip
+    describe(app)
     app.state.context = context
     context.sessions = PageSessions(token)
     context.folder = context.folder or context.identity.home
@@ -81,7 +78,7 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
         space, sweeps, pipelines, sessions, services, metrics, ledger, nodes, events, monitoring, notices, tokens,
         quotas, page_sessions, page, sync, tools, tunnels, inputs, spools, agent_mlflow, mlflow,
     ):  # fmt: skip
-        app.include_router(part.router)
+        add_routes(app, part.router)
     errors.install(app)
     # The last one added stands outermost: nobody unknown reaches anything.
     app.add_middleware(Compression)
