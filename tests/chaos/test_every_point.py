@@ -38,7 +38,7 @@ def test_every_point_in_the_sources_is_listed_and_named_by_who_and_when():
     assert all(re.fullmatch(r"[a-z]+\.[a-z_]+", name) for name in found)
 
 
-KILLED_FOR_REAL = ("submit.after_commit", "effect.started")
+KILLED_FOR_REAL = ("submit.after_commit",)
 """Simulated points at which `make test` kills a real server all the same; `make thorough` does so at each."""
 
 

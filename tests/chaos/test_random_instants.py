@@ -8,10 +8,11 @@ from .instants import PHASES, ROWS, Instant, draw
 from .mortal import Mortal
 from .playing import Play
 
-SEEDS = (27, 36)
-"""Agent and server killed, an agent stopped."""
-MORE_SEEDS = (9, 23, 43, 51)
-"""A server killed, a keeper killed, a cancel and a kill, two jobs: `make thorough` and `make chaos` have them."""
+SEEDS = (36,)
+"""An agent stopped."""
+MORE_SEEDS = (9, 23, 27, 43, 51)
+"""A server killed, a keeper killed, agent and server killed, a cancel and a kill, two jobs: for `make thorough`; `make
+chaos` has them, too."""
 DRAWN = [
     *(pytest.param(draw(seed, is_short=True), id=f"seed-{seed}") for seed in SEEDS),
     *(pytest.param(draw(seed, is_short=True), id=f"seed-{seed}", marks=pytest.mark.thorough) for seed in MORE_SEEDS),

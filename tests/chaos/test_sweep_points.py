@@ -25,11 +25,15 @@ objective: {{goal: maximize, primary_metric: accuracy}}
 limits: {{max_total_trials: 3, max_concurrent_trials: 2}}
 drumbeat: {{grace_s: 3}}
 """
-SHOWN = ("sweep.asked", "children.submitted", "submit.after_commit:2")
-POINTS = [
-    pytest.param(point, marks=() if point in SHOWN else pytest.mark.thorough)
-    for point in (*SHOWN, "submit.before_commit:3", "loop.before_commit:2", "loop.after_commit:4", "effect.before:2")
-]
+SHOWN = ("sweep.asked", "children.submitted")
+MORE = (
+    "submit.after_commit:2",
+    "submit.before_commit:3",
+    "loop.before_commit:2",
+    "loop.after_commit:4",
+    "effect.before:2",
+)
+POINTS = [*SHOWN, *(pytest.param(point, marks=pytest.mark.thorough) for point in MORE)]
 
 
 def begin(mortal: Mortal, name: str, then: str = "true") -> str:

@@ -21,7 +21,7 @@ PAIRS = [
     pytest.param("netlab", "deepspeed by itself: a rank raises", marks=pytest.mark.thorough),
     ("netlab", "deepspeed by itself: wrong count"),
     pytest.param("netlab", "deepspeed by itself: a rank is killed", marks=pytest.mark.thorough),
-    ("netlab", "tensorflow MultiWorkerMirrored: a rank raises"),
+    pytest.param("netlab", "tensorflow MultiWorkerMirrored: a rank raises", marks=pytest.mark.thorough),
     pytest.param("netlab", "horovod by gloo: wrong count", marks=pytest.mark.thorough),
     pytest.param("slurm", "accelerate: a rank is killed", marks=pytest.mark.thorough),
     pytest.param("slurm", "lightning: a rank raises", marks=pytest.mark.thorough),

@@ -24,8 +24,7 @@ SHAPES = {
 
 @pytest.mark.feature("M2")
 @pytest.mark.parametrize("launcher", SHAPES)
-def test_each_rank_of_a_launcher_logs_as_itself(own_house: House, launcher: str):
-    house = own_house
+def test_each_rank_of_a_launcher_logs_as_itself(house: House, launcher: str):
     house.script(LOGS)
     keys = {"command": f'"{sys.executable} t.py"', "code": ".", "distribution": SHAPES[launcher]}
     if launcher == "mpi":
@@ -47,9 +46,9 @@ for rank in "01":
 
 
 @pytest.mark.feature("M2")
-def test_ranks_that_a_rank_starts_itself_log_by_their_own_numbers(own_house: House):
-    own_house.script(TORCHRUN)
-    job = own_house.client.submit(own_house.job_file(command='"python t.py"', code=".")).name
-    own_house.client.wait(job, 100)
-    series = own_house.client.metrics(job).series
+def test_ranks_that_a_rank_starts_itself_log_by_their_own_numbers(house: House):
+    house.script(TORCHRUN)
+    job = house.client.submit(house.job_file(command='"python t.py"', code=".")).name
+    house.client.wait(job, 100)
+    series = house.client.metrics(job).series
     assert {(one.rank, one.count) for one in series if one.name == "loss"} == {(0, 1), (1, 1)}

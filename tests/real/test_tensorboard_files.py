@@ -34,6 +34,7 @@ with open("outputs/runs/events.out.tfevents.cut", "wb") as file:
 
 
 @pytest.mark.feature("M2")
+@pytest.mark.thorough
 def test_scalars_of_event_files_are_metrics_of_rank_0_by_folder_and_tag(own_house: House):
     house = own_house
     house.script(SCRIPT)
@@ -43,6 +44,10 @@ def test_scalars_of_event_files_are_metrics_of_rank_0_by_folder_and_tag(own_hous
     assert ended.state == "completed", ended.sentence
     until(lambda: len(names(house, job)) == 4, what="the metrics of the files")
     assert names(house, job) == {"Loss/test": 1, "tensorboard/Loss/test": 2, "a/Loss/train": 3000, "b/Loss/train": 3000}
+    check_points(house, job)
+
+
+def check_points(house: House, job: str) -> None:
     points = list(house.client.points(job, "a/Loss/train"))
     assert [(one.step, one.value) for one in points[:3]] == [(0, 0.0), (1, 0.5), (2, 1.0)]
     assert points[1].at.timestamp() == 1001
@@ -64,3 +69,4 @@ def test_files_that_are_taken_again_add_nothing(own_house: House, tmp_path: Path
     until(lambda: names(house, job).get("b/Loss/train") == 3000, what="the metrics")
     assert ended.returncode in (0, 1)
     assert names(house, job) == {"Loss/test": 1, "tensorboard/Loss/test": 2, "a/Loss/train": 3000, "b/Loss/train": 3000}
+    check_points(house, job)
