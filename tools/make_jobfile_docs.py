@@ -169,7 +169,7 @@ CHAPTERS: list[tuple[str, str, tuple[type[Model], ...]]] = [
     (
         "What drumbeat adds",
         "The table `drumbeat:`, which Azure doesn't have.",
-        (extensions.Extensions, extensions.CheckpointRetention),
+        (extensions.Extensions, extensions.CheckpointSettings),
     ),
     (
         "Sweep",

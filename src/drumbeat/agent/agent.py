@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from drumbeat.agent.attempt_mounts import AttemptMounts
+from drumbeat.agent.checkpoints.guard import CheckpointGuard
 from drumbeat.agent.companions.service_statuses import ServiceStatuses
 from drumbeat.agent.ground.journal import Journal
 from drumbeat.agent.ground.server_link import Link
@@ -70,6 +71,8 @@ class Agent:
         self._world_check = WorldCheck(self._plan, enrolment.node, self._mounts.remember)
         self._silence = SilenceWatch(self._plan.hang_after_s, self._posting(self._on_silence))
         self._staging = NodeStaging(enrolment, self._journal, self._inbox, self._processes, self._mounts)
+        self._staging.check_checkpoints = self._check_checkpoints
+        self._checkpoints = CheckpointGuard(enrolment, self._journal.note, self._mounts.remember)
         self._logs = RoundLogs(enrolment, self._journal)
         self._detail_at = 0.0
         self._exit: int | None = None
@@ -146,6 +149,13 @@ class Agent:
         self._facts.is_passing = self._facts.is_lacking = self._facts.is_unusable = False
         if self._facts.staging is Work.FAILED:
             self._facts.staging = Work.NONE
+        elif self._facts.staging is Work.DONE:
+            self._staging.begin_again(self._facts)
+
+    def _check_checkpoints(self, number: int) -> None:
+        """Puts back saves that were cut off, unless ranks of other nodes may run already. In any thread."""
+        if self._wanted is not None and self._wanted.order is Order.PREPARE:
+            self._checkpoints.check(number)
 
     def _hold_port(self) -> None:
         self._ports = [HeldPort() for _ in range(1 + more_ports(self._plan, self._enrolment.node))]
@@ -221,6 +231,8 @@ class Agent:
         self._keeper.leave(self._grace_s())
         self._mounts.end()
         self._metrics.end()
+        if not self._going:  # The job's other nodes have ended, too.
+            self._checkpoints.close(self._facts.round.number)
         if self._going:  # The server doesn't know of it: the exits still have to be delivered.
             self._reporter.report(status(self._facts, self._staging.member))
             self._reporter.await_delivery(_LAST_STATUS_S)
@@ -269,6 +281,7 @@ class Agent:
             self._metrics.on_running(state.pid)
             self._world_check.begin(here.number, state.pid)
             self._silence.begin(here.number, state.pid, self._logs.paths)
+            self._checkpoints.begin()
         if state.trouble:
             self._facts.detail = f"keeper: {state.trouble}"
             self._journal.note(self._facts.detail)
@@ -305,6 +318,7 @@ class Agent:
     def _on_over(self) -> None:
         self._world_check.end()
         self._silence.end()
+        self._checkpoints.end()
         self._facts.is_silent = False
         self._metrics.on_over()
         self._facts.round.over = True

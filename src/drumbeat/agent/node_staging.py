@@ -35,6 +35,8 @@ class NodeStaging:
         self._inbox, self._processes, self._mounts = inbox, processes, mounts
         self._inputs: Inputs | None = None
         self._preflight: Preflight | None = None
+        self.check_checkpoints: Callable[[int], None] = lambda _: None
+        """Is called with the round when its files are there and no rank runs."""
         self.member = member(enrolment)
         """This node's entry in the roster, with what staging has learned of it."""
 
@@ -55,12 +57,19 @@ class NodeStaging:
             InputStager(self._enrolment, Link(self._enrolment), say, inputs).stage()
             self._mounts.take_links(Link(self._enrolment).output_link)
             self._mounts.appear()
+            self.check_checkpoints(facts.round.number)
 
         work = partial(setup.run, self.member, stage)
         if self._plan.preflight and self._plan.nodes > 1 and facts.round.number <= 1:
             self._preflight = self._preflight or self._new_preflight(facts)
             work = partial(self._preflight.around, work)
         self._inbox.beside("staging", work, partial(self._on_staged, facts))
+
+    def begin_again(self, facts: Facts) -> None:
+        """Begins what a round needs on a node that has been staged for an earlier one."""
+        facts.staging = Work.GOING
+        work = partial(self.check_checkpoints, facts.round.number)
+        self._inbox.beside("checkpoints", work, partial(self._on_staged, facts))
 
     def close(self) -> None:
         """Ends what only serves nodes that stage: the round's processes start."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         RayDistribution,
         TensorFlowDistribution,
     )
-    from drumbeat.dialect.job.extensions import CheckpointRetention, Extensions
+    from drumbeat.dialect.job.extensions import CheckpointSettings, Extensions
     from drumbeat.dialect.job.job import CommandJob
     from drumbeat.dialect.job.resources import (
         AmlTokenIdentity,
@@ -121,7 +121,7 @@ HOMES = {
     "environments.environment": ["BuildContext", "Environment", "environment_from", "load_environment"],
     "builders.estimator": ["Estimator"],
     "reading.expressions": ["Reference", "references", "render"],
-    "job.extensions": ["CheckpointRetention", "Extensions"],
+    "job.extensions": ["CheckpointSettings", "Extensions"],
     "job.job": ["CommandJob"],
     "job_file": ["Job", "Loaded", "from_dict", "load", "load_file", "loads"],
     "pipelines.component": ["CommandComponent"],
@@ -167,7 +167,7 @@ __all__ = [
     "BanditPolicy",
     "BayesianSampling",
     "BuildContext",
-    "CheckpointRetention",
+    "CheckpointSettings",
     "Choice",
     "Command",
     "CommandComponent",

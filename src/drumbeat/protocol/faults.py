@@ -36,10 +36,12 @@ ELSEWHERE = (
     "delete.committed", "delete.renamed", "delete.files_removed", "delete.snapshots_removed",
     "mount.asked", "mount.begun", "mount.made", "image.built", "wheel.begun", "wheel.built",
     "metrics.begun", "metrics.spooled", "metrics.forwarded", "metrics.files_taken",
+    "checkpoint.copied", "checkpoint.put_back",
 )  # fmt: skip
 """Points that only several servers over one database come by; that only an engine with a queue does; that only a job
 with an environment to be made or a preparation of its own does; that only one with inputs in stores does; that only
-one with outputs to be put somewhere or to be named does; that only one whose ranks write metrics does."""
+one with outputs to be put somewhere or to be named does; that only one whose ranks write metrics does; that only one
+whose ranks save checkpoints does."""
 
 hook: Callable[[str], None] | None = None
 """Called with the name of each point that is passed; None = only the variable counts."""

@@ -13,6 +13,9 @@ CODE = "code"
 DEFAULT_OUTPUT = "default"
 """The output that every job has: what a script writes to `./outputs`."""
 
+LAST_GOOD = ".last-good"
+"""The folder, in that of the checkpoints, of copies from which saves that were cut off are put back."""
+
 UPLOADS = "LocalUpload"
 """The folder of a datastore with what was uploaded for a name or a job; each content has its own below."""
 

@@ -265,6 +265,8 @@ class Plan:
     elastic: Elastic | None = None
     services: tuple[ServicePlan, ...] = ()
     preflight: bool = False
+    checkpoint_copies_gib: int = 0
+    """The most that copies of whole files in the checkpoint folder may take, 0 = none are made."""
 
     @property
     def world_size(self) -> int:

@@ -45,7 +45,7 @@ EXTENSIONS = some(
     warm_start=st.booleans(),
     environment=st.sampled_from(["job", "current"]),
     mpi_options=st.lists(TEXT, max_size=2),
-    checkpoints=some({}, keep=COUNT),
+    checkpoints=some({}, keep=COUNT, copies_gib=st.integers(0, 9)),
 )
 COMMAND_JOB = some(
     {"command": NO_EXPRESSION, "environment": ENVIRONMENT},

@@ -101,7 +101,7 @@ def test_every_key_of_the_dialect_is_taken() -> None:
             "environment": "current",
             "mpi_options": ["--bind-to", "none"],
             "network": "10.0.0.0/8",
-            "checkpoints": {"keep": 5},
+            "checkpoints": {"keep": 5, "copies_gib": 0},
         },
     }
     made = from_dict(whole)

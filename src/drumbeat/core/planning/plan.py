@@ -151,6 +151,7 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
         elastic=elastic,
         services=plan_services(job, lambda text: _resolved(job, name, text)),
         preflight=_has_preflight(job, compute),
+        checkpoint_copies_gib=job.drumbeat.checkpoints.copies_gib,
     )
     policy = Policy(
         _PRIORITY[job.queue_settings.priority or "medium"], job.drumbeat.max_retries, job.limits.timeout, *_notices(job)
@@ -300,7 +301,7 @@ def _variables(job: CommandJob, launcher: Launcher) -> dict[str, str]:
     if taken:
         raise SpecError.of(taken)
     kept = {rank_environment.CHECKPOINT_KEEP: str(job.drumbeat.checkpoints.keep)}
-    return {**(kept if "checkpoints" in job.drumbeat.model_fields_set else {}), **job.environment_variables}
+    return {**(kept if "keep" in job.drumbeat.checkpoints.model_fields_set else {}), **job.environment_variables}
 
 
 # --- in words ---------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from drumbeat.dialect.job.timeouts_and_retries import RecoverySettings
 from drumbeat.dialect.reading.shape import AnyCase, Model
-from drumbeat.dialect.reading.values import Count, Filled, Text, pattern
+from drumbeat.dialect.reading.values import Count, Filled, Tally, Text, pattern
 
 Dimension = Annotated[
     str,
@@ -19,10 +19,17 @@ Dimension = Annotated[
 ]
 
 
-class CheckpointRetention(Model):
-    """Retention of the checkpoints that `drumbeat.train.Checkpoints` writes."""
+class CheckpointSettings(Model):
+    """The files in `$DRUMBEAT_CHECKPOINT_DIR`."""
 
-    keep: Count = Field(default=3, description="Number of checkpoints to keep, the newest.")
+    keep: Count = Field(
+        default=3, description="Number of checkpoints of `drumbeat.train.Checkpoints` to keep, the newest."
+    )
+    copies_gib: Tally = Field(
+        default=64,
+        description="The most that copies of files which a script saves by itself may take, in GiB. From a copy, a "
+        "file is put back whose saving was cut off. `0` makes none.",
+    )
 
 
 class Extensions(RecoverySettings):
@@ -80,6 +87,6 @@ class Extensions(RecoverySettings):
         default_factory=lambda: list[Literal["completed", "failed", "canceled"]](("completed", "failed", "canceled")),
         description="Ends of the job that are reported to `notify`.",
     )
-    checkpoints: CheckpointRetention = Field(
-        default_factory=CheckpointRetention, description="Retention of the checkpoints of `drumbeat.train.Checkpoints`."
+    checkpoints: CheckpointSettings = Field(
+        default_factory=CheckpointSettings, description="What is kept of the files in `$DRUMBEAT_CHECKPOINT_DIR`."
     )

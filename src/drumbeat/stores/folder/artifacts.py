@@ -17,6 +17,7 @@ from typing import BinaryIO
 from drumbeat.ports import JobSpace, LogChunk, SnapshotSpace, StoredFile
 from drumbeat.ports.run_files import RUN_FILES
 from drumbeat.protocol.errors import ForbiddenError, NotFoundError
+from drumbeat.protocol.layout import LAST_GOOD
 from drumbeat.protocol.logs import LogName
 from drumbeat.stores.folder.alive import OnePerName
 from drumbeat.stores.folder.disk import put_whole, refusals, require_room
@@ -224,7 +225,8 @@ def _plain_files(folder: Path) -> Iterator[tuple[str, int]]:
     """Path and size of what lies in a job's folder under plain names, outputs aside. Links aren't followed."""
     for at, folders, files in os.walk(folder):
         is_top = Path(at) == folder
-        folders[:] = [name for name in folders if not (is_top and (name.startswith(".") or name == SHOWN))]
+        hidden = {SHOWN} if is_top else {LAST_GOOD}
+        folders[:] = [name for name in folders if not (name in hidden or (is_top and name.startswith(".")))]
         for name in files:
             place = Path(at, name)
             if not (is_top and name.startswith(".")) and _is_file(place):

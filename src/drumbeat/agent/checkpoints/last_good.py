@@ -1,0 +1,238 @@
+"""Copies of the whole files of a checkpoint folder, from which an interrupted save is put back.
+
+The copies lie in the folder itself, below `.last-good`: there they are on the same file system, so that one rename
+puts a file back, and go with the folder. A file has one copy, and of a series (`epoch-1.pt`, `epoch-2.pt`, …) only the
+newest file has one, unless the script writes the same names again. A hard link would not do: `open(path, "wb")`
+empties the file that it leads to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import BinaryIO
+
+from drumbeat.agent.checkpoints.formats import SMALL_BYTES, Content, content
+from drumbeat.agent.checkpoints.saved_files import FileState, saved_files, series
+from drumbeat.agent.ground import locks
+from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.layout import LAST_GOOD
+
+COPIES, ASIDE, LOCK, CHECK_LOCK, PART = "files", "aside", "watch.lock", "check.lock", ".part"
+_PIECE = 64 << 20
+_FREE_SHARE = 2
+"""A file is copied where this many times its size is free: the disk's last space is the ranks'."""
+_GONE_S = 60.0
+"""After this time without its file a copy is removed: a script may remove a file before it saves it again."""
+
+
+class LastGood:
+    """The copies of one checkpoint folder. say: is called with what a user should know, by file."""
+
+    def __init__(self, root: str, limit_bytes: int, say: Callable[[str, str], None]) -> None:
+        self._root, self._limit, self._say = root, limit_bytes, say
+        self._folder = f"{root}/{LAST_GOOD}"
+        self._copies = f"{self._folder}/{COPIES}"
+        self._before = dict[str, FileState]()
+        self._judged = dict[str, tuple[FileState, Content]]()
+        self._rewritten = set[str]()
+        self._gone_since = dict[str, float]()
+
+    # --- copies -------------------------------------------------------------------------------------------------------
+    def hold(self) -> int | None:
+        """Returns the lock of the one agent that makes copies here, None = another one has it. Raises OSError."""
+        os.makedirs(self._folder, 0o700, exist_ok=True)
+        lock = locks.take(f"{self._folder}/{LOCK}")
+        # What an agent that died has copied in part.
+        for name in os.listdir(self._folder) if lock is not None else ():
+            if name.endswith(PART):
+                os.unlink(f"{self._folder}/{name}")
+        return lock
+
+    def look(self, is_over: Callable[[], bool]) -> None:
+        """Brings the copies up to date with files that are whole and have not changed since the last look.
+
+        is_over: whether to stop in the middle. Raises OSError.
+        """
+        files, copies = saved_files(self._root), saved_files(self._copies)
+        still = {path: state for path, state in files.items() if self._before.get(path) == state}
+        self._before = files
+        self._rewritten |= {path for path, copy in copies.items() if path in files and files[path] != copy}
+        for path in self._to_keep(still):
+            if copies.get(path) != still[path] and not is_over() and self._copy(path, still[path], copies, is_over):
+                copies[path] = still[path]
+        self._prune(files, copies)
+
+    def _to_keep(self, still: Mapping[str, FileState]) -> list[str]:
+        """Returns the files that should have a copy, newest first."""
+        wanted, begun = list[str](), set[str]()
+        for path in sorted(still, key=lambda path: still[path].mtime_ns, reverse=True):
+            is_newest = series(path) not in begun
+            if (is_newest or path in self._rewritten) and self._is_good(path, still[path]):
+                begun.add(series(path))
+                wanted.append(path)
+        return wanted
+
+    def _is_good(self, path: str, state: FileState) -> bool:
+        """Whether a file is worth a copy: whole, or small and of a format that doesn't tell."""
+        if self._judged.get(path, (None,))[0] != state:
+            self._judged[path] = (state, _content(f"{self._root}/{path}"))
+        judged = self._judged[path][1]
+        return judged is Content.WHOLE or (judged is Content.UNKNOWN and 0 < state.bytes <= SMALL_BYTES)
+
+    def _copy(self, path: str, state: FileState, copies: Mapping[str, FileState], is_over: Callable[[], bool]) -> bool:
+        """Copies one file, unless it changes meanwhile or there is no room; returns whether it did."""
+        if not self._has_room(path, state, copies):
+            return False
+        part = f"{self._folder}/{secrets.token_hex(4)}{PART}"
+        try:
+            if not _copy_file(f"{self._root}/{path}", part, state, is_over) or is_over():
+                return False
+            faultpoint("checkpoint.copied")
+            place = f"{self._copies}/{path}"
+            os.makedirs(os.path.dirname(place), exist_ok=True)
+            os.replace(part, place)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(part)
+        return True
+
+    def _has_room(self, path: str, state: FileState, copies: Mapping[str, FileState]) -> bool:
+        others = sum(copy.bytes for name, copy in copies.items() if name != path)
+        if others + state.bytes > self._limit:
+            self._say(
+                path, f"with it, copies would take more than {_size(self._limit)} (drumbeat.checkpoints.copies_gib)"
+            )
+            return False
+        if shutil.disk_usage(self._root).free < _FREE_SHARE * state.bytes:
+            self._say(path, "too little of the disk is free")
+            return False
+        return True
+
+    def _prune(self, files: Mapping[str, FileState], copies: Mapping[str, FileState]) -> None:
+        """Removes copies of files that are gone, and of those to which a newer one of their series has followed."""
+        now = time.monotonic()
+        self._gone_since = {path: self._gone_since.get(path, now) for path in copies if path not in files}
+        newest = dict[str, str]()
+        for path in sorted(copies, key=lambda path: copies[path].mtime_ns, reverse=True):
+            is_last = newest.setdefault(series(path), path) == path
+            is_gone = now - self._gone_since.get(path, now) > _GONE_S
+            if is_gone or not (is_last or path in self._rewritten):
+                os.unlink(f"{self._copies}/{path}")
+
+    # --- putting back -------------------------------------------------------------------------------------------------
+    def put_back(self) -> list[str]:
+        """Replaces each file that is torn by its copy, or puts it aside where it has none; returns a sentence for each.
+
+        No rank may run. Raises OSError.
+        """
+        if not self._torn():
+            return []
+        os.makedirs(self._folder, 0o700, exist_ok=True)
+        with locks.alone(f"{self._folder}/{CHECK_LOCK}"):
+            torn = self._torn()  # An agent of another node may have come first.
+            shutil.rmtree(f"{self._folder}/{ASIDE}", ignore_errors=True)
+            return [self._replace(path) for path in sorted(torn)]
+
+    def close(self) -> list[str]:
+        """Puts back what is torn, and removes the copies and what was put aside before. Raises OSError."""
+        said = self.put_back()
+        shutil.rmtree(self._copies if said else self._folder, ignore_errors=True)
+        return said
+
+    def _torn(self) -> list[str]:
+        files, copies = saved_files(self._root), saved_files(self._copies)
+        return [path for path, state in files.items() if self._is_torn(path, state, copies.get(path))]
+
+    def _is_torn(self, path: str, state: FileState, copy: FileState | None) -> bool:
+        if state == copy:
+            return False
+        place, kept = f"{self._root}/{path}", f"{self._copies}/{path}"
+        judged = _content(place)
+        if copy is None or judged is not Content.UNKNOWN:
+            return judged is Content.TORN
+        if not state.bytes:
+            return copy.bytes > 0
+        # A format that is known of the copy alone: the file breaks off before it can be recognized.
+        return _content(kept) is Content.WHOLE and not _begins_with(place, kept, copy.bytes)
+
+    def _replace(self, path: str) -> str:
+        place, kept, aside = (f"{folder}/{path}" for folder in (self._root, self._copies, f"{self._folder}/{ASIDE}"))
+        os.makedirs(os.path.dirname(aside), exist_ok=True)
+        cut = f"{path} ({_size(os.path.getsize(place))}) is the beginning of a save that was cut off"
+        if not os.path.exists(kept):
+            os.replace(place, aside)
+            return f"{cut}; it has no earlier whole version, and was moved to {LAST_GOOD}/{ASIDE}"
+        if os.path.getsize(place) <= SMALL_BYTES:
+            with contextlib.suppress(OSError):
+                os.link(place, aside)
+        status = os.stat(kept)
+        os.replace(kept, place)
+        faultpoint("checkpoint.put_back")
+        saved = datetime.fromtimestamp(status.st_mtime, UTC)
+        return f"{cut}; it was put back as of {saved:%Y-%m-%d %H:%M:%S} UTC ({_size(status.st_size)})"
+
+
+def _content(path: str) -> Content:
+    """Judges a file; of one that is gone or can't be read, nothing is known."""
+    try:
+        return content(path)
+    except OSError:
+        return Content.UNKNOWN
+
+
+def _begins_with(path: str, other: str, length: int) -> bool:
+    """Whether a file begins with all of another one: it was appended to. Large ones aren't compared."""
+    if length > SMALL_BYTES:
+        return False
+    with open(path, "rb") as file, open(other, "rb") as beginning:
+        return file.read(length) == beginning.read()
+
+
+def _copy_file(path: str, part: str, state: FileState, is_over: Callable[[], bool]) -> bool:
+    """Copies a file onto the disk; returns whether it was this version from beginning to end.
+
+    File systems that can (XFS, Btrfs) share the blocks.
+    """
+    try:
+        source = open(path, "rb")  # noqa: SIM115 (closed below)
+    except FileNotFoundError:
+        return False
+    with source, open(part, "xb") as target:
+        if FileState.of(os.fstat(source.fileno())) != state:
+            return False
+        left = state.bytes
+        while left and not is_over():
+            copied = _copy_piece(source, target, min(left, _PIECE))
+            if not copied:
+                return False
+            left -= copied
+        if left:
+            return False
+        os.fsync(target.fileno())
+        # The ranks need the memory more than a copy that nothing reads.
+        os.posix_fadvise(target.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        status = os.fstat(source.fileno())
+        os.fchmod(target.fileno(), status.st_mode & 0o777)
+        os.utime(target.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
+        return FileState.of(status) == state
+
+
+def _copy_piece(source: BinaryIO, target: BinaryIO, count: int) -> int:
+    try:
+        return os.copy_file_range(source.fileno(), target.fileno(), count)
+    except OSError:  # This file system can't.
+        return os.sendfile(target.fileno(), source.fileno(), None, count)
+
+
+def _size(count: int) -> str:
+    """Returns a size as a person reads it."""
+    for unit, bytes_ in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if count >= bytes_:
+            return f"{count / bytes_:.4g} {unit}"
+    return f"{count} bytes"
