@@ -3,12 +3,15 @@
 At step 9 of the first round, rank 0 dies in the middle of a save, or its disk is full there: `HOW` says which.
 """
 
+# pyright: basic, reportArgumentType=false
+
 import os
 import resource
 import signal
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -44,7 +47,7 @@ def say(sentence: str) -> None:
     sys.stdout.flush()
 
 
-def save(state: dict[str, object], *, is_last: bool) -> None:
+def save(state: dict[str, Any], *, is_last: bool) -> None:
     """Writes over the last checkpoint, in place."""
     if not is_last:
         torch.save(state, LAST)
@@ -81,7 +84,7 @@ def main() -> None:
             state = {"step": step, "model": model.state_dict(), "optimizer": optimizer.state_dict(), "b": BALLAST}
             save(state, is_last=HOW != "unbroken" and round_ == 1 and step == FAIL_AT)
         dist.barrier()
-    say(f"loss {loss.item().hex()}")
+    say(f"loss {float(loss).hex()}")
 
 
 main()

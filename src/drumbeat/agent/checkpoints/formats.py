@@ -75,10 +75,12 @@ def _of_zip(file: BinaryIO, size: int) -> Content:
 def _of_safetensors(file: BinaryIO, size: int) -> Content:
     file.seek(0)
     length = int.from_bytes(file.read(8), "little")
-    if size < 8 + length <= 8 + _HEADER_BYTES:
+    if length > _HEADER_BYTES:
+        return Content.UNKNOWN
+    if size < 8 + length:
         return Content.TORN
     try:
-        header = json.loads(file.read(length)) if length <= _HEADER_BYTES else None
+        header = json.loads(file.read(length))
         ends = [one["data_offsets"][1] for name, one in header.items() if name != "__metadata__"]
         return Content.TORN if size < 8 + length + max(ends, default=0) else Content.WHOLE
     except (ValueError, LookupError, TypeError, AttributeError):
