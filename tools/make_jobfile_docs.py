@@ -7,7 +7,7 @@ python -m tools.make_jobfile_docs --check    fails when the page isn't what it w
 import sys
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
@@ -226,7 +226,7 @@ def kind_of(annotation: Any) -> str:
         return f"list of {kind_of(args[0])}"
     if isinstance(annotation, type) and issubclass(annotation, Model):
         return f"[{annotation.__name__}](#{annotation.__name__.lower()})"
-    return PLAIN.get(annotation, "anything")
+    return PLAIN.get(cast("Any", annotation), "anything")
 
 
 def kind_of_union(members: list[Any]) -> str:

@@ -141,9 +141,9 @@ class LastGood:
 
     def close(self) -> list[str]:
         """Puts back what is torn, and removes the copies and what was put aside before. Raises OSError."""
-        said = self.put_back()
-        shutil.rmtree(self._copies if said else self._folder, ignore_errors=True)
-        return said
+        sentences = self.put_back()
+        shutil.rmtree(self._copies if sentences else self._folder, ignore_errors=True)
+        return sentences
 
     def _torn(self) -> list[str]:
         files, copies = saved_files(self._root), saved_files(self._copies)

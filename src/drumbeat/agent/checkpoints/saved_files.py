@@ -34,12 +34,12 @@ class FileState:
 
 def saved_files(root: str) -> dict[str, FileState]:
     """Returns the files below a folder by their paths in it. Hidden and temporary ones, and links, are left out."""
-    found = dict[str, FileState]()
+    files = dict[str, FileState]()
     for path, state in _walk(root, ""):
-        found[path] = state
-        if len(found) == MAX_FILES:
+        files[path] = state
+        if len(files) == MAX_FILES:
             break
-    return found
+    return files
 
 
 def _walk(root: str, below: str) -> Iterator[tuple[str, FileState]]:
