@@ -8,6 +8,8 @@ so that other programs on the machine matter little:
 The libraries are installed in an environment of their own the first time.
 """
 
+# pyright: reportOptionalMemberAccess=false
+
 import argparse
 import subprocess
 import sys
@@ -26,8 +28,8 @@ PACKAGES = (
     "webdataset==1.0.2", )  # fmt: skip
 WAYS = {
     "pillow": "Pillow, all of each file",
-    "draft": "Pillow, at the scale that is needed (the recipe without simplejpeg)",
-    "simplejpeg": "simplejpeg, at the scale that is needed (the recipe)",
+    "draft": "Pillow, at the scale that is needed (the recipe)",
+    "simplejpeg": "simplejpeg, at the scale that is needed",
     "torchvision": "Pillow and torchvision's transforms",
     "litdata": "litdata's chunks, Pillow and torchvision's transforms",
     "webdataset": "webdataset's shards, Pillow and torchvision's transforms",

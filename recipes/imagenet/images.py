@@ -1,20 +1,16 @@
 """JPEG files as pixels: only the part of an image that is used is scaled, and at the scale that it is needed in.
 
 A JPEG is decoded in eighths of its size by the discrete cosine transform itself, so that a large image costs little
-where a small one is wanted. simplejpeg reads what it can, Pillow the rest; docs/bench/loading.md compares them.
+where a small one is wanted. docs/bench/loading.md compares this with other libraries.
 """
 
+import io
 import math
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
-
-try:
-    import simplejpeg
-except ImportError:  # Pillow decodes everything, more slowly.
-    simplejpeg = None
 
 AREA, ASPECT = (0.25, 1.0), (3 / 4, 4 / 3)
 TEST_SHARE = 0.875
@@ -48,29 +44,8 @@ def middle_crop(width: int, height: int) -> Crop:
 
 def read_image(path: str, size: int, rng: np.random.Generator | None) -> np.ndarray:
     """Returns pixels (size, size, 3) of a JPEG file. rng: draws a random part; None = the middle."""
-    content = Path(path).read_bytes()
-    try:
-        return read_fast(content, size, rng) if simplejpeg else read_slowly(content, size, rng)
-    except (ValueError, OSError):
-        # simplejpeg refuses CMYK and files with rubbish at their end, which ImageNet has some of.
-        return read_slowly(content, size, rng)
-
-
-def read_fast(content: bytes, size: int, rng: np.random.Generator | None) -> np.ndarray:
-    """The same by simplejpeg, decoded at the smallest scale that the part has enough pixels at."""
-    height, width, *_ = simplejpeg.decode_jpeg_header(content)
-    crop = random_crop(width, height, rng) if rng else middle_crop(width, height)
-    enough = min(1.0, size / min(crop.width, crop.height))
-    least = {"min_height": math.ceil(height * enough), "min_width": math.ceil(width * enough)}
-    pixels_HWC = simplejpeg.decode_jpeg(content, "RGB", fastdct=True, fastupsample=True, **least)
-    return cut(Image.fromarray(pixels_HWC), crop, pixels_HWC.shape[1] / width, pixels_HWC.shape[0] / height, size)
-
-
-def read_slowly(content: bytes, size: int, rng: np.random.Generator | None) -> np.ndarray:
-    """The same by Pillow."""
-    import io
-
-    with Image.open(io.BytesIO(content)) as image:
+    # In one read: Pillow would ask a network's file system for many small parts.
+    with Image.open(io.BytesIO(Path(path).read_bytes())) as image:
         width, height = image.size
         crop = random_crop(width, height, rng) if rng else middle_crop(width, height)
         enough = min(1.0, size / min(crop.width, crop.height))
