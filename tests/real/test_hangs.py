@@ -91,7 +91,9 @@ def test_stopped_rank_of_another_node_is_named_and_its_stack_kept(tmp_path: Path
 def test_hang_restarts_the_ranks_where_the_job_has_it_so(tmp_path: Path) -> None:
     with a_house(tmp_path) as house:
         job = started(house, STOPPED, "{hang_after_s: 1, on_hang: restart}")
-        assert house.client.wait(job).state == "completed"
+        done = house.client.wait(job)
+        assert done
+        assert done.state == "completed"
         reasons = [line.reason for line in house.client.story(job)]
         assert "ranks_hung" in reasons
 
@@ -115,3 +117,29 @@ def test_rank_that_polls_in_mpi_with_all_of_a_core_is_seen_to_wait(tmp_path: Pat
         job = started(house, POLLING, "{hang_after_s: 3}", **keys)
         assert "rank 1 on node 0 sleeps at train.py:8, while rank 0 waits in MPI_Barrier" in sentence(house, job)
         house.client.cancel(job)
+
+
+ABSENT = """
+import os, threading, time
+import torch.distributed as dist
+if os.environ["RANK"] == "1" and os.environ["DRUMBEAT_ROUND"] == "1":
+    time.sleep(1000)
+dist.init_process_group("gloo")
+dist.barrier()
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.feature("F2")
+def test_rendezvous_that_a_rank_never_reaches_is_ended_and_the_job_completes(tmp_path: Path) -> None:
+    with a_house(tmp_path) as house:
+        job = started(house, ABSENT, "{rendezvous_timeout_s: 2, hang_after_s: 0, grace_s: 5}")
+        done = house.client.wait(job)
+        assert done
+        assert done.state == "completed"
+        story = house.client.story(job)
+        said = next(line.sentence for line in story if line.reason == "rendezvous_timed_out")
+        assert "the rendezvous timed out after 2 s: rank 1 on node 1 (" in said
+        assert ") has not arrived: it sleeps at train.py:5, while rank 0 waits at the rendezvous at train.py:6" in said
+        assert "retry 1 of 3" in next(line.sentence for line in story if line.reason == "restarting_ranks")
+        assert "train.py:5" in (house.home / "jobs" / job / "hangs" / "1.1.txt").read_text()

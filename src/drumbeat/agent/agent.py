@@ -32,7 +32,7 @@ from drumbeat.agent.node_staging import NodeStaging
 from drumbeat.agent.round_logs import RoundLogs
 from drumbeat.agent.round_processes import RoundProcesses
 from drumbeat.agent.runtimes import container_engine
-from drumbeat.agent.stacks.silence import SilenceWatch
+from drumbeat.agent.stacks.silence import Silence, SilenceLimits, SilenceWatch
 from drumbeat.agent.status_reporter import StatusReporter
 from drumbeat.agent.world_check import WorldCheck
 from drumbeat.launch import more_ports, warm_start
@@ -69,7 +69,8 @@ class Agent:
         self._metrics = MetricsSupervisor(enrolment, self._journal.note)
         self._services = ServiceStatuses(self._plan, enrolment.node, self._root, self._mounts.remember)
         self._world_check = WorldCheck(self._plan, enrolment.node, self._mounts.remember)
-        self._silence = SilenceWatch(self._plan.hang_after_s, self._posting(self._on_silence))
+        limits = SilenceLimits(self._plan.hang_after_s, self._plan.rendezvous_timeout_s)
+        self._silence = SilenceWatch(limits, self._posting(self._on_silence))
         self._staging = NodeStaging(enrolment, self._journal, self._inbox, self._processes, self._mounts)
         self._staging.check_checkpoints = self._check_checkpoints
         self._checkpoints = CheckpointGuard(enrolment, self._journal.note, self._mounts.remember)
@@ -82,7 +83,7 @@ class Agent:
         on_keeper, on_trouble = self._posting(self._on_keeper), self._posting(self._on_keeper_trouble)
         self._keeper = NodeKeeper(enrolment, self._journal, self._processes.confinement, on_keeper, on_trouble)
         self._keeper.spared = partial(outliving, self._plan, self._mounts)
-        requests = RequestHandler(enrolment, self._journal, self._keeper)
+        requests = RequestHandler(enrolment, self._journal, self._keeper, self._silence.idle_s)
         self._reporter = StatusReporter(
             enrolment, self._journal, self._posting(self._on_directive), self._posting(self._on_stale), requests.begin
         )
@@ -319,7 +320,7 @@ class Agent:
         self._world_check.end()
         self._silence.end()
         self._checkpoints.end()
-        self._facts.is_silent = False
+        self._facts.is_silent = self._facts.is_idle = False
         self._metrics.on_over()
         self._facts.round.over = True
         self._facts.detail = ""
@@ -364,10 +365,10 @@ class Agent:
     def _on_remark(self) -> None:
         self._facts.remarks = self._mounts.remarks()
 
-    def _on_silence(self, number: int, is_silent: bool) -> None:  # noqa: FBT001 (the level itself)
+    def _on_silence(self, number: int, silence: Silence) -> None:
         if number == self._facts.round.number and not self._facts.round.over:
-            self._facts.is_silent = is_silent
-            self._journal.note(f"the ranks of round {number} {'are silent' if is_silent else 'work'}")
+            self._facts.is_silent, self._facts.is_idle = silence.is_silent, silence.is_idle
+            self._journal.note(f"round {number}: {silence}")
 
     def _on_uploaded(self, error: DrumbeatError | None) -> None:
         self._facts.upload = Work.FAILED if error else Work.DONE

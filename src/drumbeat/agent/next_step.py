@@ -90,6 +90,8 @@ class Facts:
     """The environment of the ranks is being built."""
     is_silent: bool = False
     """The ranks of the round give no sign of work (`agent.stacks.silence`)."""
+    is_idle: bool = False
+    """A rank of the round gives no sign of work (`agent.stacks.silence`)."""
     services: tuple[ServiceStatus, ...] = ()
 
 
@@ -183,6 +185,7 @@ def status(facts: Facts, member: Member) -> AgentStatus:
         builds_environment=facts.is_building,
         is_lacking=facts.is_lacking,
         is_silent=facts.is_silent,
+        is_idle=facts.is_idle,
         services=facts.services,
         is_unusable=facts.is_unusable,
         preflight=facts.preflight,

@@ -9,7 +9,7 @@ import importlib
 import os
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from drumbeat.agent.ground.journal import Journal
@@ -26,10 +26,12 @@ Answer = dict[str, Any]
 
 
 class RequestHandler:
-    """Answers the requests of one node."""
+    """Answers the requests of one node. idle_s: returns how long each rank has given no sign of work."""
 
-    def __init__(self, enrolment: Enrolment, journal: Journal, keeper: KeeperClient) -> None:
-        self._enrolment, self._journal, self._keeper = enrolment, journal, keeper
+    def __init__(
+        self, enrolment: Enrolment, journal: Journal, keeper: KeeperClient, idle_s: Callable[[], Mapping[int, float]]
+    ) -> None:
+        self._enrolment, self._journal, self._keeper, self._idle_s = enrolment, journal, keeper, idle_s
 
     def begin(self, request: NodeRequest) -> None:
         """Begins to answer."""
@@ -44,7 +46,7 @@ class RequestHandler:
 
     def _answer(self, request: NodeRequest) -> Answer:
         try:
-            context = RequestContext(self._enrolment, self._journal, request, self._keeper)
+            context = RequestContext(self._enrolment, self._journal, request, self._keeper, self._idle_s)
             return _handler(request.kind)(context)
         except DrumbeatError as error:
             return {"error": error.as_dict()}
@@ -75,7 +77,7 @@ def stacks_of(context: RequestContext) -> Answer:
     """Returns what the ranks do (`protocol.stacks.NodeFacts`)."""
     from drumbeat.agent.stacks.request import answer
 
-    return answer(context.enrolment, context.keeper, context.request.fields)
+    return answer(context.enrolment, context.keeper, context.request.fields, context.idle_s)
 
 
 _HANDLERS = {

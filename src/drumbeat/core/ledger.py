@@ -18,6 +18,9 @@ Round = tuple[int, int]
 WORKING = (State.RUNNING, State.STOPPING)
 """The states in which ranks of a round may run."""
 
+WORKED = (TimeClass.START, TimeClass.TRAIN, TimeClass.LOST)
+"""The classes of time in which ranks may have worked."""
+
 _KEEPS_WORK = frozenset({Reason.TIMED_OUT, Reason.TRIALS_FAILED, Reason.STEP_FAILED})
 """Failures that throw no work away: a job keeps its results at its time limit, and parents do no work."""
 
@@ -65,20 +68,39 @@ def stretches(story: Sequence[StoryEntry], now: datetime, saves: Iterable[Save] 
     classes = _classes(lines)
     whole = zip(pairwise([*moments, end]), classes, map(_attempt, lines), strict=True)
     parts = [Stretch(since, until, kind, *attempt) for (since, until), kind, attempt in whole if until > since]
+    parts = [one for part in parts for one in _with_stalls(part, lines)]
     return _with_saves(parts, sorted(saves, key=lambda save: save.copied_at))
+
+
+def _with_stalls(part: Stretch, lines: Sequence[StoryEntry]) -> list[Stretch]:
+    """Cuts a stretch in which ranks seemed to work where they had begun to stand still, as a later line tells."""
+    stalls = [
+        (line.since, line.at)
+        for line in lines
+        if line.since is not None and (line.attempt, line.round) == (part.attempt, part.round)
+    ]
+    if not stalls or part.time_class not in WORKED:
+        return [part]
+    moments = {part.start, part.end, *(moment for stall in stalls for moment in stall)}
+    inside = sorted(moment for moment in moments if part.start <= moment <= part.end)
+
+    def class_of(since: datetime, until: datetime) -> TimeClass:
+        is_stall = any(since >= begin and until <= end for begin, end in stalls)
+        return TimeClass.STALL if is_stall else part.time_class
+
+    return [replace(part, start=a, end=b, time_class=class_of(a, b)) for a, b in pairwise(inside)]
 
 
 def _with_saves(parts: list[Stretch], saves: list[Save]) -> list[Stretch]:
     """Cuts the stretches in which ranks worked where saves begin and end, and where work begins to be lost."""
-    worked = (TimeClass.START, TimeClass.TRAIN, TimeClass.LOST)
     kept: dict[Round, datetime] = {}
     for part in parts:
-        if part.time_class in worked:
+        if part.time_class in WORKED:
             inside = [save.copied_at for save in saves if part.start <= save.copied_at <= part.end]
             kept[part.attempt, part.round] = max([kept.get((part.attempt, part.round), part.start), *inside])
     cut: list[Stretch] = []
     for part in parts:
-        is_cut = bool(saves) and part.time_class in worked
+        is_cut = bool(saves) and part.time_class in WORKED
         cut += _cut(part, saves, kept[part.attempt, part.round]) if is_cut else [part]
     return cut
 
@@ -155,6 +177,8 @@ def _classes(lines: Sequence[StoryEntry]) -> list[TimeClass]:
 def _class_of(number: int, line: StoryEntry, first_values: dict[Round, int], lost: set[Round]) -> TimeClass:
     round_ = (line.attempt, line.round)
     match line.state:
+        case State.QUEUED | State.STAGING if line.reason is Reason.BACKING_OFF:
+            return TimeClass.LOST
         case State.QUEUED:
             return TimeClass.QUEUE
         case State.PROVISIONING:
@@ -165,6 +189,8 @@ def _class_of(number: int, line: StoryEntry, first_values: dict[Round, int], los
             return TimeClass.START
         case State.STAGING | State.FINALIZING:
             return TimeClass.STAGE
+        case State.RUNNING if line.reason is Reason.HANGING:
+            return TimeClass.STALL
         case State.RUNNING if number < first_values.get(round_, 0):
             return TimeClass.START
         case _:

@@ -44,6 +44,9 @@ class Policy:
     """Notice targets, and addresses of mailboxes, that the end of the job is reported to."""
     notify_on: tuple[str, ...] = ()
     """The states that are reported."""
+    retry_delay_s: float = 10.0
+    """Seconds before the ranks start again after a failure that recurs; twice as many after each further one."""
+    max_retry_delay_s: float = 300.0
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ tables changes no state; it is kept as `observed`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 
 from drumbeat.protocol.states import Reason, Retry, State
@@ -55,6 +56,8 @@ class ReasonRow:
     """Whether the attempt's nodes are gone with it, so that a retry needs a new set."""
     is_final: bool = False
     """Whether the job ends with it as it is: it isn't recorded as a failure, and recovery isn't asked."""
+    recurs_within: timedelta = timedelta(minutes=10)
+    """Within this time after another try, the same failure recurs, and the next try waits; 0 = it never waits."""
     code: int | None = None
     """The exit code of `drumbeat run`, None = the failed rank's own, else 1."""
 
@@ -70,9 +73,11 @@ REASONS: dict[Reason, ReasonRow] = {
     Reason.STARTING_NODES: ReasonRow("the engine is starting an agent on every node"),
     Reason.PREPARING_NODES: ReasonRow("code, inputs and environment are being prepared on every node"),
     Reason.BUILDING_ENVIRONMENT: ReasonRow("a node builds the environment of the ranks, or pulls their image"),
+    Reason.BACKING_OFF: ReasonRow("the same failure has recurred; waiting before the ranks are started again"),
     Reason.RESTARTING_RANKS: ReasonRow("the ranks are being restarted on the nodes that the job has"),
     Reason.RANKS_RUNNING: ReasonRow("every rank has been started"),
     Reason.TRAINING: ReasonRow("a rank has logged its first value since the ranks started"),
+    Reason.HANGING: ReasonRow("the ranks stand still: each waits, and as far as can be seen nothing will end that"),
     Reason.TRIALS_RUNNING: ReasonRow("the trials of the sweep are running"),
     Reason.STEPS_RUNNING: ReasonRow("the steps of the pipeline are running"),
     Reason.KEEPING_RESULTS: ReasonRow("outputs and the remaining logs are being saved"),
@@ -156,6 +161,7 @@ REASONS: dict[Reason, ReasonRow] = {
         State.FAILED,
         Retry.FREE,
         takes_nodes=True,
+        recurs_within=timedelta(minutes=1),
     ),
     Reason.OUT_OF_MEMORY: ReasonRow(
         "a node reached its memory limit",
@@ -181,6 +187,13 @@ REASONS: dict[Reason, ReasonRow] = {
         Retry.OWN,
         "Look at the stacks in the job's folder `hangs`: the rank that is named kept the others waiting.",
     ),
+    Reason.RENDEZVOUS_TIMED_OUT: ReasonRow(
+        "ranks waited at the rendezvous for others, which did not arrive in time (rendezvous_timeout_s)",
+        State.FAILED,
+        Retry.OWN,
+        "Look at what the ranks that are named do before init_process_group: the stacks are in the job's folder "
+        "`hangs`. If every rank waits there, check that node 0 can be reached from the other nodes.",
+    ),
     Reason.NODES_REFUSED: ReasonRow("the engine refused to start the nodes", State.FAILED),
     Reason.SHARE_MISSING: ReasonRow(
         "a machine lacks a share of its compute; it isn't used for this job any more",
@@ -188,6 +201,7 @@ REASONS: dict[Reason, ReasonRow] = {
         Retry.FREE,
         "Mount the share on that machine, or take it out of the compute: drumbeat compute show NAME.",
         takes_nodes=True,
+        recurs_within=timedelta(),
     ),
     Reason.NODE_UNUSABLE: ReasonRow(
         "a machine can't take part: its disk takes nothing, or it reaches no other node; it isn't used for this job "
@@ -196,6 +210,7 @@ REASONS: dict[Reason, ReasonRow] = {
         Retry.FREE,
         "Repair that machine. The measurements of the nodes: drumbeat compute check NAME.",
         takes_nodes=True,
+        recurs_within=timedelta(),
     ),
     Reason.TOO_BIG: ReasonRow(
         "the job needs more than its compute can ever provide",

@@ -114,6 +114,8 @@ class AgentStatus:
     """The error is that this machine lacks a share of its compute; another one may have it."""
     is_silent: bool = False
     """The ranks of the round have given no sign of work for `Plan.hang_after_s`."""
+    is_idle: bool = False
+    """A rank of the round has given no sign of work for `Plan.rendezvous_timeout_s`."""
     services: tuple[ServiceStatus, ...] = ()
     is_unusable: bool = False
     """The error is one of this machine, which no job can run on; another one may do."""

@@ -262,6 +262,8 @@ class Plan:
     """Seconds of silence after which a hang is looked for; 0 = never."""
     on_hang: str = "tell"
     """What follows a hang: `tell`, `dump` or `restart`."""
+    rendezvous_timeout_s: float = 0.0
+    """Seconds without a sign of work after which ranks that are missing at the rendezvous are given up; 0 = never."""
     elastic: Elastic | None = None
     services: tuple[ServicePlan, ...] = ()
     preflight: bool = False

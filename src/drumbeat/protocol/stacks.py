@@ -94,6 +94,8 @@ class RankFacts:
     """By how much the rank's log grew between the looks."""
     ended: int = 0
     """How many of the rank's processes ended between the looks."""
+    idle_s: float = 0.0
+    """How long the rank has neither written to its log nor used the CPU; 0 = unknown, or it does so now."""
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,8 @@ def submission(
 
 
 def line(sentence: str, *, state: State = State.QUEUED, reason: Reason = Reason.ACCEPTED) -> StoryEntry:
-    """A line of a story."""
-    return StoryEntry(NOON, state, reason, sentence, attempt=1, round=2)
+    """A line of a story, which tells of a hang."""
+    return StoryEntry(NOON, state, reason, sentence, attempt=1, round=2, since=NOON - timedelta(seconds=9))
 
 
 def started(record: Record) -> Change:

@@ -2,30 +2,31 @@
 
 import pytest
 
-from drumbeat.agent.stacks.silence import MAX_INTERVAL_S, MIN_INTERVAL_S, Pulses, interval_s
+from drumbeat.agent.stacks.silence import MAX_INTERVAL_S, MIN_INTERVAL_S, Pulses, Silence, SilenceLimits, interval_s
 
 pytestmark = pytest.mark.feature("F4")
 
 
 class Node:
-    """Two ranks, checked once a second; the limit is ten seconds."""
+    """Two ranks, checked once a second; the limit of silence is ten seconds, that of idleness five."""
+
+    limits = SilenceLimits(10.0, 5.0)
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.pulses = Pulses(10.0, 0.0)
+        self.pulses = Pulses(0.0)
         self.logs, self.cpu_s = {0: 0, 1: 0}, {0: 0.0, 1: 0.0}
 
     def passes(self, seconds: int, *, logs: tuple[int, ...] = (), works: tuple[int, ...] = ()) -> bool:
         """Lets time pass in which these ranks write and compute; returns whether they are silent at its end."""
-        is_silent = False
         for _ in range(seconds):
             self.now += 1.0
             for rank in logs:
                 self.logs[rank] += 10
             for rank in works:
                 self.cpu_s[rank] += 0.5
-            is_silent = self.pulses.take(self.now, self.logs, self.cpu_s)
-        return is_silent
+            self.pulses.take(self.now, self.logs, self.cpu_s)
+        return self.pulses.silence(self.limits).is_silent
 
 
 def test_ranks_without_log_are_silent_though_they_compute() -> None:
@@ -56,6 +57,33 @@ def test_no_rank_is_no_silence() -> None:
     node = Node()
     node.cpu_s.clear()
     assert not node.passes(20)
+
+
+def test_rank_is_idle_with_a_limit_of_its_own_and_the_seconds_are_known() -> None:
+    node = Node()
+    node.passes(4, works=(1,))
+    assert node.pulses.silence(node.limits) == Silence()
+    node.passes(1, works=(1,))
+    assert node.pulses.silence(node.limits) == Silence(is_idle=True)
+    assert node.pulses.idle_s(node.now + 1) == {0: 6, 1: 1}
+    assert node.pulses.silence(SilenceLimits(10.0, 0.0)) == Silence()
+    node.passes(1, logs=(0,), works=(1,))
+    assert node.pulses.silence(node.limits) == Silence()
+
+
+def test_rank_that_no_check_saw_for_a_moment_has_not_been_idle() -> None:
+    node = Node()
+    node.passes(8, logs=(0, 1), works=(0, 1))
+    cpu_s = node.cpu_s.pop(1)
+    node.passes(1, logs=(0,), works=(0,))
+    node.cpu_s[1] = cpu_s
+    node.passes(1, logs=(0,), works=(0,))
+    assert node.pulses.idle_s(node.now) == {0: 0, 1: 2}
+
+
+@pytest.mark.parametrize(("silent_s", "idle_s", "least_s"), [(600, 300, 300), (0, 300, 300), (600, 0, 600), (0, 0, 0)])
+def test_shorter_limit_that_is_set_decides_how_often_is_looked(silent_s: float, idle_s: float, least_s: float) -> None:
+    assert SilenceLimits(silent_s, idle_s).least_s == least_s
 
 
 def test_checks_are_few_for_a_long_limit_and_soon_for_a_short_one() -> None:

@@ -10,10 +10,11 @@ import pytest
 from drumbeat.control.bus import Bus
 from drumbeat.control.loop.loop import Loop
 from drumbeat.control.loop.peers import NoPeers
-from drumbeat.core.life.events import Event, JudgeDue, TimeUp
+from drumbeat.core.life.events import Event, JudgeDue, RetryDue, TimeUp
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.machine import JUDGE_AFTER
 from drumbeat.ports import Record
+from drumbeat.protocol.states import State
 from drumbeat.testing.clock import FakeClock
 from drumbeat.testing.memory_store import MemoryStore
 from tests.unit.core.jobs import running
@@ -21,11 +22,15 @@ from tests.unit.core.jobs import running
 pytestmark = pytest.mark.feature("F10")
 
 
+def _unused(*_: object) -> None:
+    """Nothing is claimed."""
+
+
 class Deadlines(Loop):
     """A loop that only notes what it would apply. broken: jobs of which it can't."""
 
     def __init__(self, clock: FakeClock, *jobs: Job) -> None:
-        super().__init__(MemoryStore(), clock, Bus(), NoPeers(lambda *_: None))
+        super().__init__(MemoryStore(), clock, Bus(), NoPeers(_unused))
         self.open()
         self.jobs = {job.name: Record(job, 1) for job in jobs}
         self.applied: list[tuple[str, type[Event]]] = []
@@ -64,3 +69,41 @@ def test_ranks_that_miss_a_peer_wait_for_no_longer_where_another_clock_counts():
     clock.advance(1)
     loop.tick()
     assert loop.applied == [("a", JudgeDue)]
+
+
+@pytest.mark.feature("F2", "F5")
+@pytest.mark.parametrize("state", [State.STAGING, State.QUEUED])
+def test_wait_before_another_try_is_kept_by_the_next_server(state: State):
+    """A server that reads the job with its wait half over waits for the rest."""
+    clock = FakeClock()
+    job = replace(at_work(clock, "a"), state=state, retry_at=clock.now() + timedelta(seconds=10))
+    Deadlines(clock, job).tick()
+    clock.advance(5)
+    loop = Deadlines(clock, job)
+    loop.tick()
+    clock.advance(4.9)
+    loop.tick()
+    assert loop.applied == []
+    clock.advance(0.1)
+    loop.tick()
+    assert loop.applied == [("a", RetryDue)]
+
+
+@pytest.mark.feature("F2")
+def test_wait_before_another_try_is_no_longer_where_another_clock_counts():
+    clock = FakeClock()
+    job = replace(at_work(clock, "a"), state=State.STAGING, retry_at=clock.now() + timedelta(hours=1))
+    loop = Deadlines(clock, job)
+    loop.tick()
+    clock.advance(job.policy.max_retry_delay_s)
+    loop.tick()
+    assert loop.applied == [("a", RetryDue)]
+
+
+@pytest.mark.feature("F2")
+def test_job_that_waits_before_another_try_is_not_in_the_queue():
+    clock = FakeClock()
+    job = replace(at_work(clock, "a"), state=State.QUEUED)
+    waiting = replace(job, name="b", retry_at=clock.now() + timedelta(seconds=10))
+    queued = Loop.jobs_queued({one.name: Record(one, 1) for one in (job, waiting)})
+    assert [one.name for one in queued] == ["a"]

@@ -54,6 +54,25 @@ def test_frames_of_a_wait_give_its_kind_and_name(frames: list[StackFrame], expec
     assert waits.of_stack(frames) == expected
 
 
+@pytest.mark.parametrize(
+    ("frames", "is_at_start"),
+    [
+        ([c10d("init_process_group"), TRAIN], True),
+        ([c10d("_store_based_barrier"), c10d("init_process_group"), WRAPPER, TRAIN], True),
+        ([StackFrame("_create_c10d_store", f"{SITE}/torch/distributed/rendezvous.py", 9), TRAIN], True),
+        ([StackFrame("_assign_worker_ranks", f"{SITE}/torch/distributed/elastic/agent/server/api.py", 9)], True),
+        ([StackFrame("HorovodBasics.init", f"{SITE}/horovod/common/basics.py", 9), TRAIN], True),
+        ([native("opal_progress"), native("PMPI_Init_thread"), TRAIN], True),
+        ([c10d("_store_based_barrier"), c10d("new_group"), TRAIN], False),
+        ([native("PMPI_Finalize"), TRAIN], False),
+        ([C10D, WRAPPER, TRAIN], False),
+        ([TRAIN], False),
+    ],
+)  # fmt: skip
+def test_only_the_rendezvous_of_all_ranks_is_the_start(frames: list[StackFrame], *, is_at_start: bool) -> None:
+    assert waits.is_at_start(frames) is is_at_start
+
+
 def test_queue_below_a_data_loader_is_the_data_loaders() -> None:
     loader = StackFrame("_LoaderIter._try_get_data", f"{SITE}/torch/utils/data/dataloader.py", 1)
     frames = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
@@ -10,7 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drumbeat.core import ledger
-from drumbeat.core.life.events import AgentSaid, CancelRequested, Event, GangSeen, Granted, StoryEntry, ValueLogged
+from drumbeat.core.life.events import (  # fmt: skip
+    AgentSaid,
+    CancelRequested,
+    Event,
+    GangSeen,
+    Granted,
+    RetryDue,
+    StillnessSeen,
+    StoryEntry,
+    ValueLogged,
+)
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.machine import decide
 from drumbeat.protocol.agent import Phase
@@ -40,8 +51,8 @@ def seconds(story: list[StoryEntry], now: float, *saves: tuple[float, float]) ->
     return {name.value: length.total_seconds() for name, length in sums.items() if length}
 
 
-def ready(*nodes: int, **more: object) -> list[AgentSaid]:
-    return [said(node, Phase.READY, **more) for node in nodes]
+def ready(*nodes: int) -> list[AgentSaid]:
+    return [said(node, Phase.READY) for node in nodes]
 
 
 def uploaded(code: int = 0) -> AgentSaid:
@@ -171,6 +182,50 @@ def test_time_limit_throws_no_work_away():
     assert seconds(story, 99) == {"queue": 1, "train": 9}
 
 
+def hang(silent_s: float, *, is_over: bool = False, is_certain: bool = False) -> StillnessSeen:
+    return StillnessSeen(1, 1, "the job hangs", is_hang=True, is_over=is_over, is_certain=is_certain, silent_s=silent_s)
+
+
+def test_hang_is_a_stall_from_the_last_sign_of_life_until_the_ranks_go_on():
+    first = ValueLogged(1, 1, "rank 0 logged a value")
+    story = story_of(
+        a_job(1, 2), (0, Granted(slots(1))), (0, ready(0)[0]), (4, first), (50, hang(20)), (70, hang(0, is_over=True)),
+        (90, done(0, 0, 0)), (90, uploaded()),
+    )  # fmt: skip
+    reasons = [line.reason for line in story if line.state is State.RUNNING]
+    assert reasons == [Reason.RANKS_RUNNING, Reason.TRAINING, Reason.HANGING, Reason.TRAINING]
+    assert seconds(story, 90) == {"start": 4, "train": 26 + 20, "stall": 20 + 20}
+    until_then = [line for line in story if line.at <= at(60)]
+    assert seconds(until_then, 60) == {"start": 4, "train": 26, "stall": 20 + 10}
+
+
+def test_hang_that_ends_its_round_is_a_stall_and_the_work_before_it_is_lost():
+    job = a_job(1, 1)
+    job = replace(job, plan=replace(job.plan, on_hang="restart"))
+    story = story_of(
+        job, (0, Granted(slots(1))), (0, ready(0)[0]), (50, hang(20, is_certain=True)), (53, done(0, 143)),
+        (55, said(0, Phase.READY, 2)),
+    )  # fmt: skip
+    assert [line.reason for line in story][-2:] == [Reason.RESTARTING_RANKS, Reason.RANKS_RUNNING]
+    assert seconds(story, 60) == {"lost": 30 + 3, "stall": 20, "start": 2, "train": 5}
+    assert seconds(story, 60, (12, 0)) == {"train": 12 + 5, "lost": 18 + 3, "stall": 20, "start": 2}
+
+
+def test_rendezvous_that_times_out_is_a_stall_within_its_own_round_only():
+    stuck = replace(hang(400), is_rendezvous=True)
+    story = story_of(a_job(1, 1), (9, Granted(slots(1))), (10, ready(0)[0]), (50, stuck), (53, done(0, 143)))
+    assert seconds(story, 53) == {"queue": 9, "provision": 1, "stall": 40, "lost": 3}
+
+
+def test_wait_before_another_try_is_lost():
+    story = story_of(
+        a_job(1, 1), (0, Granted(slots(1))), (0, ready(0)[0]), (10, done(0, 1)), (12, said(0, Phase.READY, 2)),
+        (20, said(0, Phase.ENDED, 2, exits=done(0, 1).status.exits)), (21, said(0, Phase.READY, 3)), (30, RetryDue()),
+    )  # fmt: skip
+    assert [line.reason for line in story][-3:] == [Reason.BACKING_OFF, Reason.RESTARTING_RANKS, Reason.RANKS_RUNNING]
+    assert seconds(story, 35) == {"lost": 10 + 8 + 10, "start": 2, "train": 5}
+
+
 def test_weeks_are_cut_on_monday_in_utc():
     sunday = datetime(2026, 11, 29, 23, tzinfo=UTC)
     part = ledger.Stretch(sunday, sunday + timedelta(hours=3), TimeClass.TRAIN)
@@ -181,20 +236,24 @@ def test_weeks_are_cut_on_monday_in_utc():
     }
 
 
+def a_line(second: int, state: State, reason: Reason, number: int, since: int | None) -> StoryEntry:
+    return StoryEntry(at(second), state, reason, "", 1, number, None if since is None else at(since))
+
+
 lines = st.lists(
     st.builds(
-        lambda second, state, reason, number: StoryEntry(at(second), state, reason, "", 1, number),
-        st.integers(-50, 1000), st.sampled_from(State), st.sampled_from(Reason), st.integers(1, 3),
+        a_line, st.integers(-50, 1000), st.sampled_from(State), st.sampled_from(Reason), st.integers(1, 3),
+        st.none() | st.integers(-50, 1000),
     ),
     max_size=12,
 )  # fmt: skip
 
 
-copies = st.lists(
-    st.builds(lambda copied, stall: ledger.Save(at(copied), timedelta(seconds=stall)), st.integers(-50, 1000),
-              st.integers(0, 99)),
-    max_size=5,
-)  # fmt: skip
+def a_save(copied: int, stall: int) -> ledger.Save:
+    return ledger.Save(at(copied), timedelta(seconds=stall))
+
+
+copies = st.lists(st.builds(a_save, st.integers(-50, 1000), st.integers(0, 99)), max_size=5)
 
 
 @given(lines, st.integers(-10, 2000), copies)

@@ -16,6 +16,7 @@ from drumbeat.core.life.events import (  # fmt: skip
     NeverFits,
     NodeDeparture,
     NodeLost,
+    RetryDue,
     TimeUp,
     Unheard,
     Waits,
@@ -60,15 +61,27 @@ def test_every_state_is_reachable():
 
 NODES = 2
 codes = st.sampled_from([None, 0, 0, 0, 1, 127, 137, 3])
+
+
+def agent_said(
+    node: int,
+    phase: Phase,
+    nth: int,
+    attempt: int,
+    codes: list[int | None],
+    error: str,
+    lost: bool,
+    taken: bool,
+) -> Event:
+    exits = tuple(
+        ended(node * 2 + n, c, signal=9 if c is None else None, tail=PEER_GONE if c == 3 else "")
+        for n, c in enumerate(codes)
+    )
+    return said(node, phase, nth, attempt, exits=exits, error=error, lost=lost, is_taken=taken)
+
+
 agent_events = st.builds(
-    lambda node, phase, nth, attempt, codes, error, lost, taken: said(
-        node, phase, nth, attempt,
-        exits=tuple(
-            ended(node * 2 + n, c, signal=9 if c is None else None, tail=PEER_GONE if c == 3 else "")
-            for n, c in enumerate(codes)
-        ),
-        error=error, lost=lost, is_taken=taken,
-    ),
+    agent_said,
     st.integers(0, NODES - 1), st.sampled_from(list(Phase)), st.integers(1, 3), st.integers(0, 2),
     st.lists(codes, max_size=2), st.sampled_from(["", "", "", "broken"]), st.sampled_from([False, False, True]),
     st.sampled_from([False, False, False, True]),
@@ -85,6 +98,7 @@ other_events = st.one_of(
     st.just(CancelRequested("ada")),
     st.just(TimeUp()),
     st.just(JudgeDue()),
+    st.just(RetryDue()),
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from drumbeat.agent.ground.journal import Journal
@@ -17,6 +18,8 @@ class RequestContext:
     journal: Journal
     request: NodeRequest
     keeper_client: KeeperClient
+    idle_s: Callable[[], Mapping[int, float]]
+    """Returns how long each rank has given no sign of work."""
 
     @property
     def keeper(self) -> int:

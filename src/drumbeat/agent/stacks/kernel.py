@@ -35,8 +35,9 @@ def usage(pid: int) -> ProcessUse | None:
         state=fields[0],
         cpu_s=(_exact_cpu_s(pid) or _cpu_s(fields)) + _children_cpu_s(fields),
         main_cpu_s=_cpu_s(main),
-        # Pages of a mapped file are in `read_bytes` only; what is counted twice is progress all the same.
-        io_bytes=_number(io, "rchar") + _number(io, "wchar") + _number(io, "read_bytes"),
+        # Pages of a mapped file are in `read_bytes` and `write_bytes` only, and `wchar` grows when a write has ended: a
+        # long one shows in `write_bytes` meanwhile. What is counted twice is progress all the same.
+        io_bytes=sum(_number(io, name) for name in ("rchar", "wchar", "read_bytes", "write_bytes")),
         switches=_number(status, "voluntary_ctxt_switches"),
         swap_faults=int(fields[9]),
         swapped_mib=_number(status, "VmSwap") / 1024,

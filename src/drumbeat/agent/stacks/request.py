@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from drumbeat.agent.ground.rank_processes import rank_processes
@@ -22,21 +23,26 @@ _ONE_LOOK = threading.Lock()
 """Held by the look that goes on: however many are asked for, they cost no more than one at a time."""
 
 
-def answer(enrolment: Enrolment, keeper: int, fields: dict[str, str]) -> dict[str, Any]:
-    """Returns the facts of the ranks below this keeper, 0 = none runs."""
+def answer(
+    enrolment: Enrolment, keeper: int, fields: dict[str, str], idle_s: Callable[[], Mapping[int, float]]
+) -> dict[str, Any]:
+    """Returns the facts of the ranks below this keeper, 0 = none runs. idle_s: of each rank, as in `RankFacts`."""
     if not keeper:
         return wire.to_wire(NodeFacts())
     with _ONE_LOOK:
-        return _look(enrolment, keeper, fields)
+        facts = _look(enrolment, keeper, fields)
+    seconds = idle_s()
+    ranks = tuple(replace(one, idle_s=round(seconds.get(one.rank, 0.0), 1)) for one in facts.ranks)
+    return wire.to_wire(replace(facts, ranks=ranks))
 
 
-def _look(enrolment: Enrolment, keeper: int, fields: dict[str, str]) -> dict[str, Any]:
+def _look(enrolment: Enrolment, keeper: int, fields: dict[str, str]) -> NodeFacts:
     wanted = [int(one) for one in fields.get(RANKS_FIELD, "").split(",") if one.isdecimal()]
     program, problem = _SEARCH.find(enrolment, _interpreters(keeper))
     has_helpers = fields.get(PROGRAMS_FIELD) != "1"
     looks = RankLooks(keeper, _logs(enrolment, fields), program, problem, has_helpers=has_helpers)
     pause_s = min(float(fields.get(PAUSE_FIELD, "0")), MAX_PAUSE_S)
-    return wire.to_wire(looks.look(pause_s, ranks=wanted, is_native=fields.get(NATIVE_FIELD) == "1"))
+    return looks.look(pause_s, ranks=wanted, is_native=fields.get(NATIVE_FIELD) == "1")
 
 
 def _logs(enrolment: Enrolment, fields: dict[str, str]) -> dict[int, str]:

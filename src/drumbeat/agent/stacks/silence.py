@@ -1,5 +1,7 @@
 """Notices that a node's ranks are silent: none writes to its log, or one of them uses no CPU, for a set time.
 
+A rank that does neither is idle: that is watched with a limit of its own, for the rendezvous.
+
 It is the reason to look closer and no verdict: a long validation is silent, too.
 """
 
@@ -22,6 +24,30 @@ MIN_CPU_SHARE = 0.01
 """A rank that uses less of a core is idle."""
 
 
+@dataclass(frozen=True)
+class SilenceLimits:
+    """After how many seconds ranks count as silent, and a rank as idle; 0 = never."""
+
+    silent_s: float = 0.0
+    idle_s: float = 0.0
+
+    @property
+    def least_s(self) -> float:
+        """The shorter of the limits that are set, 0 = none is."""
+        return min((one for one in (self.silent_s, self.idle_s) if one), default=0.0)
+
+
+@dataclass(frozen=True)
+class Silence:
+    """Whether the ranks of a node are silent, and whether one of them is idle."""
+
+    is_silent: bool = False
+    is_idle: bool = False
+
+    def __str__(self) -> str:
+        return f"the ranks {'are silent' if self.is_silent else 'work'}{', and one is idle' if self.is_idle else ''}"
+
+
 @dataclass
 class RankPulse:
     """When a rank last did something: wrote to its log, used the CPU. By the monotonic clock."""
@@ -30,6 +56,11 @@ class RankPulse:
     worked_at: float
     log_bytes: int = 0
     cpu_s: float = 0.0
+
+    @property
+    def active_at(self) -> float:
+        """When it last did either."""
+        return max(self.logged_at, self.worked_at)
 
     def take(self, now: float, passed_s: float, log_bytes: int, cpu_s: float) -> None:
         """Takes what one check saw."""
@@ -45,58 +76,78 @@ class RankPulse:
 class Pulses:
     """The pulses of a node's ranks. Pure: the caller has the clock."""
 
-    after_s: float
     begun_at: float
     ranks: dict[int, RankPulse] = field(default_factory=dict[int, RankPulse])
-    _at: float = 0.0
+    """Of each rank that was ever seen. Replaced at each check, never changed: another thread may read it."""
+    running: tuple[int, ...] = ()
+    at: float = 0.0
+    """When the last check was."""
 
-    def take(self, now: float, log_bytes: Mapping[int, int], cpu_s: Mapping[int, float]) -> bool:
-        """Returns whether the ranks are silent. cpu_s: of the ranks that run."""
-        passed_s = now - (self._at or self.begun_at)
-        self._at = now
+    def take(self, now: float, log_bytes: Mapping[int, int], cpu_s: Mapping[int, float]) -> None:
+        """Takes what one check saw. cpu_s: of the ranks that run."""
+        passed_s = now - (self.at or self.begun_at)
+        new = {rank: RankPulse(self.begun_at, self.begun_at) for rank in cpu_s if rank not in self.ranks}
+        pulses = self.ranks | new
         for rank in cpu_s:
-            pulse = self.ranks.setdefault(rank, RankPulse(self.begun_at, self.begun_at))
-            pulse.take(now, passed_s, log_bytes.get(rank, 0), cpu_s[rank])
-        running = [self.ranks[rank] for rank in cpu_s]
-        if not running:
-            return False
-        since = now - self.after_s
-        no_log = all(one.logged_at <= since for one in running)
-        return no_log or any(max(one.logged_at, one.worked_at) <= since for one in running)
+            pulses[rank].take(now, passed_s, log_bytes.get(rank, 0), cpu_s[rank])
+        self.ranks, self.running, self.at = pulses, tuple(cpu_s), now
+
+    def silence(self, limits: SilenceLimits) -> Silence:
+        """Returns whether the ranks that run are silent now, and whether one is idle."""
+        if not self.running:
+            return Silence()
+        no_log_s = min(self.at - self.ranks[rank].logged_at for rank in self.running)
+        idle_s = max(self.idle_s(self.at).values())
+        is_silent = 0 < limits.silent_s <= max(no_log_s, idle_s)
+        return Silence(is_silent, is_idle=0 < limits.idle_s <= idle_s)
+
+    def idle_s(self, now: float) -> dict[int, float]:
+        """Returns how long each rank that runs has neither written to its log nor used the CPU."""
+        ranks = self.ranks
+        return {rank: now - ranks[rank].active_at for rank in self.running if rank in ranks}
 
 
 class SilenceWatch:
-    """Watches one node. on_change: called in its thread with the round, and whether silence begins there or ends."""
+    """Watches one node. on_change: called in its thread with the round, when silence or idleness begins or ends."""
 
-    def __init__(self, after_s: float, on_change: Callable[[int, bool], None]) -> None:
-        self._after_s, self._on_change = after_s, on_change
+    def __init__(self, limits: SilenceLimits, on_change: Callable[[int, Silence], None]) -> None:
+        self._limits, self._on_change = limits, on_change
         self._round, self._is_over = -1, threading.Event()
+        self._pulses = Pulses(0.0)
+
+    def idle_s(self) -> dict[int, float]:
+        """Returns how long each rank has been idle; a rank that isn't watched is missing. Thread-safe."""
+        return self._pulses.idle_s(time.monotonic())
 
     def begin(self, number: int, keeper: int, logs: Mapping[int, str]) -> None:
         """Watches the ranks of a round, which run below this keeper. logs: the file of each rank's. Idempotent."""
-        if number == self._round or not self._after_s:
+        if number == self._round or not self._limits.least_s:
             return
         self.end()
         self._round, self._is_over = number, threading.Event()
-        work = (number, keeper, dict(logs), self._is_over)
+        self._pulses = Pulses(time.monotonic())
+        work = (number, keeper, dict(logs), self._pulses, self._is_over)
         threading.Thread(target=self._follow, args=work, name="silence", daemon=True).start()
 
     def end(self) -> None:
         """Stops: the ranks have ended."""
         self._is_over.set()
 
-    def _follow(self, number: int, keeper: int, logs: Mapping[int, str], is_over: threading.Event) -> None:
-        pulses, was_silent = Pulses(self._after_s, time.monotonic()), False
-        while not is_over.wait(interval_s(self._after_s)):
+    def _follow(
+        self, number: int, keeper: int, logs: Mapping[int, str], pulses: Pulses, is_over: threading.Event
+    ) -> None:
+        before = Silence()
+        while not is_over.wait(interval_s(self._limits.least_s)):
             try:
                 sizes = {rank: _size(path) for rank, path in logs.items()}
-                is_silent = pulses.take(time.monotonic(), sizes, _cpu_s(keeper))
+                pulses.take(time.monotonic(), sizes, _cpu_s(keeper))
             except Exception:  # noqa: BLE001 (it inspects arbitrary processes, and no job may end because of that)
                 traceback.print_exc()
                 return
-            if is_silent != was_silent and not is_over.is_set():
-                was_silent = is_silent
-                self._on_change(number, is_silent)
+            silence = pulses.silence(self._limits)
+            if silence != before and not is_over.is_set():
+                before = silence
+                self._on_change(number, silence)
 
 
 def interval_s(after_s: float) -> float:

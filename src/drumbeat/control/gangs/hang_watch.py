@@ -2,25 +2,29 @@
 
 A round whose nodes report silence is looked at again and again, at intervals of `hang_after_s`. A hang must be the same
 in two looks before it counts: in slow exchanges of data, every rank may stand in the same line for a while.
+
+A round that hangs at its rendezvous has a limit of its own, and is always ended (`rendezvous_look`).
 """
 
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 
 from drumbeat.control.gangs.node_requests import Answer, NodeRequests
+from drumbeat.control.gangs.pooled_watch import PooledWatch
+from drumbeat.control.gangs.rendezvous_look import RendezvousLook, interval_s, may_hold_one
 from drumbeat.control.gangs.silence_look import Ask, SilenceLook
 from drumbeat.control.gangs.stacks import JobFacts, hosts_of, request_fields, result_of
 from drumbeat.control.gangs.straggler_samples import PAUSE_S, StragglerSamples
 from drumbeat.control.loop.loop import Loop
 from drumbeat.core.diagnosis.hangs import report
+from drumbeat.core.diagnosis.hangs.rendezvous import RendezvousState, RendezvousVerdict
 from drumbeat.core.diagnosis.hangs.verdict import HangVerdict, Stillness
-from drumbeat.core.life import stillness
+from drumbeat.core.life import hang_response
 from drumbeat.core.life.events import StillnessSeen
 from drumbeat.core.life.job import Job
 from drumbeat.protocol.errors import DrumbeatError, StorageError
@@ -43,6 +47,9 @@ class _Round:
     """What is known of the silence of one round."""
 
     looked_at: float = 0.0
+    rendezvous_at: float = 0.0
+    """When its rendezvous was looked at last."""
+    is_past_rendezvous: bool = False
     work: Future[None] | None = None
     working: set[tuple[int, str]] = field(default_factory=set[tuple[int, str]])
     """As in `SilenceLook`."""
@@ -60,37 +67,19 @@ class _Round:
         return not self.looked_at or now - self.looked_at >= interval_s
 
 
-class HangWatch:
+class HangWatch(PooledWatch):
     """Looks at the silent rounds of this server's jobs, on threads of its own."""
 
     def __init__(self, loop: Loop, requests: NodeRequests, keep: Keep) -> None:
+        super().__init__("hangs", CHECK_INTERVAL_S, "silent ranks could not be looked at")
         self._loop, self._requests, self._keep = loop, requests, keep
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="hangs", daemon=True)
-        self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="hang")
         self._rounds: dict[tuple[str, int, int], _Round] = {}
 
-    def start(self) -> None:
-        """Starts the thread."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Ends the threads."""
-        self._stopping.set()
-        self._thread.join(timeout=2)
-        self._pool.shutdown(wait=False, cancel_futures=True)
-
-    def _run(self) -> None:
-        while not self._stopping.wait(CHECK_INTERVAL_S):
-            try:
-                self._check(time.monotonic())
-            except Exception:
-                if not self._stopping.is_set():
-                    log.exception("silent ranks could not be looked at; trying again")
-
-    def _check(self, now: float) -> None:
+    def look(self) -> None:
+        """Begins the looks that are due."""
+        now = time.monotonic()
         jobs = [record.job for record in list(self._loop.jobs.values())]
-        watched = [job for job in jobs if job.state is State.RUNNING and job.plan.hang_after_s and job.attempt]
+        watched = [job for job in jobs if job.state is State.RUNNING and job.attempt and _is_watched(job)]
         keys = {(job.name, job.attempt, job.round) for job in watched}
         self._rounds = {key: one for key, one in self._rounds.items() if key in keys}
         for job in watched:
@@ -100,16 +89,20 @@ class HangWatch:
 
     def _follow(self, job: Job, round_: _Round, now: float) -> None:
         """Begins the look that is due, if one is."""
-        if not is_silent(job):
+        is_at_start = not round_.is_past_rendezvous and may_hold_one(job)
+        if is_at_start and now - round_.rendezvous_at >= interval_s(job):
+            round_.rendezvous_at = now
+            round_.work = self.pool.submit(self._guarded, job, self._look_at_rendezvous, round_)
+        elif not is_silent(job):
             round_.looked_at = 0.0
-            if stillness.is_hung(job):
+            if hang_response.is_hung(job):
                 self._tell(job, StillnessSeen(job.attempt, job.round, "the ranks go on", is_hang=True, is_over=True))
-            elif round_.samples.is_due(job, now):
+            elif job.plan.hang_after_s and round_.samples.is_due(job, now):
                 round_.samples.looked_at = now
-                round_.work = self._pool.submit(self._guarded, job, self._sample, round_)
-        elif round_.is_due(now, job.plan.hang_after_s) and not stillness.is_hung(job):
+                round_.work = self.pool.submit(self._guarded, job, self._sample, round_)
+        elif round_.is_due(now, job.plan.hang_after_s) and not hang_response.is_hung(job):
             round_.looked_at = now
-            round_.work = self._pool.submit(self._guarded, job, self._look, round_)
+            round_.work = self.pool.submit(self._guarded, job, self._look, round_)
 
     def _guarded(self, job: Job, look: Callable[[Job, _Round], None], round_: _Round) -> None:
         try:
@@ -126,7 +119,7 @@ class HangWatch:
             job.plan.hang_after_s,
             lambda what: self._ask(job, what),
             lambda: self._left(job),
-            self._stopping.wait,
+            self.stopping.wait,
             round_.working,
             round_.places,
         )
@@ -137,6 +130,13 @@ class HangWatch:
             if job.plan.on_hang == _DUMP:
                 facts = facts.with_native(self._ask(job, Ask(is_native=True)))
             self._say_hang(job, verdict, facts)
+
+    def _look_at_rendezvous(self, job: Job, round_: _Round) -> None:
+        look = RendezvousLook(job, lambda what: self._ask(job, what), lambda: self._left(job), self.stopping.wait)
+        verdict, facts = look.look()
+        round_.is_past_rendezvous = verdict.state is RendezvousState.OVER
+        if verdict.state is RendezvousState.STUCK:
+            self._say_stuck(job, verdict, facts)
 
     def _sample(self, job: Job, round_: _Round) -> None:
         workers = set(job.plan.workers)
@@ -152,7 +152,7 @@ class HangWatch:
     def _wait_for(self, answers: list[Future[Answer]], within_s: float) -> None:
         """Waits for the answers; a server that stops must not wait for a node that gives none."""
         deadline = time.monotonic() + within_s
-        while time.monotonic() < deadline and not self._stopping.is_set():
+        while time.monotonic() < deadline and not self.stopping.is_set():
             if not wait(answers, CHECK_INTERVAL_S).not_done:
                 return
 
@@ -172,17 +172,26 @@ class HangWatch:
 
     # --- words ------------------------------------------------------------------------------------------------------
     def _say_hang(self, job: Job, verdict: HangVerdict, facts: JobFacts) -> None:
+        sentence = self._with_stacks(
+            job, f"the job {'hangs' if verdict.is_certain else 'may hang'}: {verdict.sentence}", facts
+        )
+        seen = StillnessSeen(job.attempt, job.round, sentence, is_hang=True, is_certain=verdict.is_certain)
+        self._tell(job, replace(seen, rank=verdict.rank, node=verdict.node, silent_s=verdict.silent_s))
+
+    def _say_stuck(self, job: Job, verdict: RendezvousVerdict, facts: JobFacts) -> None:
+        sentence = self._with_stacks(job, verdict.sentence, facts)
+        seen = StillnessSeen(job.attempt, job.round, sentence, is_hang=True, is_rendezvous=True)
+        self._tell(job, replace(seen, rank=verdict.rank, node=verdict.node, silent_s=verdict.silent_s))
+
+    def _with_stacks(self, job: Job, sentence: str, facts: JobFacts) -> str:
+        """Keeps the stacks in the job's folder, and returns the sentence with where they are."""
         path = f"hangs/{job.attempt}.{job.round}.txt"
-        text = report.text(facts.stacks(hosts_of(job)))
-        sentence = f"the job {'hangs' if verdict.is_certain else 'may hang'}: {verdict.sentence}"
         try:
-            self._keep(job.name, path, f"{sentence}\n\n{text}")
+            self._keep(job.name, path, f"{sentence}\n\n{report.text(facts.stacks(hosts_of(job)))}")
         except StorageError as error:
             log.warning("the stacks of job %s could not be kept: %s", job.name, error)
-        else:
-            sentence = f"{sentence}; the stacks of all ranks are in the job's file {path}"
-        seen = StillnessSeen(job.attempt, job.round, sentence, is_hang=True, is_certain=verdict.is_certain)
-        self._tell(job, replace(seen, rank=verdict.rank, node=verdict.node))
+            return sentence
+        return f"{sentence}; the stacks of all ranks are in the job's file {path}"
 
     def _say_slow(self, job: Job, verdict: HangVerdict, sentence: str) -> None:
         seen = StillnessSeen(job.attempt, job.round, sentence, is_hang=False, rank=verdict.rank, node=verdict.node)
@@ -191,6 +200,10 @@ class HangWatch:
     def _tell(self, job: Job, seen: StillnessSeen) -> None:
         if self._loop.holds(job.name):
             self._loop.tell(job.name, seen)
+
+
+def _is_watched(job: Job) -> bool:
+    return bool(job.plan.hang_after_s or job.plan.rendezvous_timeout_s)
 
 
 def is_silent(job: Job) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from drumbeat.core.diagnosis.hangs.activity import Activity
 from drumbeat.core.diagnosis.hangs.stragglers import LOOKS, slow_rank
 from drumbeat.core.diagnosis.hangs.verdict import HangVerdict
-from drumbeat.core.life import stillness
+from drumbeat.core.life import hang_response
 from drumbeat.core.life.job import Job
 
 PAUSE_S = 0.3
@@ -29,7 +29,7 @@ class StragglerSamples:
 
     def is_due(self, job: Job, now: float) -> bool:
         """Whether another look is due at this time; none is once a slow rank was named."""
-        if not 2 <= len(job.plan.workers) <= MAX_RANKS or stillness.slow_subject(job) in job.remarks:
+        if not 2 <= len(job.plan.workers) <= MAX_RANKS or hang_response.slow_subject(job) in job.remarks:
             return False
         self.looked_at = self.looked_at or now
         return now - self.looked_at >= max(job.plan.hang_after_s / LOOKS, RANK_S * job.plan.processes_per_node)

@@ -6,12 +6,12 @@ A missed heartbeat is not a death. An engine's word that a node is gone is; the 
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 
 from drumbeat.control.computes.engines import Engines
 from drumbeat.control.gangs.heartbeats import Heartbeats, lost_by_silence, without_first_call
+from drumbeat.control.gangs.pooled_watch import PooledWatch
 from drumbeat.control.loop.loop import Loop
 from drumbeat.core.life.events import Event, GangSeen, Loss, NodeDeparture, NodeLost, Unheard
 from drumbeat.core.life.job import Job
@@ -30,44 +30,29 @@ PAUSED_AFTER_S = 3 * OBSERVE_INTERVAL_S
 _WITH_GANG = (State.PROVISIONING, State.STAGING, State.RUNNING, State.STOPPING, State.FINALIZING)
 
 
-class GangWatch:
+class GangWatch(PooledWatch):
     """Asks engines about gangs, on threads of its own beside the loop."""
 
     def __init__(self, loop: Loop, engines: Engines, gang_of: Callable[[Job], Gang], heartbeats: Heartbeats) -> None:
+        super().__init__("observe", OBSERVE_INTERVAL_S, "the gangs could not be asked about")
         self.loop, self.engines, self.gang_of, self.heartbeats = loop, engines, gang_of, heartbeats
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
-        self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="observe")
+        self._asked: dict[str, Future[None]] = {}
+        """Jobs whose answers are still awaited."""
 
     def start(self) -> None:
         """Starts the thread that asks."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Ends the threads."""
-        self._stopping.set()
-        self._thread.join(timeout=2)
-        self._pool.shutdown(wait=False, cancel_futures=True)
-
-    def _run(self) -> None:
         self.heartbeats.wake()
-        asked: dict[str, Future[None]] = {}
-        while not self._stopping.wait(OBSERVE_INTERVAL_S):
-            try:
-                asked = {name: one for name, one in asked.items() if not one.done()}
-                self._ask(asked)
-            except Exception:
-                if not self._stopping.is_set():
-                    log.exception("the gangs could not be asked about; trying again")
+        super().start()
 
-    def _ask(self, asked: dict[str, Future[None]]) -> None:
-        """Asks about each running gang. asked: jobs whose answers are still awaited; the new ones are added."""
+    def look(self) -> None:
+        """Asks about each running gang."""
+        self._asked = {name: one for name, one in self._asked.items() if not one.done()}
         self.heartbeats.excuse()
         jobs = [r.job for r in list(self.loop.jobs.values()) if r.job.state in _WITH_GANG]
         self.heartbeats.keep_only({(job.name, job.attempt) for job in jobs})
         for job in jobs:
-            if job.name not in asked:  # An engine that is slow about one gang delays no other.
-                asked[job.name] = self._pool.submit(self._guarded, job)
+            if job.name not in self._asked:  # An engine that is slow about one gang delays no other.
+                self._asked[job.name] = self.pool.submit(self._guarded, job)
 
     def look_after(self, job: Job) -> None:
         """Asks the engine about one gang, and applies its answer to the job."""

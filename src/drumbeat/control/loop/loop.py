@@ -20,7 +20,7 @@ from drumbeat.control.bus import Bus, job_topic
 from drumbeat.control.loop.grower import Grower
 from drumbeat.control.loop.peers import Peers
 from drumbeat.control.loop.placer import Booking, Placer, Supply
-from drumbeat.core.life.events import Effect, Event, JudgeDue, StoryEntry, TimeUp, Waits
+from drumbeat.core.life.events import Effect, Event, JudgeDue, RetryDue, StoryEntry, TimeUp, Waits
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.machine import JUDGE_AFTER, decide
 from drumbeat.core.life.moves import then, with_effects
@@ -187,7 +187,7 @@ class Loop:
         self.beat()
         self.peers.look(self)
         troubles: list[Exception] = []
-        for job in [record.job for record in self.jobs.values() if record.job.state is State.RUNNING]:
+        for job in [record.job for record in self.jobs.values() if _has_deadlines(record.job)]:
             if event := self._due(job):
                 try:
                     self.apply(job.name, event)
@@ -204,6 +204,10 @@ class Loop:
             return TimeUp()
         if job.judge_at and at >= self._on_monotonic(job.name, job.judge_at, now, at, JUDGE_AFTER):
             return JudgeDue()
+        if job.retry_at:
+            most = timedelta(seconds=job.policy.max_retry_delay_s)
+            if at >= self._on_monotonic(job.name, job.retry_at, now, at, most):
+                return RetryDue()
         return None
 
     def _on_monotonic(
@@ -255,8 +259,8 @@ class Loop:
                 change, reserve=booking.slots, booked=booking.booked, booked_in_all=booking.booked_in_all, at=now
             )
         self._commit(name, record, change)
-        if decision.job.state is State.RUNNING:
-            for deadline in filter(None, (decision.job.deadline, decision.job.judge_at)):
+        if _has_deadlines(decision.job):
+            for deadline in filter(None, (decision.job.deadline, decision.job.judge_at, decision.job.retry_at)):
                 self._on_monotonic(name, deadline, now, at)
         if decision.effects:
             self.has_effects.set()
@@ -325,8 +329,14 @@ class Loop:
 
     @staticmethod
     def jobs_queued(records: dict[str, Record]) -> list[Job]:
-        """Those that wait for slots."""
-        return [record.job for record in list(records.values()) if record.job.state is State.QUEUED]
+        """Those that wait for slots; one that waits before another try doesn't, yet."""
+        jobs = [record.job for record in list(records.values())]
+        return [job for job in jobs if job.state is State.QUEUED and job.retry_at is None]
+
+
+def _has_deadlines(job: Job) -> bool:
+    """Whether the job may have to do something because of the time."""
+    return job.state is State.RUNNING or job.retry_at is not None
 
 
 def _no_effects(_job: Job) -> tuple[Effect, ...]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
 from typing import Any, cast
 
+from drumbeat.core import ledger
+from drumbeat.core.ledger import Save
 from drumbeat.core.life.events import StoryEntry
 from drumbeat.ports import Record
 from drumbeat.ports.metrics import Series
+from drumbeat.protocol.api.ledger import TimeClass
 from drumbeat.protocol.api.metrics import ComparedRow, ComparisonView
 from drumbeat.protocol.metric_lines import value_to_json
-from drumbeat.protocol.states import State
 
 _MISSING = None
 _NAMES = frozenset({"name", "display_name", "description", "tags", "properties"})
@@ -28,6 +29,8 @@ class Compared:
     story: Sequence[StoryEntry]
     metrics: Sequence[Series]
     """Series of rank 0."""
+    saves: Sequence[Save] = ()
+    """Its checkpoints."""
 
 
 def compare(jobs: Sequence[Compared], now: datetime) -> ComparisonView:
@@ -65,21 +68,9 @@ def _outcome(one: Compared, now: datetime) -> dict[tuple[str, str], Any]:
         facts["outcome", "duration_s"] = round((end - job.started_at).total_seconds(), 3)
     facts["outcome", "attempts"] = job.attempt
     facts["outcome", "failures"] = len(job.failures)
-    facts["outcome", "lost_s"] = round(lost_s(one.story), 3)
+    times = ledger.by_class(ledger.stretches(one.story, end, one.saves))
+    facts["outcome", "lost_s"] = round(times[TimeClass.LOST].total_seconds(), 3)
     return facts | {("metrics", series.name): value_to_json(series.last.value) for series in one.metrics}
-
-
-def lost_s(story: Sequence[StoryEntry]) -> float:
-    """Returns the seconds in which ranks ran in rounds that were not the last one.
-
-    It is an upper bound of what was lost: ranks that resume from a checkpoint lose less.
-    """
-    rounds: dict[tuple[int, int], float] = {}
-    for entry, following in pairwise(story):
-        if entry.state is State.RUNNING:
-            key = (entry.attempt, entry.round)
-            rounds[key] = rounds.get(key, 0.0) + (following.at - entry.at).total_seconds()
-    return sum(list(rounds.values())[:-1]) if rounds else 0.0
 
 
 def _flat(value: Any, at: str = "") -> Iterable[tuple[str, Any]]:

@@ -9,8 +9,9 @@ from datetime import datetime
 from drumbeat.control.loop.loop import Loop
 from drumbeat.control.metrics.comparison import Compared, compare
 from drumbeat.control.metrics.metrics import Metrics
+from drumbeat.core.ledger import Save
 from drumbeat.dialect.reading.problems import nearest
-from drumbeat.ports import ExperimentUse
+from drumbeat.ports import ExperimentUse, Record
 from drumbeat.ports.metrics import Experiment, View
 from drumbeat.protocol.api.metrics import ComparisonView
 from drumbeat.protocol.errors import NotFoundError
@@ -80,11 +81,13 @@ class Experiments:
     def compare(self, names: Sequence[str]) -> ComparisonView:
         """Compares jobs. Raises NotFoundError."""
         records = [self._loop.record(name) for name in names]
-        jobs = [
-            Compared(record, self._loop.store.story(record.job.name), self._metrics.main_series(record.job.name))
-            for record in records
-        ]
+        saves = self._metrics.saves([record.job.name for record in records])
+        jobs = [self._compared(record, saves.get(record.job.name, [])) for record in records]
         return compare(jobs, self._loop.clock.now())
+
+    def _compared(self, record: Record, saves: Sequence[Save]) -> Compared:
+        name = record.job.name
+        return Compared(record, self._loop.store.story(name), self._metrics.main_series(name), saves)
 
     def _uses(self) -> dict[str, list[ExperimentUse]]:
         """Returns the names that jobs use, by experiment; every one of them exists afterwards."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from drumbeat.core.elastic import say_sizes
-from drumbeat.core.life import aftermath, judge, recovery
+from drumbeat.core.life import aftermath, backoff, judge, recovery
 from drumbeat.core.life.events import (
     AgentSaid,
     CancelRequested,
@@ -32,7 +32,7 @@ from drumbeat.protocol.states import Reason, State
 # --- stopping ---------------------------------------------------------------------------------------------------
 def stop(job: Job, verdict: Verdict, now: datetime) -> Decision:
     """Stops the ranks, if there are any; what follows is decided when they have ended."""
-    judged = replace(job, verdict=verdict, judge_at=None)
+    judged = replace(job, verdict=verdict, judge_at=None, retry_at=None)
     if job.state is not State.RUNNING:
         return _after_stop(judged, now)
     grace = timedelta(seconds=job.plan.grace_s)
@@ -109,16 +109,27 @@ def _after_stop(job: Job, now: datetime) -> Decision:
     has_nodes = job.roster is not None and not job.lost
     sizes = say_sizes(job.plan.elastic) if job.plan.elastic else ""
     following = recovery.after(failed.failures, job.policy.max_retries, has_nodes=has_nodes, sizes=sizes)
+    sentence = _joined(verdict.sentence, following.sentence)
+    if following.next is Next.GIVE_UP:
+        return finalize(replace(failed, verdict=replace(verdict, sentence=sentence)), now)
+    wait = backoff.delay(failed.failures, job.policy)
+    waiting = replace(failed, retry_at=now + wait if wait else None)
     if following.next is Next.ROUND:
-        again = replace(failed, round=job.round + 1, roster=None, verdict=None, stop_at=None)
-        return move(again, now, State.STAGING, Reason.RESTARTING_RANKS, _joined(verdict.sentence, following.sentence))
-    if following.next is not Next.GIVE_UP:
-        return _requeue(replace(failed, growth=0), now, _joined(verdict.sentence, following.sentence))
-    gave_up = replace(failed, verdict=replace(verdict, sentence=_joined(verdict.sentence, following.sentence)))
-    return finalize(gave_up, now)
+        again = replace(waiting, round=job.round + 1, roster=None, verdict=None, stop_at=None)
+        sentence, reason = _backed_off(sentence, wait, f"round {again.round}", Reason.RESTARTING_RANKS)
+        return move(again, now, State.STAGING, reason, sentence)
+    sentence, reason = _backed_off(sentence, wait, f"attempt {job.attempt + 1}", Reason.REPLACING_NODES)
+    return _requeue(replace(waiting, growth=0), now, sentence, reason)
 
 
-def _requeue(job: Job, now: datetime, sentence: str, reason: Reason = Reason.REPLACING_NODES) -> Decision:
+def _backed_off(sentence: str, wait: timedelta, before: str, reason: Reason) -> tuple[str, Reason]:
+    """Returns the sentence of another try, with its wait if it has one, and the reason."""
+    if not wait:
+        return sentence, reason
+    return f"{sentence}; waits {wait.total_seconds():g} s before {before}", Reason.BACKING_OFF
+
+
+def _requeue(job: Job, now: datetime, sentence: str, reason: Reason) -> Decision:
     avoided = tuple(sorted({slot.machine for slot in job.slots if slot.node in job.lost}))
     freed = replace(job, slots=(), nodes=(), roster=None, verdict=None, stop_at=None, lost=(), observed=None)
     kept = job.plan.nodes - len(job.lost) if job.plan.elastic else 0
@@ -172,7 +183,7 @@ def end(job: Job, now: datetime) -> Decision:
     if verdict is None or state is None:
         raise ValueError(f"job {job.name} can't end: {verdict}")
     give_back = (StopGang(job.attempt),) if job.slots else ()
-    ended = replace(job, ended_at=now, stop_at=None)
+    ended = replace(job, ended_at=now, stop_at=None, retry_at=None)
     publish = (PublishOutputs(job.attempt),) if aftermath.outputs_left(replace(ended, state=state)) else ()
     return move(ended, now, state, verdict.reason, verdict.sentence, *give_back, KeepStory(job.attempt), *publish)
 

@@ -114,6 +114,10 @@ class StillnessSeen:
     """Whether nothing from outside of the job can end the hang."""
     is_over: bool = False
     """Whether a hang that was reported has passed."""
+    is_rendezvous: bool = False
+    """Whether the ranks wait at their rendezvous for others, for longer than the job allows."""
+    silent_s: float = 0.0
+    """How long before the event the rank that is the cause gave its last sign of work."""
     rank: int | None = None
     node: int | None = None
 
@@ -170,6 +174,11 @@ class TimeUp:
 @dataclass(frozen=True)
 class JudgeDue:
     """A running job's `judge_at` is reached, by a clock that doesn't jump."""
+
+
+@dataclass(frozen=True)
+class RetryDue:
+    """A waiting job's `retry_at` is reached, by a clock that doesn't jump."""
 
 
 @dataclass(frozen=True)
@@ -266,6 +275,7 @@ Event = (
     | CancelRequested
     | TimeUp
     | JudgeDue
+    | RetryDue
     | OutputPublished
     | OutputHeldUp
     | ChildrenSeen
@@ -366,6 +376,8 @@ class StoryEntry:
     sentence: str
     attempt: int = 0
     round: int = 0
+    since: datetime | None = None
+    """Of a hang: when the rank that is the cause gave its last sign of work; None = unknown."""
 
 
 @dataclass(frozen=True)

@@ -111,6 +111,9 @@ class Job:
     growth: int = 0
     """The number of nodes that an elastic job takes next, or after its next checkpoint; 0 = it keeps what it has."""
 
+    retry_at: datetime | None = None
+    """When the job goes on after a failure that recurred; None = it doesn't wait for that."""
+
     kept: int = 0
     """While an elastic job is between two attempts: how many nodes of the last one were not lost."""
 

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from drumbeat.core.diagnosis import alike, blame, preflight
 from drumbeat.core.diagnosis.preflight import PreflightVerdict
-from drumbeat.core.life import aftermath, ending, judge, pipeline, resizing, stillness, sweep
+from drumbeat.core.life import aftermath, ending, hang_response, judge, pipeline, resizing, sweep
 from drumbeat.core.life.events import (
     AgentSaid,
     CancelRequested,
@@ -28,6 +28,7 @@ from drumbeat.core.life.events import (
     NodeLost,
     OutputHeldUp,
     OutputPublished,
+    RetryDue,
     StartGang,
     StillnessSeen,
     StoryEntry,
@@ -84,6 +85,10 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
             return _granted(job, event, now)
         case State.QUEUED, NeverFits():
             return ending.end(replace(job, verdict=judge.of(event.reason, event.sentence)), now)
+        case ((State.QUEUED | State.STAGING), RetryDue()) if job.retry_at:
+            return _retry_due(job, now)
+        case ((State.QUEUED | State.STAGING), TimeUp()) if job.retry_at:
+            return _time_up(job, now)
         case State.QUEUED, CancelRequested():
             return ending.end(replace(job, verdict=judge.canceled(event)), now)
         case State.PROVISIONING, GangRefused():
@@ -97,7 +102,7 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
         case State.RUNNING, ValueLogged() if event.attempt == job.attempt and event.round == job.round:
             return _training(job, event, now)
         case State.RUNNING, StillnessSeen() if (event.attempt, event.round) == (job.attempt, job.round):
-            return stillness.seen(job, event, now)
+            return hang_response.seen(job, event, now)
         case State.RUNNING, TimeUp():
             return _time_up(job, now)
         case State.RUNNING, JudgeDue() if job.judge_at:
@@ -153,9 +158,19 @@ def _granted(job: Job, event: Granted, now: datetime) -> Decision:
         remarks=(),
         growth=0,
         kept=0,
+        retry_at=None,
     )
     effect = StartGang(attempt, event.slots)
     return move(placed, now, State.PROVISIONING, Reason.STARTING_NODES, sentence, effect)
+
+
+def _retry_due(job: Job, now: datetime) -> Decision:
+    """Goes on after the wait that followed a failure: with the ranks if the nodes are ready, or in the queue."""
+    due = replace(job, retry_at=None)
+    if job.state is State.QUEUED:
+        return move(due, now, State.QUEUED, Reason.REPLACING_NODES, "the wait is over; the job asks for nodes again")
+    again = move(due, now, State.STAGING, Reason.RESTARTING_RANKS, "the wait is over; the ranks start again")
+    return then(again, _if_ready(again.job, now))
 
 
 # --- getting ready ----------------------------------------------------------------------------------------------
@@ -218,7 +233,7 @@ def _environment_building(job: Job, now: datetime) -> Decision:
 
 
 def _if_ready(job: Job, now: datetime) -> Decision:
-    if not job.are_all(Phase.READY):
+    if job.retry_at or not job.are_all(Phase.READY):
         return Decision(job)
     if differs := alike.difference([status.member for status in job.nodes if status]):
         return ending.stop(job, judge.of(Reason.ENVIRONMENTS_DIFFER, differs), now)
@@ -285,9 +300,11 @@ def _wait_for_the_first(job: Job, now: datetime) -> Decision:
 
 def _training(job: Job, event: ValueLogged, now: datetime) -> Decision:
     """Records the first value of the round: from now on the ranks are known to work."""
-    if job.reason is Reason.TRAINING:
+    subject = hang_response.first_value_subject(job)
+    if job.reason is Reason.TRAINING or subject in job.remarks:
         return Decision(job)
-    return move(job, now, State.RUNNING, Reason.TRAINING, event.sentence)
+    remarked = replace(job, remarks=(*job.remarks, subject))
+    return move(remarked, now, State.RUNNING, Reason.TRAINING, event.sentence)
 
 
 def _is_guess(job: Job, updated: Job) -> bool:
@@ -304,8 +321,10 @@ def _is_guess(job: Job, updated: Job) -> bool:
 def _time_up(job: Job, now: datetime) -> Decision:
     if job.policy.timeout_s is None:
         return Decision(job)
-    sentence = f"the time limit of {job.policy.timeout_s:g} s was reached"
-    return ending.stop(job, judge.of(Reason.TIMED_OUT, sentence), now)
+    verdict = judge.of(Reason.TIMED_OUT, f"the time limit of {job.policy.timeout_s:g} s was reached")
+    if job.state is State.QUEUED:
+        return ending.end(replace(job, verdict=verdict), now)
+    return ending.stop(job, verdict, now)
 
 
 def _node_lost(job: Job, event: NodeLost, now: datetime) -> Decision:

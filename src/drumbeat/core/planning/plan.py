@@ -147,6 +147,7 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
         warm_start=job.drumbeat.warm_start,
         hang_after_s=job.drumbeat.hang_after_s,
         on_hang=job.drumbeat.on_hang,
+        rendezvous_timeout_s=job.drumbeat.rendezvous_timeout_s,
         shares=facts.shares.get(compute, ()),
         elastic=elastic,
         services=plan_services(job, lambda text: _resolved(job, name, text)),
@@ -154,7 +155,12 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
         checkpoint_copies_gib=job.drumbeat.checkpoints.copies_gib,
     )
     policy = Policy(
-        _PRIORITY[job.queue_settings.priority or "medium"], job.drumbeat.max_retries, job.limits.timeout, *_notices(job)
+        _PRIORITY[job.queue_settings.priority or "medium"],
+        job.drumbeat.max_retries,
+        job.limits.timeout,
+        *_notices(job),
+        retry_delay_s=job.drumbeat.retry_delay_s,
+        max_retry_delay_s=job.drumbeat.max_retry_delay_s,
     )
     notes = (*found.notes, *data.notes, *notes, *elastic_notes(job), *_notes(job, compute))
     return Planned(plan, need, policy, notes, found.asset, data.used)

@@ -18,6 +18,12 @@ class RecoverySettings(Model):
         default=3,
         description="Maximum number of restarts after failures of the job; preemption and lost nodes don't count.",
     )
+    retry_delay_s: Wait = Field(
+        default=10.0,
+        description="Seconds to wait before the ranks start again when the same kind of failure recurs; the wait "
+        "doubles with each recurrence. The first restart is immediate. 0 means never wait.",
+    )
+    max_retry_delay_s: Wait = Field(default=300.0, description="Maximum of that wait in seconds.")
     grace_s: Wait = Field(default=30.0, description="Seconds between SIGTERM and SIGKILL.")
     lost_after_s: Wait = Field(default=600.0, description="Seconds to wait for a node whose state is unknown.")
     hang_after_s: Wait = Field(
@@ -30,6 +36,12 @@ class RecoverySettings(Model):
         description="Action after a hang: `tell` names the rank that is the cause in the story, and keeps the stacks "
         "of all ranks; `dump` adds native frames to these, for which each rank stands still for a moment; `restart` "
         "starts the ranks again, which counts as a retry.",
+    )
+    rendezvous_timeout_s: Wait = Field(
+        default=300.0,
+        description="Seconds without a sign of work after which ranks that have not reached the rendezvous "
+        "(`init_process_group`), where others wait for them, are given up: all ranks start again, which counts as a "
+        "retry. 0 means never.",
     )
     min_nodes: Count | None = Field(
         default=None,
@@ -47,6 +59,11 @@ class RecoverySettings(Model):
     )
 
     def contradictions(self) -> Iterator[Contradiction]:
+        if self.retry_delay_s > self.max_retry_delay_s:
+            yield Contradiction(
+                ("retry_delay_s",),
+                f"{self.retry_delay_s:g} s, but `max_retry_delay_s` allows {self.max_retry_delay_s:g} s",
+            )
         if self.min_nodes and self.max_nodes and self.min_nodes > self.max_nodes:
             yield Contradiction(
                 ("min_nodes",), f"at least {self.min_nodes} nodes, but `max_nodes` allows {self.max_nodes}"

@@ -22,9 +22,9 @@ def read(connection: Connection, names: Sequence[str], since: datetime | None) -
     for start in range(0, max(len(names), 1), _NAMES_AT_ONCE):
         chosen = _chosen(names[start : start + _NAMES_AT_ONCE], since)
         columns = (jobs.c.name, jobs.c.experiment, jobs.c.person, story.c.at, story.c.state, story.c.reason)
-        query = select(*columns, story.c.attempt, story.c.round).join(story, story.c.job == jobs.c.name)
+        query = select(*columns, story.c.attempt, story.c.round, story.c.since).join(story, story.c.job == jobs.c.name)
         for row in connection.execute(query.where(*chosen).order_by(jobs.c.number, story.c.id)):
-            line = StoryEntry(row.at, State(row.state), Reason(row.reason), "", row.attempt, row.round)
+            line = StoryEntry(row.at, State(row.state), Reason(row.reason), "", row.attempt, row.round, row.since)
             histories.setdefault(row.name, (row.experiment, row.person, []))[2].append(line)
     return [History(job, experiment, person, tuple(lines)) for job, (experiment, person, lines) in histories.items()]
 

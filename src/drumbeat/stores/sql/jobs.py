@@ -162,7 +162,8 @@ def read_story(connection: Connection, name: str) -> list[StoryEntry]:
     if not rows and connection.scalar(select(jobs.c.number).where(jobs.c.name == name)) is None:
         raise no_job(name)
     return [
-        StoryEntry(row.at, State(row.state), Reason(row.reason), row.sentence, row.attempt, row.round) for row in rows
+        StoryEntry(row.at, State(row.state), Reason(row.reason), row.sentence, row.attempt, row.round, row.since)
+        for row in rows
     ]
 
 
@@ -245,6 +246,7 @@ def _story_row(job: str, entry: StoryEntry) -> dict[str, object]:
         "sentence": entry.sentence,
         "attempt": entry.attempt,
         "round": entry.round,
+        "since": entry.since,
     }
 
 

@@ -23,7 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
 
-HEAD = "0012"
+HEAD = "0013"
 """The database revision that this code reads and writes."""
 
 Serial = BigInteger().with_variant(Integer, "sqlite")
@@ -139,10 +139,11 @@ story = Table(
     Column("sentence", AnyText, nullable=False),
     Column("attempt", Integer, nullable=False),
     Column("round", Integer, nullable=False),
+    Column("since", UtcTime),
     Index(None, "job", "id"),
     sqlite_autoincrement=True,
 )
-"""Lines are only ever added."""
+"""Lines are only ever added. since: as in `StoryEntry`."""
 
 outbox = Table(
     "outbox",

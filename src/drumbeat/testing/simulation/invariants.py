@@ -86,6 +86,12 @@ class Checker:
             has_failed = any(ended.is_failure for _, ended in job.exits)
             is_judged = job.state is State.RUNNING and has_failed
             require(is_judged == (job.judge_at is not None), f"job {name} is {job.state}, and due at {job.judge_at}")
+            is_waiting = job.reason is Reason.BACKING_OFF
+            require(
+                is_waiting == (job.retry_at is not None), f"job {name} is {job.state}, and waits until {job.retry_at}"
+            )
+            if before and before.retry_at and job.state in (State.PROVISIONING, State.RUNNING):
+                require(self.world.clock.now() >= before.retry_at, f"job {name} has waited too short a time")
             strangers = [n.member.root for n in job.nodes if n and n.member.root != f"/{name}.{job.attempt}"]
             require(not strangers, f"attempt {job.attempt} of {name} believes nodes of {strangers}")
             missed = [one.attempt for one in job.failures if UNKNOWN in one.verdict.sentence]
@@ -137,7 +143,7 @@ class Checker:
                 require(
                     job.reason is Reason.IN_QUEUE, f"job {name} doesn't say that its engine is away: {job.sentence}"
                 )
-            if job.state is State.QUEUED and self._was_looked_at(record):
+            if job.state is State.QUEUED and not job.retry_at and self._was_looked_at(record):
                 require(job.reason in waits.PLACED, f"job {name} was looked at, and says only: {job.sentence}")
                 self._has_no_room(job, sight)
 

@@ -19,12 +19,18 @@ _REASONS = {
         Reason.WAITING_FOR_SLOTS,
         Reason.WAITING_FOR_TURN,
         Reason.WAITING_FOR_QUOTA,
+        Reason.BACKING_OFF,
         Reason.REPLACING_NODES,
         Reason.RESIZING,
     },
     State.PROVISIONING: {Reason.STARTING_NODES, Reason.IN_QUEUE},
-    State.STAGING: {Reason.PREPARING_NODES, Reason.BUILDING_ENVIRONMENT, Reason.RESTARTING_RANKS},
-    State.RUNNING: {Reason.RANKS_RUNNING, Reason.TRAINING, Reason.TRIALS_RUNNING, Reason.STEPS_RUNNING},
+    State.STAGING: {
+        Reason.PREPARING_NODES,
+        Reason.BUILDING_ENVIRONMENT,
+        Reason.BACKING_OFF,
+        Reason.RESTARTING_RANKS,
+    },
+    State.RUNNING: {Reason.RANKS_RUNNING, Reason.TRAINING, Reason.HANGING, Reason.TRIALS_RUNNING, Reason.STEPS_RUNNING},
     State.STOPPING: {Reason.RESIZING, *(reason for reason, row in REASONS.items() if row.ends)},
     State.FINALIZING: {Reason.KEEPING_RESULTS},
 }
@@ -37,14 +43,17 @@ _SAID = {
     "and they are held by .+",
     Reason.WAITING_FOR_QUOTA: r"(experiment )?.+ uses \d+ of \d+ CPU slots? of the quota, and the job needs \d+(; .+)?"
     r"|(experiment )?.+ may use \d+ CPU slots? at a time, and the job needs \d+: it waits until .+ raises the quota",
-    Reason.REPLACING_NODES: ".+; the job (gets a new set of nodes|goes on with \\d+ to \\d+ nodes?); .*retr.+",
+    Reason.BACKING_OFF: ".+; the (ranks start again|job gets a new set of nodes|job goes on with \\d+ to \\d+ nodes?)"
+    ".*retr.+; waits [1-9]\\d* s before (round|attempt) \\d+",
+    Reason.REPLACING_NODES: ".+; the job (gets a new set of nodes|goes on with \\d+ to \\d+ nodes?); .*retr.+"
+    "|the wait is over; the job asks for nodes again",
     Reason.RESIZING: r"the job grows from \d+ to \d+ nodes( after the checkpoint of step \d+)?(; SIGTERM to .+)?",
     Reason.STARTING_NODES: "{nodes} granted on {compute}(: the job grows from .+|; the job asks for .+)?"
     r"|goes on with \d+ of \d+ nodes?.*; {nodes} granted on {compute}"
     "|{compute} has given the nodes: .+|no agent of .+ called .+",
     Reason.IN_QUEUE: "{compute} could not be asked for nodes yet: .+",
     Reason.PREPARING_NODES: "{agents} enrolled",
-    Reason.RESTARTING_RANKS: ".+; the ranks start again.*retr.+",
+    Reason.RESTARTING_RANKS: ".+; the ranks start again.*retr.+|the wait is over; the ranks start again",
     Reason.RANKS_RUNNING: "{ranks} started on {nodes}|.+; the rank that failed first has 5 s to say why",
 }
 """The sentence of each reason that says for what a job waits."""

@@ -1,4 +1,7 @@
-"""What one rank does, from the facts of its processes between two looks."""
+"""What one rank does, from the facts of its processes between two looks.
+
+The counters are read on the node, in `agent/stacks/`.
+"""
 
 from __future__ import annotations
 
@@ -49,6 +52,10 @@ class Activity:
     """Whether it uses the CPU while it waits."""
     is_parked: bool = False
     """Whether another thread of its process waits for something from outside: a server does."""
+    is_at_start: bool = False
+    """Whether it waits for all other ranks, in the rendezvous with which a round starts."""
+    idle_s: float = 0.0
+    """How long it has neither written to its log nor used the CPU, as its agent has it."""
     problem: str = ""
     """Why nothing more is known."""
 
@@ -66,7 +73,7 @@ class Activity:
 
 def of_rank(node: int, facts: RankFacts, seconds: float) -> Activity:
     """Returns what a rank does. seconds: between the two looks."""
-    unknown = Activity(facts.rank, node)
+    unknown = Activity(facts.rank, node, idle_s=facts.idle_s)
     candidates = [(_of_process(unknown, one, seconds), one) for one in _programs(facts)]
     if not candidates:
         return replace(unknown, problem="it has no process")
@@ -113,6 +120,7 @@ def _of_process(unknown: Activity, process: ProcessFacts, seconds: float) -> Act
         is_guess=is_guess and wait is not None and wait.kind in (WaitKind.LOCK, WaitKind.NETWORK),
         is_polling=wait is not None and wait.kind.is_for_ranks and not is_idle,
         is_parked=_is_parked(process),
+        is_at_start=wait is not None and wait.kind.is_for_ranks and waits.is_at_start(frames),
         problem=process.problem,
     )
     faults = process.swap_faults / seconds if seconds else 0.0

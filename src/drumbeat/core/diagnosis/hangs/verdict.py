@@ -35,6 +35,8 @@ class HangVerdict:
     node: int | None = None
     is_certain: bool = False
     """Whether nothing from outside of the job can end the hang: only then may its ranks be ended."""
+    silent_s: float = 0.0
+    """How long the rank that is the cause has given no sign of work, or the rank that has done so for longest."""
     needs_time: bool = False
     """Whether the ranks may only have a long step on their GPUs, or much to exchange: time tells."""
 
@@ -58,7 +60,9 @@ def judge(activities: Sequence[Activity], left: Collection[int] = (), missing: C
             is_on_device = any(one.wait is not None and one.wait.kind is WaitKind.DEVICE for one in ranks)
             is_certain = verdict.is_hang and not is_on_device and _is_certain(ranks, len(left))
             needs_time = is_on_device or verdict.rank is None
-            return replace(verdict, is_certain=is_certain, needs_time=needs_time)
+            silent_s = max((one.idle_s for one in ranks if verdict.rank in (one.rank, None)), default=0.0)
+            silent_s = silent_s or max(one.idle_s for one in ranks)
+            return replace(verdict, is_certain=is_certain, needs_time=needs_time, silent_s=silent_s)
     return HangVerdict(Stillness.WAITS)
 
 

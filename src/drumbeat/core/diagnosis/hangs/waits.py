@@ -83,12 +83,14 @@ PYTHON_ROWS: tuple[tuple[str, str, Wait], ...] = (
     (_C10D, r"(?:init_process_group|_new_process_group_helper|new_group|_store_based_barrier)$", _RENDEZVOUS),
     (r"torch/distributed/rendezvous\.py$", r"", _RENDEZVOUS),
     (r"torch/distributed/elastic/rendezvous/", r"", _RENDEZVOUS),
+    (r"torch/distributed/elastic/agent/server/api\.py$", r"(?:_rendezvous|_assign_worker_ranks)$", _RENDEZVOUS),
     (r"torch/distributed/elastic/agent/", r"", _CHILD),
     (r"torch/nn/parallel/distributed\.py$", r"__init__$|_sync_|_verify|_broadcast|forward$|_pre_forward$", _DDP),
     (r"torch/distributed/utils\.py$", r"_verify_param_shape|_sync_module_states", _DDP),
     (r"torch/distributed/(?:_composable/)?fsdp/", r"", _FSDP),
     (r"torch/autograd/graph\.py$", r"_engine_run_backward$", _BACKWARD),
     (r"torch/cuda/(?:__init__|streams)\.py$", r"synchronize$|wait$", _GPU),
+    (r"horovod/common/basics\.py$", r"init$", Wait(WaitKind.STORE, "the start of Horovod")),
     (r"horovod/", r"synchronize$|_?allreduce|broadcast|allgather|barrier|join$", _HOROVOD),
     (r"tensorflow/python/(?:distribute|eager/context\.py)", r"", _TENSORFLOW),
     (r"torch/utils/data/dataloader\.py$", r"(?:_try_get_data|_get_data|_next_data|_shutdown_workers)$", _DATA),
@@ -129,6 +131,16 @@ KERNEL_ROWS: tuple[tuple[str, Wait], ...] = (
 )
 """Patterns of the function of the kernel in which a thread sleeps."""
 
+START_ROWS: tuple[tuple[str, str], ...] = (
+    (_C10D, r"init_process_group$"),
+    (r"torch/distributed/rendezvous\.py$", r""),
+    (r"torch/distributed/elastic/rendezvous/", r""),
+    (r"torch/distributed/elastic/agent/server/api\.py$", r"(?:_rendezvous|_assign_worker_ranks)$"),
+    (r"horovod/common/basics\.py$", r"init$"),
+)
+"""Patterns of the file and of the function, of Python frames in which a rank waits for all others before it starts."""
+
+NATIVE_START = r"^P?MPI_Init"
 FILE_STATES = "D"
 _PRIMITIVES = re.compile(
     r"/(?:threading|queue|ssl|socket|selectors|socketserver)\.py$|/(?:multiprocessing|concurrent)/"
@@ -151,6 +163,16 @@ def of_stack(frames: Sequence[StackFrame]) -> Wait | None:
     if wait.name or wait.kind not in (WaitKind.COLLECTIVE, WaitKind.PEER):
         return wait
     return _named(wait, matching)
+
+
+def is_at_start(frames: Sequence[StackFrame]) -> bool:
+    """Whether a thread is in the rendezvous with which ranks start."""
+    return any(
+        re.match(NATIVE_START, one.function)
+        if one.is_native
+        else any(re.search(file, one.file) and re.match(function, one.short_name) for file, function in START_ROWS)
+        for one in frames
+    )
 
 
 def _named(wait: Wait, matching: Sequence[tuple[StackFrame, Wait]]) -> Wait:

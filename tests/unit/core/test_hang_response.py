@@ -30,8 +30,16 @@ def sentences(*decisions: Decision) -> list[str]:
 
 def test_hang_is_told_once_a_round_and_the_ranks_run_on() -> None:
     first = decide(hanging(), HANG, at(1))
-    assert (first.job.state, first.job.sentence) == (State.RUNNING, HANG.sentence)
+    assert (first.job.state, first.job.reason, first.job.sentence) == (State.RUNNING, Reason.HANGING, HANG.sentence)
     assert decide(first.job, HANG, at(2)) == Decision(first.job)
+
+
+def test_story_has_the_beginning_of_the_silence() -> None:
+    told = decide(hanging(), replace(HANG, silent_s=30.0), at(40))
+    assert [line.since for line in told.story] == [at(10)]
+    assert [line.since for line in decide(hanging(), HANG, at(40)).story] == [None]
+    restarted = decide(hanging("restart"), replace(HANG, silent_s=30.0), at(40))
+    assert [line.since for line in restarted.story] == [at(10)]
 
 
 def test_slow_rank_is_told_once_beside_a_hang() -> None:
@@ -66,3 +74,16 @@ def test_hang_that_something_from_outside_may_end_restarts_nothing() -> None:
 def test_hang_of_an_earlier_round_changes_nothing() -> None:
     job = replace(hanging(), round=2)
     assert decide(job, HANG, at(1)) == Decision(job)
+
+
+@pytest.mark.feature("F2")
+@pytest.mark.parametrize("on_hang", ["tell", "dump", "restart"])
+def test_hang_at_the_rendezvous_restarts_the_ranks_as_a_retry(on_hang: str) -> None:
+    stuck = StillnessSeen(1, 1, "the rendezvous timed out", is_hang=True, is_rendezvous=True, rank=1, node=0)
+    told = decide(hanging(on_hang), replace(HANG, is_certain=False), at(1)).job
+    stopping = decide(told, stuck, at(2)).job
+    assert (stopping.state, stopping.reason) == (State.STOPPING, Reason.RENDEZVOUS_TIMED_OUT)
+    exits = (ended(0, None, signal=15), ended(1, None, signal=9))
+    again = after(stopping, said(0, Phase.ENDED, exits=exits))
+    assert (again.state, again.round, again.failures[0].verdict.rank) == (State.STAGING, 2, 1)
+    assert "the rendezvous timed out; the ranks start again on the same nodes, retry 1 of 3" in again.sentence

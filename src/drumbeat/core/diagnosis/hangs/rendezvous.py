@@ -1,0 +1,115 @@
+"""Whether the ranks of a round hang at the rendezvous: some wait there for others, which don't come.
+
+A rank that is busy before the rendezvous, because it imports, compiles or reads files, is on its way to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from drumbeat.core.diagnosis.hangs.activity import Activity, say_activity
+from drumbeat.core.diagnosis.hangs.waits import WaitKind
+from drumbeat.protocol.plan import Rank
+
+MAX_RANKS_NAMED = 4
+
+
+class RendezvousState(StrEnum):
+    """How far the ranks of a round are with their rendezvous."""
+
+    OPEN = "open"
+    """Ranks may still be on their way to it, or don't hold one."""
+    OVER = "over"
+    """A rank is past it."""
+    STUCK = "stuck"
+    """Ranks wait in it, and the others have done nothing for the job's `rendezvous_timeout_s`."""
+
+
+@dataclass(frozen=True)
+class RendezvousVerdict:
+    """How far the rendezvous is; where it is stuck, in a sentence, with the first rank that is absent."""
+
+    state: RendezvousState
+    sentence: str = ""
+    rank: int | None = None
+    node: int | None = None
+    silent_s: float = 0.0
+    """How long the ranks that are the cause have given no sign of work."""
+
+
+@dataclass(frozen=True)
+class Roll:
+    """The ranks of a round that are expected at the rendezvous."""
+
+    ranks: Sequence[Rank]
+    """All workers."""
+    hosts: Sequence[str]
+    """The machine of each node, "" = unknown."""
+    activities: Sequence[Activity]
+    """What is known of workers that run."""
+    left: Collection[int] = ()
+    """Workers that exited with code 0."""
+
+
+def judge(roll: Roll, timeout_s: float) -> RendezvousVerdict:
+    """Judges the rendezvous of a round. A rank of which nothing is known may be on its way."""
+    ranks = sorted(roll.activities, key=lambda one: one.rank)
+    if any(one.waits_for_ranks and not one.is_at_start for one in ranks):
+        return RendezvousVerdict(RendezvousState.OVER)
+    arrived = [one for one in ranks if one.is_at_start and not one.is_stopped]
+    absent = [one for one in ranks if one not in arrived]
+    is_known = {one.rank for one in ranks}.union(roll.left).issuperset(one.rank for one in roll.ranks)
+    if not arrived or not is_known or any(_is_on_its_way(one, timeout_s) for one in absent):
+        return RendezvousVerdict(RendezvousState.OPEN)
+    if absent or roll.left:
+        return _stuck(roll, arrived, absent, timeout_s)
+    # None is missing, so each of those in it must have stood still for as long.
+    if any(one.idle_s < timeout_s and not one.is_polling for one in arrived):
+        return RendezvousVerdict(RendezvousState.OPEN)
+    sentence = f"{_head(timeout_s)}every rank {say_activity(arrived[0])}, and none goes on: check that node 0 can be "
+    sentence += "reached from the others"
+    return RendezvousVerdict(RendezvousState.STUCK, sentence, silent_s=max(one.idle_s for one in arrived))
+
+
+def _is_on_its_way(one: Activity, timeout_s: float) -> bool:
+    """Whether a rank that isn't there may be about to come: it works, reads files, or did so lately."""
+    reads = one.wait is not None and one.wait.kind in (WaitKind.FILE, WaitKind.FILE_LOCK)
+    return one.works or one.is_swapped or reads or one.idle_s < timeout_s
+
+
+def _stuck(roll: Roll, arrived: Sequence[Activity], absent: Sequence[Activity], timeout_s: float) -> RendezvousVerdict:
+    node_of = {one.rank: one.node for one in roll.ranks}
+    doing = {one.rank: say_activity(one) for one in absent} | dict.fromkeys(roll.left, "ended with exit code 0")
+    first = min(doing)
+    named = [f"{_subject(rank, node_of[rank], roll.hosts)} {doing[rank]}" for rank in sorted(doing)[:MAX_RANKS_NAMED]]
+    if len(doing) == 1:
+        whom = f"{_subject(first, node_of[first], roll.hosts)} has not arrived: it {doing[first]}"
+    else:
+        more = len(doing) - len(named)
+        whom = f"{len(doing)} ranks have not arrived: {', '.join(named)}{f', and {more} more' if more else ''}"
+    verb = "waits" if len(arrived) == 1 else "wait"
+    waiting = f"{_names([one.rank for one in arrived])} {verb}{say_activity(arrived[0]).removeprefix('waits')}"
+    silent_s = max((one.idle_s for one in absent), default=0.0)
+    return RendezvousVerdict(
+        RendezvousState.STUCK, f"{_head(timeout_s)}{whom}, while {waiting}", first, node_of[first], silent_s
+    )
+
+
+# --- words ------------------------------------------------------------------------------------------------------
+def _head(timeout_s: float) -> str:
+    return f"the rendezvous timed out after {timeout_s:g} s: "
+
+
+def _subject(rank: int, node: int, hosts: Sequence[str]) -> str:
+    host = hosts[node] if node < len(hosts) else ""
+    return f"rank {rank} on node {node}{f' ({host})' if host else ''}"
+
+
+def _names(ranks: Sequence[int]) -> str:
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}"
+    if len(ranks) > MAX_RANKS_NAMED:
+        return f"{len(ranks)} ranks"
+    return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"

@@ -1,0 +1,38 @@
+"""The delay before another try, where the same failure recurs: a pure function of the job's failures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from drumbeat.core.life.job import Failure
+from drumbeat.core.need import Policy
+from drumbeat.core.reason_table import REASONS
+
+MAX_DOUBLINGS = 30
+
+
+def delay(failures: Sequence[Failure], policy: Policy) -> timedelta:
+    """Returns how long the job waits before the try that follows the last of the failures.
+
+    The first failure of its kind is followed at once. A further one that comes before the kind's `recurs_within` is
+    over, counted from the try that followed the one before, waits `retry_delay_s`, and each next one twice as long as
+    the last, up to `max_retry_delay_s`. A kind is a reason.
+    """
+    reason = failures[-1].verdict.reason
+    within = REASONS[reason].recurs_within
+    recurrences, wait = 0, timedelta()
+    alike = [one for one in failures if one.verdict.reason is reason]
+    for before, failure in zip([None, *alike], alike, strict=False):
+        # What the job waited is no time in which its ranks held out.
+        has_recurred = before is not None and failure.at - before.at - wait < within
+        recurrences = recurrences + 1 if has_recurred else 0
+        wait = _wait(recurrences, policy)
+    return wait
+
+
+def _wait(recurrences: int, policy: Policy) -> timedelta:
+    if not recurrences:
+        return timedelta()
+    seconds = policy.retry_delay_s * 2 ** min(recurrences - 1, MAX_DOUBLINGS)
+    return timedelta(seconds=min(seconds, policy.max_retry_delay_s))

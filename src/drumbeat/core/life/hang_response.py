@@ -1,0 +1,83 @@
+"""What follows when the ranks of a round are silent: a line of the story, once, or a new round.
+
+Rows of the table in machine.py, which says when.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from drumbeat.core.life import ending, judge
+from drumbeat.core.life.events import Decision, StillnessSeen
+from drumbeat.core.life.job import Job
+from drumbeat.core.life.moves import move
+from drumbeat.protocol.states import Reason, State
+
+RESTART = "restart"
+
+
+def seen(job: Job, event: StillnessSeen, now: datetime) -> Decision:
+    """Records a hang or a slow rank once a round; a certain hang ends the round where the job has it so.
+
+    One at the rendezvous always does: nothing has been computed yet.
+    """
+    if event.is_rendezvous:
+        return _restart(job, Reason.RENDEZVOUS_TIMED_OUT, event, now)
+    subject = hang_subject(job) if event.is_hang else slow_subject(job)
+    if event.is_over:
+        if not is_hung(job):
+            return Decision(job)
+        subject = _passed_subject(job)
+    if subject in job.remarks:
+        return Decision(job)
+    if event.is_certain and job.plan.on_hang == RESTART:
+        return _restart(job, Reason.RANKS_HUNG, event, now)
+    remarked = replace(job, remarks=(*job.remarks, subject))
+    if not event.is_hang:
+        return move(remarked, now, State.RUNNING, job.reason, event.sentence)
+    reason = _reason_before(job) if event.is_over else Reason.HANGING
+    return _dated(move(remarked, now, State.RUNNING, reason, event.sentence), event, now)
+
+
+def _restart(job: Job, reason: Reason, event: StillnessSeen, now: datetime) -> Decision:
+    """Ends the round; what follows is decided as after any other failure."""
+    verdict = replace(judge.of(reason, event.sentence, node=event.node), rank=event.rank)
+    return _dated(ending.stop(job, verdict, now), event, now)
+
+
+def _dated(decision: Decision, event: StillnessSeen, now: datetime) -> Decision:
+    """Returns the decision with the beginning of the silence in its first line."""
+    if not event.silent_s:
+        return decision
+    first, *more = decision.story
+    since = now - timedelta(seconds=event.silent_s)
+    return replace(decision, story=(replace(first, since=since), *more))
+
+
+def _reason_before(job: Job) -> Reason:
+    return Reason.TRAINING if first_value_subject(job) in job.remarks else Reason.RANKS_RUNNING
+
+
+def first_value_subject(job: Job) -> str:
+    """Returns the subject of the remark that a rank of the round has logged a value."""
+    return f"first value of round {job.round}"
+
+
+def hang_subject(job: Job) -> str:
+    """Returns the subject of the remark that the round hangs."""
+    return f"hang in round {job.round}"
+
+
+def slow_subject(job: Job) -> str:
+    """Returns the subject of the remark that a rank of the round is slow."""
+    return f"slow rank in round {job.round}"
+
+
+def _passed_subject(job: Job) -> str:
+    return f"hang in round {job.round} has passed"
+
+
+def is_hung(job: Job) -> bool:
+    """Whether a hang of this round was recorded, and hasn't passed."""
+    return hang_subject(job) in job.remarks and _passed_subject(job) not in job.remarks

@@ -1,0 +1,120 @@
+"""Whether a rendezvous is stuck: by what each rank does, and for how long it has given no sign of work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from drumbeat import launch
+from drumbeat.core.diagnosis.hangs.activity import Activity
+from drumbeat.core.diagnosis.hangs.rendezvous import RendezvousState, RendezvousVerdict, Roll, judge
+from drumbeat.core.diagnosis.hangs.waits import Wait, WaitKind
+
+pytestmark = pytest.mark.feature("F2", "F4")
+
+TIMEOUT_S = 300.0
+RENDEZVOUS = Wait(WaitKind.STORE, "the rendezvous")
+
+
+def arrived(rank: int, idle_s: float = 400.0, **more: Any) -> Activity:
+    return Activity(rank, rank // 2, wait=RENDEZVOUS, place="train.py:9", is_at_start=True, idle_s=idle_s, **more)
+
+
+def away(rank: int, kind: WaitKind | None = WaitKind.SLEEP, idle_s: float = 400.0, **more: Any) -> Activity:
+    wait = Wait(kind, "NFS") if kind else None
+    return Activity(rank, rank // 2, wait=wait, place="train.py:5", idle_s=idle_s, **more)
+
+
+def past(rank: int) -> Activity:
+    return Activity(rank, rank // 2, wait=Wait(WaitKind.COLLECTIVE, "all_reduce"), idle_s=400.0)
+
+
+def verdict(*activities: Activity, nodes: int = 2, left: Sequence[int] = ()) -> RendezvousVerdict:
+    """Of a job with two ranks on each node."""
+    return judge(Roll(launch.ranks("pytorch", nodes, 2), ("a", "b", "c", "d"), activities, left), TIMEOUT_S)
+
+
+def test_absent_rank_is_named_with_its_machine_and_what_it_does():
+    stuck = verdict(arrived(0), arrived(1), away(2, idle_s=350.0), arrived(3))
+    assert (stuck.state, stuck.rank, stuck.node, stuck.silent_s) == (RendezvousState.STUCK, 2, 1, 350.0)
+    assert stuck.sentence == (
+        "the rendezvous timed out after 300 s: rank 2 on node 1 (b) has not arrived: it sleeps at train.py:5, while "
+        "ranks 0, 1 and 3 wait at the rendezvous at train.py:9"
+    )
+
+
+def test_several_absent_ranks_are_named_up_to_a_number():
+    stuck = verdict(arrived(0), *(away(rank, WaitKind.LOCK) for rank in range(1, 8)), nodes=4)
+    assert (stuck.rank, stuck.node) == (1, 0)
+    assert stuck.sentence == (
+        "the rendezvous timed out after 300 s: 7 ranks have not arrived: "
+        "rank 1 on node 0 (a) waits for a lock or another thread at train.py:5, "
+        "rank 2 on node 1 (b) waits for a lock or another thread at train.py:5, "
+        "rank 3 on node 1 (b) waits for a lock or another thread at train.py:5, "
+        "rank 4 on node 2 (c) waits for a lock or another thread at train.py:5, and 3 more, "
+        "while rank 0 waits at the rendezvous at train.py:9"
+    )
+
+
+@pytest.mark.parametrize(
+    ("absent", "doing"),
+    [
+        (away(3, WaitKind.NETWORK), "waits at a socket or pipe at train.py:5"),
+        (away(3, None), "stands at train.py:5"),
+        (away(3, None, is_stopped=True), "is stopped at train.py:5"),
+        (arrived(3, is_stopped=True), "is stopped at train.py:9"),
+    ],
+    ids=["socket", "unknown", "stopped", "stopped there"],
+)
+def test_what_an_absent_rank_does_is_said(absent: Activity, doing: str):
+    stuck = verdict(arrived(0), arrived(1), arrived(2), absent)
+    assert stuck.state is RendezvousState.STUCK
+    assert f"rank 3 on node 1 (b) has not arrived: it {doing}, while" in stuck.sentence
+
+
+def test_rank_that_left_before_the_rendezvous_is_absent():
+    stuck = verdict(arrived(0), arrived(1), arrived(2), left=(3,))
+    assert "rank 3 on node 1 (b) has not arrived: it ended with exit code 0, while" in stuck.sentence
+
+
+@pytest.mark.parametrize(
+    "busy",
+    [
+        away(3, works=True),
+        away(3, None, works=True),
+        away(3, idle_s=299.0),
+        away(3, WaitKind.FILE),
+        away(3, WaitKind.FILE_LOCK),
+        away(3, None, is_swapped=True),
+    ],
+    ids=["works", "imports", "idle for less", "reads a file", "waits for a file's lock", "swapped out"],
+)
+def test_rank_that_may_be_on_its_way_is_waited_for(busy: Activity):
+    assert verdict(arrived(0), arrived(1), arrived(2), busy).state is RendezvousState.OPEN
+
+
+def test_rank_of_which_nothing_is_known_is_waited_for():
+    assert verdict(arrived(0), arrived(1), arrived(2)).state is RendezvousState.OPEN
+
+
+def test_ranks_that_hold_no_rendezvous_are_left_alone():
+    assert verdict(away(0), away(1), away(2), away(3)).state is RendezvousState.OPEN
+    assert verdict(nodes=2).state is RendezvousState.OPEN
+
+
+def test_rendezvous_that_a_rank_has_passed_is_over():
+    assert verdict(arrived(0), past(1), away(2), away(3)).state is RendezvousState.OVER
+    assert verdict(past(0), past(1), past(2), away(3)).state is RendezvousState.OVER
+
+
+def test_rendezvous_in_which_every_rank_waits_is_stuck_after_the_time():
+    ranks = [arrived(0), arrived(1), arrived(2)]
+    assert verdict(*ranks, arrived(3, idle_s=299.0)).state is RendezvousState.OPEN
+    stuck = verdict(*ranks, arrived(3, idle_s=0.0, is_polling=True))
+    assert (stuck.state, stuck.rank, stuck.silent_s) == (RendezvousState.STUCK, None, 400.0)
+    assert stuck.sentence == (
+        "the rendezvous timed out after 300 s: every rank waits at the rendezvous at train.py:9, and none goes on: "
+        "check that node 0 can be reached from the others"
+    )
