@@ -40,6 +40,17 @@ export function size(bytes: number): string {
   return `${unit && value < 100 ? value.toFixed(1) : Math.round(value)} ${UNITS[unit]}`;
 }
 
+const RATES = ["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"];
+
+export function rate(bits: number): string {
+  let [value, unit] = [bits, 0];
+  while (value >= 1000 && unit < RATES.length - 1) [value, unit] = [value / 1000, unit + 1];
+  return `${unit && value < 10 ? value.toFixed(1) : Math.round(value)} ${RATES[unit]}`;
+}
+
+export const latency = (microseconds: number): string =>
+  microseconds < 1000 ? `${microseconds} µs` : `${(microseconds / 1000).toFixed(microseconds < 10_000 ? 1 : 0)} ms`;
+
 /** A number of a metric with four significant digits. */
 export function number(value: number | string | null | undefined): string {
   if (value === null || value === undefined) return "–";

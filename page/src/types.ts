@@ -33,9 +33,18 @@ export interface Job {
   stop_at: string | null; deadline: string | null; verdict: Verdict | null; exit_code: number | null;
   failures: Failure[]; tags: Record<string, string>; archived: boolean; priority: number;
   properties: Record<string, string>; notice: string; outputs: Output[]; parent?: string; person?: string;
-  primary?: Primary; services?: Service[];
+  primary?: Primary; services?: Service[]; mesh?: Record<string, number>; elastic?: Elastic;
+  /** Only with the story. */
+  preflight?: Preflight | null;
   type: "command" | "sweep" | "pipeline"; story?: StoryLine[];
 }
+export interface Elastic { min_nodes: number; nodes: number; max_nodes: number; grow: "at_checkpoint" | "at_once" }
+export interface NodePreflight { node: number; machine: string; host: string; clock_ms: number; free_bytes: number; write_ms: number }
+/** -1: not measured. */
+export interface Link {
+  node: number; peer: number; out_bits_per_s: number; in_bits_per_s: number; round_trip_us: number; error: string;
+}
+export interface Preflight { sentence: string; problems: string[]; nodes: NodePreflight[]; links: Link[] }
 export interface Session { action_token: string; person: string; role: "owner" | "contributor" | "reader" }
 export interface Use {
   kind: "person" | "experiment"; name: string; slots: number; gpus: number; waiting: number; recent_use: number;

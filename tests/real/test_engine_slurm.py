@@ -367,7 +367,7 @@ def test_a_job_that_can_never_fit_ends_with_a_sentence(house: House):
     seen = house.client.wait(job, 60)
     assert seen is not None
     assert (seen.state, seen.reason) == ("failed", "too_big")
-    assert seen.sentence == "the job needs 4 × 1 CPU slot; rack has 3 machines with that much"
+    assert seen.sentence == "the job needs 1 CPU slot on each of 4 nodes; rack has 3 machines with that much"
 
 
 def test_a_job_that_is_canceled_leaves_nothing(house: House, lab: SlurmLab, tmp_path: Path):

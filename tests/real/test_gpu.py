@@ -149,7 +149,7 @@ def test_a_second_job_waits_for_the_gpu_and_says_so(house: House):
     ("resources", "words"),
     [
         ("{instance_type: 'gpu:64'}", "64 GPUs"),
-        ("{instance_type: gpu, instance_count: 64}", "64 × 1 CPU slot and 1 GPU"),
+        ("{instance_type: gpu, instance_count: 64}", "1 CPU slot and 1 GPU on each of 64 nodes"),
     ],
 )
 def test_more_gpus_than_there_are_is_refused_by_number(house: House, resources: str, words: str):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,6 +55,20 @@ def test_wheel_holds_agent_and_migrations_and_no_tests(wheel: Path):
     assert migrations
     assert migrations <= set(names)
     assert not [name for name in names if "test_" in name or name.endswith((".pyc", ".orig"))]
+
+
+def test_wheel_holds_every_file_that_the_page_names(wheel: Path):
+    archive, folder = zipfile.ZipFile(wheel), "drumbeat/server/page/built/"
+    built = {name.removeprefix(folder) for name in archive.namelist() if name.startswith(folder)}
+    index = archive.read(f"{folder}index.html").decode()
+    named = set(re.findall(r'(?:src|href)="/ui/(assets/[^"]+)"', index))
+    scripts = [archive.read(folder + name).decode() for name in built if name.endswith(".js")]
+    chunks = {f"assets/{name}" for text in scripts for name in re.findall(r"[\w-]+-[\w-]{8}\.(?:js|css)", text)}
+    assert len(named) > 2
+    assert len(chunks) > 5
+    assert named | chunks <= built
+    here = Path(__file__).parents[2] / "src" / "drumbeat" / "server" / "page" / "built"
+    assert built == {str(file.relative_to(here)) for file in here.rglob("*") if file.is_file()}
 
 
 @pytest.mark.thorough

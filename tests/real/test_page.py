@@ -48,7 +48,8 @@ JOBS = {
     ),
     "live": (
         "command: python train.py 100000 3.0 wait\ndistribution: {type: pytorch, process_count_per_instance: 2}\n"
-        "resources: {instance_count: 2}\n"
+        "resources: {instance_count: 2}\ndrumbeat: {preflight: true}\n"
+        "services: {files: {type: files, properties: {command: 'python -m http.server $DRUMBEAT_SERVICE_PORT'}}}\n"
     ),
     "late": f"command: echo late\nresources: {{instance_count: {os.cpu_count()}}}\n",  # It needs what `live` holds.
 }
@@ -62,6 +63,8 @@ SCREENS = {
     "metrics": ("/jobs/live?tab=metrics", "loss"),
     "ranks": ("/jobs/bad?tab=ranks", "failed first"),
     "outputs": ("/jobs/good?tab=outputs&file=outputs/default/table-0.csv", "epoch"),
+    "preflight": ("/jobs/live?tab=ranks", "Pre-flight"),
+    "service": ("/jobs/live?tab=story", "Open files"),
     "resources": ("/jobs/live?tab=resources", "logarithmic"),
     "story": ("/jobs/good?tab=story", "exit code 0"),
     "file": ("/jobs/good?tab=file", "process_count_per_instance"),
@@ -127,17 +130,15 @@ def test_every_screen_is_quiet_accessible_and_fits(busy: House, scheme: str, siz
         require_clean(one)
     assert "RuntimeError: no such class" in seen["failing line"].text
     assert "rank 1" in seen["cause"].text
-
-
-WIDE = ("jobs", "metrics", "logs", "trials")
+    assert "bit/s" in seen["preflight"].text
 
 
 @pytest.mark.thorough
-def test_main_screens_fit_a_wide_window(busy: House):
-    look = {"scheme": "light", "size": "wide", "checks": False}
-    steps = [{"name": name, "path": SCREENS[name][0], "wait": SCREENS[name][1], **look} for name in WIDE]
+def test_every_screen_fits_a_wide_window(busy: House):
+    look = {"scheme": "dark", "size": "wide", "checks": False}
+    steps = [{"name": name, "path": path, "wait": text, **look} for name, (path, text) in SCREENS.items()]
     seen = drive(busy, steps)
-    assert list(seen) == list(WIDE)
+    assert list(seen) == list(SCREENS)
     for one in seen.values():
         require_clean(one)
 
@@ -146,6 +147,7 @@ def test_main_screens_fit_a_wide_window(busy: House):
 def test_actions_keys_and_filters_work(busy: House):
     steps = [
         {"name": "keys", "path": "/", "wait": "good", "key": "?", "then": "This list of keys"},
+        {"name": "bell", "path": "/", "wait": "good", "click": "Show a desktop notice when a job ends"},
         {"name": "filter", "path": "/", "wait": "good", "type": "tuned", "then": "tuned", "pause": 1500},
         {"name": "archive", "path": "/jobs/good", "wait": "good", "click": "Archive", "then": "nothing is deleted"},
         {"name": "cancel", "path": "/jobs/late", "wait": "late", "click": ["Cancel"], "then": "SIGTERM"},

@@ -4,6 +4,7 @@ import { useEffect } from "preact/hooks";
 import { counted, size } from "../format";
 import { useAnswer, useEvents, useThrottled } from "../hooks";
 import { Answered, Nothing } from "../parts/notes";
+import { Linked } from "../parts/linked";
 import { StateIcon, StateWord } from "../parts/state";
 import { Ago } from "../parts/time";
 import { jobHref, usePlace } from "../router";
@@ -105,7 +106,7 @@ function Queue({ waiting }: { waiting: Job[] }) {
         {waiting.map((job) => (
           <tr key={job.name}>
             <td><a class="row-link" href={jobHref(job.name)}>{job.name}</a></td>
-            <td class="muted">{progressOf(job)}</td>
+            <td class="muted"><Linked sentence={progressOf(job)} /></td>
             <td class="wide-only">{sizeOf(job)}</td>
             <td class="right"><Ago at={job.submitted_at} /></td>
           </tr>

@@ -469,7 +469,7 @@ def _holders(held: Sequence[Holding], most: int = 3) -> str:
 
 def _amount(need: Need) -> str:
     each = _size(need.cpus, need.gpus) if need.gpus else counted(need.cpus, "CPU slot")
-    return each if need.nodes == 1 else f"{need.nodes} × {each}"
+    return each if need.nodes == 1 else f"{each} on each of {need.nodes} nodes"
 
 
 def _size(cpus: int, gpus: int) -> str:

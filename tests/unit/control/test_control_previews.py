@@ -83,7 +83,7 @@ def test_a_preview_starts_nothing_and_says_where_the_job_would_queue(house: Hous
     assert preview.processes[1].set["MASTER_ADDR"] == "@node0"
     assert house.store.unfinished() == []
     house.gang(house.submit("j", nodes=4))
-    assert "would wait: needs 2 × 1 CPU slot" in house.control.jobs.preview(request).queue
+    assert "would wait: needs 1 CPU slot on each of 2 nodes" in house.control.jobs.preview(request).queue
 
 
 @pytest.mark.feature("J4", "L5")

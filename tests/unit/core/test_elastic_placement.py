@@ -49,7 +49,7 @@ def test_an_elastic_job_starts_at_once_with_the_nodes_that_are_free():
     assert machines(placed([job], holds("x", "a", "b"))["e"]) == "cd"
     said = placed([job], holds("x", "a", "b", "c"))["e"]
     assert (said.reason, said.slots) == (Reason.WAITING_FOR_SLOTS, ())
-    assert said.sentence.startswith("needs at least 2 × 2 CPU slots of rack, where 2 CPU slots are free; held by x")
+    assert said.sentence.startswith("needs at least 2 CPU slots on each of 2 nodes of rack, where 2 CPU slots are free; held by x")
 
 
 def test_an_elastic_job_has_more_than_it_asks_for_only_while_no_other_job_waits():
@@ -70,7 +70,7 @@ def test_an_elastic_job_fits_if_its_smallest_size_does():
     said = placed([waits("e", 4, 3, 4)], rooms=rooms)["e"]
     assert (said.never, said.sentence) == (
         True,
-        "the job needs 3 × 2 CPU slots; rack has 4 CPU slots and 0 GPUs in all",
+        "the job needs 2 CPU slots on each of 3 nodes; rack has 4 CPU slots and 0 GPUs in all",
     )
 
 
@@ -107,10 +107,10 @@ def test_a_job_between_two_attempts_comes_before_those_of_a_higher_priority():
 def test_a_job_waits_for_the_slots_of_its_last_attempt_rather_than_shrink():
     ending = waits("e", 3, 1, 3, is_resized=True)
     said = placed([ending], holds("e", "a", "b"))["e"]
-    assert said.sentence.startswith("needs 3 × 2 CPU slots of rack, where 4 CPU slots are free; held by e")
+    assert said.sentence.startswith("needs 2 CPU slots on each of 3 nodes of rack, where 4 CPU slots are free; held by e")
     assert machines(placed([ending], holds("e", "a"))["e"]) == "bcd"
     grows = waits("e", 2, 1, 4, is_resized=True, growth=4)
-    assert placed([grows], holds("e", "a", "b"))["e"].sentence.startswith("needs 4 × 2 CPU slots")
+    assert placed([grows], holds("e", "a", "b"))["e"].sentence.startswith("needs 2 CPU slots on each of 4 nodes")
     assert machines(placed([grows])["e"]) == "abcd"
 
 

@@ -85,7 +85,7 @@ def test_nothing_is_started_where_nothing_may_be():
 
 def test_the_wait_says_what_for_and_who_has_it():
     said = placed([waits("big", nodes=2, cpus=2)], held=[holds("x", 3)])
-    assert said["big"].sentence == "needs 2 × 2 CPU slots of local, where 1 CPU slot is free; held by x"
+    assert said["big"].sentence == "needs 2 CPU slots on each of 2 nodes of local, where 1 CPU slot is free; held by x"
 
 
 def test_holder_that_waits_for_its_store_is_named_first_and_with_what_it_waits_for():
@@ -211,8 +211,8 @@ def test_only_what_no_set_of_machines_has_never_fits_there(unusable: str):
     rooms = [Room("m", 4, ("0", "1"), unusable), Room("n", 4)]
     said = enqueue([waits("three", nodes=3), waits("two", nodes=2), waits("gpu", nodes=2, gpus=1)], rooms, compute="c")
     assert [one.never for one in said] == [True, False, True]
-    assert said[0].sentence == "the job needs 3 × 1 CPU slot; c has 2 machines with that much"
-    assert said[2].sentence == "the job needs 2 × 1 CPU slot and 1 GPU; c has 1 machine with that much"
+    assert said[0].sentence == "the job needs 1 CPU slot on each of 3 nodes; c has 2 machines with that much"
+    assert said[2].sentence == "the job needs 1 CPU slot and 1 GPU on each of 2 nodes; c has 1 machine with that much"
 
 
 def test_machines_that_nodes_share_hold_as_many_as_fit_into_them():
@@ -222,7 +222,7 @@ def test_machines_that_nodes_share_hold_as_many_as_fit_into_them():
         [*queue, waits("gpu", nodes=3, gpus=1), waits("gpus", nodes=2, gpus=2)], rooms, compute="c", is_shared=True
     )
     assert [one.never for one in said] == [False, False, True, False, True]
-    assert said[2].sentence == "the job needs 34 × 2 CPU slots; c has room for 33 nodes"
+    assert said[2].sentence == "the job needs 2 CPU slots on each of 34 nodes; c has room for 33 nodes"
 
 
 def test_devices_in_a_queue_are_numbers_that_only_say_how_many():

@@ -2,15 +2,19 @@
 
 import { ENDED, StateIcon, tone, WAITING } from "../../parts/state";
 import { jobHref, setQuery } from "../../router";
-import type { Job, Verdict } from "../../types";
+import { Linked } from "../../parts/linked";
+import type { Job, StoryLine, Verdict } from "../../types";
 import { progressOf } from "./facts";
+import { hangOf } from "./remarks";
 
-export function Cause({ job }: { job: Job }) {
+export function Cause({ job, story }: { job: Job; story: StoryLine[] }) {
   if (job.verdict && job.state === "failed") return <Failed job={job} verdict={job.verdict} />;
   const last = job.failures.at(-1);
+  const hang = hangOf(job, story);
+  if (hang) return <Hung job={job} sentence={hang.sentence} file={hang.file} />;
   return (
     <div class={`cause tone-${tone(job.state)}`} role="status">
-      <p class="cause-sentence"><StateIcon state={job.state} /> {progressOf(job)}</p>
+      <p class="cause-sentence"><StateIcon state={job.state} /> <Linked sentence={progressOf(job)} /></p>
       {job.state === "completed" && job.outputs.filter((one) => one.asset && one.place === "in_place").map((one) => (
         <p key={one.name} class="cause-advice">
           Output {one.name} is kept as <a href={jobHref(job.name, { tab: "outputs" })}>{one.asset}</a>
@@ -19,6 +23,18 @@ export function Cause({ job }: { job: Job }) {
       {job.notice && <p class="muted">{job.notice}</p>}
       {job.observed && WAITING.has(job.state) && <p class="muted">The engine says: {job.observed.word}</p>}
       {last && !ENDED.has(job.state) && <p class="muted">Before: {last.verdict.sentence}</p>}
+    </div>
+  );
+}
+
+function Hung({ job, sentence, file }: { job: Job; sentence: string; file: string }) {
+  return (
+    <div class="cause tone-wait" role="status">
+      <p class="cause-sentence"><StateIcon state="stopping" /> {sentence}</p>
+      <p class="cause-advice">
+        {file && <><a href={jobHref(job.name, { tab: "outputs", file })}>The stacks of all ranks</a>; </>}
+        <code>drumbeat stacks {job.name}</code> shows what they do now.
+      </p>
     </div>
   );
 }

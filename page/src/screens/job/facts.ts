@@ -29,7 +29,15 @@ function noticeOf(output: Job["outputs"][number]): string[] {
 export function sizeOf(job: Job): string {
   if (job.type !== "command") return job.type;
   if (job.node_count === 1) return counted(job.world_size, "rank");
-  return `${job.node_count} × ${job.processes_per_node} ranks`;
+  return `${counted(job.node_count, "node")}, ${counted(job.world_size, "rank")}`;
+}
+
+/** How many nodes an elastic job has, and how many it may have. */
+export function elasticOf({ state, elastic, node_count }: Pick<Job, "state" | "elastic" | "node_count">): string {
+  if (!elastic) return "";
+  const grows = elastic.grow === "at_once" ? "at once" : "at the next checkpoint";
+  const now = state === "running" ? `${node_count} now, ` : "";
+  return `${now}${elastic.min_nodes} to ${elastic.max_nodes}, ${elastic.nodes} asked for; grows ${grows}`;
 }
 
 export interface Phase { state: string; from: string; to: string | null; sentence: string; attempt: number; first: number }

@@ -14,7 +14,7 @@ import { stream } from "../../stream";
 import type { Job, StoryLine } from "../../types";
 import { ActionButtons } from "./actions";
 import { Cause } from "./cause";
-import { sizeOf } from "./facts";
+import { elasticOf, sizeOf } from "./facts";
 import { LogsTab } from "./logs";
 import { RanksTab } from "./ranks";
 import { Services } from "./services";
@@ -55,7 +55,7 @@ function LiveJob({ first, reload }: { first: Job; reload: () => void }) {
     <div class="screen job">
       <Head job={job} reload={reload} />
       <StateStrip job={job} story={story} />
-      <Cause job={job} />
+      <Cause job={job} story={story} />
       <Services job={job} />
       {job.type === "command" && job.state === "running" && job.world_size > 1 && <SlowRank job={job} />}
       <Body job={job} story={story} />
@@ -81,6 +81,8 @@ function Head({ job, reload }: { job: Job; reload: () => void }) {
         <Fact label="experiment"><a href={href("/", { experiment: job.experiment })}>{job.experiment}</a></Fact>
         {job.person && <Fact label="person"><a href={href("/", { person: job.person })}>{job.person}</a></Fact>}
         <Fact label="size">{sizeOf(job)}{job.type === "command" ? `, ${job.launcher}` : ""}</Fact>
+        {job.elastic && <Fact label="nodes">{elasticOf(job)}</Fact>}
+        {job.mesh && <Fact label="mesh">{Object.entries(job.mesh).map(([name, size]) => `${name} ${size}`).join(" × ")}</Fact>}
         <Fact label="compute"><a href={href("/computes", { name: job.compute })}>{job.compute}</a></Fact>
         {job.type === "command" && <Fact label="environment">{job.environment}</Fact>}
         {job.primary && <Fact label={job.primary.name}><strong class="number">{number(job.primary.value)}</strong> at step {job.primary.step}</Fact>}
@@ -90,6 +92,7 @@ function Head({ job, reload }: { job: Job; reload: () => void }) {
         <Fact label="submitted"><Ago at={job.submitted_at} /></Fact>
         <Fact label="ran for"><Took from={job.started_at} to={job.ended_at} /></Fact>
         {job.attempt > 1 && <Fact label="attempt">{job.attempt}</Fact>}
+        {job.round > 1 && <Fact label="round">{job.round}</Fact>}
         {job.failures.length > (job.state === "failed" ? 1 : 0) && <Fact label="failed">{counted(job.failures.length, "time")}</Fact>}
         {Object.entries(job.tags).map(([key, value]) => <Fact key={key} label={key}>{value}</Fact>)}
       </dl>

@@ -6,13 +6,16 @@ import { useAnswer, useEvents, useThrottled } from "../../hooks";
 import { Nothing } from "../../parts/notes";
 import { ENDED, StateIcon } from "../../parts/state";
 import { jobHref } from "../../router";
-import type { Exit, Job, JobNode, Metrics, Series } from "../../types";
+import type { Exit, Job, JobNode, Metrics, Preflight, Series, StoryLine } from "../../types";
+import { PreflightCard } from "./preflight";
+import { startOf } from "./remarks";
 import { busiestOf, coresOf } from "./slow-rank";
 
 const SIGTERM = 15;
+const PREFLIGHT_MS = 10_000;
 const STEP_LAG = 0.8;
 /** A rank whose step is below this share of the furthest one is marked as slow. */
-export function RanksTab({ job }: { job: Job }) {
+export function RanksTab({ job, story }: { job: Job; story: StoryLine[] }) {
   const metrics = useAnswer<Metrics>(`/jobs/${segment(job.name)}/metrics`);
   const reload = useThrottled(metrics.reload, 2000);
   useEvents("state", reload);
@@ -22,10 +25,23 @@ export function RanksTab({ job }: { job: Job }) {
   const furthest = Math.max(0, ...steps.values());
   const busiest = busiestOf(job, coresOf(series));
   return (
-    <div class="nodes">
-      {job.nodes.map((node) => <NodeCard key={node.node} job={job} node={node} steps={steps} furthest={furthest} series={series} busiest={busiest} />)}
-    </div>
+    <>
+      <div class="nodes">
+        {job.nodes.map((node) => (
+          <NodeCard key={node.node} job={job} node={node} steps={steps} furthest={furthest} series={series} busiest={busiest}
+            start={startOf(story, node.node)} />
+        ))}
+      </div>
+      {job.node_count > 1 && <OwnPreflight job={job} />}
+    </>
   );
+}
+
+/** The job with its story has the pre-flight; what events bring of it has not. */
+function OwnPreflight({ job }: { job: Job }) {
+  const answer = useAnswer<{ preflight?: Preflight | null }>(`/jobs/${segment(job.name)}`, {}, true);
+  useEvents("state", useThrottled(answer.reload, PREFLIGHT_MS));
+  return answer.value?.preflight ? <PreflightCard preflight={answer.value.preflight} /> : null;
 }
 
 /** How far each rank is, by the highest step that it has logged. */
@@ -38,8 +54,9 @@ function stepsOf(series: Series[]): Map<number, number> {
   return steps;
 }
 
-function NodeCard({ job, node, steps, furthest, series, busiest }: {
+function NodeCard({ job, node, steps, furthest, series, busiest, start }: {
   job: Job; node: JobNode; steps: Map<number, number>; furthest: number; series: Series[]; busiest: number | undefined;
+  start: string;
 }) {
   const ranks = ranksOf(job, node.node);
   const state = node.lost ? "lost" : node.phase || "awaited";
@@ -51,6 +68,7 @@ function NodeCard({ job, node, steps, furthest, series, busiest }: {
         <span class={`tag${node.lost ? " tone-bad" : ""}`}>{state}</span>
       </header>
       {(node.error || node.detail) && <p class={node.error ? "tone-bad" : "muted"}>{node.error || node.detail}</p>}
+      {start && <p class="muted">{start}</p>}
       <ul class="ranks">
         {ranks.map((rank) => (
           <RankTile key={rank} job={job} rank={rank} exit={node.exits.find((one) => one.rank === rank)}

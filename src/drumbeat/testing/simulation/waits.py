@@ -87,7 +87,7 @@ def awaited(job: Job) -> int:
 def _pattern(reason: Reason, compute: str, need: Need, nodes: int, ranks: int) -> str:
     amount = _amount(need)
     if need.is_elastic:
-        amount = f"((\\d+ × )?{_counted(need.cpus, 'CPU slot')}|at least {_amount(need.least)})"
+        amount = f"({_counted(need.cpus, 'CPU slot')}( on each of \\d+ nodes)?|at least {_amount(need.least)})"
     return _SAID.get(reason, ".*[a-z]+ .*[a-z]+.*").format(
         compute=compute,
         amount=amount,
@@ -99,7 +99,7 @@ def _pattern(reason: Reason, compute: str, need: Need, nodes: int, ranks: int) -
 
 def _amount(need: Need) -> str:
     each = _counted(need.cpus, "CPU slot")
-    return each if need.nodes == 1 else f"{need.nodes} × {each}"
+    return each if need.nodes == 1 else f"{each} on each of {need.nodes} nodes"
 
 
 def _counted(count: int, what: str) -> str:

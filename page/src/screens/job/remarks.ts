@@ -1,0 +1,25 @@
+/** What the story says of a job's present round beside its states: a hang, how its nodes started. */
+
+import type { Job, StoryLine } from "../../types";
+
+const HANG = /^the job (?:hangs|may hang): /;
+const GOES_ON = /^the ranks go on\b/;
+const STACKS = /\b(hangs\/[\w.]+)/;
+
+export interface Hang { sentence: string; file: string }
+
+/** The hang of the present round, unless it has passed. */
+export function hangOf(job: Pick<Job, "state" | "attempt" | "round">, story: StoryLine[]): Hang | undefined {
+  if (job.state !== "running") return undefined;
+  const lines = story.filter((line) => line.attempt === job.attempt && line.round === job.round);
+  const last = lines.findLast((line) => HANG.test(line.sentence) || GOES_ON.test(line.sentence));
+  if (!last || GOES_ON.test(last.sentence)) return undefined;
+  return { sentence: last.sentence, file: STACKS.exec(last.sentence)?.[1] ?? "" };
+}
+
+/** How the ranks of a node started in its last round but the first: warm or cold. "" = it had but one. */
+export function startOf(story: StoryLine[], node: number): string {
+  const begin = `node ${node}: `;
+  const line = story.findLast((one) => one.sentence.startsWith(begin) && / started (?:warm|cold)/.test(one.sentence));
+  return line ? line.sentence.slice(begin.length) : "";
+}

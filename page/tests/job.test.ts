@@ -1,0 +1,66 @@
+import { expect, test } from "vitest";
+import { latency, rate } from "../src/format";
+import { scaleOf } from "../src/parts/parallel-scale";
+import { partsOf } from "../src/parts/linked";
+import { elasticOf } from "../src/screens/job/facts";
+import { wayOf } from "../src/screens/job/preflight";
+import { hangOf, startOf } from "../src/screens/job/remarks";
+import type { StoryLine } from "../src/types";
+
+const line = (sentence: string, round = 1, n = 1): StoryLine => ({ n, at: "", state: "running", reason: "", sentence, attempt: 1, round });
+const jobs = (sentence: string) => partsOf(sentence).filter((part) => part.job).map((part) => part.job);
+
+test("the jobs that hold slots and the job that is next are links, and no word is lost", () => {
+  const sentences: [string, string[]][] = [
+    ["needs 2 CPU slots of local, where 1 CPU slot is free; held by live", ["live"]],
+    ["needs 2 CPU slots of local, where 1 CPU slot is free; held by a-1 (node 1 waits; see drumbeat show a-1), b.2 and 3 more; lab-1 can't be used: it is off", ["a-1", "b.2"]],
+    ["jobs with a higher priority or an earlier place wait for slots of rack: first is next, and they are held by live, late", ["first", "live", "late"]],
+    ["needs 2 CPU slots of local, where 1 CPU slot is free; held by nobody", []],
+    ["training", []],
+  ];
+  for (const [sentence, names] of sentences) {
+    expect(jobs(sentence)).toEqual(names);
+    expect(partsOf(sentence).map((part) => part.text).join("")).toBe(sentence);
+  }
+});
+
+test("a hang is shown until the ranks go on or another round begins", () => {
+  const job = { state: "running" as const, attempt: 1, round: 1 };
+  const hang = line("the job hangs: rank 1 is stopped; the stacks of all ranks are in the job's file hangs/1.1.txt");
+  expect(hangOf(job, [line("training"), hang])).toEqual({ sentence: hang.sentence, file: "hangs/1.1.txt" });
+  expect(hangOf(job, [hang, line("the ranks go on: rank 1 moved")])).toBeUndefined();
+  expect(hangOf({ ...job, round: 2 }, [hang])).toBeUndefined();
+  expect(hangOf({ ...job, state: "failed" }, [hang])).toBeUndefined();
+});
+
+test("a node says how its last round started", () => {
+  const story = [line("node 0: round 2 started warm"), line("node 1: round 3 started cold: no prepared interpreter was ready")];
+  expect([0, 1, 2].map((node) => startOf(story, node))).toEqual(["round 2 started warm", "round 3 started cold: no prepared interpreter was ready", ""]);
+});
+
+test("a way between nodes is known from either end, with its unit", () => {
+  const link = { node: 0, peer: 1, out_bits_per_s: 2e9, in_bits_per_s: 19e6, round_trip_us: 180, error: "" };
+  expect(wayOf([link], 0, 1)).toEqual({ rate: 2e9, roundTrip: 180, error: "" });
+  expect(wayOf([link], 1, 0)).toEqual({ rate: 19e6, roundTrip: 180, error: "" });
+  expect(wayOf([link], 1, 2)).toBeUndefined();
+  expect(wayOf([{ ...link, out_bits_per_s: -1, round_trip_us: -1, error: "refused" }], 0, 1)).toEqual({ rate: -1, roundTrip: -1, error: "refused" });
+  expect([2e9, 19e6, 800].map(rate)).toEqual(["2.0 Gbit/s", "19 Mbit/s", "800 bit/s"]);
+  expect([180, 5200, 31_000].map(latency)).toEqual(["180 µs", "5.2 ms", "31 ms"]);
+});
+
+test("an elastic job says how many nodes it has and may have", () => {
+  const elastic = { min_nodes: 2, nodes: 4, max_nodes: 8, grow: "at_checkpoint" as const };
+  expect(elasticOf({ state: "running", elastic, node_count: 3 })).toBe("3 now, 2 to 8, 4 asked for; grows at the next checkpoint");
+  expect(elasticOf({ state: "queued", elastic, node_count: 4 })).toBe("2 to 8, 4 asked for; grows at the next checkpoint");
+});
+
+test("axes of settings are linear, logarithmic, or have one place for each word", () => {
+  expect(scaleOf(["b", "a", true], String).ticks.map((tick) => tick.label)).toEqual(["a", "b", "true"]);
+  const rates = scaleOf([1e-4, 1e-1, 1e-2], String);
+  expect([1e-4, 1e-1].map(rates.at)).toEqual([0, 1]);
+  expect(rates.at(1e-2)).toBeCloseTo(2 / 3);
+  expect(rates.ticks.map((tick) => tick.label)).toEqual(["1e-4", "0.001", "0.01", "0.1"]);
+  expect(scaleOf([3, 3], String).at(3)).toBe(0.5);
+  const many = scaleOf([0.13, 0.2, 0.31, 0.44, 0.5, 0.97], String);
+  expect(many.ticks.map((tick) => tick.label)).toEqual(["0", "0.2", "0.4", "0.6", "0.8", "1"]);
+});
