@@ -1,7 +1,7 @@
 /** What the nodes measured of each other before the ranks started: one row and one column for each node. */
 
 import { latency, rate } from "../../format";
-import type { Link, Preflight } from "../../types";
+import type { Link, NodePreflight, Preflight } from "../../types";
 
 const SLOW = 0.25;
 /** A link below this share of the fastest one is marked. */
@@ -20,7 +20,9 @@ export function wayOf(links: Link[], from: number, to: number): Measured | undef
 
 export function PreflightCard({ preflight }: { preflight: Preflight }) {
   const { nodes, links } = preflight;
-  const name = (node: number) => nodes.find((one) => one.node === node)?.machine || `node ${node}`;
+  // On one machine, its name says nothing.
+  const hasMachines = new Set(nodes.map((one) => one.machine)).size > 1;
+  const name = (one: NodePreflight) => <>node {one.node}{hasMachines && <span class="under">{one.machine}</span>}</>;
   const fastest = Math.max(0, ...links.flatMap((one) => [one.out_bits_per_s, one.in_bits_per_s]));
   const isMeasured = links.length > 0 && nodes.length > 1;
   return (
@@ -32,12 +34,12 @@ export function PreflightCard({ preflight }: { preflight: Preflight }) {
         <div class="scroll" tabIndex={0} role="region" aria-label="Links between nodes">
           <table class="plain matrix">
             <thead>
-              <tr><th scope="col">from \ to</th>{nodes.map((one) => <th key={one.node} scope="col" class="right">{name(one.node)}</th>)}</tr>
+              <tr><th scope="col">from \ to</th>{nodes.map((one) => <th key={one.node} scope="col" class="right">{name(one)}</th>)}</tr>
             </thead>
             <tbody>
               {nodes.map((from) => (
                 <tr key={from.node}>
-                  <th scope="row">{name(from.node)}</th>
+                  <th scope="row">{name(from)}</th>
                   {nodes.map((to) => <Way key={to.node} way={from === to ? undefined : wayOf(links, from.node, to.node)} isSelf={from === to} fastest={fastest} />)}
                 </tr>
               ))}

@@ -23,7 +23,7 @@ function ServiceItem({ job, service }: { job: Job; service: Service }) {
   const state = service.is_running ? "running" : service.problem || "not running yet";
   return (
     <div class="service">
-      <span><strong>{service.name}</strong>{where} <span class="muted">{service.type}, {problem || state}</span></span>
+      <span><strong>{service.name}</strong>{where} <span class="muted">{service.type === service.name ? "" : `${service.type}, `}{problem || state}</span></span>
       {service.is_running && !service.is_web && <code>drumbeat ssh {job.name}{service.node ? ` --node ${service.node}` : ""}</code>}
       {service.is_running && service.is_web && mayAct && (
         <button type="button" onClick={() => void open(job, service).then(setProblem)}>Open {service.name}{where}</button>
