@@ -8,6 +8,8 @@ import { number } from "../format";
 export interface ChartLine { label: string; x: number[]; y: (number | null)[] }
 
 const HEIGHT = 170;
+const WHOLE = Array.from({ length: 15 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat();
+/** Between two marks of an axis of steps: there is no half a step. */
 const MAX_MARKED = 50;
 /** Lines that each have a mark under the pointer. */
 
@@ -140,7 +142,7 @@ function options(lines: ChartLine[], behind: { current: ChartLine[] }, look: Loo
     cursor: { ...(look.syncKey ? { sync: { key: look.syncKey } } : {}), points: lines.length > MAX_MARKED ? { show: false } : { size: 6 }, drag: { x: true, y: false } },
     scales: { x: { time: look.isTime }, y: { distr: look.isLog ? 3 : 1 } },
     axes: [
-      { ...axis, size: 24 },
+      { ...axis, size: 24, ...(look.isTime ? {} : { incrs: WHOLE }) },
       { ...axis, size: 52, values: (_plot, splits) => splits.map((value) => (value === null ? "" : number(value))) },
     ],
     series: [

@@ -4,7 +4,7 @@ import { number } from "../format";
 import type { Trial } from "../types";
 import { scaleOf, type Scale } from "./parallel-scale";
 
-const [LEFT, RIGHT, TOP, BOTTOM] = [46, 74, 40, 18];
+const [LEFT, RIGHT, TOP, BOTTOM] = [14, 74, 40, 18];
 const BUCKETS = 24;
 /** Shades of lines by their trial's value: lines of one shade are drawn together. */
 const REACH_PX = 16;
@@ -50,7 +50,7 @@ class ParallelChart {
     const ranked = trials.map((_, n) => n).sort((a, b) => (isUp ? 1 : -1) * (trials[a]!.value! - trials[b]!.value!));
     this.order = ranked;
     this.shades = [];
-    ranked.forEach((row, n) => (this.shades[row] = Math.floor((n / ranked.length) * BUCKETS)));
+    ranked.forEach((row, n) => (this.shades[row] = Math.round((n / Math.max(ranked.length - 1, 1)) * (BUCKETS - 1))));
     element.append(this.canvas);
     this.watch = new ResizeObserver(() => this.resize());
     this.watch.observe(element);
