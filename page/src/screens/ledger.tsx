@@ -60,7 +60,7 @@ function Rows({ ledger }: { ledger: Ledger }) {
             </tr>
           </thead>
           <tbody>
-            {ledger.rows.length > 1 && <Row row={{ ...ledger.total, name: "all" }} by="" />}
+            {ledger.rows.length > 1 && <Row row={{ ...ledger.total, name: "all" }} by={ledger.by} isTotal />}
             {ledger.rows.slice(0, MAX_ROWS).map((row) => <Row key={row.name} row={row} by={ledger.by} />)}
           </tbody>
         </table>
@@ -70,14 +70,14 @@ function Rows({ ledger }: { ledger: Ledger }) {
   );
 }
 
-function Row({ row, by }: { row: LedgerRow; by: Ledger["by"] | "" }) {
+function Row({ row, by, isTotal = false }: { row: LedgerRow; by: Ledger["by"]; isTotal?: boolean }) {
   const classes = [...CLASSES].filter((one) => row.seconds[one]).sort((a, b) => (row.seconds[b] ?? 0) - (row.seconds[a] ?? 0));
   const words = classes.map((one) => `${one} ${duration(row.seconds[one] ?? 0)}`).join(", ");
   return (
     <tr>
-      <th scope="row" class="ledger-name"><Name row={row} by={by} /></th>
+      <th scope="row" class="ledger-name">{isTotal ? row.name : <Name row={row} by={by} />}</th>
       {by !== "job" && <td class="right number wide-only">{row.jobs}</td>}
-      <td class="right number">{duration(row.wall_s)}</td>
+      <td class="right number ledger-time">{duration(row.wall_s)}</td>
       <td>
         <Bar row={row} label={words} />
         <span class="under" title={words}>{classes.slice(0, 3).map((one) => `${one} ${share(row, one)}`).join(" · ")}</span>
@@ -86,7 +86,7 @@ function Row({ row, by }: { row: LedgerRow; by: Ledger["by"] | "" }) {
   );
 }
 
-function Name({ row, by }: { row: LedgerRow; by: Ledger["by"] | "" }) {
+function Name({ row, by }: { row: LedgerRow; by: Ledger["by"] }) {
   if (by === "job") return <a class="row-link" href={jobHref(row.name)}>{row.name}</a>;
   if (by === "experiment") return <a class="row-link" href={href("/", { experiment: row.name })}>{row.name}</a>;
   if (by === "person") return <a class="row-link" href={href("/", { person: row.name })}>{row.name}</a>;
