@@ -1,7 +1,7 @@
 """Plays every fault to drumbeat and to torchrun, runs all labelled incidents, and writes docs/faults.md.
 
 python -m tools.faults --write docs/faults.md
-python -m tools.faults --only "node"             rows whose name has that word
+python -m tools.faults --only "node|disk"        rows whose name has one of these words
 python -m tools.faults --curves "on slurm"       loss curves whose `fault on engine` has these words
 python -m tools.faults --incidents "exit code"   incidents whose name has these words
 
@@ -11,6 +11,7 @@ What is played replaces what is kept of it beside the page, in docs/faults.json;
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -92,7 +93,7 @@ def play_rows(rows: Sequence[Row], folder: Path, keep: Callable[[Played], None])
 def play_curves(words: str, folder: Path, keep: Callable[[Curve], None]) -> None:
     """Plays the demo's job with faults, on one engine after the other."""
     for engine in GROUNDS:
-        hits = [hit for hit in HITS if engine in hit.engines and words in f"{hit.name} on {engine}"]
+        hits = [hit for hit in HITS if engine in hit.engines and re.search(words, f"{hit.name} on {engine}")]
         try:
             for curve in play_curves_on(engine, hits, folder / engine) if hits else ():
                 print(f"{curve.hit} on {engine}: {'equal' if curve.is_equal else curve.said}", flush=True)
@@ -117,8 +118,8 @@ def main() -> int:
     """Plays what is asked for, prints the page, writes it if asked; 1 = a row that was played is red."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--write", type=Path, metavar="FILE", help="also write the page to FILE; the rest of it stays")
-    parser.add_argument("--only", metavar="WORDS", help="rows whose name has these words; nothing else unless asked")
-    parser.add_argument("--curves", metavar="WORDS", help="curves whose `fault on engine` has these words; likewise")
+    parser.add_argument("--only", metavar="PATTERN", help="rows whose name matches; nothing else unless asked")
+    parser.add_argument("--curves", metavar="PATTERN", help="curves whose `fault on engine` matches; likewise")
     parser.add_argument("--incidents", metavar="WORDS", help="incidents whose name has these words, likewise")
     options = parser.parse_args()
     chosen = (options.only, options.curves, options.incidents)
@@ -132,7 +133,7 @@ def main() -> int:
 
     with make_folder() as folder:
         if only is not None:
-            play_rows([row for row in ROWS if only in row.name], folder, keep)
+            play_rows([row for row in ROWS if re.search(only, row.name)], folder, keep)
         if curves is not None:
             play_curves(curves, folder, keep)
         if incidents is not None:

@@ -30,8 +30,8 @@ machine when the row was played: other work ran beside it, and seconds are longe
 
 Machine: {machine}.
 
-`make faults ONLY="words"` plays the rows that have these words in their names again, and leaves the others as they are
-(`docs/faults.json` keeps them).
+`make faults ONLY="words|others"` plays the rows that have such words in their names again, and leaves the others as
+they are (`docs/faults.json` keeps them).
 
 ## On one machine
 """
