@@ -205,6 +205,14 @@ def program_path(pid: int) -> str:
         return ""
 
 
+def present_folder(pid: int) -> str:
+    """Its present folder; "" = not ours to look at."""
+    try:
+        return os.readlink(f"/proc/{pid}/cwd")
+    except OSError:
+        return ""
+
+
 def environments(*names: str) -> Iterator[tuple[int, dict[str, str]]]:
     """Every other living process whose first environment we may read and has one of these variables, with them all.
 

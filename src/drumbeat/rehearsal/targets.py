@@ -1,8 +1,10 @@
 """The processes of one job on this machine: its ranks, and the agents and keepers of its nodes.
 
 A process belongs to a job by what drumbeat gave it when it was started: its ranks have their keeper's marker in their
-environment, and agents and keepers name their folder on their command line; both begin with the server's home. Each is
-identified by its pid and its birth, so that a number that was given again is never hit.
+environment, and agents and keepers name their folder on their command line; both begin with the server's home. What
+an earlier job has prepared names the folder of that job: a rank then belongs to the job in whose folder it works, and
+so does the keeper above it. Each is identified by its pid and its birth, so that a number that was given again is never
+hit.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drumbeat.host import processes
+from drumbeat.protocol.programs import KEEPER
 
 _RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
@@ -54,7 +57,9 @@ def ranks(home: Path, job: str) -> list[TargetProcess]:
     spoken = {
         pid: values
         for pid, values in processes.environments(processes.MARKER, *_RANK_VARIABLES)
-        if own(values[processes.MARKER]) and not processes.is_spare(pid)
+        if values[processes.MARKER]
+        and not processes.is_spare(pid)
+        and (own(values[processes.MARKER]) or own(f"{processes.present_folder(pid)}/"))
     }
     programs = [pid for pid in spoken if processes.is_python(pid)] or [*spoken]
     below = {*processes.descendants(*programs)}
@@ -69,8 +74,20 @@ def agents(home: Path, job: str) -> list[TargetProcess]:
 
 
 def keepers(home: Path, job: str) -> list[TargetProcess]:
-    """Returns the keepers of a job's nodes."""
-    return _of_nodes(home, job, "keeper", "/root/keeper")
+    """Returns the keepers of a job's nodes: its own, and those of earlier jobs that have ranks of this one."""
+    named = _of_nodes(home, job, "keeper", "/root/keeper")
+    found = {target.order for target in named}
+    places = {rank.pid: f"{processes.present_folder(rank.pid)}/" for rank in ranks(home, job)}
+    others = [pid for pid, words in processes.command_lines() if KEEPER in words]
+    inner = {*processes.descendants(*others)}
+    adopted = {
+        _node(places[rank], job): pid
+        for pid in others
+        if pid not in inner
+        for rank in {*processes.descendants(pid)} & places.keys()
+    }
+    missing = sorted((node, pid) for node, pid in adopted.items() if node not in found)
+    return [*named, *_targets((pid, f"the keeper of node {node}", node) for node, pid in missing)]
 
 
 def _of_job(home: Path, job: str) -> Callable[[str], bool]:
