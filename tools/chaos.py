@@ -134,13 +134,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.chaos", description=__doc__)
     parser.add_argument("--seeds", type=int, default=60, help="how many, from --first on")
     parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--seed", type=int, help="this one alone")
+    parser.add_argument("--seed", type=int, nargs="+", help="these alone")
     parser.add_argument("--at-once", type=int, default=AT_ONCE)
     parser.add_argument("--engine", choices=ENGINES, default="local")
     given = parser.parse_args(arguments)
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     os.environ.setdefault("DRUMBEAT_SPARE_S", "0")  # What a job has prepared ends with it: nothing may be left.
-    seeds = range(given.first, given.first + given.seeds) if given.seed is None else [given.seed]
+    seeds = range(given.first, given.first + given.seeds) if given.seed is None else given.seed
     # The longest first: at the end nobody waits for one alone.
     drawn = sorted((draw(seed, given.engine) for seed in seeds), key=lambda one: -one.lasts_s)
     begun = time.monotonic()

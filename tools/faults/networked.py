@@ -44,7 +44,8 @@ def machine_of(place: Place, job: str, node: int = 1) -> str:
 
 def sentence_of(place: Place, job: str, words: str) -> str:
     """Returns the last sentence of a job's story with these words, "" = none."""
-    return ([line.sentence for line in place.house.client.story(job) if words in line.sentence] or [""])[-1]
+    story = [line.sentence for line in place.house.client.story(job)]
+    return ([sentence for sentence in story if words in sentence] or [""])[-1]
 
 
 @dataclass

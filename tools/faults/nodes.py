@@ -53,7 +53,9 @@ def _lose_node(scene: Scene, *, is_off: bool) -> Seen:
         _lose(place, lost, is_off=is_off)
         seconds = until(lambda: play.is_up(1), SECOND_START)
         ended = play.end(job)
-        told = sentence_of(place, job, "node 1")
+        told = next(
+            (line.sentence for line in place.house.client.story(job) if line.sentence.startswith("node 1 ")), ""
+        )
         again = sorted(node.machine for node in ended.nodes)
         is_right = (ended.state, ended.attempt) == ("completed", 2) and bool(told) and lost not in again
         limit = "" if is_off else f" (lost_after_s: {LOST_AFTER_S})"
