@@ -13,7 +13,7 @@ from drumbeat.engines.netlab.lab import Lab, require_tools
 from tests.real.house import a_house
 from tests.real.places import Place
 from tools.faults.hits import agent_of
-from tools.faults.networked import await_steps, lab_of, machine_of, play_on, sentence_of, torchruns
+from tools.faults.networked import START_S, await_steps, lab_of, machine_of, play_on, sentence_of, torchruns
 from tools.faults.nodes import STEPS
 from tools.faults.ranks import COUNTS, WATCH_S
 from tools.faults.scene import Scene, Seen, until
@@ -28,7 +28,7 @@ def kill_agent(scene: Scene) -> Seen:
     with lab_of(scene) as place:
         play = play_on(place, scene, COUNTS)
         job = play.submit()
-        until(play.is_up, "the start")
+        until(play.is_up, "the start", START_S)
         before = {p.pid for p in play.processes()}
         agent = agent_of(job, 1)
         agent.kill()
@@ -54,7 +54,7 @@ def kill_agent_torchrun(scene: Scene) -> Seen:
     with lab_of(scene) as place:
         play = play_on(place, scene, "wait()")
         with torchruns(place, play) as runs:
-            until(play.is_up, "the start")
+            until(play.is_up, "the start", START_S)
             entered = psutil.Process(runs.processes[runs.nodes[1]].pid)
             for torchrun in entered.children():
                 torchrun.kill()
@@ -100,7 +100,7 @@ def fill_disk(scene: Scene) -> Seen:
 def _fill(scene: Scene, place: Place) -> Seen:
     play = play_on(place, scene, FILLS)
     job = play.submit("max_retries: 0, grace_s: 2")
-    until(play.is_up, "the start")
+    until(play.is_up, "the start", START_S)
     until(lambda: len(play.processes()) < play.ranks, "the end of the rank")
     time.sleep(FULL_S)
     for big in place.gangs("lab-2").glob("**/big"):

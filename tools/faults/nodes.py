@@ -6,6 +6,7 @@ import time
 
 from tests.real.places import Place
 from tools.faults.networked import (
+    START_S,
     WATCH_S,
     await_steps,
     lab_of,
@@ -48,7 +49,7 @@ def _lose_node(scene: Scene, *, is_off: bool) -> Seen:
     with lab_of(scene) as place:
         play = play_on(place, scene, WAITS_ONCE)
         job = play.submit(f"max_retries: 0, grace_s: 2, lost_after_s: {LOST_AFTER_S}")
-        until(play.is_up, "the first start")
+        until(play.is_up, "the first start", START_S)
         lost = machine_of(place, job)
         _lose(place, lost, is_off=is_off)
         seconds = until(lambda: play.is_up(1), SECOND_START)
@@ -70,7 +71,7 @@ def _lose_node_torchrun(scene: Scene, *, is_off: bool) -> Seen:
     with lab_of(scene) as place:
         play = play_on(place, scene, WAITS_ONCE)
         with torchruns(place, play) as runs:
-            until(play.is_up, "the first start")
+            until(play.is_up, "the first start", START_S)
             _lose(place, runs.nodes[1], is_off=is_off)
             seconds = runs.watch(runs.has_restarted)
             return Seen("the rank of the other node in user code again", seconds) if seconds else _not_in(WATCH_S)
@@ -144,7 +145,7 @@ def go_on_with_fewer(scene: Scene) -> Seen:
     with lab_of(scene) as place:
         play = play_on(place, scene, WAITS_ONCE, nodes=3)
         job = play.submit("max_retries: 0, grace_s: 2, min_nodes: 2")
-        until(play.is_up, "the first start")
+        until(play.is_up, "the first start", START_S)
         place.switch_off(machine_of(place, job, 2))
         seconds = until(lambda: all((play.marks / f"start.{rank}.1").exists() for rank in (0, 1)), SECOND_START)
         ended = play.end(job)
@@ -158,7 +159,7 @@ def go_on_with_fewer_torchrun(scene: Scene) -> Seen:
     with lab_of(scene) as place:
         play = play_on(place, scene, WAITS_ONCE, nodes=3)
         with torchruns(place, play, nodes=3, fewest=2) as runs:
-            until(play.is_up, "the first start")
+            until(play.is_up, "the first start", START_S)
             place.switch_off(runs.nodes[2])
             seconds = runs.watch(lambda: runs.has_restarted(2))
             return Seen("both in user code again", seconds) if seconds else _not_in(WATCH_S)
