@@ -131,13 +131,17 @@ class Mortal:
 
     def _are_all_at_work(self, name: str) -> bool:
         """In the present round; or it is too late."""
-        job, marks = self.job(name), self.house.home / "jobs" / name / "checkpoints"
+        job, marks = self.job(name), self.checkpoints(name)
         return job.has_ended or all((marks / f"{job.round}.{rank}").exists() for rank in range(job.world_size))
 
     def job(self, name: str) -> JobView:
         found = self.ask(lambda: self.house.client.get(name))
         assert isinstance(found, JobView)
         return found
+
+    def checkpoints(self, name: str) -> Path:
+        """Returns where a job's checkpoints lie."""
+        return self.house.home / "jobs" / name / "checkpoints"
 
     def left(self) -> list[object]:
         """Processes and folders of nodes that are there, but for the server."""

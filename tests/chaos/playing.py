@@ -28,6 +28,7 @@ from .striking import Networked, cancel_whoever_dies, strike, victim
 
 DEADLINE_S = 120
 COMMANDS = commands(pause_s=0.1, saves_s=0.8)
+LOST_AFTER_S = 20
 PREPARES_S = 1.0
 """How long a node gets ready, where that is when it is struck."""
 
@@ -68,10 +69,13 @@ class Play:
 
     def _begin(self) -> str:
         keys = {"compute": self.mortal.place.compute} if isinstance(self.mortal, Networked) else {}
+        drumbeat = ["grace_s: 5"]
         if self.instant.phase == "staging":
-            keys["drumbeat"] = f"{{grace_s: 5, prepare: sleep {PREPARES_S:g}}}"
-        else:
-            keys["drumbeat"] = "{grace_s: 5}"
+            drumbeat.append(f"prepare: sleep {PREPARES_S:g}")
+        if self.instant.fault == "node off":
+            # Slurm is slow to notice a node that is back soon: its silence tells.
+            drumbeat.append(f"lost_after_s: {LOST_AFTER_S}")
+        keys["drumbeat"] = f"{{{', '.join(drumbeat)}}}"
         nodes, processes = (1, 1) if self.instant.fault == "two jobs" else (NODES, PROCESSES)
         # A rank whose own line found no room has failed; the shell alone would go on.
         first = "set -e; " if self.instant.fault == "disk full" else ""
@@ -167,7 +171,7 @@ def blocked(mortal: Mortal) -> Generator[Callable[[], object]]:
     waits = "while [ ! -e $DRUMBEAT_CHECKPOINT_DIR/go ]; do sleep 0.05; done"
     name = mortal.begin("blocks", waits, len(machines), machines[0].cpus, compute=compute)
     until(lambda: mortal.job(name).state == "running", DEADLINE_S, f"{name} at work")
-    go = mortal.house.home / "jobs" / name / "checkpoints" / "go"
+    go = mortal.checkpoints(name) / "go"
     try:
         yield go.touch
     finally:

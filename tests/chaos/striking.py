@@ -170,6 +170,11 @@ class Clustered(Networked):
         super().__init__(place)
         self.cluster = cluster
 
+    def checkpoints(self, name: str) -> Path:
+        """Returns where a job's checkpoints lie: in the folder that all nodes see."""
+        found = (self.cluster.shared / "jobs").glob(f"*-{name}/checkpoints")
+        return next(found, self.cluster.shared / "jobs" / name)
+
     def machine_of(self, job: str, node: int) -> str:
         """Returns the lab's name of a node of a job: Slurm chooses it."""
         nodes = self.job(job).nodes
@@ -183,7 +188,7 @@ class Clustered(Networked):
     def left(self) -> list[object]:
         """Slurm's own daemons stay."""
         self.ask(self.house.client.status)
-        gangs = [*(self.cluster.shared / "gangs").glob("*"), *self.cluster.folder.glob("scratch/*/drumbeat-*/*")]
+        gangs = [*(self.cluster.shared / "gangs").glob("*"), *self.cluster.folder.glob("scratch/*/drumbeat-*/[!.]*")]
         ours = ("drumbeat.agent", "drumbeat.host")
         programs = ((process, " ".join(words)) for process, words in programs_in(self.cluster.folder))
         agents = [process.pid for process, words in programs if any(one in words for one in ours)]
