@@ -143,6 +143,6 @@ HITS = (
     Hit("`kill -9` of the server", ALL, _kill_server),
     Hit(f"the link of a node is down for {CUT_S:.0f} s", ("netlab", "slurm"), _cut_for_a_while),
     Hit("the link of a node goes down for good", ("netlab", "slurm"), _cut_for_good, ("drumbeat.lost_after_s=10",)),
-    Hit("a node is switched off", ("netlab", "slurm"), _switch_off),
+    Hit("a node is switched off", ("netlab", "slurm"), _switch_off, ("drumbeat.lost_after_s=120",)),
     Hit("preempted and queued again", ("slurm",), _preempt, (), LOW),
 )  # fmt: skip

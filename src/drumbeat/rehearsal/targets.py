@@ -76,7 +76,7 @@ def agents(home: Path, job: str) -> list[TargetProcess]:
 def keepers(home: Path, job: str) -> list[TargetProcess]:
     """Returns the keepers of a job's nodes: its own, and those of earlier jobs that have ranks of this one."""
     named = _of_nodes(home, job, "keeper", "/root/keeper")
-    found = {target.order for target in named}
+    nodes = {target.order for target in named}
     places = {rank.pid: f"{processes.present_folder(rank.pid)}/" for rank in ranks(home, job)}
     others = [pid for pid, words in processes.command_lines() if KEEPER in words]
     inner = {*processes.descendants(*others)}
@@ -86,7 +86,7 @@ def keepers(home: Path, job: str) -> list[TargetProcess]:
         if pid not in inner
         for rank in {*processes.descendants(pid)} & places.keys()
     }
-    missing = sorted((node, pid) for node, pid in adopted.items() if node not in found)
+    missing = sorted((node, pid) for node, pid in adopted.items() if node not in nodes)
     return [*named, *_targets((pid, f"the keeper of node {node}", node) for node, pid in missing)]
 
 
