@@ -35,6 +35,8 @@ NAMESPACE = "training"
 USER = "drumbeat"
 GRACE_S = 8
 """The node controller's grace period."""
+UP_S = 400.0
+"""How long a part may take to be ready on a machine that has other work."""
 _DIE_WITH_PARENT = 1
 
 
@@ -94,13 +96,13 @@ class KubeLab:
         self._make_keys()
         self._start_etcd()
         self.start_api()
-        until(lambda: self.call("GET", "/readyz")[1] == "ok", "the API server is ready", 120)
+        until(lambda: self.call("GET", "/readyz")[1] == "ok", "the API server is ready", UP_S)
         self._start_controllers()
         for name in self.nodes:
             self.start_node(name)
         accounts = "/api/v1/namespaces/default/serviceaccounts/default"
-        until(lambda: self.call("GET", accounts)[0] == 200, "namespaces have accounts")
-        until(lambda: len(self.ready()) == self.count, "all nodes are ready", 120)
+        until(lambda: self.call("GET", accounts)[0] == 200, "namespaces have accounts", UP_S)
+        until(lambda: len(self.ready()) == self.count, "all nodes are ready", UP_S)
         self._admit_user()
 
     def close(self) -> None:
@@ -125,7 +127,7 @@ class KubeLab:
             self.processes[name].terminate()
             self.processes[name].wait(10)
             self.start_node(name)
-        until(lambda: len(self.ready()) == self.count, "all nodes are ready", 120)
+        until(lambda: len(self.ready()) == self.count, "all nodes are ready", UP_S)
 
     def _start_etcd(self) -> None:
         etcd, peer = (f"http://127.0.0.1:{self.ports[what]}" for what in ("etcd", "peer"))
@@ -252,7 +254,7 @@ class KubeLab:
             binding = {"metadata": {"name": name}, "roleRef": reference, "subjects": [user]}
             self._make(f"{place}/{kind.lower()}bindings", binding)
         account = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default"
-        until(lambda: self.call("GET", account)[0] == 200, "the namespace has an account")
+        until(lambda: self.call("GET", account)[0] == 200, "the namespace has an account", UP_S)
 
     def _make(self, path: str, body: object) -> None:
         status, answer = self.call("POST", path, body)

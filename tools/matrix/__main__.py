@@ -81,13 +81,12 @@ def _options() -> argparse.Namespace:
 
 
 def _page(table: Table) -> str:
-    engines = [name for name in COLUMNS if any(engine == name for row in table.values() for engine, _ in row)]
     lines = [HEAD.format(cores=len(os.sched_getaffinity(0)))]
-    lines += ["| | nodes | " + " | ".join(engines) + " |", "|---" * (len(engines) + 2) + "|"]
+    lines += ["| | nodes | " + " | ".join(COLUMNS) + " |", "|---" * (len(COLUMNS) + 2) + "|"]
     for name, row in ((name, table[name]) for name in ROWS if name in table):
         for nodes in sorted({nodes for _, nodes in row}):
             lines.append(
-                f"| {name} | {nodes} | " + " | ".join(_say(row.get((engine, nodes))) for engine in engines) + " |"
+                f"| {name} | {nodes} | " + " | ".join(_say(row.get((engine, nodes))) for engine in COLUMNS) + " |"
             )
     return "\n".join(lines) + "\n"
 
