@@ -70,7 +70,8 @@ def overlay(folder: Path, lab: RealKubeLab) -> Path:
             "programs": str(Path(sys.executable).parent), "volumes": lab.volumes(),
         })
     )  # fmt: skip
-    mounts = lab.volumes()
+    # The compute's file has a place in /etc, which is read-only when it is this machine's.
+    mounts = [one for one in lab.volumes() if one["mount_path"] != "/etc"]
     environment = {
         "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
         "KUBERNETES_SERVICE_HOST": lab.address,
