@@ -14,7 +14,7 @@ from schemathesis.checks import not_a_server_error, response_schema_conformance,
 
 from tests.faces.api_house import BEARER, House, house_in
 
-SECONDS = float(os.environ.get("DRUMBEAT_FUZZ_S", "8"))
+SECONDS = float(os.environ.get("DRUMBEAT_FUZZ_S", "4"))
 CHECKS = [not_a_server_error, status_code_conformance, response_schema_conformance]
 NOT_CALLED = {"follow", "watch_jobs", "stop", "sync"}
 """Streams that don't end, the server's own end, and what waits: these have tests of their own."""

@@ -13,6 +13,7 @@ from drumbeat.ports import Change, Head, Letter
 from drumbeat.testing.memory_store import MemoryStore
 from drumbeat.testing.simulation.actions import Action, schedule
 from drumbeat.testing.simulation.shrink import Setup, failure
+from tests.runs import is_thorough
 
 from .seeds import LANES, PATIENT, how_many, near
 
@@ -29,7 +30,7 @@ def test_schedules_of_two_servers_hold(lane: int, pytestconfig: pytest.Config):
 
 
 def test_three_servers_hold_too():
-    for seed in range(30):
+    for seed in range(30 if is_thorough() else 12):
         assert not failure(schedule(seed, servers=3), Setup(servers=3)), seed
 
 
@@ -91,8 +92,8 @@ def nobody_hears_of_what_others_gave_back(patch: pytest.MonkeyPatch) -> None:
 PLANTED = {
     everybody_runs_every_effect: 0, a_gang_that_was_started_too_late_stays: 2762, a_silent_server_keeps_what_it_has: 0,
     what_was_claimed_is_not_looked_at: 0, leases_are_not_looked_at: 38,
-    messages_are_forgotten_before_they_are_acted_on: 38, a_message_is_told_to_nobody: 2400,
-    a_server_that_leaves_takes_its_jobs_along: 0, nobody_hears_of_what_others_gave_back: 22,
+    messages_are_forgotten_before_they_are_acted_on: 38, a_message_is_told_to_nobody: 2409,
+    a_server_that_leaves_takes_its_jobs_along: 0, nobody_hears_of_what_others_gave_back: 35,
 }  # fmt: skip
 """Each with a seed that finds it."""
 
