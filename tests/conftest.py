@@ -7,7 +7,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from drumbeat.host.machine import gpus
+from drumbeat.host.gpus import gpus
 from tests.runs import is_quick
 from tools.make_features_docs import read_features
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.host.machine import gpus
+from drumbeat.host.gpus import gpus
 from drumbeat.protocol.api.jobs import JobView
 
 from .house import House, a_house, until

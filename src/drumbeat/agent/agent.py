@@ -28,7 +28,7 @@ from drumbeat.agent.next_step import Facts, RoundFacts, Step, Work, next_step, s
 from drumbeat.agent.node import HeldPort
 from drumbeat.agent.node_keeper import NodeKeeper, outliving
 from drumbeat.agent.node_requests import RequestHandler
-from drumbeat.agent.node_staging import NodeStaging
+from drumbeat.agent.node_stager import NodeStager
 from drumbeat.agent.round_logs import RoundLogs
 from drumbeat.agent.round_processes import RoundProcesses
 from drumbeat.agent.runtimes import container_engine
@@ -71,7 +71,7 @@ class Agent:
         self._world_check = WorldCheck(self._plan, enrolment.node, self._mounts.remember)
         limits = SilenceLimits(self._plan.hang_after_s, self._plan.rendezvous_timeout_s)
         self._silence = SilenceWatch(limits, self._posting(self._on_silence))
-        self._staging = NodeStaging(enrolment, self._journal, self._inbox, self._processes, self._mounts)
+        self._staging = NodeStager(enrolment, self._journal, self._inbox, self._processes, self._mounts)
         self._staging.check_checkpoints = self._check_checkpoints
         self._checkpoints = CheckpointGuard(enrolment, self._journal.note, self._mounts.remember)
         self._logs = RoundLogs(enrolment, self._journal)

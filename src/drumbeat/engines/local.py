@@ -11,7 +11,8 @@ from pathlib import Path
 from drumbeat.engines.enrolment import enrolment
 from drumbeat.engines.start_errors import not_started
 from drumbeat.host.gangs import Gangs, StuckError
-from drumbeat.host.machine import gpus, memory_mib
+from drumbeat.host.gpus import gpus
+from drumbeat.host.machine import memory_mib
 from drumbeat.ports import Gang, Machine, Sighting
 from drumbeat.protocol.errors import UnreachableError
 

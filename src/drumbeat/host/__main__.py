@@ -18,8 +18,9 @@ from typing import Any
 
 from drumbeat._version import __version__
 from drumbeat.host.gangs import Gangs, StuckError
+from drumbeat.host.gpus import gpus
 from drumbeat.host.leaving import notice
-from drumbeat.host.machine import PASSING, gpus, memory_mib
+from drumbeat.host.machine import PASSING, memory_mib
 
 END_TIMEOUT_S = 6.0
 """How long one request ends gangs, one after the other; the rest is left to the next request."""

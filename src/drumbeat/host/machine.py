@@ -1,30 +1,16 @@
-"""The resources of this machine: GPUs, memory, and the identity of its current boot."""
+"""The resources of this machine: memory, private folders, and the identity of its current boot."""
 
 from __future__ import annotations
 
 import errno
 import os
-import re
 import stat
-from collections.abc import Mapping
 from functools import cache
 
 PASSING = frozenset(
     (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EIO, errno.ESTALE)
 )
 """Errors that pass: the machine is out of disk, files, memory or processes, or its disk is unreachable."""
-
-
-def gpus(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Ids of the GPUs that this machine offers: those in CUDA_VISIBLE_DEVICES, else all that the driver shows.
-
-    CUDA counts from 0 whatever it finds: in a container that was given /dev/nvidia3 alone, that is its device 0.
-    """
-    visible = environment.get("CUDA_VISIBLE_DEVICES")
-    if visible is not None:
-        return tuple(part.strip() for part in visible.split(",") if part.strip() not in ("", "-1"))
-    devices = [name for name in os.listdir("/dev") if re.fullmatch(r"nvidia\d+", name)]
-    return tuple(str(number) for number in range(len(devices)))
 
 
 def is_private(folder: str | os.PathLike[str]) -> bool:

@@ -3,7 +3,7 @@
 A checkpoint is written into a folder of its own that readers don't look at, and renamed when all of it is on the disk.
 So a crash at any byte leaves the last good one. Its manifest has the size and hash of each file. Only the newest
 generation (attempt and round of a job) may publish: ranks of an earlier one that still run on a lost node are refused.
-Standard library only: no torch, no server.
+`checkpoint_files.py` writes and reads the files. Standard library only: no torch, no server.
 """
 
 from __future__ import annotations

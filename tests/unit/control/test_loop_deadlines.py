@@ -12,7 +12,7 @@ from drumbeat.control.loop.loop import Loop
 from drumbeat.control.loop.peers import NoPeers
 from drumbeat.core.life.events import Event, JudgeDue, RetryDue, TimeUp
 from drumbeat.core.life.job import Job
-from drumbeat.core.life.machine import JUDGE_AFTER
+from drumbeat.core.life.state_machine import JUDGE_AFTER
 from drumbeat.ports import Record
 from drumbeat.protocol.states import State
 from drumbeat.testing.clock import FakeClock

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from drumbeat import launch
 from drumbeat.core.life.events import AgentSaid, Decision, Event, Granted
 from drumbeat.core.life.job import Job
-from drumbeat.core.life.machine import decide
+from drumbeat.core.life.state_machine import decide
 from drumbeat.core.need import Need, Policy, Slot
 from drumbeat.protocol.agent import AgentStatus, Phase, RankExit
 from drumbeat.protocol.plan import Plan

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from drumbeat.core.balances import NO_BALANCES, Balances
-from drumbeat.core.growth import growth, idle_growth
+from drumbeat.core.elastic_placement import growth, idle_growth
 from drumbeat.core.need import Need, Slot
 from drumbeat.core.placement import Holding, Placed, Room, Waiting, enqueue, idle_nodes, place
 from drumbeat.core.quotas import Allowances, HeldSlots, Payer, Quota, QuotaKind

@@ -6,7 +6,7 @@ import pytest
 
 from drumbeat.core.life.events import Decision, StillnessSeen
 from drumbeat.core.life.job import Job
-from drumbeat.core.life.machine import decide
+from drumbeat.core.life.state_machine import decide
 from drumbeat.protocol.agent import Phase
 from drumbeat.protocol.states import Reason, State
 

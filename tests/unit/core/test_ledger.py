@@ -23,7 +23,7 @@ from drumbeat.core.life.events import (  # fmt: skip
     ValueLogged,
 )
 from drumbeat.core.life.job import Job
-from drumbeat.core.life.machine import decide
+from drumbeat.core.life.state_machine import decide
 from drumbeat.protocol.agent import Phase
 from drumbeat.protocol.api.ledger import TimeClass
 from drumbeat.protocol.states import Reason, State

@@ -17,7 +17,7 @@ from drumbeat.core.life.events import (  # fmt: skip
     StopGang,
 )
 from drumbeat.core.life.job import Job
-from drumbeat.core.life.machine import JUDGE_AFTER
+from drumbeat.core.life.state_machine import JUDGE_AFTER
 from drumbeat.protocol.agent import Phase
 from drumbeat.protocol.states import Reason, State
 

@@ -18,7 +18,7 @@ from drumbeat.core.life.events import (
     PublishOutputs,
 )
 from drumbeat.core.life.job import HeldUp, Job, Published
-from drumbeat.core.life.machine import decide
+from drumbeat.core.life.state_machine import decide
 from drumbeat.core.need import Slot
 from drumbeat.protocol import wire
 from drumbeat.protocol.api.jobs import OutputPlace

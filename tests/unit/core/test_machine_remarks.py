@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from drumbeat.core.life.events import Granted
-from drumbeat.core.life.machine import decide
+from drumbeat.core.life.state_machine import decide
 from drumbeat.protocol.agent import Phase, Remark
 from drumbeat.protocol.states import State
 

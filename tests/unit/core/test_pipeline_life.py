@@ -22,7 +22,7 @@ from drumbeat.core.life.events import (
     SubmitChild,
 )
 from drumbeat.core.life.job import Job
-from drumbeat.core.life.machine import decide
+from drumbeat.core.life.state_machine import decide
 from drumbeat.core.need import Need, Policy
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.states import JobKind, Reason, State

@@ -10,7 +10,7 @@ import pytest
 from drumbeat.core.diagnosis.preflight import CheckedNode, judge, say_rate, say_time
 from drumbeat.core.life.events import Granted
 from drumbeat.core.life.job import Job
-from drumbeat.core.life.machine import decide
+from drumbeat.core.life.state_machine import decide
 from drumbeat.core.need import Slot
 from drumbeat.protocol.agent import Phase
 from drumbeat.protocol.preflight import LinkCheck, NodeCheck

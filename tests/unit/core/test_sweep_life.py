@@ -23,7 +23,7 @@ from drumbeat.core.life.events import (
     TrialsProposed,
 )
 from drumbeat.core.life.job import Job
-from drumbeat.core.life.machine import decide
+from drumbeat.core.life.state_machine import decide
 from drumbeat.core.life.sweep import MAX_FAILED_AT_FIRST, best_trial
 from drumbeat.core.need import Need, Policy
 from drumbeat.protocol.plan import Plan

@@ -15,7 +15,7 @@ import pytest
 from drumbeat.engines.local import LocalEngine
 from drumbeat.host import processes
 from drumbeat.host.gangs import OUTPUT, Gangs
-from drumbeat.host.machine import gpus
+from drumbeat.host.gpus import gpus
 from drumbeat.protocol.errors import EngineError, UnreachableError
 from drumbeat.testing.engine_contract import a_gang
 

@@ -13,7 +13,7 @@ from drumbeat.control.loop.loop import Loop
 from drumbeat.control.loop.outbox import Outbox
 from drumbeat.control.loop.placer import Placer
 from drumbeat.core import placement
-from drumbeat.core.life import ending, machine
+from drumbeat.core.life import ending, state_machine
 from drumbeat.core.life.events import Decision, GangSeen, Granted
 from drumbeat.core.life.job import Job
 from drumbeat.ports import Change, Record
@@ -101,7 +101,7 @@ def nothing_is_written_down(patch: pytest.MonkeyPatch) -> None:
 
 
 def old_attempts_are_believed(patch: pytest.MonkeyPatch) -> None:
-    decide = machine.decide
+    decide = state_machine.decide
 
     def believing(job: Job, event: object, now: object) -> object:
         if hasattr(event, "attempt"):
@@ -134,7 +134,7 @@ def a_refused_grant_is_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_new_attempt_counts_as_seen(patch: pytest.MonkeyPatch) -> None:
-    decide = machine.decide
+    decide = state_machine.decide
 
     def remembering(job: Job, event: object, now: object) -> object:
         decided = decide(job, event, now)
@@ -167,7 +167,7 @@ def who_waits_is_not_told(patch: pytest.MonkeyPatch) -> None:
 
 
 def an_engine_that_is_away_is_not_told_of(patch: pytest.MonkeyPatch) -> None:
-    decide = machine.decide
+    decide = state_machine.decide
 
     def deaf(job: Job, event: object, now: object) -> object:
         return Decision(job) if isinstance(event, GangSeen) and not event.is_asked else decide(job, event, now)

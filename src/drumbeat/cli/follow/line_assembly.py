@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from drumbeat.cli.terminal.carriage_returns import last_segment
 from drumbeat.protocol.logs import LogName
 
 SILENT_S = 0.5
@@ -85,8 +86,3 @@ class LineAssembler:
     def _kept(self, rest: str) -> str:
         """Of an unfinished progress bar only the last state: it may be rewritten for hours before its line ends."""
         return rest if self._raw else rest[rest.rstrip("\r").rfind("\r") + 1 :]
-
-
-def last_segment(line: str) -> str:
-    """What a terminal would show last of a line that a progress bar has rewritten with carriage returns."""
-    return line.rstrip("\r").rpartition("\r")[2]

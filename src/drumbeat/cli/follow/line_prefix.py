@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import groupby
 
-from drumbeat.cli.follow.collapse import Fold
+from drumbeat.cli.follow.identical_lines import Fold
 from drumbeat.protocol.logs import NODE_LOG, LogName, log_stem
 
 RANGE_FROM = 3

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from drumbeat.cli.follow.collapse import Fold, Folding
+from drumbeat.cli.follow.identical_lines import Fold, Folding
 from drumbeat.cli.follow.line_assembly import Line, LineAssembler
 from drumbeat.cli.follow.line_prefix import place_of, prefix_of
 from drumbeat.cli.terminal.escape import make_safe

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from drumbeat.cli.terminal.carriage_returns import last_segment
+
 RESET = "\x1b[0m"
 
 _CHARACTERS = (
@@ -38,5 +40,5 @@ def make_safe(text: str, *, colour: bool = False) -> str:
 
 def safe_lines(text: str, *, last: int = 0) -> list[str]:
     """The lines of a text, each made safe; only the `last` ones if that isn't 0."""
-    lines = [make_safe(line.rstrip("\r").rpartition("\r")[2]) for line in text.rstrip("\r\n").split("\n")]
+    lines = [make_safe(last_segment(line)) for line in text.rstrip("\r\n").split("\n")]
     return lines[-last:] if text.strip() else []

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from drumbeat.control.jobs import submit
 from drumbeat.control.loop.loop import Loop
-from drumbeat.core.elastic import resized
+from drumbeat.core.elastic_sizes import resized
 from drumbeat.core.life.job import Job
 from drumbeat.core.placement import Placed
 from drumbeat.core.planning import plan as planning

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from drumbeat.control.loop.queue import queue_of
 from drumbeat.core import scaling
-from drumbeat.core.growth import growth, idle_growth
+from drumbeat.core.elastic_placement import growth, idle_growth
 from drumbeat.core.life import resizing
 from drumbeat.core.life.events import GrowthPossible
 from drumbeat.core.life.job import Job

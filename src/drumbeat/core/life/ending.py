@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from drumbeat.core.elastic import say_sizes
+from drumbeat.core.elastic_sizes import say_sizes
 from drumbeat.core.life import aftermath, backoff, judge, recovery
 from drumbeat.core.life.events import (
     AgentSaid,

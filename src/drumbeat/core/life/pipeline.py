@@ -1,6 +1,6 @@
 """The life of a pipeline: which steps are submitted, reused or never run, and how the pipeline ends.
 
-Rows of the table for pipelines, which `decide` of machine.py calls. A pipeline is submitted in RUNNING: it needs no
+Rows of the table for pipelines, which state_machine.py calls. A pipeline is submitted in RUNNING: it needs no
 nodes. What is seen of its steps comes as a level (`ChildrenSeen`): an event that is lost, doubled or late does no harm.
 """
 

@@ -1,4 +1,4 @@
-"""How elastic jobs change their number of nodes: rows of the table in machine.py, which says when.
+"""How elastic jobs change their number of nodes: rows of the table in state_machine.py, which says when.
 
 A job shrinks because it has lost nodes, and nothing here is needed for that: its next attempt takes the nodes that
 there are. It grows by ending its round well and starting an attempt on more nodes.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from drumbeat.core.elastic import resized
+from drumbeat.core.elastic_sizes import resized
 from drumbeat.core.life import ending, judge
 from drumbeat.core.life.events import CheckpointSaved, Decision, GrowthPossible, StoryEntry
 from drumbeat.core.life.job import Job

@@ -1,6 +1,6 @@
 """The life of a sweep: which trials are proposed, submitted, ended early and counted, and how the sweep ends.
 
-Rows of the table for sweeps, which `decide` of machine.py calls. A sweep is submitted in RUNNING: it needs no nodes.
+Rows of the table for sweeps, which state_machine.py calls. A sweep is submitted in RUNNING: it needs no nodes.
 What is seen of the trials comes as a level (`ChildrenSeen`): an event that is lost, doubled or late does no harm.
 """
 

@@ -9,8 +9,8 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from drumbeat.core.elastic import elastic_of, largest_world, stretched
-from drumbeat.core.elastic import notes as elastic_notes
+from drumbeat.core.elastic_sizes import elastic_of, largest_world, stretched
+from drumbeat.core.elastic_sizes import notes as elastic_notes
 from drumbeat.core.need import Need, Policy
 from drumbeat.core.planning import registries
 from drumbeat.core.planning.appearing import check_apart

@@ -1,6 +1,6 @@
 """Bandwidth limits of a lab's links: rates are parsed here, and applied to devices.
 
-The lab's holder imports it: standard library and `protocol` only.
+`lab_holder.py` imports it: standard library and `protocol` only.
 """
 
 from __future__ import annotations

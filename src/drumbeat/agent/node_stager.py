@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from drumbeat.agent.preflight.preflight import Preflight
 
 
-class NodeStaging:
+class NodeStager:
     """Stages each round of one attempt and notes in `facts` how far it is. Used by the agent's own thread."""
 
     def __init__(
