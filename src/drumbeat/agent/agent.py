@@ -233,7 +233,7 @@ class Agent:
         self._mounts.end()
         self._metrics.end()
         if not self._going:  # The job's other nodes have ended, too.
-            self._checkpoints.close(self._facts.round.number)
+            self._checkpoints.close()
         if self._going:  # The server doesn't know of it: the exits still have to be delivered.
             self._reporter.report(status(self._facts, self._staging.member))
             self._reporter.await_delivery(_LAST_STATUS_S)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pickle
@@ -71,8 +72,7 @@ def test_file_that_lacks_any_number_of_its_last_bytes_is_torn(tmp_path: Path, ma
 def test_file_that_lacks_its_end_is_put_back_wherever_it_breaks_off(tmp_path: Path):
     for name, before, after in (
         ("last.pt", archive(tmp_path / "a", "old"), archive(tmp_path / "a", "newer")),
-        ("state.pkl", pickle.dumps([1, "old"]), pickle.dumps([2, "newer"])),
-        ("state.json", b'{"step": 7}', b'{"step": 8, "loss": 1}'),
+        ("w.safetensors", tensors(tmp_path / "a"), tensors(tmp_path / "a")),
     ):
         path = tmp_path / name
         path.write_bytes(before)
@@ -100,6 +100,8 @@ def test_archive_whose_pickling_failed_is_torn(tmp_path: Path):
     [
         ("shard.distcp", b"PK\x03\x04 and more"),
         ("old.pt", b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."),
+        ("state.pkl", pickle.dumps([1, 2])),
+        ("deep.json", b"[" * 9_999),
         ("train.log", b"step 1\nstep"),
         ("go", b""),
         ("lines.json", b'{"step": 1}\n{"step": 2}\n'),
@@ -114,15 +116,101 @@ def test_file_whose_format_does_not_tell_stays(tmp_path: Path, name: str, data: 
     assert (tmp_path / name).read_bytes() == data + b"x"
 
 
-def test_text_that_was_appended_to_stays(tmp_path: Path):
-    path = tmp_path / "log.json"
-    path.write_text('{"step": 1}\n')
+@pytest.mark.parametrize("length", [0, 3, 99])
+def test_file_of_another_format_than_before_stays(tmp_path: Path, length: int):
+    path = tmp_path / "state"
+    archive(path, "old")
     made, _ = seen(tmp_path)
-    path.write_text('{"step": 1}\n{"st')
+    path.write_bytes(b"x" * 200)
+    for _ in range(2):
+        made.look(lambda: False)
+    assert copies(tmp_path) == []
+    path.write_bytes(b"x" * length)
     assert made.put_back() == []
+    assert path.stat().st_size == length
 
 
-def test_torn_file_without_a_copy_is_put_aside_until_the_next_check(tmp_path: Path):
+def test_archives_that_torch_writes_without_a_pickle_at_the_top_are_whole(tmp_path: Path):
+    for name, members in (
+        ("exported.pt2", ("archive_format", "models/model.json", "data/weights/weight_0", "version")),
+        ("package.pt", ("code.py", "res/model.pkl", ".data/extern_modules", "version")),
+    ):
+        with zipfile.ZipFile(tmp_path / name, "w") as made:
+            for member in (*members, ".data/serialization_id", "byteorder"):
+                made.writestr(f"any/{member}", "x")
+        assert content(str(tmp_path / name)) is Content.WHOLE
+
+
+def test_file_that_can_not_be_read_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "last.pt"
+    archive(path, "old")
+    made, _ = seen(tmp_path)
+    archive(path, "newer")
+
+    def stale(_path: str) -> Content:
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    monkeypatch.setattr(last_good, "content", stale)
+    for _ in range(2):
+        made.look(lambda: False)
+    assert copies(tmp_path) == ["last.pt"]
+    assert made.put_back() == []
+    assert b"newer" in path.read_bytes()
+
+
+def test_torn_file_does_not_take_the_place_of_its_copy_while_other_ranks_go_on(tmp_path: Path):
+    path = tmp_path / "last.pt"
+    whole = archive(path, "old")
+    made, _ = seen(tmp_path)
+    for length in (0, 2, 3, 60):
+        path.write_bytes(whole[:length])
+        for _ in range(3):
+            made.look(lambda: False)
+    assert len(made.put_back()) == 1
+    assert path.read_bytes() == whole
+
+
+def test_file_that_can_not_be_put_back_is_told_and_the_others_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for name in ("a.pt", "b.pt"):
+        archive(tmp_path / name, "old")
+    made, _ = seen(tmp_path)
+    for name in ("a.pt", "b.pt"):
+        (tmp_path / name).write_bytes(b"PK\x03\x04")
+    replace = os.replace
+
+    def refuses(source: str, target: str) -> None:
+        if target.endswith("a.pt"):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", refuses)
+    first, second = made.put_back()
+    assert first.startswith("a.pt is the beginning of a save that was cut off, and can't be put back: [Errno 13]")
+    assert second.startswith("b.pt (4 bytes) is the beginning of a save that was cut off; it was put back")
+
+
+def test_close_keeps_copies_that_the_next_attempt_needs(tmp_path: Path):
+    path = tmp_path / "last.pt"
+    whole = archive(path, "old")
+    made, _ = seen(tmp_path)
+    path.write_bytes(whole[:50])
+    made.close()
+    assert path.read_bytes() == whole[:50]
+    assert len(LastGood(str(tmp_path), 1, unheard).put_back()) == 1
+    assert path.read_bytes() == whole
+
+
+def test_close_leaves_the_copies_of_an_agent_that_makes_them_now(tmp_path: Path):
+    archive(tmp_path / "last.pt", "old")
+    late, _ = seen(tmp_path)
+    lock = LastGood(str(tmp_path), 1, unheard).hold()
+    assert lock is not None
+    late.close()
+    assert copies(tmp_path) == ["last.pt"]
+    os.close(lock)
+
+
+def test_torn_file_without_a_copy_is_put_aside_and_stays_there(tmp_path: Path):
     path = tmp_path / "ckpt" / "epoch-7.pt"
     path.parent.mkdir()
     path.write_bytes(archive(tmp_path / "a", "x")[:-9])
@@ -131,6 +219,9 @@ def test_torn_file_without_a_copy_is_put_aside_until_the_next_check(tmp_path: Pa
     assert said.endswith("is the beginning of a save that was cut off; it has no earlier whole version, and was moved "
                          "to .last-good/aside")  # fmt: skip
     assert not path.exists()
+    made, _ = seen(tmp_path)
+    assert made.put_back() == []
+    made.close()
     assert (tmp_path / ".last-good" / "aside" / "ckpt" / "epoch-7.pt").exists()
 
 
@@ -146,7 +237,7 @@ def test_copy_survives_that_its_file_is_written_in_place(tmp_path: Path):
     (said,) = made.put_back()
     assert said.startswith("last.pt (50 bytes) is the beginning of a save that was cut off; it was put back as of 2")
     assert path.read_bytes() == whole
-    assert made.close() == []
+    made.close()
     assert [one.name for one in tmp_path.iterdir()] == ["last.pt"]
 
 
@@ -155,7 +246,7 @@ def test_only_the_newest_file_of_a_series_has_a_copy(tmp_path: Path):
     for epoch in range(4):
         for name in (f"epoch-{epoch}.pt", "last.pt", f"rank{epoch}.pt"):
             archive(tmp_path / name, str(epoch))
-            os.utime(tmp_path / name, ns=(epoch * 10**9, epoch * 10**9))
+            os.utime(tmp_path / name, ns=(epoch * 10**11, epoch * 10**11))
         for _ in range(2):
             made.look(lambda: False)
         assert copies(tmp_path) == [
@@ -167,13 +258,23 @@ def test_names_that_are_written_again_each_keep_their_copy(tmp_path: Path):
     made = LastGood(str(tmp_path), 1 << 30, unheard)
     for time_s, name in enumerate(("a-0.pt", "a-1.pt") * 3):
         archive(tmp_path / name, str(time_s))
-        os.utime(tmp_path / name, ns=(time_s * 10**9, time_s * 10**9))
+        os.utime(tmp_path / name, ns=(time_s * 10**11, time_s * 10**11))
         for _ in range(2):
             made.look(lambda: False)
     archive(tmp_path / "a-1.pt", "new")
     made.look(lambda: False)
     made.look(lambda: False)
     assert "a-1.pt" in copies(tmp_path)
+
+
+def test_files_that_were_written_together_each_have_a_copy(tmp_path: Path):
+    names = sorted(
+        [*(f"rng_state_{rank}.pth" for rank in range(3)), *(f"layer_0{layer}-states.pt" for layer in range(3))]
+    )
+    for name in names:
+        archive(tmp_path / name, "x")
+    seen(tmp_path)
+    assert copies(tmp_path) == names
 
 
 def test_file_that_was_not_looked_at_twice_has_no_copy(tmp_path: Path):
@@ -225,3 +326,4 @@ def test_series_is_a_name_without_its_numbers_but_those_of_ranks():
     assert series("checkpoint-500/model.pt") == series("checkpoint-1000/model.pt")
     assert series("epoch=3-step=120.ckpt") == "epoch=#-step=#.ckpt"
     assert series("model_rank_10.pt") != series("model_rank_11.pt")
+    assert series("a-00001-of-00004.safetensors") == "a-00001-of-00004.safetensors"

@@ -1,29 +1,28 @@
 """Whether all of a file is there, by what its format says of its end. Standard library only: no torch.
 
 A save that is cut off leaves the beginning of a file. Zip archives (`torch.save`, Lightning, NumPy's npz, Keras) have
-their directory at the end, safetensors files say their length at the beginning, and pickles and JSON end with their
-last token.
+their directory at the end, and safetensors files say their length at the beginning. Of other formats nothing is
+concluded: a file is never replaced because of a guess.
 """
 
 from __future__ import annotations
 
 import enum
-import io
 import json
 import os
-import pickletools
 import zipfile
 from typing import BinaryIO
 
-SMALL_BYTES = 16 << 20
-"""Pickles and JSON have to be read as a whole, and larger ones aren't."""
-
-_ZIP, _PICKLE = b"PK\x03\x04", b"\x80"
-_SAFETENSORS, _SHARD, _JSON = ".safetensors", ".distcp", ".json"
-_END_BYTES = 22
-"""The smallest end of a zip archive."""
+_ZIP = b"PK\x03\x04"
+_SAFETENSORS, _SHARD = ".safetensors", ".distcp"
+SHORTEST_BYTES = len(_ZIP)
+"""Of a shorter file the format can't be told."""
+_END_BYTES = (1 << 16) + 22
+"""The largest end of a zip archive that has one directory."""
 _HEADER_BYTES = 100_000_000
 """The largest header of a safetensors file, by its specification."""
+_BESIDE_PICKLE = ("data/", ".data/", "version", "byteorder", ".format_version", ".storage_alignment")
+"""What `torch.save` writes beside `data.pkl`; other archives of torch's writer, such as exported models, have more."""
 
 
 class Content(enum.Enum):
@@ -46,12 +45,6 @@ def content(path: str) -> Content:
             return _of_zip(file, size)
         if path.endswith(_SAFETENSORS):
             return _of_safetensors(file, size)
-        if size <= SMALL_BYTES:
-            file.seek(0)
-            if head.startswith(_PICKLE):
-                return _of_pickles(file.read())
-            if path.endswith(_JSON):
-                return _of_json(file.read())
     return Content.UNKNOWN
 
 
@@ -68,7 +61,7 @@ def _of_zip(file: BinaryIO, size: int) -> Content:
         return Content.UNKNOWN  # An archive within the file ends here.
     names = [entry.filename.partition("/")[2] for entry in entries]
     # An error while torch pickles leaves an archive without the pickle.
-    is_cut = ".data/serialization_id" in names and "data.pkl" not in names
+    is_cut = ".data/serialization_id" in names and all(name.startswith(_BESIDE_PICKLE) for name in names)
     return Content.TORN if is_cut else Content.WHOLE
 
 
@@ -83,25 +76,5 @@ def _of_safetensors(file: BinaryIO, size: int) -> Content:
         header = json.loads(file.read(length))
         ends = [one["data_offsets"][1] for name, one in header.items() if name != "__metadata__"]
         return Content.TORN if size < 8 + length + max(ends, default=0) else Content.WHOLE
-    except (ValueError, LookupError, TypeError, AttributeError):
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return Content.UNKNOWN
-
-
-def _of_pickles(data: bytes) -> Content:
-    """Joblib and old versions of torch write raw bytes behind a pickle, so that a missing end proves nothing."""
-    file = io.BytesIO(data)
-    try:
-        while file.tell() < len(data):
-            for _ in pickletools.genops(file):
-                pass
-    except Exception:  # noqa: BLE001 (the bytes may be anything)
-        return Content.UNKNOWN
-    return Content.WHOLE
-
-
-def _of_json(data: bytes) -> Content:
-    try:
-        json.loads(data)
-    except ValueError:
-        return Content.UNKNOWN
-    return Content.WHOLE

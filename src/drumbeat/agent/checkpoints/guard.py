@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 LOOK_INTERVAL_S = 0.5
 _LOCK_INTERVAL_S = 15.0
 """How often a node asks whether the one that makes the copies is gone."""
+_MAX_NAMED = 5
+"""Files without a copy that the story names."""
+_CLOSE_S = 10.0
+"""For so long an agent waits for the folder when it leaves: a share may hang."""
 _MAX_SHARE = 5
 """Looking and copying take at most one part in so many of the time."""
 
@@ -37,6 +41,7 @@ class CheckpointGuard:
 
     def check(self, round_: int) -> None:
         """Puts back what ranks were writing when they ended. No rank of the job may run."""
+        self._stop()
         if self._limit and self._has_files():
             self._tell(round_, self._last_good().put_back)
 
@@ -53,11 +58,27 @@ class CheckpointGuard:
         """Stops: the ranks have ended."""
         self._is_over.set()
 
-    def close(self, round_: int) -> None:
-        """Ends the guard with the attempt: all that the ranks leave is whole, and there are no copies."""
+    def close(self) -> None:
+        """Ends the guard with the attempt. The copies are removed if all that the ranks leave is whole."""
         self.end()
-        if self._limit and self._has_files():
-            self._tell(round_, self._last_good().close)
+        if not self._limit:
+            return
+        work = threading.Thread(target=self._remove_copies, name="checkpoints-end", daemon=True)
+        work.start()
+        work.join(_CLOSE_S)
+
+    def _remove_copies(self) -> None:
+        self._stop()
+        try:
+            if self._has_files():
+                self._last_good().close()
+        except OSError as error:
+            self._note(f"copies of checkpoints can't be removed: {error}")
+
+    def _stop(self) -> None:
+        self.end()
+        if self._thread:
+            self._thread.join()
 
     def _has_files(self) -> bool:
         """Whether there is anything to copy or to put back: agents without checkpoints load no more than this."""
@@ -76,7 +97,7 @@ class CheckpointGuard:
         """Does it and adds what came of it to the job's story. The ranks start, whatever goes wrong here."""
         try:
             sentences = work()
-        except OSError as error:
+        except Exception as error:  # noqa: BLE001 (no job may end because of it)
             sentences = [f"whether saves were cut off can't be told: {error}"]
         for sentence in sentences:
             self._note(f"checkpoints: {sentence}")
@@ -85,12 +106,12 @@ class CheckpointGuard:
             self._remember(Remark(about, f"checkpoints: {'. '.join(sentences)}"))
 
     def _say_unprotected(self, path: str, why: str) -> None:
-        if path in self._unprotected:
+        if path in self._unprotected or len(self._unprotected) == _MAX_NAMED:
             return
         self._unprotected.add(path)
         sentence = f"checkpoints: {path} has no copy, so a rank that dies while it saves it leaves none: {why}"
         self._note(sentence)
-        self._remember(Remark(f"checkpoints without a copy on node {self._node}", sentence))
+        self._remember(Remark(f"checkpoints without a copy on node {self._node}: {path}", sentence))
 
     def _watch(self, is_over: threading.Event, before: threading.Thread | None) -> None:
         if before:

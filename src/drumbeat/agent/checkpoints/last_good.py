@@ -2,8 +2,8 @@
 
 The copies lie in the folder itself, below `.last-good`: there they are on the same file system, so that one rename
 puts a file back, and go with the folder. A file has one copy, and of a series (`epoch-1.pt`, `epoch-2.pt`, …) only the
-newest file has one, unless the script writes the same names again. A hard link would not do: `open(path, "wb")`
-empties the file that it leads to.
+files of the newest save have one, unless the script writes the same names again. A hard link would not do:
+`open(path, "wb")` empties the file that it leads to.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import BinaryIO
 
-from drumbeat.agent.checkpoints.formats import SMALL_BYTES, Content, content
+from drumbeat.agent.checkpoints.formats import SHORTEST_BYTES, Content, content
 from drumbeat.agent.checkpoints.saved_files import FileState, saved_files, series
 from drumbeat.agent.ground import locks
 from drumbeat.protocol.faults import faultpoint
@@ -29,6 +29,8 @@ _FREE_SHARE = 2
 """A file is copied where this many times its size is free: the disk's last space is the ranks'."""
 _GONE_S = 60.0
 """After this time without its file a copy is removed: a script may remove a file before it saves it again."""
+_SAME_SAVE_S = 60.0
+"""Files of a series that are written within this time may be parts of one save (`layer-1.pt`, `layer-2.pt`)."""
 
 
 class LastGood:
@@ -69,21 +71,23 @@ class LastGood:
         self._prune(files, copies)
 
     def _to_keep(self, still: Mapping[str, FileState]) -> list[str]:
-        """Returns the files that should have a copy, newest first."""
-        wanted, begun = list[str](), set[str]()
+        """Returns the whole files that should have a copy, newest first."""
+        wanted, newest = list[str](), dict[str, int]()
         for path in sorted(still, key=lambda path: still[path].mtime_ns, reverse=True):
-            is_newest = series(path) not in begun
-            if (is_newest or path in self._rewritten) and self._is_good(path, still[path]):
-                begun.add(series(path))
+            is_last = _is_of_last_save(path, still[path], newest)
+            if (is_last or path in self._rewritten) and self._judge(path, still[path]) is Content.WHOLE:
+                newest.setdefault(series(path), still[path].mtime_ns)
                 wanted.append(path)
         return wanted
 
-    def _is_good(self, path: str, state: FileState) -> bool:
-        """Whether a file is worth a copy: whole, or small and of a format that doesn't tell."""
-        if self._judged.get(path, (None,))[0] != state:
-            self._judged[path] = (state, _content(f"{self._root}/{path}"))
-        judged = self._judged[path][1]
-        return judged is Content.WHOLE or (judged is Content.UNKNOWN and 0 < state.bytes <= SMALL_BYTES)
+    def _judge(self, path: str, state: FileState) -> Content | None:
+        known = self._judged.get(path)
+        if known and known[0] == state:
+            return known[1]
+        judged = _content(f"{self._root}/{path}")
+        if judged:
+            self._judged[path] = (state, judged)
+        return judged
 
     def _copy(self, path: str, state: FileState, copies: Mapping[str, FileState], is_over: Callable[[], bool]) -> bool:
         """Copies one file, unless it changes meanwhile or there is no room; returns whether it did."""
@@ -115,15 +119,25 @@ class LastGood:
         return True
 
     def _prune(self, files: Mapping[str, FileState], copies: Mapping[str, FileState]) -> None:
-        """Removes copies of files that are gone, and of those to which a newer one of their series has followed."""
+        """Removes copies of files that are gone, and of those to which a newer save of their series has followed.
+
+        So are copies of files that have another format now: nothing would tell that one of them is torn.
+        """
         now = time.monotonic()
         self._gone_since = {path: self._gone_since.get(path, now) for path in copies if path not in files}
-        newest = dict[str, str]()
+        newest = dict[str, int]()
         for path in sorted(copies, key=lambda path: copies[path].mtime_ns, reverse=True):
-            is_last = newest.setdefault(series(path), path) == path
+            is_last = _is_of_last_save(path, copies[path], newest)
+            newest.setdefault(series(path), copies[path].mtime_ns)
             is_gone = now - self._gone_since.get(path, now) > _GONE_S
-            if is_gone or not (is_last or path in self._rewritten):
+            if is_gone or self._is_other_now(path, files) or not (is_last or path in self._rewritten):
                 os.unlink(f"{self._copies}/{path}")
+
+    def _is_other_now(self, path: str, files: Mapping[str, FileState]) -> bool:
+        judged = self._judged.get(path)
+        if judged is None or judged[0] != files.get(path) or judged[0].bytes < SHORTEST_BYTES:
+            return False
+        return judged[1] is Content.UNKNOWN
 
     # --- putting back -------------------------------------------------------------------------------------------------
     def put_back(self) -> list[str]:
@@ -136,14 +150,21 @@ class LastGood:
         os.makedirs(self._folder, 0o700, exist_ok=True)
         with locks.alone(f"{self._folder}/{CHECK_LOCK}"):
             torn = self._torn()  # An agent of another node may have come first.
-            shutil.rmtree(f"{self._folder}/{ASIDE}", ignore_errors=True)
-            return [self._replace(path) for path in sorted(torn)]
+            return [self._replaced(path) for path in sorted(torn)]
 
-    def close(self) -> list[str]:
-        """Puts back what is torn, and removes the copies and what was put aside before. Raises OSError."""
-        sentences = self.put_back()
-        shutil.rmtree(self._copies if sentences else self._folder, ignore_errors=True)
-        return sentences
+    def close(self) -> None:
+        """Removes the copies, unless a file is torn: then the next attempt puts it back. Raises OSError.
+
+        Does nothing while the agent of another node, or of the next attempt, makes copies here.
+        """
+        lock = self.hold()
+        if lock is None:
+            return
+        try:
+            if not self._torn():
+                shutil.rmtree(self._copies if os.path.isdir(f"{self._folder}/{ASIDE}") else self._folder)
+        finally:
+            os.close(lock)
 
     def _torn(self) -> list[str]:
         files, copies = saved_files(self._root), saved_files(self._copies)
@@ -152,25 +173,23 @@ class LastGood:
     def _is_torn(self, path: str, state: FileState, copy: FileState | None) -> bool:
         if state == copy:
             return False
-        place, kept = f"{self._root}/{path}", f"{self._copies}/{path}"
-        judged = _content(place)
-        if copy is None or judged is not Content.UNKNOWN:
-            return judged is Content.TORN
-        if not state.bytes:
-            return copy.bytes > 0
-        # A format that is known of the copy alone: the file breaks off before it can be recognized.
-        return _content(kept) is Content.WHOLE and not _begins_with(place, kept, copy.bytes)
+        if copy and state.bytes < SHORTEST_BYTES:  # Only the copy tells the format.
+            return _content(f"{self._copies}/{path}") is Content.WHOLE
+        return _content(f"{self._root}/{path}") is Content.TORN
+
+    def _replaced(self, path: str) -> str:
+        try:
+            return self._replace(path)
+        except OSError as error:
+            return f"{path} is the beginning of a save that was cut off, and can't be put back: {error}"
 
     def _replace(self, path: str) -> str:
         place, kept, aside = (f"{folder}/{path}" for folder in (self._root, self._copies, f"{self._folder}/{ASIDE}"))
-        os.makedirs(os.path.dirname(aside), exist_ok=True)
         cut = f"{path} ({_size(os.path.getsize(place))}) is the beginning of a save that was cut off"
         if not os.path.exists(kept):
+            os.makedirs(os.path.dirname(aside), exist_ok=True)
             os.replace(place, aside)
             return f"{cut}; it has no earlier whole version, and was moved to {LAST_GOOD}/{ASIDE}"
-        if os.path.getsize(place) <= SMALL_BYTES:
-            with contextlib.suppress(OSError):
-                os.link(place, aside)
         status = os.stat(kept)
         os.replace(kept, place)
         faultpoint("checkpoint.put_back")
@@ -178,20 +197,17 @@ class LastGood:
         return f"{cut}; it was put back as of {saved:%Y-%m-%d %H:%M:%S} UTC ({_size(status.st_size)})"
 
 
-def _content(path: str) -> Content:
-    """Judges a file; of one that is gone or can't be read, nothing is known."""
+def _content(path: str) -> Content | None:
+    """Judges a file; None = it is gone, or can't be read."""
     try:
         return content(path)
     except OSError:
-        return Content.UNKNOWN
+        return None
 
 
-def _begins_with(path: str, other: str, length: int) -> bool:
-    """Whether a file begins with all of another one: it was appended to. Large ones aren't compared."""
-    if length > SMALL_BYTES:
-        return False
-    with open(path, "rb") as file, open(other, "rb") as beginning:
-        return file.read(length) == beginning.read()
+def _is_of_last_save(path: str, state: FileState, newest: Mapping[str, int]) -> bool:
+    """Whether no later save of its series is known. newest: the time of each series' newest file, in nanoseconds."""
+    return newest.get(series(path), state.mtime_ns) - state.mtime_ns <= _SAME_SAVE_S * 1e9
 
 
 def _copy_file(path: str, part: str, state: FileState, is_over: Callable[[], bool]) -> bool:

@@ -15,8 +15,8 @@ _PUBLISHED = re.compile(r"step-\d{12,}")
 """A checkpoint of `drumbeat.train.Checkpoints`, which needs no copies."""
 _TEMPORARY = re.compile(r"(^|[._-])(tmp|temp|part|partial)([._-]|$)", re.IGNORECASE)
 """The name of a file or folder that is renamed when it is whole."""
-_NUMBER = re.compile(r"(?<![0-9])(?<!rank)(?<!rank[_=-])(?<!shard)(?<!shard[_=-])[0-9]+")
-"""A number in a name, but for that of a rank or shard."""
+_NUMBER = re.compile(r"(?<![0-9])(?<!rank)(?<!rank[_=-])(?<!shard)(?<!shard[_=-])(?<!-of-)[0-9]++(?!-of-)")
+"""A number in a name, but for that of a rank or shard (`model-00001-of-00004.safetensors`)."""
 
 
 @dataclass(frozen=True)
