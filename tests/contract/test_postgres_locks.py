@@ -65,6 +65,7 @@ def _backup_of_an_older_database(url):
         there.execute("ALTER TABLE servers DROP COLUMN doors")
         there.execute("DROP TABLE facts, removals, settings, tokens, quotas, past_use")
         there.execute("ALTER TABLE reservations DROP COLUMN since")
+        there.execute("ALTER TABLE story DROP COLUMN since")
         there.execute("ALTER TABLE jobs DROP COLUMN person")
         there.execute("ALTER TABLE jobs DROP COLUMN parent")  # Its index goes with it.
         there.execute("ALTER TABLE submissions DROP COLUMN request")
