@@ -7,7 +7,7 @@ import { useEvents, useKey } from "./hooks";
 import { DesktopNotices } from "./parts/desktop";
 import { KeyList } from "./parts/dialog";
 import { Nothing } from "./parts/notes";
-import { go, href, usePlace } from "./router";
+import { go, href, jobIn, usePlace } from "./router";
 import { JobScreen } from "./screens/job/job";
 import { JobsScreen } from "./screens/jobs";
 import { stream } from "./stream";
@@ -38,12 +38,12 @@ export function App() {
 }
 
 function Screen({ path }: { path: string }) {
-  const job = /^\/jobs\/([^/]+)\/?$/.exec(path)?.[1];
+  const job = jobIn(path);
   const target = TARGETS.find((one) => one.path === path);
   useEffect(() => {
-    document.title = job ? `${decodeURIComponent(job)} · drumbeat` : `${target?.label ?? "Nothing here"} · drumbeat`;
+    document.title = job ? `${job} · drumbeat` : `${target?.label ?? "Nothing here"} · drumbeat`;
   }, [path]);
-  if (job) return <JobScreen key={job} name={decodeURIComponent(job)} />;
+  if (job) return <JobScreen key={job} name={job} />;
   if (target?.screen) return <target.screen />;
   if (target?.load) return <Late key={path} load={target.load} />;
   return (

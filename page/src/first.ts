@@ -1,7 +1,7 @@
 /** What a screen will ask for first is asked for before it is drawn: this module runs before the others. */
 
 import { prefetch, segment } from "./api";
-import { place } from "./router";
+import { jobIn, place } from "./router";
 import { curvesOf } from "./screens/compare-curves";
 import { endOf } from "./screens/job/log-source";
 import { listOf } from "./screens/jobs-list";
@@ -9,14 +9,14 @@ import { trialCurvesOf } from "./screens/job/sweep-lines";
 
 function ask(): void {
   const { path, query } = place();
-  const job = /^\/jobs\/([^/]+)\/?$/.exec(path)?.[1];
+  const job = jobIn(path);
   if (path === "/") prefetch(...listOf(query));
   const compared = path === "/compare" ? query.getAll("job") : [];
   if (compared.length > 1) {
     prefetch(...curvesOf(compared));
     prefetch("/compare", { job: compared });
   }
-  if (job) askForJob(decodeURIComponent(job), query.get("tab") ?? "logs");
+  if (job) askForJob(job, query.get("tab") ?? "logs");
 }
 
 /** Of a job whose kind isn't known yet: the tab in the address says what it probably is. */

@@ -13,6 +13,16 @@ export function place(): Place {
   return { path: path || "/", query: new URLSearchParams(location.search) };
 }
 
+/** The job that a path names; undefined = none, also where its name is no text. */
+export function jobIn(path: string): string | undefined {
+  const name = /^\/jobs\/([^/]+)\/?$/.exec(path)?.[1];
+  try {
+    return name && decodeURIComponent(name);
+  } catch {
+    return undefined;
+  }
+}
+
 export function href(path: string, query: Record<string, string | string[] | undefined> = {}): string {
   const words = new URLSearchParams();
   for (const [key, value] of Object.entries(query)) {

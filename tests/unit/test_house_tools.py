@@ -1,6 +1,7 @@
 """What `make` runs is there and can be loaded: most of it is run seldom, and nobody would notice for long."""
 
 import importlib
+import json
 import re
 from pathlib import Path
 
@@ -29,3 +30,12 @@ def test_the_page_of_errors_has_every_code_that_may_come_over_http():
     page = errors_page()
     assert [code for code in every_error() if f"## `{code}`" not in page] == []
     assert "## `error`\n\nAn internal error in drumbeat. The traceback is in `server.log`" in page
+
+
+def test_the_lock_of_the_page_has_what_its_package_names():
+    """Else `npm ci` refuses to install anything."""
+    package, lock = (
+        json.loads((MAKEFILE.parent / "page" / name).read_text()) for name in ("package.json", "package-lock.json")
+    )
+    for kind in ("dependencies", "devDependencies"):
+        assert package[kind] == lock["packages"][""][kind]

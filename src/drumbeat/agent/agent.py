@@ -71,8 +71,9 @@ class Agent:
         self._world_check = WorldCheck(self._plan, enrolment.node, self._mounts.remember)
         limits = SilenceLimits(self._plan.hang_after_s, self._plan.rendezvous_timeout_s)
         self._silence = SilenceWatch(limits, self._posting(self._on_silence))
-        self._staging = NodeStager(enrolment, self._journal, self._inbox, self._processes, self._mounts)
-        self._staging.check_checkpoints = self._check_checkpoints
+        self._staging = NodeStager(
+            enrolment, self._journal, self._inbox, self._processes, self._mounts, self._check_checkpoints
+        )
         self._checkpoints = CheckpointGuard(enrolment, self._journal.note, self._mounts.remember)
         self._logs = RoundLogs(enrolment, self._journal)
         self._detail_at = 0.0

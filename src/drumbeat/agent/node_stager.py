@@ -26,17 +26,25 @@ if TYPE_CHECKING:
 
 
 class NodeStager:
-    """Stages each round of one attempt and notes in `facts` how far it is. Used by the agent's own thread."""
+    """Stages each round of one attempt and notes in `facts` how far it is. Used by the agent's own thread.
 
-    def __init__(
-        self, enrolment: Enrolment, journal: Journal, inbox: Inbox, processes: RoundProcesses, mounts: AttemptMounts
+    check_checkpoints: is called with the round when its files are there and no rank runs, in any thread.
+    """
+
+    def __init__(  # noqa: PLR0913 (parts of one agent)
+        self,
+        enrolment: Enrolment,
+        journal: Journal,
+        inbox: Inbox,
+        processes: RoundProcesses,
+        mounts: AttemptMounts,
+        check_checkpoints: Callable[[int], None],
     ) -> None:
         self._enrolment, self._plan, self._journal = enrolment, enrolment.plan, journal
         self._inbox, self._processes, self._mounts = inbox, processes, mounts
+        self._check_checkpoints = check_checkpoints
         self._inputs: Inputs | None = None
         self._preflight: Preflight | None = None
-        self.check_checkpoints: Callable[[int], None] = lambda _: None
-        """Is called with the round when its files are there and no rank runs."""
         self.member = member(enrolment)
         """This node's entry in the roster, with what staging has learned of it."""
 
@@ -57,7 +65,7 @@ class NodeStager:
             InputStager(self._enrolment, Link(self._enrolment), say, inputs).stage()
             self._mounts.take_links(Link(self._enrolment).output_link)
             self._mounts.appear()
-            self.check_checkpoints(facts.round.number)
+            self._check_checkpoints(facts.round.number)
 
         work = partial(setup.run, self.member, stage)
         if self._plan.preflight and self._plan.nodes > 1 and facts.round.number <= 1:
@@ -68,7 +76,7 @@ class NodeStager:
     def begin_again(self, facts: Facts) -> None:
         """Begins what a round needs on a node that has been staged for an earlier one."""
         facts.staging = Work.GOING
-        work = partial(self.check_checkpoints, facts.round.number)
+        work = partial(self._check_checkpoints, facts.round.number)
         self._inbox.beside("checkpoints", work, partial(self._on_staged, facts))
 
     def close(self) -> None:

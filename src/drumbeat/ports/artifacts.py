@@ -136,6 +136,13 @@ class Artifacts(Protocol):
         """The position of the last piece that there is now; 0 = there is none."""
         ...
 
+    def log_start(self, job: str, *, end: int, length: int) -> int:
+        """The position after which the fewest pieces up to `end` come that have `length` bytes; 0 = all have fewer.
+
+        No data is read: of a piece that a crash took, the length that it had counts.
+        """
+        ...
+
     def append_output(  # noqa: PLR0913 (whose, which, where, what: the words of its route)
         self, job: str, attempt: int, node: int, path: str, offset: int, data: bytes
     ) -> int:

@@ -161,6 +161,18 @@ class ArtifactsContract:
         for n, position in enumerate(positions):
             assert artifacts.log_chunks("a", after=position) == chunks[n + 1 :]
 
+    def test_end_of_the_logs_begins_where_it_is_long_enough(self, artifacts: Artifacts) -> None:
+        sizes = [1 + n % 3 for n in range(2100)]
+        for n, size in enumerate(sizes):
+            artifacts.append_log("a", LOG, sum(sizes[:n]), b"x" * size)
+        assert (artifacts.log_start("a", end=2100, length=3), artifacts.log_start("a", end=2100, length=4)) == (
+            2099,
+            2098,
+        )
+        assert artifacts.log_start("a", end=2098, length=1) == 2097
+        assert artifacts.log_start("a", end=2100, length=sum(sizes[50:])) == 50
+        assert artifacts.log_start("a", end=2100, length=10000) == artifacts.log_start("b", end=1, length=1) == 0
+
     def test_pages_end_near_their_limit_and_miss_nothing(self, artifacts: Artifacts) -> None:
         data = bytes(range(256)) * 16 * 1024
         artifacts.append_log("a", LOG, 0, data)

@@ -28,6 +28,8 @@ class FakeCluster:
         self.quota: int | None = None
         self.version = {"major": "1", "minor": "20"}
         self.may_patch = True
+        self.unpatched = ""
+        """A part of the names of pods that an admission webhook lets nobody change."""
         self.forbidden: set[str] = set()
         """Resources that the user may not list."""
         self.is_away = False
@@ -93,6 +95,8 @@ class FakeCluster:
     def _ungate(self, name: str, patch: Json) -> tuple[int, Json]:
         if not self.may_patch:
             return 403, {"message": f'pods "{name}" is forbidden: User "drumbeat" cannot patch resource "pods"'}
+        if self.unpatched and self.unpatched in name:
+            return 400, {"message": 'admission webhook "labels" denied the request: a team is needed'}
         pod = self.pods[name]
         pod["spec"].update(patch["spec"])
         self._place(pod)

@@ -372,7 +372,7 @@ def test_gangs_are_held_back_by_gates_until_they_can_be_placed_one_after_another
 def test_gate_of_a_queueing_system_stays_on_a_released_pod(make: Make, cluster: FakeCluster):
     cluster.version = {"major": "1", "minor": "30"}
     kueue = {"name": "kueue.x-k8s.io/admission"}
-    engine, gang = make(pod={"spec": {"schedulingGates": [kueue]}}), a_gang(nodes=1)
+    engine, gang = make(pod={"spec": {"schedulingGates": [kueue]}}), a_gang(nodes=2)
     engine.start(gang)
     seen(engine, gang, lambda _: cluster.pod(0)["spec"]["schedulingGates"] == [kueue])
     assert engine.observe(gang).waits
@@ -387,14 +387,41 @@ def test_user_who_may_not_change_pods_goes_without_gates(make: Make, cluster: Fa
     assert not any("schedulingGates" in pod["spec"] for pod in cluster.pods.values())
 
 
-def test_release_that_is_refused_is_said(make: Make, cluster: FakeCluster):
-    cluster.version = {"major": "1", "minor": "30"}
-    engine, gang = make(), a_gang(nodes=1)
-    engine._has_gates, cluster.may_patch = True, False
-    engine.start(gang)
-    sighting = seen(engine, gang, lambda sighting: "can't be released" in sighting.word)
-    assert 'User "drumbeat" cannot patch resource "pods"' in sighting.word
+def test_job_of_one_node_is_not_held_back(make: Make, cluster: FakeCluster):
+    cluster.version, cluster.is_full = {"major": "1", "minor": "30"}, True
+    engine, gangs = make(), [a_gang("first", 4), a_gang("single", 1)]
+    engine.start(gangs[0])
+    seen(engine, gangs[0], lambda sighting: "3 Running, 1 Unschedulable" in sighting.word)
+    cluster.nodes["n4"] = {**cluster.nodes["n3"], "metadata": {"name": "n4"}}
+    engine.start(gangs[1])
+    seen(engine, gangs[1], is_running)
+
+
+def test_release_that_is_refused_is_said_and_holds_no_other_gang_back(
+    make: Make, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(module, "backoff_s", lambda *_: 0.2)
+    cluster.version, cluster.unpatched = {"major": "1", "minor": "30"}, "first"
+    engine, gangs = make(), [a_gang("first", 2), a_gang("second", 2)]
+    engine.start(gangs[0])
+    sighting = seen(engine, gangs[0], lambda sighting: "can't be released" in sighting.word)
+    assert 'admission webhook "labels" denied the request' in sighting.word
     assert sighting.waits
+    engine.start(gangs[1])
+    seen(engine, gangs[1], is_running)
+    cluster.unpatched = ""
+    assert "can't be released" not in seen(engine, gangs[0], is_running).word
+
+
+def test_release_that_is_refused_is_tried_again_after_a_pause(make: Make, cluster: FakeCluster):
+    cluster.version, cluster.unpatched = {"major": "1", "minor": "30"}, "contract"
+    engine, gang = make(), a_gang(nodes=2)
+    engine.start(gang)
+    seen(engine, gang, lambda sighting: "can't be released" in sighting.word)
+    looks = cluster.requests.count
+    until = looks(("GET", "/api/v1/namespaces/ml/pods")) + 8
+    seen(engine, gang, lambda _: looks(("GET", "/api/v1/namespaces/ml/pods")) > until)
+    assert [method for method, _ in cluster.requests].count("PATCH") == 1
 
 
 # --- stops ----------------------------------------------------------------------------------------------------------

@@ -234,6 +234,10 @@ def test_gated_pods_have_drumbeats_scheduling_gate_beside_those_of_the_overlay()
     assert "schedulingGates" not in pods(spec(), gang(2), SITE, ARCHIVE)[0]["spec"]
 
 
+def test_one_pod_has_no_gate_of_drumbeats():
+    assert "schedulingGates" not in pods(spec(), gang(1), SITE, ARCHIVE, is_gated=True)[0]["spec"]
+
+
 def test_plan_prints_the_first_pod_and_no_secret():
     text = rendered(spec(), gang(3), SITE, ARCHIVE)
     first, _, rest = text.partition("\n")

@@ -49,6 +49,15 @@ class _Tracked:
     seen_at: float = -1.0
 
 
+@dataclass(frozen=True)
+class _Refusal:
+    """A gang's pods could not be released. times: in a row. until: when it is tried again, by the monotonic clock."""
+
+    times: int
+    until: float
+    why: str
+
+
 class KubernetesEngine:
     """The `Engine` port. mark: tells this server's pods from those of other servers in the namespace."""
 
@@ -67,8 +76,10 @@ class KubernetesEngine:
         self._occupants: dict[str, list[Occupant]] = {}
         """The nodes of this compute's jobs by the machines that they are on."""
         self._nodes_at, self._judged_at = -math.inf, -math.inf
-        self._held_because = ""
-        """Why gangs are held back by their scheduling gates."""
+        self._placing = ""
+        """The gang for which others are held back by their scheduling gates, by its object name."""
+        self._refusals: dict[str, _Refusal] = {}
+        """Gangs whose pods could not be released, by object name."""
         self._has_gates: bool | None = None
         """Whether the cluster has scheduling gates that the user may take off; None = it wasn't asked yet."""
         self._is_blind = False
@@ -232,25 +243,37 @@ class KubernetesEngine:
         pods = self._pods.by_gang()
         self._occupants = occupants(pods)
         look = self._view(began)
-        self._release(pods)
+        self._release(pods, began)
         for tracked in [one for one in list(self._tracked.values()) if one.since <= began]:
             self._look_at(tracked, pods.get(tracked.history.name, {}), look)
         if began - self._judged_at > JUDGE_INTERVAL_S or self._must_sweep:
             self._judged_at = began
             self._end_unwanted({pod["metadata"]["labels"][GANG] for each in pods.values() for pod in each.values()})
 
-    def _release(self, pods: Mapping[str, Mapping[int, dict[str, Any]]]) -> None:
-        """Lets the next gang of those that are held back have its machines."""
+    def _release(self, pods: Mapping[str, Mapping[int, dict[str, Any]]], now: float) -> None:
+        """Lets the next gang of those that are held back have its machines. A refused one is tried again later."""
         sizes = {one.history.name: one.history.size for one in list(self._tracked.values())}
-        ready, placing = gates.next_release(pods, sizes)
-        self._held_because = f"its pods are released when those of {placing} have machines" if placing else ""
-        try:
-            for pod in ready:
-                self._pods.release(pod)
-        except EngineError as error:
-            self._held_because = f"its pods can't be released: {error}"
+        self._refusals = {name: one for name, one in self._refusals.items() if name in pods}
+        refused = {name for name, one in self._refusals.items() if now < one.until}
+        ready, self._placing = gates.next_release(pods, sizes, refused)
+        for name, gated in ready.items():
+            try:
+                for pod in gated:
+                    self._pods.release(pod)
+                self._refusals.pop(name, None)
+            except EngineError as error:
+                times = self._refusals[name].times + 1 if name in self._refusals else 1
+                self._refusals[name] = _Refusal(times, now + backoff_s(times, name), str(error))
         if ready:
             self.poller.nudge()
+
+    def _held_because(self, name: str) -> str:
+        """Why a gang is held back by its scheduling gates, "" = for nothing. name: of its objects."""
+        if refusal := self._refusals.get(name):
+            return f"its pods can't be released, so others go first, and it is tried again: {refusal.why}"
+        if self._placing and name != self._placing:
+            return f"its pods are released when those of {self._placing} have machines"
+        return ""
 
     def _view(self, now: float) -> Look:
         verdicts = {one["metadata"]["name"]: judged_node(one) for one in self._nodes}
@@ -281,8 +304,8 @@ class KubernetesEngine:
             times = self._backoffs.get(tracked.gang.job, (0, 0.0))[0] + 1
             self._backoffs[tracked.gang.job] = times, look.now + backoff_s(times, tracked.gang.job)
         tracked.sighting = history.sighting()
-        if pods and self._held_because and all(map(gates.is_gated, pods.values())):
-            tracked.sighting = replace(tracked.sighting, word=f"{tracked.sighting.word}; {self._held_because}")
+        if pods and all(map(gates.is_gated, pods.values())) and (why := self._held_because(history.name)):
+            tracked.sighting = replace(tracked.sighting, word=f"{tracked.sighting.word}; {why}")
         tracked.seen_at = look.now
         if tracked.sighting.waits and tracked.gang.servers != tracked.servers:
             # Its nodes will call whichever servers there are when they start, which may be days from now.

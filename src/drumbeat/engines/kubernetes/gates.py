@@ -2,14 +2,14 @@
 
 Kubernetes places pods one by one. Without gates, two gangs that are created at once may get half of their machines
 each, and hold them while they wait for the other half. With gates, a gang is released when it is whole and no other
-gang of the compute is being placed. Kubernetes has them since 1.27; on older clusters `schedule_timeout` ends such a
-wait.
+gang of the compute is being placed. A gang of one pod has no gate: it can't hold what another waits for. Kubernetes
+has them since 1.27; on older clusters `schedule_timeout` ends such a wait.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 Json = Mapping[str, Any]
@@ -38,32 +38,40 @@ def released_spec(pod: Json) -> dict[str, Any]:
 def is_being_placed(pods: Mapping[int, Json]) -> bool:
     """Whether some pods of a gang have no machine yet while others have theirs, or the scheduler hasn't said a word.
 
-    A gang of which all pods wait holds no machine, so it is in nobody's way.
+    A gang of which all pods wait holds no machine, so it is in nobody's way; nor is a gang of one pod.
     """
     missing = [one for one in pods.values() if _waits(one)]
-    return bool(missing) and (len(missing) < len(pods) or not all(_has_verdict(one) for one in missing))
+    if len(pods) < 2 or not missing:
+        return False
+    return len(missing) < len(pods) or not all(map(_has_verdict, missing))
 
 
-def next_release(gangs: Gangs, sizes: Mapping[str, int]) -> tuple[list[Json], str]:
-    """The pods to release now, and the gang for which the other gated ones wait, "" = none.
+def next_release(
+    gangs: Gangs, sizes: Mapping[str, int], refused: Collection[str] = ()
+) -> tuple[dict[str, list[Json]], str]:
+    """The pods to release now, by gang, and the gang for which the other gated ones wait, "" = none.
 
-    sizes: of the gangs that are to run, by object name. The first created is released first.
+    sizes: of the gangs that are to run, by object name. refused: gangs whose release isn't to be tried now. The first
+    created is released first.
     """
     begun = {name: pods for name, pods in gangs.items() if not all(map(is_gated, pods.values()))}
-    # A release that was cut short is completed: its gang has begun to take machines.
-    rest = [pod for pods in begun.values() for pod in pods.values() if is_gated(pod)]
+    whole = [name for name, pods in gangs.items() if name not in begun and len(pods) == sizes.get(name)]
+    # A release that was cut short is completed: its gang has begun to take machines. One pod alone waits for nobody.
+    at_once = [*begun, *(name for name in whole if sizes[name] == 1)]
+    rest = {name: pods for name in at_once if name not in refused and (pods := _gated(gangs[name]))}
     placing = next((name for name, pods in begun.items() if is_being_placed(pods)), "")
     if rest or placing:
         return rest, placing
-    whole = [
-        (_created(pods), name) for name, pods in gangs.items() if len(pods) == sizes.get(name) and name not in begun
-    ]
-    first = min(whole, default=None)
-    return (list(gangs[first[1]].values()), first[1]) if first else ([], "")
+    first = min(((_created(gangs[name]), name) for name in whole if name not in refused), default=None)
+    return ({first[1]: _gated(gangs[first[1]])}, first[1]) if first else ({}, "")
 
 
 def _gates(pod: Json) -> Sequence[Json]:
     return pod["spec"].get("schedulingGates") or ()
+
+
+def _gated(pods: Mapping[int, Json]) -> list[Json]:
+    return [one for one in pods.values() if is_gated(one)]
 
 
 def _waits(pod: Json) -> bool:
@@ -71,8 +79,10 @@ def _waits(pod: Json) -> bool:
 
 
 def _has_verdict(pod: Json) -> bool:
+    """Whether the scheduler has refused it, or isn't to look at it. What it says of gates stays after they are gone."""
     conditions = pod.get("status", {}).get("conditions") or ()
-    return any(one["type"] == "PodScheduled" and one["status"] == "False" for one in conditions)
+    refusals = [one for one in conditions if one["type"] == "PodScheduled" and one["status"] == "False"]
+    return bool(_gates(pod)) or any(one.get("reason") != "SchedulingGated" for one in refusals)
 
 
 def _created(pods: Mapping[int, Json]) -> str:

@@ -67,7 +67,7 @@ class Pods:
 
     # --- create -----------------------------------------------------------------------------------------------
     def create(self, spec: KubernetesCompute, gang: Gang, archive: AgentArchive, *, is_gated: bool = False) -> None:
-        """All that the gang lacks, or nothing. is_gated: its pods wait for `release`.
+        """All that the gang lacks, or nothing. is_gated: several pods wait for `release`.
 
         Raises EngineError, UnreachableError.
         """

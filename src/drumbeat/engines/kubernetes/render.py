@@ -91,9 +91,12 @@ def image_of(spec: KubernetesCompute, gang: Gang) -> str:
 def pods(
     spec: KubernetesCompute, gang: Gang, site: Site, archive: AgentArchive, *, is_gated: bool = False
 ) -> list[Json]:
-    """The pod of each node, with the person's own keys merged last. is_gated: with drumbeat's scheduling gate."""
+    """The pod of each node, with the person's own keys merged last.
+
+    is_gated: several have drumbeat's scheduling gate.
+    """
     made = [_pod(spec, gang, slot.node, site, archive) for slot in gang.slots]
-    for one in made if is_gated else ():
+    for one in made if is_gated and len(made) > 1 else ():
         one["spec"]["schedulingGates"] = [{"name": GATE}]
     return [merged(one, spec.pod) for one in made]
 

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from drumbeat.protocol.api.jobs import LogPiece
 
 PAGE_BYTES = 1 << 20
-MAX_GROWTH = 16
-"""How many times as many pieces are read when those before were too short: their length says little of older ones."""
+MAX_PIECES = 1 << 16
+"""In one answer: a piece takes more memory than its text when that is short."""
 
 
 @dataclass(frozen=True)
@@ -30,15 +30,19 @@ class LogTail:
 
 
 def read_tail(artifacts: Artifacts, job: str, wanted: int) -> LogTail:
-    """Reads the end of the logs, about `wanted` bytes. Blocks on the disk."""
-    end, span = artifacts.log_end(job), 1
-    while True:
-        start = max(0, end - span)
-        pieces = _read_range(artifacts, job, start, end)
-        length = sum(len(piece.text) for piece in pieces)
-        if start == 0 or length >= wanted:
-            return LogTail(*_trimmed(pieces, start, length - wanted), end)
-        span = min(span * MAX_GROWTH, max(span * 2, span * wanted // max(length, 1)))
+    """Reads the end of the logs, about `wanted` bytes. Blocks on the disk.
+
+    Of pieces that a crash took there is less than their records say: what lacks is read from those before.
+    """
+    start = end = artifacts.log_end(job)
+    pieces: list[LogPiece] = []
+    length = 0
+    while start and length < wanted and end - start < MAX_PIECES:
+        before = max(artifacts.log_start(job, end=start, length=wanted - length), end - MAX_PIECES)
+        older = _read_range(artifacts, job, before, start)
+        pieces[:0], start = older, before
+        length += sum(len(piece.text.encode()) for piece in older)
+    return LogTail(*_trimmed(pieces, start, length - wanted), end)
 
 
 def _read_range(artifacts: Artifacts, job: str, start: int, end: int) -> list[LogPiece]:
@@ -53,15 +57,16 @@ def _read_range(artifacts: Artifacts, job: str, start: int, end: int) -> list[Lo
 
 
 def _trimmed(pieces: list[LogPiece], start: int, surplus: int) -> tuple[list[LogPiece], int]:
-    """The pieces without about `surplus` characters at their beginning, and the position of what is older."""
+    """The pieces without about `surplus` bytes at their beginning, and the position of what is older."""
     skipped = 0
-    while skipped < len(pieces) and surplus >= len(pieces[skipped].text):
-        surplus -= len(pieces[skipped].text)
+    while skipped < len(pieces) and surplus >= (size := len(pieces[skipped].text.encode())):
+        surplus -= size
         start = pieces[skipped].position
         skipped += 1
     kept = pieces[skipped:]
-    at = kept[0].text.find("\n", surplus) + 1 if kept and surplus > 0 else 0
-    if at and at < len(kept[0].text):
-        gone = len(kept[0].text[:at].encode())
-        return [replace(kept[0], offset=kept[0].offset + gone, text=kept[0].text[at:]), *kept[1:]], kept[0].position
+    data = kept[0].text.encode() if kept and surplus > 0 else b""
+    at = data.find(b"\n", surplus) + 1
+    if at and at < len(data):
+        cut = replace(kept[0], offset=kept[0].offset + at, text=data[at:].decode())
+        return [cut, *kept[1:]], kept[0].position
     return kept, start

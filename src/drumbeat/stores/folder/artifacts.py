@@ -21,7 +21,7 @@ from drumbeat.protocol.layout import LAST_GOOD
 from drumbeat.protocol.logs import LogName
 from drumbeat.stores.folder.alive import OnePerName
 from drumbeat.stores.folder.disk import put_whole, refusals, require_room
-from drumbeat.stores.folder.logs import JobLogs, append_beyond, last_position, read_chunks, settle
+from drumbeat.stores.folder.logs import JobLogs, append_beyond, last_position, read_chunks, settle, start_position
 from drumbeat.stores.folder.outputs import PARTS, SHOWN, Kept, Outputs, find_unfit, numbers, part_place
 from drumbeat.stores.folder.paths import inside, log_at, one_name, parts_of
 from drumbeat.stores.folder.removing import job_space, remove_job, remove_logs, space_of
@@ -115,6 +115,10 @@ class FolderArtifacts:
     def log_end(self, job: str) -> int:
         with refusals(self._root):
             return last_position(self._folder(job))
+
+    def log_start(self, job: str, *, end: int, length: int) -> int:
+        with refusals(self._root):
+            return start_position(self._folder(job), end, length)
 
     # --- outputs ---
     def append_output(self, job: str, attempt: int, node: int, path: str, offset: int, data: bytes) -> int:  # noqa: PLR0913 - the port's signature

@@ -7,6 +7,7 @@ journal: a crash leaves such a thing at the end only.
 
 from __future__ import annotations
 
+import itertools
 import os
 import struct
 from collections.abc import Iterator
@@ -63,3 +64,12 @@ def read_pieces(journal: BinaryIO, after: int = 0) -> Iterator[Piece]:
             if fields[0] != expected:
                 return
             yield Piece(fields[0], LogName(*fields[1:5]), *fields[5:])
+
+
+def read_pieces_back(journal: BinaryIO, end: int) -> Iterator[Piece]:
+    """The pieces up to position `end`, the last one first."""
+    while end > 0:
+        start = max(0, end - _BLOCK)
+        pieces = list(itertools.islice(read_pieces(journal, start), end - start))
+        yield from reversed(pieces)
+        end = start

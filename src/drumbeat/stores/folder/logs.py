@@ -20,7 +20,7 @@ from drumbeat.ports import LogChunk
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.logs import NODE_LOG, LogName, rank_of
 from drumbeat.stores.folder.disk import locked, sync_file, sync_folder, write_all
-from drumbeat.stores.folder.journal import RECORD_SIZE, Piece, read_pieces, shorten
+from drumbeat.stores.folder.journal import RECORD_SIZE, Piece, read_pieces, read_pieces_back, shorten
 from drumbeat.stores.folder.paths import inside
 
 JOURNAL = ".journal"
@@ -183,6 +183,20 @@ def last_position(folder: Path) -> int:
         return (folder / JOURNAL).stat().st_size // RECORD_SIZE
     except FileNotFoundError:
         return 0
+
+
+def start_position(folder: Path, end: int, length: int) -> int:
+    """See `Artifacts.log_start`."""
+    try:
+        journal = (folder / JOURNAL).open("rb")
+    except FileNotFoundError:
+        return 0
+    with journal:
+        for piece in read_pieces_back(journal, end):
+            length -= piece.length
+            if length <= 0:
+                return piece.position - 1
+    return 0
 
 
 class _Logs:
