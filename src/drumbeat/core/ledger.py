@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from drumbeat.core.life.events import StoryEntry
 from drumbeat.core.reason_table import REASONS
@@ -43,13 +43,18 @@ class Stretch:
     end: datetime
     time_class: TimeClass
     attempt: int = 0
-    """0 = in the queue, before an attempt or between two."""
+    """0 = in the queue, before an attempt or between two, or in the wait before another try."""
     round: int = 0
 
     @property
     def length(self) -> timedelta:
         """How long it lasted."""
         return self.end - self.start
+
+    @property
+    def has_ranks(self) -> bool:
+        """Whether ranks may have worked in it."""
+        return self.attempt > 0 and self.time_class in WORKED
 
 
 def stretches(story: Sequence[StoryEntry], now: datetime, saves: Iterable[Save] = ()) -> list[Stretch]:
@@ -79,44 +84,51 @@ def _with_stalls(part: Stretch, lines: Sequence[StoryEntry]) -> list[Stretch]:
         for line in lines
         if line.since is not None and (line.attempt, line.round) == (part.attempt, part.round)
     ]
-    if not stalls or part.time_class not in WORKED:
+    if not stalls or not part.has_ranks:
         return [part]
-    moments = {part.start, part.end, *(moment for stall in stalls for moment in stall)}
-    inside = sorted(moment for moment in moments if part.start <= moment <= part.end)
 
     def class_of(since: datetime, until: datetime) -> TimeClass:
-        is_stall = any(since >= begin and until <= end for begin, end in stalls)
-        return TimeClass.STALL if is_stall else part.time_class
+        return TimeClass.STALL if _is_within(stalls, since, until) else part.time_class
 
-    return [replace(part, start=a, end=b, time_class=class_of(a, b)) for a, b in pairwise(inside)]
+    return _cut(part, chain.from_iterable(stalls), class_of)
 
 
 def _with_saves(parts: list[Stretch], saves: list[Save]) -> list[Stretch]:
     """Cuts the stretches in which ranks worked where saves begin and end, and where work begins to be lost."""
     kept: dict[Round, datetime] = {}
     for part in parts:
-        if part.time_class in WORKED:
+        if part.has_ranks:
             inside = [save.copied_at for save in saves if part.start <= save.copied_at <= part.end]
             kept[part.attempt, part.round] = max([kept.get((part.attempt, part.round), part.start), *inside])
     cut: list[Stretch] = []
     for part in parts:
-        is_cut = bool(saves) and part.time_class in WORKED
-        cut += _cut(part, saves, kept[part.attempt, part.round]) if is_cut else [part]
+        is_cut = bool(saves) and part.has_ranks
+        cut += _cut_at_saves(part, saves, kept[part.attempt, part.round]) if is_cut else [part]
     return cut
 
 
-def _cut(part: Stretch, saves: list[Save], kept_until: datetime) -> list[Stretch]:
+def _cut_at_saves(part: Stretch, saves: list[Save], kept_until: datetime) -> list[Stretch]:
     stalls = [(save.copied_at - save.stall, save.copied_at) for save in saves]
-    moments = {part.start, part.end, kept_until, *(moment for stall in stalls for moment in stall)}
-    inside = sorted(moment for moment in moments if part.start <= moment <= part.end)
 
     def class_of(since: datetime, until: datetime) -> TimeClass:
-        if any(since >= begin and until <= end for begin, end in stalls):
+        if _is_within(stalls, since, until):
             return TimeClass.CHECKPOINT
         is_kept = part.time_class is TimeClass.LOST and until <= kept_until
         return TimeClass.TRAIN if is_kept else part.time_class
 
+    return _cut(part, chain([kept_until], *stalls), class_of)
+
+
+def _cut(
+    part: Stretch, moments: Iterable[datetime], class_of: Callable[[datetime, datetime], TimeClass]
+) -> list[Stretch]:
+    """Cuts a stretch at those of the moments that are within it. class_of: the class of each piece."""
+    inside = sorted(moment for moment in {part.start, part.end, *moments} if part.start <= moment <= part.end)
     return [replace(part, start=a, end=b, time_class=class_of(a, b)) for a, b in pairwise(inside)]
+
+
+def _is_within(stalls: Iterable[tuple[datetime, datetime]], since: datetime, until: datetime) -> bool:
+    return any(since >= begin and until <= end for begin, end in stalls)
 
 
 def by_class(parts: Iterable[Stretch]) -> dict[TimeClass, timedelta]:
@@ -164,7 +176,9 @@ def _end(lines: Sequence[StoryEntry], now: datetime) -> datetime:
 
 
 def _attempt(line: StoryEntry) -> Round:
-    return (0, 0) if line.state is State.QUEUED else (line.attempt, line.round)
+    # A line of a wait has the number of the round that follows it.
+    is_before = line.state is State.QUEUED or line.reason is Reason.BACKING_OFF
+    return (0, 0) if is_before else (line.attempt, line.round)
 
 
 def _classes(lines: Sequence[StoryEntry]) -> list[TimeClass]:

@@ -264,6 +264,8 @@ class Plan:
     """What follows a hang: `tell`, `dump` or `restart`."""
     rendezvous_timeout_s: float = 0.0
     """Seconds without a sign of work after which ranks that are missing at the rendezvous are given up; 0 = never."""
+    is_rendezvous_strict: bool = False
+    """Whether the job itself set that time: the round also ends where absent ranks may yet come."""
     elastic: Elastic | None = None
     services: tuple[ServicePlan, ...] = ()
     preflight: bool = False

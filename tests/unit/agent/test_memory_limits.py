@@ -14,14 +14,22 @@ V1 = "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n"
 V2 = "low 0\nhigh 0\nmax 31\noom 4\noom_kill 3\n"
 
 
-def test_kills_are_counted_in_both_versions_of_control_groups(tmp_path: Path):
+def test_kills_in_the_own_group_are_counted_in_both_versions_of_control_groups(tmp_path: Path):
     for name, text in (("memory.oom_control", V1), ("memory.events", V2)):
         folder = tmp_path / name.partition(".")[2]
         folder.mkdir()
         (folder / name).write_text(text)
-    folders = [str(tmp_path / name) for name in ("oom_control", "events", "none")]
-    assert memory.kernel_kills(folders[:1]) == 2
-    assert memory.kernel_kills(folders) == 5
+    version_1, version_2 = str(tmp_path / "oom_control"), str(tmp_path / "events")
+    assert memory.kernel_kills([version_1]) == 2
+    assert memory.kernel_kills([version_2]) == 3
+
+
+def test_kills_of_processes_of_others_in_the_groups_above_do_not_count(tmp_path: Path):
+    own, above = tmp_path / "above" / "own", tmp_path / "above"
+    own.mkdir(parents=True)
+    (own / "memory.events").write_text("oom_kill 0\n")
+    (above / "memory.events").write_text(V2)
+    assert memory.kernel_kills([str(own), str(above)]) == 0
 
 
 def test_group_that_says_nothing_of_kills_has_none(tmp_path: Path):

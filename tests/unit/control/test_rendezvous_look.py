@@ -51,13 +51,18 @@ class Round:
         facts = (RankFacts(n, (replace(one, pid=100 + n),), idle_s=self.idle_s) for n, one in ranks.items())
         return JobFacts({0: NodeFacts(5.0, tuple(facts))})
 
+    now: float = 0.0
+    arrivals: dict[int, float] = field(default_factory=dict[int, float])
+
     def state(self) -> RendezvousState:
-        return RendezvousLook(a_job(), self.ask, tuple, lambda s: bool(self.waited.append(s))).look()[0].state
+        look = RendezvousLook(a_job(), self.ask, tuple, lambda s: bool(self.waited.append(s)), self.arrivals)
+        look.clock = lambda: self.now
+        return look.look()[0].state
 
 
 def a_job(**status_fields: bool) -> Job:
     job = running(1, 2)
-    plan = replace(job.plan, rendezvous_timeout_s=300.0)
+    plan = replace(job.plan, rendezvous_timeout_s=300.0, is_rendezvous_strict=True)
     return replace(job, plan=plan, nodes=(status(0, Phase.RUNNING, **status_fields),))
 
 
@@ -70,6 +75,19 @@ def test_rendezvous_is_stuck_only_if_two_looks_say_so():
     moves = Round([(process(INIT), SLEEPING), (process(INIT, place="q"), SLEEPING)])
     assert moves.state() is RendezvousState.OPEN
     assert Round([(process(INIT), SLEEPING)], idle_s=200).state() is RendezvousState.OPEN
+
+
+def test_ranks_that_poll_in_the_rendezvous_have_the_time_from_the_first_look_that_saw_them():
+    ranks = Round([(polling := replace(process(INIT), cpu_s=4.0, main_cpu_s=4.0), process(INIT))])
+    assert ranks.state() is RendezvousState.OPEN
+    ranks.now = 299.0
+    assert ranks.state() is RendezvousState.OPEN
+    ranks.now = 300.0
+    assert ranks.state() is RendezvousState.STUCK
+    ranks.looks = [(SLEEPING, process(INIT)), (polling, process(INIT))]
+    ranks.state()
+    ranks.now = 400.0
+    assert ranks.state() is RendezvousState.OPEN
 
 
 def test_start_of_mpi_is_seen_by_native_frames():

@@ -51,6 +51,14 @@ def test_failure_that_recurs_waits_twice_as_long_each_time(failures: list[tuple[
     assert delays(*failures) == waits
 
 
+def test_job_in_the_queue_has_waited_for_nodes_since_its_back_off_ended():
+    job = replace(running(1, 1), policy=POLICY)
+    assert backoff.queued_since(job) == job.submitted_at
+    lost = [Failure(1, n, Verdict(LOST, "x"), at(second)) for n, second in enumerate((100, 105), 1)]
+    assert backoff.queued_since(replace(job, failures=tuple(lost[:1]))) == at(100)
+    assert backoff.queued_since(replace(job, failures=tuple(lost))) == at(115)
+
+
 def test_job_that_sets_no_delay_never_waits():
     assert delays(*[(n, KILLED) for n in range(5)], policy=replace(POLICY, retry_delay_s=0)) == [0] * 5
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from drumbeat.core.life.events import Decision, StillnessSeen
+from drumbeat.core.life.events import Decision, StillnessSeen, ValueLogged
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.state_machine import decide
 from drumbeat.protocol.agent import Phase
@@ -16,6 +16,9 @@ pytestmark = pytest.mark.feature("F4")
 
 HANG = StillnessSeen(1, 1, "the job hangs: rank 1 on node 0 is stopped", is_hang=True, is_certain=True, rank=1, node=0)
 SLOW = StillnessSeen(1, 1, "silent for 600 s: rank 1 on node 0 computes", is_hang=False, rank=1, node=0)
+STUCK = StillnessSeen(
+    1, 1, "the rendezvous timed out", is_hang=True, is_certain=True, is_rendezvous=True, rank=1, node=0
+)
 OVER = StillnessSeen(1, 1, "the ranks go on", is_hang=True, is_over=True)
 
 
@@ -77,11 +80,28 @@ def test_hang_of_an_earlier_round_changes_nothing() -> None:
 
 
 @pytest.mark.feature("F2")
+def test_rendezvous_that_is_late_is_told_once_a_round_and_the_ranks_run_on() -> None:
+    late = replace(STUCK, is_certain=False, sentence="the rendezvous is incomplete")
+    first = decide(hanging("restart"), late, at(1))
+    assert (first.job.state, first.job.reason) == (State.RUNNING, Reason.RANKS_RUNNING)
+    assert sentences(first) == [late.sentence]
+    assert decide(first.job, late, at(2)) == Decision(first.job)
+    assert decide(first.job, STUCK, at(3)).job.state is State.STOPPING
+
+
+@pytest.mark.feature("F2")
+def test_rendezvous_verdict_after_the_first_value_changes_nothing() -> None:
+    trains = decide(hanging(), ValueLogged(1, 1, "rank 0 logged a value"), at(1)).job
+    assert decide(trains, STUCK, at(2)) == Decision(trains)
+    hangs = decide(trains, HANG, at(3)).job
+    assert decide(hangs, STUCK, at(4)) == Decision(hangs)
+
+
+@pytest.mark.feature("F2")
 @pytest.mark.parametrize("on_hang", ["tell", "dump", "restart"])
 def test_hang_at_the_rendezvous_restarts_the_ranks_as_a_retry(on_hang: str) -> None:
-    stuck = StillnessSeen(1, 1, "the rendezvous timed out", is_hang=True, is_rendezvous=True, rank=1, node=0)
     told = decide(hanging(on_hang), replace(HANG, is_certain=False), at(1)).job
-    stopping = decide(told, stuck, at(2)).job
+    stopping = decide(told, STUCK, at(2)).job
     assert (stopping.state, stopping.reason) == (State.STOPPING, Reason.RENDEZVOUS_TIMED_OUT)
     exits = (ended(0, None, signal=15), ended(1, None, signal=9))
     again = after(stopping, said(0, Phase.ENDED, exits=exits))

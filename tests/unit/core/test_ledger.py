@@ -212,7 +212,7 @@ def test_hang_that_ends_its_round_is_a_stall_and_the_work_before_it_is_lost():
 
 
 def test_rendezvous_that_times_out_is_a_stall_within_its_own_round_only():
-    stuck = replace(hang(400), is_rendezvous=True)
+    stuck = replace(hang(400), is_certain=True, is_rendezvous=True)
     story = story_of(a_job(1, 1), (9, Granted(slots(1))), (10, ready(0)[0]), (50, stuck), (53, done(0, 143)))
     assert seconds(story, 53) == {"queue": 9, "provision": 1, "stall": 40, "lost": 3}
 
@@ -224,6 +224,8 @@ def test_wait_before_another_try_is_lost():
     )  # fmt: skip
     assert [line.reason for line in story][-3:] == [Reason.BACKING_OFF, Reason.RESTARTING_RANKS, Reason.RANKS_RUNNING]
     assert seconds(story, 35) == {"lost": 10 + 8 + 10, "start": 2, "train": 5}
+    assert seconds(story, 35, (32, 0)) == {"lost": 10 + 8 + 10, "start": 2, "train": 5}
+    assert seconds(story, 35, (5, 0), (32, 0)) == {"train": 5 + 5, "lost": 5 + 8 + 10, "start": 2}
 
 
 def test_weeks_are_cut_on_monday_in_utc():

@@ -101,3 +101,26 @@ def test_a_plan_for_another_number_of_nodes_has_the_ranks_of_that_number():
         grown = resized(plan, 3)
         again = planned(8, 0, resources={"instance_count": 3}, distribution=distribution).plan
         assert (grown.nodes, len(grown.ranks), grown.ranks) == (3, ranks, again.ranks)
+
+
+@pytest.mark.feature("F2")
+@pytest.mark.parametrize(
+    ("keys", "delays_s"),
+    [
+        ({}, (10, 300)),
+        ({"max_retry_delay_s": 5}, (5, 5)),
+        ({"retry_delay_s": 400}, (400, 400)),
+        ({"retry_delay_s": 20, "max_retry_delay_s": 30}, (20, 30)),
+    ],
+    ids=["none set", "maximum below the default", "delay above the default", "both set"],
+)
+def test_default_retry_delay_gives_way_to_the_one_that_is_set(keys: dict[str, float], delays_s: tuple[float, float]):
+    policy = planned(2, 0, drumbeat=keys).policy
+    assert (policy.retry_delay_s, policy.max_retry_delay_s) == delays_s
+
+
+@pytest.mark.feature("F2")
+def test_rendezvous_is_strict_where_the_job_sets_its_time():
+    default, own = planned(2, 0).plan, planned(2, 0, drumbeat={"rendezvous_timeout_s": 300}).plan
+    assert (default.rendezvous_timeout_s, default.is_rendezvous_strict) == (300, False)
+    assert (own.rendezvous_timeout_s, own.is_rendezvous_strict) == (300, True)

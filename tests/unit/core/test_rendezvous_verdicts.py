@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from drumbeat import launch
 from drumbeat.core.diagnosis.hangs.activity import Activity
-from drumbeat.core.diagnosis.hangs.rendezvous import RendezvousState, RendezvousVerdict, Roll, judge
+from drumbeat.core.diagnosis.hangs.rendezvous import RendezvousLimit, RendezvousState, RendezvousVerdict, Roll, judge
 from drumbeat.core.diagnosis.hangs.waits import Wait, WaitKind
 
 pytestmark = pytest.mark.feature("F2", "F4")
@@ -31,13 +31,20 @@ def past(rank: int) -> Activity:
     return Activity(rank, rank // 2, wait=Wait(WaitKind.COLLECTIVE, "all_reduce"), idle_s=400.0)
 
 
-def verdict(*activities: Activity, nodes: int = 2, left: Sequence[int] = ()) -> RendezvousVerdict:
+def verdict(
+    *activities: Activity,
+    nodes: int = 2,
+    left: Sequence[int] = (),
+    there_s: Mapping[int, float] | None = None,
+    is_strict: bool = False,
+) -> RendezvousVerdict:
     """Of a job with two ranks on each node."""
-    return judge(Roll(launch.ranks("pytorch", nodes, 2), ("a", "b", "c", "d"), activities, left), TIMEOUT_S)
+    roll = Roll(launch.ranks("pytorch", nodes, 2), ("a", "b", "c", "d"), activities, left, there_s or {})
+    return judge(roll, RendezvousLimit(TIMEOUT_S, is_strict))
 
 
 def test_absent_rank_is_named_with_its_machine_and_what_it_does():
-    stuck = verdict(arrived(0), arrived(1), away(2, idle_s=350.0), arrived(3))
+    stuck = verdict(arrived(0), arrived(1), away(2, idle_s=350.0), arrived(3), is_strict=True)
     assert (stuck.state, stuck.rank, stuck.node, stuck.silent_s) == (RendezvousState.STUCK, 2, 1, 350.0)
     assert stuck.sentence == (
         "the rendezvous timed out after 300 s: rank 2 on node 1 (b) has not arrived: it sleeps at train.py:5, while "
@@ -69,7 +76,7 @@ def test_several_absent_ranks_are_named_up_to_a_number():
     ids=["socket", "unknown", "stopped", "stopped there"],
 )
 def test_what_an_absent_rank_does_is_said(absent: Activity, doing: str):
-    stuck = verdict(arrived(0), arrived(1), arrived(2), absent)
+    stuck = verdict(arrived(0), arrived(1), arrived(2), absent, is_strict=True)
     assert stuck.state is RendezvousState.STUCK
     assert f"rank 3 on node 1 (b) has not arrived: it {doing}, while" in stuck.sentence
 
@@ -112,9 +119,47 @@ def test_rendezvous_that_a_rank_has_passed_is_over():
 def test_rendezvous_in_which_every_rank_waits_is_stuck_after_the_time():
     ranks = [arrived(0), arrived(1), arrived(2)]
     assert verdict(*ranks, arrived(3, idle_s=299.0)).state is RendezvousState.OPEN
-    stuck = verdict(*ranks, arrived(3, idle_s=0.0, is_polling=True))
+    polling = arrived(3, idle_s=0.0, is_polling=True)
+    assert verdict(*ranks, polling).state is RendezvousState.OPEN
+    assert verdict(*ranks, polling, there_s={3: 299.0}).state is RendezvousState.OPEN
+    stuck = verdict(*ranks, polling, there_s={3: 300.0})
     assert (stuck.state, stuck.rank, stuck.silent_s) == (RendezvousState.STUCK, None, 400.0)
     assert stuck.sentence == (
         "the rendezvous timed out after 300 s: every rank waits at the rendezvous at train.py:9, and none goes on: "
         "check that node 0 can be reached from the others"
     )
+
+
+@pytest.mark.parametrize(
+    "absent",
+    [
+        away(3),
+        away(3, WaitKind.NETWORK),
+        away(3, WaitKind.CHILD),
+        away(3, None),
+        away(3, WaitKind.LOCK, is_guess=True),
+        away(3, WaitKind.LOCK, is_parked=True),
+        away(3, WaitKind.LOCK, helper_kind=WaitKind.SLEEP),
+    ],
+    ids=["sleeps", "socket", "child", "unknown", "lock by the kernel", "lock of a busy thread", "lock of a helper"],
+)
+def test_absent_rank_that_may_yet_come_is_late_unless_the_job_set_the_time(absent: Activity):
+    ranks = (arrived(0), arrived(1), arrived(2), absent)
+    late = verdict(*ranks)
+    assert (late.state, late.rank) == (RendezvousState.LATE, 3)
+    assert late.sentence.startswith("the rendezvous is incomplete after 300 s: rank 3 on node 1 (b) has not arrived")
+    assert late.sentence.endswith(
+        "; the round goes on: with `rendezvous_timeout_s` in the job file, the ranks would start again"
+    )
+    assert verdict(*ranks, is_strict=True).state is RendezvousState.STUCK
+
+
+@pytest.mark.parametrize(
+    "absent",
+    [away(3, WaitKind.LOCK), away(3, is_stopped=True), arrived(3, is_stopped=True)],
+    ids=["lock", "stopped", "stopped there"],
+)
+def test_absent_rank_that_never_comes_is_the_cause_beside_one_that_may(absent: Activity):
+    stuck = verdict(arrived(0), arrived(1), away(2), absent)
+    assert (stuck.state, stuck.rank) == (RendezvousState.STUCK, 3)
+    assert verdict(arrived(0), arrived(1), away(2), left=(3,)).rank == 3

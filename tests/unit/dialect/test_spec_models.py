@@ -215,7 +215,7 @@ def test_the_models_are_frozen() -> None:
         ({"limits": {"timeout": float("inf")}}, "expected a finite number, got the number inf"),
         ({"drumbeat": {"grace_s": -1}}, "`drumbeat.grace_s`: must be at least 0, got the number -1"),
         ({"drumbeat": {"min_nodes": 3, "max_nodes": 2}}, "at least 3 nodes, but `max_nodes` allows 2"),
-        ({"drumbeat": {"retry_delay_s": 400}}, "400 s, but `max_retry_delay_s` allows 300 s"),
+        ({"drumbeat": {"retry_delay_s": 400, "max_retry_delay_s": 300}}, "400 s, but `max_retry_delay_s` allows 300 s"),
         ({"drumbeat": {"min_nodes": 2}}, "at least 2 nodes, but `resources.instance_count` is 1"),
         (
             {"drumbeat": {"max_nodes": 1}, "resources": {"instance_count": 2}},

@@ -24,11 +24,12 @@ def resident(pid: int) -> int:
 
 
 def kernel_kills(folders: Iterable[str] | None = None) -> int:
-    """Returns how many processes the kernel has ended at the memory limits of the control groups of this process.
+    """Returns how many processes of this process's own control group the kernel has ended at a memory limit.
 
-    folders: of these groups, None = they are looked up.
+    The kernel counts a kill in the victim's group, whichever group's limit was reached; in version 2 in those above,
+    too, which also hold the processes of others. folders: of the groups, innermost first, None = they are looked up.
     """
-    return sum(_kills(folder) for folder in (_folders() if folders is None else folders))
+    return next((_kills(folder) for folder in (_folders() if folders is None else folders)), 0)
 
 
 def limit() -> int:

@@ -3,7 +3,7 @@
 A round whose nodes report silence is looked at again and again, at intervals of `hang_after_s`. A hang must be the same
 in two looks before it counts: in slow exchanges of data, every rank may stand in the same line for a while.
 
-A round that hangs at its rendezvous has a limit of its own, and is always ended (`rendezvous_look`).
+A round that hangs at its rendezvous has a limit of its own, and is ended if ranks won't come (`rendezvous_look`).
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ class _Round:
     rendezvous_at: float = 0.0
     """When its rendezvous was looked at last."""
     is_past_rendezvous: bool = False
+    arrivals: dict[int, float] = field(default_factory=dict[int, float])
+    """As in `RendezvousLook`."""
     work: Future[None] | None = None
     working: set[tuple[int, str]] = field(default_factory=set[tuple[int, str]])
     """As in `SilenceLook`."""
@@ -132,11 +134,14 @@ class HangWatch(PooledWatch):
             self._say_hang(job, verdict, facts)
 
     def _look_at_rendezvous(self, job: Job, round_: _Round) -> None:
-        look = RendezvousLook(job, lambda what: self._ask(job, what), lambda: self._left(job), self.stopping.wait)
+        look = RendezvousLook(
+            job, lambda what: self._ask(job, what), lambda: self._left(job), self.stopping.wait, round_.arrivals
+        )
         verdict, facts = look.look()
         round_.is_past_rendezvous = verdict.state is RendezvousState.OVER
-        if verdict.state is RendezvousState.STUCK:
-            self._say_stuck(job, verdict, facts)
+        is_known = hang_response.late_subject(job) in job.remarks
+        if verdict.state is RendezvousState.STUCK or (verdict.state is RendezvousState.LATE and not is_known):
+            self._say_incomplete(job, verdict, facts)
 
     def _sample(self, job: Job, round_: _Round) -> None:
         workers = set(job.plan.workers)
@@ -178,9 +183,10 @@ class HangWatch(PooledWatch):
         seen = StillnessSeen(job.attempt, job.round, sentence, is_hang=True, is_certain=verdict.is_certain)
         self._tell(job, replace(seen, rank=verdict.rank, node=verdict.node, silent_s=verdict.silent_s))
 
-    def _say_stuck(self, job: Job, verdict: RendezvousVerdict, facts: JobFacts) -> None:
+    def _say_incomplete(self, job: Job, verdict: RendezvousVerdict, facts: JobFacts) -> None:
         sentence = self._with_stacks(job, verdict.sentence, facts)
-        seen = StillnessSeen(job.attempt, job.round, sentence, is_hang=True, is_rendezvous=True)
+        is_stuck = verdict.state is RendezvousState.STUCK
+        seen = StillnessSeen(job.attempt, job.round, sentence, is_hang=True, is_certain=is_stuck, is_rendezvous=True)
         self._tell(job, replace(seen, rank=verdict.rank, node=verdict.node, silent_s=verdict.silent_s))
 
     def _with_stacks(self, job: Job, sentence: str, facts: JobFacts) -> str:

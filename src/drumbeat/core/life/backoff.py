@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
-from drumbeat.core.life.job import Failure
+from drumbeat.core.life.job import Failure, Job
 from drumbeat.core.need import Policy
 from drumbeat.core.reason_table import REASONS
 
@@ -29,6 +29,11 @@ def delay(failures: Sequence[Failure], policy: Policy) -> timedelta:
         recurrences = recurrences + 1 if has_recurred else 0
         wait = _wait(recurrences, policy)
     return wait
+
+
+def queued_since(job: Job) -> datetime:
+    """Returns since when a job in the queue has asked for nodes: from its submission, or the wait after a failure."""
+    return job.failures[-1].at + delay(job.failures, job.policy) if job.failures else job.submitted_at
 
 
 def _wait(recurrences: int, policy: Policy) -> timedelta:

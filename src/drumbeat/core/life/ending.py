@@ -1,6 +1,6 @@
 """How a round, an attempt and a job end: ranks are stopped, results are kept, and what follows a failure is decided.
 
-Rows of the table in machine.py, which says when.
+Rows of the table in state_machine.py, which says when.
 """
 
 from __future__ import annotations

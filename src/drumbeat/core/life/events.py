@@ -15,7 +15,7 @@ from drumbeat.protocol.states import Reason, State
 
 
 class Loss(StrEnum):
-    """Why nodes are gone, as far as their engine can tell. Closed: `machine` has a row for each."""
+    """Why nodes are gone, as far as their engine can tell. Closed: `state_machine` has a row for each."""
 
     LOST = "lost"
     UNHEARD = "unheard"
@@ -111,7 +111,7 @@ class StillnessSeen:
     is_hang: bool
     """Whether nothing will go on by itself; else one rank is slow."""
     is_certain: bool = False
-    """Whether nothing from outside of the job can end the hang."""
+    """Whether nothing from outside of the job can end the hang; at the rendezvous, whether the round is to end."""
     is_over: bool = False
     """Whether a hang that was reported has passed."""
     is_rendezvous: bool = False

@@ -1,6 +1,6 @@
 """What follows when the ranks of a round are silent: a line of the story, once, or a new round.
 
-Rows of the table in machine.py, which says when.
+Rows of the table in state_machine.py, which says when.
 """
 
 from __future__ import annotations
@@ -18,12 +18,9 @@ RESTART = "restart"
 
 
 def seen(job: Job, event: StillnessSeen, now: datetime) -> Decision:
-    """Records a hang or a slow rank once a round; a certain hang ends the round where the job has it so.
-
-    One at the rendezvous always does: nothing has been computed yet.
-    """
+    """Records a hang or a slow rank once a round; a certain hang ends the round where the job has it so."""
     if event.is_rendezvous:
-        return _restart(job, Reason.RENDEZVOUS_TIMED_OUT, event, now)
+        return _at_rendezvous(job, event, now)
     subject = hang_subject(job) if event.is_hang else slow_subject(job)
     if event.is_over:
         if not is_hung(job):
@@ -38,6 +35,21 @@ def seen(job: Job, event: StillnessSeen, now: datetime) -> Decision:
         return move(remarked, now, State.RUNNING, job.reason, event.sentence)
     reason = _reason_before(job) if event.is_over else Reason.HANGING
     return _dated(move(remarked, now, State.RUNNING, reason, event.sentence), event, now)
+
+
+def _at_rendezvous(job: Job, event: StillnessSeen, now: datetime) -> Decision:
+    """Ends a round that is stuck at its rendezvous, whatever `on_hang` says: nothing has been computed yet.
+
+    Absent ranks that may yet come are recorded once. A round that has logged a value is past its rendezvous.
+    """
+    if first_value_subject(job) in job.remarks:
+        return Decision(job)
+    if event.is_certain:
+        return _restart(job, Reason.RENDEZVOUS_TIMED_OUT, event, now)
+    subject = late_subject(job)
+    if subject in job.remarks:
+        return Decision(job)
+    return move(replace(job, remarks=(*job.remarks, subject)), now, State.RUNNING, job.reason, event.sentence)
 
 
 def _restart(job: Job, reason: Reason, event: StillnessSeen, now: datetime) -> Decision:
@@ -67,6 +79,11 @@ def first_value_subject(job: Job) -> str:
 def hang_subject(job: Job) -> str:
     """Returns the subject of the remark that the round hangs."""
     return f"hang in round {job.round}"
+
+
+def late_subject(job: Job) -> str:
+    """Returns the subject of the remark that ranks are late at the rendezvous of the round."""
+    return f"late at the rendezvous of round {job.round}"
 
 
 def slow_subject(job: Job) -> str:

@@ -55,7 +55,7 @@ _PREEMPTION = "preemption"
 _PREFLIGHT = "pre-flight"
 """The subject of the remark with the pre-flight's verdict."""
 
-_OF_AN_ATTEMPT = (GangSeen, Unheard, GangRefused, AgentSaid, NodeLost, NodeDeparture)
+_OF_AN_ATTEMPT = GangSeen | Unheard | GangRefused | AgentSaid | NodeLost | NodeDeparture
 """Events that count for the attempt that they name only."""
 
 
@@ -65,10 +65,7 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
         return pipeline.decide(job, job.pipeline, event, now)
     if job.sweep:
         return sweep.decide(job, job.sweep, event, now)
-    if (
-        isinstance(event, GangSeen | Unheard | GangRefused | AgentSaid | NodeLost | NodeDeparture)
-        and event.attempt != job.attempt
-    ):
+    if isinstance(event, _OF_AN_ATTEMPT) and event.attempt != job.attempt:
         return Decision(job)
     if isinstance(event, AgentSaid) and _is_old_news(job, event):
         return Decision(job)

@@ -148,19 +148,21 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
         hang_after_s=job.drumbeat.hang_after_s,
         on_hang=job.drumbeat.on_hang,
         rendezvous_timeout_s=job.drumbeat.rendezvous_timeout_s,
+        is_rendezvous_strict="rendezvous_timeout_s" in job.drumbeat.model_fields_set,
         shares=facts.shares.get(compute, ()),
         elastic=elastic,
         services=plan_services(job, lambda text: _resolved(job, name, text)),
         preflight=_has_preflight(job, compute),
         checkpoint_copies_gib=job.drumbeat.checkpoints.copies_gib,
     )
+    retry_delay_s, max_retry_delay_s = job.drumbeat.retry_delays_s
     policy = Policy(
         _PRIORITY[job.queue_settings.priority or "medium"],
         job.drumbeat.max_retries,
         job.limits.timeout,
         *_notices(job),
-        retry_delay_s=job.drumbeat.retry_delay_s,
-        max_retry_delay_s=job.drumbeat.max_retry_delay_s,
+        retry_delay_s=retry_delay_s,
+        max_retry_delay_s=max_retry_delay_s,
     )
     notes = (*found.notes, *data.notes, *notes, *elastic_notes(job), *_notes(job, compute))
     return Planned(plan, need, policy, notes, found.asset, data.used)

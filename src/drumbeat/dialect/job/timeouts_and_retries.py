@@ -21,9 +21,12 @@ class RecoverySettings(Model):
     retry_delay_s: Wait = Field(
         default=10.0,
         description="Seconds to wait before the ranks start again when the same kind of failure recurs; the wait "
-        "doubles with each recurrence. The first restart is immediate. 0 means never wait.",
+        "doubles with each recurrence. The first restart is immediate. 0 means never wait. Not set, it is "
+        "`max_retry_delay_s` at most.",
     )
-    max_retry_delay_s: Wait = Field(default=300.0, description="Maximum of that wait in seconds.")
+    max_retry_delay_s: Wait = Field(
+        default=300.0, description="Maximum of that wait in seconds. Not set, it is `retry_delay_s` at least."
+    )
     grace_s: Wait = Field(default=30.0, description="Seconds between SIGTERM and SIGKILL.")
     lost_after_s: Wait = Field(default=600.0, description="Seconds to wait for a node whose state is unknown.")
     hang_after_s: Wait = Field(
@@ -41,7 +44,8 @@ class RecoverySettings(Model):
         default=300.0,
         description="Seconds without a sign of work after which ranks that have not reached the rendezvous "
         "(`init_process_group`), where others wait for them, are given up: all ranks start again, which counts as a "
-        "retry. 0 means never.",
+        "retry. Where this key is not set, and the absent ranks wait for something from outside of the job, the story "
+        "names them and the round goes on. 0 means never.",
     )
     min_nodes: Count | None = Field(
         default=None,
@@ -58,8 +62,16 @@ class RecoverySettings(Model):
         "checkpoint of `drumbeat.train.Checkpoints`, or at once.",
     )
 
+    @property
+    def retry_delays_s(self) -> tuple[float, float]:
+        """The first wait before another try, and the longest; a default gives way to a key that is set."""
+        if "max_retry_delay_s" in self.model_fields_set:
+            return min(self.retry_delay_s, self.max_retry_delay_s), self.max_retry_delay_s
+        return self.retry_delay_s, max(self.retry_delay_s, self.max_retry_delay_s)
+
     def contradictions(self) -> Iterator[Contradiction]:
-        if self.retry_delay_s > self.max_retry_delay_s:
+        are_both_set = {"retry_delay_s", "max_retry_delay_s"} <= self.model_fields_set
+        if are_both_set and self.retry_delay_s > self.max_retry_delay_s:
             yield Contradiction(
                 ("retry_delay_s",),
                 f"{self.retry_delay_s:g} s, but `max_retry_delay_s` allows {self.max_retry_delay_s:g} s",

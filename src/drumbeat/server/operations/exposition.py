@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from drumbeat._version import __version__
 from drumbeat.control.control import Control
+from drumbeat.core.life.backoff import queued_since
 from drumbeat.core.life.job import Job
 from drumbeat.protocol.states import State
 from drumbeat.server.operations.counts import Counter, Histogram, Labels
@@ -66,19 +67,22 @@ def _own(sources: MetricSources) -> list[Job]:
     return [record.job for record in list(sources.control.loop.jobs.values())]
 
 
+def _in_queue(sources: MetricSources) -> list[Job]:
+    """Returns the jobs that wait for slots: not those that wait before another try."""
+    return [job for job in _own(sources) if job.state is State.QUEUED and not job.retry_at]
+
+
 def _queued(sources: MetricSources) -> Values:
-    tally = Tally(job.plan.compute for job in _own(sources) if job.state is State.QUEUED)
+    tally = Tally(job.plan.compute for job in _in_queue(sources))
     return {(compute,): float(tally[compute]) for compute in sources.control.engines.all()}
 
 
 def _oldest(sources: MetricSources) -> Values:
     now = sources.control.loop.clock.now()
     longest = dict.fromkeys(sources.control.engines.all(), 0.0)
-    for job in _own(sources):
-        if job.state is State.QUEUED:
-            since = job.failures[-1].at if job.failures else job.submitted_at
-            waited_s = (now - since).total_seconds()
-            longest[job.plan.compute] = max(longest.get(job.plan.compute, 0.0), waited_s)
+    for job in _in_queue(sources):
+        waited_s = (now - queued_since(job)).total_seconds()
+        longest[job.plan.compute] = max(longest.get(job.plan.compute, 0.0), waited_s)
     return {(compute,): seconds for compute, seconds in longest.items()}
 
 

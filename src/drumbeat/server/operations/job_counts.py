@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from drumbeat.control.loop.loop import Applied
+from drumbeat.core.life.backoff import queued_since
 from drumbeat.protocol.states import State
 from drumbeat.server.operations.counts import Counter, Histogram
 
@@ -33,8 +34,8 @@ class JobCounts:
         for failure in job.failures[len(before.failures) :]:
             self.retries.add(failure.verdict.reason)
         if before.state is State.QUEUED and job.state is State.PROVISIONING:
-            since = before.failures[-1].at if before.failures else before.submitted_at
-            self.waits.observe(max((applied.at - since).total_seconds(), 0.0), job.plan.compute)
+            waited_s = (applied.at - queued_since(before)).total_seconds()
+            self.waits.observe(max(waited_s, 0.0), job.plan.compute)
         if job.state.is_terminal and not before.state.is_terminal:
             self.ended.add(job.state, job.reason)
             self.walls.observe(max((applied.at - job.submitted_at).total_seconds(), 0.0), job.state)

@@ -5,8 +5,8 @@ A rank that is busy before the rendezvous, because it imports, compiles or reads
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from drumbeat.core.diagnosis.hangs.activity import Activity, say_activity
@@ -23,13 +23,15 @@ class RendezvousState(StrEnum):
     """Ranks may still be on their way to it, or don't hold one."""
     OVER = "over"
     """A rank is past it."""
+    LATE = "late"
+    """Ranks wait in it, and the others have done nothing for the job's `rendezvous_timeout_s`, but may yet come."""
     STUCK = "stuck"
-    """Ranks wait in it, and the others have done nothing for the job's `rendezvous_timeout_s`."""
+    """As late, and the others won't come, or the job itself set the time."""
 
 
 @dataclass(frozen=True)
 class RendezvousVerdict:
-    """How far the rendezvous is; where it is stuck, in a sentence, with the first rank that is absent."""
+    """How far the rendezvous is; where it is late or stuck, in a sentence, with the first rank that is the cause."""
 
     state: RendezvousState
     sentence: str = ""
@@ -51,10 +53,22 @@ class Roll:
     """What is known of workers that run."""
     left: Collection[int] = ()
     """Workers that exited with code 0."""
+    there_s: Mapping[int, float] = field(default_factory=dict[int, float])
+    """Rank to how long it has been seen in the rendezvous."""
 
 
-def judge(roll: Roll, timeout_s: float) -> RendezvousVerdict:
+@dataclass(frozen=True)
+class RendezvousLimit:
+    """How long ranks may wait in the rendezvous."""
+
+    timeout_s: float
+    is_strict: bool = False
+    """Whether the round also ends where absent ranks may yet come."""
+
+
+def judge(roll: Roll, limit: RendezvousLimit) -> RendezvousVerdict:
     """Judges the rendezvous of a round. A rank of which nothing is known may be on its way."""
+    timeout_s = limit.timeout_s
     ranks = sorted(roll.activities, key=lambda one: one.rank)
     if any(one.waits_for_ranks and not one.is_at_start for one in ranks):
         return RendezvousVerdict(RendezvousState.OVER)
@@ -64,12 +78,12 @@ def judge(roll: Roll, timeout_s: float) -> RendezvousVerdict:
     if not arrived or not is_known or any(_is_on_its_way(one, timeout_s) for one in absent):
         return RendezvousVerdict(RendezvousState.OPEN)
     if absent or roll.left:
-        return _stuck(roll, arrived, absent, timeout_s)
-    # None is missing, so each of those in it must have stood still for as long.
-    if any(one.idle_s < timeout_s and not one.is_polling for one in arrived):
+        return _incomplete(roll, arrived, absent, limit)
+    # None is missing, so each of those in it must have stood still, or polled in one place, for as long.
+    if any(_waited_s(one, roll) < timeout_s for one in arrived):
         return RendezvousVerdict(RendezvousState.OPEN)
-    sentence = f"{_head(timeout_s)}every rank {say_activity(arrived[0])}, and none goes on: check that node 0 can be "
-    sentence += "reached from the others"
+    sentence = f"{_TIMED_OUT.format(timeout_s)}every rank {say_activity(arrived[0])}, and none goes on: check that "
+    sentence += "node 0 can be reached from the others"
     return RendezvousVerdict(RendezvousState.STUCK, sentence, silent_s=max(one.idle_s for one in arrived))
 
 
@@ -79,10 +93,27 @@ def _is_on_its_way(one: Activity, timeout_s: float) -> bool:
     return one.works or one.is_swapped or reads or one.idle_s < timeout_s
 
 
-def _stuck(roll: Roll, arrived: Sequence[Activity], absent: Sequence[Activity], timeout_s: float) -> RendezvousVerdict:
+def _waited_s(one: Activity, roll: Roll) -> float:
+    """Returns how long a rank has waited in the rendezvous; one that polls is never idle."""
+    return roll.there_s.get(one.rank, 0.0) if one.is_polling else one.idle_s
+
+
+def _never_comes(one: Activity) -> bool:
+    """Whether nothing from outside of the job can let an absent rank go on: it is stopped, or in a lock of its own."""
+    helper_ends_it = one.helper_kind not in (None, WaitKind.LOCK)
+    is_locked = one.wait is not None and one.wait.kind is WaitKind.LOCK and not one.is_guess
+    return one.is_stopped or (is_locked and not one.is_parked and not helper_ends_it)
+
+
+def _incomplete(
+    roll: Roll, arrived: Sequence[Activity], absent: Sequence[Activity], limit: RendezvousLimit
+) -> RendezvousVerdict:
+    """Says which ranks are absent. One that never comes is enough to be stuck, and is then the cause."""
     node_of = {one.rank: one.node for one in roll.ranks}
     doing = {one.rank: say_activity(one) for one in absent} | dict.fromkeys(roll.left, "ended with exit code 0")
-    first = min(doing)
+    never = {one.rank for one in absent if _never_comes(one)}.union(roll.left)
+    state = RendezvousState.STUCK if never or limit.is_strict else RendezvousState.LATE
+    first = min(never or doing)
     named = [f"{_subject(rank, node_of[rank], roll.hosts)} {doing[rank]}" for rank in sorted(doing)[:MAX_RANKS_NAMED]]
     if len(doing) == 1:
         whom = f"{_subject(first, node_of[first], roll.hosts)} has not arrived: it {doing[first]}"
@@ -91,15 +122,16 @@ def _stuck(roll: Roll, arrived: Sequence[Activity], absent: Sequence[Activity], 
         whom = f"{len(doing)} ranks have not arrived: {', '.join(named)}{f', and {more} more' if more else ''}"
     verb = "waits" if len(arrived) == 1 else "wait"
     waiting = f"{_names([one.rank for one in arrived])} {verb}{say_activity(arrived[0]).removeprefix('waits')}"
+    head, tail = (_LATE, _GOES_ON) if state is RendezvousState.LATE else (_TIMED_OUT, "")
+    sentence = f"{head.format(limit.timeout_s)}{whom}, while {waiting}{tail}"
     silent_s = max((one.idle_s for one in absent), default=0.0)
-    return RendezvousVerdict(
-        RendezvousState.STUCK, f"{_head(timeout_s)}{whom}, while {waiting}", first, node_of[first], silent_s
-    )
+    return RendezvousVerdict(state, sentence, first, node_of[first], silent_s)
 
 
 # --- words ------------------------------------------------------------------------------------------------------
-def _head(timeout_s: float) -> str:
-    return f"the rendezvous timed out after {timeout_s:g} s: "
+_TIMED_OUT = "the rendezvous timed out after {:g} s: "
+_LATE = "the rendezvous is incomplete after {:g} s: "
+_GOES_ON = "; the round goes on: with `rendezvous_timeout_s` in the job file, the ranks would start again"
 
 
 def _subject(rank: int, node: int, hosts: Sequence[str]) -> str:
