@@ -77,7 +77,7 @@ def test_rendezvous_is_stuck_only_if_two_looks_say_so():
     assert Round([(process(INIT), SLEEPING)], idle_s=200).state() is RendezvousState.OPEN
 
 
-def test_ranks_that_poll_in_the_rendezvous_have_the_time_from_the_first_look_that_saw_them():
+def test_ranks_that_poll_have_the_time_from_the_first_look_that_saw_them_there():
     ranks = Round([(polling := replace(process(INIT), cpu_s=4.0, main_cpu_s=4.0), process(INIT))])
     assert ranks.state() is RendezvousState.OPEN
     ranks.now = 299.0
