@@ -38,7 +38,7 @@ def released_spec(pod: Json) -> dict[str, Any]:
 def is_being_placed(pods: Mapping[int, Json]) -> bool:
     """Whether some pods of a gang have no machine yet while others have theirs, or the scheduler hasn't said a word.
 
-    A gang of which all pods wait holds no machine, so it is in nobody's way; nor is a gang of one pod.
+    A gang of which all pods wait holds no machine, so no other gang waits for it; nor does one for a gang of one pod.
     """
     missing = [one for one in pods.values() if _waits(one)]
     if len(pods) < 2 or not missing:
@@ -56,7 +56,7 @@ def next_release(
     """
     begun = {name: pods for name, pods in gangs.items() if not all(map(is_gated, pods.values()))}
     whole = [name for name, pods in gangs.items() if name not in begun and len(pods) == sizes.get(name)]
-    # A release that was cut short is completed: its gang has begun to take machines. One pod alone waits for nobody.
+    # A release that was cut short is completed: its gang has begun to take machines. A single pod doesn't wait.
     at_once = [*begun, *(name for name in whole if sizes[name] == 1)]
     rest = {name: pods for name in at_once if name not in refused and (pods := _gated(gangs[name]))}
     placing = next((name for name, pods in begun.items() if is_being_placed(pods)), "")
