@@ -81,9 +81,9 @@ class LastGood:
         return wanted
 
     def _judge(self, path: str, state: FileState) -> Content | None:
-        known = self._judged.get(path)
-        if known and known[0] == state:
-            return known[1]
+        cached = self._judged.get(path)
+        if cached and cached[0] == state:
+            return cached[1]
         judged = _content(f"{self._root}/{path}")
         if judged:
             self._judged[path] = (state, judged)
