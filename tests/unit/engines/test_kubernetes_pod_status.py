@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from drumbeat.core.life.events import Loss
-from drumbeat.engines.kubernetes.pod_status import Verdict, explained, hindrance, judged, own_events, word_of
+from drumbeat.engines.gang_word import gang_word
+from drumbeat.engines.kubernetes.pod_status import Verdict, explained, hindrance, judged, own_events
 
 pytestmark = pytest.mark.feature("C4")
 
@@ -254,5 +255,5 @@ def test_containers_beside_the_agent_dont_count():
 
 
 def test_word_of_a_gang_counts_what_its_pods_are():
-    assert word_of({0: Verdict("Running"), 1: Verdict("Running")}) == "Running"
-    assert word_of({0: Verdict("Running"), 1: Verdict("Pending"), 2: Verdict("Running")}) == "2 Running, 1 Pending"
+    assert gang_word(["Running", "Running"]) == "Running"
+    assert gang_word(["Running", "Pending", "Running"]) == "2 Running, 1 Pending"

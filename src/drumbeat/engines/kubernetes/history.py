@@ -11,8 +11,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from drumbeat.core.life.events import Loss
+from drumbeat.engines.gang_word import gang_word
 from drumbeat.engines.kubernetes.names import pod_name
-from drumbeat.engines.kubernetes.pod_status import STARTING, Verdict, explained, hindrance, judged, own_events, word_of
+from drumbeat.engines.kubernetes.pod_status import STARTING, Verdict, explained, hindrance, judged, own_events
 from drumbeat.ports import Sighting
 
 Json = Mapping[str, Any]
@@ -188,7 +189,9 @@ class GangHistory:
         waits = not gone and any(one.waits for one in verdicts.values())
         hindered = next((f"; {why}" for why in self._hindrances.values() if why), "")
         stuck = next((f"; its pod {one.why}" for one in self._living.values() if one.is_stuck), "")
-        return Sighting(word_of(verdicts) + hindered + stuck, gone, self._cause(), waits=waits)
+        return Sighting(
+            gang_word(one.word for one in verdicts.values()) + hindered + stuck, gone, self._cause(), waits=waits
+        )
 
     def _place(self, node: int) -> str:
         machine = self._machines.get(node)

@@ -5,7 +5,7 @@ Seen on 1.20.2 and 1.36.2 with real and virtual kubelets; what was only read of 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -198,17 +198,3 @@ def _state(status: Json) -> Json:
 def _in_brackets(message: str) -> str:
     line = " ".join(message.split()).rstrip(".")
     return f" ({line[:500]})" if line else ""
-
-
-def word_of(verdicts: Mapping[int, Verdict]) -> str:
-    """The word for a whole gang: what its pods have in common, or how many say what."""
-    counts: dict[str, int] = {}
-    for one in verdicts.values():
-        counts[one.word] = counts.get(one.word, 0) + 1
-    if len(counts) == 1:
-        return next(iter(counts))
-    return ", ".join(_counted(counts))
-
-
-def _counted(counts: Mapping[str, int]) -> Iterator[str]:
-    return (f"{number} {word}" for word, number in sorted(counts.items(), key=lambda one: (-one[1], one[0])))

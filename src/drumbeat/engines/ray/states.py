@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from drumbeat.core.life.events import Loss
+from drumbeat.engines.gang_word import gang_word
 from drumbeat.ports import Sighting
 
 Json = Mapping[str, Any]
@@ -97,7 +98,7 @@ def judged(view: GangView, size: int, starting: str = "") -> Sighting:
     cause = next((one.loss for one in ended.values()), Loss.LOST)
     if cause is Loss.LOST and view.leaving & ended.keys():  # Ray calls it lost if it goes before its deadline.
         cause = Loss.PREEMPTED
-    return Sighting(word_of(verdicts), gone, cause, leaving=_leaving(view, gone))
+    return Sighting(gang_word(one.word for one in verdicts.values()), gone, cause, leaving=_leaving(view, gone))
 
 
 def verdict(actor: Json, nodes: Mapping[str, Json]) -> Verdict:
@@ -120,16 +121,6 @@ def verdict(actor: Json, nodes: Mapping[str, Json]) -> Verdict:
         return Verdict(reason, f"its actor on {place} {what}", loss)
     # Ray's worker process died, out of memory or killed, and the agent isn't its child: it goes on, and tells itself.
     return Verdict(f"its actor is gone ({reason}), its agent may go on")
-
-
-def word_of(verdicts: Mapping[int, Verdict]) -> str:
-    """The word for a whole gang: what its actors have in common, or how many say what."""
-    counts: dict[str, int] = {}
-    for one in verdicts.values():
-        counts[one.word] = counts.get(one.word, 0) + 1
-    if len(counts) == 1:
-        return next(iter(counts))
-    return ", ".join(f"{number} {word}" for word, number in sorted(counts.items(), key=lambda one: (-one[1], one[0])))
 
 
 def _waiting(view: GangView, verdicts: Mapping[int, Verdict], size: int, starting: str) -> Sighting:
