@@ -8,8 +8,6 @@ so that other programs on the machine matter little:
 The libraries are installed in an environment of their own the first time.
 """
 
-# pyright: reportOptionalMemberAccess=false
-
 import argparse
 import subprocess
 import sys

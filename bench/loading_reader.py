@@ -6,8 +6,6 @@ FOLDER holds `images` (class folders of JPEG files), `chunks` (litdata's) and `s
 `python loading_reader.py write FOLDER`. It runs in an environment that has all of the libraries.
 """
 
-# pyright: basic, reportMissingImports=false, reportOperatorIssue=false
-
 import functools
 import io
 import math

@@ -1,7 +1,5 @@
 """What the store promises of its SQLite file, beyond the contract of all stores."""
 
-# pyright: basic
-
 import json
 import sqlite3
 import stat

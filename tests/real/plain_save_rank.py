@@ -3,8 +3,6 @@
 At step 9 of the first round, rank 0 dies in the middle of a save, or its disk is full there: `HOW` says which.
 """
 
-# pyright: basic, reportArgumentType=false
-
 import os
 import resource
 import signal

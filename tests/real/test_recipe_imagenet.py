@@ -1,7 +1,5 @@
 """The ImageNet recipe: its images, shards and resumed epochs; and as a stranger runs it, in every framework."""
 
-# pyright: basic, reportArgumentType=false
-
 from __future__ import annotations
 
 import json
