@@ -87,5 +87,4 @@ def accepts_gzip(headers: Headers) -> bool:
 
 def gzipped(body: bytes) -> bytes:
     """The body as gzip."""
-    compressor = zlib.compressobj(LEVEL, zlib.DEFLATED, GZIP)
-    return compressor.compress(body) + compressor.flush()
+    return zlib.compress(body, LEVEL, GZIP)
