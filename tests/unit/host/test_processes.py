@@ -64,13 +64,13 @@ def test_one_that_was_alive_when_it_was_looked_at_counts(
 
 
 def test_who_stands_still_at_the_first_look_kills_all_the_same(
-    children: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+    children: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
-    start(children, DRUMBEAT_KEEPER="of this test")
+    start(children, DRUMBEAT_KEEPER=str(tmp_path))
     seconds = iter(range(0, 10_000, 5))
     clock = SimpleNamespace(monotonic=lambda: float(next(seconds)), sleep=lambda _: children[0].wait())
     monkeypatch.setattr(processes, "time", clock)
-    assert processes.end_marked("of this test") == []
+    assert processes.end_marked(str(tmp_path)) == []
     assert children[0].returncode == -9
 
 
@@ -84,11 +84,12 @@ def test_one_that_is_just_becoming_another_program_is_still_its_keepers(
     again = tmp_path / "again"
     again.write_text('#!/bin/sh\nexec "$0"\n')
     again.chmod(0o755)
-    children.append(subprocess.Popen([again], env={**os.environ, processes.MARKER: "of this test"}))
-    entry = f"{processes.MARKER}=of this test".encode()
+    children.append(subprocess.Popen([again], env={**os.environ, processes.MARKER: str(tmp_path)}))
+    entry = f"{processes.MARKER}={tmp_path}".encode()
     pid = children[-1].pid
     missed_at_once, missed = 0, 0
     while missed_at_once < 25:
+        assert children[-1].poll() is None
         missed_at_once += entry not in processes._read(pid, "environ")
         missed += entry not in processes._environment(pid)
     assert missed <= 12
