@@ -82,6 +82,22 @@ since when; elsewhere, it is since when this server has seen it:
 - `drumbeat compute scale` changes these three keys in the stored definition; nothing is restarted. Creating the compute
   again with other values for them has the same effect.
 
+## The server's address
+
+Agents on other machines call the server by TLS, at its address on the route to them. `server_address` names another:
+an IP address, or a name.
+
+- The server listens at all addresses of its machine that the name stands for. On the server's machine, the name must
+  stand for more than loopback; Debian's `127.0.1.1 NAME` in /etc/hosts doesn't suffice. `localhost` is for nodes on the
+  server's own machine.
+- If the name stands for another address of the machine later, or its interface goes and comes back, the server listens
+  there within seconds.
+- Every node must be able to resolve the name. A node that can't says so before its agent starts: on ssh, the job fails
+  with that sentence, and waits while no name server answers; on slurm and ray, the attempt fails; on kubernetes, two
+  more attempts follow. Each machine tries for 5 s on ssh, 30 s on kubernetes, and 20 s elsewhere.
+- The agents' connections are checked with the server's own certificate authority, whatever the name is. No certificate
+  has to be bought or installed.
+
 ## Shares
 
 `shares` names the file systems that every node is to have at one path: NFS, SMB, sshfs, a bucket, or any folder. Each

@@ -57,7 +57,7 @@ def house(tmp_path: Path, lab: KubeLab) -> Iterator[House]:
         kept.mkdir()
         house.client.create_compute({
             "name": "rack", "type": "kubernetes", "kubeconfig": str(lab.kubeconfig(USER)), "image": "none",
-            "python": sys.executable, "programs": str(Path(sys.executable).parent), "server_address": "127.0.0.1",
+            "python": sys.executable, "programs": str(Path(sys.executable).parent), "server_address": "localhost",
             "priority_class": "low", "cpus_per_node": 4, "folder": "/kept",
             "volumes": [{"name": "kept", "mount_path": "/kept", "source": {"hostPath": {"path": str(kept)}}}],
         })  # fmt: skip

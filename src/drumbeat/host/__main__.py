@@ -21,7 +21,10 @@ from drumbeat.host.gangs import Gangs, StuckError
 from drumbeat.host.gpus import gpus
 from drumbeat.host.leaving import notice
 from drumbeat.host.machine import PASSING, memory_mib
+from drumbeat.host.server_names import require_resolvable
 
+RESOLVE_S = 5.0
+"""How long the server's name may be unknown here; the engine waits for the answer."""
 END_TIMEOUT_S = 6.0
 """How long one request ends gangs, one after the other; the rest is left to the next request."""
 
@@ -46,15 +49,17 @@ def start(request: Request) -> Answer:
     """Starts the agents of `gang`, with `enrolments` by node; their roots are below the gang's folder.
 
     The answer has `stuck` as for `look`, because a start that failed before still has to be ended, and `lacks`: what
-    the machine is short of at the moment, "" = nothing.
+    the machine is short of at the moment, a name server that answers included, "" = nothing.
     """
     enrolments = {int(node): text for node, text in request["enrolments"].items()}
+    servers = next((json.loads(text).get("servers", ()) for text in enrolments.values()), ())
     try:
+        require_resolvable(servers, RESOLVE_S)
         _gangs(request).start(request["gang"], enrolments)
     except StuckError as error:
         return {"stuck": {request["gang"]: str(error)}, "lacks": ""}
     except OSError as error:
-        if error.errno not in PASSING:
+        if error.errno not in (*PASSING, socket.EAI_AGAIN):
             raise
         return {"stuck": {}, "lacks": _describe(error)}
     return {"stuck": {}, "lacks": ""}

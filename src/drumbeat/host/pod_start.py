@@ -6,15 +6,21 @@ WORK is a folder of the pod alone: two attempts of a job that meet on a machine 
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 from drumbeat.host.gangs import write_private
 from drumbeat.host.program import become, program
+from drumbeat.host.server_names import require_resolvable
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.programs import AGENT
+
+EXIT_NO_SERVER = 68
+"""The server's name isn't known in the pod."""
+RESOLVE_S = 30.0
 
 
 def main() -> None:
@@ -23,6 +29,11 @@ def main() -> None:
     root = Path(work) / "node"
     root.mkdir(0o700, parents=True, exist_ok=True)
     enrolment = wire.loads(Enrolment, Path(given).read_bytes())
+    try:
+        require_resolvable(enrolment.servers, RESOLVE_S)
+    except socket.gaierror as error:
+        print(error.strerror, file=sys.stderr)  # noqa: T201 (Kubernetes keeps it)
+        sys.exit(EXIT_NO_SERVER)
     own = replace(enrolment, root=f"{root}/root", checkpoints=checkpoints)
     write_private(root / "enrolment.json", wire.dumps(own))
     become([*program(AGENT), f"{root}/enrolment.json"], os.environ)

@@ -19,8 +19,11 @@ from drumbeat.host.claims import claimed
 from drumbeat.host.gangs import Gangs
 from drumbeat.host.machine import is_private
 from drumbeat.host.node_holder import NodeHolder, own_folder
+from drumbeat.host.server_names import require_resolvable
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import Enrolment
+
+RESOLVE_S = 20.0
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,9 @@ def _hold(call: _Call, writing: int) -> None:
             if holder.is_held:
                 report(folder=holder.folder)
             else:
-                holder.hold(_enrolment(call.request, holder), lambda: report(folder=holder.folder))
+                own = _enrolment(call.request, holder)
+                require_resolvable(own.servers, RESOLVE_S)
+                holder.hold(wire.dumps(own), lambda: report(folder=holder.folder))
     except OSError as error:
         report(error=f"{error.strerror or error}: {error.filename or ''}".rstrip(": "))
     os._exit(0)
@@ -86,12 +91,12 @@ def _private_folder() -> Path:
     return own
 
 
-def _enrolment(request: dict[str, Any], holder: NodeHolder) -> str:
+def _enrolment(request: dict[str, Any], holder: NodeHolder) -> Enrolment:
     given = wire.loads(Enrolment, request["enrolment"].encode())
     gpus = tuple(request["gpus"])[: len(given.gpus)] if request["gpus"] else given.gpus
     checkpoints = os.path.expanduser(given.checkpoints)
     address = request["address"]
-    return wire.dumps(replace(given, root=holder.root, gpus=gpus, checkpoints=checkpoints, address=address))
+    return replace(given, root=holder.root, gpus=gpus, checkpoints=checkpoints, address=address)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ step left that was killed is cleared by the next one on its node.
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +17,11 @@ from drumbeat.host.claims import claimed
 from drumbeat.host.gangs import Gangs
 from drumbeat.host.machine import is_private
 from drumbeat.host.node_holder import LEFT, WONT_STAY, NodeHolder, own_folder
+from drumbeat.host.server_names import require_resolvable
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import Enrolment
+
+RESOLVE_S = 20.0
 
 
 def main() -> int:
@@ -42,12 +46,18 @@ def main() -> int:
         if holder.is_held:
             say("another Slurm job holds this node's part of the gang")
             return LEFT
-        return holder.hold(_enrolment(enrolment, holder.root))
+        own = _enrolment(enrolment, holder.root)
+        try:
+            require_resolvable(own.servers, RESOLVE_S)
+        except socket.gaierror as error:
+            say(error.strerror)
+            return WONT_STAY
+        return holder.hold(wire.dumps(own))
 
 
-def _enrolment(given: bytes, root: str) -> str:
+def _enrolment(given: bytes, root: str) -> Enrolment:
     enrolment = wire.loads(Enrolment, given)
-    return wire.dumps(replace(enrolment, root=root, gpus=_own_gpus(enrolment.gpus)))
+    return replace(enrolment, root=root, gpus=_own_gpus(enrolment.gpus))
 
 
 def _own_gpus(wanted: tuple[str, ...]) -> tuple[str, ...]:

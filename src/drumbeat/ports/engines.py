@@ -199,3 +199,7 @@ class Doors(Protocol):
         Raises EngineError when it can't listen at one of them, UnreachableError where that may pass by itself.
         """
         ...
+
+    def look(self) -> None:
+        """Listens again where an address was lost and came back, or a name stands for another address now."""
+        ...

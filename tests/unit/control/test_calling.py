@@ -52,6 +52,9 @@ class Doors:
             raise UnreachableError(self.trouble)
         return tuple(f"https://{address}:{self.port}" for address in addresses)
 
+    def look(self) -> None:
+        pass
+
 
 @dataclass
 class Servers:

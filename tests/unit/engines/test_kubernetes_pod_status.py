@@ -125,6 +125,7 @@ NO_PYTHON = 'exec: "python3": executable file not found in $PATH'
             Loss.FAILED,
             "ended with exit code 1 (drumbeat needs Python 3.11 or newer; /usr/bin/python3 is 3.9.2)",
         ),
+        ({"state": terminated(68, "Error", "no x")}, Loss.UNHEARD, "can't find the server (no x)"),
         ({"state": terminated(3, "Error")}, Loss.LOST, "ended: its agent was replaced"),
         ({"state": terminated(143, "Error")}, Loss.LOST, "was told to stop (SIGTERM), and not by drumbeat"),
         ({"state": terminated(137, "Error")}, Loss.FAILED, "was killed (exit code 137)"),

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import errno
+import json
+import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from drumbeat.host import __main__ as host
-from drumbeat.host import node_holder, slurmstep
+from drumbeat.host import node_holder, pod_start, server_names, slurmstep
 from drumbeat.host.gangs import Gangs
+from drumbeat.protocol import wire
+from drumbeat.protocol.agent import Enrolment
+from drumbeat.protocol.plan import Plan
 
 
 @pytest.mark.feature("F10")
@@ -42,3 +48,65 @@ def test_a_slurm_step_whose_node_another_step_holds_leaves_it_alone(tmp_path: Pa
     monkeypatch.setattr("sys.argv", ["slurmstep", str(given.parent)])
     monkeypatch.setenv("SLURM_PROCID", "0")
     assert slurmstep.main() == node_holder.LEFT
+
+
+FAR = "https://head.example:1"
+SAID = (
+    f"machine {socket.gethostname()} can't resolve head.example, where its agents are to call the server: nobody "
+    f"knows. {server_names.FIX}"
+)
+
+
+@pytest.fixture
+def unknown(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Lets every name be unknown, with the resolver's number for why."""
+
+    def fails_with(number: int) -> None:
+        def look_up(*_asked: object, **_more: object) -> None:
+            raise socket.gaierror(number, "nobody knows")
+
+        monkeypatch.setattr(socket, "getaddrinfo", look_up)
+
+    for module in (host, pod_start, slurmstep):
+        monkeypatch.setattr(module, "RESOLVE_S", 0.0)
+    monkeypatch.setattr(server_names, "_PAUSE_S", 0.0)
+    return fails_with
+
+
+@pytest.mark.feature("C4", "C5")
+def test_no_agent_is_started_where_its_servers_name_is_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unknown: Callable[[int], None]
+):
+    request = {"folder": str(tmp_path), "gang": "j.1", "enrolments": {"0": json.dumps({"servers": [FAR]})}}
+    started: list[str] = []
+    monkeypatch.setattr(Gangs, "start", lambda _, gang, __: started.append(gang))
+    unknown(socket.EAI_NONAME)
+    with pytest.raises(socket.gaierror) as refused:
+        host.start(request)
+    assert refused.value.strerror == SAID
+    unknown(socket.EAI_AGAIN)
+    assert host.start(request) == {"stuck": {}, "lacks": SAID}, "a name server that doesn't answer may come back"
+    assert not started
+    server_names.require_resolvable([FAR, "https://10.0.0.1:1"], 0.0)
+    server_names.require_resolvable([], 0.0)
+
+
+@pytest.mark.feature("C4")
+def test_a_pod_and_a_slurm_step_say_that_the_servers_name_is_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unknown: Callable[[int], None], capsys: pytest.CaptureFixture[str]
+):
+    plan = Plan("j", "e", "pytorch", 1, 1, "true", ())
+    given = tmp_path / "j.1" / "0" / "enrolment.json"
+    given.parent.mkdir(parents=True)
+    given.write_text(wire.dumps(Enrolment("j", 1, 0, (FAR,), "s", "/root", "/c", plan)))
+    unknown(socket.EAI_NONAME)
+    monkeypatch.setattr("sys.argv", ["pod_start", str(given), str(tmp_path / "work"), "/c"])
+    with pytest.raises(SystemExit) as ended:
+        pod_start.main()
+    assert ended.value.code == pod_start.EXIT_NO_SERVER
+    assert capsys.readouterr().err == f"{SAID}\n"
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("sys.argv", ["slurmstep", str(given.parents[1])])
+    monkeypatch.setenv("SLURM_PROCID", "0")
+    assert slurmstep.main() == node_holder.WONT_STAY
+    assert capsys.readouterr().out == f"drumbeat: node 0: {SAID}\n"

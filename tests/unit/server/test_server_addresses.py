@@ -1,11 +1,12 @@
 """Which addresses agents may be listened for at, and where this machine's own agents call."""
 
 import ipaddress
+import socket
 from pathlib import Path
 
 import pytest
 
-from drumbeat.protocol.errors import EngineError
+from drumbeat.protocol.errors import EngineError, UnreachableError
 from drumbeat.server.access.addresses import address_of, is_public
 from drumbeat.server.options import Options, parse
 
@@ -33,6 +34,53 @@ def test_a_public_address_is_taken_only_when_that_is_meant() -> None:
 
 def test_an_address_is_written_in_one_way() -> None:
     assert address_of("FD00:0::1", allow_public=False).host == "[fd00::1]"
+    assert address_of("LocalHost.", allow_public=False).host == "localhost"
+
+
+@pytest.mark.feature("C4", "X6")
+@pytest.mark.parametrize(
+    ("ips", "taken"),
+    [
+        (["10.0.0.5", "10.0.0.5", "fd00::5"], ("10.0.0.5", "fd00::5")), (["127.0.1.1", "10.0.0.5"], ("10.0.0.5",)),
+        (["8.8.8.8", "10.0.0.5"], ("10.0.0.5",)), (["0.0.0.0", "10.0.0.5"], ("10.0.0.5",)),
+    ],
+)  # fmt: skip
+def test_a_name_stands_for_each_of_its_addresses_at_which_agents_may_call(
+    ips: list[str], taken: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _resolve_to(ips, monkeypatch)
+    found = address_of("Head_1.example.", allow_public=False)
+    assert (found.name, found.ips) == ("head_1.example", taken)
+
+
+@pytest.mark.feature("C4", "X6")
+@pytest.mark.parametrize(
+    ("ips", "why"),
+    [
+        (["127.0.1.1", "::1"], r"^head \(127\.0\.1\.1, ::1\): here, this name stands for a loopback address only"),
+        (["8.8.8.8"], r"^head \(8\.8\.8\.8\): this address is public"),
+        (["0.0.0.0"], r"^head \(0\.0\.0\.0\): agents can't be listened for at this address"),
+    ],
+)  # fmt: skip
+def test_a_name_at_which_no_agent_would_find_the_server_is_refused_with_what_it_stands_for(
+    ips: list[str], why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _resolve_to(ips, monkeypatch)
+    with pytest.raises(EngineError, match=why) as refused:
+        address_of("head", allow_public=False)
+    assert refused.value.fix
+
+
+def test_a_name_of_another_machine_is_told_with_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    _resolve_to(["10.254.253.252"], monkeypatch)
+    said = r"^far\.example \(10\.254\.253\.252\): agents can't be listened for: Cannot assign requested address"
+    with pytest.raises(UnreachableError, match=said):
+        address_of("far.example", allow_public=False).here()
+
+
+def _resolve_to(ips: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (ip, 0)) for ip in ips]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
 
 
 @pytest.mark.feature("X6")

@@ -99,11 +99,23 @@ def require(wanted: str, interfaces_here: Sequence[Interface]) -> None:
 
 
 def route(host: str, port: int = 9) -> str:
-    """The address of this node that the kernel would send from, to reach the host (nothing is sent). Raises OSError."""
-    family, kind, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
-    with socket.socket(family, kind) as probe:
-        probe.connect(place)
-        return probe.getsockname()[0]
+    """The address of this node that the kernel would send from, to reach the host (nothing is sent). Raises OSError.
+
+    Of a name that stands for several addresses, the first counts that isn't reached by loopback.
+    """
+    found: list[str] = []
+    trouble: OSError | None = None
+    for family, kind, _, _, place in socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM):
+        try:
+            with socket.socket(family, kind) as probe:
+                probe.connect(place)
+                found.append(probe.getsockname()[0])
+        except OSError as error:
+            trouble = error
+    beyond = [one for one in found if not ipaddress.ip_address(one.partition("%")[0]).is_loopback]
+    if not found and trouble is not None:
+        raise trouble
+    return next(iter([*beyond, *found]))
 
 
 def towards(hosts: Sequence[str], interfaces_here: Sequence[Interface]) -> Interface | None:

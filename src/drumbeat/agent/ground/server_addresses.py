@@ -9,10 +9,10 @@ import contextlib
 import ipaddress
 import json
 import os
-import socket
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
+from drumbeat.agent.ground import network
 from drumbeat.protocol.agent import Enrolment
 
 _ANNOUNCED: dict[str, list[str]] = {}
@@ -104,12 +104,5 @@ def address_towards(servers: Sequence[str]) -> str:
     for server in servers:
         parts = urlsplit(server)
         with contextlib.suppress(OSError):
-            return _route(parts.hostname or "", parts.port or 80)
+            return network.route(parts.hostname or "", parts.port or 80)
     return "127.0.0.1"
-
-
-def _route(host: str, port: int) -> str:
-    family, kind, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
-    with socket.socket(family, kind) as probe:
-        probe.connect(place)
-        return probe.getsockname()[0]

@@ -101,6 +101,8 @@ class AgentAddresses:
 
         A server that is alone has nothing to show.
         """
+        if self.doors is not None:
+            self.doors.look()
         if self._loop.peers.ownership is Ownership.ALONE:
             return
         store, token = self._loop.store, self._loop.token

@@ -20,8 +20,9 @@ class RemoteCompute(ComputeHead):
     )
     server_address: Address | None = Field(
         default=None,
-        description="Address at which the nodes reach the server; by default, the server's address on the route to "
-        "them.",
+        description="IP address or name at which the nodes reach the server; by default, the server's address on the "
+        "route to them. A name must be known on the nodes, and on the server's machine, where it must stand for "
+        "addresses of that machine other than loopback.",
     )
 
     def path_first(self, own: str) -> str:

@@ -54,6 +54,7 @@ REVOKED = "Cancelling deletion"
 EXITS: dict[int, tuple[Loss, str]] = {
     0: (Loss.LOST, "ended: its agent left"),
     3: (Loss.LOST, "ended: its agent was replaced"),
+    68: (Loss.UNHEARD, "can't find the server"),
     137: (Loss.FAILED, "was killed (exit code 137)"),
     143: (Loss.LOST, "was told to stop (SIGTERM), and not by drumbeat"),
 }

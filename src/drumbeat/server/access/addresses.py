@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import ipaddress
 import re
 import socket
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
 
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
-NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII | re.IGNORECASE)
-QUEUE = 1024
+NAME = re.compile(r"[a-z0-9_]([a-z0-9_.-]{0,251}[a-z0-9_])?", re.ASCII | re.IGNORECASE)
+OF_THIS_MACHINE = "localhost"
+"""The only name that may stand for loopback alone."""
+QUEUE, TRIES = 1024, 20
 CARRIERS = ipaddress.ip_network("100.64.0.0/10")
 """Addresses behind a provider's translation (RFC 6598), which overlay networks use as well."""
 _PASSING = (
@@ -24,56 +28,101 @@ _PASSING = (
 
 @dataclass(frozen=True)
 class HostAddress:
-    """Where to listen. name: as agents call it. ip: what it stands for."""
+    """Where to listen. name: as agents call it. ips: what it stands for; a name may have several."""
 
     name: str
-    ip: str
-
-    @property
-    def family(self) -> socket.AddressFamily:
-        """IPv4 or IPv6."""
-        return socket.AF_INET6 if ":" in self.ip else socket.AF_INET
+    ips: tuple[str, ...]
 
     @property
     def host(self) -> str:
         """As it stands in a URL and in a `Host` header."""
         return f"[{self.name}]" if ":" in self.name else self.name
 
-    def listener(self, port: int) -> socket.socket:
-        """Listens there; 0 = at a free port. Raises OSError."""
-        found = socket.create_server((self.ip, port), family=self.family, backlog=QUEUE)
-        found.setblocking(False)
-        return found
+    def listeners(self, port: int) -> tuple[socket.socket, ...]:
+        """Listens at each of its addresses, at one port; 0 = at a free one. Raises OSError."""
+        for tries_left in reversed(range(TRIES if port == 0 and len(self.ips) > 1 else 1)):
+            with contextlib.ExitStack() as opened:
+                try:
+                    first = opened.enter_context(_listener(self.ips[0], port))
+                    own = first.getsockname()[1]
+                    others = [opened.enter_context(_listener(ip, own)) for ip in self.ips[1:]]
+                except OSError:  # The port that is free at one of them isn't at another.
+                    if not tries_left:
+                        raise
+                    continue
+                opened.pop_all()
+                return (first, *others)
+        raise AssertionError("unreachable")
 
-    def require_here(self) -> None:
-        """Raises UnreachableError, EngineError unless it is this machine's now."""
-        try:
-            with socket.socket(self.family, socket.SOCK_DGRAM) as probe:
-                probe.bind((self.ip, 0))
-        except OSError as error:
-            fix = "See with `ip addr` which addresses this machine has."
-            raise not_listened(self.name, error, fix) from None
+    def here(self) -> HostAddress:
+        """It with those of its addresses that are this machine's now.
+
+        Raises UnreachableError, EngineError if there are none.
+        """
+        troubles = {ip: _why_not_here(ip) for ip in self.ips}
+        own = tuple(ip for ip, trouble in troubles.items() if trouble is None)
+        if own:
+            return replace(self, ips=own)
+        fix = "See with `ip addr` which addresses this machine has."
+        place = self.name if self.ips == (self.name,) else f"{self.name} ({', '.join(self.ips)})"
+        raise not_listened(place, next(filter(None, troubles.values())), fix)
+
+
+def _listener(ip: str, port: int) -> socket.socket:
+    found = socket.create_server((ip, port), family=_family(ip), backlog=QUEUE)
+    found.setblocking(False)
+    return found
+
+
+def _why_not_here(ip: str) -> OSError | None:
+    """Why it can't be listened at this address of a machine, None = it can."""
+    try:
+        with socket.socket(_family(ip), socket.SOCK_DGRAM) as probe:
+            probe.bind((ip, 0))
+    except OSError as error:
+        return error
+    return None
+
+
+def _family(ip: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in ip else socket.AF_INET
 
 
 def plain(name: str) -> str:
     """The one way to write an address."""
-    return str(_literal(name) or name.lower())
+    return str(_literal(name) or name.lower().removesuffix("."))
 
 
 def address_of(name: str, *, allow_public: bool) -> HostAddress:
-    """An IP address, or a name that stands for one, if it may be listened at.
+    """An IP address, or a name with all that it stands for, if it may be listened at.
 
     Raises EngineError; UnreachableError where nobody can tell what the name stands for now.
     """
-    ip = _literal(name) or _looked_up(name)
-    if ip.is_unspecified or ip.is_multicast or getattr(ip, "scope_id", None):
+    literal = _literal(name)
+    ips = [literal] if literal else _looked_up(plain(name))
+    shown = name if literal else f"{name} ({', '.join(map(str, ips))})"
+    plain_ones = [ip for ip in ips if not (ip.is_unspecified or ip.is_multicast or getattr(ip, "scope_id", None))]
+    if not plain_ones:
         what = "agents can't be listened for at this address: on other machines it means another one, or none"
-        raise EngineError(what, where=name, fix="Name one address that those machines reach.")
-    if is_public(ip) and not allow_public:
+        raise EngineError(what, where=shown, fix="Name one address that those machines reach.")
+    private = [ip for ip in plain_ones if allow_public or not is_public(ip)]
+    if not private:
         what = "this address is public: anybody on the internet could try to speak to the server"
         fix = "Name one of a private network, or start the server with --allow-public if that is meant."
-        raise EngineError(what, where=name, fix=fix)
-    return HostAddress(plain(name), str(ip))
+        raise EngineError(what, where=shown, fix=fix)
+    if not literal and plain(name) != OF_THIS_MACHINE:
+        private = _beyond_loopback(private, shown)
+    return HostAddress(plain(name), tuple(map(str, private)))
+
+
+def _beyond_loopback(ips: Sequence[IpAddress], shown: str) -> list[IpAddress]:
+    """Those at which other machines may find this one. Raises EngineError if there are none."""
+    beyond = [ip for ip in ips if not ip.is_loopback]
+    if not beyond:
+        what = "here, this name stands for a loopback address only, where other machines find themselves"
+        fix = "Take the name out of that line of /etc/hosts if DNS knows it, or name an IP address of this machine."
+        raise EngineError(what, where=shown, fix=fix)
+    return beyond
 
 
 def not_listened(name: str, error: OSError | ValueError, fix: str = "") -> DrumbeatError:
@@ -99,11 +148,11 @@ def _literal(name: str) -> IpAddress | None:
         return None
 
 
-def _looked_up(name: str) -> IpAddress:
+def _looked_up(name: str) -> list[IpAddress]:
     try:
         if not NAME.fullmatch(name):
             raise ValueError(name)
         found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
-        return ipaddress.ip_address(str(found[0][4][0]))
+        return [ipaddress.ip_address(one) for one in dict.fromkeys(str(place[0]) for *_, place in found)]
     except (OSError, ValueError) as error:
         raise not_listened(name, error, "Name an IP address of this machine.") from None

@@ -34,11 +34,11 @@ log = logging.getLogger("drumbeat.server")
 
 @dataclass(frozen=True)
 class Door:
-    """An address that is listened at."""
+    """An address that is listened at: as many listeners as it has IP addresses."""
 
     address: HostAddress
     port: int
-    listener: socket.socket
+    listeners: tuple[socket.socket, ...]
 
     @property
     def host(self) -> str:
@@ -96,6 +96,8 @@ class TlsDoors:
         self._doors: dict[str, Door] = {}
         self._own: tuple[Authority, Certificate] | None = None
         self._tending: Tending | None = None
+        self._lost: set[str] = set()
+        """Names of doors that were open until their addresses went."""
 
     @property
     def ca(self) -> str:
@@ -105,7 +107,7 @@ class TlsDoors:
 
     def require(self, address: str) -> None:
         """Raises EngineError, UnreachableError unless it could be listened there now."""
-        address_of(address, allow_public=self.rules.allow_public).require_here()
+        address_of(address, allow_public=self.rules.allow_public).here()
 
     def urls(self, addresses: Sequence[str]) -> tuple[str, ...]:
         """Where agents find the server, for each address."""
@@ -117,6 +119,18 @@ class TlsDoors:
         ]
         with self._lock:
             return tuple(f"https://{self._door(address).host}" for address in wanted)
+
+    def look(self) -> None:
+        """Listens again where an address was lost and came back, or a name stands for another address now."""
+        for name in {*self._doors, *self._lost}:
+            try:
+                self.urls([name])
+            except DrumbeatError as error:
+                if name not in self._lost:
+                    log.warning("agents don't find this server any more: %s", error)
+                self._lost.add(name)
+            else:
+                self._lost.discard(name)
 
     def open_again(self) -> None:
         """Opens what was open when the server ended; agents of its jobs look for it there."""
@@ -144,8 +158,8 @@ class TlsDoors:
         """From now on that one lets agents in."""
         with self._lock:
             self._tending = tending
-            for door in self._doors.values():
-                tending.tend(door.listener)
+            for listener in [each for door in self._doors.values() for each in door.listeners]:
+                tending.tend(listener)
 
     def end(self) -> None:
         """From now on nobody does; agents that come wait in the queue."""
@@ -161,33 +175,34 @@ class TlsDoors:
 
     def _door(self, address: HostAddress) -> Door:
         try:
-            address.require_here()
+            here = address.here()
         except DrumbeatError:
-            # It may come back, as another interface's.
+            # It may come back, as another interface's; a name may stand for another address then.
             self._shut(address.name)
             raise
-        return self._doors.get(address.name) or self._opened(address)
+        return self._doors.get(address.name) or self._opened(here)
 
     def _opened(self, address: HostAddress) -> Door:
         _, certificate = self._kept()
         certificate.cover([address.name])
-        listener = self._listening(address)
-        door = Door(address, listener.getsockname()[1], listener)
+        listeners = self._listening(address)
+        door = Door(address, listeners[0].getsockname()[1], listeners)
         self._doors = {**self._doors, address.name: door}
         self._keep(door)
         if self._tending is not None:
-            self._tending.tend(listener)
+            for listener in listeners:
+                self._tending.tend(listener)
         log.info("agents are listened for at https://%s", door.host)
         return door
 
-    def _listening(self, address: HostAddress) -> socket.socket:
+    def _listening(self, address: HostAddress) -> tuple[socket.socket, ...]:
         """On the address's port of last time, else on that of the other doors, else on a free one."""
         known = [self._ports.get(address.name, 0), *(door.port for door in self._doors.values()), *self._ports.values()]
         for port in dict.fromkeys([*filter(None, known), *quiet_ports()]):
             with contextlib.suppress(OSError):
-                return address.listener(port)
+                return address.listeners(port)
         try:
-            return address.listener(0)
+            return address.listeners(0)
         except OSError as error:
             raise not_listened(address.name, error) from None
 
@@ -196,11 +211,12 @@ class TlsDoors:
         if door is None:
             return
         self._doors = {key: one for key, one in self._doors.items() if key != name}
-        # Whoever waits at it hears of this, and closes it: nobody else may, while they do.
-        with contextlib.suppress(OSError):
-            door.listener.shutdown(socket.SHUT_RDWR)
-        if self._tending is None:
-            door.listener.close()
+        for listener in door.listeners:
+            # Whoever waits at it hears of this, and closes it: nobody else may, while they do.
+            with contextlib.suppress(OSError):
+                listener.shutdown(socket.SHUT_RDWR)
+            if self._tending is None:
+                listener.close()
 
     def _kept(self) -> tuple[Authority, Certificate]:
         if self._own is None:
