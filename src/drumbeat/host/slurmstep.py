@@ -50,7 +50,7 @@ def main() -> int:
         try:
             require_resolvable(own.servers, RESOLVE_S)
         except socket.gaierror as error:
-            say(error.strerror)
+            say(str(error.strerror))
             return WONT_STAY
         return holder.hold(wire.dumps(own))
 

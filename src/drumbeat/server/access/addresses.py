@@ -40,18 +40,19 @@ class HostAddress:
 
     def listeners(self, port: int) -> tuple[socket.socket, ...]:
         """Listens at each of its addresses, at one port; 0 = at a free one. Raises OSError."""
-        for tries_left in reversed(range(TRIES if port == 0 and len(self.ips) > 1 else 1)):
+        ip, *others = self.ips
+        for tries_left in reversed(range(TRIES if port == 0 and others else 1)):
             with contextlib.ExitStack() as opened:
                 try:
-                    first = opened.enter_context(_listener(self.ips[0], port))
+                    first = opened.enter_context(_listener(ip, port))
                     own = first.getsockname()[1]
-                    others = [opened.enter_context(_listener(ip, own)) for ip in self.ips[1:]]
+                    beside = [opened.enter_context(_listener(other, own)) for other in others]
                 except OSError:  # The port that is free at one of them isn't at another.
                     if not tries_left:
                         raise
                     continue
                 opened.pop_all()
-                return (first, *others)
+                return (first, *beside)
         raise AssertionError("unreachable")
 
     def here(self) -> HostAddress:
