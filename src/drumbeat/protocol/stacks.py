@@ -12,8 +12,8 @@ STACKS = "stacks"
 """The kind of the request that the agent answers with `NodeFacts`."""
 ROUND_FIELD, PAUSE_FIELD, NATIVE_FIELD, RANKS_FIELD = "round", "pause_s", "native", "ranks"
 """Fields of the request: the round, seconds between two looks, `1` for native frames too, and ranks joined by `,`."""
-PROGRAMS_FIELD = "programs"
-"""A field of the request: `1` for stacks of the ranks' own programs alone, not of their workers."""
+SAMPLE_FIELD = "sample_s"
+"""A field of the request: for how many seconds the ranks' programs are sampled, instead of looks."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,31 @@ class ProcessFacts:
 
 
 @dataclass(frozen=True)
+class StackSample:
+    """A stack in which the main thread of a process was found."""
+
+    frames: tuple[StackFrame, ...]
+    """Innermost first."""
+    count: int = 1
+    """In how many samples."""
+
+
+@dataclass(frozen=True)
+class ProgramSamples:
+    """What a Python program of a rank did in a short time."""
+
+    seconds: float
+    stacks: tuple[StackSample, ...] = ()
+    """The most frequent first; () = there are none."""
+    cpu_s: float = 0.0
+    """CPU time of all threads."""
+    ready_s: float = 0.0
+    """For how long the main thread ran or waited for a processor; else it slept."""
+    sleeps: int = 0
+    """How often the main thread has gone to sleep since it began."""
+
+
+@dataclass(frozen=True)
 class RankFacts:
     """The processes of one rank, its first one first."""
 
@@ -96,6 +121,8 @@ class RankFacts:
     """How many of the rank's processes ended between the looks."""
     idle_s: float = 0.0
     """How long the rank has neither written to its log nor used the CPU; 0 = unknown, or it does so now."""
+    programs: tuple[ProgramSamples, ...] = ()
+    """Its Python programs, where they were sampled, without workers that these have started."""
 
 
 @dataclass(frozen=True)

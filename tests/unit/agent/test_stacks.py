@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from drumbeat.agent.stacks import kernel, py_spy, py_spy_program
+from drumbeat.agent.stacks import kernel, py_spy, py_spy_program, stack_samples
 from drumbeat.agent.stacks.rank_looks import RankLooks
 from drumbeat.launch.tracking import ENDPOINT
 from drumbeat.protocol.stacks import DIGEST_HEADER, RankFacts
@@ -51,6 +51,31 @@ def test_stack_of_a_rank_has_its_functions_though_it_is_stopped(rank: subprocess
     assert [frame.function for frame in process.threads[0].frames][-2:] == ["wait_long", "<module>"]
     assert kernel.usage(rank.pid) is not None
     assert kernel.usage(rank.pid).state == "T"
+
+
+@pytest.mark.skipif(not PY_SPY, reason="py-spy isn't installed: pip install py-spy")
+def test_samples_of_a_rank_have_its_stack_and_that_it_sleeps(rank: subprocess.Popen[str]) -> None:
+    facts = RankLooks(os.getpid(), {}, PY_SPY).sample(1.0)
+    (program,) = next(one for one in facts.ranks if one.rank == 3).programs
+    (stack,) = program.stacks
+    assert [frame.function for frame in stack.frames] == ["wait_long", "<module>"]
+    assert stack.count > 1
+    assert program.ready_s < program.seconds / 2
+
+
+def test_samples_of_the_main_thread_are_counted_by_stack_without_lines_of_installed_modules() -> None:
+    names = ["<module>", "forward", "thread (7): MainThread"]
+    files = ["/job/train.py", "/env/lib/python3.11/site-packages/torch/nn.py", ""]
+    frames = [
+        {"name": name, "file": file, "line": line} for line in (5, 6) for name, file in zip(names, files, strict=True)
+    ]
+    frames[2]["line"] = frames[5]["line"] = 0
+    samples = [[2, 0, 1], [2, 0, 4], [2, 3, 1]]
+    profiles = [{"name": 'Thread 8 "watch"', "samples": [[1]]}, {"name": 'Thread 7 "MainThread"', "samples": samples}]
+    one, other = stack_samples.parse(json.dumps({"profiles": profiles, "shared": {"frames": frames}}))
+    assert [(frame.function, frame.line) for frame in one.frames] == [("forward", 1), ("<module>", 5)]
+    assert (one.count, other.count) == (2, 1)
+    assert stack_samples.parse("half a fi") == stack_samples.parse('{"profiles": []}') == ()
 
 
 def test_rank_without_stack_has_its_state_and_the_reason(rank: subprocess.Popen[str]) -> None:

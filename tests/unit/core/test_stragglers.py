@@ -1,46 +1,115 @@
-"""A slow rank is named by the looks in which all others wait for it."""
+"""A slow rank is named by the share of the time for which the others wait for it, in waits that have ended."""
+
+import random
+from collections.abc import Sequence
 
 import pytest
 
-from drumbeat.core.diagnosis.hangs.activity import Activity
-from drumbeat.core.diagnosis.hangs.stragglers import slow_rank
-from drumbeat.core.diagnosis.hangs.verdict import Stillness
-from drumbeat.core.diagnosis.hangs.waits import Wait, WaitKind
+from drumbeat.core.diagnosis.hangs.phases import RankPhases
+from drumbeat.core.diagnosis.hangs.stragglers import MAX_WAITS, Look, WaitRecord
+from drumbeat.core.diagnosis.hangs.verdict import HangVerdict, Stillness
 
 pytestmark = pytest.mark.feature("F4")
 
-SYNC = Wait(WaitKind.COLLECTIVE, "all_reduce")
+
+def rank(number: int, sync: float, sleeps: int, *, data: float = 0.0, per_node: int = 2) -> RankPhases:
+    place = "data.py:14" if data else "train.py:30"
+    return RankPhases(number, number // per_node, sync, data, 1 - sync - data, place, sleeps=sleeps)
 
 
-def look(*slow: int, phase: str = "compute") -> list[Activity]:
-    """A look at four ranks, of which those that aren't slow wait."""
+def looks(*shares: Sequence[float], data: float = 0.0, first: int = 0) -> list[Look]:
+    """Looks at ranks that go on between them. shares: of each look, the time for which each rank waits."""
     return [
-        Activity(rank, rank // 2, works=True, phase=phase, place="data.py:14")
-        if rank in slow
-        else Activity(rank, rank // 2, wait=SYNC)
-        for rank in range(4)
+        [rank(number, sync, sleeps, data=data if sync < 1 - data else 0.0) for number, sync in enumerate(each)]
+        for sleeps, each in enumerate(shares, first)
     ]
 
 
-def test_rank_that_the_others_wait_for_is_named_with_its_phase() -> None:
-    verdict = slow_rank([look(2, phase="data")] * 9 + [look(1)])
-    assert verdict is not None
-    assert (verdict.stillness, verdict.rank, verdict.node) == (Stillness.SLOW, 2, 1)
-    assert verdict.sentence == (
-        "rank 2 on node 1 is slow: in 9 of 10 looks the other ranks waited for it, while it loads data at data.py:14"
+def verdict(series: Sequence[Look]) -> HangVerdict | None:
+    """The first one of a series."""
+    record = WaitRecord()
+    for look in series:
+        record.take(look)
+        if said := record.slow():
+            return said
+    return None
+
+
+SLOW_2 = (0.61, 0.6, 0.02, 0.65)
+
+
+def test_rank_that_the_others_wait_for_is_named_with_what_it_does() -> None:
+    said = verdict(looks(*[SLOW_2] * 11, data=0.9))
+    assert said is not None
+    assert (said.stillness, said.rank, said.node) == (Stillness.SLOW, 2, 1)
+    expected = (
+        "rank 2 on node 1 is slow: the other ranks wait for it 59% of the time, while it loads data at data.py:14"
     )
+    assert said.sentence == expected
+    assert verdict(looks(*[SLOW_2] * 10)) is None, "the tenth wait may not have ended"
+
+
+def test_ranks_of_one_slow_node_are_named_together() -> None:
+    said = verdict(looks(*[(0.5, 0.55, 0.0, 0.1)] * 11))
+    assert said is not None
+    assert (said.rank, said.node) == (None, 1)
+    expected = (
+        "node 1 is slow: the ranks of other nodes wait for its ranks 48% of the time, while these compute at train"
+    )
+    assert said.sentence == f"{expected}.py:30"
 
 
 @pytest.mark.parametrize(
-    "looks",
+    "shares",
     [
-        [look(2)] * 9,
-        [look(2)] * 7 + [look(1)] * 3,
-        [look(1, 2)] * 10,
-        [look(0, 1, 2, 3)] * 10,
-        [look()] * 10,
-        [[Activity(0, 0, works=True)]] * 10,
+        [(0.5, 0.0, 0.0, 0.5)] * 40,
+        [(0.15, 0.15, 0.0, 0.15)] * 40,
+        [(0.9, 0.9, 0.9, 0.9)] * 40,
+        [(0.0, 0.0, 0.0, 0.0)] * 40,
+        [(0.8, 0.8, 0.0, 0.8), (0.0, 0.8, 0.8, 0.8)] * 20,
+        [(0.0, 0.0, 0.0, 0.0)] * 5 + [(0.0, 1.0, 1.0, 1.0)] * 3 + [(0.0, 0.0, 0.0, 0.0)] * 30,
     ],
+    ids=["two of different nodes", "a little", "a slow network", "no waits", "in turns", "one checkpoint"],
 )
-def test_no_rank_is_named_without_most_of_ten_looks(looks: list[list[Activity]]) -> None:
-    assert slow_rank(looks) is None
+def test_no_rank_is_named(shares: Sequence[Sequence[float]]) -> None:
+    assert verdict(looks(*shares)) is None
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 16])
+def test_ranks_of_a_machine_that_is_busy_are_named_at_no_time(ranks: int) -> None:
+    chance = random.Random(ranks)
+    for _ in range(3):
+        series = [[chance.uniform(0.0, 0.6) for _ in range(ranks)] for _ in range(60)]
+        assert verdict(looks(*series)) is None
+
+
+def test_wait_that_does_not_end_names_nobody_for_it_is_a_hang() -> None:
+    hung = [[rank(0, 1.0, 9), rank(1, 0.0, 9)] for _ in range(100)]
+    assert verdict(looks(*[(0.1, 0.1)] * 9) + hung) is None
+
+
+def test_preparation_by_one_rank_counts_as_one_wait() -> None:
+    prepares = [[rank(0, 0.0, 9), rank(1, 1.0, 9)] for _ in range(100)]
+    assert verdict(prepares + looks(*[(0.1, 0.1)] * 60, first=10)) is None
+
+
+def test_rank_that_polls_while_it_waits_has_gone_on_once_it_was_seen_elsewhere() -> None:
+    def polling(sync: float) -> list[Look]:
+        return [[rank(0, sync, 5, per_node=1), rank(1, 0.0, number, per_node=1)] for number in range(MAX_WAITS)]
+
+    assert verdict(polling(1.0)) is None
+    said = verdict(polling(0.95))
+    assert said is not None
+    assert said.rank == 1
+
+
+def test_steps_that_are_longer_than_a_look_are_judged_by_the_whole_wait() -> None:
+    step = [(0.0, 0.0), (0.0, 0.0), (1.0, 0.0), (1.0, 0.0)]
+    series = [
+        [rank(number, sync, sleeps, per_node=1) for number, sync in enumerate(shares)]
+        for sleeps in range(20)
+        for shares in step
+    ]
+    said = verdict(series)
+    assert said is not None
+    assert "rank 1 on node 1 is slow: the other ranks wait for it 50% of the time" in said.sentence

@@ -17,6 +17,8 @@ class ProcessUse:
     state: str
     cpu_s: float
     main_cpu_s: float
+    main_ready_s: float
+    """For how long the main thread ran or waited for a processor."""
     io_bytes: int
     switches: int
     swap_faults: int
@@ -35,6 +37,7 @@ def usage(pid: int) -> ProcessUse | None:
         state=fields[0],
         cpu_s=(_exact_cpu_s(pid) or _cpu_s(fields)) + _children_cpu_s(fields),
         main_cpu_s=_cpu_s(main),
+        main_ready_s=_ready_s(pid) or _cpu_s(main),
         # Pages of a mapped file are in `read_bytes` and `write_bytes` only, and `wchar` grows when a write has ended: a
         # long one shows in `write_bytes` meanwhile. What is counted twice is progress all the same.
         io_bytes=sum(_number(io, name) for name in ("rchar", "wchar", "read_bytes", "write_bytes")),
@@ -77,6 +80,12 @@ def _exact_cpu_s(pid: int) -> float:
         for thread in os.listdir(f"/proc/{pid}/task"):
             total += int(_read(f"{pid}/task/{thread}/schedstat").split()[0])
     return total / 1e9
+
+
+def _ready_s(pid: int) -> float:
+    """Returns for how long the main thread has run or waited for a processor; 0 = the kernel doesn't say."""
+    words = _read(f"{pid}/task/{pid}/schedstat").split()
+    return (int(words[0]) + int(words[1])) / 1e9 if len(words) > 1 else 0.0
 
 
 def _cpu_s(fields: list[str]) -> float:

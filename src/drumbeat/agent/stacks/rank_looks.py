@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from drumbeat.agent.ground.rank_processes import rank_processes
-from drumbeat.agent.stacks import kernel, py_spy
+from drumbeat.agent.stacks import kernel, py_spy, stack_samples
 from drumbeat.host import processes
-from drumbeat.protocol.stacks import NodeFacts, ProcessFacts, RankFacts
+from drumbeat.protocol.stacks import NodeFacts, ProcessFacts, ProgramSamples, RankFacts
 
 MAX_PROCESSES = 32
 """Processes of a rank that are looked at, its first ones: a data loader may have a hundred workers."""
@@ -38,14 +39,10 @@ class RankLooks:
     """Looks at ranks below one keeper.
 
     program: py-spy, or the reason in `problem` why there is none. logs: the file of each rank's log.
-    has_helpers: whether stacks of the ranks' workers are wanted, too.
     """
 
-    def __init__(
-        self, keeper: int, logs: Mapping[int, str], program: str, problem: str = "", *, has_helpers: bool = True
-    ) -> None:
+    def __init__(self, keeper: int, logs: Mapping[int, str], program: str, problem: str = "") -> None:
         self._keeper, self._logs, self._program, self._problem = keeper, logs, program, problem
-        self._has_helpers = has_helpers
 
     def look(self, pause_s: float = 0.0, *, ranks: Collection[int] = (), is_native: bool = False) -> NodeFacts:
         """Returns what the ranks do. pause_s: between two looks, 0 = one only. ranks: () = all of the node's."""
@@ -55,6 +52,33 @@ class RankLooks:
             return self._facts(members, first, first)
         time.sleep(pause_s)
         return self._facts(members, first, self._glance(members, is_native=is_native))
+
+    def sample(self, seconds: float) -> NodeFacts:
+        """Returns what the ranks' Python programs do for this time, all of them sampled at once."""
+        members = {rank: [pid for pid in pids if _is_program(pid)] for rank, pids in self._members(()).items()}
+        pids = [pid for pids in members.values() for pid in pids]
+        if not pids or not self._program:
+            return NodeFacts()
+        with ThreadPoolExecutor(len(pids), "samples") as pool:
+            futures = {pid: pool.submit(self._sample, pid, seconds) for pid in pids}
+            sampled = {pid: future.result() for pid, future in futures.items()}
+        ranks = (
+            RankFacts(rank, programs=tuple(one for pid in pids if (one := sampled[pid]) is not None))
+            for rank, pids in members.items()
+        )
+        return NodeFacts(seconds, tuple(ranks))
+
+    def _sample(self, pid: int, seconds: float) -> ProgramSamples | None:
+        """Returns what a program did in this time, None = it has ended."""
+        begun, before = time.monotonic(), kernel.usage(pid)
+        stacks = stack_samples.sample(self._program, pid, seconds)
+        passed_s, after = time.monotonic() - begun, kernel.usage(pid)
+        if before is None or after is None:
+            return None
+        cpu_s, ready_s = after.cpu_s - before.cpu_s, after.main_ready_s - before.main_ready_s
+        return ProgramSamples(
+            round(passed_s, 3), stacks, round(max(cpu_s, 0.0), 4), round(max(ready_s, 0.0), 4), after.switches
+        )
 
     def _members(self, ranks: Collection[int]) -> dict[int, list[int]]:
         members: dict[int, list[int]] = {}
@@ -73,8 +97,6 @@ class RankLooks:
     def _process(self, pid: int, *, is_native: bool) -> _Glance:
         glance = _Glance(kernel.usage(pid))
         if glance.usage is None or not processes.is_python(pid):
-            return glance
-        if not self._has_helpers and processes.is_helper(pid):
             return glance
         if not self._program:
             glance.problem = self._problem
@@ -118,6 +140,11 @@ def _process_facts(pid: int, first: _Glance, second: _Glance) -> ProcessFacts | 
         is_same_place=dump is not None and first.dump is not None and first.dump.place == dump.place,
         problem=second.problem,
     )
+
+
+def _is_program(pid: int) -> bool:
+    """Whether a process is a Python program that isn't a worker of another one."""
+    return processes.is_python(pid) and not processes.is_helper(pid)
 
 
 def _size(path: str) -> int:

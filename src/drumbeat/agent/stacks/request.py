@@ -15,7 +15,7 @@ from drumbeat.host import processes
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.logs import LogName
-from drumbeat.protocol.stacks import NATIVE_FIELD, PAUSE_FIELD, PROGRAMS_FIELD, RANKS_FIELD, ROUND_FIELD, NodeFacts
+from drumbeat.protocol.stacks import NATIVE_FIELD, PAUSE_FIELD, RANKS_FIELD, ROUND_FIELD, SAMPLE_FIELD, NodeFacts
 
 MAX_PAUSE_S = 30.0
 _SEARCH = py_spy_program.Search()
@@ -39,8 +39,9 @@ def answer(
 def _look(enrolment: Enrolment, keeper: int, fields: dict[str, str]) -> NodeFacts:
     wanted = [int(one) for one in fields.get(RANKS_FIELD, "").split(",") if one.isdecimal()]
     program, problem = _SEARCH.find(enrolment, _interpreters(keeper))
-    has_helpers = fields.get(PROGRAMS_FIELD) != "1"
-    looks = RankLooks(keeper, _logs(enrolment, fields), program, problem, has_helpers=has_helpers)
+    looks = RankLooks(keeper, _logs(enrolment, fields), program, problem)
+    if sample_s := float(fields.get(SAMPLE_FIELD, "0")):
+        return looks.sample(min(sample_s, MAX_PAUSE_S))
     pause_s = min(float(fields.get(PAUSE_FIELD, "0")), MAX_PAUSE_S)
     return looks.look(pause_s, ranks=wanted, is_native=fields.get(NATIVE_FIELD) == "1")
 

@@ -19,7 +19,7 @@ from drumbeat.control.gangs.pooled_watch import PooledWatch
 from drumbeat.control.gangs.rendezvous_look import RendezvousLook, interval_s, may_hold_one
 from drumbeat.control.gangs.silence_look import Ask, SilenceLook
 from drumbeat.control.gangs.stacks import JobFacts, hosts_of, request_fields, result_of
-from drumbeat.control.gangs.straggler_samples import PAUSE_S, StragglerSamples
+from drumbeat.control.gangs.straggler_samples import SAMPLED_S, StragglerSamples
 from drumbeat.control.loop.loop import Loop
 from drumbeat.core.diagnosis.hangs import report
 from drumbeat.core.diagnosis.hangs.rendezvous import RendezvousState, RendezvousVerdict
@@ -34,8 +34,8 @@ from drumbeat.protocol.states import State
 log = logging.getLogger(__name__)
 
 CHECK_INTERVAL_S = 0.5
-ANSWER_S, SAMPLE_S = 60.0, 10.0
-"""How long the answers of the nodes are waited for, to a look at silence and to one at a job that goes on."""
+ANSWER_S, SAMPLE_S = 60.0, 15.0
+"""How long the answers of the nodes are waited for, to a look at silence and to samples of a job that goes on."""
 _DUMP = "dump"
 
 Keep = Callable[[str, str, str], None]
@@ -99,12 +99,19 @@ class HangWatch(PooledWatch):
             round_.looked_at = 0.0
             if hang_response.is_hung(job):
                 self._tell(job, StillnessSeen(job.attempt, job.round, "the ranks go on", is_hang=True, is_over=True))
-            elif job.plan.hang_after_s and round_.samples.is_due(job, now):
-                round_.samples.looked_at = now
-                round_.work = self.pool.submit(self._guarded, job, self._sample, round_)
-        elif round_.is_due(now, job.plan.hang_after_s) and not hang_response.is_hung(job):
-            round_.looked_at = now
-            round_.work = self.pool.submit(self._guarded, job, self._look, round_)
+            else:
+                self._sample_if_due(job, round_, now)
+        elif not hang_response.is_hung(job):
+            if round_.is_due(now, job.plan.hang_after_s):
+                round_.looked_at = now
+                round_.work = self.pool.submit(self._guarded, job, self._look, round_)
+            else:  # A job may be silent because it is slow.
+                self._sample_if_due(job, round_, now)
+
+    def _sample_if_due(self, job: Job, round_: _Round, now: float) -> None:
+        if job.plan.hang_after_s and round_.samples.is_due(job, now):
+            round_.samples.looked_at = now
+            round_.work = self.pool.submit(self._guarded, job, self._sample, round_)
 
     def _guarded(self, job: Job, look: Callable[[Job, _Round], None], round_: _Round) -> None:
         try:
@@ -144,11 +151,8 @@ class HangWatch(PooledWatch):
             self._say_incomplete(job, verdict, facts)
 
     def _sample(self, job: Job, round_: _Round) -> None:
-        workers = set(job.plan.workers)
-        activities = [
-            one for one in self._ask(job, Ask(PAUSE_S, has_workers=False), SAMPLE_S).activities if one.rank in workers
-        ]
-        if verdict := round_.samples.take(activities, workers):
+        look = self._ask(job, Ask(sample_s=SAMPLED_S), SAMPLE_S).phases
+        if verdict := round_.samples.take(look, job.plan.workers):
             self._say_slow(job, verdict, verdict.sentence)
 
     def _left(self, job: Job) -> set[int]:
@@ -163,9 +167,7 @@ class HangWatch(PooledWatch):
 
     def _ask(self, job: Job, what: Ask, within_s: float = ANSWER_S) -> JobFacts:
         """The answers of all nodes, or of those with these ranks. Raises DrumbeatError."""
-        fields = request_fields(
-            job, what.pause_s, is_native=what.is_native, ranks=what.ranks, has_workers=what.has_workers
-        )
+        fields = request_fields(job, what.pause_s, is_native=what.is_native, ranks=what.ranks, sample_s=what.sample_s)
         nodes = {one.node for one in job.plan.ranks if not what.ranks or one.rank in what.ranks} - set(job.lost)
         asked = {node: self._requests.ask(job.name, node, STACKS, fields) for node in sorted(nodes)}
         try:

@@ -20,8 +20,8 @@ class Ask:
     pause_s: float = 0.0
     is_native: bool = False
     ranks: tuple[int, ...] = ()
-    has_workers: bool = True
-    """Whether the stacks of data loaders' workers are wanted, too."""
+    sample_s: float = 0.0
+    """For how long the ranks are sampled; 0 = looks are wanted."""
 
 
 @dataclass

@@ -9,9 +9,10 @@ from typing import Any
 
 from drumbeat.core.diagnosis.hangs import report
 from drumbeat.core.diagnosis.hangs.activity import Activity
+from drumbeat.core.diagnosis.hangs.phases import RankPhases, of_samples
 from drumbeat.core.life.job import Job
 from drumbeat.protocol.api.stacks import NodeStacks
-from drumbeat.protocol.stacks import NATIVE_FIELD, PAUSE_FIELD, PROGRAMS_FIELD, RANKS_FIELD, ROUND_FIELD, NodeFacts
+from drumbeat.protocol.stacks import NATIVE_FIELD, PAUSE_FIELD, RANKS_FIELD, ROUND_FIELD, SAMPLE_FIELD, NodeFacts
 from drumbeat.protocol.wire import from_wire
 
 Answer = dict[str, Any]
@@ -31,6 +32,17 @@ class JobFacts:
             for node, facts in self.answers.items()
             if isinstance(facts, NodeFacts)
             for one in report.activities(node, facts)
+        ]
+
+    @property
+    def phases(self) -> list[RankPhases]:
+        """How each rank that was sampled often enough has spent the time."""
+        return [
+            one
+            for node, facts in self.answers.items()
+            if isinstance(facts, NodeFacts)
+            for rank in facts.ranks
+            if (one := of_samples(node, rank)) is not None
         ]
 
     def stacks(self, hosts: Sequence[str]) -> list[NodeStacks]:
@@ -70,13 +82,13 @@ class JobFacts:
 
 
 def request_fields(
-    job: Job, pause_s: float, *, is_native: bool = False, ranks: Sequence[int] = (), has_workers: bool = True
+    job: Job, pause_s: float, *, is_native: bool = False, ranks: Sequence[int] = (), sample_s: float = 0.0
 ) -> dict[str, str]:
-    """The fields of a request for stacks."""
-    programs = {} if has_workers else {PROGRAMS_FIELD: "1"}
+    """The fields of a request for stacks. sample_s: 0 = looks, else samples for so long."""
     native = {NATIVE_FIELD: "1"} if is_native else {}
     chosen = {RANKS_FIELD: ",".join(map(str, ranks))} if ranks else {}
-    return {ROUND_FIELD: str(job.round), PAUSE_FIELD: f"{pause_s:g}", **native, **chosen, **programs}
+    samples = {SAMPLE_FIELD: f"{sample_s:g}"} if sample_s else {}
+    return {ROUND_FIELD: str(job.round), PAUSE_FIELD: f"{pause_s:g}", **native, **chosen, **samples}
 
 
 def facts_of(answer: Answer | BaseException) -> NodeFacts | str:

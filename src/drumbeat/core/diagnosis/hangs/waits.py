@@ -62,7 +62,7 @@ _BACKWARD = Wait(WaitKind.COLLECTIVE, "the gradient exchange of backward", needs
 _DDP = Wait(WaitKind.COLLECTIVE, "DistributedDataParallel", needs_idle=True)
 _FSDP = Wait(WaitKind.COLLECTIVE, "FSDP", needs_idle=True)
 _HOROVOD = Wait(WaitKind.COLLECTIVE, "a collective of Horovod", needs_idle=True)
-_TENSORFLOW = Wait(WaitKind.COLLECTIVE, "a collective of TensorFlow", needs_idle=True)
+TENSORFLOW = Wait(WaitKind.COLLECTIVE, "a collective of TensorFlow", needs_idle=True)
 
 _C10D = r"torch/distributed/distributed_c10d\.py$"
 _TORCH_COLLECTIVES = (
@@ -92,7 +92,7 @@ PYTHON_ROWS: tuple[tuple[str, str, Wait], ...] = (
     (r"torch/cuda/(?:__init__|streams)\.py$", r"synchronize$|wait$", _GPU),
     (r"horovod/common/basics\.py$", r"init$", Wait(WaitKind.STORE, "the start of Horovod")),
     (r"horovod/", r"synchronize$|_?allreduce|broadcast|allgather|barrier|join$", _HOROVOD),
-    (r"tensorflow/python/(?:distribute|eager/context\.py)", r"", _TENSORFLOW),
+    (r"tensorflow/python/(?:distribute|eager/context\.py)", r"", TENSORFLOW),
     (r"torch/utils/data/dataloader\.py$", r"(?:_try_get_data|_get_data|_next_data|_shutdown_workers)$", _DATA),
     (r"/subprocess\.py$", r"(?:wait|_wait|_try_wait|communicate|_communicate)$", _CHILD),
     (r"/multiprocessing/(?:popen_\w+|process)\.py$", r"(?:poll|wait|join)$", _CHILD),

@@ -1,0 +1,104 @@
+"""How a rank has spent a short time: waiting for other ranks, for data, or with work of its own.
+
+From samples of its main thread's stack. Samples don't show whether a thread slept, so that a frame in which a rank both
+computes and waits, such as torch's backward pass, counts as a wait for as long as the thread slept by the kernel.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from drumbeat.core.diagnosis.hangs import waits
+from drumbeat.core.diagnosis.hangs.waits import Wait, WaitKind
+from drumbeat.protocol.stacks import ProgramSamples, RankFacts, StackFrame, StackSample
+
+MIN_SAMPLES = 10
+"""Fewer say nothing of a rank."""
+IDLE_SHARE = 0.3
+"""A rank that uses the CPU for less of its own time is asleep for most of it."""
+_SLEEPING = (WaitKind.DATA, WaitKind.LOCK, WaitKind.NETWORK, WaitKind.CHILD)
+"""Waits in which a thread sleeps for certain."""
+_LOADERS = re.compile(r"torch/utils/data/|torchdata/|drumbeat/train/(?:shards|resumable_loader)\.py$")
+
+
+@dataclass(frozen=True)
+class RankPhases:
+    """The parts of a short time, which add up to 1."""
+
+    rank: int
+    node: int
+    sync: float
+    """It waited for other ranks."""
+    data: float = 0.0
+    """It loaded data, or waited for its data loader."""
+    compute: float = 0.0
+    """All else."""
+    place: str = ""
+    """The line of the user's own code at which it was most often, other than in `sync`: `train.py:33`."""
+    is_asleep: bool = False
+    """Whether it slept for most of the time that isn't `sync`."""
+    sleeps: int = 0
+    """How often its main thread has gone to sleep since it began."""
+
+    @property
+    def phase(self) -> str:
+        """The larger part of the time that isn't `sync`."""
+        return "data" if self.data > self.compute else "compute"
+
+
+def of_samples(node: int, facts: RankFacts) -> RankPhases | None:
+    """Returns how a rank has spent the time; None = it wasn't sampled often enough."""
+    programs = [one for one in facts.programs if _count(one.stacks) >= MIN_SAMPLES]
+    # A program that waits for another one has started what trains.
+    training = next((one for one in programs if not _is_parent(one)), programs[0] if programs else None)
+    return _of_program(facts.rank, node, training) if training else None
+
+
+def _count(stacks: Sequence[StackSample]) -> int:
+    return sum(one.count for one in stacks)
+
+
+def _is_parent(program: ProgramSamples) -> bool:
+    wait = waits.of_stack(program.stacks[0].frames)
+    return wait is not None and wait.kind is WaitKind.CHILD
+
+
+def _of_program(rank: int, node: int, program: ProgramSamples) -> RankPhases:
+    total = _count(program.stacks)
+    clear = unclear = asleep = data = 0.0
+    places: dict[str, Counter[str]] = {"data": Counter(), "compute": Counter()}
+    for one in program.stacks:
+        share, wait = one.count / total, waits.of_stack(one.frames)
+        if wait is not None and wait.kind.is_for_ranks and not wait.needs_idle:
+            clear += share
+            continue
+        is_data = _loads(one.frames, wait)
+        data += share * is_data
+        unclear += share * (wait is not None and wait.needs_idle)
+        asleep += share * (wait is not None and wait.kind in _SLEEPING)
+        places["data" if is_data else "compute"][_place(one.frames)] += one.count
+    slept = 1.0 - min(1.0, _awake_s(program) / program.seconds) if program.seconds else 0.0
+    # A rank that polls doesn't sleep in its wait, so that less than nothing may be left for the others.
+    sync = clear + min(unclear, max(0.0, slept - clear - asleep))
+    phases = RankPhases(rank, node, sync, data, max(0.0, 1.0 - sync - data), sleeps=program.sleeps)
+    (place, _), *_ = places[phases.phase].most_common(1) or [("", 0)]
+    return replace(phases, place=place, is_asleep=1.0 - slept < IDLE_SHARE * (1.0 - sync))
+
+
+def _awake_s(program: ProgramSamples) -> float:
+    """Returns for how long a program worked: with TensorFlow, other threads than the main one do."""
+    is_threaded = any(waits.of_stack(one.frames) == waits.TENSORFLOW for one in program.stacks)
+    return max(program.ready_s, program.cpu_s) if is_threaded else program.ready_s
+
+
+def _loads(frames: Sequence[StackFrame], wait: Wait | None) -> bool:
+    is_waiting = wait is not None and wait.kind in (WaitKind.DATA, WaitKind.FILE)
+    return is_waiting or any(_LOADERS.search(one.file) for one in frames)
+
+
+def _place(frames: Sequence[StackFrame]) -> str:
+    frame = waits.user_frame(frames)
+    return f"{frame.file.rpartition('/')[2]}:{frame.line}" if frame else ""
