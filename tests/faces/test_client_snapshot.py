@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.agent.ground.archive import unpack
+from drumbeat.agent.ground.snapshot_archive import unpack
 from drumbeat.client.snapshot import LEAVE_OUT, pack
 from drumbeat.protocol.errors import RefusedError, SpecError
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["drumbeat", "ruamel"]):
-    from drumbeat.agent.ground.archive import unpack
+    from drumbeat.agent.ground.snapshot_archive import unpack
     from drumbeat.client.downloading import place_in
     from drumbeat.dialect import job_file
     from drumbeat.dialect.reading import writer

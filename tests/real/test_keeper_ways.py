@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.agent.ground.journal import Journal
+from drumbeat.agent.ground.agent_log import Journal
 from drumbeat.agent.keeper import confinement, listener
 from drumbeat.agent.keeper.client import KeeperClient
 from drumbeat.agent.keeper.confinement import WAYS

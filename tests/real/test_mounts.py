@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from drumbeat.agent.inputs.mounting.clearing import mounted, state, unmount
+from drumbeat.agent.inputs.mounting.unmounting import mounted, state, unmount
 from drumbeat.host.processes import is_alive, kill_all
 from drumbeat.protocol.faults import ELSEWHERE
 from drumbeat.testing.memory_data import Answer, Asked, MemoryData
@@ -187,11 +187,11 @@ def drop_pages() -> None:
 # --- mounts of others -------------------------------------------------------------------------------------------
 ANEW = """
 import ctypes, os, subprocess, sys
-from drumbeat.agent.inputs.local import InputStager
+from drumbeat.agent.inputs.input_stager import InputStager
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.errors import StorageError
 from drumbeat.protocol.plan import Plan
-import drumbeat.agent.inputs.mounting.clearing  # As nobody nothing can be imported.
+import drumbeat.agent.inputs.mounting.unmounting  # As nobody nothing can be imported.
 if sys.argv[1] == "nobody":
     os.setuid(65534)
 plan = Plan("j", "e", "pytorch", 1, 1, "true", ())

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from drumbeat.agent.inputs.cache.files import Files, name_of
-from drumbeat.agent.inputs.cache.part import PIECE, Part, claim, piece_at, piece_count
-from drumbeat.agent.inputs.cache.small import Small, claim_small
-from drumbeat.agent.inputs.fetching.chain import Chain, Place
-from drumbeat.agent.inputs.fetching.serving import DataServer
-from drumbeat.agent.inputs.fetching.web import Lines, Patience
+from drumbeat.agent.inputs.cache.partial_file import PIECE, Part, claim, piece_at, piece_count
+from drumbeat.agent.inputs.cache.small_file import Small, claim_small
+from drumbeat.agent.inputs.fetching.http_client import Lines, Patience
+from drumbeat.agent.inputs.fetching.peer_client import Chain, Place
+from drumbeat.agent.inputs.fetching.peer_server import DataServer
 from drumbeat.engines.netlab.lab import Lab, require_tools
 from drumbeat.protocol.errors import EngineError
 from drumbeat.protocol.listing import ListedFile

@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 from drumbeat.agent.inputs.cache.files import Files, name_of
-from drumbeat.agent.inputs.cache.part import PIECE
-from drumbeat.agent.inputs.cache.small import SMALL
+from drumbeat.agent.inputs.cache.partial_file import PIECE
+from drumbeat.agent.inputs.cache.small_file import SMALL
 from drumbeat.agent.inputs.fetching.fetch import Fetch
-from drumbeat.agent.inputs.fetching.means import Means
+from drumbeat.agent.inputs.fetching.fetch_context import Means
+from drumbeat.agent.inputs.fetching.http_client import Patience
+from drumbeat.agent.inputs.fetching.piece_queue import Want
 from drumbeat.agent.inputs.fetching.progress import Meter
-from drumbeat.agent.inputs.fetching.web import Patience
-from drumbeat.agent.inputs.fetching.work import Want
 from drumbeat.agent.inputs.snapshots import bring
 from drumbeat.protocol import wire
 from drumbeat.protocol.errors import ConflictError, NoConnectionError, StorageError, UnreachableError

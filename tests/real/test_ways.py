@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.agent.inputs.mounting.clearing import mounted, unmount
+from drumbeat.agent.inputs.mounting.unmounting import mounted, unmount
 from drumbeat.protocol.errors import RefusedError
 
 from .boxes import IMAGE, a_podman

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from drumbeat.agent.attempt_mounts import AttemptMounts
 from drumbeat.agent.checkpoints.guard import CheckpointGuard
 from drumbeat.agent.companions.service_statuses import ServiceStatuses
-from drumbeat.agent.ground.journal import Journal
+from drumbeat.agent.ground.agent_log import Journal
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.inbox import Inbox
 from drumbeat.agent.keeper.errands import Errands

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from drumbeat.agent.ground.backoff import until_reached
-from drumbeat.agent.inputs.local import forget
+from drumbeat.agent.inputs.input_stager import forget
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import Enrolment, Remark
 
@@ -48,15 +48,15 @@ class AttemptMounts:
         """Gets the addresses to which ranks write outputs themselves. ask: requests one from the server."""
         names = [one.name for one in self._enrolment.plan.outputs if one.mode == "direct"]
         if names:
-            from drumbeat.agent.inputs.mounting import direct
+            from drumbeat.agent.inputs.mounting import direct_outputs
 
-            direct.keep(self._root, {name: until_reached(partial(ask, name)) for name in names})
+            direct_outputs.keep(self._root, {name: until_reached(partial(ask, name)) for name in names})
 
     def appear(self) -> None:
         """Shows inputs and outputs where the job wants them. Raises RefusedError."""
         plan = self._enrolment.plan
         if plan.container is None and any(one.appears for one in (*plan.inputs, *plan.outputs)):
-            from drumbeat.agent.inputs.appearing import appear
+            from drumbeat.agent.inputs.path_on_compute import appear
 
             appear(plan, self._root)
 
@@ -75,7 +75,7 @@ class AttemptMounts:
         if self._made is not None or os.path.isdir(f"{self._root}/mounts"):
             self._mounts().end()
         if os.path.exists(f"{self._root}/appears.json"):
-            from drumbeat.agent.inputs.appearing import vanish
+            from drumbeat.agent.inputs.path_on_compute import vanish
 
             vanish(self._root)
 

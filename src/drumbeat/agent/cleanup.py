@@ -9,8 +9,8 @@ import glob
 import os
 import sys
 
-from drumbeat.agent.inputs.appearing import vanish
-from drumbeat.agent.inputs.mounting.clearing import clear
+from drumbeat.agent.inputs.mounting.unmounting import clear
+from drumbeat.agent.inputs.path_on_compute import vanish
 from drumbeat.agent.keeper import listener
 from drumbeat.agent.keeper.confinement import end_rest
 from drumbeat.agent.launchers import node_launchers

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable
 
 from drumbeat.agent.attempt_mounts import AttemptMounts
-from drumbeat.agent.ground.journal import Journal
+from drumbeat.agent.ground.agent_log import Journal
 from drumbeat.agent.keeper.client import KeeperClient
 from drumbeat.launch import warm_start
 from drumbeat.protocol.agent import Enrolment

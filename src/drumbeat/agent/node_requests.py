@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from drumbeat.agent.ground.journal import Journal
+from drumbeat.agent.ground.agent_log import Journal
 from drumbeat.agent.ground.rank_processes import first_processes
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.keeper.client import KeeperClient

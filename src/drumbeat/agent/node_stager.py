@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from drumbeat.agent.attempt_mounts import AttemptMounts
-from drumbeat.agent.ground.journal import Journal
+from drumbeat.agent.ground.agent_log import Journal
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.ground.unusable_node import UnusableNodeError
 from drumbeat.agent.inbox import Inbox
@@ -21,7 +21,7 @@ from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.errors import DrumbeatError, UnreachableError
 
 if TYPE_CHECKING:
-    from drumbeat.agent.inputs.remote import Inputs
+    from drumbeat.agent.inputs.store_inputs import Inputs
     from drumbeat.agent.preflight.preflight import Preflight
 
 
@@ -50,7 +50,7 @@ class NodeStager:
 
     def begin(self, facts: Facts, errands: Errands, progress: Callable[[str], None]) -> None:
         """Begins to stage the present round. progress: receives it in words, from any thread."""
-        from drumbeat.agent.inputs.local import InputStager
+        from drumbeat.agent.inputs.input_stager import InputStager
         from drumbeat.agent.logs.node_log import NodeLog
         from drumbeat.agent.setup import NodeSetup, Reports
 
@@ -96,7 +96,7 @@ class NodeStager:
         """Begins to serve inputs from stores to other nodes, and returns them; None = the job has none."""
         if not any(each.is_remote for each in self._plan.inputs):
             return None
-        from drumbeat.agent.inputs.remote import Inputs
+        from drumbeat.agent.inputs.store_inputs import Inputs
 
         inputs = self._inputs or Inputs(self._enrolment, self._mounts.ways())
         self.member = inputs.serve(self.member)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from drumbeat.agent.ground.journal import Journal
+from drumbeat.agent.ground.agent_log import Journal
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.logs.sender import GrowingLog, LogSender, pause_s
 from drumbeat.protocol.agent import Enrolment

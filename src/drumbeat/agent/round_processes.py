@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from drumbeat.agent.companions import places
+from drumbeat.agent.companions import service_addresses
 from drumbeat.agent.ground import cache_folders, network
 from drumbeat.agent.keeper import memory
 from drumbeat.agent.keeper.client import process_start
@@ -127,7 +127,7 @@ class RoundProcesses:
 
             self._plan = as_seen(self._plan, self._enrolment.root)
         if any(one.mode == "direct" for one in self._plan.outputs):
-            from drumbeat.agent.inputs.mounting.direct import with_links
+            from drumbeat.agent.inputs.mounting.direct_outputs import with_links
 
             self._plan = with_links(self._plan, self._enrolment.root)
 
@@ -166,7 +166,7 @@ class RoundProcesses:
         here = services_on(self._plan, node)
         if not here:
             return []
-        given = places.give(here, root)
+        given = service_addresses.give(here, root)
         roster = seen_from(roster, node, self._plan)
         own = ServiceNode(self._with_modules(render(self._plan, roster, node)[0]), root, self._enrolment.secret)
         made = [service_process(self._plan, one, own, given[one.name]) for one in here if has_process(one)]

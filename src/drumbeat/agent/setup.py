@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from drumbeat.agent.ground import marks
+from drumbeat.agent.ground import completion_marks
 from drumbeat.agent.keeper.errands import Command, Errands
 from drumbeat.agent.logs.node_log import NodeLog
 from drumbeat.agent.round_processes import RoundProcesses
@@ -101,9 +101,9 @@ class NodeSetup:
     # --- the job's own preparation ------------------------------------------------------------------------------------
     def _prepare(self, member: Member) -> None:
         """Runs once in an attempt, and again after the machine was restarted or if it was interrupted."""
-        mark = f"{self._root}/{marks.PREPARED}"
+        mark = f"{self._root}/{completion_marks.PREPARED}"
         spec = self._processes.preparation(member, self._log.round)
-        if spec is None or marks.is_put(mark):
+        if spec is None or completion_marks.is_put(mark):
             return
         self._log.say("running the job's preparation")
         at = self._log.size()
@@ -124,7 +124,7 @@ class NodeSetup:
 
     def _note(self, mark: str) -> None:
         try:
-            marks.put(mark)
+            completion_marks.put(mark)
         except OSError as error:
             raise StorageError(f"the preparation can't be noted: {error.strerror}", where=mark) from error
         faultpoint("agent.prepared")

@@ -12,8 +12,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from drumbeat.agent.ground.agent_log import Journal
 from drumbeat.agent.ground.backoff import Backoff
-from drumbeat.agent.ground.journal import Journal
 from drumbeat.agent.ground.server_addresses import remember
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.protocol import wire

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.agent.ground.archive import is_inside
 from drumbeat.agent.ground.backoff import Backoff
 from drumbeat.agent.ground.server_link import Link
+from drumbeat.agent.ground.snapshot_archive import is_inside
 from drumbeat.agent.launchers.mpi import installation
 from drumbeat.agent.logs.sender import pause_s
 from drumbeat.agent.logs.tail import last_lines, tail

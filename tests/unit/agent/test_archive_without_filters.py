@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.agent.ground.archive import unpack
+from drumbeat.agent.ground.snapshot_archive import unpack
 from drumbeat.protocol.errors import RefusedError
 
 pytestmark = pytest.mark.feature("C4")

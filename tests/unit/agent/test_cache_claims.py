@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.agent.inputs.cache.files import Files
-from drumbeat.agent.inputs.cache.part import PIECE, Part, claim
+from drumbeat.agent.inputs.cache.partial_file import PIECE, Part, claim
 from drumbeat.protocol.listing import ListedFile
 
 pytestmark = pytest.mark.feature("D5", "F10")

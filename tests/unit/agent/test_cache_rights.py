@@ -13,9 +13,9 @@ pytestmark = pytest.mark.feature("D5")
 
 BEGIN = """
 from drumbeat.agent.inputs.cache.files import Files, name_of
-from drumbeat.agent.inputs.cache.part import Claim, Part, claim
+from drumbeat.agent.inputs.cache.partial_file import Claim, Part, claim
 from drumbeat.agent.inputs.cache.eviction import Room
-from drumbeat.agent.inputs.cache.small import Small, claim_small
+from drumbeat.agent.inputs.cache.small_file import Small, claim_small
 from drumbeat.host.machine import boot
 from drumbeat.protocol.listing import ListedFile
 boot()  # What is imported later, only root may be able to read.

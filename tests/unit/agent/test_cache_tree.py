@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from drumbeat.agent.inputs.cache import tree
-from drumbeat.agent.inputs.cache.part import PIECE, piece_at, piece_count
+from drumbeat.agent.inputs.cache import link_tree
+from drumbeat.agent.inputs.cache.partial_file import PIECE, piece_at, piece_count
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.listing import ListedFile, Listing, listing
 
@@ -19,28 +19,28 @@ def of(*paths: str) -> Listing:
 @pytest.mark.parametrize("path", ["../x", "/x", "a//b", "a/", "a/./b", "", "a\0b"])
 def test_a_path_that_leaves_its_folder_is_refused(path: str):
     with pytest.raises(RefusedError, match="which can't be a path on a node"):
-        tree.check("train", of("good", path))
+        link_tree.check("train", of("good", path))
 
 
 def test_a_file_that_is_a_folder_too_is_refused():
     with pytest.raises(RefusedError, match="input train has a file named 'a/b', which is a folder, too"):
-        tree.check("train", of("a/b", "a/b/c"))
+        link_tree.check("train", of("a/b", "a/b/c"))
 
 
 @pytest.mark.parametrize("path", ["x" * 256, "/".join(["x" * 200] * 16)])
 def test_a_name_too_long_for_a_disk_is_refused(path: str):
     with pytest.raises(RefusedError, match="too long for a node's disk"):
-        tree.check("train", of(path))
+        link_tree.check("train", of(path))
 
 
 def test_a_path_that_comes_twice_is_refused():
     with pytest.raises(RefusedError, match="a path comes twice"):
-        tree.check("train", of("a", "a"))
+        link_tree.check("train", of("a", "a"))
 
 
 def test_others_are_taken():
-    tree.check("train", of("a/b", "a/c", "b", "…/ü", "a.b", "..."))
-    tree.check("train", of())
+    link_tree.check("train", of("a/b", "a/c", "b", "…/ü", "a.b", "..."))
+    link_tree.check("train", of())
 
 
 def test_pieces_cover_a_file_without_gap():

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from drumbeat.agent.inputs.fetching.chain import answer_proof, ask_proof, before
+from drumbeat.agent.inputs.fetching.http_client import Patience, Refusal, check, require_same, stream
+from drumbeat.agent.inputs.fetching.peer_client import answer_proof, ask_proof, before
 from drumbeat.agent.inputs.fetching.progress import Meter
-from drumbeat.agent.inputs.fetching.web import Patience, Refusal, check, require_same, stream
 from drumbeat.protocol.errors import UnreachableError
 
 pytestmark = pytest.mark.feature("D5")

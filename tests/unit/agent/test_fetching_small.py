@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drumbeat.agent.inputs.cache.files import Files, name_of
-from drumbeat.agent.inputs.cache.part import PIECE, Claim
-from drumbeat.agent.inputs.cache.small import SMALL, Small, claim_small
-from drumbeat.agent.inputs.fetching import bundles
-from drumbeat.agent.inputs.fetching.work import BATCH, Batch, Piece, Want, Work
+from drumbeat.agent.inputs.cache.partial_file import PIECE, Claim
+from drumbeat.agent.inputs.cache.small_file import SMALL, Small, claim_small
+from drumbeat.agent.inputs.fetching import small_file_bundles
+from drumbeat.agent.inputs.fetching.piece_queue import BATCH, Batch, Piece, Want, Work
 from drumbeat.protocol.listing import ListedFile
 
 pytestmark = pytest.mark.feature("D5")
@@ -29,16 +29,18 @@ def named(content: bytes) -> ListedFile:
 def test_what_is_asked_for_comes_out_again(asked: list[tuple[bytes, bool]]):
     contents = {hashlib.sha256(bytes([at])).hexdigest(): one for at, (one, _) in enumerate(asked)}
     there = {name: content for (name, content), (_, is_there) in zip(contents.items(), asked, strict=True) if is_there}
-    sizes = bundles.names(bundles.request({name: len(content) for name, content in contents.items()}))
+    sizes = small_file_bundles.names(
+        small_file_bundles.request({name: len(content) for name, content in contents.items()})
+    )
     assert list(sizes) == list(contents)
     if there:
-        assert bundles.opened(sizes, bundles.answer(sizes, there)) == there
+        assert small_file_bundles.opened(sizes, small_file_bundles.answer(sizes, there)) == there
 
 
 @pytest.mark.parametrize("body", [b"", b"00", b"1", b"10x", b"11abc", b"11abcdef", b"21abcdef"])
 def test_an_answer_that_doesnt_fit_the_request_isnt_taken(body: bytes):
     with pytest.raises(ValueError, match="isn't an answer"):
-        bundles.opened({"a" * 64: 2, "b" * 64: 3}, body)
+        small_file_bundles.opened({"a" * 64: 2, "b" * 64: 3}, body)
 
 
 @pytest.mark.parametrize(
@@ -50,19 +52,19 @@ def test_an_answer_that_doesnt_fit_the_request_isnt_taken(body: bytes):
         b"a" * 64 + b" -1",
         f"{'a' * 64} {SMALL + 1}".encode(),
         b"\n".join(f"{at:064x} {SMALL}".encode() for at in range(PIECE // SMALL + 1)),
-        b"\n".join(f"{at:064x} 1".encode() for at in range(bundles.MOST + 1)),
+        b"\n".join(f"{at:064x} 1".encode() for at in range(small_file_bundles.MOST + 1)),
         b"\n".join([b"a" * 64 + b" 1"] * 2),
     ],
 )
 def test_a_request_for_something_else_is_refused(asked: bytes):
     with pytest.raises(ValueError, match=r"small files|too much"):
-        bundles.names(asked)
+        small_file_bundles.names(asked)
 
 
 def test_a_batch_fits_into_one_request():
     sizes = {f"{at:064x}": SMALL for at in range(PIECE // SMALL)}
-    assert bundles.names(bundles.request(sizes)) == sizes
-    assert bundles.MOST >= BATCH
+    assert small_file_bundles.names(small_file_bundles.request(sizes)) == sizes
+    assert small_file_bundles.MOST >= BATCH
 
 
 # --- in the cache -----------------------------------------------------------------------------------------------

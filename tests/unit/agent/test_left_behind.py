@@ -14,9 +14,9 @@ import pytest
 
 from drumbeat.agent import cleanup
 from drumbeat.agent.agent import Agent
-from drumbeat.agent.ground import children, marks
+from drumbeat.agent.ground import child_processes, completion_marks
 from drumbeat.agent.ground.server_link import Link
-from drumbeat.agent.inputs.local import InputStager
+from drumbeat.agent.inputs.input_stager import InputStager
 from drumbeat.agent.launchers.mpi import folder as mpi_folder
 from drumbeat.agent.next_step import RoundFacts, phase
 from drumbeat.agent.runtimes import container_engine
@@ -227,18 +227,18 @@ def test_a_file_whose_agent_was_killed_before_it_was_in_its_place_is_staged(tmp_
     left = Path(f"{place}.folder")
     left.mkdir(parents=True)
     (left / "x.csv").write_text("1,2\n")
-    marks.put(f"{enrolment.root}/staging")
+    completion_marks.put(f"{enrolment.root}/staging")
     InputStager(enrolment, Link(enrolment), lambda _: None).stage()
     assert place.read_text() == "1,2\n"
     assert not left.exists()
 
 
 def test_a_child_that_nobody_waits_for_any_more_is_not_spared():
-    child = children.start(["sleep", "60"])
-    with children.unchanged() as own:
+    child = child_processes.start(["sleep", "60"])
+    with child_processes.unchanged() as own:
         assert child.pid in own
-    children.leave(child)
-    with children.unchanged() as own:
+    child_processes.leave(child)
+    with child_processes.unchanged() as own:
         assert child.pid not in own
     child.kill()
     child.wait()
@@ -252,13 +252,13 @@ def test_one_that_outlives_its_kill_is_let_go_of(monkeypatch: pytest.MonkeyPatch
         killed.append(child)
 
     monkeypatch.setattr(subprocess.Popen, "kill", kill)
-    monkeypatch.setattr(children, "_KILLED_S", 0.05)
+    monkeypatch.setattr(child_processes, "_KILLED_S", 0.05)
     began = time.monotonic()
     with pytest.raises(subprocess.TimeoutExpired):
-        children.run(["sleep", "20"], 0.05)
+        child_processes.run(["sleep", "20"], 0.05)
     assert time.monotonic() - began < 10
     (child,) = killed
-    with children.unchanged() as own:
+    with child_processes.unchanged() as own:
         assert child.pid not in own
     child.terminate()
     child.wait()

@@ -14,14 +14,14 @@ from urllib.parse import unquote
 
 import pytest
 
-from drumbeat.agent.inputs.appearing import appear, vanish
 from drumbeat.agent.inputs.in_place_or_mounted import Ways, say_rates, sees
-from drumbeat.agent.inputs.mounting import clearing
-from drumbeat.agent.inputs.mounting.dav import Dav
+from drumbeat.agent.inputs.mounting import unmounting
 from drumbeat.agent.inputs.mounting.in_place import as_seen, note
 from drumbeat.agent.inputs.mounting.mounts import Mounts
-from drumbeat.agent.inputs.mounting.rates import Rates, measure
-from drumbeat.agent.inputs.mounting.tree import Tree
+from drumbeat.agent.inputs.mounting.read_rates import Rates, measure
+from drumbeat.agent.inputs.mounting.webdav_server import Dav
+from drumbeat.agent.inputs.mounting.webdav_tree import Tree
+from drumbeat.agent.inputs.path_on_compute import appear, vanish
 from drumbeat.host import processes
 from drumbeat.protocol import layout
 from drumbeat.protocol.agent import Enrolment, Remark
@@ -335,7 +335,7 @@ def test_a_link_of_another_machine_on_a_shared_disk_is_left_alone(
     path, other = tmp_path / "here", tmp_path / "k.1" / "0" / "root"
     (other / "outputs" / "o").mkdir(parents=True)
     with monkeypatch.context() as there:
-        there.setattr("drumbeat.agent.inputs.appearing._ours", lambda: "appears/another-host")
+        there.setattr("drumbeat.agent.inputs.path_on_compute._ours", lambda: "appears/another-host")
         appear(out(path), str(other))
     other.rename(tmp_path / "on its own disk")
     with pytest.raises(RefusedError, match="there is something at"):
@@ -353,14 +353,14 @@ def test_folders_that_something_was_put_into_stay(roots: list[str], tmp_path: Pa
 
 # --- clearing ---------------------------------------------------------------------------------------------------
 def test_clearing_a_folder_without_mounts_touches_nothing(tmp_path: Path):
-    assert clearing.clear(str(tmp_path)) == []
-    assert clearing.mounted(str(tmp_path)) == []
-    assert "/proc" in clearing.mounted("/")
+    assert unmounting.clear(str(tmp_path)) == []
+    assert unmounting.mounted(str(tmp_path)) == []
+    assert "/proc" in unmounting.mounted("/")
 
 
 def test_a_holder_whose_pid_is_somebody_else_s_now_is_left_alone(tmp_path: Path):
     held = tmp_path / "mounts" / "data"
     held.mkdir(parents=True)
     (held / "state.json").write_text(json.dumps({"pid": os.getppid(), "born": "another boot 1"}))
-    assert clearing.clear(str(tmp_path), 5.0) == []
+    assert unmounting.clear(str(tmp_path), 5.0) == []
     assert not held.exists()

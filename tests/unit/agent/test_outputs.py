@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from drumbeat.agent.ground.journal import Journal
+from drumbeat.agent.ground.agent_log import Journal
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.outputs import Outputs
 from drumbeat.protocol.agent import Enrolment

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from drumbeat.agent.ground.journal import Journal
+from drumbeat.agent.ground.agent_log import Journal
 from drumbeat.agent.logs.log_retries import TRIES, LogRetries
 from drumbeat.agent.logs.sender import GrowingLog, LogSender
 

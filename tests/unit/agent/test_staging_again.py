@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from drumbeat.agent.ground import marks as marking
-from drumbeat.agent.inputs.local import InputStager, forget
+from drumbeat.agent.ground import completion_marks as marking
+from drumbeat.agent.inputs.input_stager import InputStager, forget
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.plan import InputPlan, Plan
 from tests.nobody import run_as_nobody
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.feature("D5")
 AGAIN = """
 import shutil
 from drumbeat.agent.ground import marks
-from drumbeat.agent.inputs.local import InputStager
+from drumbeat.agent.inputs.input_stager import InputStager
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.host.machine import boot
 from drumbeat.protocol.plan import InputPlan, Plan

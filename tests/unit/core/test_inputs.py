@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from drumbeat.core.life.aftermath import outputs_left
-from drumbeat.core.planning.appearing import check_apart
 from drumbeat.core.planning.inputs import (
     DataFacts,
     DataVersion,
@@ -16,6 +15,7 @@ from drumbeat.core.planning.inputs import (
     say_staged,
 )
 from drumbeat.core.planning.outputs import is_published, is_registered, plan_outputs
+from drumbeat.core.planning.path_on_compute import check_apart
 from drumbeat.dialect.data.inputs_outputs import Input, Output
 from drumbeat.protocol.errors import DrumbeatError, RefusedError, SpecError, UnknownNameError
 from drumbeat.protocol.plan import InputPlan, OutputPlan

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from drumbeat.agent.companions import places
+from drumbeat.agent.companions import service_addresses
 from drumbeat.agent.companions.local_sockets import connect_to
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError
@@ -35,14 +35,14 @@ _slots = threading.BoundedSemaphore(MAX_TUNNELS)
 def open_to_service(context: RequestContext) -> dict[str, Any]:
     """Answers a request to connect a person with a service. Raises NotFoundError, ConflictError."""
     name = context.request.fields["service"]
-    place = places.read(context.enrolment.root).get(name)
+    place = service_addresses.read(context.enrolment.root).get(name)
     if place is None:
         raise NotFoundError(f"node {context.enrolment.node} has no service {name}")
     begin(context, lambda: _connected(name, place))
     return {"is_open": True}
 
 
-def _connected(name: str, place: places.ServicePlace) -> socket.socket:
+def _connected(name: str, place: service_addresses.ServicePlace) -> socket.socket:
     try:
         if place.socket:
             return connect_to(place.socket)

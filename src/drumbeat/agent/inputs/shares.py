@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from drumbeat.agent.ground import children
+from drumbeat.agent.ground import child_processes
 from drumbeat.agent.inputs.missing_share import MissingShareError
 from drumbeat.host import processes
 from drumbeat.protocol.shares import MOUNTED_BY, SharePlan
@@ -121,7 +121,7 @@ def difference(share: SharePlan, mount: MountPoint | None) -> str:
 def _silence(share: SharePlan) -> str:
     """Why a share is of no use although it is in its place, "" = it answers."""
     command = [sys.executable, "-I", "-c", _PROBE, share.path, "1" if share.writable else ""]
-    child = children.start(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    child = child_processes.start(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     # A thread of its own reads and waits: a child that the kernel holds can't be reaped, and mustn't hold the agent.
     answer: list[tuple[int, bytes]] = []
 
@@ -134,7 +134,7 @@ def _silence(share: SharePlan) -> str:
     listener.join(PROBE_TIMEOUT_S)
     if not answer:
         child.kill()
-    children.leave(child)
+    child_processes.leave(child)
     if not answer:
         return f"{share.path} doesn't answer within {PROBE_TIMEOUT_S:g} s"
     code, stderr = answer[0]
@@ -153,7 +153,7 @@ def _mounted(share: SharePlan) -> str:
     with tempfile.TemporaryFile() as stderr:
         try:
             os.makedirs(share.path, exist_ok=True)
-            child = children.start(
+            child = child_processes.start(
                 mount_command(share), env=environment, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                 stderr=stderr, start_new_session=True,
             )  # fmt: skip
@@ -165,7 +165,7 @@ def _mounted(share: SharePlan) -> str:
             child.kill()
             return f"it isn't mounted after {MOUNT_TIMEOUT_S:g} s: {program} doesn't answer"
         finally:
-            children.leave(child)
+            child_processes.leave(child)
         stderr.seek(0)
         return f"{program} can't mount {share.source}: {_last_line(stderr.read())}" if code else ""
 
@@ -175,7 +175,7 @@ def _unmount(share: SharePlan) -> None:
     for program in ("fusermount3", "fusermount"):
         if shutil.which(program):
             with suppress(OSError, subprocess.TimeoutExpired):
-                children.run([program, "-uz", share.path], MOUNT_TIMEOUT_S)
+                child_processes.run([program, "-uz", share.path], MOUNT_TIMEOUT_S)
             return
 
 

@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from drumbeat.agent.ground.archive import unpack
 from drumbeat.agent.ground.backoff import Backoff
 from drumbeat.agent.ground.server_link import Link
-from drumbeat.agent.inputs.cache.tree import fresh
+from drumbeat.agent.ground.snapshot_archive import unpack
+from drumbeat.agent.inputs.cache.link_tree import fresh
 from drumbeat.protocol.agent import WAITS
 from drumbeat.protocol.errors import StorageError, UnreachableError
 from drumbeat.protocol.faults import faultpoint

@@ -10,9 +10,9 @@ import threading
 import time
 from collections.abc import Callable
 
-from drumbeat.agent.ground import children
+from drumbeat.agent.ground import child_processes
+from drumbeat.agent.ground.agent_log import Journal
 from drumbeat.agent.ground.backoff import Backoff
-from drumbeat.agent.ground.journal import Journal
 from drumbeat.agent.keeper import listener
 from drumbeat.agent.keeper.confinement import VARIABLE, end_rest
 from drumbeat.host import processes
@@ -284,7 +284,7 @@ class KeeperClient:
 
     def _start_keeper(self) -> None:
         # This process has adopted what a keeper that died had started: it must be gone before the next keeper begins.
-        with children.unchanged() as own:
+        with child_processes.unchanged() as own:
             below = processes.descendants(os.getpid())  # First: spared processes may start others meanwhile.
             spared = {*own, *self.spared()}
             spared |= {one for pid in spared for one in processes.descendants(pid)}
@@ -319,7 +319,7 @@ class KeeperClient:
 
         Children of other threads are left to those: a child that is gone has no exit code any more.
         """
-        with children.unchanged() as own:
+        with child_processes.unchanged() as own:
             while True:
                 try:
                     ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO
 
-from drumbeat.agent.ground import children
+from drumbeat.agent.ground import child_processes
 from drumbeat.agent.keeper.confinement import VARIABLE as CONFINEMENT
 from drumbeat.agent.keeper.confinement import end_rest
 from drumbeat.host.program import program
@@ -96,7 +96,7 @@ class Errands:
         with self._lock:
             if self._is_ending:
                 raise EngineError(f"{name} isn't begun: the agent leaves")
-            errand = children.start(
+            errand = child_processes.start(
                 [*program(ERRAND), folder],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -140,7 +140,7 @@ def _close_stdin(errand: subprocess.Popen[bytes]) -> None:
 
 
 def _close(errand: subprocess.Popen[bytes]) -> None:
-    children.wait(errand)
+    child_processes.wait(errand)
     for file in (errand.stdin, errand.stdout):
         if file is not None:
             with contextlib.suppress(OSError):

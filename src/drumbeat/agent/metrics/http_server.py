@@ -11,7 +11,7 @@ from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 from typing import Any, BinaryIO
 
-from drumbeat.agent.ground.listening import Listener
+from drumbeat.agent.ground.http_listener import Listener
 from drumbeat.agent.metrics.endpoint import ARTIFACTS, MetricsEndpoint
 from drumbeat.agent.metrics.mlflow_reads import Read
 from drumbeat.agent.metrics.refusals import INVALID, HttpAnswer, MlflowError

@@ -15,7 +15,7 @@ import time
 from typing import NoReturn
 
 from drumbeat.agent.ground import locks
-from drumbeat.agent.ground.journal import Journal
+from drumbeat.agent.ground.agent_log import Journal
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.metrics.endpoint import MetricsEndpoint
 from drumbeat.agent.metrics.folder import MetricsFolder

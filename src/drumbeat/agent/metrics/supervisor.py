@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from drumbeat.agent.ground import children, locks
+from drumbeat.agent.ground import child_processes, locks
 from drumbeat.agent.ground.backoff import Backoff
 from drumbeat.agent.metrics.folder import (
     MetricsFolder,
@@ -127,12 +127,12 @@ class MetricsSupervisor:
 
         number = listener.fileno()
         with open(f"{self._folder.log}", "ab") as log:
-            child = children.start(
+            child = child_processes.start(
                 [*program(METRICS_ENDPOINT), self._folder.path, str(number)],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", start_new_session=True,
                 pass_fds=(number,),
             )  # fmt: skip
-        code = children.wait(child)
+        code = child_processes.wait(child)
         if not self._is_ending:
             self._note(f"the metrics endpoint ended with {code}")
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from drumbeat.agent.ground import children
+from drumbeat.agent.ground import child_processes
 from drumbeat.agent.ground.files import write_whole
 from drumbeat.launch.container_command import CONTAINER_ENGINES, LABEL, MAX_PROCESSES, Engine, run_once
 from drumbeat.protocol.errors import EngineError, RefusedError
@@ -86,7 +86,7 @@ def fetch(engine: Engine, image: str, access: Access, say: Callable[[str], None]
     say(f"pulling image {image}")
     last = "it said nothing"
     unchecked = ["--tls-verify=false"] if engine.kind == "podman" and access.is_insecure(image) else []
-    with children.started(
+    with child_processes.started(
         [engine.program, "pull", *unchecked, image], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, encoding="utf-8", errors="replace", env={**os.environ, **access.variables()},
     ) as pull:  # fmt: skip
@@ -272,7 +272,7 @@ def _trouble(program: str) -> str:
     """Why the engine doesn't work here, "" = it does."""
     try:
         words = [program, "info", "--format", "{{.Host}}"] if program.endswith("podman") else [program, "info"]
-        done = children.run(words, _ASK_S, is_merged=True)
+        done = child_processes.run(words, _ASK_S, is_merged=True)
     except (OSError, subprocess.SubprocessError) as error:
         return str(error)
     said = done.stdout.decode(errors="replace").strip()
@@ -288,7 +288,7 @@ def _asked(
     program: str, words: Sequence[str], variables: Mapping[str, str] | None = None, within_s: float = _ASK_S
 ) -> subprocess.CompletedProcess[str]:
     try:
-        done = children.run([program, *words], within_s, env=variables)
+        done = child_processes.run([program, *words], within_s, env=variables)
     except subprocess.SubprocessError:
         return subprocess.CompletedProcess(words, _TIMED_OUT, "", "")
     return subprocess.CompletedProcess(words, done.returncode, done.stdout.decode(errors="replace"), "")

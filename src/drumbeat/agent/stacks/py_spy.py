@@ -15,7 +15,7 @@ import signal
 from dataclasses import dataclass
 from typing import Any
 
-from drumbeat.agent.ground import children
+from drumbeat.agent.ground import child_processes
 from drumbeat.agent.stacks import kernel
 from drumbeat.host import processes
 from drumbeat.protocol.stacks import StackFrame, ThreadStack
@@ -72,7 +72,7 @@ def _run(words: list[str], pid: int, within_s: float) -> bytes:
 
     was_stopped = processes.is_stopped(pid)
     try:
-        done = children.run(words, within_s, is_merged=True)
+        done = child_processes.run(words, within_s, is_merged=True)
     except subprocess.TimeoutExpired:
         if not was_stopped:
             _let_go(pid)

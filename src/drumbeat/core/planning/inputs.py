@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from drumbeat.core.planning.appearing import appears_at
+from drumbeat.core.planning.path_on_compute import appears_at
 from drumbeat.dialect.data.inputs_outputs import Input
 from drumbeat.dialect.data.paths import Address, InStore, Local, OfAsset, OfJob, Reference, file_name, reference_to
 from drumbeat.dialect.reading.problems import nearest, no_version

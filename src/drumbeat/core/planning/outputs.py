@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from drumbeat.core.planning.appearing import appears_at
 from drumbeat.core.planning.inputs import DataFacts, known_place
+from drumbeat.core.planning.path_on_compute import appears_at
 from drumbeat.dialect.data.inputs_outputs import Output
 from drumbeat.dialect.data.paths import Address, InStore, is_asset_name, reference_to
 from drumbeat.dialect.reading import expressions

@@ -13,10 +13,10 @@ from drumbeat.core.elastic_sizes import elastic_of, largest_world, stretched
 from drumbeat.core.elastic_sizes import notes as elastic_notes
 from drumbeat.core.need import Need, Policy
 from drumbeat.core.planning import registries
-from drumbeat.core.planning.appearing import check_apart
 from drumbeat.core.planning.environments import CURRENT, Found, Shelf, resolve
 from drumbeat.core.planning.inputs import HERE, DataFacts, UsedData, plan_inputs, say_staged
 from drumbeat.core.planning.outputs import plan_outputs
+from drumbeat.core.planning.path_on_compute import check_apart
 from drumbeat.core.planning.raycluster import plan_cluster, unused
 from drumbeat.core.planning.refusals import not_yet
 from drumbeat.core.planning.services import plan_services, service_notes

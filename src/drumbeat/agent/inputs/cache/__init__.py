@@ -1,5 +1,5 @@
 """What a node keeps of the inputs of jobs: files by content, shared by all jobs and agents of this machine and user.
 
-files.py: those that are whole. part.py: one that is being fetched; small.py: one that comes at once. room.py: who
-needs what, and what makes way. tree.py: a job's input, made of links to them.
+`files` holds whole files, `partial_file` and `small_file` those that are being fetched; `eviction` says what makes way
+for something new; `link_tree` lays out a job's input as links to them.
 """

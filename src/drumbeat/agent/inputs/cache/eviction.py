@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from drumbeat.agent.ground import locks
 from drumbeat.agent.ground.pins import Pins
 from drumbeat.agent.inputs.cache.files import Files, Kept, name_of
-from drumbeat.agent.inputs.cache.part import forget
+from drumbeat.agent.inputs.cache.partial_file import forget
 from drumbeat.protocol.errors import RefusedError, StorageError
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.listing import ListedFile

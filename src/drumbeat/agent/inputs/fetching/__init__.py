@@ -1,6 +1,5 @@
 """How the files of inputs come to a node: from their store, from the server, or from the node before it in the gang.
 
-web.py: requests. store.py: links, and the server where there are none. work.py: what comes next. fetch.py: threads that
-fetch; crew.py: how many of them; batch.py: their small files; means.py: what they share. meter.py: how far it is, in
-words. chain.py, serving.py and bundles.py: what nodes pass on. staging.py: all inputs of a job.
+`fetch` has the threads that fetch, `piece_queue` what they fetch next, `thread_pool` how many of them there are.
+`store_client` asks the store or the server, `peer_client` the node before; `peer_server` answers the node after.
 """

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from drumbeat.agent.ground.backoff import Backoff
-from drumbeat.agent.inputs.cache.part import PIECE, forget
-from drumbeat.agent.inputs.cache.small import SMALL
-from drumbeat.agent.inputs.fetching.batch import BatchFetch
-from drumbeat.agent.inputs.fetching.means import Means
-from drumbeat.agent.inputs.fetching.store import Links, Store
-from drumbeat.agent.inputs.fetching.threads import Crew
-from drumbeat.agent.inputs.fetching.work import Batch, Piece, Want, Work
+from drumbeat.agent.inputs.cache.partial_file import PIECE, forget
+from drumbeat.agent.inputs.cache.small_file import SMALL
+from drumbeat.agent.inputs.fetching.fetch_context import Means
+from drumbeat.agent.inputs.fetching.piece_queue import Batch, Piece, Want, Work
+from drumbeat.agent.inputs.fetching.small_file_batches import BatchFetch
+from drumbeat.agent.inputs.fetching.store_client import Links, Store
+from drumbeat.agent.inputs.fetching.thread_pool import Crew
 from drumbeat.protocol.errors import DrumbeatError, StorageError, UnreachableError
 
 THREADS = 8

@@ -20,11 +20,11 @@ from typing import Any, NoReturn
 
 from drumbeat.agent.ground import locks
 from drumbeat.agent.ground.server_link import Link
-from drumbeat.agent.inputs.fetching.web import Patience
-from drumbeat.agent.inputs.mounting.clearing import unmount
-from drumbeat.agent.inputs.mounting.dav import Dav
-from drumbeat.agent.inputs.mounting.reading import RangeReader
-from drumbeat.agent.inputs.mounting.tree import Tree
+from drumbeat.agent.inputs.fetching.http_client import Patience
+from drumbeat.agent.inputs.mounting.input_reader import RangeReader
+from drumbeat.agent.inputs.mounting.unmounting import unmount
+from drumbeat.agent.inputs.mounting.webdav_server import Dav
+from drumbeat.agent.inputs.mounting.webdav_tree import Tree
 from drumbeat.host import processes
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import Enrolment

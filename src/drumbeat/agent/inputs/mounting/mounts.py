@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from drumbeat.agent.ground import children, locks
+from drumbeat.agent.ground import child_processes, locks
 from drumbeat.agent.ground.backoff import Backoff
-from drumbeat.agent.inputs.mounting.clearing import clear, end_holder, folder_of, state, unmount
 from drumbeat.agent.inputs.mounting.mount_holder import MOUNT_S
-from drumbeat.agent.inputs.mounting.rates import Rates, measure
+from drumbeat.agent.inputs.mounting.read_rates import Rates, measure
+from drumbeat.agent.inputs.mounting.unmounting import clear, end_holder, folder_of, state, unmount
 from drumbeat.host import processes
 from drumbeat.host.program import program
 from drumbeat.protocol import layout, wire
@@ -128,7 +128,7 @@ class Mounts:
     def _start(self, folder: str) -> None:
         """Returns when it is mounted. Raises EngineError with what rclone said."""
         with open(f"{folder}/holder.log", "ab") as log:
-            holder = children.start(
+            holder = child_processes.start(
                 [*program(MOUNT_HOLDER), folder],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", start_new_session=True,
             )  # fmt: skip
@@ -136,7 +136,7 @@ class Mounts:
             faultpoint("mount.begun")
             self._wait_for_mount(folder, holder.pid)
         finally:
-            children.leave(holder)  # From now on its `state.json` tells whose it is.
+            child_processes.leave(holder)  # From now on its `state.json` tells whose it is.
 
     def _wait_for_mount(self, folder: str, holder: int) -> None:
         """By this holder, or by the one that an agent before this had started and that is still on its way."""

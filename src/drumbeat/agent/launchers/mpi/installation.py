@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from dataclasses import replace
 
-from drumbeat.agent.ground import children
+from drumbeat.agent.ground import child_processes
 from drumbeat.agent.runtimes import container_engine
 from drumbeat.launch.container_command import Engine
 from drumbeat.launch.environment import scrubbed
@@ -82,7 +82,7 @@ def correct_exit(ended: RankExit) -> RankExit:
 
 def _ask(program: str, environment: dict[str, str]) -> str:
     try:
-        done = children.run([program, "--version"], ASK_TIMEOUT_S, env=environment, is_merged=True)
+        done = child_processes.run([program, "--version"], ASK_TIMEOUT_S, env=environment, is_merged=True)
     except (OSError, subprocess.SubprocessError) as error:
         return str(error)
     return done.stdout.decode(errors="replace")

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 
-from drumbeat.agent.ground import children
+from drumbeat.agent.ground import child_processes
 from drumbeat.protocol.errors import RefusedError
 
 _ASK_S = 20.0
@@ -41,7 +41,7 @@ def version(program: str, path: str) -> str:
     if found is None:
         return ""
     try:
-        done = children.run([found, "--version"], _ASK_S, env={**os.environ, "PATH": path})
+        done = child_processes.run([found, "--version"], _ASK_S, env={**os.environ, "PATH": path})
     except (OSError, subprocess.SubprocessError):
         return ""
     return next(iter(done.stdout.decode(errors="replace").strip().splitlines()), "")

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
-from drumbeat.agent.ground import children
+from drumbeat.agent.ground import child_processes
 from drumbeat.agent.runtimes.environments.distributions import fingerprint, installed
 from drumbeat.protocol.fingerprint import Fingerprint
 from drumbeat.protocol.plan import Plan
@@ -32,7 +32,7 @@ def _told(python: str) -> tuple[str, list[str]] | None:
     if sys.prefix != sys.base_prefix and os.path.dirname(python) == os.path.dirname(sys.executable):
         return platform.python_version(), sys.path
     try:
-        done = children.run([python, "-c", _ASKS], _ASK_S)
+        done = child_processes.run([python, "-c", _ASKS], _ASK_S)
         done.check_returncode()
         version, folders = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError):

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from drumbeat.agent.ground import children
+from drumbeat.agent.ground import child_processes
 from drumbeat.protocol.errors import RefusedError
 
 _ASK_S = 20.0
@@ -71,7 +71,7 @@ def find(wanted: str, name: str) -> Interpreter:
 def ask(path: str) -> Interpreter | None:
     """What an interpreter says of itself; None = it doesn't run (a version manager's shim, say)."""
     try:
-        done = children.run([path, "-I", "-c", _ASKS], _ASK_S)
+        done = child_processes.run([path, "-I", "-c", _ASKS], _ASK_S)
         done.check_returncode()
         version, base, has_pip, *folders = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError):

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from drumbeat.agent.inputs.cache.files import Files
+from drumbeat.agent.inputs.fetching.http_client import Patience, is_for_good
 from drumbeat.agent.inputs.fetching.progress import Meter
-from drumbeat.agent.inputs.fetching.web import Patience, is_for_good
 from drumbeat.protocol.errors import StorageError, UnreachableError
 
 if TYPE_CHECKING:
     from drumbeat.agent.ground.backoff import Backoff
     from drumbeat.agent.ground.server_link import Link as Server
-    from drumbeat.agent.inputs.fetching.chain import Chain
-    from drumbeat.agent.inputs.fetching.work import Want
+    from drumbeat.agent.inputs.fetching.peer_client import Chain
+    from drumbeat.agent.inputs.fetching.piece_queue import Want
 
 _MAX_WRONG = 4
 

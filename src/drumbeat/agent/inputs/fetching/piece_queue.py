@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from drumbeat.agent.inputs.cache.files import Files, name_of
-from drumbeat.agent.inputs.cache.part import PIECE, Claim, Part, claim, piece_at, piece_count
-from drumbeat.agent.inputs.cache.small import SMALL
+from drumbeat.agent.inputs.cache.partial_file import PIECE, Claim, Part, claim, piece_at, piece_count
+from drumbeat.agent.inputs.cache.small_file import SMALL
 from drumbeat.protocol.errors import DrumbeatError
 from drumbeat.protocol.listing import ListedFile
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from drumbeat.agent.inputs.fetching import bundles
-from drumbeat.agent.inputs.fetching.web import Lines, Patience, Refusal, closing
+from drumbeat.agent.inputs.fetching import small_file_bundles
+from drumbeat.agent.inputs.fetching.http_client import Lines, Patience, Refusal, closing
 from drumbeat.protocol.errors import DrumbeatError, UnreachableError
 
 T = TypeVar("T")
@@ -151,13 +151,13 @@ class Chain:
 
     def _files(self, lines: Lines, where: str, sizes: Mapping[str, int]) -> dict[str, bytes] | None:
         """Those that are there, or None = none yet. Raises UnreachableError, Refusal."""
-        asked = bundles.request(sizes)
+        asked = small_file_bundles.request(sizes)
         proof = files_proof(self._place.secret, asked)
         body = self._ask(lines, f"http://{where}/files", proof, asked, len(sizes) + sum(sizes.values()))
         if body is None:
             return None
         try:
-            found = bundles.opened(sizes, body)
+            found = small_file_bundles.opened(sizes, body)
         except ValueError:
             raise Refusal(0) from None
         self._came("/".join(found), len(body))

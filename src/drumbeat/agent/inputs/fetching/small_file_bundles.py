@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from drumbeat.agent.inputs.cache.part import PIECE
-from drumbeat.agent.inputs.cache.small import SMALL
+from drumbeat.agent.inputs.cache.partial_file import PIECE
+from drumbeat.agent.inputs.cache.small_file import SMALL
 
 MOST = 64
 """Files that may be asked for at once."""

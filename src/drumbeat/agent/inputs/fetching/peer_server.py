@@ -15,11 +15,11 @@ from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from drumbeat.agent.ground.listening import Listener
+from drumbeat.agent.ground.http_listener import Listener
 from drumbeat.agent.inputs.cache.files import Files
-from drumbeat.agent.inputs.cache.part import PIECE, read_piece
-from drumbeat.agent.inputs.fetching import bundles
-from drumbeat.agent.inputs.fetching.chain import PROGRESS, PROOF, answer_proof, ask_proof, files_proof
+from drumbeat.agent.inputs.cache.partial_file import PIECE, read_piece
+from drumbeat.agent.inputs.fetching import small_file_bundles
+from drumbeat.agent.inputs.fetching.peer_client import PROGRESS, PROOF, answer_proof, ask_proof, files_proof
 from drumbeat.host.machine import boot
 
 WAIT_S = 1.0
@@ -95,7 +95,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """`/files`: 200 with those of the small files that are there, 202 = none yet."""
         size = self.headers.get("Content-Length", "")
-        if self.path != "/files" or not size.isdecimal() or not 0 < int(size) <= bundles.LONGEST:
+        if self.path != "/files" or not size.isdecimal() or not 0 < int(size) <= small_file_bundles.LONGEST:
             self.close_connection = True  # What it says isn't read.
             self._answer(404, b"", {})
             return
@@ -103,7 +103,7 @@ class _Handler(BaseHTTPRequestHandler):
         proof = files_proof(self.server.owner.secret, asked)
         if self._knows_the_secret(proof):
             try:
-                self._pass_on(proof, self._wait_for_files(bundles.names(asked)))
+                self._pass_on(proof, self._wait_for_files(small_file_bundles.names(asked)))
             except ValueError:
                 self._answer(404, b"", {})
 
@@ -144,7 +144,7 @@ class _Handler(BaseHTTPRequestHandler):
                 for name in left:  # The first that lacks may be the only one that does.
                     self._take_file(name, sizes[name], found)
                 break
-        return bundles.answer(sizes, found) if found else None
+        return small_file_bundles.answer(sizes, found) if found else None
 
     def _take_file(self, name: str, size: int, found: dict[str, bytes]) -> bool:
         owner = self.server.owner

@@ -12,9 +12,9 @@ import shutil
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from drumbeat.agent.ground import marks
+from drumbeat.agent.ground import completion_marks
 from drumbeat.agent.ground.server_link import Link
-from drumbeat.agent.inputs.cache.tree import fresh, remove
+from drumbeat.agent.inputs.cache.link_tree import fresh, remove
 from drumbeat.agent.inputs.snapshots import bring
 from drumbeat.protocol import layout
 from drumbeat.protocol.agent import Enrolment
@@ -23,7 +23,7 @@ from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.plan import InputPlan
 
 if TYPE_CHECKING:
-    from drumbeat.agent.inputs.remote import Inputs
+    from drumbeat.agent.inputs.store_inputs import Inputs
 
 _BEGUN, _MARK = "staging", "staged"
 
@@ -47,27 +47,27 @@ class InputStager:
     def stage(self) -> None:
         """Stages what is missing. Raises DrumbeatError."""
         begun, mark = f"{self._root}/{_BEGUN}", f"{self._root}/{_MARK}"
-        if marks.is_put(mark):
+        if completion_marks.is_put(mark):
             return
         try:
             self._folders()
-            if not marks.is_put(begun):
+            if not completion_marks.is_put(begun):
                 self._clear()
-                marks.put(begun)
+                completion_marks.put(begun)
             self._code()
             for planned in self._plan.inputs:
                 self._input(planned)
             if self._remote is not None:
                 self._remote.stage(self._progress)
             self._join_outputs()
-            marks.put(mark)
+            completion_marks.put(mark)
             faultpoint("agent.staged")
         except OSError as error:
             raise _refusal(error, self._root) from error
 
     def _clear(self) -> None:
         """Takes away what an earlier start of the machine brought: its disk may not have taken all of it."""
-        marks.take(f"{self._root}/{marks.PREPARED}")  # What it made lay there.
+        completion_marks.take(f"{self._root}/{completion_marks.PREPARED}")  # What it made lay there.
         inputs = f"{self._root}/inputs"
         names = os.listdir(inputs) if os.path.isdir(inputs) else []
         # Nothing of a mount is on the disk: it is seen to where mounts are made.
@@ -159,7 +159,7 @@ class InputStager:
 
 def _free(place: str) -> None:
     """Nothing is mounted there any more: that isn't the attempt's to remove. Raises StorageError."""
-    from drumbeat.agent.inputs.mounting.clearing import unmount_all
+    from drumbeat.agent.inputs.mounting.unmounting import unmount_all
 
     if not os.path.islink(place) and (left := unmount_all(place, itself=True)):
         raise StorageError(

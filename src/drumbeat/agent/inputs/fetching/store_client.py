@@ -9,8 +9,8 @@ from contextlib import closing as closed
 from urllib.parse import urlsplit
 
 from drumbeat.agent.ground.server_link import Link as Server
-from drumbeat.agent.inputs.fetching.web import Lines, Patience, Refusal, check, closing, require_same, stream
-from drumbeat.agent.inputs.fetching.work import Want
+from drumbeat.agent.inputs.fetching.http_client import Lines, Patience, Refusal, check, closing, require_same, stream
+from drumbeat.agent.inputs.fetching.piece_queue import Want
 from drumbeat.protocol import wire
 from drumbeat.protocol.errors import UnreachableError
 from drumbeat.protocol.listing import Link

@@ -11,7 +11,7 @@ import subprocess
 import time
 from typing import Any
 
-from drumbeat.agent.ground import children
+from drumbeat.agent.ground import child_processes
 from drumbeat.host import processes
 from drumbeat.host.kernel import call
 
@@ -82,7 +82,7 @@ def unmount(point: str) -> None:
     program = shutil.which("fusermount3") or shutil.which("fusermount")
     if program:
         with contextlib.suppress(OSError, subprocess.SubprocessError):
-            children.run([program, "-uz", point], _ASK_S)
+            child_processes.run([program, "-uz", point], _ASK_S)
 
 
 def _unescaped(text: str) -> str:

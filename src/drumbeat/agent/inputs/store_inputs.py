@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, TypeVar
 from drumbeat.agent.ground import cache_folders
 from drumbeat.agent.ground.backoff import Backoff
 from drumbeat.agent.ground.server_link import Link
-from drumbeat.agent.inputs.cache import tree
+from drumbeat.agent.inputs.cache import link_tree
 from drumbeat.agent.inputs.cache.eviction import Room, in_words
 from drumbeat.agent.inputs.cache.files import Files, name_of
 from drumbeat.agent.inputs.fetching.fetch import Fetch
-from drumbeat.agent.inputs.fetching.means import Means
+from drumbeat.agent.inputs.fetching.fetch_context import Means
+from drumbeat.agent.inputs.fetching.http_client import Patience, is_for_good
+from drumbeat.agent.inputs.fetching.piece_queue import Want
 from drumbeat.agent.inputs.fetching.progress import Meter
-from drumbeat.agent.inputs.fetching.web import Patience, is_for_good
-from drumbeat.agent.inputs.fetching.work import Want
 from drumbeat.protocol import layout, wire
 from drumbeat.protocol.agent import WAITS, Enrolment
 from drumbeat.protocol.errors import StorageError, UnreachableError
@@ -31,8 +31,8 @@ from drumbeat.protocol.plan import InputPlan
 from drumbeat.protocol.roster import Member
 
 if TYPE_CHECKING:
-    from drumbeat.agent.inputs.fetching.chain import Chain
-    from drumbeat.agent.inputs.fetching.serving import DataServer
+    from drumbeat.agent.inputs.fetching.peer_client import Chain
+    from drumbeat.agent.inputs.fetching.peer_server import DataServer
     from drumbeat.agent.inputs.in_place_or_mounted import Ways
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ class Inputs:
         """Begins to pass on what there is to the other nodes; gives what this node is to them now."""
         if self._enrolment.plan.nodes == 1:
             return member
-        from drumbeat.agent.inputs.fetching.serving import DataServer, cache_name
+        from drumbeat.agent.inputs.fetching.peer_server import DataServer, cache_name
 
         try:
             self._serving = self._serving or DataServer(self._files, member.address, self._enrolment.secret)
@@ -80,7 +80,7 @@ class Inputs:
         self._progress = progress
         asked = {one.name: self._listing(one) for one in self._planned}
         for name, (listing, _) in asked.items():
-            tree.check(name, listing)
+            link_tree.check(name, listing)
         fetched = [one for one in self._planned if not self._has_otherwise(one, *asked[one.name])]
         listings = {one.name: asked[one.name][0] for one in fetched}
         if self._serving is not None:
@@ -162,8 +162,8 @@ class Inputs:
     def _chain(self) -> Chain | None:
         if not self._enrolment.node or self._serving is None:
             return None
-        from drumbeat.agent.inputs.fetching.chain import Chain, Place
-        from drumbeat.agent.inputs.fetching.serving import cache_name
+        from drumbeat.agent.inputs.fetching.peer_client import Chain, Place
+        from drumbeat.agent.inputs.fetching.peer_server import cache_name
 
         place = Place(self._enrolment.node, cache_name(self._files), self._enrolment.secret)
         return Chain(place, Link(self._enrolment).peers, self._patience)
@@ -173,8 +173,8 @@ class Inputs:
         if os.path.lexists(place) and not _is_bare(place):
             return
         os.makedirs(os.path.dirname(place), exist_ok=True)
-        part = tree.fresh(place)
-        tree.build(self._files, listing, part)
+        part = link_tree.fresh(place)
+        link_tree.build(self._files, listing, part)
         faultpoint("cache.laid_out")
         os.rename(part, place)
 

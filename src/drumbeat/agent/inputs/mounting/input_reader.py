@@ -8,9 +8,9 @@ from contextlib import closing
 
 from drumbeat.agent.ground.backoff import Backoff
 from drumbeat.agent.ground.server_link import Link as Server
-from drumbeat.agent.inputs.fetching.store import Links, Store
-from drumbeat.agent.inputs.fetching.web import Patience
-from drumbeat.agent.inputs.fetching.work import Want
+from drumbeat.agent.inputs.fetching.http_client import Patience
+from drumbeat.agent.inputs.fetching.piece_queue import Want
+from drumbeat.agent.inputs.fetching.store_client import Links, Store
 from drumbeat.protocol.errors import UnreachableError
 from drumbeat.protocol.listing import ListedFile
 

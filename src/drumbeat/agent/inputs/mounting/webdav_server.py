@@ -10,10 +10,10 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from drumbeat.agent.ground.listening import Listener
-from drumbeat.agent.inputs.fetching.store import Store
-from drumbeat.agent.inputs.mounting.reading import RangeReader
-from drumbeat.agent.inputs.mounting.tree import Tree
+from drumbeat.agent.ground.http_listener import Listener
+from drumbeat.agent.inputs.fetching.store_client import Store
+from drumbeat.agent.inputs.mounting.input_reader import RangeReader
+from drumbeat.agent.inputs.mounting.webdav_tree import Tree
 from drumbeat.protocol.errors import DrumbeatError
 from drumbeat.protocol.listing import ListedFile
 

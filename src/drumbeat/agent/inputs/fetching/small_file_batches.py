@@ -7,11 +7,11 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from drumbeat.agent.ground.backoff import Backoff
-from drumbeat.agent.inputs.cache.part import Claim
-from drumbeat.agent.inputs.cache.small import Small, claim_small
-from drumbeat.agent.inputs.fetching.means import Means
-from drumbeat.agent.inputs.fetching.store import Store
-from drumbeat.agent.inputs.fetching.work import Want, Work
+from drumbeat.agent.inputs.cache.partial_file import Claim
+from drumbeat.agent.inputs.cache.small_file import Small, claim_small
+from drumbeat.agent.inputs.fetching.fetch_context import Means
+from drumbeat.agent.inputs.fetching.piece_queue import Want, Work
+from drumbeat.agent.inputs.fetching.store_client import Store
 from drumbeat.protocol.errors import StorageError, UnreachableError
 
 

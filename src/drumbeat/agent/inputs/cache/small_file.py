@@ -7,7 +7,7 @@ import hashlib
 import os
 
 from drumbeat.agent.inputs.cache.files import Files, name_of
-from drumbeat.agent.inputs.cache.part import Claim, forget
+from drumbeat.agent.inputs.cache.partial_file import Claim, forget
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.listing import ListedFile
 
