@@ -101,7 +101,7 @@ def _mlflow(environ: Mapping[str, str]) -> MlflowServer | None:
 
 def _caches(home: Path, shared: Path, *, has_file: bool) -> MachineCaches:
     """What this machine keeps for jobs, and what else the server has on its own disk."""
-    from drumbeat.agent.space import LocalCaches
+    from drumbeat.agent.cache_usage import LocalCaches
 
     measured: list[tuple[SpaceKind, str, str]] = [
         ("datastore", name, str(shared / "datastores" / name)) for name in ALWAYS_THERE

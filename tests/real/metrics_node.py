@@ -28,7 +28,7 @@ from .house import until
 
 AGENT = """
 import sys
-from drumbeat.agent.metrics.supervisor import MetricsSupervisor
+from drumbeat.agent.metrics.endpoint_supervisor import MetricsSupervisor
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import Enrolment
 enrolment = wire.loads(Enrolment, open(sys.argv[1]).read())

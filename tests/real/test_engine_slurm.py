@@ -325,7 +325,7 @@ def test_the_secret_is_in_no_script_argument_or_environment(house: House, lab: S
     assert secret not in lab.slurm("scontrol", "show", "job", slurm_job(lab))
     assert secret not in lab.slurm("scontrol", "write", "batch_script", slurm_job(lab), "-")
     shown = [words for one in psutil.process_iter() for words in words_of(one)]
-    assert any("drumbeat.host.slurmstep" in words for words in shown)
+    assert any("drumbeat.host.slurm_step" in words for words in shown)
     assert not [words for words in shown if secret in words]
     (tmp_path / "go").touch()
     reach(house, job, "completed")

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from drumbeat.agent.runtimes import container_engine
-from drumbeat.agent.runtimes.environments.collecting import collect
+from drumbeat.agent.runtimes.environments.garbage_collection import collect
 from drumbeat.agent.runtimes.images import folders
 from drumbeat.agent.runtimes.images.folders import ImagePlace
 from drumbeat.protocol.api.jobs import JobView

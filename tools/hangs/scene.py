@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from drumbeat.agent.stacks import kernel, py_spy_program
+from drumbeat.agent.stacks import procfs, py_spy_program
 from drumbeat.agent.stacks.rank_looks import RankLooks
 from drumbeat.control.gangs.silence_look import Ask, SilenceLook
 from drumbeat.control.gangs.stacks import JobFacts
@@ -87,7 +87,7 @@ class Ranks:
         before: dict[int, float] = {}
         for _ in range(SETTLE_LOOKS):
             time.sleep(SETTLE_S)
-            now = {pid: use.cpu_s for pid in processes.descendants(os.getpid()) if (use := kernel.usage(pid))}
+            now = {pid: use.cpu_s for pid in processes.descendants(os.getpid()) if (use := procfs.usage(pid))}
             if before.keys() == now.keys() and all(now[pid] - before[pid] < SETTLE_S / 100 for pid in now):
                 return
             before = now

@@ -23,7 +23,7 @@ from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.inbox import Inbox
 from drumbeat.agent.keeper.errands import Errands
 from drumbeat.agent.logs.tail import tail
-from drumbeat.agent.metrics.supervisor import MetricsSupervisor
+from drumbeat.agent.metrics.endpoint_supervisor import MetricsSupervisor
 from drumbeat.agent.next_step import Facts, RoundFacts, Step, Work, next_step, status
 from drumbeat.agent.node import HeldPort
 from drumbeat.agent.node_keeper import NodeKeeper, outliving

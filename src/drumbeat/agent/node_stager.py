@@ -52,7 +52,7 @@ class NodeStager:
         """Begins to stage the present round. progress: receives it in words, from any thread."""
         from drumbeat.agent.inputs.input_stager import InputStager
         from drumbeat.agent.logs.node_log import NodeLog
-        from drumbeat.agent.setup import NodeSetup, Reports
+        from drumbeat.agent.node_setup import NodeSetup, Reports
 
         facts.staging = Work.GOING
         log = NodeLog(self._enrolment, facts.round.number, self._journal)

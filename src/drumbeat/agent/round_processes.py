@@ -78,7 +78,7 @@ class RoundProcesses:
         if self._plan.python is not None:
             self._make_environment(errands, log, say)
         elif self._plan.nodes > 1 and self._plan.container is None:
-            from drumbeat.agent.runtimes.environments.current import of_current
+            from drumbeat.agent.runtimes.environments.current_python import of_current
 
             self._member_fields["environment"] = str(of_current(self._plan) or "")
         if self._plan.container:
@@ -88,7 +88,7 @@ class RoundProcesses:
     def _provide_image(self, wanted: Container, errands: Errands, log: NodeLog, say: Callable[[str], None]) -> None:
         """Nodes compare layers of an image that they pull; of one that each builds, they compare the Python in it."""
         from drumbeat.agent.runtimes.images import inspection
-        from drumbeat.agent.runtimes.images.pull import ImagePuller
+        from drumbeat.agent.runtimes.images.image_puller import ImagePuller
 
         self._engine = container_engine.find()
         image = ImagePuller(self._enrolment, self._engine, log, errands).have(wanted, say)

@@ -16,12 +16,12 @@ import pytest
 
 from drumbeat.agent.runtimes.environments import interpreters, wheels
 from drumbeat.agent.runtimes.environments.builders import Builder, Step, choose, tool_environment
-from drumbeat.agent.runtimes.environments.collecting import Bounds, collect
-from drumbeat.agent.runtimes.environments.distributions import fingerprint, installed
 from drumbeat.agent.runtimes.environments.environment_builder import EnvironmentBuilder
 from drumbeat.agent.runtimes.environments.folders import Place
+from drumbeat.agent.runtimes.environments.garbage_collection import Bounds, collect
+from drumbeat.agent.runtimes.environments.installed_packages import fingerprint, installed
 from drumbeat.agent.runtimes.environments.interpreters import Interpreter, bundled
-from drumbeat.agent.runtimes.environments.pipsettings import own_places
+from drumbeat.agent.runtimes.environments.pip_configuration import own_places
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.plan import PythonEnvironment, SourceBuild
 

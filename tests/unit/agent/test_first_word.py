@@ -2,7 +2,7 @@
 
 import pytest
 
-from drumbeat.agent.logs.first_of_several import first_failure
+from drumbeat.agent.logs.first_failure import first_failure
 from drumbeat.agent.logs.tail import tail
 from drumbeat.core.diagnosis.tracebacks import read
 

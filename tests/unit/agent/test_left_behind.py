@@ -21,7 +21,7 @@ from drumbeat.agent.launchers.mpi import folder as mpi_folder
 from drumbeat.agent.next_step import RoundFacts, phase
 from drumbeat.agent.runtimes import container_engine
 from drumbeat.agent.runtimes.environments import wheels
-from drumbeat.agent.runtimes.environments.collecting import collect
+from drumbeat.agent.runtimes.environments.garbage_collection import collect
 from drumbeat.agent.runtimes.images.folders import ImagePlace
 from drumbeat.host.gangs import Gangs
 from drumbeat.launch import mpi

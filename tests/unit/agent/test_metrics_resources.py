@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.agent.metrics.gpus import Gpus
-from drumbeat.agent.metrics.sampler import interval_s
+from drumbeat.agent.metrics.resource_sampler import interval_s
 from drumbeat.protocol.plan import Plan
 
 LIBRARY = """

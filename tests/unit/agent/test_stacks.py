@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from drumbeat.agent.stacks import kernel, py_spy, py_spy_program, stack_samples
+from drumbeat.agent.stacks import procfs, py_spy, py_spy_program, stack_samples
 from drumbeat.agent.stacks.rank_looks import RankLooks
 from drumbeat.launch.tracking import ENDPOINT
 from drumbeat.protocol.stacks import DIGEST_HEADER, RankFacts
@@ -49,8 +49,8 @@ def test_stack_of_a_rank_has_its_functions_though_it_is_stopped(rank: subprocess
     (process,) = look(PY_SPY).processes
     assert (process.pid, process.state, process.is_same_place) == (rank.pid, "T", True)
     assert [frame.function for frame in process.threads[0].frames][-2:] == ["wait_long", "<module>"]
-    assert kernel.usage(rank.pid) is not None
-    assert kernel.usage(rank.pid).state == "T"
+    assert procfs.usage(rank.pid) is not None
+    assert procfs.usage(rank.pid).state == "T"
 
 
 @pytest.mark.skipif(not PY_SPY, reason="py-spy isn't installed: pip install py-spy")

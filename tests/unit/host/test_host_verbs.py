@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.host import __main__ as host
-from drumbeat.host import node_holder, pod_start, server_names, slurmstep
+from drumbeat.host import node_holder, pod_start, server_names, slurm_step
 from drumbeat.host.gangs import Gangs
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import Enrolment
@@ -47,7 +47,7 @@ def test_a_slurm_step_whose_node_another_step_holds_leaves_it_alone(tmp_path: Pa
     (given / "enrolment.json").touch()
     monkeypatch.setattr("sys.argv", ["slurmstep", str(given.parent)])
     monkeypatch.setenv("SLURM_PROCID", "0")
-    assert slurmstep.main() == node_holder.LEFT
+    assert slurm_step.main() == node_holder.LEFT
 
 
 FAR = "https://head.example:1"
@@ -67,7 +67,7 @@ def unknown(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
         monkeypatch.setattr(socket, "getaddrinfo", look_up)
 
-    for module in (host, pod_start, slurmstep):
+    for module in (host, pod_start, slurm_step):
         monkeypatch.setattr(module, "RESOLVE_S", 0.0)
     monkeypatch.setattr(server_names, "_PAUSE_S", 0.0)
     return fails_with
@@ -108,5 +108,5 @@ def test_a_pod_and_a_slurm_step_say_that_the_servers_name_is_unknown(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr("sys.argv", ["slurmstep", str(given.parents[1])])
     monkeypatch.setenv("SLURM_PROCID", "0")
-    assert slurmstep.main() == node_holder.WONT_STAY
+    assert slurm_step.main() == node_holder.WONT_STAY
     assert capsys.readouterr().out == f"drumbeat: node 0: {SAID}\n"

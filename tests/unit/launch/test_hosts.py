@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat import launch
-from drumbeat.agent.launchers.remote import pdsh, shell
+from drumbeat.agent.launchers.remote import pdsh, ssh
 from drumbeat.agent.launchers.remote.addresses import NodeAddresses
 from drumbeat.agent.launchers.remote.command_server import localized
 from drumbeat.agent.launchers.remote.frames import CommandRequest
@@ -101,7 +101,7 @@ def test_other_jobs_have_no_door(plan: Plan, has_programs: bool):
     ],
 )
 def test_host_and_command_of_a_line_for_ssh(line: str, host: str, command: str):
-    assert shell.parse(line.split(" ")) == (host, command)
+    assert ssh.parse(line.split(" ")) == (host, command)
 
 
 def test_a_line_for_pdsh():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from drumbeat.host.kernel import call
+from drumbeat.host.syscalls import call
 
 
 def settle(folder: str) -> None:

@@ -15,7 +15,7 @@ import signal
 from typing import NoReturn
 
 from drumbeat.host import processes
-from drumbeat.host.kernel import call
+from drumbeat.host.syscalls import call
 
 _NEW_PIDS, _NEW_MOUNTS = 0x20000000, 0x00020000
 _NOSUID_NODEV_NOEXEC, _RECURSIVE, _SLAVE = 0xE, 0x4000, 0x80000

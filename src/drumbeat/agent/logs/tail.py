@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from drumbeat.agent.logs.first_of_several import first_failure
+from drumbeat.agent.logs.first_failure import first_failure
 from drumbeat.protocol.agent import LEFT_OUT
 
 TAIL_BYTES, TAIL_LINES = 4096, 60

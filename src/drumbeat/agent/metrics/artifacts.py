@@ -9,7 +9,7 @@ import secrets
 import shutil
 from typing import BinaryIO
 
-from drumbeat.agent.metrics.refusals import FULL, INVALID, MissingError, MlflowError
+from drumbeat.agent.metrics.mlflow_errors import FULL, INVALID, MissingError, MlflowError
 from drumbeat.protocol import layout
 from drumbeat.protocol.metrics import JsonObject
 

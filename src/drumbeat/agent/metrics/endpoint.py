@@ -16,10 +16,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.metrics.artifacts import NodeArtifacts
 from drumbeat.agent.metrics.forwarder import Forwarder
-from drumbeat.agent.metrics.mlflow_reads import Read, Reads
-from drumbeat.agent.metrics.mlflow_writes import WRITES, Write, points_of
-from drumbeat.agent.metrics.node_runs import NodeRuns, artifact_uri
-from drumbeat.agent.metrics.refusals import (
+from drumbeat.agent.metrics.mlflow_errors import (
     FULL,
     INVALID,
     NO_ROUTE,
@@ -29,6 +26,9 @@ from drumbeat.agent.metrics.refusals import (
     MlflowError,
     json_answer,
 )
+from drumbeat.agent.metrics.mlflow_reads import Read, Reads
+from drumbeat.agent.metrics.mlflow_writes import WRITES, Write, points_of
+from drumbeat.agent.metrics.node_runs import NodeRuns, artifact_uri
 from drumbeat.agent.metrics.spool import Spool, SpoolFullError
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.faults import faultpoint

@@ -13,8 +13,8 @@ from typing import Any, BinaryIO
 
 from drumbeat.agent.ground.http_listener import Listener
 from drumbeat.agent.metrics.endpoint import ARTIFACTS, MetricsEndpoint
+from drumbeat.agent.metrics.mlflow_errors import INVALID, HttpAnswer, MlflowError
 from drumbeat.agent.metrics.mlflow_reads import Read
-from drumbeat.agent.metrics.refusals import INVALID, HttpAnswer, MlflowError
 
 MAX_BODY = 64 << 20
 """Bytes of a request that is read whole; artifacts of the node's own runs may be longer."""

@@ -16,8 +16,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.metrics.forwarder import Forwarder
+from drumbeat.agent.metrics.mlflow_errors import AWAY, MISSING, HttpAnswer, MlflowError, json_answer
 from drumbeat.agent.metrics.node_runs import NodeRuns
-from drumbeat.agent.metrics.refusals import AWAY, MISSING, HttpAnswer, MlflowError, json_answer
 from drumbeat.agent.metrics.spool import Spool
 from drumbeat.protocol.errors import DrumbeatError, UnreachableError
 from drumbeat.protocol.metric_lines import value_to_json

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
+from drumbeat.agent.metrics.mlflow_errors import INVALID, MlflowError
 from drumbeat.agent.metrics.node_runs import NodeRuns
-from drumbeat.agent.metrics.refusals import INVALID, MlflowError
 from drumbeat.protocol.metric_lines import record_from_wire, record_to_wire
 from drumbeat.protocol.metrics import (
     InputsLogged,

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from drumbeat.agent.ground import child_processes
-from drumbeat.agent.stacks import kernel
+from drumbeat.agent.stacks import procfs
 from drumbeat.host import processes
 from drumbeat.protocol.stacks import StackFrame, ThreadStack
 
@@ -46,7 +46,7 @@ def dump(program: str, pid: int, *, is_native: bool = False, timeout_s: float = 
     is_native = is_native and not processes.is_stopped(pid)
     way = ["--native"] if is_native else ["--nonblocking", "--locals"]
     try:
-        number = kernel.inner_pid(pid) if is_native else pid
+        number = procfs.inner_pid(pid) if is_native else pid
         words = [*_inside(pid, number), program, "dump", "--json", *way, "--pid", str(number)]
         return _parse(_run(words, pid, NATIVE_TIMEOUT_S + 1 if is_native else timeout_s), pid)
     except NoStackError:
@@ -108,7 +108,7 @@ def _parse(output: bytes, pid: int) -> Dump:
         read: list[dict[str, Any]] = json.loads(output[output.index(b"[\n") :])
     except ValueError:
         raise NoStackError("the process was between two states, and its stack can't be read") from None
-    numbers = kernel.threads(pid)
+    numbers = procfs.threads(pid)
     threads = [(_thread(one, pid, numbers), one) for one in read]
     threads.sort(key=lambda pair: (pair[0].id != pid, pair[0].name != "MainThread"))
     if not threads or not threads[0][0].frames:
@@ -120,7 +120,7 @@ def _thread(read: dict[str, Any], pid: int, numbers: dict[int, int]) -> ThreadSt
     frames = [_frame(one) for one in read["frames"][:_MAX_FRAMES]]
     number = int(read.get("os_thread_id") or 0)
     number = numbers.get(number, number)
-    where = kernel.waits_in(pid, number) if number else ""
+    where = procfs.waits_in(pid, number) if number else ""
     return ThreadStack(number, str(read.get("thread_name") or ""), tuple(frames), where)
 
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from drumbeat.agent.ground.rank_processes import rank_processes
-from drumbeat.agent.stacks import kernel, py_spy, stack_samples
+from drumbeat.agent.stacks import procfs, py_spy, stack_samples
 from drumbeat.host import processes
 from drumbeat.protocol.stacks import NodeFacts, ProcessFacts, ProgramSamples, RankFacts
 
@@ -21,7 +21,7 @@ MAX_PROCESSES = 32
 class _Glance:
     """One look at one process."""
 
-    usage: kernel.ProcessUse | None = None
+    usage: procfs.ProcessUse | None = None
     dump: py_spy.Dump | None = None
     problem: str = ""
 
@@ -70,9 +70,9 @@ class RankLooks:
 
     def _sample(self, pid: int, seconds: float) -> ProgramSamples | None:
         """Returns what a program did in this time, None = it has ended."""
-        begun, before = time.monotonic(), kernel.usage(pid)
+        begun, before = time.monotonic(), procfs.usage(pid)
         stacks = stack_samples.sample(self._program, pid, seconds)
-        passed_s, after = time.monotonic() - begun, kernel.usage(pid)
+        passed_s, after = time.monotonic() - begun, procfs.usage(pid)
         if before is None or after is None:
             return None
         cpu_s, ready_s = after.cpu_s - before.cpu_s, after.main_ready_s - before.main_ready_s
@@ -95,7 +95,7 @@ class RankLooks:
         return look
 
     def _process(self, pid: int, *, is_native: bool) -> _Glance:
-        glance = _Glance(kernel.usage(pid))
+        glance = _Glance(procfs.usage(pid))
         if glance.usage is None or not processes.is_python(pid):
             return glance
         if not self._program:
@@ -125,10 +125,10 @@ def _process_facts(pid: int, first: _Glance, second: _Glance) -> ProcessFacts | 
     dump = second.dump
     return ProcessFacts(
         pid=pid,
-        command=kernel.command(pid),
+        command=procfs.command(pid),
         is_helper=processes.is_helper(pid),
         state=after.state,
-        kernel=kernel.waits_in(pid),
+        kernel=procfs.waits_in(pid),
         cpu_s=round(max(after.cpu_s - before.cpu_s, 0.0), 4),
         main_cpu_s=round(after.main_cpu_s - before.main_cpu_s, 4),
         io_bytes=after.io_bytes - before.io_bytes,

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from drumbeat.agent.ground.rank_processes import rank_processes
-from drumbeat.agent.stacks import kernel
+from drumbeat.agent.stacks import procfs
 
 MAX_INTERVAL_S, MIN_INTERVAL_S = 30.0, 0.25
 _LOOKS = 20
@@ -159,7 +159,7 @@ def _cpu_s(keeper: int) -> dict[int, float]:
     """Returns the CPU time of each rank that runs, of all its processes."""
     total: dict[int, float] = {}
     for pid, rank in rank_processes(keeper):
-        usage = kernel.usage(pid)
+        usage = procfs.usage(pid)
         if usage is not None:
             total[rank] = total.get(rank, 0.0) + usage.cpu_s
     return total

@@ -27,7 +27,7 @@ from drumbeat.engines.netlab.iproute import ip
 from drumbeat.engines.netlab.shaping import shape
 from drumbeat.host import processes
 from drumbeat.host.gangs import write_private
-from drumbeat.host.kernel import call
+from drumbeat.host.syscalls import call
 
 LOCK = "engine.lock"
 """Of a lab's folder: whoever uses the lab holds it, shared."""

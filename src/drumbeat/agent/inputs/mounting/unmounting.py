@@ -13,7 +13,7 @@ from typing import Any
 
 from drumbeat.agent.ground import child_processes
 from drumbeat.host import processes
-from drumbeat.host.kernel import call
+from drumbeat.host.syscalls import call
 
 _DETACH = 2
 _ASK_S = 10.0

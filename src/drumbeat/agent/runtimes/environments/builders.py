@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from drumbeat.agent.runtimes.environments.interpreters import Interpreter
-from drumbeat.agent.runtimes.environments.pipsettings import own_places
+from drumbeat.agent.runtimes.environments.pip_configuration import own_places
 from drumbeat.launch.environment import SCRUBBED
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.plan import PythonEnvironment

@@ -14,9 +14,9 @@ from drumbeat.agent.keeper.errands import Command, Errands
 from drumbeat.agent.logs.node_log import NodeLog
 from drumbeat.agent.runtimes.environments import builders, install_errors, interpreters, wheels
 from drumbeat.agent.runtimes.environments.builders import Builder, Step
-from drumbeat.agent.runtimes.environments.collecting import collect, size_of
-from drumbeat.agent.runtimes.environments.distributions import fingerprint, installed, normal, site_folders
 from drumbeat.agent.runtimes.environments.folders import Place
+from drumbeat.agent.runtimes.environments.garbage_collection import collect, size_of
+from drumbeat.agent.runtimes.environments.installed_packages import fingerprint, installed, normal, site_folders
 from drumbeat.protocol.errors import RefusedError, StorageError, UnreachableError
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.fingerprint import Fingerprint

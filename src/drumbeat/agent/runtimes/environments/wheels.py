@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from drumbeat.agent.ground import cache_folders, disk, locks
 from drumbeat.agent.runtimes.environments import compilers
 from drumbeat.agent.runtimes.environments.builders import Builder, Step, tool_environment
-from drumbeat.agent.runtimes.environments.distributions import installed, normal, site_folders
 from drumbeat.agent.runtimes.environments.install_errors import name_of
+from drumbeat.agent.runtimes.environments.installed_packages import installed, normal, site_folders
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.plan import PythonEnvironment, SourceBuild

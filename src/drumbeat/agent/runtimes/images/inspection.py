@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from drumbeat.agent.runtimes import container_engine
-from drumbeat.agent.runtimes.environments.distributions import fingerprint, normal
+from drumbeat.agent.runtimes.environments.installed_packages import fingerprint, normal
 from drumbeat.launch.container_command import Engine
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.fingerprint import Fingerprint

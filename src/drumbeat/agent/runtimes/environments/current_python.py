@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 
 from drumbeat.agent.ground import child_processes
-from drumbeat.agent.runtimes.environments.distributions import fingerprint, installed
+from drumbeat.agent.runtimes.environments.installed_packages import fingerprint, installed
 from drumbeat.protocol.fingerprint import Fingerprint
 from drumbeat.protocol.plan import Plan
 

@@ -1,4 +1,4 @@
-"""`python -I FILE drumbeat.host.slurmstep FOLDER`: srun starts it on each node of a gang, and it lives as long.
+"""`python -I FILE drumbeat.host.slurm_step FOLDER`: srun starts it on each node of a gang, and it lives as long.
 
 FOLDER, which all nodes see, has an enrolment file for each of them. What the node works with lies on its own disk
 (TMPDIR). When the agent has left, or won't stay, everything of the gang on this node ends, and the step with it. What a

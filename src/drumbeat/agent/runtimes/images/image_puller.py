@@ -42,7 +42,7 @@ class ImagePuller:
             if wanted.build is None:
                 container_engine.fetch(self._engine, wanted.image, access, tell)
             else:
-                from drumbeat.agent.runtimes.images.build import ImageBuilder
+                from drumbeat.agent.runtimes.images.image_builder import ImageBuilder
 
                 ImageBuilder(self._enrolment, self._engine, self._log, self._errands, say).provide(wanted, access, tell)
         return inspection.look(self._engine, wanted.image)

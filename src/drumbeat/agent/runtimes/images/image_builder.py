@@ -14,8 +14,8 @@ from drumbeat.agent.inputs.snapshots import bring
 from drumbeat.agent.keeper.errands import Command, Errands
 from drumbeat.agent.logs.node_log import NodeLog
 from drumbeat.agent.runtimes import container_engine
-from drumbeat.agent.runtimes.environments.collecting import collect
 from drumbeat.agent.runtimes.environments.folders import Place
+from drumbeat.agent.runtimes.environments.garbage_collection import collect
 from drumbeat.agent.runtimes.images import build_errors, folders, inspection
 from drumbeat.agent.runtimes.images.folders import ImagePlace
 from drumbeat.launch.container_command import Engine, build_line

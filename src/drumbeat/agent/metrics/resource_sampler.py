@@ -7,7 +7,7 @@ import time
 
 from drumbeat.agent.metrics.endpoint import MetricsEndpoint
 from drumbeat.agent.metrics.folder import MetricsFolder
-from drumbeat.agent.metrics.refusals import MlflowError
+from drumbeat.agent.metrics.mlflow_errors import MlflowError
 from drumbeat.agent.metrics.resources import ResourceProbe, Values
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.metrics import SYSTEM, MetricRecord, Point, PointsLogged, node_rank

@@ -1,4 +1,4 @@
-"""What mpirun starts for each rank: `python -I -m drumbeat.agent.launchers.mpi.child FOLDER`.
+"""What mpirun starts for each rank: `python -I -m drumbeat.agent.launchers.mpi.mpirun_child FOLDER`.
 
 Hands its variables and files over to the rank, which its keeper holds, and runs as long as the rank does: to MPI it is
 the rank. It hides a rank's failure for a while, because MPI would end the others at once; the round's end does that

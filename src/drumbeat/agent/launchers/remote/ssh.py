@@ -1,4 +1,4 @@
-"""The stand-in for ssh: `python -I -m drumbeat.agent.launchers.remote.shell FOLDER [options] HOST COMMAND…`.
+"""The stand-in for ssh: `python -I -m drumbeat.agent.launchers.remote.ssh FOLDER [options] HOST COMMAND…`.
 
 A command for a node of the job runs there, in the folder and with the variables of that node's own rank; one for this
 node runs in place of this program. For any other host it becomes the real ssh.

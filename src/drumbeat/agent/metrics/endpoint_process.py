@@ -1,4 +1,4 @@
-"""`python -I -m drumbeat.agent.metrics.process FOLDER SOCKET`: the metrics endpoint of a node.
+"""`python -I -m drumbeat.agent.metrics.endpoint_process FOLDER SOCKET`: the metrics endpoint of a node.
 
 A process of its own, so that ranks don't notice when their agent is killed. SOCKET is the number of an inherited file
 that listens. It ends on SIGINT, and by itself when neither agent nor keeper of its attempt has lived for too long.
@@ -75,7 +75,7 @@ def _serve(folder: MetricsFolder, enrolment: Enrolment, listener: socket.socket)
     MetricsServer(listener, endpoint, folder.read("endpoint")["token"]).begin("metrics")
     if enrolment.plan.system_metrics:
         # Imported here: a rank's call started this process and waits for its answer; the first sample is due later.
-        from drumbeat.agent.metrics.sampler import ResourceSampler
+        from drumbeat.agent.metrics.resource_sampler import ResourceSampler
 
         ResourceSampler(endpoint, folder, enrolment).begin()
 

@@ -13,7 +13,7 @@ from drumbeat.agent.inputs.cache.eviction import Room
 from drumbeat.agent.inputs.cache.files import Files
 from drumbeat.agent.keeper import spares
 from drumbeat.agent.runtimes.environments import wheels
-from drumbeat.agent.runtimes.environments.collecting import places, remove_unused, size_of
+from drumbeat.agent.runtimes.environments.garbage_collection import places, remove_unused, size_of
 from drumbeat.protocol.api.server import SpareView
 from drumbeat.protocol.api.space import Freed, KeptItem, SpaceItem, SpaceKind
 from drumbeat.protocol.errors import StorageError
