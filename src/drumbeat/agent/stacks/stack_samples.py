@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from drumbeat.agent.ground import children
+from drumbeat.agent.ground import child_processes
 from drumbeat.protocol.stacks import StackFrame, StackSample
 
 RATE_HZ = 20
@@ -37,7 +37,7 @@ def sample(program: str, pid: int, seconds: float) -> tuple[StackSample, ...]:
         "--nonblocking", "--idle", "--threads", "--full-filenames", "--format", "speedscope", "--output", path,
     ]  # fmt: skip
     try:
-        done = children.run(words, seconds + START_TIMEOUT_S)
+        done = child_processes.run(words, seconds + START_TIMEOUT_S)
         return () if done.returncode else parse(_read(path))
     except (OSError, subprocess.TimeoutExpired):
         return ()
