@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from drumbeat.agent.preflight.preflight import BUDGET_S
 from drumbeat.engines.netlab.lab import require_tools
 from drumbeat.protocol.errors import EngineError
 from tools.raylab import environment
@@ -68,7 +69,7 @@ def submitted(house: House, go: Path, kept: Path, nodes: int) -> str:
     return house.client.submit(file).name
 
 
-@pytest.mark.feature("C6")
+@pytest.mark.feature("B3", "C6")
 def test_job_leaves_a_machine_that_is_drained_and_goes_on_from_its_last_step(
     house: House, tmp_path: Path, python: Path
 ):
@@ -87,6 +88,11 @@ def test_job_leaves_a_machine_that_is_drained_and_goes_on_from_its_last_step(
         assert seen.failures[0].verdict.sentence == f"node 1 is taken away: Ray drains machine {machine}"
         assert any("this doesn't count as a retry" in line.sentence for line in seen.story)
         assert machine not in [node.host for node in seen.nodes]
+        checked = [line.sentence for line in seen.story if line.sentence.startswith("pre-flight of 2 nodes: ")]
+        assert len(checked) == 2, "the nodes of each attempt check each other"
+        assert seen.preflight is not None
+        assert [(one.node, one.peer, bool(one.error)) for one in seen.preflight.links] == [(1, 0, False)]
+        assert max(one.elapsed_ms for one in seen.preflight.nodes) < BUDGET_S * 1000
         until(lambda: house.logs(job)[0].count("from step") == 2, MANY_S)
         assert int(house.logs(job)[0].split()[-1]) > 0, "it goes on from the step that was saved when it was told"
         go.touch()
