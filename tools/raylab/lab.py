@@ -29,6 +29,8 @@ HEALTH = {
     "RAY_health_check_timeout_ms": "1000",
     "RAY_health_check_failure_threshold": "3",
 }
+PATIENCE = {"RAY_DASHBOARD_STARTUP_TIMEOUT_S": "180"}
+"""Of `ray start` on a busy machine, where the head would give up its dashboard, and itself, after a minute."""
 
 
 @dataclass
@@ -78,6 +80,7 @@ class RayLab:
             "RAY_AUTH_TOKEN": self.token,
             "RAY_CLOUD_INSTANCE_ID": name,
             **HEALTH,
+            **PATIENCE,
             **self.variables,
         }
 
