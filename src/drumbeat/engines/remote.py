@@ -87,7 +87,7 @@ class RemoteEngine:
                 raise self._not_started(*next(iter(failed.items())))
             # It comes back, and no machine is to be done without for it: the start is asked for again.
             self._started[gang.name] = math.inf  # Not to be missed meanwhile.
-            raise UnreachableError("; ".join(f"{machine}: {why}" for machine, why in lacks.items()))
+            raise UnreachableError("; ".join(f"{machine}: {why}" for machine, why in sorted(lacks.items())))
         self._started[gang.name] = time.monotonic()
         for machine in machines:
             self._known[machine].must_look.set()
