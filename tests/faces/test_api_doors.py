@@ -496,6 +496,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 from urllib.parse import urlsplit
 import socket
+from drumbeat.agent.ground.server_addresses import address_towards
 from drumbeat.protocol.errors import UnreachableError
 from drumbeat.server.access.doors import DoorRules, TlsDoors
 from drumbeat.wiring import SystemClock
@@ -521,7 +522,7 @@ address("add")
 assert doors.urls(["10.77.0.1"]) == (url,)
 socket.create_connection(("10.77.0.1", urlsplit(url).port), 20).close()
 stands_for = ["10.77.0.1", "10.77.0.2"]
-socket.getaddrinfo = lambda *_, **__: [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (ip, 0)) for ip in stands_for]
+socket.getaddrinfo = lambda *_, type: [(socket.AF_INET, type, 0, "", (ip, 9)) for ip in stands_for]
 def reaches(ip, url):
     with socket.socket() as line:
         return line.connect_ex((ip, urlsplit(url).port)) == 0
@@ -534,6 +535,8 @@ assert doors.urls(["head.example"]) == (url,), "while an address of its is here,
 address("del", "10.77.0.1/32"), address("del", "10.77.0.2/32")
 doors.look(), doors.look()
 print(doors.hosts() == {urlsplit(url).netloc}, reaches("10.77.0.3", url))
+stands_for[:] = ["127.0.0.1", "10.77.0.3"]
+assert address_towards([url]) == "10.77.0.3", "others don't reach an agent at its loopback address"
 doors.close()
 """
 
