@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, create_engine, insert, literal, select
 
-from drumbeat.core.family import SweepProgress, TrialProgress, trial_name
+from drumbeat.core.child_jobs import SweepProgress, TrialProgress, trial_name
 from drumbeat.core.life.job import Job
 from drumbeat.ports import Ownership, Submission
 from drumbeat.protocol.metrics import Point, PointsLogged, RunCreated, experiment_id, run_id

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from drumbeat.core.family import TrialProgress
-from drumbeat.core.sweeping import sobol
-from drumbeat.core.sweeping.draws import draw
-from drumbeat.core.sweeping.parameters import texts
+from drumbeat.core.child_jobs import TrialProgress
+from drumbeat.core.sweeping import sobol_sampling
+from drumbeat.core.sweeping.random_sampling import draw
+from drumbeat.core.sweeping.trial_values import texts
 from drumbeat.dialect import RandomSampling, SweepJob, from_dict
 from drumbeat.protocol.errors import RefusedError, UnreachableError
 from drumbeat.protocol.states import State
@@ -198,7 +198,10 @@ def test_server_imports_no_optuna():
 
 def test_sobol_points_are_those_of_scipy():
     scipy = pytest.importorskip("scipy.stats.qmc", reason="needs scipy: pip install scipy")
-    expected = scipy.Sobol(sobol.MAX_DIMENSIONS, scramble=False, bits=sobol.BITS).random(256)
+    expected = scipy.Sobol(sobol_sampling.MAX_DIMENSIONS, scramble=False, bits=sobol_sampling.BITS).random(256)
     for number, point in enumerate(expected):
-        ours = [sobol.coordinate(number, axis) / 2**sobol.BITS for axis in range(sobol.MAX_DIMENSIONS)]
+        ours = [
+            sobol_sampling.coordinate(number, axis) / 2**sobol_sampling.BITS
+            for axis in range(sobol_sampling.MAX_DIMENSIONS)
+        ]
         assert ours == pytest.approx([*point])

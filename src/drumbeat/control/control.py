@@ -14,8 +14,8 @@ from drumbeat.control.catalog.datastores import Datastores
 from drumbeat.control.catalog.environments import Environments
 from drumbeat.control.catalog.notice_targets import NoticeTargets
 from drumbeat.control.catalog.registries import Registries
-from drumbeat.control.children.children import Children
-from drumbeat.control.children.watch import ChildWatch
+from drumbeat.control.children.child_effects import Children
+from drumbeat.control.children.child_watch import ChildWatch
 from drumbeat.control.computes.agent_addresses import AgentAddresses, Endpoints
 from drumbeat.control.computes.compute_watch import ComputeWatch
 from drumbeat.control.computes.computes import Computes
@@ -26,13 +26,13 @@ from drumbeat.control.data.inputs import Inputs
 from drumbeat.control.data.job_output_reader import JobOutputs
 from drumbeat.control.data.manifests import Whole
 from drumbeat.control.gangs.agents import Agents
+from drumbeat.control.gangs.gang_watch import PAUSED_AFTER_S, GangWatch
 from drumbeat.control.gangs.gangs import GangFactory, Secrets
 from drumbeat.control.gangs.hang_watch import HangWatch
 from drumbeat.control.gangs.heartbeats import Heartbeats
 from drumbeat.control.gangs.node_requests import NodeRequests
-from drumbeat.control.gangs.starting import GangStarter
-from drumbeat.control.gangs.stopping import GangStopper
-from drumbeat.control.gangs.watch import PAUSED_AFTER_S, GangWatch
+from drumbeat.control.gangs.start_gang import GangStarter
+from drumbeat.control.gangs.stop_gang import GangStopper
 from drumbeat.control.jobs.jobs import Jobs
 from drumbeat.control.jobs.ledger import Ledger
 from drumbeat.control.jobs.planner import Planner
@@ -44,18 +44,18 @@ from drumbeat.control.metrics.event_files import EventFiles
 from drumbeat.control.metrics.experiments import Experiments
 from drumbeat.control.metrics.metrics import MetricPlace, Metrics
 from drumbeat.control.metrics.run_copies import RunCopies
-from drumbeat.control.notices.sending import NoticeSender
+from drumbeat.control.notices.send_notice import NoticeSender
 from drumbeat.control.outputs.direct_links import DirectOutputs
-from drumbeat.control.outputs.publisher import OutputPublisher
-from drumbeat.control.outputs.publishing import Publishing
-from drumbeat.control.outputs.stories import Stories
+from drumbeat.control.outputs.keep_story import Stories
+from drumbeat.control.outputs.output_publisher import Publishing
+from drumbeat.control.outputs.publish_outputs import OutputPublisher
 from drumbeat.control.people.quotas import Quotas
 from drumbeat.control.people.tokens import Tokens
 from drumbeat.control.pipelines.steps import Steps
 from drumbeat.control.space.space import Space
-from drumbeat.control.sweeps.busy_shares import BusyShares
-from drumbeat.control.sweeps.proposals import Proposals, Samplers, no_samplers
-from drumbeat.control.sweeps.reports import SweepReports
+from drumbeat.control.sweeps.cpu_use import BusyShares
+from drumbeat.control.sweeps.propose_trials import Proposals, Samplers, no_samplers
+from drumbeat.control.sweeps.trial_reports import SweepReports
 from drumbeat.core.life.events import SendNotice
 from drumbeat.ports import Artifacts, Clock, DataAccess, Engine, MachineCaches, Ownership, Store
 from drumbeat.ports.event_files import EventReader

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, cast
 
-from drumbeat.core.life.aftermath import outputs_left
 from drumbeat.core.life.job import Job
-from drumbeat.core.pipelines.registered import digests_of, parts_of
+from drumbeat.core.life.output_publication import outputs_left
+from drumbeat.core.pipelines.registered_components import digests_of, parts_of
 from drumbeat.dialect.data.paths import OfJob, reference_to
 from drumbeat.protocol.api.space import KeptItem
 from drumbeat.protocol.errors import SpecError

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from drumbeat.core.need import Need
-from drumbeat.core.words import counted
+from drumbeat.core.plurals import counted
 from drumbeat.dialect.job.job import CommandJob
 from drumbeat.launch.launcher import JobShape
 from drumbeat.launch.launcher_table import LAUNCHERS

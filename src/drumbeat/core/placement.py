@@ -15,8 +15,8 @@ from functools import partial
 
 from drumbeat.core.balances import NO_BALANCES, Balances
 from drumbeat.core.need import Need, Slot
+from drumbeat.core.plurals import counted
 from drumbeat.core.quotas import Allowances, Amount, Payer
-from drumbeat.core.words import counted
 from drumbeat.protocol.api.computes import NodeState
 from drumbeat.protocol.states import Reason
 

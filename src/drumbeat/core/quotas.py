@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from drumbeat.core.fair_share import HeldSlots
-from drumbeat.core.words import counted
+from drumbeat.core.plurals import counted
 
 EVERYONE = "*"
 """The name of the quota of everybody, and of every experiment, without one of their own."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from drumbeat.core.family import TrialProgress
+from drumbeat.core.child_jobs import TrialProgress
 
 
 class Sampler(Protocol):

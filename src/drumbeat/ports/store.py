@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from drumbeat.core.life.aftermath import outputs_left
 from drumbeat.core.life.events import AgentSaid, CancelRequested, CheckpointSaved, Effect, StoryEntry, ValueLogged
 from drumbeat.core.life.job import Job
+from drumbeat.core.life.output_publication import outputs_left
 from drumbeat.core.need import Slot
 from drumbeat.ports.catalog import Catalog, Use
 from drumbeat.ports.leases import LiveServer, Ownership

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from drumbeat.core.family import TrialProgress
+from drumbeat.core.child_jobs import TrialProgress
 from drumbeat.dialect.sweeping.sweep import SweepJob
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.states import State

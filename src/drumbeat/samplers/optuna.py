@@ -19,8 +19,8 @@ from typing import Any, cast
 
 from pydantic import TypeAdapter
 
-from drumbeat.core.sweeping.draws import stepped
-from drumbeat.core.sweeping.parameters import Value, Values
+from drumbeat.core.sweeping.random_sampling import stepped
+from drumbeat.core.sweeping.trial_values import Value, Values
 from drumbeat.dialect.sweeping.search_space import Choice, QUniform, SearchFunction, SearchValue, Uniform
 
 Space = Mapping[str, object]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from drumbeat.control.children.watch import ChildWatch
-from drumbeat.control.sweeps.busy_shares import BusyShares
-from drumbeat.control.sweeps.reports import SweepReports
+from drumbeat.control.children.child_watch import ChildWatch
+from drumbeat.control.sweeps.cpu_use import BusyShares
+from drumbeat.control.sweeps.trial_reports import SweepReports
 from drumbeat.core.life.job import Job
 from drumbeat.ports.metrics import HistoryPage
 from drumbeat.protocol.api.requests import JobRequest

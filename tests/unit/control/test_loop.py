@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from drumbeat.control.control import Control, Setting
-from drumbeat.core.life.aftermath import PATIENCE, PATIENT_TRIES, is_over
 from drumbeat.core.life.events import KeepStory, PublishOutputs, StartGang, StopGang, Waits
+from drumbeat.core.life.output_publication import PATIENCE, PATIENT_TRIES, is_over
 from drumbeat.ports import Change, Ownership, StoredFile
 from drumbeat.protocol.agent import AgentStatus, Phase, RankExit
 from drumbeat.protocol.api.requests import JobRequest

@@ -15,8 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from drumbeat.control.computes import scaler
 from drumbeat.control.computes.agent_addresses import Endpoints
 from drumbeat.control.control import Control, Setting
+from drumbeat.core.autoscaling import LEAVE_TIME
 from drumbeat.core.need import Slot
-from drumbeat.core.scaling import LEAVE_TIME
 from drumbeat.dialect.compute.computes import Compute
 from drumbeat.ports import ElasticEngine, Engine, Machine, Scale
 from drumbeat.protocol.api.computes import NodeState

@@ -2,7 +2,7 @@
 
 import pytest
 
-from drumbeat.core.diagnosis.alike import difference
+from drumbeat.core.diagnosis.node_differences import difference
 from drumbeat.protocol.fingerprint import Fingerprint, read
 from drumbeat.protocol.roster import Member
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from drumbeat.core.life.aftermath import outputs_left
+from drumbeat.core.life.output_publication import outputs_left
 from drumbeat.core.planning.inputs import (
     DataFacts,
     DataVersion,

@@ -23,8 +23,8 @@ from drumbeat.core.life.events import (  # fmt: skip
     TimeUp,
     Waits,
 )
+from drumbeat.core.life.exit_code import exit_code
 from drumbeat.core.life.job import Job
-from drumbeat.core.life.outcome import exit_code
 from drumbeat.core.life.state_machine import decide
 from drumbeat.protocol.agent import Order, Phase, Remark
 from drumbeat.protocol.plan import Rank

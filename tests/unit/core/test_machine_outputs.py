@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from drumbeat.core.life.aftermath import PATIENCE, Whereabouts, is_over, whereabouts
 from drumbeat.core.life.events import (
     CancelRequested,
     Granted,
@@ -18,6 +17,7 @@ from drumbeat.core.life.events import (
     PublishOutputs,
 )
 from drumbeat.core.life.job import HeldUp, Job, Published
+from drumbeat.core.life.output_publication import PATIENCE, Whereabouts, is_over, whereabouts
 from drumbeat.core.life.state_machine import decide
 from drumbeat.core.need import Slot
 from drumbeat.protocol import wire

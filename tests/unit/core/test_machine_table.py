@@ -21,10 +21,10 @@ from drumbeat.core.life.events import (  # fmt: skip
     Unheard,
     Waits,
 )
+from drumbeat.core.life.exit_code import exit_code
 from drumbeat.core.life.job import Job
-from drumbeat.core.life.judge import REASON_OF_LOSS
-from drumbeat.core.life.outcome import exit_code
 from drumbeat.core.life.state_machine import decide
+from drumbeat.core.life.verdicts import REASON_OF_LOSS
 from drumbeat.core.reason_table import MOVES, REASONS
 from drumbeat.protocol.agent import Phase
 from drumbeat.protocol.states import Reason, Retry, State

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from drumbeat.core.family import step_name
+from drumbeat.core.child_jobs import step_name
 from drumbeat.core.pipelines.expansion import expand
 from drumbeat.core.pipelines.graph import Data, Graph, OfStep
 from drumbeat.core.pipelines.step_jobs import step_document, step_request

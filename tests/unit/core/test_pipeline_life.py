@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drumbeat.core.family import PipelineProgress, StepProgress, step_name
+from drumbeat.core.child_jobs import PipelineProgress, StepProgress, step_name
 from drumbeat.core.life.events import (
     CancelChild,
     CancelRequested,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from drumbeat.core.pipelines.registered import RegisteredComponent, digests_of, resolve
+from drumbeat.core.pipelines.registered_components import RegisteredComponent, digests_of, resolve
 from drumbeat.dialect.pipelines.component_file import RegisteredName, registered_name
 from drumbeat.protocol.api.requests import EnvironmentFiles, JobRequest, StepParts
 from drumbeat.protocol.errors import RefusedError, SpecError

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drumbeat.core import scaling
+from drumbeat.core import autoscaling
+from drumbeat.core.autoscaling import Limits, ScaledMachine, ScaleStep, StartTimes
 from drumbeat.core.need import Slot
 from drumbeat.core.placement import Placed, Room
-from drumbeat.core.scaling import Limits, ScaledMachine, ScaleStep, StartTimes
 from drumbeat.protocol.api.computes import NodeState
 from drumbeat.protocol.states import Reason
 
@@ -31,7 +31,7 @@ def limits(fewest: int = 0, most: int = 4, idle_s: float | None = 60) -> Limits:
 
 
 def decided(numbers: Limits, *nodes: ScaledMachine, needed: set[str] = frozenset()) -> ScaleStep:
-    return scaling.decide(numbers, nodes, needed, NOON)
+    return autoscaling.decide(numbers, nodes, needed, NOON)
 
 
 def test_what_a_waiting_job_needs_is_started():
@@ -99,15 +99,15 @@ def test_nothing_is_switched_off_under_a_job_and_the_limits_are_kept(data: st.Da
 # --- what jobs are placed on ------------------------------------------------------------------------------------
 def test_only_so_many_machines_count_as_there_may_be():
     rooms = [Room("a", 4, state=OFF), Room("b", 4), Room("c", 4, state=OFF), Room("d", 4, state=OFF)]
-    assert [room.name for room in scaling.within(rooms, 2)] == ["a", "b"]
+    assert [room.name for room in autoscaling.within(rooms, 2)] == ["a", "b"]
 
 
 def test_a_job_hears_which_machines_are_started_for_it_and_how_long_that_takes():
     rooms = [Room("a", 4, state=OFF), Room("b", 4), Room("c", 4, state=PREPARING)]
     slots = (Slot(0, "a", 1), Slot(1, "b", 1), Slot(2, "c", 1))
-    assert scaling.awaited(slots, rooms, 4.0) == "waits for a and c, which are being started (usually 4 s here)"
-    assert scaling.awaited(slots[:1], rooms, None) == "waits for a, which is being started"
-    assert scaling.awaited(slots[1:2], rooms, 4.0) == ""
+    assert autoscaling.awaited(slots, rooms, 4.0) == "waits for a and c, which are being started (usually 4 s here)"
+    assert autoscaling.awaited(slots[:1], rooms, None) == "waits for a, which is being started"
+    assert autoscaling.awaited(slots[1:2], rooms, 4.0) == ""
 
 
 def test_the_usual_start_is_the_median_of_the_last_ones():
@@ -116,7 +116,7 @@ def test_the_usual_start_is_the_median_of_the_last_ones():
     for seconds in [1000.0] * 20 + [3.2] * 12:
         times.add(seconds)
     assert times.usual_s() == 3
-    assert scaling.say_time(180) == "3 minutes"
+    assert autoscaling.say_time(180) == "3 minutes"
 
 
 # --- a cap on a cluster's queue ---------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ def placed(job: str, nodes: int) -> Placed:
 
 
 def test_under_a_cap_jobs_are_handed_over_in_their_order():
-    said = scaling.capped([placed("a", 1), placed("b", 2), placed("c", 1)], 3, {"old": 1}, "rack")
+    said = autoscaling.capped([placed("a", 1), placed("b", 2), placed("c", 1)], 3, {"old": 1}, "rack")
     assert [bool(one.slots) for one in said] == [True, False, False]
     assert said[1].reason is Reason.WAITING_FOR_SLOTS
     assert said[1].sentence == (
@@ -135,7 +135,7 @@ def test_under_a_cap_jobs_are_handed_over_in_their_order():
 
 
 def test_a_job_that_is_larger_than_the_cap_never_fits():
-    (said,) = scaling.capped([placed("a", 4)], 3, {}, "rack")
+    (said,) = autoscaling.capped([placed("a", 4)], 3, {}, "rack")
     assert (said.never, said.sentence) == (True, "the job needs 4 nodes; rack has at most 3 at a time (max_instances)")
 
 
@@ -143,7 +143,7 @@ def test_what_a_cluster_has_otherwise_than_the_file_is_said_with_its_setting():
     wish = {"min_instances": 0, "idle_time_before_scale_down": 60.0}
     actual = {"min_instances": 0, "idle_time_before_scale_down": 300.0, "tier": "dedicated"}
     set_by = {"min_instances": "SuspendExcNodes", "idle_time_before_scale_down": "SuspendTime", "tier": "PreemptMode"}
-    (said,) = scaling.remarks(wish, actual, set_by)
+    (said,) = autoscaling.remarks(wish, actual, set_by)
     assert said == (
         "idle_time_before_scale_down is 60 in the compute's file, and 300 in the cluster, where SuspendTime sets it: "
         "the cluster's is in effect"

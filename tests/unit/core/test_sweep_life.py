@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from drumbeat.core.family import SweepProgress, trial_name
+from drumbeat.core.child_jobs import SweepProgress, trial_name
 from drumbeat.core.life.events import (
     CancelChild,
     CancelRequested,
@@ -24,7 +24,7 @@ from drumbeat.core.life.events import (
 )
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.state_machine import decide
-from drumbeat.core.life.sweep import MAX_FAILED_AT_FIRST, best_trial
+from drumbeat.core.life.sweep import MAX_FAILED_AT_FIRST, leading_trial
 from drumbeat.core.need import Need, Policy
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.states import Reason, State
@@ -135,7 +135,7 @@ def test_best_trial_follows_the_goal_and_counts_failed_trials_too() -> None:
         life.end(2, State.COMPLETED, 0.2)
         life.end(3, State.FAILED, 0.99 if goal == "maximize" else 0.01)
         assert life.job.sweep is not None
-        found = best_trial(life.job.sweep)
+        found = leading_trial(life.job.sweep)
         assert found is not None
         assert found.number == 3
 

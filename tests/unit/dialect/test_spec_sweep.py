@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from drumbeat.core.sweeping.sobol import MAX_DIMENSIONS
+from drumbeat.core.sweeping.sobol_sampling import MAX_DIMENSIONS
 from drumbeat.dialect import RandomSampling, SweepJob, dumps, from_dict, loads, to_dict
 from drumbeat.dialect.sweeping.parameter_names import MAX_SOBOL, parameter_names
 from drumbeat.protocol.errors import SpecError

@@ -42,7 +42,7 @@ def everybody_runs_every_effect(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_gang_that_was_started_too_late_stays(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("drumbeat.control.gangs.starting.is_wanted", lambda _job, _attempt: True)
+    patch.setattr("drumbeat.control.gangs.start_gang.is_wanted", lambda _job, _attempt: True)
 
 
 def a_silent_server_keeps_what_it_has(patch: pytest.MonkeyPatch) -> None:

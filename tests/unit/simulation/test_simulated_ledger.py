@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from drumbeat.core import ledger
+from drumbeat.core import wall_time
 from drumbeat.protocol.api.ledger import TimeClass
 from drumbeat.testing.simulation.actions import happen, schedule
 from drumbeat.testing.simulation.backing import InMemory
@@ -32,7 +32,7 @@ def test_classes_of_simulated_jobs_sum_to_their_wall_time():
             for name, record in sight.records.items():
                 end = record.job.ended_at
                 assert end is not None, f"seed {seed}: job {name} has not ended"
-                sums = ledger.by_class(ledger.stretches(sight.stories[name], end))
+                sums = wall_time.by_class(wall_time.stretches(sight.stories[name], end))
                 assert sum(sums.values(), timedelta()) == end - record.job.submitted_at, f"seed {seed}: job {name}"
                 classes |= {one for one, length in sums.items() if length}
     assert classes >= {TimeClass.QUEUE, TimeClass.PROVISION, TimeClass.STAGE, TimeClass.TRAIN}

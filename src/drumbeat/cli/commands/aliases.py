@@ -89,7 +89,7 @@ def _environment_trouble(server: Server, target: str) -> str:
 
 def _instance_type_trouble(_: Server, target: str) -> str:
     """Why an alias for an instance type would not work; "" = it would."""
-    from drumbeat.core.planning.sizing import INSTANCE_TYPES, parse_kind
+    from drumbeat.core.planning.node_resources import INSTANCE_TYPES, parse_kind
 
     try:
         parse_kind(target, target)

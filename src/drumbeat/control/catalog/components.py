@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from drumbeat.control.catalog.data_assets import twin
 from drumbeat.control.catalog.environments import check_texts
-from drumbeat.core.pipelines.registered import (
+from drumbeat.core.pipelines.registered_components import (
     RegisteredComponent,
     Resolved,
     UsedComponent,

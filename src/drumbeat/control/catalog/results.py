@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from drumbeat.core.family import step_name, trial_name
+from drumbeat.core.child_jobs import step_name, trial_name
 from drumbeat.core.life.job import Job
-from drumbeat.core.life.sweep import best_trial
+from drumbeat.core.life.sweep import leading_trial
 from drumbeat.core.planning.inputs import JobOutputs
 from drumbeat.ports import Artifacts, Store, StoredFile
 from drumbeat.protocol.errors import NotFoundError, RefusedError
@@ -17,7 +17,7 @@ def result_of(job: Job) -> str:
     """Returns the job that has the outputs: the best trial of a sweep, else the job itself. Raises RefusedError."""
     if job.sweep is None:
         return job.name
-    best = best_trial(job.sweep)
+    best = leading_trial(job.sweep)
     if best is None:
         what = f"sweep {job.name} has no best trial: no trial reported `{job.sweep.metric}`"
         raise RefusedError(what, fix="Rank 0 of a trial must log the primary metric under exactly this name.")

@@ -11,7 +11,7 @@ from drumbeat.control.computes.engines import Engines
 from drumbeat.control.computes.node_states import NodeStates, Seen
 from drumbeat.control.computes.scaler import limits_of
 from drumbeat.control.loop.loop import Loop
-from drumbeat.core import scaling
+from drumbeat.core import autoscaling
 from drumbeat.dialect.compute.computes import RemoteCompute, compute_from
 from drumbeat.dialect.compute.head import ScaledCompute
 from drumbeat.ports import ElasticEngine, Machine, Reservation, Scale
@@ -120,7 +120,7 @@ def _remarks(state: ComputeState) -> tuple[str, ...]:
         "idle_time_before_scale_down": scale.idle_time_s,
         "tier": scale.tier.value,
     }
-    sentences = scaling.remarks(wish, actual, {key: by for key, by in scale.set_by.items() if key in actual})
+    sentences = autoscaling.remarks(wish, actual, {key: by for key, by in scale.set_by.items() if key in actual})
     cap = wish.get("max_instances")
     if isinstance(cap, int) and cap > scale.max_instances:
         by = scale.set_by.get("max_instances", "its machines")

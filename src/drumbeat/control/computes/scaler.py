@@ -1,6 +1,6 @@
 """The scaling of computes whose machines drumbeat itself starts and stops.
 
-What is done is decided by `core/scaling.py` at each look, of what there is then; an action that fails is decided again.
+`core/autoscaling.py` decides at each look, from what there is then; an action that failed is decided again at the next.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from drumbeat.control.computes.compute_state import ComputeState
 from drumbeat.control.computes.engines import Engines
 from drumbeat.control.computes.node_states import NodeStates
 from drumbeat.control.loop.loop import Loop
-from drumbeat.core import scaling
-from drumbeat.core.scaling import Limits, ScaledMachine, ScaleStep
+from drumbeat.core import autoscaling
+from drumbeat.core.autoscaling import Limits, ScaledMachine, ScaleStep
 from drumbeat.ports import ElasticEngine
 from drumbeat.protocol.api.computes import NodeState
 
@@ -66,7 +66,7 @@ class Scaler:
         expected = placer.expected(queue, supply.rooms(name), placer.holdings(name, unfinished)) if queue.jobs else {}
         needed = {slot.machine for slots in expected.values() for slot in slots}
         needed |= self._loop.grower.needed(name, unfinished, supply.rooms(name))
-        return scaling.decide(limits, nodes, needed, self._loop.clock.now())
+        return autoscaling.decide(limits, nodes, needed, self._loop.clock.now())
 
 
 def limits_of(one: ComputeState) -> Limits | None:

@@ -14,21 +14,21 @@ from drumbeat.control.catalog.data_assets import data_uses
 from drumbeat.control.catalog.environments import uses_of
 from drumbeat.control.catalog.results import output_files, place_of_file
 from drumbeat.control.computes.engines import Engines, no_compute
-from drumbeat.control.jobs import submit
+from drumbeat.control.jobs import job_submission
 from drumbeat.control.jobs.pipeline_submission import new_pipeline, planned_steps, say_step
 from drumbeat.control.jobs.planner import Planner
 from drumbeat.control.jobs.preview import preview
 from drumbeat.control.jobs.sweep_submission import example_trial, new_sweep, say_example
 from drumbeat.control.loop.loop import Loop
-from drumbeat.control.outputs.stories import STORY, Stories
+from drumbeat.control.outputs.keep_story import STORY, Stories
 from drumbeat.control.people.quotas import Quotas
-from drumbeat.core.family import step_name
+from drumbeat.core.child_jobs import step_name
 from drumbeat.core.life import cancellation
 from drumbeat.core.life.events import CancelRequested, ChildRefused, ChildrenSeen, ChildStatus, StepReused
 from drumbeat.core.life.job import Job
 from drumbeat.core.pipelines.expansion import expand
 from drumbeat.core.pipelines.graph import Graph
-from drumbeat.core.pipelines.registered import digests_of
+from drumbeat.core.pipelines.registered_components import digests_of
 from drumbeat.core.pipelines.step_jobs import step_request
 from drumbeat.core.planning.plan import Planned
 from drumbeat.dialect.data.paths import OfJob, reference_to
@@ -115,7 +115,7 @@ class Jobs:
             job, first = new_sweep(whole, written, planned, name, now)
         else:
             command, planned = self._planner.plan(whole)
-            job, first = submit.new_job(command, planned, now)
+            job, first = job_submission.new_job(command, planned, now)
         job = replace(job, parent=parent, person=person)
         if not parent:  # A target that was deleted since must not keep trials and steps from running.
             self._planner.check_notices(job)
@@ -125,13 +125,15 @@ class Jobs:
     def _planned_steps(self, request: JobRequest, pipeline: PipelineJob) -> tuple[str, Graph, dict[str, Planned]]:
         """The name of a pipeline, its steps, and the plan of each. Raises what planning a step raises."""
         title = pipeline.display_name or pipeline.experiment_name or request.experiment
-        name = pipeline.name or submit.invent_name(title)
+        name = pipeline.name or job_submission.invent_name(title)
         graph = expand(pipeline, name)
         return name, graph, planned_steps(request, graph, name, self._planner)
 
     def _example_trial(self, request: JobRequest, sweep: SweepJob) -> tuple[str, Planned]:
         """The name of a sweep, and the plan of a trial. Raises what planning the trial raises."""
-        name = sweep.name or submit.invent_name(sweep.display_name or sweep.experiment_name or request.experiment)
+        name = sweep.name or job_submission.invent_name(
+            sweep.display_name or sweep.experiment_name or request.experiment
+        )
         return name, self._planner.plan(example_trial(request, sweep, name))[1]
 
     def submit_child(
@@ -219,10 +221,10 @@ class Jobs:
         if isinstance(written, PipelineJob):
             return self._preview_pipeline(request, written, by)
         if isinstance(written, SweepJob):
-            name = written.name or submit.invent_name(written.display_name or request.experiment)
+            name = written.name or job_submission.invent_name(written.display_name or request.experiment)
             request, notes = example_trial(request, written, name), (say_example(written),)
         command, planned = self._planner.plan(request)
-        job, _ = submit.new_job(command, planned, self._loop.clock.now())
+        job, _ = job_submission.new_job(command, planned, self._loop.clock.now())
         job = replace(job, person=by.person)
         return preview(job, replace(planned, notes=(*notes, *planned.notes)), self._loop, self._engines)
 
@@ -238,7 +240,7 @@ class Jobs:
         if not isinstance(written, CommandJob):
             raise SpecError("a step is a command or a sweep", where=path)
         shown = replace(planned, notes=(f"the first step of {len(plans)} is shown: {path}", *notes, *planned.notes))
-        job, _ = submit.new_job(written, shown, self._loop.clock.now())
+        job, _ = job_submission.new_job(written, shown, self._loop.clock.now())
         return preview(replace(job, person=by.person), shown, self._loop, self._engines)
 
     # --- afterwards -------------------------------------------------------------------------------------------

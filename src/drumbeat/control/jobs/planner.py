@@ -8,11 +8,11 @@ from types import MappingProxyType
 
 from drumbeat.control.catalog.catalogs import Catalogs
 from drumbeat.control.computes.engines import Engines
-from drumbeat.control.jobs import submit
+from drumbeat.control.jobs import job_submission
 from drumbeat.control.loop.loop import Loop
 from drumbeat.control.outputs.direct_links import DirectOutputs
 from drumbeat.core.life.job import Job
-from drumbeat.core.pipelines.registered import Resolved
+from drumbeat.core.pipelines.registered_components import Resolved
 from drumbeat.core.planning import plan as planning
 from drumbeat.core.planning.inputs import JobOutputs
 from drumbeat.core.planning.plan import Facts, Planned
@@ -60,7 +60,7 @@ class Planner:
             known = self._facts(job)
             return replace(known, data=replace(known.data, jobs=Coming(coming, known.data.jobs))) if coming else known
 
-        written, planned = submit.planned(request, facts, self._catalogs.environments)
+        written, planned = job_submission.planned(request, facts, self._catalogs.environments)
         self._direct.check(planned.plan)
         return written, planned
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from drumbeat.control.jobs import submit
+from drumbeat.control.jobs import job_submission
 from drumbeat.control.loop.loop import Loop
 from drumbeat.core.elastic_sizes import resized
 from drumbeat.core.life.job import Job
 from drumbeat.core.placement import Placed
 from drumbeat.core.planning import plan as planning
 from drumbeat.core.planning.plan import Planned
-from drumbeat.core.words import counted
+from drumbeat.core.plurals import counted
 from drumbeat.ports import Engine, Gang
 from drumbeat.protocol.api.jobs import PreviewView
 
@@ -26,12 +26,12 @@ def preview(job: Job, made: Planned, loop: Loop, engines: Mapping[str, Engine]) 
     gang = Gang(job.name, 1, resized(job.plan, len(placed.slots)), placed.slots, "", ())
     return PreviewView(
         made.plan,
-        submit.preview_processes(made.plan),
+        job_submission.preview_processes(made.plan),
         planning.staged(made.plan),
         queue,
         made.notes,
         engines[job.plan.compute].rendered(gang) if placed.slots else "",
-        submit.preview_line(made.plan),
+        job_submission.preview_line(made.plan),
         never=False,
     )
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from drumbeat.core.family import SweepProgress, trial_name
+from drumbeat.core.child_jobs import SweepProgress, trial_name
 from drumbeat.core.life.events import StoryEntry
 from drumbeat.core.life.job import Job
 from drumbeat.core.need import Need, Policy
 from drumbeat.core.planning.plan import Planned
-from drumbeat.core.sweeping import draws, grid, stopping
-from drumbeat.core.sweeping.parameters import Values
+from drumbeat.core.plurals import counted
+from drumbeat.core.sweeping import grid_sampling, random_sampling, stopping
+from drumbeat.core.sweeping.trial_values import Values
 from drumbeat.core.sweeping.trials import algorithm_of, notes, own_trial, trial_document
-from drumbeat.core.words import counted
 from drumbeat.dialect.reading.writer import to_dict
 from drumbeat.dialect.sweeping.policies import Asha
 from drumbeat.dialect.sweeping.sweep import RandomSampling, SweepJob
@@ -24,7 +24,7 @@ from drumbeat.protocol.states import JobKind, Reason, State
 
 def example_trial(request: JobRequest, sweep: SweepJob, name: str) -> JobRequest:
     """Returns the request of a trial with some values of the search space, by which the sweep is checked."""
-    return trial_request(request, sweep, name, 0, draws.draw(sweep.search_space, RandomSampling(), 0, 0))
+    return trial_request(request, sweep, name, 0, random_sampling.draw(sweep.search_space, RandomSampling(), 0, 0))
 
 
 def say_example(sweep: SweepJob) -> str:
@@ -93,7 +93,7 @@ def new_sweep(request: JobRequest, sweep: SweepJob, trial: Planned, name: str, n
 def _most_trials(sweep: SweepJob) -> int:
     """Returns the number of trials after which the sweep ends: a grid may have fewer than its limit."""
     most = sweep.limits.max_total_trials
-    return min(most, grid.count(sweep.search_space)) if algorithm_of(sweep) == "grid" else most
+    return min(most, grid_sampling.count(sweep.search_space)) if algorithm_of(sweep) == "grid" else most
 
 
 def _rule(sweep: SweepJob) -> dict[str, object]:

@@ -17,13 +17,13 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from drumbeat.control.bus import Bus, job_topic
-from drumbeat.control.loop.grower import Grower
+from drumbeat.control.loop.elastic_growth import Grower
 from drumbeat.control.loop.peers import Peers
 from drumbeat.control.loop.placer import Booking, Placer, Supply
 from drumbeat.core.life.events import Effect, Event, JudgeDue, RetryDue, StoryEntry, TimeUp, Waits
 from drumbeat.core.life.job import Job
-from drumbeat.core.life.moves import then, with_effects
 from drumbeat.core.life.state_machine import JUDGE_AFTER, decide
+from drumbeat.core.life.transitions import then, with_effects
 from drumbeat.ports import Change, Clock, Message, Ownership, Record, Store
 from drumbeat.protocol.errors import StaleError, StorageError, UnreachableError
 from drumbeat.protocol.faults import faultpoint

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from drumbeat.control.loop.loop import Loop
-from drumbeat.core.life.aftermath import outputs_left
 from drumbeat.core.life.events import PublishOutputs
+from drumbeat.core.life.output_publication import outputs_left
 from drumbeat.protocol.plan import OutputPlan
 
 

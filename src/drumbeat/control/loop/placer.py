@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from drumbeat.control.loop.queue import Queue, queue_of
-from drumbeat.core import scaling
+from drumbeat.core import autoscaling
 from drumbeat.core.life.events import Granted, NeverFits, Waits
 from drumbeat.core.life.job import Job
 from drumbeat.core.need import Slot
@@ -59,7 +59,7 @@ class Supply:
         """The machines of a compute that jobs may be placed on."""
         rooms = [Room(m.name, m.cpus, m.gpus, m.unusable, m.state) for m in self.machines.get(compute, ())]
         cap = self.caps.get(compute)
-        return rooms if cap is None or compute in self.with_queue else scaling.within(rooms, cap.most)
+        return rooms if cap is None or compute in self.with_queue else autoscaling.within(rooms, cap.most)
 
 
 class Placer:
@@ -113,7 +113,9 @@ class Placer:
             )  # fmt: skip
             if cap is None:
                 return placements
-            return scaling.capped(placements, cap.most, {one.job: len(one.slots) for one in held if one.slots}, compute)
+            return autoscaling.capped(
+                placements, cap.most, {one.job: len(one.slots) for one in held if one.slots}, compute
+            )
         placements = place(queue.jobs, rooms, held, self._loop.clock.now(), compute=compute, balances=queue.balances)
         return [self._awaited(one, queue, rooms, held, cap) for one in placements] if cap else placements
 
@@ -122,14 +124,14 @@ class Placer:
         if placed.reason in (None, Reason.WAITING_FOR_QUOTA):
             return placed
         slots = self.expected(queue, rooms, held).get(placed.job, ())
-        sentence = scaling.awaited(slots, rooms, cap.usual_s)
+        sentence = autoscaling.awaited(slots, rooms, cap.usual_s)
         return replace(placed, reason=Reason.WAITING_FOR_SLOTS, sentence=sentence) if sentence else placed
 
     def expected(self, queue: Queue, rooms: list[Room], held: list[Holding]) -> dict[str, tuple[Slot, ...]]:
         """The slots that queued jobs would be given if the machines that can be started had started."""
         placements = place(
             queue.jobs,
-            scaling.as_if_started(rooms),
+            autoscaling.as_if_started(rooms),
             held,
             self._loop.clock.now(),
             compute="",

@@ -12,11 +12,11 @@ from datetime import datetime
 from drumbeat.control.bus import job_topic
 from drumbeat.control.gangs.gangs import Secrets
 from drumbeat.control.loop.loop import Loop
-from drumbeat.control.metrics.checkpoint_saves import CheckpointSaves
+from drumbeat.control.metrics.checkpoint_points import saves_of
 from drumbeat.control.metrics.first_values import FirstValues
-from drumbeat.control.metrics.saves import saves_of
-from drumbeat.core.ledger import Save
+from drumbeat.control.metrics.growth_after_save import CheckpointSaves
 from drumbeat.core.life.job import Job
+from drumbeat.core.wall_time import Save
 from drumbeat.ports.metrics import HistoryPage, MetricStore, Run, Series
 from drumbeat.protocol.errors import NotFoundError, RefusedError, SpecError, StaleError
 from drumbeat.protocol.metric_lines import Spooled, spooled

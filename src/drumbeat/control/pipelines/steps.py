@@ -13,7 +13,7 @@ from drumbeat import dialect
 from drumbeat.control.catalog.results import result_of, step_result
 from drumbeat.control.jobs.jobs import Jobs, Reuse
 from drumbeat.control.loop.loop import Loop
-from drumbeat.core.family import step_name
+from drumbeat.core.child_jobs import step_name
 from drumbeat.core.life.events import ChildRefused
 from drumbeat.core.life.job import Job
 from drumbeat.core.pipelines.expansion import expand

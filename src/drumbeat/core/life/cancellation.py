@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from drumbeat.core.life.aftermath import outputs_left
 from drumbeat.core.life.events import CancelRequested
 from drumbeat.core.life.job import Job
+from drumbeat.core.life.output_publication import outputs_left
 from drumbeat.protocol.errors import ConflictError
 from drumbeat.protocol.states import Reason, State
 

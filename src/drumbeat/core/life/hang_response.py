@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from drumbeat.core.life import ending, judge
+from drumbeat.core.life import ending, verdicts
 from drumbeat.core.life.events import Decision, StillnessSeen
 from drumbeat.core.life.job import Job
-from drumbeat.core.life.moves import move
+from drumbeat.core.life.transitions import move
 from drumbeat.protocol.states import Reason, State
 
 RESTART = "restart"
@@ -54,7 +54,7 @@ def _at_rendezvous(job: Job, event: StillnessSeen, now: datetime) -> Decision:
 
 def _restart(job: Job, reason: Reason, event: StillnessSeen, now: datetime) -> Decision:
     """Ends the round; what follows is decided as after any other failure."""
-    verdict = replace(judge.of(reason, event.sentence, node=event.node), rank=event.rank)
+    verdict = replace(verdicts.of(reason, event.sentence, node=event.node), rank=event.rank)
     return _dated(ending.stop(job, verdict, now), event, now)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from drumbeat.core.family import PipelineProgress, SweepProgress
+from drumbeat.core.child_jobs import PipelineProgress, SweepProgress
 from drumbeat.core.need import Need, Policy, Slot
 from drumbeat.core.verdict import Verdict
 from drumbeat.launch import hosts

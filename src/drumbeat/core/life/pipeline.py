@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from drumbeat.core.family import PipelineProgress, StepProgress, step_name
-from drumbeat.core.life import ending, judge, parents
+from drumbeat.core.child_jobs import PipelineProgress, StepProgress, step_name
+from drumbeat.core.life import ending, parent_jobs, verdicts
 from drumbeat.core.life.events import (
     CancelChild,
     CancelRequested,
@@ -24,9 +24,9 @@ from drumbeat.core.life.events import (
     TimeUp,
 )
 from drumbeat.core.life.job import Job
-from drumbeat.core.life.moves import move, then, with_effects
+from drumbeat.core.life.transitions import move, then, with_effects
+from drumbeat.core.plurals import counted
 from drumbeat.core.verdict import Verdict
-from drumbeat.core.words import counted
 from drumbeat.protocol.states import Reason, State
 
 ChildEvent = ChildrenSeen | StepReused | ChildRefused
@@ -39,13 +39,13 @@ def decide(job: Job, progress: PipelineProgress, event: Event, now: datetime) ->
             return _advance(job, progress, _changed(job.name, progress, event), now)
         case State.RUNNING, TimeUp():
             sentence = f"the time limit of {job.policy.timeout_s:g} s was reached"
-            return _stop(job, progress, judge.of(Reason.TIMED_OUT, sentence), now)
+            return _stop(job, progress, verdicts.of(Reason.TIMED_OUT, sentence), now)
         case State.RUNNING, CancelRequested():
-            return _stop(job, progress, judge.canceled(event), now)
+            return _stop(job, progress, verdicts.canceled(event), now)
         case State.STOPPING, ChildrenSeen() | StepReused() | ChildRefused():
             return _stopping(job, _changed(job.name, progress, event, State.CANCELED), now)
         case State.STOPPING, CancelRequested():
-            return parents.cancel_stopping(job, event, now)
+            return parent_jobs.cancel_stopping(job, event, now)
         case _:
             return Decision(job)
 
@@ -100,7 +100,7 @@ def _advance(job: Job, before: PipelineProgress, progress: PipelineProgress, now
     progress = replace(progress, steps=marked)
     reported = _reported(replace(job, pipeline=progress), before, now)
     if all(one.has_ended for one in progress.steps):
-        return then(reported, parents.complete(reported.job, _verdict(progress), now))
+        return then(reported, parent_jobs.complete(reported.job, _verdict(progress), now))
     effects = [SubmitChild(job.attempt, step_name(job.name, one.path)) for one in ready]
     return then(reported, with_effects(reported.job, *effects))
 
@@ -156,7 +156,7 @@ def _news(old: StepProgress, new: StepProgress) -> str:
 def _failure(progress: PipelineProgress, failed: StepProgress) -> Verdict:
     """Judges a pipeline that a step ends."""
     never = [one.path for one in progress.steps if not one.is_submitted and not one.has_ended]
-    return judge.of(Reason.STEP_FAILED, f"{_say_failed(failed)}{say_never_run(never)}")
+    return verdicts.of(Reason.STEP_FAILED, f"{_say_failed(failed)}{say_never_run(never)}")
 
 
 def _say_failed(step: StepProgress) -> str:
@@ -178,11 +178,11 @@ def _verdict(progress: PipelineProgress) -> Verdict:
     if failed:
         never = [one.path for one in progress.steps if one.skipped]
         more = f" (and {counted(len(failed) - 1, 'other step')})" if failed[1:] else ""
-        return judge.of(Reason.STEP_FAILED, f"{_say_failed(failed[0])}{more}{say_never_run(never)}")
+        return verdicts.of(Reason.STEP_FAILED, f"{_say_failed(failed[0])}{more}{say_never_run(never)}")
     reused = sum(bool(one.reused) for one in progress.steps)
     parts = [f"{counted(len(progress.steps), 'step')} completed"]
     parts += [f"{reused} of them reused"] if reused else []
-    return judge.of(Reason.STEPS_ENDED, ", ".join(parts))
+    return verdicts.of(Reason.STEPS_ENDED, ", ".join(parts))
 
 
 def _stop(job: Job, progress: PipelineProgress, verdict: Verdict, now: datetime) -> Decision:
@@ -192,7 +192,7 @@ def _stop(job: Job, progress: PipelineProgress, verdict: Verdict, now: datetime)
     )
     given_up = replace(progress, steps=steps)
     stopping_job = replace(job, pipeline=given_up)
-    moved = parents.stop(stopping_job, verdict, now, sum(not one.has_ended for one in steps))
+    moved = parent_jobs.stop(stopping_job, verdict, now, sum(not one.has_ended for one in steps))
     return then(moved, _stopping(moved.job, given_up, now))
 
 

@@ -13,8 +13,8 @@ from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 
-from drumbeat.core.family import SweepProgress, TrialProgress, trial_name
-from drumbeat.core.life import ending, judge, parents
+from drumbeat.core.child_jobs import SweepProgress, TrialProgress, trial_name
+from drumbeat.core.life import ending, parent_jobs, verdicts
 from drumbeat.core.life.events import (
     CancelChild,
     CancelRequested,
@@ -31,10 +31,10 @@ from drumbeat.core.life.events import (
     TrialsProposed,
 )
 from drumbeat.core.life.job import Job
-from drumbeat.core.life.moves import move, then, with_effects
-from drumbeat.core.sweeping import best, ranking, side_by_side, stopping
+from drumbeat.core.life.transitions import move, then, with_effects
+from drumbeat.core.plurals import counted
+from drumbeat.core.sweeping import best_trial, metric_order, parallel_trials, stopping
 from drumbeat.core.verdict import Verdict
-from drumbeat.core.words import counted
 from drumbeat.dialect.sweeping.policies import Asha, BanditPolicy, MedianStoppingPolicy, TruncationSelectionPolicy
 from drumbeat.dialect.sweeping.sweep import Objective
 from drumbeat.protocol.states import Reason, State
@@ -65,19 +65,19 @@ def decide(job: Job, progress: SweepProgress, event: Event, now: datetime) -> De
             return _advance(job, progress, _refused(progress, job.name, event), (), now)
         case State.RUNNING, SamplerRefused():
             sentence = f"no further trials can be proposed: {event.sentence}"
-            return _stop(job, progress, judge.of(Reason.TRIALS_FAILED, sentence), now)
+            return _stop(job, progress, verdicts.of(Reason.TRIALS_FAILED, sentence), now)
         case State.RUNNING, TimeUp():
             sentence = f"the time limit of {job.policy.timeout_s:g} s was reached"
-            return _stop(job, progress, judge.of(Reason.TIMED_OUT, sentence), now)
+            return _stop(job, progress, verdicts.of(Reason.TIMED_OUT, sentence), now)
         case State.RUNNING, CancelRequested():
-            return _stop(job, progress, judge.canceled(event), now)
+            return _stop(job, progress, verdicts.canceled(event), now)
         case State.STOPPING, ChildrenSeen():
             return _stopping(replace(job, sweep=_seen(progress, job.name, event)), now)
         case State.STOPPING, ChildRefused():
             given_up = _refused(progress, job.name, event, State.CANCELED)
             return _stopping(replace(job, sweep=given_up), now)
         case State.STOPPING, CancelRequested():
-            return parents.cancel_stopping(job, event, now)
+            return parent_jobs.cancel_stopping(job, event, now)
         case _:
             return Decision(job)
 
@@ -100,16 +100,16 @@ def _trial_seen(
     updated = replace(trial, state=child.state, sentence=child.sentence)
     if len(values) <= trial.reports:
         return updated
-    return replace(updated, reports=len(values), best=ranking.best(values, _goal(progress)), last=values[-1])
+    return replace(updated, reports=len(values), best=metric_order.best(values, _goal(progress)), last=values[-1])
 
 
 def _compared(job: Job, progress: SweepProgress, event: ChildrenSeen, now: datetime) -> Decision:
     """Says once, when the first trials were measured, if trials would finish sooner side by side."""
-    if progress.is_compared or len(event.busy) < side_by_side.MIN_TRIALS:
+    if progress.is_compared or len(event.busy) < parallel_trials.MIN_TRIALS:
         return Decision(job)
     ran = {child.job: child.ran_s for child in event.children}
     ran_s = [ran.get(trial_name(job.name, number), 0.0) for number in event.busy]
-    sentence = side_by_side.sentence(progress.ranks, list(event.busy.values()), ran_s)
+    sentence = parallel_trials.sentence(progress.ranks, list(event.busy.values()), ran_s)
     compared = replace(job, sweep=replace(progress, is_compared=True))
     return move(compared, now, State.RUNNING, Reason.TRIALS_RUNNING, sentence) if sentence else Decision(compared)
 
@@ -158,19 +158,19 @@ def rule_from(text: str) -> stopping.Rule:
     return RULES[kind].model_validate(keys)
 
 
-def best_trial(progress: SweepProgress) -> TrialProgress | None:
+def leading_trial(progress: SweepProgress) -> TrialProgress | None:
     """Returns the trial with the best value so far, the first of several; None while no trial has one.
 
-    A trial that failed or was canceled counts, too, as in Azure ML (`core/sweeping/best.py`).
+    A trial that failed or was canceled counts, too, as in Azure ML (`core/sweeping/best_trial.py`).
     """
     values = {
         str(one.number): (one.best,) for one in progress.trials if one.best is not None and math.isfinite(one.best)
     }
-    winner = best.best_trial(_goal(progress), values)
+    winner = best_trial.best_trial(_goal(progress), values)
     return progress.trials[int(winner.trial)] if winner else None
 
 
-def _goal(progress: SweepProgress) -> ranking.Goal:
+def _goal(progress: SweepProgress) -> metric_order.Goal:
     return "maximize" if progress.goal == "maximize" else "minimize"
 
 
@@ -183,10 +183,10 @@ def _advance(
     if not any(one.is_good or one.reports for one in progress.trials) and len(ended) >= MAX_FAILED_AT_FIRST:
         first = ended[0]
         sentence = f"the first {len(ended)} trials all failed; {trial_name(job.name, first.number)}: {first.sentence}"
-        return _stop(job, progress, judge.of(Reason.TRIALS_FAILED, sentence), now)
+        return _stop(job, progress, verdicts.of(Reason.TRIALS_FAILED, sentence), now)
     is_full = progress.is_exhausted or len(progress.trials) >= progress.max_trials
     if is_full and len(ended) == len(progress.trials):
-        return parents.complete(replace(job, sweep=progress), _verdict(job, progress), now)
+        return parent_jobs.complete(replace(job, sweep=progress), _verdict(job, progress), now)
     free = progress.max_concurrent - len(progress.active)
     count = min(free, progress.max_trials - len(progress.trials))
     if not is_full and count > 0 and not progress.is_asking:
@@ -231,7 +231,7 @@ def say_progress(sweep: str, progress: SweepProgress) -> str:
     ended = sum(one.has_ended for one in progress.trials)
     total = str(len(progress.trials) if progress.is_exhausted else progress.max_trials)
     parts = [f"{ended} of {total} trials ended"]
-    leader = best_trial(progress)
+    leader = leading_trial(progress)
     if leader is not None:
         parts.append(f"best {trial_name(sweep, leader.number)}: {progress.metric} {leader.best:.6g}")
     return ", ".join(parts)
@@ -246,22 +246,22 @@ def _verdict(job: Job, progress: SweepProgress) -> Verdict:
     if not good:
         last = next((one for one in reversed(progress.trials)), None)
         why = f"; {trial_name(job.name, last.number)}: {last.sentence}" if last else ""
-        return judge.of(Reason.TRIALS_FAILED, f"none of {counted(len(progress.trials), 'trial')} completed{why}")
+        return verdicts.of(Reason.TRIALS_FAILED, f"none of {counted(len(progress.trials), 'trial')} completed{why}")
     parts = [f"{counted(len(progress.trials), 'trial')} ended"]
     parts += [f"{stopped} of them early"] if stopped else []
     parts += [f"{failed} failed or canceled"] if failed else []
-    leader = best_trial(progress)
+    leader = leading_trial(progress)
     if leader is not None:
         parts.append(f"best {trial_name(job.name, leader.number)}: {progress.metric} {leader.best:.6g}")
     else:
         parts.append(f"no trial reported `{progress.metric}`")
-    return judge.of(Reason.TRIALS_ENDED, "; ".join(parts))
+    return verdicts.of(Reason.TRIALS_ENDED, "; ".join(parts))
 
 
 def _stop(job: Job, progress: SweepProgress, verdict: Verdict, now: datetime) -> Decision:
     given_up = replace(progress, is_asking=False, is_exhausted=True)
     stopping_job = replace(job, sweep=given_up)
-    moved = parents.stop(stopping_job, verdict, now, len(given_up.active))
+    moved = parent_jobs.stop(stopping_job, verdict, now, len(given_up.active))
     return then(moved, _stopping(moved.job, now))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from drumbeat.core.family import step_name
+from drumbeat.core.child_jobs import step_name
 from drumbeat.core.pipelines.graph import Bound, Data, Graph, OfStep, PipelineStep
 from drumbeat.dialect.data.paths import OfJob
 from drumbeat.dialect.pipelines.nodes import CommandNode, SweepNode

@@ -15,12 +15,12 @@ from drumbeat.core.need import Need, Policy
 from drumbeat.core.planning import registries
 from drumbeat.core.planning.environments import CURRENT, Found, Shelf, resolve
 from drumbeat.core.planning.inputs import HERE, DataFacts, UsedData, plan_inputs, say_staged
+from drumbeat.core.planning.node_resources import Kind, find_launcher, fullest, parse_kind, size_up
 from drumbeat.core.planning.outputs import plan_outputs
 from drumbeat.core.planning.path_on_compute import check_apart
-from drumbeat.core.planning.raycluster import plan_cluster, unused
-from drumbeat.core.planning.refusals import not_yet
+from drumbeat.core.planning.ray_cluster import plan_cluster, unused
 from drumbeat.core.planning.services import plan_services, service_notes
-from drumbeat.core.planning.sizing import Kind, find_launcher, fullest, parse_kind, size_up
+from drumbeat.core.planning.unsupported_keys import not_yet
 from drumbeat.dialect.data.inputs_outputs import Input
 from drumbeat.dialect.job.distribution import RayDistribution
 from drumbeat.dialect.job.job import CommandJob

@@ -15,8 +15,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from drumbeat.core.sweeping.ranking import Goal, average, best, best_first, is_worse, worst
-from drumbeat.core.words import counted
+from drumbeat.core.plurals import counted
+from drumbeat.core.sweeping.metric_order import Goal, average, best, best_first, is_worse, worst
 from drumbeat.dialect.sweeping.policies import Asha, BanditPolicy, MedianStoppingPolicy, TruncationSelectionPolicy
 from drumbeat.dialect.sweeping.sweep import Objective, SweepJob
 

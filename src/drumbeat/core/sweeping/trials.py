@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from drumbeat.core.family import trial_name
-from drumbeat.core.sweeping import grid
-from drumbeat.core.sweeping.parameters import Values, texts, variables
+from drumbeat.core.child_jobs import trial_name
+from drumbeat.core.sweeping import grid_sampling
+from drumbeat.core.sweeping.trial_values import Values, texts, variables
 from drumbeat.dialect.reading.expressions import Reference, parts
 from drumbeat.dialect.reading.shape import Model
 from drumbeat.dialect.reading.writer import to_dict
@@ -60,7 +60,7 @@ def notes(sweep: SweepJob) -> Iterator[str]:
     """What a person who submits the sweep may not expect, a sentence each."""
     most = sweep.limits.max_total_trials
     if algorithm_of(sweep) == "grid":
-        size = grid.count(sweep.search_space)
+        size = grid_sampling.count(sweep.search_space)
         if size > most:
             yield f"the grid has {size:,} combinations, and limits.max_total_trials is {most:,}: the rest isn't tried"
     for name, output in sweep.outputs.items():

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from drumbeat.core.scaling import StartTimes
+from drumbeat.core.autoscaling import StartTimes
 from drumbeat.engines.netlab.lab import LEAVING, PARKED, Lab
 from drumbeat.engines.remote import RemoteEngine, understood
 from drumbeat.engines.remote_host import Answer, Host

@@ -11,7 +11,7 @@ import threading
 import time
 from dataclasses import dataclass, field, replace
 
-from drumbeat.core.scaling import StartTimes, say_time
+from drumbeat.core.autoscaling import StartTimes, say_time
 from drumbeat.dialect.compute.ray import RayCompute
 from drumbeat.engines.poller import Poller
 from drumbeat.engines.ray import autoscaler, render

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from drumbeat.core.scaling import StartTimes
+from drumbeat.core.autoscaling import StartTimes
 from drumbeat.dialect.compute.computes import SlurmCompute
 from drumbeat.engines.slurm import node_states, power, waits
 from drumbeat.engines.slurm.client import Slurm, SlurmJob, SlurmNode

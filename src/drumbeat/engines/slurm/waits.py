@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from drumbeat.core.scaling import some, usually
+from drumbeat.core.autoscaling import some, usually
 from drumbeat.engines.slurm.client import SlurmJob
 from drumbeat.engines.slurm.node_states import RESUME_FAILED, NodeWord
 from drumbeat.protocol.api.computes import NodeState

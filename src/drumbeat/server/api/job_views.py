@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from drumbeat.core.life.aftermath import whereabouts
+from drumbeat.core.life.exit_code import exit_code
 from drumbeat.core.life.job import Job
-from drumbeat.core.life.outcome import exit_code
+from drumbeat.core.life.output_publication import whereabouts
 from drumbeat.core.verdict import Verdict
 from drumbeat.launch.services import is_web, services_on
 from drumbeat.protocol.api.jobs import (

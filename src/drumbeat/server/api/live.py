@@ -17,8 +17,8 @@ from pydantic import TypeAdapter
 from starlette.responses import StreamingResponse
 
 from drumbeat.control.bus import job_topic
-from drumbeat.core.life.aftermath import is_over
-from drumbeat.core.life.outcome import exit_code
+from drumbeat.core.life.exit_code import exit_code
+from drumbeat.core.life.output_publication import is_over
 from drumbeat.ports import Record
 from drumbeat.ports.metrics import Series
 from drumbeat.protocol.api.jobs import End, Event, JobView, LogPiece, StoryLine

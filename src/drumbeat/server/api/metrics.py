@@ -10,8 +10,8 @@ from fastapi import APIRouter, Query
 
 from drumbeat.control.control import Control
 from drumbeat.control.metrics.experiments import ExperimentUsage
+from drumbeat.core.child_jobs import trial_name
 from drumbeat.core.curves import MIN_POINTS
-from drumbeat.core.family import trial_name
 from drumbeat.ports import JobFilter
 from drumbeat.ports.metrics import Experiment, Series, View
 from drumbeat.protocol.api.metrics import (

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 
 from drumbeat.control.catalog.results import result_of
 from drumbeat.control.control import Control
-from drumbeat.core.family import PipelineProgress, StepProgress, step_name
+from drumbeat.core.child_jobs import PipelineProgress, StepProgress, step_name
 from drumbeat.core.life.job import Job
 from drumbeat.protocol.api.pipelines import (
     IS_REUSED,

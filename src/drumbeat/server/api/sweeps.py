@@ -6,9 +6,9 @@ import math
 
 from fastapi import APIRouter
 
-from drumbeat.core.family import SweepProgress, TrialProgress, trial_name
+from drumbeat.core.child_jobs import SweepProgress, TrialProgress, trial_name
 from drumbeat.core.life.job import Job
-from drumbeat.core.life.sweep import best_trial
+from drumbeat.core.life.sweep import leading_trial
 from drumbeat.protocol.api.sweeps import SweepView, TrialView
 from drumbeat.protocol.errors import NotFoundError
 from drumbeat.server.context import ControlOf, current
@@ -27,7 +27,7 @@ def show_sweep(name: str, control: ControlOf) -> SweepView:
 
 def sweep_view(job: Job, progress: SweepProgress) -> SweepView:
     """A stored sweep as the API shows it."""
-    best = best_trial(progress)
+    best = leading_trial(progress)
     return SweepView(
         name=job.name,
         state=job.state,

@@ -7,8 +7,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from drumbeat.core.life.events import CancelRequested, StoryEntry
+from drumbeat.core.life.exit_code import exit_code
 from drumbeat.core.life.job import Failure, Job
-from drumbeat.core.life.outcome import exit_code
 from drumbeat.core.reason_table import MOVES
 from drumbeat.ports import Record
 from drumbeat.protocol import wire

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drumbeat.core.family import PipelineProgress, StepProgress, step_name
+from drumbeat.core.child_jobs import PipelineProgress, StepProgress, step_name
 from drumbeat.core.life.job import Job
 from drumbeat.protocol.states import State
 from drumbeat.testing.simulation.backing import Sight

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drumbeat.core.family import SweepProgress, trial_name
+from drumbeat.core.child_jobs import SweepProgress, trial_name
 from drumbeat.core.life.job import Job
 from drumbeat.testing.simulation import pipelines
 from drumbeat.testing.simulation.backing import Sight

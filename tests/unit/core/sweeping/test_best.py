@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from drumbeat.core.sweeping.best import BestTrial, best_trial
+from drumbeat.core.sweeping.best_trial import BestTrial, best_trial
 
 pytestmark = pytest.mark.feature("S3")
 NAN = math.nan

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drumbeat.core.sweeping import sobol
-from drumbeat.core.sweeping.draws import draw, paths, quantile, stepped
+from drumbeat.core.sweeping import sobol_sampling
+from drumbeat.core.sweeping.random_sampling import draw, paths, quantile, stepped
 from drumbeat.dialect import (
     Choice,
     LogNormal,
@@ -138,7 +138,9 @@ def test_path_of_a_function_has_the_branches_above_it():
 
 
 def test_first_sobol_points():
-    points = [[sobol.coordinate(number, axis) / 2**sobol.BITS for axis in range(3)] for number in range(8)]
+    points = [
+        [sobol_sampling.coordinate(number, axis) / 2**sobol_sampling.BITS for axis in range(3)] for number in range(8)
+    ]
     assert points == [
         [0, 0, 0],
         [0.5, 0.5, 0.5],
@@ -151,7 +153,7 @@ def test_first_sobol_points():
     ]
 
 
-@pytest.mark.parametrize("axis", range(sobol.MAX_DIMENSIONS))
+@pytest.mark.parametrize("axis", range(sobol_sampling.MAX_DIMENSIONS))
 def test_sobol_points_lie_in_different_parts_of_each_axis(axis):
-    parts = {sobol.coordinate(number, axis) >> (sobol.BITS - 8) for number in range(256)}
+    parts = {sobol_sampling.coordinate(number, axis) >> (sobol_sampling.BITS - 8) for number in range(256)}
     assert len(parts) == 256

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drumbeat.core.sweeping.grid import combination, count
+from drumbeat.core.sweeping.grid_sampling import combination, count
 from drumbeat.dialect import Choice
 
 pytestmark = pytest.mark.feature("S1")

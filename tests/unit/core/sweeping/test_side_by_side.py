@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drumbeat.core.sweeping.side_by_side import sentence
+from drumbeat.core.sweeping.parallel_trials import sentence
 
 pytestmark = pytest.mark.feature("S4")
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from drumbeat.core.sweeping.ranking import Goal, best
+from drumbeat.core.sweeping.metric_order import Goal, best
 
 
 @dataclass(frozen=True)

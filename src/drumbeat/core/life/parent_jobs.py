@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from drumbeat.core.life import ending, judge
+from drumbeat.core.life import ending, verdicts
 from drumbeat.core.life.events import CancelRequested, Decision
 from drumbeat.core.life.job import Job
-from drumbeat.core.life.moves import move, then
+from drumbeat.core.life.transitions import move, then
 from drumbeat.core.reason_table import REASONS
 from drumbeat.core.verdict import Verdict
 from drumbeat.protocol.states import Reason, State
@@ -32,7 +32,7 @@ def cancel_stopping(job: Job, event: CancelRequested, now: datetime) -> Decision
     """Lets a request to cancel outrank the failure for which the children are being stopped."""
     if job.verdict and REASONS[job.verdict.reason].ends is State.CANCELED:
         return Decision(job)
-    verdict = judge.canceled(event)
+    verdict = verdicts.canceled(event)
     return move(replace(job, verdict=verdict), now, State.STOPPING, verdict.reason, verdict.sentence)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from drumbeat.control.loop.queue import queue_of
-from drumbeat.core import scaling
+from drumbeat.core import autoscaling
 from drumbeat.core.elastic_placement import growth, idle_growth
 from drumbeat.core.life import resizing
 from drumbeat.core.life.events import GrowthPossible
@@ -84,7 +84,7 @@ class Grower:
 
     def needed(self, compute: str, unfinished: dict[str, Record], rooms: list[Room]) -> set[str]:
         """The machines that elastic jobs would take if they had started, for as many nodes as were asked for."""
-        sizes = self.sizes(compute, unfinished, scaling.as_if_started(rooms))
+        sizes = self.sizes(compute, unfinished, autoscaling.as_if_started(rooms))
         wanted = {name: unfinished[name].job.need.nodes for name in sizes}
         return {
             slot.machine

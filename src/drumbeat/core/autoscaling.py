@@ -13,7 +13,7 @@ from statistics import median
 
 from drumbeat.core.need import Slot
 from drumbeat.core.placement import Placed, Room
-from drumbeat.core.words import counted
+from drumbeat.core.plurals import counted
 from drumbeat.protocol.api.computes import NodeState
 from drumbeat.protocol.states import Reason
 

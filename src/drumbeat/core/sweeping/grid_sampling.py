@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import prod
 from typing import cast
 
-from drumbeat.core.sweeping.parameters import Scalar, Value
+from drumbeat.core.sweeping.trial_values import Scalar, Value
 from drumbeat.dialect.sweeping.search_space import Choice
 
 Space = Mapping[str, object]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from statistics import fmean
 
-from drumbeat.core.family import trial_name
+from drumbeat.core.child_jobs import trial_name
 from drumbeat.core.life.job import Job
-from drumbeat.core.sweeping.side_by_side import MIN_TRIALS
+from drumbeat.core.sweeping.parallel_trials import MIN_TRIALS
 from drumbeat.ports.metrics import HistoryPage
 from drumbeat.protocol.metrics import run_id
 from drumbeat.protocol.states import State

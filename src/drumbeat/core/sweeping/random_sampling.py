@@ -14,8 +14,8 @@ from hashlib import sha256
 from statistics import NormalDist
 from typing import cast
 
-from drumbeat.core.sweeping import sobol
-from drumbeat.core.sweeping.parameters import Scalar, Value
+from drumbeat.core.sweeping import sobol_sampling
+from drumbeat.core.sweeping.trial_values import Scalar, Value
 from drumbeat.dialect.sweeping.search_space import (
     Choice,
     LogNormal,
@@ -114,8 +114,8 @@ def _random(seed: int, number: int, path: str) -> float:
 
 
 def _sobol(seed: int, number: int, path: str, dimension: int) -> float:
-    shift = _hash(f"{seed}/{path}") >> (64 - sobol.BITS)
-    return ((sobol.coordinate(number, dimension) ^ shift) + 0.5) / 2**sobol.BITS
+    shift = _hash(f"{seed}/{path}") >> (64 - sobol_sampling.BITS)
+    return ((sobol_sampling.coordinate(number, dimension) ^ shift) + 0.5) / 2**sobol_sampling.BITS
 
 
 def _hash(text: str) -> int:

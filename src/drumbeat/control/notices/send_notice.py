@@ -8,7 +8,7 @@ import logging
 from drumbeat.control.catalog.notice_targets import NoticeTargets
 from drumbeat.control.loop.loop import Loop
 from drumbeat.control.loop.outbox import NOTICES, Handler, Pool
-from drumbeat.control.notices import text
+from drumbeat.control.notices import notice_text
 from drumbeat.core.life.events import SendNotice
 from drumbeat.core.life.job import Job
 from drumbeat.ports import PendingEffect
@@ -69,7 +69,7 @@ class NoticeSender:
         except NotFoundError:
             return  # It was deleted after the job's end.
         key = hashlib.sha256(f"{job.name} {job.submitted_at} {effect.target} {effect.address}".encode()).hexdigest()
-        notice = NoticeText(text.title(job), text.lines(job), key[:32])
+        notice = NoticeText(notice_text.title(job), notice_text.lines(job), key[:32])
         deliver(target, notice, (effect.address,) if effect.address else ())
         self._targets.note(effect.target, "")
 

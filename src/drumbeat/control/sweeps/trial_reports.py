@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from drumbeat.core.family import trial_name
+from drumbeat.core.child_jobs import trial_name
 from drumbeat.core.life.job import Job
 from drumbeat.ports.metrics import HistoryPage
 from drumbeat.protocol.metrics import run_id

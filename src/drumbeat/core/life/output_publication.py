@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 
 from drumbeat.core.life.events import Decision, OutputHeldUp, PublishOutputs, StoryEntry
 from drumbeat.core.life.job import HeldUp, Job, Published
-from drumbeat.core.life.moves import with_effects
+from drumbeat.core.life.transitions import with_effects
 from drumbeat.core.planning.outputs import is_published, is_registered
-from drumbeat.core.words import counted
+from drumbeat.core.plurals import counted
 from drumbeat.protocol.api.jobs import OutputPlace
 from drumbeat.protocol.plan import OutputPlan
 

@@ -13,10 +13,10 @@ from drumbeat import dialect
 from drumbeat.control.jobs.sweep_submission import trial_request
 from drumbeat.control.loop.loop import Loop
 from drumbeat.control.loop.outbox import NODES, Handler, Pool
-from drumbeat.core.family import SweepProgress
+from drumbeat.core.child_jobs import SweepProgress
 from drumbeat.core.life.events import ProposeTrials, SamplerRefused, TrialsProposed
 from drumbeat.core.life.job import Job
-from drumbeat.core.sweeping import draws, grid
+from drumbeat.core.sweeping import grid_sampling, random_sampling
 from drumbeat.core.sweeping.trials import algorithm_of
 from drumbeat.dialect.sweeping.sweep import RandomSampling, SweepJob
 from drumbeat.ports import PendingEffect
@@ -69,13 +69,13 @@ class Proposals:
         sampling, algorithm = sweep.sampling_algorithm, algorithm_of(sweep)
         numbers = range(effect.first, effect.first + effect.count)
         if algorithm == "grid":
-            total = grid.count(sweep.search_space)
-            values = [grid.combination(sweep.search_space, number) for number in numbers if number < total]
+            total = grid_sampling.count(sweep.search_space)
+            values = [grid_sampling.combination(sweep.search_space, number) for number in numbers if number < total]
             return _answer(effect, values, is_exhausted=numbers.stop >= total)
         if algorithm == "random":
             rule = sampling if isinstance(sampling, RandomSampling) else RandomSampling()
             seed = rule.seed if rule.seed is not None else _seed(job)
-            return _answer(effect, [draws.draw(sweep.search_space, rule, seed, number) for number in numbers])
+            return _answer(effect, [random_sampling.draw(sweep.search_space, rule, seed, number) for number in numbers])
         sampler = self._samplers(job.name, sweep, _seed(job))
         return _answer(effect, sampler.ask(effect.count, progress.trials))
 

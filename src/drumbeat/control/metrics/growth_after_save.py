@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Sequence
 
 from drumbeat.control.loop.loop import Loop
-from drumbeat.control.metrics.saves import WRITE
+from drumbeat.control.metrics.checkpoint_points import WRITE
 from drumbeat.core.life.events import CheckpointSaved
 from drumbeat.core.life.job import Job
 from drumbeat.protocol.errors import DrumbeatError

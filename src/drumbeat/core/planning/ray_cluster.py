@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 
 from drumbeat.core.need import Need
-from drumbeat.core.planning.sizing import Kind, Size, share
+from drumbeat.core.planning.node_resources import Kind, Size, share
 from drumbeat.dialect.job.distribution import RayDistribution
 from drumbeat.protocol.errors import SpecError
 from drumbeat.protocol.plan import RayCluster

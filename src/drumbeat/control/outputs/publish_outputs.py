@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 from drumbeat.control.loop.loop import Loop
 from drumbeat.control.loop.outbox import FILES, Handler, Pool, PostponedError
-from drumbeat.control.outputs.publishing import MOST_TRIES, PASSING, Publishing, said, wait_after
-from drumbeat.control.outputs.stories import Stories
-from drumbeat.core.life.aftermath import outputs_left
+from drumbeat.control.outputs.keep_story import Stories
+from drumbeat.control.outputs.output_publisher import MOST_TRIES, PASSING, Publishing, said, wait_after
 from drumbeat.core.life.events import OutputHeldUp, OutputPublished, PublishOutputs
 from drumbeat.core.life.job import Job
+from drumbeat.core.life.output_publication import outputs_left
 from drumbeat.ports import PendingEffect
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.plan import OutputPlan
