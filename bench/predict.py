@@ -18,7 +18,7 @@ from bench.serving import serving
 from bench.start import describe_machine
 from drumbeat.bench.noise import busy_share
 from drumbeat.cli.commands.predict import gradients_of, network_of, run_measured, step_of
-from drumbeat.cli.draft.choice import Chosen
+from drumbeat.cli.job_options.file_or_command import Chosen
 from drumbeat.client import Client
 from drumbeat.core.diagnosis.preflight import say_rate, say_time
 from drumbeat.core.prediction import NetworkSpeed, StepProfile, calibrated, predict

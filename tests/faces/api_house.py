@@ -18,12 +18,12 @@ from drumbeat.protocol import wire
 from drumbeat.protocol.agent import AgentStatus, Phase, RankExit
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.roster import Member
-from drumbeat.server.access.doors import TlsDoors
+from drumbeat.server.access.agent_listeners import TlsDoors
 from drumbeat.server.access.request_guard import allowed_hosts
 from drumbeat.server.app import make_app
 from drumbeat.server.context import Identity, ServerContext
 from drumbeat.server.home import machine
-from drumbeat.server.process.running import Running
+from drumbeat.server.process.uvicorn_server import Running
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.testing.engine import FakeEngine
 from drumbeat.testing.memory_metrics import MemoryMetricStore

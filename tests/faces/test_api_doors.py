@@ -28,9 +28,9 @@ from drumbeat.protocol import wire
 from drumbeat.protocol.agent import Enrolment, Phase
 from drumbeat.protocol.errors import DrumbeatError, EngineError, StaleError, UnauthorizedError, UnreachableError
 from drumbeat.server import agent_api
+from drumbeat.server.access.agent_listeners import DoorRules, HandshakePatience, TlsDoors
 from drumbeat.server.access.certificate_authority import Authority
-from drumbeat.server.access.doors import DoorRules, HandshakePatience, TlsDoors
-from drumbeat.server.agent_api.doorway import Doorway, agents_app
+from drumbeat.server.agent_api.tls_server import Doorway, agents_app
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.testing.engine import FakeEngine
 from drumbeat.testing.memory_store import MemoryStore
@@ -498,7 +498,7 @@ from urllib.parse import urlsplit
 import socket
 from drumbeat.agent.ground.server_addresses import address_towards
 from drumbeat.protocol.errors import UnreachableError
-from drumbeat.server.access.doors import DoorRules, TlsDoors
+from drumbeat.server.access.agent_listeners import DoorRules, TlsDoors
 from drumbeat.wiring import SystemClock
 import logging
 

@@ -10,7 +10,7 @@ from drumbeat.control.control import Control, Setting
 from drumbeat.ports import Ownership
 from drumbeat.protocol.agent import Phase, RankExit
 from drumbeat.protocol.errors import StorageError
-from drumbeat.server.notices import LASTS_S, Notices
+from drumbeat.server.log_storage_errors import LASTS_S, Notices
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.testing.clock import FakeClock
 from drumbeat.testing.engine import FakeEngine

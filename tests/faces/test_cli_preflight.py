@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.cli.commands.predict import SENT, PredictionOptions, show_prediction
-from drumbeat.cli.draft.choice import Chosen
+from drumbeat.cli.job_options.file_or_command import Chosen
 from drumbeat.protocol.api.computes import ComputeView, MachineView
 from drumbeat.protocol.api.jobs import JobView, PreviewView
 from drumbeat.protocol.api.metrics import PointView, PrimaryView

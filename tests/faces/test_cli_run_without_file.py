@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from drumbeat.cli.draft.command_job import draft_job, rebased
-from drumbeat.cli.draft.command_line import shell_line
-from drumbeat.cli.draft.options import JobOptions
-from drumbeat.cli.draft.written import job_file_text
+from drumbeat.cli.job_options.command_job import draft_job, rebased
+from drumbeat.cli.job_options.command_line import shell_line
+from drumbeat.cli.job_options.job_file_text import job_file_text
+from drumbeat.cli.job_options.options import JobOptions
 from drumbeat.dialect import load, loads, to_dict
 from drumbeat.dialect.job.job import CommandJob
 from tests.unit.cli.fake_server import FakeServer, Type

@@ -10,7 +10,7 @@ import pytest
 
 from drumbeat.client import Client
 from drumbeat.client.connection import Connection
-from drumbeat.client.downloading import place_in
+from drumbeat.client.job_downloads import place_in
 from drumbeat.protocol.errors import ConflictError, ForbiddenError, NotFoundError, UnreachableError
 
 from .api_house import TOKEN, House, eventually, house_in

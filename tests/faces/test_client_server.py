@@ -18,7 +18,7 @@ import httpx
 import psutil
 import pytest
 
-from drumbeat.client import Client, autostart, connection, discovery, following
+from drumbeat.client import Client, autostart, connection, discovery, job_events
 from drumbeat.client.connection import Connection
 from drumbeat.client.discovery import Where, find, here, where_of
 from drumbeat.protocol.agent import Phase
@@ -321,14 +321,14 @@ def test_a_download_waits_for_a_server_that_starts_again(tmp_path: Path, monkeyp
 def test_a_stream_goes_on_when_the_servers_database_is_there_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    events, troubles = following._events, [AwayError("database: the connection broke")] * 2
+    events, troubles = job_events._events, [AwayError("database: the connection broke")] * 2
 
     def troubled(*given: Any) -> Iterator[Event]:
         if troubles:
             raise troubles.pop()
         yield from events(*given)
 
-    monkeypatch.setattr(following, "_events", troubled)
+    monkeypatch.setattr(job_events, "_events", troubled)
     with house_in(tmp_path) as house, Client(tmp_path, house.url, TOKEN) as client:
         job = house.submit("patient")
         house.finish(job)
@@ -350,7 +350,7 @@ def test_a_program_that_stands_still_while_it_starts_the_server_is_told_of(
 
 
 def test_a_follower_gives_up_after_its_patience(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(job_events, "PATIENCE_S", 0.3)
     with house_in(tmp_path) as house:
         job = house.submit("given-up")
         announce(tmp_path, url=house.url)
@@ -365,12 +365,12 @@ def test_a_follower_gives_up_after_its_patience(tmp_path: Path, monkeypatch: pyt
 def test_a_follower_with_a_time_limit_ends_with_it_though_the_server_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(job_events, "PATIENCE_S", 0.3)
     with house_in(tmp_path) as house:
         job = house.submit("awaited")
         announce(tmp_path, url=house.url)
-        place = following.StreamPosition(until=time.monotonic() + 60)
-        stream = following.follow(Connection(Where(tmp_path), is_starting=False), job, place)
+        place = job_events.StreamPosition(until=time.monotonic() + 60)
+        stream = job_events.follow(Connection(Where(tmp_path), is_starting=False), job, place)
         next(stream)
     place.until = time.monotonic() + 0.1
     assert all(not isinstance(one, End) for one in stream), "and nothing is raised"

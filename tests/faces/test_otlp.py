@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from drumbeat.server.operations.otlp import OtlpSender
+from drumbeat.server.operations.opentelemetry import OtlpSender
 
 from .api_house import House, house_in
 

@@ -18,7 +18,7 @@ import atheris
 
 with atheris.instrument_imports(include=["drumbeat", "ruamel"]):
     from drumbeat.agent.ground.snapshot_archive import unpack
-    from drumbeat.client.downloading import place_in
+    from drumbeat.client.job_downloads import place_in
     from drumbeat.dialect import job_file
     from drumbeat.dialect.reading import writer
     from drumbeat.protocol.errors import DrumbeatError, ForbiddenError, RefusedError, SpecError, StorageError

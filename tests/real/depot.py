@@ -21,7 +21,7 @@ from drumbeat.ports import Engine, Submission
 from drumbeat.protocol.errors import NotFoundError
 from drumbeat.protocol.plan import InputPlan, Plan
 from drumbeat.protocol.states import Reason, State
-from drumbeat.server.access.doors import DoorRules, TlsDoors
+from drumbeat.server.access.agent_listeners import DoorRules, TlsDoors
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.testing.agent_gang import end_all
 from drumbeat.testing.memory_data import ROOT, MemoryData

@@ -11,7 +11,7 @@ import pytest
 
 from drumbeat.control.control import Control, Setting
 from drumbeat.engines.local import LocalEngine
-from drumbeat.server.access.doors import DoorRules, TlsDoors
+from drumbeat.server.access.agent_listeners import DoorRules, TlsDoors
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.testing.memory_store import MemoryStore
 from drumbeat.wiring import SystemClock

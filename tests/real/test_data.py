@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.client import gitstate
+from drumbeat.client import git_commit
 from drumbeat.protocol.errors import ConflictError, ForbiddenError, NotFoundError, UnknownNameError
 from drumbeat.server.access.token import user_of_server
 
@@ -322,7 +322,7 @@ def test_an_upload_that_broke_off_is_told_as_partial_and_gone_on_with(house: Hou
 @pytest.mark.feature("D8")
 @pytest.mark.thorough
 def test_a_job_remembers_which_commit_its_code_was(house: House, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(gitstate, "PATIENCE_S", 60.0)
+    monkeypatch.setattr(git_commit, "PATIENCE_S", 60.0)
     folder = house.folder / "versioned"
     file = house.job_file("versioned", code=".", command="'true'")
     for words in (

@@ -40,8 +40,8 @@ from drumbeat.cli.commands import (
     top,
     ui,
 )
-from drumbeat.cli.draft.command_line import JobCommand
-from drumbeat.cli.terminal import standard
+from drumbeat.cli.job_options.command_line import JobCommand
+from drumbeat.cli.terminal import standard_streams
 from drumbeat.cli.terminal.connect import OPEN
 from drumbeat.cli.terminal.failures import report
 from drumbeat.cli.terminal.help import add_command
@@ -140,10 +140,10 @@ def options(
 
 def main() -> None:
     """Runs the command line; never shows a traceback of its own accord."""
-    standard.prepare()
+    standard_streams.prepare()
     try:
         app(prog_name="drumbeat")
     except KeyboardInterrupt:  # Before a command had begun, which has words of its own for it.
         sys.exit(128 + signal.SIGINT)
     finally:
-        standard.flush_quietly()
+        standard_streams.flush_quietly()

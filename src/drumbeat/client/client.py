@@ -12,8 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from drumbeat.client import downloading, following, partials, sending
-from drumbeat.client.answers import view, views
+from drumbeat.client import job_downloads, job_events, job_upload, partial_files
 from drumbeat.client.component_calls import ComponentCalls
 from drumbeat.client.connection import Connection, part
 from drumbeat.client.data import DataCalls
@@ -26,6 +25,7 @@ from drumbeat.client.notices import NoticeCalls
 from drumbeat.client.people import PeopleCalls
 from drumbeat.client.pipelines import PipelineCalls
 from drumbeat.client.registries import RegistryCalls
+from drumbeat.client.responses import view, views
 from drumbeat.client.sessions import SessionCalls
 from drumbeat.client.space import SpaceCalls
 from drumbeat.client.sweeps import SweepCalls
@@ -40,7 +40,7 @@ from drumbeat.protocol.states import JobKind
 
 if TYPE_CHECKING:
     from drumbeat.client.environments import GivenEnvironment
-    from drumbeat.client.sending import GivenCompute, GivenJob
+    from drumbeat.client.job_upload import GivenCompute, GivenJob
 
 T = TypeVar("T")
 
@@ -100,15 +100,15 @@ class Client(
         the current one where no file is given; it names the experiment, too. Raises SpecError, RefusedError,
         ConflictError (the name is taken).
         """
-        return view(JobView, self._post("/jobs", job, sending.Given(sets, name), is_sending=True))
+        return view(JobView, self._post("/jobs", job, job_upload.Given(sets, name), is_sending=True))
 
     def plan(self, job: GivenJob, *, sets: Sequence[str] = (), name: str | None = None) -> PreviewView:
         """What `submit` would run; nothing is started, sent or written."""
-        return view(PreviewView, self._post("/plan", job, sending.Given(sets, name), is_sending=False))
+        return view(PreviewView, self._post("/plan", job, job_upload.Given(sets, name), is_sending=False))
 
-    def _post(self, path: str, job: GivenJob, given: sending.Given, *, is_sending: bool) -> Any:
+    def _post(self, path: str, job: GivenJob, given: job_upload.Given, *, is_sending: bool) -> Any:
         # First what can be wrong in the file: no server is started for that.
-        written = sending.written(job, given)
+        written = job_upload.written(job, given)
         request = request_of(written, self.connection, is_sending=is_sending)
         return self.connection.call("POST", path, json=wire.to_wire(request))
 
@@ -181,9 +181,9 @@ class Client(
         None when the time is up first.
         """
         end = None if timeout_s is None else time.monotonic() + timeout_s
-        place = following.StreamPosition(has_logs=False, until=end)
+        place = job_events.StreamPosition(has_logs=False, until=end)
         is_over = False
-        for event in following.follow(self.connection.another(), name, place):
+        for event in job_events.follow(self.connection.another(), name, place):
             is_over = isinstance(event, End)
         return self.get(name) if is_over else None
 
@@ -195,8 +195,8 @@ class Client(
         UnreachableError when no server answers for two minutes; the job may go on. away: is set each time that none
         does; whoever gave it clears it.
         """
-        place = following.StreamPosition(has_logs=logs, away=away or threading.Event())
-        return following.follow(self.connection.another(), name, place)
+        place = job_events.StreamPosition(has_logs=logs, away=away or threading.Event())
+        return job_events.follow(self.connection.another(), name, place)
 
     def logs(self, name: str) -> Iterator[LogPiece]:
         """What there is of the logs of all ranks, in the order of its arrival; what is written meanwhile isn't waited
@@ -222,7 +222,7 @@ class Client(
 
     def fetch(self, name: str, path: str, to: Path, seen: Callable[[int], None] = lambda _: None) -> None:
         """Brings one file to the path `to`, whole or not at all. seen: is told the bytes that have come each time."""
-        downloading.fetch(self.connection, name, path, to, seen)
+        job_downloads.fetch(self.connection, name, path, to, seen)
 
     def download(self, name: str, to: str | Path, *, under: str = "") -> list[Path]:
         """Brings the files of a job into a folder. under: only those whose path begins so, like `outputs/`.
@@ -230,12 +230,12 @@ class Client(
         Of a sweep, these are the files of its best trial.
         """
         name = self.source_of_files(name)
-        downloading.check_folder(Path(to))
+        job_downloads.check_folder(Path(to))
         chosen = [file.path for file in self.files(name) if file.path.startswith(under)]
-        places = [downloading.place_in(Path(to), path) for path in chosen]
+        places = [job_downloads.place_in(Path(to), path) for path in chosen]
         for path, place in zip(chosen, places, strict=True):
             self.fetch(name, path, place)
-        partials.clear(places)
+        partial_files.clear(places)
         return places
 
     # --- the server -------------------------------------------------------------------------------------------
@@ -265,7 +265,7 @@ class Client(
         sets: `key=value`, changed in the file before it is read. Raises SpecError; ConflictError when jobs use another
         of its name; RefusedError, EngineError when it can't be made.
         """
-        document, source = sending.described(compute, sets)
+        document, source = job_upload.described(compute, sets)
         body = {"document": document, "source": source}
         return view(ComputeView, self.connection.call("POST", "/computes", json=body))
 
@@ -307,7 +307,7 @@ class Client(
         """
         from drumbeat.client.environments import given
 
-        body = given(environment, sets, partial(sending.kept, self.connection))
+        body = given(environment, sets, partial(job_upload.kept, self.connection))
         return view(EnvironmentView, self.connection.call("POST", "/environments", json=body))
 
     def delete_environment(self, name: str, version: str) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drumbeat.client.answers import view, views
 from drumbeat.client.connection import Connection, part
+from drumbeat.client.responses import view, views
 from drumbeat.protocol import wire
 from drumbeat.protocol.api.components import ComponentView
 
@@ -39,7 +39,7 @@ class ComponentCalls:
         is read. Raises SpecError; ConflictError when the version has other content.
         """
         from drumbeat.client.components import inline_component, origin_of
-        from drumbeat.client.parts import send_inlined
+        from drumbeat.client.step_files import send_inlined
 
         document, origin = origin_of(component, sets)
         sent = send_inlined(inline_component(document, origin), self.connection, is_sending=True)

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drumbeat.client.answers import view, views
 from drumbeat.client.connection import Connection, part
-from drumbeat.client.transfer import Transfer
+from drumbeat.client.responses import view, views
+from drumbeat.client.transfer_result import Transfer
 from drumbeat.protocol.api.data import DatastoreView, DataView, EntryView, ListingView
 from drumbeat.protocol.errors import DrumbeatError, SpecError
 from drumbeat.protocol.layout import UPLOADS
 
 if TYPE_CHECKING:
     from drumbeat.client.datastores import GivenDatastore
-    from drumbeat.client.sources import SourceFile
+    from drumbeat.client.upload_files import SourceFile
     from drumbeat.dialect.data.assets import DataAsset
 
     GivenData = str | Path | Mapping[str, Any] | DataAsset
@@ -140,7 +140,7 @@ class DataCalls:
 
     def upload_data(self, local: str | Path, uri: str, *, seen: Seen = _unseen, told: Told = _unseen) -> Transfer:
         """Copies a folder, or a file, into a folder of a store. What is there already isn't sent again."""
-        from drumbeat.client.moving import Upload
+        from drumbeat.client.store_transfers import Upload
 
         place = Path(local).expanduser()
         sources = _sources(place, told)
@@ -148,7 +148,7 @@ class DataCalls:
 
     def download_data(self, uri: str, to: str | Path, *, seen: Seen = _unseen) -> Transfer:
         """Copies what lies at an address into a folder here. What is here already isn't fetched again."""
-        from drumbeat.client.moving import Download
+        from drumbeat.client.store_transfers import Download
 
         return Download(self.connection, self.list_files(uri), Path(to), seen).run()
 
@@ -176,7 +176,7 @@ def brought(connection: Connection, place: Path, datastore: str, heard: Heard, *
 
     is_sending: False = it is only told where it would be.
     """
-    from drumbeat.client.moving import Upload, content_key
+    from drumbeat.client.store_transfers import Upload, content_key
 
     sources = _sources(place, heard.told)
     # The last name is known to people; the key makes the place its own.
@@ -192,8 +192,8 @@ def brought(connection: Connection, place: Path, datastore: str, heard: Heard, *
 
 def _sources(place: Path, told: Told) -> list[SourceFile]:
     """The files with their SHA-256. told: is told of links that lead elsewhere, before anything is read."""
-    from drumbeat.client.moving import hashed
-    from drumbeat.client.sources import say_followed, sources_of
+    from drumbeat.client.store_transfers import hashed
+    from drumbeat.client.upload_files import say_followed, sources_of
 
     found = sources_of(place)
     if sentence := say_followed(found):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from drumbeat.client.connection import Connection
-from drumbeat.client.sending import JobParcel, WrittenJob, experiment_of
+from drumbeat.client.job_upload import JobParcel, WrittenJob, experiment_of
 from drumbeat.protocol.api.requests import MAX_NOTES, JobRequest
 
 
@@ -28,7 +28,7 @@ def request_of(job: WrittenJob, connection: Connection, *, is_sending: bool) -> 
 
 def _pipeline(job: WrittenJob, connection: Connection, *, is_sending: bool) -> JobRequest:
     """A pipeline: what belongs to each step is sent beside what belongs to the whole."""
-    from drumbeat.client.parts import send_parts
+    from drumbeat.client.step_files import send_parts
 
     sent = send_parts(job, connection, is_sending=is_sending)
     settings: dict[str, Any] = sent.document.get("settings") or {}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from drumbeat.client.answers import view
 from drumbeat.client.connection import Connection
+from drumbeat.client.responses import view
 from drumbeat.protocol.api.ledger import LedgerGroup, LedgerView
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from drumbeat.client.answers import view, views
 from drumbeat.client.connection import Connection, part
+from drumbeat.client.responses import view, views
 from drumbeat.protocol.api.metrics import (
     ComparisonView,
     CurveView,

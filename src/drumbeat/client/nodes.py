@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from drumbeat.client.answers import views
 from drumbeat.client.connection import Connection
+from drumbeat.client.responses import views
 from drumbeat.protocol.api.nodes import NodeProcesses
 from drumbeat.protocol.api.stacks import NodeStacks
 

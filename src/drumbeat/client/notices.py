@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from drumbeat.client.answers import view, views
 from drumbeat.client.connection import Connection, part
+from drumbeat.client.responses import view, views
 from drumbeat.protocol.api.notices import NoticeTargetView
 from drumbeat.protocol.errors import SpecError
 

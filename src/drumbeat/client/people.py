@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from drumbeat.client.answers import view, views
 from drumbeat.client.connection import Connection, part
+from drumbeat.client.responses import view, views
 from drumbeat.protocol.api.people import NewToken, QuotaView, TokenView, UsesView
 
 

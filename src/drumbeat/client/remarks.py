@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from drumbeat.client.ignore import ALWAYS, FILES, IgnoreRules
+from drumbeat.client.ignore_files import ALWAYS, FILES, IgnoreRules
 from drumbeat.client.snapshot import holds, is_empty
 from drumbeat.dialect.reading.problems import short
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx
 
-from drumbeat.client.answers import view
 from drumbeat.client.connection import Connection, api, checked, part, unreachable
+from drumbeat.client.responses import view
 from drumbeat.protocol.api.sessions import ServiceLinkView, SessionView
 
 _WITHOUT_END = httpx.Timeout(None, connect=5.0)

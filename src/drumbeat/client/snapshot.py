@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
-from drumbeat.client.ignore import FILES, WHOLE, IgnoreRules
+from drumbeat.client.ignore_files import FILES, WHOLE, IgnoreRules
 from drumbeat.protocol.errors import RefusedError
 
 MOST_BYTES = 1 << 30

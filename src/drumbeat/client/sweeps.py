@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from drumbeat.client.answers import view
 from drumbeat.client.connection import Connection, part
+from drumbeat.client.responses import view
 from drumbeat.protocol.api.sweeps import SweepView, TrialView
 from drumbeat.protocol.errors import NotFoundError
 

@@ -14,43 +14,43 @@ from drumbeat.server.access.callers import Callers
 from drumbeat.server.access.compression import Compression
 from drumbeat.server.access.page_sessions import PageSessions
 from drumbeat.server.access.request_guard import Guard
+from drumbeat.server.access.request_limits import TrafficMeter
 from drumbeat.server.access.token import user_of_server
-from drumbeat.server.access.traffic import TrafficMeter
-from drumbeat.server.agent_api import inputs, spools, sync, tools, tunnels
+from drumbeat.server.agent_api import inputs, metric_spools, programs, sync, tunnels
 from drumbeat.server.agent_api import mlflow as agent_mlflow
 from drumbeat.server.api import (
-    about,
     aliases,
     components,
     computes,
     data,
     datastores,
     environments,
-    events,
-    files,
+    job_events,
+    job_files,
     jobs,
     ledger,
-    live,
     metrics,
     monitoring,
     nodes,
     notices,
+    page_events,
     page_sessions,
     pipelines,
     quotas,
     registries,
+    server_info,
     services,
     sessions,
     space,
-    storage,
+    store_files,
     sweeps,
     tokens,
 )
 from drumbeat.server.context import ServerContext
 from drumbeat.server.description import add_routes, describe
 from drumbeat.server.mlflow import router as mlflow
-from drumbeat.server.operations.measures import Operations
 from drumbeat.server.operations.request_times import RequestTimes
+from drumbeat.server.operations.server_metrics import Operations
 from drumbeat.server.page import routes as page
 from drumbeat.server.services.ports import ServicePorts
 
@@ -74,9 +74,10 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
     context.callers = Callers(token, user_of_server(), find)
     context.services = ServicePorts(token, context.callers, hosts, context.service_host)
     for part in (
-        about, jobs, live, files, aliases, components, computes, environments, datastores, registries, data, storage,
-        space, sweeps, pipelines, sessions, services, metrics, ledger, nodes, events, monitoring, notices, tokens,
-        quotas, page_sessions, page, sync, tools, tunnels, inputs, spools, agent_mlflow, mlflow,
+        server_info, jobs, job_events, job_files, aliases, components, computes, environments, datastores, registries,
+        data, store_files, space, sweeps, pipelines, sessions, services, metrics, ledger, nodes, page_events, monitoring,
+        notices, tokens, quotas, page_sessions, page, sync, programs, tunnels, inputs, metric_spools, agent_mlflow,
+        mlflow,
     ):  # fmt: skip
         add_routes(app, part.router)
     errors.install(app)

@@ -14,13 +14,13 @@ from drumbeat._version import __version__
 from drumbeat.control.control import Control
 from drumbeat.ports import Record
 from drumbeat.protocol.principal import Principal
+from drumbeat.server.access.agent_listeners import TlsDoors
 from drumbeat.server.access.callers import Callers
-from drumbeat.server.access.doors import TlsDoors
 from drumbeat.server.access.page_sessions import PageSessions
-from drumbeat.server.access.traffic import Traffic
+from drumbeat.server.access.request_limits import Traffic
 from drumbeat.server.fanout import Fanout
-from drumbeat.server.notices import Notices
-from drumbeat.server.operations.measures import Operations
+from drumbeat.server.log_storage_errors import Notices
+from drumbeat.server.operations.server_metrics import Operations
 from drumbeat.server.services.ports import ServicePorts
 from drumbeat.server.tunnels import Tunnels
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from drumbeat.cli.main import app
 from drumbeat.cli.terminal.connect import MAKER
 from drumbeat.client.environments import given
-from drumbeat.client.sending import described
+from drumbeat.client.job_upload import described
 from drumbeat.protocol.api.computes import AliasView, ComputeView, MachineView
 from drumbeat.protocol.api.environments import EnvironmentView
 from drumbeat.protocol.api.jobs import End, Event, FileView, JobView, LogPiece, PreviewView

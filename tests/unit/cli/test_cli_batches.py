@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from drumbeat.cli.follow.batches import AHEAD, Batches, Signalled
+from drumbeat.cli.follow.background_reader import AHEAD, Batches, Signalled
 
 
 def test_items_come_in_their_order_and_nothing_is_lost():

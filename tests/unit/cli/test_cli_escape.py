@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drumbeat.cli.terminal.escape import make_safe, safe_lines
+from drumbeat.cli.terminal.untrusted_text import make_safe, safe_lines
 
 
 @pytest.mark.parametrize(

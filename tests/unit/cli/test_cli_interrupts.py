@@ -7,7 +7,7 @@ from io import StringIO
 
 import pytest
 
-from drumbeat.cli.follow.batches import Signalled
+from drumbeat.cli.follow.background_reader import Signalled
 from drumbeat.cli.follow.interrupts import QUESTION, Choice, ask, choose
 
 CTRL_C, TERM = Signalled(signal.SIGINT), Signalled(signal.SIGTERM)

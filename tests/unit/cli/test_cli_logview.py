@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from drumbeat.cli.follow.line_assembly import BACK_S, SILENT_S
-from drumbeat.cli.follow.logview import LogLook, LogView, prefix_width
+from drumbeat.cli.follow.log_lines import LogLook, LogView, prefix_width
 from drumbeat.cli.terminal.styles import Ink
 from tests.unit.cli.samples import piece
 

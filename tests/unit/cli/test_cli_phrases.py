@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from drumbeat.cli.terminal.phrases import say_ago, say_countdown, say_duration, say_launch, say_size
+from drumbeat.cli.terminal.formatting import say_ago, say_countdown, say_duration, say_launch, say_size
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 

@@ -6,10 +6,10 @@ from io import StringIO
 
 import pytest
 
+from drumbeat.cli.follow.event_printer import Watch
 from drumbeat.cli.follow.live_line import SPINNER, LiveLine, spin
-from drumbeat.cli.follow.logview import LogLook, LogView
-from drumbeat.cli.follow.statusline import Now
-from drumbeat.cli.follow.watch import Watch
+from drumbeat.cli.follow.log_lines import LogLook, LogView
+from drumbeat.cli.follow.status_line import Now
 from drumbeat.cli.terminal.styles import Ink
 from drumbeat.protocol.api.jobs import End, Event, ExitView, NodeView
 from tests.unit.cli.samples import NOON, a_job, after, piece, story

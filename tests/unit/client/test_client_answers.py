@@ -1,6 +1,6 @@
 from datetime import UTC, datetime
 
-from drumbeat.client.answers import view
+from drumbeat.client.responses import view
 from drumbeat.protocol.api.computes import MachineView
 from drumbeat.protocol.api.jobs import StoryLine
 from drumbeat.protocol.states import State

@@ -5,8 +5,8 @@ import httpx
 import pytest
 
 from drumbeat.client.connection import checked, unreachable
-from drumbeat.client.following import ReconnectPause, read
-from drumbeat.client.sending import Given, experiment_of, is_remote, written
+from drumbeat.client.job_events import ReconnectPause, read
+from drumbeat.client.job_upload import Given, experiment_of, is_remote, written
 from drumbeat.protocol.api.jobs import End
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError, UnreachableError
 
@@ -83,8 +83,8 @@ def test_waiting_grows_longer_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
         slept.append(seconds)
         clock[0] += seconds
 
-    monkeypatch.setattr("drumbeat.client.following.time.sleep", sleep)
-    monkeypatch.setattr("drumbeat.client.following.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("drumbeat.client.job_events.time.sleep", sleep)
+    monkeypatch.setattr("drumbeat.client.job_events.time.monotonic", lambda: clock[0])
     wait = ReconnectPause()
     with pytest.raises(UnreachableError, match="nobody"):
         collections.deque(iter(lambda: wait.pause(UnreachableError("nobody")), "never"), maxlen=0)

@@ -7,7 +7,7 @@ import pytest
 from anyio import to_thread
 
 from drumbeat.protocol.errors import StorageError
-from drumbeat.server.api.files import Arriving
+from drumbeat.server.api.job_files import Arriving
 
 pytestmark = pytest.mark.feature("D10", "F10")
 

@@ -9,7 +9,7 @@ from fastapi import FastAPI
 
 from drumbeat.protocol.errors import AwayError
 from drumbeat.server.context import ServerContext
-from drumbeat.server.process.running import Running
+from drumbeat.server.process.uvicorn_server import Running
 
 IDLE_S = 0.05
 

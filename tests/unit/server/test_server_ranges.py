@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drumbeat.server.access.traffic import ELSEWHERE, MIB, most_of
-from drumbeat.server.api.files import Cut, cut_of
-from drumbeat.server.api.live import seen
+from drumbeat.server.access.request_limits import ELSEWHERE, MIB, most_of
+from drumbeat.server.api.job_events import seen
+from drumbeat.server.api.job_files import Cut, cut_of
 
 
 @pytest.mark.parametrize(

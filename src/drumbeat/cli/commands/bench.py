@@ -203,7 +203,7 @@ def _report(results: Results, to: Path, picture: str, *, as_json: bool) -> None:
     page = render_page(results, rows, doubts, picture=chart.name if has_chart else "")
     (to / PAGE).write_text(page, encoding="utf-8")
     if as_json:
-        from drumbeat.cli.terminal.jsonout import print_json
+        from drumbeat.cli.terminal.json_output import print_json
 
         print_json({**results.as_json(), "rows": rows, "warnings": doubts})
         return

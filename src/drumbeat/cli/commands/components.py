@@ -38,7 +38,7 @@ def create(
     given = [f"{key}={value}" for key, value in (("name", name), ("version", version)) if value]
     made = connect().create_component(file, sets=[*(sets or []), *given])
     if as_json:
-        from drumbeat.cli.terminal.jsonout import print_json
+        from drumbeat.cli.terminal.json_output import print_json
 
         print_json(made)
         return
@@ -60,7 +60,7 @@ def list_components(
     if name and not components:
         server.component(name)  # Raises, and names the nearest.
     if as_json:
-        from drumbeat.cli.terminal.jsonout import print_json
+        from drumbeat.cli.terminal.json_output import print_json
 
         print_json(components)
     elif not components:
@@ -76,7 +76,7 @@ def show_component(title: Title, as_json: AsJson = False) -> None:
     """Show a component: its inputs, outputs and command, and the jobs that used it."""
     component = connect().component(*_named(title))
     if as_json:
-        from drumbeat.cli.terminal.jsonout import print_json
+        from drumbeat.cli.terminal.json_output import print_json
 
         print_json(component)
     else:

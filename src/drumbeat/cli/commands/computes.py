@@ -100,7 +100,7 @@ def list_computes(as_json: AsJson = False) -> None:
     """List computes with their machines, free slots, waiting jobs and problems."""
     computes = connect().computes()
     if as_json:
-        from drumbeat.cli.terminal.jsonout import print_json
+        from drumbeat.cli.terminal.json_output import print_json
 
         print_json(computes)
     else:
@@ -114,7 +114,7 @@ def show_compute(name: Name, as_json: AsJson = False) -> None:
     """Show a compute: its definition, and each machine with its resources, condition and jobs."""
     compute = connect().compute(name)
     if as_json:
-        from drumbeat.cli.terminal.jsonout import print_json
+        from drumbeat.cli.terminal.json_output import print_json
 
         print_json(compute)
     else:
@@ -160,8 +160,8 @@ def fill(
     Files that are there already, with the same size, are kept: an interrupted copy goes on.
     """
     from drumbeat.cli.commands.run import submit
-    from drumbeat.cli.draft.fill_share import fill_job
     from drumbeat.cli.follow.follow import follow
+    from drumbeat.cli.job_options.fill_share import fill_job
 
     server = connect()
     job = submit(server, fill_job(server.compute(name), share, source, to))
@@ -185,7 +185,7 @@ def check(
     disks and devices, the worst node first. The job waits for slots like any other. Exits with 1 if the job fails or
     something is wrong.
     """
-    from drumbeat.cli.draft.check_compute import check_job
+    from drumbeat.cli.job_options.check_compute import check_job
 
     server = connect()
     job = server.submit(check_job(server.compute(name), nodes))
@@ -196,7 +196,7 @@ def check(
         sentence = ended.verdict.sentence if ended.verdict else ended.sentence
         raise RefusedError(f"the nodes of {name} could not be checked: {sentence}", fix=f"See drumbeat show {job.name}")
     if as_json:
-        from drumbeat.cli.terminal.jsonout import print_json
+        from drumbeat.cli.terminal.json_output import print_json
 
         print_json(ended.preflight)
     else:

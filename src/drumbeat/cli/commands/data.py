@@ -12,8 +12,8 @@ import typer
 from drumbeat.cli.commands.download import progress
 from drumbeat.cli.commands.jobs import AsJson
 from drumbeat.cli.terminal.connect import connect
-from drumbeat.cli.terminal.escape import make_safe
 from drumbeat.cli.terminal.help import add_command, new_family
+from drumbeat.cli.terminal.untrusted_text import make_safe
 from drumbeat.protocol.errors import SpecError
 
 app = new_family("Register data by name and version, and copy files to and from stores. See docs/data.md.")
@@ -90,7 +90,7 @@ def list_data(
 ) -> None:
     """List data: the newest version of each name, all versions of one name, or the files at a URL."""
     from drumbeat.cli.tables.dataview import data_table, entry_table
-    from drumbeat.cli.terminal.jsonout import print_json
+    from drumbeat.cli.terminal.json_output import print_json
     from drumbeat.cli.terminal.screen import show
 
     server = connect()
@@ -106,7 +106,7 @@ def show_data(reference: Reference, as_json: AsJson = False) -> None:
     """Show a version of data: where it is stored, which job created it, and which jobs used it."""
     resolved = connect().get_data(*_named(reference))
     if as_json:
-        from drumbeat.cli.terminal.jsonout import print_json
+        from drumbeat.cli.terminal.json_output import print_json
 
         print_json(resolved)
     else:

@@ -50,7 +50,7 @@ def list_datastores(as_json: AsJson = False) -> None:
     """List datastores with their types and kinds of credentials."""
     datastores = connect().datastores()
     if as_json:
-        from drumbeat.cli.terminal.jsonout import print_json
+        from drumbeat.cli.terminal.json_output import print_json
 
         print_json(datastores)
     else:
@@ -64,7 +64,7 @@ def show_datastore(name: Name, as_json: AsJson = False) -> None:
     """Show a datastore, with the kind of its credentials but not the credentials themselves."""
     datastore = connect().datastore(name)
     if as_json:
-        from drumbeat.cli.terminal.jsonout import print_json
+        from drumbeat.cli.terminal.json_output import print_json
 
         print_json(datastore)
     else:

@@ -13,7 +13,7 @@ import typer
 
 from drumbeat.cli.commands.jobs import Job
 from drumbeat.cli.terminal.connect import Server, connect
-from drumbeat.cli.terminal.phrases import count, say_size
+from drumbeat.cli.terminal.formatting import count, say_size
 from drumbeat.protocol.api.jobs import FileView
 from drumbeat.protocol.errors import NotFoundError, SpecError
 
@@ -71,8 +71,8 @@ def choose_files(files: list[FileView], *, output: str | None, is_logs: bool) ->
 
 def fetch(server: Server, name: str, files: list[FileView], folder: Path) -> None:
     """Brings the files, with progress on a terminal."""
-    from drumbeat.client import partials
-    from drumbeat.client.downloading import check_folder, place_in
+    from drumbeat.client import partial_files
+    from drumbeat.client.job_downloads import check_folder, place_in
 
     check_folder(folder)
     wanted = [(file, place_in(folder, file.path)) for file in files]
@@ -80,7 +80,7 @@ def fetch(server: Server, name: str, files: list[FileView], folder: Path) -> Non
         for file, place in wanted:
             place.parent.mkdir(parents=True, exist_ok=True)
             server.fetch(name, file.path, place, seen=advance)
-    partials.clear(place for _, place in wanted)
+    partial_files.clear(place for _, place in wanted)
 
 
 @contextmanager

@@ -95,7 +95,7 @@ def list_environments(
     # Raises, with the nearest name, where there is none at all.
     other = server.environment(name) if name and not resolved else None
     if as_json:
-        from drumbeat.cli.terminal.jsonout import print_json
+        from drumbeat.cli.terminal.json_output import print_json
 
         print_json(resolved)
     elif other:
@@ -120,7 +120,7 @@ def show_environment(title: Title, as_json: AsJson = False) -> None:
     """Show an environment: its packages, their source, and the jobs that used it."""
     resolved = connect().environment(*_named(title))
     if as_json:
-        from drumbeat.cli.terminal.jsonout import print_json
+        from drumbeat.cli.terminal.json_output import print_json
 
         print_json(resolved)
     else:

@@ -25,7 +25,7 @@ def list_experiments(
     """List experiments, the last created first."""
     experiments = connect().experiments(archived=all_)
     if as_json:
-        from drumbeat.cli.terminal.jsonout import print_json
+        from drumbeat.cli.terminal.json_output import print_json
 
         print_json(experiments)
     elif not experiments:
@@ -42,7 +42,7 @@ def show_experiment(name: Name, as_json: AsJson = False) -> None:
     server = connect()
     experiment = server.experiment(name)
     if as_json:
-        from drumbeat.cli.terminal.jsonout import print_json
+        from drumbeat.cli.terminal.json_output import print_json
 
         print_json(experiment)
         return

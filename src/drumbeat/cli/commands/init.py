@@ -26,9 +26,9 @@ def init(
     The script's imports (torch.distributed, Lightning, DeepSpeed, TensorFlow, Horovod, MPI, Ray) determine the
     distribution. A requirements.txt or conda.yml beside the script becomes the environment.
     """
-    from drumbeat.cli.draft.script_job import draft_for
-    from drumbeat.cli.draft.scripts import find_script
-    from drumbeat.cli.draft.written import job_file_text, write_job_file
+    from drumbeat.cli.job_options.job_file_text import job_file_text, write_job_file
+    from drumbeat.cli.job_options.script_analysis import find_script
+    from drumbeat.cli.job_options.script_job import draft_for
 
     chosen = find_script(script, Path.cwd())
     file = write or chosen.parent / "job.yml"

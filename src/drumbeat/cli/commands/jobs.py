@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from drumbeat.cli.terminal.connect import Server, connect
-from drumbeat.cli.terminal.escape import make_safe
 from drumbeat.cli.terminal.failures import Exit
+from drumbeat.cli.terminal.untrusted_text import make_safe
 from drumbeat.protocol.errors import AwayError, UnreachableError
 from drumbeat.protocol.states import JobKind, State
 
@@ -45,7 +45,7 @@ def list_jobs(
     """List jobs, newest first. Trials and steps are listed with --parent only."""
     jobs = connect().list(state=state, experiment=experiment, archived=all_, limit=limit, parent=parent, person=person)
     if as_json:
-        from drumbeat.cli.terminal.jsonout import print_json
+        from drumbeat.cli.terminal.json_output import print_json
 
         print_json(jobs)
     elif not jobs:
@@ -64,7 +64,7 @@ def show_job(job: Job, as_json: AsJson = False) -> None:
     server = connect()
     job_view = find_job(server, job)
     if as_json:
-        from drumbeat.cli.terminal.jsonout import print_json
+        from drumbeat.cli.terminal.json_output import print_json
 
         print_json(job_view)
     else:

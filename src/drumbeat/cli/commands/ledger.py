@@ -31,7 +31,7 @@ def ledger(jobs: Jobs = [], by: By = LedgerGroup.JOB, since: Since = "30d", as_j
     names = [_find(typed) for typed in jobs]
     view = server.ledger(*names, by=by, since=oldest)
     if as_json:
-        from drumbeat.cli.terminal.jsonout import print_json
+        from drumbeat.cli.terminal.json_output import print_json
 
         print_json(view)
     elif not view.rows:

@@ -17,8 +17,8 @@ from drumbeat.protocol.errors import NotFoundError
 from drumbeat.protocol.states import JobKind
 
 if TYPE_CHECKING:
-    from drumbeat.cli.follow.batches import Batches
-    from drumbeat.cli.follow.logview import Passing, Whole
+    from drumbeat.cli.follow.background_reader import Batches
+    from drumbeat.cli.follow.log_lines import Passing, Whole
     from drumbeat.cli.follow.steps import StepLogs
     from drumbeat.protocol.api.jobs import Event, JobView, LogPiece
 
@@ -71,7 +71,7 @@ def logs(
     Shows all rounds in the order in which their lines arrived; a line marks the start of a new round. The logs of Ray's
     head and nodes are shown only with --rank or --node.
     """
-    from drumbeat.cli.follow.logview import LogLook, LogView, Passing, Whole, prefix_width, weight_of
+    from drumbeat.cli.follow.log_lines import LogLook, LogView, Passing, Whole, prefix_width, weight_of
     from drumbeat.cli.terminal.job_names import find_job
     from drumbeat.cli.terminal.styles import ink_for
 
@@ -91,7 +91,7 @@ def logs(
     away = threading.Event()
     view = Passing() if is_one else Whole(LogView(LogLook(ink_for(sys.stdout), raw, collapse, width), away))
     if follow:
-        from drumbeat.cli.follow.batches import Batches
+        from drumbeat.cli.follow.background_reader import Batches
 
         _follow(Batches(server.stream(job_view.name, away=away), weigh=weight_of), chosen, view)
     else:
@@ -150,9 +150,9 @@ class Told:
 
     def see(self, job: JobView) -> None:
         """The job as it is now."""
-        from drumbeat.cli.follow.watch import notice_lines
-        from drumbeat.cli.terminal.escape import make_safe
+        from drumbeat.cli.follow.event_printer import notice_lines
         from drumbeat.cli.terminal.styles import ink_for
+        from drumbeat.cli.terminal.untrusted_text import make_safe
 
         for line in notice_lines(self._notice, job.notice, ink_for(sys.stderr)):
             print(line, file=sys.stderr, flush=True)

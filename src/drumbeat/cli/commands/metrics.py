@@ -41,7 +41,7 @@ def metrics(job: Job, names: Names = None, rank: Rank = None, as_json: Points = 
     logged = server.metrics(name, rank=rank)
     chosen = _chosen(logged, names or [])
     if as_json or as_csv:
-        from drumbeat.cli.terminal.pointsout import print_points
+        from drumbeat.cli.terminal.point_output import print_points
 
         print_points(_points(server, name, chosen), is_csv=as_csv)
     elif names:
@@ -63,7 +63,7 @@ def compare(jobs: Jobs, as_json: AsJson = False) -> None:
         raise SpecError("a comparison is of two jobs or more", fix="For example: drumbeat compare JOB @last")
     compared = server.compare(*names)
     if as_json:
-        from drumbeat.cli.terminal.jsonout import print_json
+        from drumbeat.cli.terminal.json_output import print_json
 
         print_json(compared)
     else:

@@ -41,7 +41,7 @@ def list_targets(as_json: AsJson = False) -> None:
     """List notice targets."""
     targets = connect().notice_targets()
     if as_json:
-        from drumbeat.cli.terminal.jsonout import print_json
+        from drumbeat.cli.terminal.json_output import print_json
 
         print_json(targets)
     elif not targets:
@@ -57,7 +57,7 @@ def show_target(name: Name, as_json: AsJson = False) -> None:
     """Show a notice target without its secrets, and why its last notice could not be delivered."""
     target = connect().notice_target(name)
     if as_json:
-        from drumbeat.cli.terminal.jsonout import print_json
+        from drumbeat.cli.terminal.json_output import print_json
 
         print_json(target)
     else:

@@ -11,8 +11,8 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from drumbeat.cli.draft.choice import Chosen
-from drumbeat.cli.draft.measured_job import measured_job
+from drumbeat.cli.job_options.file_or_command import Chosen
+from drumbeat.cli.job_options.measured_job import measured_job
 from drumbeat.cli.terminal.connect import Server
 from drumbeat.core.measured_steps import SentSample, StepPoint, sent_per_step, settled, step_s
 from drumbeat.core.prediction import (
@@ -106,7 +106,7 @@ def show_prediction(server: Server, chosen: Chosen, options: PredictionOptions, 
     made = [predict(profile, network, size, ranks_per_node) for size in sizes]
     prediction = Predicted(profile, network, made, measured.sources)
     if as_json:
-        from drumbeat.cli.terminal.jsonout import print_json
+        from drumbeat.cli.terminal.json_output import print_json
 
         print_json(prediction)
     else:

@@ -49,7 +49,7 @@ def _limits(quota: QuotaView) -> tuple[object, ...]:
 @app.command("use", epilog="Example: drumbeat quota use")
 def show_use() -> None:
     """Show what persons and experiments use now, and the recent use by which jobs of a priority are ordered."""
-    from drumbeat.cli.terminal.phrases import say_duration
+    from drumbeat.cli.terminal.formatting import say_duration
     from drumbeat.cli.terminal.screen import fill_table, make_table, show
 
     uses = connect().uses()

@@ -43,7 +43,7 @@ def list_registries(as_json: AsJson = False) -> None:
     """List registries."""
     resolved = connect().registries()
     if as_json:
-        from drumbeat.cli.terminal.jsonout import print_json
+        from drumbeat.cli.terminal.json_output import print_json
 
         print_json(resolved)
     elif not resolved:
@@ -59,7 +59,7 @@ def show_registry(name: Name, as_json: AsJson = False) -> None:
     """Show a registry, with the kind of its credentials but not the credentials themselves."""
     resolved = connect().registry(name)
     if as_json:
-        from drumbeat.cli.terminal.jsonout import print_json
+        from drumbeat.cli.terminal.json_output import print_json
 
         print_json(resolved)
     else:

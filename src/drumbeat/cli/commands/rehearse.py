@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from drumbeat.cli.commands.run import File, Sets
-from drumbeat.cli.draft.choice import choose
-from drumbeat.cli.draft.options import JobOptions
 from drumbeat.cli.follow.interrupts import SIGNAL_EXIT, Left, leave, signals_to
+from drumbeat.cli.job_options.file_or_command import choose
+from drumbeat.cli.job_options.options import JobOptions
 from drumbeat.cli.terminal.connect import Server, connect
 from drumbeat.cli.terminal.failures import Exit
 from drumbeat.protocol.errors import SpecError
@@ -66,7 +66,7 @@ def rehearse(
     folder = to or Path("rehearsals") / report.tag
     _keep(report, folder)
     if as_json:
-        from drumbeat.cli.terminal.jsonout import print_json
+        from drumbeat.cli.terminal.json_output import print_json
 
         print_json(report.as_json())
     else:

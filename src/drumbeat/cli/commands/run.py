@@ -20,9 +20,10 @@ from drumbeat.cli.commands.predict import (
     Step,
     show_prediction,
 )
-from drumbeat.cli.draft.choice import Chosen, choose
-from drumbeat.cli.draft.command_line import WORDS
-from drumbeat.cli.draft.options import (
+from drumbeat.cli.follow.interrupts import SIGNAL_EXIT, Left, leave, signals_to
+from drumbeat.cli.job_options.command_line import WORDS
+from drumbeat.cli.job_options.file_or_command import Chosen, choose
+from drumbeat.cli.job_options.options import (
     Compute,
     Env,
     Experiment,
@@ -35,7 +36,6 @@ from drumbeat.cli.draft.options import (
     Procs,
     WriteTo,
 )
-from drumbeat.cli.follow.interrupts import SIGNAL_EXIT, Left, leave, signals_to
 from drumbeat.cli.terminal.connect import Server, connect
 from drumbeat.cli.terminal.failures import Exit
 from drumbeat.protocol.errors import SpecError
@@ -107,7 +107,7 @@ def plan(
         return
     preview = connect().plan(chosen.job, sets=chosen.sets, name=name)
     if as_json:
-        from drumbeat.cli.terminal.jsonout import print_json
+        from drumbeat.cli.terminal.json_output import print_json
 
         print_json(preview)
     else:
@@ -181,8 +181,8 @@ def _write(chosen: Chosen, file: Path | None, *, force: bool) -> None:
     if chosen.draft is None:
         what = "--write is for a job without a file, and this job has one"
         raise SpecError(what, where=str(chosen.job), fix="Describe the job by options: drumbeat run --write FILE -- …")
-    from drumbeat.cli.draft.command_job import rebased
-    from drumbeat.cli.draft.written import job_file_text, write_job_file
+    from drumbeat.cli.job_options.command_job import rebased
+    from drumbeat.cli.job_options.job_file_text import job_file_text, write_job_file
     from drumbeat.dialect.reading.writer import to_dict
 
     head = f"A job file for drumbeat. Run it: drumbeat run {file}"

@@ -11,8 +11,8 @@ import typer
 from drumbeat.cli.commands.space import parse_age
 from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.failures import Exit
+from drumbeat.cli.terminal.formatting import count, say_size
 from drumbeat.cli.terminal.help import new_family
-from drumbeat.cli.terminal.phrases import count, say_size
 from drumbeat.protocol.api.server import DoorView, ServerView, SpareView
 from drumbeat.protocol.errors import RefusedError, UnreachableError
 
@@ -86,7 +86,7 @@ def status() -> None:
 
 
 def _say_server(status_view: ServerView) -> str:
-    from drumbeat.cli.terminal.phrases import say_duration
+    from drumbeat.cli.terminal.formatting import say_duration
 
     publishing = ", ".join(status_view.publishing)
     unfinished = ", ".join(status_view.unfinished) or "none"
@@ -114,7 +114,7 @@ def _spare(spare: SpareView) -> str:
 
 
 def _retained(status: ServerView) -> str:
-    from drumbeat.cli.terminal.phrases import say_duration
+    from drumbeat.cli.terminal.formatting import say_duration
 
     return say_duration(timedelta(seconds=status.retain_s))
 

@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from drumbeat.cli.terminal.connect import Server, connect
-from drumbeat.cli.terminal.escape import make_safe
 from drumbeat.cli.terminal.failures import Exit
+from drumbeat.cli.terminal.untrusted_text import make_safe
 from drumbeat.protocol.api.space import Freed, KeptItem
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError, RefusedError
 
@@ -40,7 +40,7 @@ def delete(jobs: Jobs, yes: Yes = False, as_json: AsJson = False) -> None:
     _confirm(f"Delete {_named(names)} with logs and outputs?", is_sure=yes)
     freed, refused = _delete_all(server, names)
     if as_json:
-        from drumbeat.cli.terminal.jsonout import print_json
+        from drumbeat.cli.terminal.json_output import print_json
 
         deleted = [name for name in names if name not in refused]
         reasons = [KeptItem(f"job {name}", error.what, error.fix) for name, error in refused.items()]
@@ -119,7 +119,7 @@ def usage(
     """Show what takes space on the server's machine, the biggest first: jobs, snapshots, caches, datastores."""
     view = connect().usage()
     if as_json:
-        from drumbeat.cli.terminal.jsonout import print_json
+        from drumbeat.cli.terminal.json_output import print_json
 
         print_json(view)
         return
@@ -158,14 +158,14 @@ def _named(names: Sequence[str]) -> str:
 
 
 def _counted(freed: Freed) -> str:
-    from drumbeat.cli.terminal.phrases import count, say_size
+    from drumbeat.cli.terminal.formatting import count, say_size
 
     return f"{count(len(freed.items), 'thing')}, {say_size(freed.total)}"
 
 
 def _show(freed: Freed, *, as_json: bool) -> None:
     if as_json:
-        from drumbeat.cli.terminal.jsonout import print_json
+        from drumbeat.cli.terminal.json_output import print_json
 
         print_json(freed)
     else:

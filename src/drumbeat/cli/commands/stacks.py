@@ -26,7 +26,7 @@ def stacks(job: JobName, rank: Rank = None, native: Native = False, as_json: AsJ
     server = connect()
     nodes = server.stacks(find_job(server, job).name, rank, native=native)
     if as_json:
-        from drumbeat.cli.terminal.jsonout import print_json
+        from drumbeat.cli.terminal.json_output import print_json
 
         print_json(nodes)
         return

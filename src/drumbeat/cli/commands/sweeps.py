@@ -65,7 +65,7 @@ def _find(server: Server, typed: str) -> SweepView:
 
 
 def _print(value: object) -> None:
-    from drumbeat.cli.terminal.jsonout import print_json
+    from drumbeat.cli.terminal.json_output import print_json
 
     print_json(value)
 

@@ -22,7 +22,7 @@ RoleOf = Annotated[
 @app.command("list", epilog="Example: drumbeat token list")
 def list_tokens() -> None:
     """List the persons who have tokens, with their roles."""
-    from drumbeat.cli.terminal.phrases import say_moment
+    from drumbeat.cli.terminal.formatting import say_moment
     from drumbeat.cli.terminal.screen import fill_table, make_table, show
 
     tokens = connect().tokens()

@@ -101,7 +101,7 @@ DROPPED = (">log", ">ended", ">ranks", ">for", ">log/s", "why", "state")
 
 def render_top(sample: Sample, now: datetime, width: int) -> Table:
     """The table. width: of the terminal."""
-    from drumbeat.cli.terminal.phrases import say_duration, say_size
+    from drumbeat.cli.terminal.formatting import say_duration, say_size
     from drumbeat.cli.terminal.screen import cell, fitted, state_cell
 
     rows = [

@@ -8,16 +8,16 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from drumbeat.cli.follow.batches import Batches, Signalled
+from drumbeat.cli.follow.background_reader import Batches, Signalled
+from drumbeat.cli.follow.event_printer import Watch
 from drumbeat.cli.follow.interrupts import SIGNAL_EXIT, Choice, choose, signals_to
 from drumbeat.cli.follow.live_line import LiveLine
-from drumbeat.cli.follow.logview import LogLook, LogView, prefix_width, weight_of
-from drumbeat.cli.follow.statusline import Now
+from drumbeat.cli.follow.log_lines import LogLook, LogView, prefix_width, weight_of
+from drumbeat.cli.follow.status_line import Now
 from drumbeat.cli.follow.summary import exit_code_of, say_closing
-from drumbeat.cli.follow.watch import Watch
 from drumbeat.cli.terminal.connect import Server, connect
-from drumbeat.cli.terminal.escape import make_safe
 from drumbeat.cli.terminal.styles import has_terminal, ink_for
+from drumbeat.cli.terminal.untrusted_text import make_safe
 from drumbeat.protocol.api.jobs import Event, JobView
 from drumbeat.protocol.errors import ConflictError, UnreachableError
 from drumbeat.protocol.states import State

@@ -13,7 +13,7 @@ from io import UnsupportedOperation
 from types import FrameType
 from typing import TextIO
 
-from drumbeat.cli.follow.batches import Signalled
+from drumbeat.cli.follow.background_reader import Signalled
 
 WATCHED = (signal.SIGINT, signal.SIGTERM)
 SIGNAL_EXIT = 128

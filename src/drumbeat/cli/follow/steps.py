@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from drumbeat.cli.follow.logview import LogLook, LogView
+from drumbeat.cli.follow.log_lines import LogLook, LogView
 from drumbeat.cli.terminal.connect import Server
 from drumbeat.protocol.api.jobs import End, Event, LogPiece
 from drumbeat.protocol.api.pipelines import StepView

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from drumbeat.cli.terminal.escape import make_safe, safe_lines
-from drumbeat.cli.terminal.phrases import say_duration
+from drumbeat.cli.terminal.formatting import say_duration
 from drumbeat.cli.terminal.styles import Ink
+from drumbeat.cli.terminal.untrusted_text import make_safe, safe_lines
 from drumbeat.protocol.api.jobs import JobView, VerdictView
 from drumbeat.protocol.states import JobKind, State
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from drumbeat.cli.terminal.phrases import say_moment
+from drumbeat.cli.terminal.formatting import say_moment
 from drumbeat.cli.terminal.screen import fill_table, heading, make_table, pairs
 
 if TYPE_CHECKING:

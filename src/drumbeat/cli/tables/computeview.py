@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from drumbeat.cli.terminal.phrases import count, say_ago, say_size
+from drumbeat.cli.terminal.formatting import count, say_ago, say_size
 from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_table, pairs
 from drumbeat.protocol.api.computes import NodeState
 from drumbeat.protocol.errors import SpecError

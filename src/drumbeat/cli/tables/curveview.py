@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from drumbeat.cli.terminal.escape import make_safe
+from drumbeat.cli.terminal.untrusted_text import make_safe
 from drumbeat.protocol.api.metrics import CurveView
 
 HEIGHT = 16

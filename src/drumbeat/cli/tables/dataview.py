@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from drumbeat.cli.terminal.escape import make_safe
-from drumbeat.cli.terminal.phrases import count, say_moment, say_size
+from drumbeat.cli.terminal.formatting import count, say_moment, say_size
 from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_table, pairs
+from drumbeat.cli.terminal.untrusted_text import make_safe
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from drumbeat.client.transfer import Transfer
+    from drumbeat.client.transfer_result import Transfer
     from drumbeat.protocol.api.data import DatastoreView, DataView, EntryView
 
 PLACES = {

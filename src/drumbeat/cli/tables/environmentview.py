@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from drumbeat.cli.terminal.escape import make_safe
-from drumbeat.cli.terminal.phrases import count, say_moment
+from drumbeat.cli.terminal.formatting import count, say_moment
 from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_table, pairs
+from drumbeat.cli.terminal.untrusted_text import make_safe
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from rich.padding import Padding
 from rich.table import Table
 
-from drumbeat.cli.terminal.escape import safe_lines
-from drumbeat.cli.terminal.phrases import say_ago, say_duration, say_launch, say_metric, say_moment
+from drumbeat.cli.terminal.formatting import say_ago, say_duration, say_launch, say_metric, say_moment
 from drumbeat.cli.terminal.screen import cell, fill_table, fitted, heading, make_table, pairs, state_cell
+from drumbeat.cli.terminal.untrusted_text import safe_lines
 from drumbeat.protocol.api.jobs import ExitView, JobView, JobWithStory, NodeView
 from drumbeat.protocol.api.sessions import ServiceView
 from drumbeat.protocol.mesh import say_mesh, say_place

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from drumbeat.cli.terminal.phrases import say_duration
+from drumbeat.cli.terminal.formatting import say_duration
 from drumbeat.cli.terminal.screen import cell, fitted
 from drumbeat.protocol.api.ledger import LedgerGroup, LedgerRow, LedgerView, TimeClass
 

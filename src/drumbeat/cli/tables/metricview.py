@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from drumbeat.cli.terminal.phrases import count, say_ago, say_moment, say_value
+from drumbeat.cli.terminal.formatting import count, say_ago, say_moment, say_value
 from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_table, pairs
 from drumbeat.protocol.api.metrics import (
     ComparedRow,

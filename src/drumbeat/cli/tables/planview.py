@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from drumbeat.cli.tables.environmentview import say_content
-from drumbeat.cli.terminal.phrases import say_launch
+from drumbeat.cli.terminal.formatting import say_launch
 from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_table, pairs
 from drumbeat.protocol.api.jobs import PreviewView
 from drumbeat.protocol.mesh import say_mesh, say_place

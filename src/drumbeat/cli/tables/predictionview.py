@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from drumbeat.cli.terminal.phrases import say_size
+from drumbeat.cli.terminal.formatting import say_size
 from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_table, pairs
 from drumbeat.core.diagnosis.preflight import say_rate, say_time
 from drumbeat.core.prediction import NetworkSpeed, Prediction, StepProfile, largest_efficient, say_limit

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from drumbeat.cli.terminal.phrases import say_size
+from drumbeat.cli.terminal.formatting import say_size
 from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_table
 from drumbeat.core.diagnosis.preflight import say_rate, say_time
 

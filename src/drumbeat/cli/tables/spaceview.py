@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from drumbeat.cli.terminal.phrases import count, say_duration, say_moment, say_size
+from drumbeat.cli.terminal.formatting import count, say_duration, say_moment, say_size
 from drumbeat.cli.terminal.screen import fill_table, heading, make_table, pairs
 from drumbeat.protocol.api.space import Freed, SpaceItem, Usage
 

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from drumbeat.cli.terminal.people_server import PeopleServer
 from drumbeat.cli.terminal.session_server import SessionServer
-from drumbeat.client.transfer import Transfer
+from drumbeat.client.transfer_result import Transfer
 from drumbeat.protocol.api.components import ComponentView
 from drumbeat.protocol.api.computes import AliasView, ComputeView
 from drumbeat.protocol.api.data import DatastoreView, DataView, EntryView

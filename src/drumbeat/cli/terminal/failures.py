@@ -7,8 +7,8 @@ import sys
 import traceback
 from enum import IntEnum
 
-from drumbeat.cli.terminal.escape import make_safe
 from drumbeat.cli.terminal.styles import Ink, ink_for
+from drumbeat.cli.terminal.untrusted_text import make_safe
 from drumbeat.protocol.errors import DrumbeatError, Problem, SpecError, StorageError, UnreachableError
 
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from drumbeat.cli.terminal.escape import make_safe
+from drumbeat.cli.terminal.untrusted_text import make_safe
 from drumbeat.protocol.states import State
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TextIO
 
-from drumbeat.cli.terminal.escape import RESET
+from drumbeat.cli.terminal.untrusted_text import RESET
 
 Style = Literal["dim", "bold", "good", "bad", "warn", "accent"]
 STYLES: dict[Style, str] = {

@@ -19,7 +19,7 @@ from drumbeat.protocol.errors import RefusedError, UnreachableError
 from drumbeat.protocol.wire import to_wire
 from drumbeat.server.agent_api.sync import JSON_BODY, PREFIX, Admitted, Caller, json_object
 from drumbeat.server.context import ServerContext, away, current
-from drumbeat.server.paths import rest
+from drumbeat.server.url_paths import rest
 
 router = APIRouter(prefix=PREFIX, tags=["agents"])
 

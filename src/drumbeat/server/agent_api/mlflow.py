@@ -9,7 +9,7 @@ from fastapi import APIRouter, Header, Request, Response
 from drumbeat.server.agent_api.sync import PREFIX, Admitted
 from drumbeat.server.context import away
 from drumbeat.server.mlflow.service import METHODS, RANK, MlflowRequest, answer
-from drumbeat.server.paths import rest
+from drumbeat.server.url_paths import rest
 
 router = APIRouter(prefix=PREFIX, include_in_schema=False)
 

@@ -27,7 +27,7 @@ from drumbeat.protocol.wire import from_wire, to_wire
 from drumbeat.server.access.request_guard import bearer
 from drumbeat.server.context import ContextOf, Lacking, ServerContext, away
 from drumbeat.server.fanout import TopicBell
-from drumbeat.server.paths import rest
+from drumbeat.server.url_paths import rest
 
 LONGEST_WAIT_S = 60.0
 

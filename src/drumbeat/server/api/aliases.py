@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from drumbeat.protocol.api.computes import AliasView
 from drumbeat.server.context import ControlOf
-from drumbeat.server.paths import rest
+from drumbeat.server.url_paths import rest
 
 router = APIRouter(prefix="/api/v1", tags=["aliases"])
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Response
 
 from drumbeat.server.context import ContextOf, away
 from drumbeat.server.operations import health
-from drumbeat.server.operations.exposition import CONTENT_TYPE
+from drumbeat.server.operations.prometheus import CONTENT_TYPE
 
 router = APIRouter(tags=["operations"])
 

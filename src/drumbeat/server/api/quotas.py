@@ -11,7 +11,7 @@ from fastapi import APIRouter, Path, Response
 from drumbeat.core.quotas import Quota, QuotaKind
 from drumbeat.protocol.api.people import HalfLife, QuotaLimits, QuotaView, UsesView, UseView
 from drumbeat.server.context import ControlOf
-from drumbeat.server.paths import rest
+from drumbeat.server.url_paths import rest
 
 router = APIRouter(prefix="/api/v1", tags=["people"])
 

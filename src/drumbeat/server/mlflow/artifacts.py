@@ -7,9 +7,9 @@ from pathlib import Path
 
 from drumbeat.protocol.errors import NotFoundError
 from drumbeat.protocol.metrics import JsonObject
-from drumbeat.server.mlflow.call import Call
 from drumbeat.server.mlflow.errors import MlflowRefusal, invalid, missing
 from drumbeat.server.mlflow.logged_models import model_of
+from drumbeat.server.mlflow.request import Call
 from drumbeat.server.mlflow.runs import artifact_uri
 
 SCHEME = "mlflow-artifacts:/"

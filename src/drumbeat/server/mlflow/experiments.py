@@ -7,9 +7,9 @@ from typing import Any
 from drumbeat.ports.metrics import Experiment
 from drumbeat.protocol.errors import ConflictError, NotFoundError
 from drumbeat.protocol.metrics import DEFAULT_EXPERIMENT, DEFAULT_EXPERIMENT_ALIAS, JsonObject
-from drumbeat.server.mlflow.call import Call, listed, paged
 from drumbeat.server.mlflow.errors import EXISTS, MlflowRefusal, invalid, missing
 from drumbeat.server.mlflow.limits import MAX_EXPERIMENT_TAG_VALUE, check_experiment_name, check_pairs
+from drumbeat.server.mlflow.request import Call, listed, paged
 from drumbeat.server.mlflow.searches import module, selected, view_of
 
 LOCATION = "drumbeat.artifact_location"

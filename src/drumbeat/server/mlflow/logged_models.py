@@ -11,10 +11,10 @@ from drumbeat.protocol.errors import NotFoundError
 from drumbeat.protocol.metric_lines import value_from_json
 from drumbeat.protocol.metrics import JsonObject
 from drumbeat.protocol.mlflow_limits import MAX_PARAM_VALUE
-from drumbeat.server.mlflow.call import Call, listed, paged, pairs, whole
 from drumbeat.server.mlflow.errors import invalid, missing
 from drumbeat.server.mlflow.experiments import active_experiment, location_of
 from drumbeat.server.mlflow.limits import MAX_REGISTRY_TAG_VALUE, check_pairs
+from drumbeat.server.mlflow.request import Call, listed, paged, pairs, whole
 from drumbeat.server.mlflow.searches import module, parsed
 
 KIND = "logged_model"

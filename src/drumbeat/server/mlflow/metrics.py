@@ -11,13 +11,13 @@ from drumbeat.protocol.metric_lines import value_from_json, value_to_json
 from drumbeat.protocol.metrics import JsonObject, MetricRecord, ParamsLogged, Point, PointsLogged
 from drumbeat.protocol.mlflow_limits import MAX_METRICS_IN_BATCH, MAX_PARAM_VALUE, MAX_PARAMS_IN_BATCH
 from drumbeat.server.mlflow import logged_models
-from drumbeat.server.mlflow.call import Call, page_of, whole
 from drumbeat.server.mlflow.errors import invalid
 from drumbeat.server.mlflow.limits import (
     check_batch,
     check_name,
     check_pairs,
 )
+from drumbeat.server.mlflow.request import Call, page_of, whole
 from drumbeat.server.mlflow.runs import series_of, tag_records
 
 _PAGE = 25_000

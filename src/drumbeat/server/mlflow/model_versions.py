@@ -10,9 +10,9 @@ from drumbeat.ports.metrics import Document
 from drumbeat.protocol.errors import NotFoundError
 from drumbeat.protocol.metrics import JsonObject
 from drumbeat.server.mlflow import logged_models
-from drumbeat.server.mlflow.call import Call, listed, paged
 from drumbeat.server.mlflow.errors import invalid, missing
 from drumbeat.server.mlflow.limits import MAX_REGISTRY_TAG_VALUE, check_pairs
+from drumbeat.server.mlflow.request import Call, listed, paged
 from drumbeat.server.mlflow.searches import module, selected
 
 MODELS, KIND = "registered_model", "model_version"

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request, Response
 
 from drumbeat.server.context import ContextOf
 from drumbeat.server.mlflow.service import METHODS, MlflowRequest, answer
-from drumbeat.server.paths import rest
+from drumbeat.server.url_paths import rest
 
 ROOT = "/mlflow"
 router = APIRouter(prefix=ROOT, include_in_schema=False)

@@ -17,8 +17,8 @@ from drumbeat.server.mlflow import (
     registry,
     runs,
 )
-from drumbeat.server.mlflow.call import Call
 from drumbeat.server.mlflow.errors import DISABLED, NO_ROUTE, MlflowRefusal
+from drumbeat.server.mlflow.request import Call
 
 Handler = Callable[[Call], JsonObject]
 

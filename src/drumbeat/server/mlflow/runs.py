@@ -26,10 +26,10 @@ from drumbeat.protocol.metrics import (
     TagsSet,
 )
 from drumbeat.protocol.mlflow_limits import MAX_TAG_VALUE
-from drumbeat.server.mlflow.call import Call, listed
 from drumbeat.server.mlflow.errors import invalid, missing
 from drumbeat.server.mlflow.experiments import active_experiment, experiment_of, location_of
 from drumbeat.server.mlflow.limits import check_pairs
+from drumbeat.server.mlflow.request import Call, listed
 from drumbeat.server.mlflow.searches import run_comparisons, run_orders, view_of
 
 RUN_NAME = "mlflow.runName"

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from drumbeat.ports.metrics import Comparison, Order, View
-from drumbeat.server.mlflow.call import Call
 from drumbeat.server.mlflow.errors import MlflowRefusal, invalid
+from drumbeat.server.mlflow.request import Call
 
 T = TypeVar("T")
 

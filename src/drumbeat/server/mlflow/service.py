@@ -14,11 +14,11 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from drumbeat.protocol.errors import DrumbeatError
 from drumbeat.protocol.metrics import JsonObject
-from drumbeat.server.api.files import UPLOADS, Arriving, Cut, ServedFile
+from drumbeat.server.api.job_files import UPLOADS, Arriving, Cut, ServedFile
 from drumbeat.server.context import ServerContext, away
 from drumbeat.server.mlflow import artifacts
-from drumbeat.server.mlflow.call import Call
 from drumbeat.server.mlflow.errors import MlflowRefusal, invalid, missing, response
+from drumbeat.server.mlflow.request import Call
 from drumbeat.server.mlflow.routes import VERSION, find
 
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from drumbeat.control.loop.loop import Applied
 from drumbeat.core.life.backoff import queued_since
 from drumbeat.protocol.states import State
-from drumbeat.server.operations.counts import Counter, Histogram
+from drumbeat.server.operations.counters import Counter, Histogram
 
 WAIT_BOUNDS_S = (1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 86400)
 WALL_BOUNDS_S = (10, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 86400, 7 * 86400)

@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from drumbeat.server.access.page_sessions import SESSION_LIFETIME_S
 from drumbeat.server.access.request_guard import PAGE
 from drumbeat.server.context import ContextOf
-from drumbeat.server.paths import rest
+from drumbeat.server.url_paths import rest
 
 BUILT = Path(__file__).parent / "built"
 """What `npm run build` in `page/` writes; it is committed."""

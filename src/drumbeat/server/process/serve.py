@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from drumbeat.control.computes.agent_addresses import Endpoints
     from drumbeat.control.control import Control
-    from drumbeat.server.access.doors import TlsDoors
+    from drumbeat.server.access.agent_listeners import TlsDoors
     from drumbeat.server.context import ServerContext
-    from drumbeat.server.operations.otlp import OtlpSender
+    from drumbeat.server.operations.opentelemetry import OtlpSender
 
 EXIT_TAKEN = 3
 """Another server has this home."""
@@ -97,7 +97,7 @@ def _otlp(options: Options, control: Control) -> OtlpSender | None:
     if not options.otlp:
         return None
     try:
-        from drumbeat.server.operations.otlp import OtlpSender
+        from drumbeat.server.operations.opentelemetry import OtlpSender
     except ImportError as error:
         what = f"sending to an OpenTelemetry collector needs a package that isn't installed: {error.name}"
         raise RefusedError(what, where="--otlp", fix="Install it: pip install 'drumbeat[otel]'.") from None
@@ -106,7 +106,7 @@ def _otlp(options: Options, control: Control) -> OtlpSender | None:
 
 def _doors(home: Home, options: Options) -> TlsDoors:
     """For agents on other machines. Servers that share a folder have one authority: agents speak to any of them."""
-    from drumbeat.server.access.doors import DoorRules, TlsDoors
+    from drumbeat.server.access.agent_listeners import DoorRules, TlsDoors
 
     authority = shared_folder(home.path, os.environ) / "ca.pem"
     return TlsDoors(DoorRules(authority, home.path / "doors.json", options.allow_public), SystemClock())
@@ -128,7 +128,7 @@ def _listen(stand: Stand, listeners: list[socket.socket], told: StopSignals) -> 
     from drumbeat.server.access.token import token_of
     from drumbeat.server.app import make_app
     from drumbeat.server.context import Identity, ServerContext
-    from drumbeat.server.process.running import Running
+    from drumbeat.server.process.uvicorn_server import Running
 
     home, options, port = stand.home, stand.options, listeners[0].getsockname()[1]
     hosts = allowed_hosts(port, (options.url_host, *options.allow_hosts))

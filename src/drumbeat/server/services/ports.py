@@ -16,8 +16,8 @@ from collections.abc import Awaitable, Callable
 from drumbeat.protocol.errors import UnreachableError
 from drumbeat.server.access.callers import Callers
 from drumbeat.server.access.page_sessions import PageSessions
-from drumbeat.server.services.entry import OPEN, ServiceDoor, ServiceKey
 from drumbeat.server.services.proxy import BrowserConnection, Reader, ServiceTarget
+from drumbeat.server.services.service_access import OPEN, ServiceDoor, ServiceKey
 from drumbeat.server.tunnels import Tunnel
 
 MAX_PORTS = 256

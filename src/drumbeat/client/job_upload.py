@@ -121,7 +121,7 @@ class JobParcel:
         written, code = self.written.document, self._command.get("code")
         if not self.is_sending or not isinstance(code, str) or is_remote(code):
             return written
-        from drumbeat.client.gitstate import git_properties
+        from drumbeat.client.git_commit import git_properties
 
         told = git_properties(self.local_place(code, self._key("code")))
         given = cast("dict[str, Any]", written.get("properties") or {})

@@ -17,7 +17,7 @@ from drumbeat.control.control import Control
 from drumbeat.core.life.backoff import queued_since
 from drumbeat.core.life.job import Job
 from drumbeat.protocol.states import State
-from drumbeat.server.operations.counts import Counter, Histogram, Labels
+from drumbeat.server.operations.counters import Counter, Histogram, Labels
 from drumbeat.server.operations.job_counts import JobCounts
 
 if TYPE_CHECKING:

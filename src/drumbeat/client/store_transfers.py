@@ -17,11 +17,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from drumbeat.client import partials
+from drumbeat.client import partial_files
 from drumbeat.client.connection import Connection, again
-from drumbeat.client.downloading import check_folder, place_in
-from drumbeat.client.sources import SourceFile
-from drumbeat.client.transfer import Transfer
+from drumbeat.client.job_downloads import check_folder, place_in
+from drumbeat.client.transfer_result import Transfer
+from drumbeat.client.upload_files import SourceFile
 from drumbeat.protocol.api.data import ListingView
 from drumbeat.protocol.errors import (
     ConflictError,
@@ -197,7 +197,7 @@ class Download:
             each(self.listing.files, lambda one: self._fetch(lines.mine(), one, moved))
         finally:
             lines.close()
-        partials.clear(place_in(self.to, file.path) for file in self.listing.files)
+        partial_files.clear(place_in(self.to, file.path) for file in self.listing.files)
         return Transfer(self.listing.uri, len(self.listing.files), self.listing.size, len(moved))
 
     def _fetch(self, line: Connection, file: ListedFile, moved: list[str]) -> None:
@@ -207,7 +207,7 @@ class Download:
             return
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
-            partial = partials.partial_of(place, file.key[:12])
+            partial = partial_files.partial_of(place, file.key[:12])
             self._complete(line, file, partial)
             partial.replace(place)
         except OSError as error:

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from functools import cached_property
 
 from drumbeat.control.control import Control
-from drumbeat.server.operations.counts import Histogram
-from drumbeat.server.operations.exposition import Exposition, MetricSources
+from drumbeat.server.operations.counters import Histogram
 from drumbeat.server.operations.job_counts import JobCounts
+from drumbeat.server.operations.prometheus import Exposition, MetricSources
 from drumbeat.server.operations.request_times import BOUNDS_S
 
 

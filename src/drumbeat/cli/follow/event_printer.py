@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 from math import ceil
 
 from drumbeat.cli.follow.live_line import LiveLine
-from drumbeat.cli.follow.logview import LogView
-from drumbeat.cli.follow.statusline import Now, kill_at, status_of
-from drumbeat.cli.terminal.escape import make_safe
-from drumbeat.cli.terminal.phrases import say_countdown, say_duration
+from drumbeat.cli.follow.log_lines import LogView
+from drumbeat.cli.follow.status_line import Now, kill_at, status_of
+from drumbeat.cli.terminal.formatting import say_countdown, say_duration
 from drumbeat.cli.terminal.styles import Ink
+from drumbeat.cli.terminal.untrusted_text import make_safe
 from drumbeat.protocol.agent import WAITS
 from drumbeat.protocol.api.jobs import TRANSFERRING, End, Event, JobView, LogPiece, StoryLine
 from drumbeat.protocol.states import TERMINAL, State

@@ -12,7 +12,7 @@ from typing import Any
 
 from drumbeat.client.components import FileOrigin, Inlined, StepSource, inline
 from drumbeat.client.connection import Connection
-from drumbeat.client.sending import JobParcel, WrittenJob, is_remote, kept
+from drumbeat.client.job_upload import JobParcel, WrittenJob, is_remote, kept
 from drumbeat.protocol.api.requests import EnvironmentFiles, StepParts
 from drumbeat.protocol.errors import SpecError
 

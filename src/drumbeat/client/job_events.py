@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import httpx
 from httpx_sse import EventSource, ServerSentEvent, SSEError
 
-from drumbeat.client.answers import view_in
 from drumbeat.client.connection import LONGEST_PAUSE_S, PATIENCE_S, TIMEOUT, Connection, part, unreachable
+from drumbeat.client.responses import view_in
 from drumbeat.protocol.api.jobs import End, Event, JobView, LogPiece, StoryLine
 from drumbeat.protocol.errors import AwayError, UnreachableError
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from drumbeat.cli.follow.live_line import spin
-from drumbeat.cli.terminal.escape import make_safe
-from drumbeat.cli.terminal.phrases import say_countdown, say_duration, say_metric
+from drumbeat.cli.terminal.formatting import say_countdown, say_duration, say_metric
+from drumbeat.cli.terminal.untrusted_text import make_safe
 from drumbeat.protocol.api.jobs import JobView
 from drumbeat.protocol.states import State
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from drumbeat.cli.draft.scripts import framework_of, read_script
-from drumbeat.cli.draft.written import COMMENTS
+from drumbeat.cli.job_options.job_file_text import COMMENTS
+from drumbeat.cli.job_options.script_analysis import framework_of, read_script
 
 ENVIRONMENT_FILES = (
     "requirements.txt", "conda.yml", "conda.yaml", "environment.yml", "environment.yaml", "conda_dependencies.yml",

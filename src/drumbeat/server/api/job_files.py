@@ -20,7 +20,7 @@ from drumbeat.protocol.api.jobs import FileView
 from drumbeat.protocol.errors import NotFoundError, RefusedError, StorageError
 from drumbeat.server import errors
 from drumbeat.server.context import ControlOf, away
-from drumbeat.server.paths import rest
+from drumbeat.server.url_paths import rest
 
 router = APIRouter(prefix="/api/v1", tags=["files"])
 

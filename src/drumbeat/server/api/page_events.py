@@ -18,8 +18,8 @@ from drumbeat.control.bus import JOB
 from drumbeat.protocol.api.jobs import JobView
 from drumbeat.protocol.api.page import JobChanges
 from drumbeat.protocol.errors import NotFoundError
+from drumbeat.server.api.job_events import HEARTBEAT_S, PULLS, EventStream, Follower, seen
 from drumbeat.server.api.job_views import job_view
-from drumbeat.server.api.live import HEARTBEAT_S, PULLS, EventStream, Follower, seen
 from drumbeat.server.context import ContextOf, ServerContext, away, current
 from drumbeat.server.fanout import Fanout
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from drumbeat.cli.draft.command_line import SCRIPT_SUFFIXES, SEPARATOR, require_separator
-from drumbeat.cli.draft.options import KEY_OF, JobOptions
+from drumbeat.cli.job_options.command_line import SCRIPT_SUFFIXES, SEPARATOR, require_separator
+from drumbeat.cli.job_options.options import KEY_OF, JobOptions
 from drumbeat.protocol.errors import SpecError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def choose(
     if file is not None:
         what = f"both a job file and a command: {file}, and {shlex.join([SEPARATOR, *words])}"
         raise SpecError(what, where=str(file), fix="Leave one of them out; --set changes a value of a job file.")
-    from drumbeat.cli.draft.command_job import draft_job, unused
+    from drumbeat.cli.job_options.command_job import draft_job, unused
     from drumbeat.dialect.reading.writer import to_dict
 
     draft = draft_job(words, options, sets, name)

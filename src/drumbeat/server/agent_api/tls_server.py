@@ -23,8 +23,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from drumbeat.protocol.errors import DrumbeatError, EngineError
 from drumbeat.server import errors
 from drumbeat.server.access.request_guard import bearer, values
-from drumbeat.server.access.traffic import KIB, TrafficMeter
-from drumbeat.server.agent_api import inputs, mlflow, spools, sync, tools, tunnels
+from drumbeat.server.access.request_limits import KIB, TrafficMeter
+from drumbeat.server.agent_api import inputs, metric_spools, mlflow, programs, sync, tunnels
 from drumbeat.server.context import ServerContext
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
     from uvicorn.server import ServerState
 
-    from drumbeat.server.access.doors import TlsDoors
+    from drumbeat.server.access.agent_listeners import TlsDoors
 
 GOODBYE_S = 5.0
 MOST_HEAD = 64 * KIB
@@ -49,7 +49,7 @@ def agents_app(context: ServerContext, hosts: Callable[[], frozenset[str]]) -> A
     """The app behind the doors. hosts: what `Host` may say now."""
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.context = context
-    for each in (sync, tunnels, tools, inputs, spools, mlflow):
+    for each in (sync, tunnels, programs, inputs, metric_spools, mlflow):
         app.include_router(each.router)
     errors.install(app)
     app.add_middleware(TrafficMeter, traffic=context.traffic)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from drumbeat.protocol.errors import StorageError
-from drumbeat.server.agent_api.doorway import Doorway
+from drumbeat.server.agent_api.tls_server import Doorway
 from drumbeat.server.context import ServerContext, away
 
 if TYPE_CHECKING:

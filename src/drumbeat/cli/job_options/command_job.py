@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from drumbeat.cli.draft.command_line import SEPARATOR, shell_line
-from drumbeat.cli.draft.data import inputs_of, literals_in, outputs_of
-from drumbeat.cli.draft.environment import environment_of
-from drumbeat.cli.draft.options import KEY_OF, JobOptions
+from drumbeat.cli.job_options.command_line import SEPARATOR, shell_line
+from drumbeat.cli.job_options.environment_option import environment_of
+from drumbeat.cli.job_options.input_options import inputs_of, literals_in, outputs_of
+from drumbeat.cli.job_options.options import KEY_OF, JobOptions
 from drumbeat.dialect.job.job import CommandJob
 from drumbeat.dialect.reading.problems import short
 from drumbeat.protocol.errors import Problem, SpecError
@@ -134,7 +134,7 @@ def _rebased_input(value: object, to: Path) -> object:
 
 def _from(path: str, to: Path) -> str:
     """A relative path as it is written in the folder `to`; any other as it is."""
-    from drumbeat.client.sending import is_remote
+    from drumbeat.client.job_upload import is_remote
 
     if is_remote(path) or path.startswith(("/", "~", "file:")) or to.resolve() == Path.cwd().resolve():
         return path

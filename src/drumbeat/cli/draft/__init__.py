@@ -1,1 +1,0 @@
-"""Job files that the command line drafts: from the options of `run` and `plan`, and from a script."""
