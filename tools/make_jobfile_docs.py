@@ -17,7 +17,7 @@ from drumbeat.dialect.environments import environment
 from drumbeat.dialect.job import distribution, extensions, job, resources
 from drumbeat.dialect.pipelines import component, nodes
 from drumbeat.dialect.pipelines import pipeline_job as pipelines
-from drumbeat.dialect.reading.shape import Model
+from drumbeat.dialect.reading.frozen_model import Model
 from drumbeat.dialect.sweeping import policies, search_space, sweep
 from tools.generated_page import write_or_check
 

@@ -7,7 +7,7 @@ import contextlib
 import pytest
 
 from drumbeat.protocol.errors import DrumbeatError, NotFoundError
-from drumbeat.protocol.faults import ELSEWHERE
+from drumbeat.protocol.fault_points import ELSEWHERE
 from tests.real.house import until
 
 from .mortal import Mortal, check

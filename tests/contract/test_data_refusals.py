@@ -37,7 +37,7 @@ from drumbeat.protocol.errors import (
     UnknownNameError,
     UnreachableError,
 )
-from drumbeat.protocol.listing import ListedFile
+from drumbeat.protocol.input_listing import ListedFile
 from drumbeat.stores.data import StoreAccess
 from drumbeat.stores.data.azure import AzureBackend
 from drumbeat.stores.data.backend import Patience, Wanted

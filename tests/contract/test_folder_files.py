@@ -13,7 +13,7 @@ import pytest
 
 from drumbeat.protocol.errors import ForbiddenError, StorageError
 from drumbeat.protocol.logs import LogName
-from drumbeat.stores.folder import FolderArtifacts, disk
+from drumbeat.stores.folder import FolderArtifacts, atomic_files
 from drumbeat.stores.folder.journal import RECORD_SIZE
 from drumbeat.stores.folder.logs import LONGEST_PIECE
 from drumbeat.testing.artifacts_contract import LOG, contents, described, give, sha, text
@@ -71,7 +71,7 @@ def test_data_without_its_record_gets_it_with_the_next_append(files, root, job):
 def test_the_names_in_a_folder_are_synced_through_a_link_to_it(tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "folder")
-    disk.sync_folder(tmp_path / "link")
+    atomic_files.sync_folder(tmp_path / "link")
 
 
 @pytest.mark.timeout(20)
@@ -136,7 +136,7 @@ def test_data_that_nobody_sends_again_hides_no_other_log(files, root, job, left)
 
 @pytest.mark.feature("F10")
 def test_a_server_that_was_stopped_in_the_middle_of_a_log_holds_up_no_other_job(files, root, job, monkeypatch):
-    monkeypatch.setattr(disk, "LOCK_S", 0.05)
+    monkeypatch.setattr(atomic_files, "LOCK_S", 0.05)
     files.append_log("a", LOG, 0, b"one")
     with (job / ".journal").open() as held:
         fcntl.flock(held, fcntl.LOCK_EX)

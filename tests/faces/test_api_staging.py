@@ -16,7 +16,7 @@ import pytest
 from drumbeat.control.data.inputs import Inputs
 from drumbeat.protocol.agent import Phase
 from drumbeat.protocol.errors import ForbiddenError, UnreachableError
-from drumbeat.protocol.listing import Listing
+from drumbeat.protocol.input_listing import Listing
 from drumbeat.protocol.plan import InputPlan, Plan
 from drumbeat.testing.memory_data import ROOT, MemoryData
 

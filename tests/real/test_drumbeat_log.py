@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.launch.tracking import variables
+from drumbeat.launch.tracking_variables import variables
 
 from .house import until
 from .metrics_node import PLAN, Node, a_node

@@ -17,8 +17,8 @@ import pytest
 
 from drumbeat.protocol.agent import AgentStatus, Order, Phase
 from drumbeat.protocol.api.jobs import JobView
-from drumbeat.protocol.fingerprint import read
 from drumbeat.protocol.plan import PythonEnvironment
+from drumbeat.protocol.python_fingerprint import read
 from drumbeat.testing.agent_gang import AgentGang, mentioning
 
 from . import uvs

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.launch.environment import SCRUBBED
+from drumbeat.launch.environment_variables import SCRUBBED
 from drumbeat.protocol.metrics import experiment_id, run_id
 from drumbeat.protocol.process import is_scrubbed
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from drumbeat.launch.tracking import variables
+from drumbeat.launch.tracking_variables import variables
 from drumbeat.protocol.metrics import RunCreated, run_id
 
 from . import mlflows

@@ -19,7 +19,7 @@ import pytest
 
 from drumbeat.agent.inputs.mounting.unmounting import mounted, state, unmount
 from drumbeat.host.processes import is_alive, kill_all
-from drumbeat.protocol.faults import ELSEWHERE
+from drumbeat.protocol.fault_points import ELSEWHERE
 from drumbeat.testing.memory_data import Answer, Asked, MemoryData
 from tools import apt
 

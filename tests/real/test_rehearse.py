@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from drumbeat.host import processes
-from drumbeat.rehearsal.records import collect
-from drumbeat.rehearsal.series import compare_series, last_values, main_series
-from drumbeat.rehearsal.targets import TargetProcess
+from drumbeat.rehearsal.job_record import collect
+from drumbeat.rehearsal.metric_comparison import compare_series, last_values, main_series
+from drumbeat.rehearsal.target_processes import TargetProcess
 
 from .demo_job import demo_job
 from .house import House, a_house, until

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from drumbeat.protocol.errors import AwayError, StorageError
-from drumbeat.protocol.faults import ELSEWHERE
-from drumbeat.protocol.listing import Link, ListedFile
+from drumbeat.protocol.fault_points import ELSEWHERE
+from drumbeat.protocol.input_listing import Link, ListedFile
 from drumbeat.testing.memory_data import Answer, Asked, MemoryData
 
 from .depot import Depot, a_depot, remote

@@ -18,7 +18,7 @@ from drumbeat.agent.inputs.fetching.peer_client import Chain, Place
 from drumbeat.agent.inputs.fetching.peer_server import DataServer
 from drumbeat.engines.netlab.lab import Lab, require_tools
 from drumbeat.protocol.errors import EngineError
-from drumbeat.protocol.listing import ListedFile
+from drumbeat.protocol.input_listing import ListedFile
 from drumbeat.testing.memory_data import Answer, MemoryData
 
 from .depot import Depot, a_lab_depot, remote

@@ -16,7 +16,7 @@ import pytest
 from drumbeat.agent.keeper import spares
 from drumbeat.agent.keeper.standby import write_hook
 from drumbeat.agent.keeper.standbys import AFTER_S
-from drumbeat.rehearsal import targets
+from drumbeat.rehearsal import target_processes
 
 from .house import House, a_house, until
 from .standby_probes import LIGHT_PROBES, PROBES, QUICK
@@ -208,8 +208,8 @@ def test_the_next_job_of_the_same_command_starts_warm_and_nothing_stays_when_it_
             second = submit(house, script)
             wait_for_log(house, second, "round 1 prepared")
             # Their variables name the first job.
-            assert {rank.name for rank in targets.ranks(house.home, second)} == {"rank 0", "rank 1"}
-            assert [keeper.name for keeper in targets.keepers(house.home, second)] == ["the keeper of node 0"]
+            assert {rank.name for rank in target_processes.ranks(house.home, second)} == {"rank 0", "rank 1"}
+            assert [keeper.name for keeper in target_processes.keepers(house.home, second)] == ["the keeper of node 0"]
             stop.touch()
             assert house.client.wait(second, 120).state == "completed"
             assert "node 0: round 1 started warm" in [line.sentence for line in house.client.story(second)]

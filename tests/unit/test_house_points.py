@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from drumbeat.protocol.faults import ELSEWHERE
+from drumbeat.protocol.fault_points import ELSEWHERE
 
 TESTS = Path(__file__).parents[1]
 SIMULATED = frozenset({"sharing.heard"})

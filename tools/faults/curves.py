@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from drumbeat.rehearsal.contents import compare_files
-from drumbeat.rehearsal.costs import Strike, cost_of
-from drumbeat.rehearsal.records import CHECKPOINTS, JobRecord, collect
-from drumbeat.rehearsal.series import compare_series, find_lost_points, last_values, main_series
+from drumbeat.rehearsal.fault_costs import Strike, cost_of
+from drumbeat.rehearsal.file_comparison import compare_files
+from drumbeat.rehearsal.job_record import CHECKPOINTS, JobRecord, collect
+from drumbeat.rehearsal.metric_comparison import compare_series, find_lost_points, last_values, main_series
 from tests.real.demo_job import demo_job
 from tests.real.house import until
 from tools.faults.grounds import GROUNDS, Ground

@@ -20,7 +20,7 @@ from drumbeat.control.gangs.silence_look import Ask, SilenceLook
 from drumbeat.control.gangs.stacks import JobFacts
 from drumbeat.core.diagnosis.hangs.verdict import HangVerdict, Stillness
 from drumbeat.host import processes
-from drumbeat.launch.tracking import ENDPOINT
+from drumbeat.launch.tracking_variables import ENDPOINT
 from tools.hangs.case import Case
 
 HANG_AFTER_S = 3.0

@@ -38,7 +38,7 @@ from drumbeat.agent.world_check import WorldCheck
 from drumbeat.launch import more_ports, warm_start
 from drumbeat.protocol.agent import WAITS, Directive, Enrolment, Order, RankExit, Remark
 from drumbeat.protocol.errors import DrumbeatError
-from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.keeper import KeeperState, KeptExit, ProcessStart, StartRound
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from drumbeat.agent.logs.node_log import NodeLog
 from drumbeat.agent.round_processes import RoundProcesses
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.errors import RefusedError, StorageError
-from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.roster import Member
 
 Say = Callable[[str], None]

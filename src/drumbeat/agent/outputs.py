@@ -23,7 +23,7 @@ from drumbeat.protocol.errors import (
     StorageError,
     UnreachableError,
 )
-from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.fault_points import faultpoint
 
 PIECE = 1 << 20
 MAX_NAMED = 3

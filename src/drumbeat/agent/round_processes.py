@@ -22,8 +22,8 @@ from drumbeat.launch import render, starter, warm_start
 from drumbeat.launch.container_command import Engine, contained
 from drumbeat.launch.preparation import preparation
 from drumbeat.launch.services import ServiceNode, has_process, service_process, services_on
-from drumbeat.launch.tracking import direct, tracked
-from drumbeat.protocol import layout, programs
+from drumbeat.launch.tracking_variables import direct, tracked
+from drumbeat.protocol import folder_layout, programs
 from drumbeat.protocol.agent import Enrolment, RankExit
 from drumbeat.protocol.keeper import ProcessStart, StandbyOrder
 from drumbeat.protocol.process import COMMAND_SERVER, MPI_COMMAND_SERVER, ProcessSpec
@@ -191,7 +191,7 @@ class RoundProcesses:
         return StandbyOrder(per_round=warm_start.PER_ROUND, fixed=tuple(fixed), outlives=outlives)
 
     def _with_modules(self, spec: ProcessSpec) -> ProcessSpec:
-        return replace(spec, modules_last=(layout.modules_folder(self._enrolment.root),))
+        return replace(spec, modules_last=(folder_layout.modules_folder(self._enrolment.root),))
 
     def _tracked(self, spec: ProcessSpec, metrics: str) -> ProcessSpec:
         first = self._plan.on(self._enrolment.node)[0].rank

@@ -19,7 +19,7 @@ from drumbeat.agent.ground.server_link import Link
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import AgentStatus, Directive, Enrolment, NodeRequest
 from drumbeat.protocol.errors import DrumbeatError, StaleError
-from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.fault_points import faultpoint
 
 WAIT_S = 20.0
 MIN_WAIT_S = 0.5

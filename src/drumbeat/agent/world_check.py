@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from drumbeat.host import processes
 from drumbeat.launch.launcher_table import launcher_of
-from drumbeat.launch.worlds import ABOUT, HOROVOD, VARIABLES, Process, verdict
+from drumbeat.launch.world_size import ABOUT, HOROVOD, VARIABLES, Process, verdict
 from drumbeat.protocol.agent import Remark
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.process import COMPANION

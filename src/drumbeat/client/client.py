@@ -29,7 +29,7 @@ from drumbeat.client.responses import view, views
 from drumbeat.client.sessions import SessionCalls
 from drumbeat.client.space import SpaceCalls
 from drumbeat.client.sweeps import SweepCalls
-from drumbeat.dialect.compute.head import SCALE_KEYS
+from drumbeat.dialect.compute.compute_keys import SCALE_KEYS
 from drumbeat.protocol import wire
 from drumbeat.protocol.api.computes import AliasView, ComputeView
 from drumbeat.protocol.api.environments import EnvironmentView

@@ -15,7 +15,7 @@ from drumbeat.dialect.pipelines.component_file import (
     load_component_text,
     registered_name,
 )
-from drumbeat.dialect.pipelines.trials import with_component
+from drumbeat.dialect.pipelines.component_trials import with_component
 from drumbeat.dialect.reading.loader import load_text, read_text
 from drumbeat.dialect.reading.writer import to_dict
 from drumbeat.protocol.errors import SpecError

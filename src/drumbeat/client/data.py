@@ -15,7 +15,7 @@ from drumbeat.client.responses import view, views
 from drumbeat.client.transfer_result import Transfer
 from drumbeat.protocol.api.data import DatastoreView, DataView, EntryView, ListingView
 from drumbeat.protocol.errors import DrumbeatError, SpecError
-from drumbeat.protocol.layout import UPLOADS
+from drumbeat.protocol.folder_layout import UPLOADS
 
 if TYPE_CHECKING:
     from drumbeat.client.datastores import GivenDatastore

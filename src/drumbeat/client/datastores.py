@@ -15,7 +15,7 @@ from drumbeat.protocol.errors import SpecError
 
 if TYPE_CHECKING:
     from drumbeat.dialect.data.datastores import Datastore
-    from drumbeat.dialect.reading.shape import Model
+    from drumbeat.dialect.reading.frozen_model import Model
 
     GivenDatastore = str | Path | Mapping[str, Any] | Model
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from drumbeat.dialect.environments.texts import beside, included
+from drumbeat.dialect.environments.environment_files import beside, included
 from drumbeat.dialect.reading.loader import read_text
 from drumbeat.protocol import wire
 from drumbeat.protocol.api.requests import MAX_FILES, EnvironmentFiles
 from drumbeat.protocol.errors import SpecError
 
 if TYPE_CHECKING:
-    from drumbeat.dialect.reading.shape import Model
+    from drumbeat.dialect.reading.frozen_model import Model
 
     GivenEnvironment = str | Path | Mapping[str, Any] | Model
 
@@ -119,7 +119,7 @@ def _take_in_all(name: str, text: str, base: Path, files: dict[str, str]) -> Non
 
 
 def _written_out(table: Mapping[str, Any], around: Around) -> EnvironmentFiles:
-    from drumbeat.dialect.environments.written_out import lines_of, requirements_in
+    from drumbeat.dialect.environments.inline_conda import lines_of, requirements_in
 
     files: dict[str, str] = {}
     _take_in_all("", "\n".join(requirements_in(table)), around.base, files)

@@ -16,7 +16,7 @@ from drumbeat.protocol.errors import NotFoundError, SpecError
 
 if TYPE_CHECKING:
     from drumbeat.client.snapshot import Snapshot
-    from drumbeat.dialect.reading.shape import Model
+    from drumbeat.dialect.reading.frozen_model import Model
 
 REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 """`azureml:…`, `https://…`, `git+ssh://…`: what the server has to look for, not we."""
@@ -73,7 +73,7 @@ def _read(job: GivenJob, sets: Sequence[str]) -> WrittenJob:
         raise SpecError("values are set in a job file; this job was made in Python", fix="Set them on the object.")
     if isinstance(job, Mapping):
         return WrittenJob(dict(job), Path.cwd(), "job")
-    from drumbeat.dialect.reading.shape import Model
+    from drumbeat.dialect.reading.frozen_model import Model
     from drumbeat.dialect.reading.writer import to_dict
 
     return WrittenJob(to_dict(job if isinstance(job, Model) else job.to_job()), Path.cwd(), "job")

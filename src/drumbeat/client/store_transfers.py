@@ -29,7 +29,7 @@ from drumbeat.protocol.errors import (
     StorageError,
     UnreachableError,
 )
-from drumbeat.protocol.listing import ListedFile
+from drumbeat.protocol.input_listing import ListedFile
 
 AT_ONCE = 4
 """Files that are on their way at a time."""

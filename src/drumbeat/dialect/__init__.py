@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     )
     from drumbeat.dialect.compute.kubernetes import KubernetesCompute, KubernetesVolume
     from drumbeat.dialect.compute.ray import RayCompute
+    from drumbeat.dialect.data.asset_types import AssetTypes, InputOutputModes
     from drumbeat.dialect.data.assets import DataAsset, load_data
-    from drumbeat.dialect.data.constants import AssetTypes, InputOutputModes
     from drumbeat.dialect.data.inputs_outputs import Input, Output
-    from drumbeat.dialect.data.models import ModelAsset
+    from drumbeat.dialect.data.model_assets import ModelAsset
     from drumbeat.dialect.environments.environment import BuildContext, Environment, environment_from, load_environment
     from drumbeat.dialect.job.distribution import (
         MpiDistribution,

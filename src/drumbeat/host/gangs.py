@@ -23,7 +23,7 @@ from typing import Any
 from drumbeat.host import processes
 from drumbeat.host.processes import GANG, OUTPUT
 from drumbeat.host.program import program
-from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.programs import AGENT, CLEANUP
 
 RESTARTS = 5

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from drumbeat.protocol import layout
+from drumbeat.protocol import folder_layout
 from drumbeat.protocol.plan import ImageBuild, Plan
 from drumbeat.protocol.process import ProcessSpec
 from drumbeat.protocol.roster import Member
@@ -108,11 +108,13 @@ def build_line(engine: Engine, image: str, context: str, build: ImageBuild) -> l
 def _mounts(plan: Plan, member: Member, shown: Sequence[str]) -> list[str]:
     """The job's own folders to write to, its inputs to read."""
     own = dict.fromkeys((member.root, member.checkpoints))
-    inputs = [layout.input_path(member.root, one) for one in plan.inputs]
+    inputs = [folder_layout.input_path(member.root, one) for one in plan.inputs]
     read = [path for path in (*inputs, *shown) if path.startswith("/") and not path.startswith(f"{member.root}/")]
     plain = [*(f"{path}:{path}" for path in own), *(f"{path}:{path}:ro" for path in dict.fromkeys(read))]
-    seen = [f"{layout.input_path(member.root, one)}:{one.appears}:ro" for one in plan.inputs if one.appears]
-    written = [f"{layout.output_path(member.root, one.name)}:{one.appears}" for one in plan.outputs if one.appears]
+    seen = [f"{folder_layout.input_path(member.root, one)}:{one.appears}:ro" for one in plan.inputs if one.appears]
+    written = [
+        f"{folder_layout.output_path(member.root, one.name)}:{one.appears}" for one in plan.outputs if one.appears
+    ]
     return [*plain, *seen, *written]
 
 

@@ -10,10 +10,9 @@ import hashlib
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from drumbeat.launch import hosts as host_file
-from drumbeat.launch import network, pytorch
+from drumbeat.launch import host_file, network_variables, pytorch
 from drumbeat.launch.launcher import Launcher
-from drumbeat.launch.ranks import process
+from drumbeat.launch.rank_process import process
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.plan import Plan, Rank
 from drumbeat.protocol.process import MPI_COMMAND_SERVER, ProcessSpec
@@ -105,7 +104,7 @@ def _open_mpi(plan: Plan, roster: Roster, *, is_new: bool) -> list[str]:
     if _is_shared(plan, roster):
         # Nodes of one machine number their processes alike, and Open MPI takes another's memory for its own by that.
         words += [*_mca("pml", "ob1"), *_mca("btl", "self,tcp")]
-    elif network.is_tcp_only(plan.network):
+    elif network_variables.is_tcp_only(plan.network):
         words += [*_mca("pml", "ob1"), *_mca("btl", "self,sm,tcp" if is_new else "self,vader,tcp")]
     return [*words, *plan.mpi_options, *_child(folder)]
 

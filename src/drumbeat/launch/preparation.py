@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from drumbeat.launch import environment, paths
-from drumbeat.protocol import layout
+from drumbeat.launch import environment_variables, path_substitution
+from drumbeat.protocol import folder_layout
 from drumbeat.protocol.logs import NODE_LOG, LogName
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.process import ProcessSpec
@@ -18,11 +18,11 @@ def preparation(plan: Plan, member: Member, attempt: int, round: int) -> Process
         rank=NODE_LOG,
         local_rank=-1,
         role="preparation",
-        argv=("/bin/bash", "-c", paths.fill(plan, member.root, plan.prepare)),
-        cwd=layout.code_folder(member.root),
+        argv=("/bin/bash", "-c", path_substitution.fill(plan, member.root, plan.prepare)),
+        cwd=folder_layout.code_folder(member.root),
         log=LogName(attempt, round, member.node, NODE_LOG).path,
-        set={**environment.of_node(plan, member, attempt), "NODE_RANK": str(member.node)},
-        defaulted=environment.defaults_of_node(member),
-        scrubbed=environment.scrubbed(plan),
+        set={**environment_variables.of_node(plan, member, attempt), "NODE_RANK": str(member.node)},
+        defaulted=environment_variables.defaults_of_node(member),
+        scrubbed=environment_variables.scrubbed(plan),
         path_first=plan.path_first,
     )

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from drumbeat.launch import hosts
+from drumbeat.launch import host_file
 from drumbeat.launch.launcher import Launcher
-from drumbeat.launch.ranks import process
+from drumbeat.launch.rank_process import process
 from drumbeat.protocol.plan import Plan, Rank
 from drumbeat.protocol.process import COMMAND_SERVER, ProcessSpec
 from drumbeat.protocol.roster import Roster
 
 SET = (
     "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT",
-    hosts.VARIABLE,
+    host_file.VARIABLE,
 )  # fmt: skip
 """The variables that belong to this launcher: a job can't set them itself."""
 
@@ -39,21 +39,25 @@ def render(plan: Plan, roster: Roster, node: int) -> list[ProcessSpec]:
 
 def starter(plan: Plan, roster: Roster, node: int) -> ProcessSpec | None:
     """Returns the node's command server, if it has one: commands get the variables and folder of its rank."""
-    if not hosts.is_visited(plan):
+    if not host_file.is_visited(plan):
         return None
     own = _process(plan, roster, plan.on(node)[0])
-    argv = (hosts.folder(roster.members[node].root), roster.members[node].address, str(hosts.port(roster, node)))
+    argv = (
+        host_file.folder(roster.members[node].root),
+        roster.members[node].address,
+        str(host_file.port(roster, node)),
+    )
     return replace(own, rank=-1, local_rank=-1, role=COMMAND_SERVER, argv=argv)
 
 
 def more_ports(plan: Plan, node: int) -> int:
     """Counts one for the command server of node 0, whose other port is the ranks'."""
-    return int(hosts.is_visited(plan) and node == 0)
+    return int(host_file.is_visited(plan) and node == 0)
 
 
 def _process(plan: Plan, roster: Roster, rank: Rank) -> ProcessSpec:
     made = process(plan, roster, rank, _of_rank(plan, roster, rank))
-    first = (hosts.programs(roster.members[rank.node].root),) if hosts.is_alone(plan) else ()
+    first = (host_file.programs(roster.members[rank.node].root),) if host_file.is_alone(plan) else ()
     return replace(made, path_first=(*first, *made.path_first))
 
 
@@ -67,7 +71,7 @@ def _of_rank(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:
         "GROUP_RANK": str(rank.node),
         "MASTER_ADDR": roster.master.address,
         "MASTER_PORT": str(roster.port),
-        hosts.VARIABLE: hosts.file(roster.members[rank.node].root),
+        host_file.VARIABLE: host_file.file(roster.members[rank.node].root),
     }
 
 

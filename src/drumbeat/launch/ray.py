@@ -11,8 +11,8 @@ import ipaddress
 from dataclasses import replace
 
 from drumbeat.launch.launcher import Launcher
-from drumbeat.launch.ranks import process
-from drumbeat.protocol import layout
+from drumbeat.launch.rank_process import process
+from drumbeat.protocol import folder_layout
 from drumbeat.protocol.plan import Plan, Rank, RayCluster
 from drumbeat.protocol.process import ProcessSpec
 from drumbeat.protocol.roster import Member, Roster
@@ -102,7 +102,7 @@ def _process(plan: Plan, roster: Roster, rank: Rank) -> ProcessSpec:
     if sharing > 1:
         spec.defaulted["RAY_DEFAULT_OBJECT_STORE_MEMORY_PROPORTION"] = f"{_STORE_SHARE / sharing:.4f}"
     line = _head_line(plan, roster) if rank.role == HEAD else _node_line(plan, roster, rank.node)
-    return replace(spec, argv=line, modules_first=(layout.code_folder(member.root),))
+    return replace(spec, argv=line, modules_first=(folder_layout.code_folder(member.root),))
 
 
 def _head_line(plan: Plan, roster: Roster) -> tuple[str, ...]:

@@ -11,8 +11,8 @@ import hmac
 import shlex
 from dataclasses import dataclass, replace
 
-from drumbeat.launch import paths
-from drumbeat.launch.tracking import ENDPOINT
+from drumbeat.launch import path_substitution
+from drumbeat.launch.tracking_variables import ENDPOINT
 from drumbeat.protocol.plan import Plan, ServicePlan
 from drumbeat.protocol.process import COMPANION, ProcessSpec
 
@@ -107,4 +107,4 @@ def _command(plan: Plan, service: ServicePlan, root: str, place: ServicePlace) -
         return _JUPYTER.replace("${PORT}", str(place.port))
     if service.type == VS_CODE:
         return _VS_CODE
-    return paths.fill(plan, root, service.command)
+    return path_substitution.fill(plan, root, service.command)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import chain, repeat
 
 from drumbeat.launch.launcher import Launcher
-from drumbeat.launch.ranks import process
+from drumbeat.launch.rank_process import process
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.plan import Plan, Rank
 from drumbeat.protocol.process import ProcessSpec

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from drumbeat.protocol.listing import Link, ListedFile, Listing
+from drumbeat.protocol.input_listing import Link, ListedFile, Listing
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drumbeat.protocol.errors import EngineError
-from drumbeat.rehearsal import targets
-from drumbeat.rehearsal.costs import Strike
+from drumbeat.rehearsal import target_processes
+from drumbeat.rehearsal.fault_costs import Strike
 from drumbeat.rehearsal.faults import DrawnFault, FaultKind
-from drumbeat.rehearsal.targets import TargetProcess
+from drumbeat.rehearsal.target_processes import TargetProcess
 
 _LOOK_S = 0.05
 _DISK_PIECE = 1 << 16
@@ -50,13 +50,13 @@ def strike(fault: DrawnFault, scene: FaultScene) -> Strike:
     """Carries a fault out, and undoes it. Raises MissedFaultError, EngineError."""
     match fault.kind:
         case FaultKind.KILL:
-            return _kill(_one_of(targets.ranks(scene.home, scene.job), fault))
+            return _kill(_one_of(target_processes.ranks(scene.home, scene.job), fault))
         case FaultKind.AGENT:
-            return _kill(_one_of(targets.agents(scene.home, scene.job), fault))
+            return _kill(_one_of(target_processes.agents(scene.home, scene.job), fault))
         case FaultKind.KEEPER:
-            return _kill(_one_of(targets.keepers(scene.home, scene.job), fault))
+            return _kill(_one_of(target_processes.keepers(scene.home, scene.job), fault))
         case FaultKind.STOP:
-            return _stop(_one_of(targets.ranks(scene.home, scene.job), fault), scene)
+            return _stop(_one_of(target_processes.ranks(scene.home, scene.job), fault), scene)
         case FaultKind.CUT:
             return _cut(fault, scene)
         case FaultKind.FILL_DISK:

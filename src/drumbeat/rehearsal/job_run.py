@@ -12,11 +12,11 @@ from drumbeat.protocol.api.jobs import JobView
 from drumbeat.protocol.errors import DrumbeatError
 from drumbeat.protocol.states import State
 from drumbeat.rehearsal import injection
-from drumbeat.rehearsal.costs import Strike
+from drumbeat.rehearsal.fault_costs import Strike
 from drumbeat.rehearsal.faults import DrawnFault
 from drumbeat.rehearsal.injection import FaultScene, MissedFaultError
-from drumbeat.rehearsal.records import JobRecord, collect
-from drumbeat.rehearsal.series import SeriesKey, is_judged
+from drumbeat.rehearsal.job_record import JobRecord, collect
+from drumbeat.rehearsal.metric_comparison import SeriesKey, is_judged
 from drumbeat.rehearsal.server_calls import RehearsalServer
 
 SAMPLES_VARIABLE = "DRUMBEAT_SAMPLE_RECORD"

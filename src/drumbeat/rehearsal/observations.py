@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from drumbeat.rehearsal.contents import FileDifference
-from drumbeat.rehearsal.costs import Cost
-from drumbeat.rehearsal.records import JobRecord, ReadBatch, effective_batches
+from drumbeat.rehearsal.fault_costs import Cost
+from drumbeat.rehearsal.file_comparison import FileDifference
+from drumbeat.rehearsal.job_record import JobRecord, ReadBatch, effective_batches
+from drumbeat.rehearsal.metric_comparison import LostPoints, SeriesDifference, last_values, main_series, measures_time
 from drumbeat.rehearsal.script_hints import Hint, HintCode
-from drumbeat.rehearsal.series import LostPoints, SeriesDifference, last_values, main_series, measures_time
 
 
 class ObservationKind(StrEnum):

@@ -12,16 +12,16 @@ from pathlib import Path
 from drumbeat.protocol.api.jobs import PreviewView
 from drumbeat.protocol.errors import EngineError
 from drumbeat.protocol.states import State
-from drumbeat.rehearsal.contents import compare_files
-from drumbeat.rehearsal.costs import Cost, cost_of
+from drumbeat.rehearsal.fault_costs import Cost, cost_of
 from drumbeat.rehearsal.faults import DrawnFault, FaultKind, draw_faults
+from drumbeat.rehearsal.file_comparison import compare_files
 from drumbeat.rehearsal.injection import FaultScene, own_disk
+from drumbeat.rehearsal.job_record import JobRecord, say_story
 from drumbeat.rehearsal.job_run import JobOrder, JobRun, StruckJob, Timeline, limit_of, timeline_of
+from drumbeat.rehearsal.metric_comparison import SeriesKey, compare_series, find_lost_points, is_judged, main_series
 from drumbeat.rehearsal.observations import Observation, explaining, find_in_run, find_in_unbroken, find_lost
-from drumbeat.rehearsal.records import JobRecord, say_story
 from drumbeat.rehearsal.report import HintRow, RehearsalReport, RunRow, UnbrokenRow, gather_observations
 from drumbeat.rehearsal.script_hints import Hint
-from drumbeat.rehearsal.series import SeriesKey, compare_series, find_lost_points, is_judged, main_series
 from drumbeat.rehearsal.server_calls import RehearsalServer
 
 TAG = "rehearsal"

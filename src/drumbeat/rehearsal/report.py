@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
-from drumbeat.rehearsal.costs import Cost
+from drumbeat.rehearsal.fault_costs import Cost
 from drumbeat.rehearsal.observations import Observation, ObservationKind
 
 _HARMLESS = (ObservationKind.POINTS_LOST, ObservationKind.NO_METRIC)

@@ -75,9 +75,9 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
     context.services = ServicePorts(token, context.callers, hosts, context.service_host)
     for part in (
         server_info, jobs, job_events, job_files, aliases, components, computes, environments, datastores, registries,
-        data, store_files, space, sweeps, pipelines, sessions, services, metrics, ledger, nodes, page_events, monitoring,
-        notices, tokens, quotas, page_sessions, page, sync, programs, tunnels, inputs, metric_spools, agent_mlflow,
-        mlflow,
+        data, store_files, space, sweeps, pipelines, sessions, services, metrics, ledger, nodes, page_events,
+        monitoring, notices, tokens, quotas, page_sessions, page, sync, programs, tunnels, inputs, metric_spools,
+        agent_mlflow, mlflow,
     ):  # fmt: skip
         add_routes(app, part.router)
     errors.install(app)

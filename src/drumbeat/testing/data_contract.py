@@ -21,7 +21,7 @@ from drumbeat.protocol.errors import (
     RefusedError,
     StorageError,
 )
-from drumbeat.protocol.listing import Link, ListedFile, Listing
+from drumbeat.protocol.input_listing import Link, ListedFile, Listing
 
 ODD = ("a b", "#1", "why?", "100%", "%41", "a+b&c=d", "Größe-東京", "it's", "semi;colon", ".hidden", "[x]{y}", "~t")
 """Names that somebody's URL handling breaks on."""

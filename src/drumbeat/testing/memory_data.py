@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from drumbeat.ports.data import Entry, Written
 from drumbeat.protocol.errors import ConflictError, NotFoundError, RefusedError
-from drumbeat.protocol.listing import Link, ListedFile, Listing, listing
+from drumbeat.protocol.input_listing import Link, ListedFile, Listing, listing
 
 ROOT = "memory://store"
 _RANGE = re.compile(r"bytes=(\d+)-(\d*)")

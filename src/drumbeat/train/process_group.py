@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.train.backend import GLOO, MPI, NCCL, BackendChoice, RankHardware, choose_backend
 from drumbeat.train.launchers import read_identity
+from drumbeat.train.network_interface import interface_variables
 from drumbeat.train.rank_identity import ENVIRONMENT, RankIdentity
-from drumbeat.train.route import interface_variables
 
 if TYPE_CHECKING:
     import torch

@@ -10,7 +10,7 @@ import pytest
 
 from drumbeat.agent.inputs.cache.files import Files
 from drumbeat.agent.inputs.cache.partial_file import PIECE, Part, claim
-from drumbeat.protocol.listing import ListedFile
+from drumbeat.protocol.input_listing import ListedFile
 
 pytestmark = pytest.mark.feature("D5", "F10")
 

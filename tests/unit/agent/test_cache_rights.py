@@ -17,7 +17,7 @@ from drumbeat.agent.inputs.cache.partial_file import Claim, Part, claim
 from drumbeat.agent.inputs.cache.eviction import Room
 from drumbeat.agent.inputs.cache.small_file import Small, claim_small
 from drumbeat.host.machine import boot
-from drumbeat.protocol.listing import ListedFile
+from drumbeat.protocol.input_listing import ListedFile
 boot()  # What is imported later, only root may be able to read.
 become_nobody()
 files, file = Files("."), ListedFile("f", 4, "a" * 64)

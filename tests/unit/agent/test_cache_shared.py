@@ -11,7 +11,7 @@ import pytest
 from drumbeat.agent.inputs.cache import files as cached
 from drumbeat.agent.inputs.cache.eviction import Room
 from drumbeat.agent.inputs.cache.files import Files, name_of
-from drumbeat.protocol.listing import ListedFile
+from drumbeat.protocol.input_listing import ListedFile
 
 pytestmark = pytest.mark.feature("D5")
 FILE = ListedFile("train.bin", 4, "a" * 64)

@@ -7,7 +7,7 @@ import pytest
 from drumbeat.agent.inputs.cache import link_tree
 from drumbeat.agent.inputs.cache.partial_file import PIECE, piece_at, piece_count
 from drumbeat.protocol.errors import RefusedError
-from drumbeat.protocol.listing import ListedFile, Listing, listing
+from drumbeat.protocol.input_listing import ListedFile, Listing, listing
 
 pytestmark = pytest.mark.feature("D5")
 

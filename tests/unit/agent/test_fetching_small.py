@@ -14,7 +14,7 @@ from drumbeat.agent.inputs.cache.partial_file import PIECE, Claim
 from drumbeat.agent.inputs.cache.small_file import SMALL, Small, claim_small
 from drumbeat.agent.inputs.fetching import small_file_bundles
 from drumbeat.agent.inputs.fetching.piece_queue import BATCH, Batch, Piece, Want, Work
-from drumbeat.protocol.listing import ListedFile
+from drumbeat.protocol.input_listing import ListedFile
 
 pytestmark = pytest.mark.feature("D5")
 

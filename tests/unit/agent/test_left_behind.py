@@ -26,7 +26,7 @@ from drumbeat.agent.runtimes.images.folders import ImagePlace
 from drumbeat.host.gangs import Gangs
 from drumbeat.launch import mpi
 from drumbeat.launch.container_command import Engine
-from drumbeat.protocol import layout
+from drumbeat.protocol import folder_layout
 from drumbeat.protocol.agent import Enrolment, Phase
 from drumbeat.protocol.errors import EngineError
 from drumbeat.protocol.plan import InputPlan, Plan
@@ -223,7 +223,7 @@ def test_a_file_whose_agent_was_killed_before_it_was_in_its_place_is_staged(tmp_
     wanted = InputPlan("d", "uri_file", "snapshot:" + "0" * 64, "ro_mount", file="x.csv")
     plan = Plan("j", "e", "pytorch", 1, 1, "true", (), inputs=(wanted,))
     enrolment = Enrolment("j", 1, 0, ("http://127.0.0.1:1",), "s", str(tmp_path / "root"), str(tmp_path / "c"), plan)
-    place = Path(layout.input_path(enrolment.root, wanted))
+    place = Path(folder_layout.input_path(enrolment.root, wanted))
     left = Path(f"{place}.folder")
     left.mkdir(parents=True)
     (left / "x.csv").write_text("1,2\n")

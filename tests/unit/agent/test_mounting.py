@@ -23,10 +23,10 @@ from drumbeat.agent.inputs.mounting.webdav_server import Dav
 from drumbeat.agent.inputs.mounting.webdav_tree import Tree
 from drumbeat.agent.inputs.path_on_compute import appear, vanish
 from drumbeat.host import processes
-from drumbeat.protocol import layout
+from drumbeat.protocol import folder_layout
 from drumbeat.protocol.agent import Enrolment, Remark
 from drumbeat.protocol.errors import RefusedError, StorageError
-from drumbeat.protocol.listing import ListedFile, Listing
+from drumbeat.protocol.input_listing import ListedFile, Listing
 from drumbeat.protocol.plan import InputPlan, OutputPlan, Plan
 
 pytestmark = pytest.mark.feature("D2", "D6")
@@ -231,7 +231,7 @@ def test_what_cannot_be_mounted_after_another_start_of_the_machine_leaves_room_f
     assert [one.sentence for one in said] == [
         "input train isn't mounted but fetched to the node's disk: this node has no rclone"
     ]
-    assert not os.path.lexists(layout.input_path(str(root), planned))
+    assert not os.path.lexists(folder_layout.input_path(str(root), planned))
     assert list((root / "inputs").iterdir()) == list((root / "mounts").iterdir()) == []
 
 

@@ -12,7 +12,7 @@ import pytest
 import drumbeat
 from drumbeat.agent.runtimes import rank_modules
 from drumbeat.engines.agent_archive import agent_archive
-from drumbeat.protocol import layout
+from drumbeat.protocol import folder_layout
 
 pytestmark = pytest.mark.feature("T1", "M2")
 
@@ -21,7 +21,7 @@ SCRIPT = "import drumbeat; from drumbeat import train; drumbeat.log(x=1); print(
 
 def run(root: Path, *options: str) -> list[str]:
     rank_modules.provide(str(root))
-    environment = {**os.environ, "PYTHONPATH": layout.modules_folder(str(root)), "DRUMBEAT_METRICS": ""}
+    environment = {**os.environ, "PYTHONPATH": folder_layout.modules_folder(str(root)), "DRUMBEAT_METRICS": ""}
     line = [sys.executable, *options, "-c", SCRIPT]
     return subprocess.run(line, env=environment, capture_output=True, text=True, check=True, cwd=root).stdout.split()
 

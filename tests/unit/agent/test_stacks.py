@@ -15,7 +15,7 @@ import pytest
 
 from drumbeat.agent.stacks import procfs, py_spy, py_spy_program, stack_samples
 from drumbeat.agent.stacks.rank_looks import RankLooks
-from drumbeat.launch.tracking import ENDPOINT
+from drumbeat.launch.tracking_variables import ENDPOINT
 from drumbeat.protocol.stacks import DIGEST_HEADER, RankFacts
 
 pytestmark = pytest.mark.feature("F4", "M10")

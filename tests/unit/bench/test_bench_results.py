@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from drumbeat.bench.cases import Benchmark, Case, cases
-from drumbeat.bench.picture import draw
 from drumbeat.bench.results import Results, load, load_or_begin, measurement_of
+from drumbeat.bench.scaling_chart import draw
 from drumbeat.bench.summary import summarize
 from drumbeat.protocol.errors import ConflictError, SpecError
 

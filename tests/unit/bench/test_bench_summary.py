@@ -3,7 +3,7 @@
 import pytest
 
 from drumbeat.bench.cases import Benchmark, Case
-from drumbeat.bench.page import render_page
+from drumbeat.bench.markdown_report import render_page
 from drumbeat.bench.results import Block, Measurement, Results
 from drumbeat.bench.summary import summarize, warnings
 

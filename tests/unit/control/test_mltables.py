@@ -10,7 +10,7 @@ import pytest
 from drumbeat.control.data.mltables import evaluate
 from drumbeat.dialect.data.datastores import FolderDatastore
 from drumbeat.protocol.errors import DrumbeatError, RefusedError, SpecError
-from drumbeat.protocol.listing import Listing, Origin
+from drumbeat.protocol.input_listing import Listing, Origin
 from drumbeat.stores.data.access import StoreAccess
 
 pytestmark = pytest.mark.feature("D2")

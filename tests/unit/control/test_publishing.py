@@ -28,7 +28,7 @@ from drumbeat.protocol.errors import (
     StorageError,
     UnreachableError,
 )
-from drumbeat.protocol.listing import Listing
+from drumbeat.protocol.input_listing import Listing
 from drumbeat.protocol.plan import OutputPlan
 from drumbeat.protocol.states import State
 from drumbeat.stores.folder import FolderArtifacts

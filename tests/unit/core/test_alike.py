@@ -3,7 +3,7 @@
 import pytest
 
 from drumbeat.core.diagnosis.node_differences import difference
-from drumbeat.protocol.fingerprint import Fingerprint, read
+from drumbeat.protocol.python_fingerprint import Fingerprint, read
 from drumbeat.protocol.roster import Member
 
 pytestmark = pytest.mark.feature("E3")

@@ -7,7 +7,7 @@ import pytest
 
 from drumbeat import dialect
 from drumbeat.dialect import CommandJob, Extensions, Input, PyTorchDistribution, Resources, from_dict, to_dict
-from drumbeat.dialect.reading.shape import Model
+from drumbeat.dialect.reading.frozen_model import Model
 from drumbeat.protocol.errors import SpecError
 
 HOLDS_ITSELF: dict[str, Any] = {}

@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from drumbeat.engines.kubernetes.gates import GATE, is_being_placed, next_release, released_spec, supports_gates
+from drumbeat.engines.kubernetes.scheduling_gates import (
+    GATE,
+    is_being_placed,
+    next_release,
+    released_spec,
+    supports_gates,
+)
 
 pytestmark = pytest.mark.feature("C4")
 

@@ -6,7 +6,7 @@ import pytest
 
 from drumbeat.core.life.events import Loss
 from drumbeat.engines.slurm.client import Ended
-from drumbeat.engines.slurm.endings import judged
+from drumbeat.engines.slurm.loss_reasons import judged
 
 pytestmark = pytest.mark.feature("C4")
 LIMIT = "reached Slurm's time limit of 02:00:00. Raise `time_limit` of the compute, or make the job shorter"

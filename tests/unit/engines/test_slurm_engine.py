@@ -16,10 +16,10 @@ from drumbeat.core.life.events import Loss
 from drumbeat.dialect.compute.computes import SlurmCompute
 from drumbeat.engines.agent_archive import agent_archive
 from drumbeat.engines.slurm import engine as slurm_engine
-from drumbeat.engines.slurm import lookup
+from drumbeat.engines.slurm import job_lookup
 from drumbeat.engines.slurm.client import Ended, Slurm, SlurmJob, SlurmNode
 from drumbeat.engines.slurm.engine import SlurmEngine
-from drumbeat.engines.slurm.power import Power
+from drumbeat.engines.slurm.power_saving import Power
 from drumbeat.protocol.errors import EngineError, Problem, UnreachableError
 from drumbeat.testing.engine_contract import a_gang
 
@@ -144,7 +144,7 @@ def an_engine(played: Played, folder: Path) -> SlurmEngine:
 @pytest.fixture
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """What slurmctld said of a gang is old at once."""
-    monkeypatch.setattr(lookup, "MAX_STATUS_AGE_S", 0.0)
+    monkeypatch.setattr(job_lookup, "MAX_STATUS_AGE_S", 0.0)
 
 
 def a_folder(home: Path, name: str, number: int) -> Path:
@@ -326,15 +326,15 @@ def test_slurm_is_asked_now_and_then_for_a_job_that_lives(
 ):
     gang, played.is_hidden = a_gang(), True
     engine.start(gang)
-    monkeypatch.setattr(lookup, "MAX_STATUS_AGE_S", 60.0)
+    monkeypatch.setattr(job_lookup, "MAX_STATUS_AGE_S", 60.0)
     engine._look()
     for _ in range(3):
         assert engine.observe(gang).word == "PENDING, Slurm job 17"
     assert played.asked == ["slurmctld 17"]
-    monkeypatch.setattr(lookup, "MAX_STATUS_AGE_S", 0.0)
+    monkeypatch.setattr(job_lookup, "MAX_STATUS_AGE_S", 0.0)
     engine.observe(gang)
     assert played.asked == ["slurmctld 17"] * 2
-    monkeypatch.setattr(lookup, "MAX_STATUS_AGE_S", 60.0)
+    monkeypatch.setattr(job_lookup, "MAX_STATUS_AGE_S", 60.0)
     played.there = [SlurmJob("17", "RUNNING", NAME)]
     engine.stop(gang.name)
     assert played.told == ["17"], "what is to be ended is looked at anew"

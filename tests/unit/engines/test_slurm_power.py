@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from drumbeat.engines.slurm import node_states, power, waits
+from drumbeat.engines.slurm import node_states, pending_reasons, power_saving
 from drumbeat.engines.slurm.client import SlurmJob, read_preempted
-from drumbeat.engines.slurm.endings import preemption_notice
+from drumbeat.engines.slurm.loss_reasons import preemption_notice
 from drumbeat.engines.slurm.node_states import NodeWord
-from drumbeat.engines.slurm.power import Power
+from drumbeat.engines.slurm.power_saving import Power
 from drumbeat.protocol.api.computes import NodeState, Tier
 
 pytestmark = pytest.mark.feature("C1", "C4")
@@ -69,10 +69,10 @@ def test_a_machine_that_never_came_says_so_and_how_it_is_given_back():
 
 
 def test_a_partition_s_own_numbers_count_before_the_cluster_s():
-    assert power.read_power(PARTITION, CONFIG) == Power("main", 8, 40, "", can_preempt=True, is_preempted=False)
+    assert power_saving.read_power(PARTITION, CONFIG) == Power("main", 8, 40, "", can_preempt=True, is_preempted=False)
     common = CONFIG.replace("SuspendTime             = INFINITE", "SuspendTime             = 300 sec")
     without = PARTITION.replace("SuspendTime=8", "SuspendTime=GLOBAL")
-    assert power.read_power(without, common).suspend_time_s == 300
+    assert power_saving.read_power(without, common).suspend_time_s == 300
 
 
 @pytest.mark.parametrize(
@@ -84,28 +84,28 @@ def test_a_partition_s_own_numbers_count_before_the_cluster_s():
     ],
 )  # fmt: skip
 def test_a_cluster_that_switches_nothing_off_has_no_suspend_time(old: str, new: str):
-    assert power.read_power(PARTITION.replace(old, new), CONFIG.replace(old, new)).suspend_time_s is None
+    assert power_saving.read_power(PARTITION.replace(old, new), CONFIG.replace(old, new)).suspend_time_s is None
 
 
 def test_a_partition_that_is_preempted_is_low_priority():
     low = PARTITION.replace("PreemptMode=OFF", "PreemptMode=REQUEUE")
-    assert power.read_power(low, CONFIG).is_preempted
-    assert not power.read_power(low, CONFIG.replace("preempt/partition_prio", "preempt/none")).is_preempted
-    assert power.scale(power.read_power(low, CONFIG), ["n1"], 0, None).tier is Tier.LOW_PRIORITY
+    assert power_saving.read_power(low, CONFIG).is_preempted
+    assert not power_saving.read_power(low, CONFIG.replace("preempt/partition_prio", "preempt/none")).is_preempted
+    assert power_saving.scale(power_saving.read_power(low, CONFIG), ["n1"], 0, None).tier is Tier.LOW_PRIORITY
 
 
 def test_the_scale_is_the_partition_s():
-    scale = power.scale(power.read_power(PARTITION, CONFIG), ["n1", "n2"], 1, 31.0)
+    scale = power_saving.scale(power_saving.read_power(PARTITION, CONFIG), ["n1", "n2"], 1, 31.0)
     numbers = (scale.min_instances, scale.max_instances, scale.idle_time_s, scale.start_timeout_s, scale.usual_start_s)
     assert numbers == (1, 2, 8, 40, 31)
-    fixed = power.scale(Power("main"), ["n1", "n2"], 0, None)
+    fixed = power_saving.scale(Power("main"), ["n1", "n2"], 0, None)
     assert (fixed.min_instances, fixed.max_instances, fixed.idle_time_s) == (2, 2, None)
 
 
 @pytest.mark.parametrize(("kept", "count"), [("", 0), ("n[1-2]", 2), ("n[1-2]:1", 1), ("n[1-2]:5", 2)])
 def test_machines_that_are_never_switched_off_are_counted(kept: str, count: int):
     listed = ["n1", "n2", "elsewhere"] if kept else []
-    assert power.count_kept(Power(kept=kept), listed, ["n1", "n2", "n3"]) == count
+    assert power_saving.count_kept(Power(kept=kept), listed, ["n1", "n2", "n3"]) == count
 
 
 # --- what a job waits for ---------------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ GOING = {"n1": NodeWord(NodeState.LEAVING), "n2": NodeWord(NodeState.LEAVING), "
     ],
 )  # fmt: skip
 def test_a_job_that_waits_says_for_what(job: SlurmJob, nodes: dict[str, NodeWord], reasons: dict[str, str], word: str):
-    assert waits.word(job, nodes, reasons, 31.0) == word
+    assert pending_reasons.word(job, nodes, reasons, 31.0) == word
 
 
 @pytest.mark.feature("C6")
@@ -143,4 +143,4 @@ def test_jobs_that_are_about_to_be_preempted_are_read_with_their_time():
         "Slurm will take the nodes away for another job after a grace time of 15 s (Slurm job 8, PreemptTime 05:41:09)"
     )
     assert preemption_notice("7", "", 15.0) == ""
-    assert power.read_power(PARTITION.replace("GraceTime=0", "GraceTime=15"), CONFIG).grace_s == 15
+    assert power_saving.read_power(PARTITION.replace("GraceTime=0", "GraceTime=15"), CONFIG).grace_s == 15

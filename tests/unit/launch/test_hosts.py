@@ -12,7 +12,7 @@ from drumbeat.agent.launchers.remote import pdsh, ssh
 from drumbeat.agent.launchers.remote.addresses import NodeAddresses
 from drumbeat.agent.launchers.remote.command_server import localized
 from drumbeat.agent.launchers.remote.frames import CommandRequest
-from drumbeat.launch import hosts
+from drumbeat.launch import host_file
 from drumbeat.protocol.plan import Container, Plan
 from drumbeat.protocol.roster import Member, Roster
 
@@ -35,18 +35,18 @@ TWO, SAME = ("10.0.0.1", "10.0.0.2"), ("127.0.0.1", "127.0.0.1")
 
 
 def test_nodes_stand_in_the_host_file_by_address_or_by_number_where_that_is_shared():
-    assert hosts.text(a_plan(), a_roster(*TWO)) == "10.0.0.1 slots=1\n10.0.0.2 slots=1\n"
-    assert hosts.text(a_plan(), a_roster(*SAME)) == "node-0 slots=1\nnode-1 slots=1\n"
+    assert host_file.text(a_plan(), a_roster(*TWO)) == "10.0.0.1 slots=1\n10.0.0.2 slots=1\n"
+    assert host_file.text(a_plan(), a_roster(*SAME)) == "node-0 slots=1\nnode-1 slots=1\n"
 
 
 def test_a_slot_is_a_gpu_where_there_are_any_else_a_rank():
-    assert hosts.text(a_plan(1), a_roster("h", gpus=("0", "1", "2"))) == "h slots=3\n"
-    assert hosts.text(a_plan(1, 4), a_roster("h")) == "h slots=4\n"
+    assert host_file.text(a_plan(1), a_roster("h", gpus=("0", "1", "2"))) == "h slots=3\n"
+    assert host_file.text(a_plan(1, 4), a_roster("h")) == "h slots=4\n"
 
 
 def test_a_node_is_known_by_each_name_that_no_other_has():
-    assert hosts.known_as(a_roster(*TWO))[1] == ["10.0.0.2", "host1", "node-1"]
-    assert hosts.known_as(a_roster(*SAME))[1] == ["node-1", "host1"]
+    assert host_file.known_as(a_roster(*TWO))[1] == ["10.0.0.2", "host1", "node-1"]
+    assert host_file.known_as(a_roster(*SAME))[1] == ["node-1", "host1"]
 
 
 def test_every_rank_finds_the_host_file_of_its_own_node():
@@ -80,7 +80,7 @@ def test_a_command_that_runs_once_a_node_has_a_door_beside_it():
     ids=["one node", "two ranks a node", "container", "mpi"],
 )
 def test_other_jobs_have_no_door(plan: Plan, has_programs: bool):
-    assert not hosts.is_visited(plan)
+    assert not host_file.is_visited(plan)
     assert launch.more_ports(plan, 0) == 0
     path = launch.render(plan, a_roster(*TWO[: plan.nodes]), 0)[0].path_first
     assert path == (("/n/0/remote/bin",) if has_programs else ())

@@ -9,7 +9,7 @@ import pytest
 from drumbeat import launch
 from drumbeat.agent.ground import network
 from drumbeat.agent.ground.network import Interface
-from drumbeat.launch import network as told
+from drumbeat.launch import network_variables as told
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.roster import Member, Roster

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from drumbeat import launch
-from drumbeat.launch import paths
+from drumbeat.launch import path_substitution
 from drumbeat.protocol.plan import InputPlan, OutputPlan, Plan
 from drumbeat.protocol.process import ProcessSpec, is_scrubbed
 from drumbeat.protocol.roster import Member, Roster
@@ -137,7 +137,7 @@ def test_one_process_on_a_node_keeps_its_threads():
 )
 def test_paths_are_quoted_for_where_they_stand(command: str, shell: str):
     plan = a_plan(1, 1, command=command, inputs=(InputPlan("d", "uri_folder", "file:///a%20b/x", "direct"),))
-    assert paths.fill(plan, "/n/0") == shell
+    assert path_substitution.fill(plan, "/n/0") == shell
 
 
 @pytest.mark.feature("D3", "X2")
@@ -153,8 +153,8 @@ def test_paths_are_quoted_for_where_they_stand(command: str, shell: str):
 def test_a_signed_address_stands_in_a_variable_and_in_no_command(command: str, shell: str):
     signed = OutputPlan("m", "uri_file", "direct", "https://host/m?sig=secret")
     plan = a_plan(1, 1, command=command, outputs=(signed,))
-    assert paths.fill(plan, "/n/0") == shell
-    assert paths.of_node(plan, "/n/0")["outputs"]["m"] == signed.uri
+    assert path_substitution.fill(plan, "/n/0") == shell
+    assert path_substitution.of_node(plan, "/n/0")["outputs"]["m"] == signed.uri
     value = subprocess.run(
         ["bash", "-c", shell.replace("t ", "printf %s ", 1)], env={"AZURE_ML_OUTPUT_m": "a b&c"}, capture_output=True,
         text=True, check=True,
@@ -166,10 +166,10 @@ def test_a_signed_address_stands_in_a_variable_and_in_no_command(command: str, s
 def test_ranks_are_told_of_the_path_where_things_appear():
     inputs = (InputPlan("d", "uri_folder", "https://host/x", "ro_mount", appears="/data/x"),)
     outputs = (OutputPlan("m", "uri_folder", "rw_mount", appears="/out"),)
-    found = paths.of_node(a_plan(1, 1, inputs=inputs, outputs=outputs), "/n/0")
+    found = path_substitution.of_node(a_plan(1, 1, inputs=inputs, outputs=outputs), "/n/0")
     assert (found["inputs"]["d"], found["outputs"]["m"]) == ("/data/x", "/out")
 
 
 def test_a_copied_file_keeps_its_name():
     plan = a_plan(1, 1, inputs=(InputPlan("f", "uri_file", "file:///a/labels.csv", "download"),))
-    assert paths.of_node(plan, "/n/0")["inputs"]["f"] == "/n/0/inputs/f/labels.csv"
+    assert path_substitution.of_node(plan, "/n/0")["inputs"]["f"] == "/n/0/inputs/f/labels.csv"

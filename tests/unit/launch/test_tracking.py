@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from drumbeat.launch.tracking import direct, tracked, variables
+from drumbeat.launch.tracking_variables import direct, tracked, variables
 from drumbeat.protocol.metrics import experiment_id, run_id
 from drumbeat.protocol.plan import Plan, Rank
 from drumbeat.protocol.process import COMMAND_SERVER, ProcessSpec

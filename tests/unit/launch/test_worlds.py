@@ -5,7 +5,7 @@ import shlex
 import pytest
 
 from drumbeat import launch
-from drumbeat.launch.worlds import Process, verdict
+from drumbeat.launch.world_size import Process, verdict
 from drumbeat.protocol.plan import Plan
 
 pytestmark = pytest.mark.feature("L2")

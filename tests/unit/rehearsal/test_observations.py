@@ -11,9 +11,11 @@ import pytest
 from drumbeat.protocol.api.jobs import StoryLine
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.states import Reason, State
-from drumbeat.rehearsal.contents import compare_files
-from drumbeat.rehearsal.costs import Cost
+from drumbeat.rehearsal.fault_costs import Cost
 from drumbeat.rehearsal.faults import ALWAYS, FaultKind
+from drumbeat.rehearsal.file_comparison import compare_files
+from drumbeat.rehearsal.job_record import JobRecord, ReadBatch, effective_batches
+from drumbeat.rehearsal.metric_comparison import Logged, LoggedPoint, SeriesKey, compare_series, find_lost_points
 from drumbeat.rehearsal.observations import (
     Observation,
     ObservationKind,
@@ -22,11 +24,9 @@ from drumbeat.rehearsal.observations import (
     find_in_unbroken,
     find_lost,
 )
-from drumbeat.rehearsal.records import JobRecord, ReadBatch, effective_batches
 from drumbeat.rehearsal.report import gather_observations
 from drumbeat.rehearsal.requirements import choose_faults
 from drumbeat.rehearsal.script_hints import Hint, HintCode
-from drumbeat.rehearsal.series import Logged, LoggedPoint, SeriesKey, compare_series, find_lost_points
 from tests.unit.cli.samples import a_job
 
 pytestmark = pytest.mark.feature("F9")

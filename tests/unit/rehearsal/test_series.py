@@ -3,9 +3,9 @@
 import pytest
 
 from drumbeat.protocol.errors import SpecError
-from drumbeat.rehearsal.costs import Cost, Strike, cost_of
+from drumbeat.rehearsal.fault_costs import Cost, Strike, cost_of
 from drumbeat.rehearsal.faults import FaultKind, draw_faults, parse_faults
-from drumbeat.rehearsal.series import LoggedPoint, SeriesKey, compare_series, main_series, measures_time
+from drumbeat.rehearsal.metric_comparison import LoggedPoint, SeriesKey, compare_series, main_series, measures_time
 
 pytestmark = pytest.mark.feature("F9")
 LOSS = SeriesKey("loss", 0)

@@ -2,7 +2,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from drumbeat.stores.folder.alive import OnePerName
+from drumbeat.stores.folder.live_objects import OnePerName
 
 
 def test_an_object_is_kept_until_others_were_used_since():

@@ -16,8 +16,8 @@ from drumbeat.protocol.errors import (
     RefusedError,
     StorageError,
 )
-from drumbeat.stores.folder.disk import as_our_error
-from drumbeat.stores.sql import refusals as sql
+from drumbeat.stores.folder.atomic_files import as_our_error
+from drumbeat.stores.sql import database_errors as sql
 from drumbeat.stores.sql.database import Database, parse_url
 
 pytestmark = pytest.mark.feature("F10")

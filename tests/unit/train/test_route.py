@@ -6,8 +6,8 @@ import socket
 
 import pytest
 
+from drumbeat.train.network_interface import interface_to, interface_variables
 from drumbeat.train.rank_identity import RankIdentity
-from drumbeat.train.route import interface_to, interface_variables
 
 pytestmark = pytest.mark.feature("L9", "T1")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.rehearsal.records import read_batches
+from drumbeat.rehearsal.job_record import read_batches
 from drumbeat.train.sample_record import SampleRecord
 
 pytestmark = pytest.mark.feature("F9")

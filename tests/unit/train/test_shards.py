@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drumbeat.train.shards import shard
+from drumbeat.train.sample_shards import shard
 
 pytestmark = pytest.mark.feature("T2", "L10")
 

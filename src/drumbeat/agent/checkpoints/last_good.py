@@ -20,8 +20,8 @@ from typing import BinaryIO
 from drumbeat.agent.checkpoints.formats import SHORTEST_BYTES, Content, content
 from drumbeat.agent.checkpoints.saved_files import FileState, saved_files, series
 from drumbeat.agent.ground import locks
-from drumbeat.protocol.faults import faultpoint
-from drumbeat.protocol.layout import LAST_GOOD
+from drumbeat.protocol.fault_points import faultpoint
+from drumbeat.protocol.folder_layout import LAST_GOOD
 
 COPIES, ASIDE, LOCK, CHECK_LOCK, PART = "files", "aside", "watch.lock", "check.lock", ".part"
 _PIECE = 64 << 20

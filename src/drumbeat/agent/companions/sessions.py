@@ -13,7 +13,7 @@ from drumbeat.agent.companions import tunnels
 from drumbeat.agent.companions.local_sockets import listen_at
 from drumbeat.agent.companions.session import PIPES
 from drumbeat.host.program import program
-from drumbeat.launch.tracking import ENDPOINT
+from drumbeat.launch.tracking_variables import ENDPOINT
 from drumbeat.protocol.errors import ConflictError, EngineError, RefusedError
 from drumbeat.protocol.keeper import SessionStart
 from drumbeat.protocol.programs import SESSION

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from drumbeat.launch import network
+from drumbeat.launch import network_variables
 from drumbeat.protocol.errors import RefusedError
 
 _GET_ADDRESSES, _NEW_ADDRESS, _ERROR, _DONE = 22, 20, 2, 3
@@ -82,7 +82,7 @@ def infiniband(folder: str = _INFINIBAND) -> tuple[str, ...]:
 # --- which one --------------------------------------------------------------------------------------------------
 def find(wanted: str, address: str, interfaces_here: Sequence[Interface]) -> Interface | None:
     """The interface that a plan's `network` names, else the one that has the address; None = there is none."""
-    place = network.place(wanted)
+    place = network_variables.place(wanted)
     if place:
         return next((one for one in interfaces_here if _is_meant(place, one)), None)
     return next((one for one in interfaces_here if one.address == address), None)
@@ -90,7 +90,7 @@ def find(wanted: str, address: str, interfaces_here: Sequence[Interface]) -> Int
 
 def require(wanted: str, interfaces_here: Sequence[Interface]) -> None:
     """Raises RefusedError, with the interfaces that exist, when this node lacks the plan's `network`."""
-    place = network.place(wanted)
+    place = network_variables.place(wanted)
     if place and find(wanted, "", interfaces_here) is None:
         has = ", ".join(map(str, interfaces_here)) or "none"
         what = f"this node ({socket.gethostname()}) has no interface {place}; it has {has}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from drumbeat.host import processes
-from drumbeat.launch.tracking import ENDPOINT
+from drumbeat.launch.tracking_variables import ENDPOINT
 
 
 def rank_processes(keeper: int) -> Iterator[tuple[int, int]]:

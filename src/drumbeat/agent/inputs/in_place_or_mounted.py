@@ -11,10 +11,10 @@ from drumbeat.agent.inputs.mounting.in_place import forget, note
 from drumbeat.agent.inputs.mounting.mounts import Mounts
 from drumbeat.agent.inputs.mounting.read_rates import LEAST, Rates
 from drumbeat.agent.inputs.mounting.unmounting import folder_of
-from drumbeat.protocol import layout
+from drumbeat.protocol import folder_layout
 from drumbeat.protocol.agent import Enrolment, Remark
 from drumbeat.protocol.errors import EngineError, RefusedError
-from drumbeat.protocol.listing import Listing
+from drumbeat.protocol.input_listing import Listing
 from drumbeat.protocol.plan import InputPlan
 
 
@@ -34,7 +34,7 @@ class Ways:
         return planned.mount and self._is_mounted(planned, listing)
 
     def _is_mounted(self, planned: InputPlan, listing: Listing) -> bool:
-        is_there = os.path.lexists(layout.input_path(self._root, planned))
+        is_there = os.path.lexists(folder_layout.input_path(self._root, planned))
         if is_there and not os.path.isdir(f"{folder_of(self._root)}/{planned.name}"):
             return False  # An agent before this one had fetched it.
         try:

@@ -16,10 +16,10 @@ from drumbeat.agent.ground import completion_marks
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.inputs.cache.link_tree import fresh, remove
 from drumbeat.agent.inputs.snapshots import bring
-from drumbeat.protocol import layout
+from drumbeat.protocol import folder_layout
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.errors import RefusedError, StorageError
-from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.plan import InputPlan
 
 if TYPE_CHECKING:
@@ -72,18 +72,18 @@ class InputStager:
         names = os.listdir(inputs) if os.path.isdir(inputs) else []
         # Nothing of a mount is on the disk: it is seen to where mounts are made.
         names = [name for name in names if not os.path.isdir(f"{self._root}/mounts/{name}")]
-        for place in (layout.code_folder(self._root), *(f"{inputs}/{name}" for name in names)):
+        for place in (folder_layout.code_folder(self._root), *(f"{inputs}/{name}" for name in names)):
             _free(place)
             remove(place)
 
     def _folders(self) -> None:
         os.makedirs(self._checkpoints, exist_ok=True)
-        folders = [layout.DEFAULT_OUTPUT, *(o.name for o in self._plan.outputs if o.type != "uri_file")]
+        folders = [folder_layout.DEFAULT_OUTPUT, *(o.name for o in self._plan.outputs if o.type != "uri_file")]
         for name in folders:
-            os.makedirs(layout.output_path(self._root, name), exist_ok=True)
+            os.makedirs(folder_layout.output_path(self._root, name), exist_ok=True)
 
     def _code(self) -> None:
-        place = layout.code_folder(self._root)
+        place = folder_layout.code_folder(self._root)
         if os.path.exists(place):
             return
         if self._plan.code is None:
@@ -93,11 +93,11 @@ class InputStager:
         self._unpack(self._plan.code, place)
 
     def _input(self, planned: InputPlan) -> None:
-        place = layout.input_path(self._root, planned)
+        place = folder_layout.input_path(self._root, planned)
         if planned.uri.startswith("snapshot:"):
             self._snapshot_input(planned, place)
         elif planned.uri.startswith("file:"):
-            source = layout.file_path(planned.uri)
+            source = folder_layout.file_path(planned.uri)
             _check_readable(planned, source)
             if place != source and not os.path.exists(place):
                 self._copy(planned, source, place)
@@ -148,8 +148,8 @@ class InputStager:
 
     def _join_outputs(self) -> None:
         """Makes `./outputs` of the ranks the default output, unless the code has something else of that name."""
-        here = f"{layout.code_folder(self._root)}/outputs"
-        there = layout.output_path(self._root, layout.DEFAULT_OUTPUT)
+        here = f"{folder_layout.code_folder(self._root)}/outputs"
+        there = folder_layout.output_path(self._root, folder_layout.DEFAULT_OUTPUT)
         if os.path.islink(here) or os.path.isfile(here):
             return
         if os.path.isdir(here):

@@ -14,7 +14,7 @@ import json
 import os
 
 from drumbeat.agent.inputs.mounting.in_place import as_seen
-from drumbeat.protocol import layout
+from drumbeat.protocol import folder_layout
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.plan import Plan
 
@@ -25,9 +25,13 @@ _OURS = "appears"
 def appear(plan: Plan, root: str) -> None:
     """Makes the links that are missing. Raises RefusedError where something else is, or the node's user may not."""
     seen = as_seen(plan, root)
-    wanted = [(f"inputs.{one.name}", one.appears, layout.input_path(root, one)) for one in seen.inputs if one.appears]
+    wanted = [
+        (f"inputs.{one.name}", one.appears, folder_layout.input_path(root, one)) for one in seen.inputs if one.appears
+    ]
     wanted += [
-        (f"outputs.{one.name}", one.appears, layout.output_path(root, one.name)) for one in seen.outputs if one.appears
+        (f"outputs.{one.name}", one.appears, folder_layout.output_path(root, one.name))
+        for one in seen.outputs
+        if one.appears
     ]
     for name, path, place in wanted:
         try:

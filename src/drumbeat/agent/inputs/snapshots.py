@@ -12,7 +12,7 @@ from drumbeat.agent.ground.snapshot_archive import unpack
 from drumbeat.agent.inputs.cache.link_tree import fresh
 from drumbeat.protocol.agent import WAITS
 from drumbeat.protocol.errors import StorageError, UnreachableError
-from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.fault_points import faultpoint
 
 _TRIES = 8
 

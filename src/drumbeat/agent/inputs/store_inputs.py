@@ -22,11 +22,11 @@ from drumbeat.agent.inputs.fetching.fetch_context import Means
 from drumbeat.agent.inputs.fetching.http_client import Patience, is_for_good
 from drumbeat.agent.inputs.fetching.piece_queue import Want
 from drumbeat.agent.inputs.fetching.progress import Meter
-from drumbeat.protocol import layout, wire
+from drumbeat.protocol import folder_layout, wire
 from drumbeat.protocol.agent import WAITS, Enrolment
 from drumbeat.protocol.errors import StorageError, UnreachableError
-from drumbeat.protocol.faults import faultpoint
-from drumbeat.protocol.listing import Listing
+from drumbeat.protocol.fault_points import faultpoint
+from drumbeat.protocol.input_listing import Listing
 from drumbeat.protocol.plan import InputPlan
 from drumbeat.protocol.roster import Member
 
@@ -169,7 +169,7 @@ class Inputs:
         return Chain(place, Link(self._enrolment).peers, self._patience)
 
     def _lay_out(self, planned: InputPlan, listing: Listing) -> None:
-        place = layout.input_path(self._enrolment.root, planned)
+        place = folder_layout.input_path(self._enrolment.root, planned)
         if os.path.lexists(place) and not _is_bare(place):
             return
         os.makedirs(os.path.dirname(place), exist_ok=True)

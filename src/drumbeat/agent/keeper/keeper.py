@@ -27,7 +27,7 @@ from drumbeat.agent.keeper.signal_pipe import SignalPipe
 from drumbeat.agent.keeper.standbys import Standbys
 from drumbeat.agent.keeper.starter import Starter
 from drumbeat.host import processes
-from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.keeper import (
     Adopt,
     KeeperRequest,

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import accumulate
 
-from drumbeat.protocol.speakers import NOBODY, Speaker, Traceback, are_several, is_of_another, split, tracebacks
+from drumbeat.protocol.shared_logs import NOBODY, Speaker, Traceback, are_several, is_of_another, split, tracebacks
 
 _GONE = re.compile(r"\[launch\.py:.* exits with return code = -(?!6$|15$)\d+$")
 """DeepSpeed's word on a process that a signal has ended; SIGABRT and SIGTERM are often the fault of another one."""

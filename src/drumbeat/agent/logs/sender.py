@@ -17,7 +17,7 @@ from drumbeat.agent.ground.backoff import Backoff
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.logs.log_retries import LogRetries
 from drumbeat.protocol.errors import DrumbeatError, StaleError, UnreachableError
-from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.fault_points import faultpoint
 
 PIECE = 1 << 20
 _MARK_BYTES = 64

@@ -10,7 +10,7 @@ import shutil
 from typing import BinaryIO
 
 from drumbeat.agent.metrics.mlflow_errors import FULL, INVALID, MissingError, MlflowError
-from drumbeat.protocol import layout
+from drumbeat.protocol import folder_layout
 from drumbeat.protocol.metrics import JsonObject
 
 FOLDER = "mlflow-artifacts"
@@ -22,7 +22,7 @@ class NodeArtifacts:
     """Artifacts of runs that ranks of this node write. root: the attempt's folder; parts: has those on their way."""
 
     def __init__(self, root: str, parts: str) -> None:
-        self._folder, self._parts = layout.output_path(root, FOLDER), parts
+        self._folder, self._parts = folder_layout.output_path(root, FOLDER), parts
         shutil.rmtree(parts, ignore_errors=True)  # Of a process that was killed.
         os.makedirs(parts, mode=0o700)
 

@@ -31,7 +31,7 @@ from drumbeat.agent.metrics.mlflow_writes import WRITES, Write, points_of
 from drumbeat.agent.metrics.node_runs import NodeRuns, artifact_uri
 from drumbeat.agent.metrics.spool import Spool, SpoolFullError
 from drumbeat.protocol.agent import Enrolment
-from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.metric_lines import line_of
 from drumbeat.protocol.metrics import (
     InputsLogged,

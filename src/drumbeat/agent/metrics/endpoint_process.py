@@ -25,7 +25,7 @@ from drumbeat.agent.metrics.spool import Spool
 from drumbeat.host import processes
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import Enrolment
-from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.fault_points import faultpoint
 
 LINK_TIMEOUT_S, READ_TIMEOUT_S = 30.0, 5.0
 _QUICKEST_S, _SLOWEST_S = 0.05, 1.0

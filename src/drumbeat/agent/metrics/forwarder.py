@@ -11,7 +11,7 @@ from drumbeat.agent.ground.backoff import Backoff
 from drumbeat.agent.metrics.folder import keep_sent, sent_offset
 from drumbeat.agent.metrics.spool import Spool
 from drumbeat.protocol.errors import DrumbeatError, NotFoundError, StaleError
-from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.fault_points import faultpoint
 
 BATCH_BYTES = 1 << 20
 _FINAL = ("refused", "not_found", "forbidden", "bad_job")

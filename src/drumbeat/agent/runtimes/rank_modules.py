@@ -7,7 +7,7 @@ import pkgutil
 
 import drumbeat
 from drumbeat.agent.ground.files import write_whole
-from drumbeat.protocol import layout
+from drumbeat.protocol import folder_layout
 from drumbeat.protocol.errors import StorageError
 
 ROOMS = ("rank", "train")
@@ -47,7 +47,7 @@ def files() -> list[str]:
 
 def provide(root: str) -> None:
     """Writes the modules to the attempt's folder, once. Raises StorageError."""
-    package = f"{layout.modules_folder(root)}/drumbeat"
+    package = f"{folder_layout.modules_folder(root)}/drumbeat"
     last = f"{package}/__init__.py"
     if os.path.exists(last):
         return

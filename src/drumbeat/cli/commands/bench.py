@@ -69,7 +69,7 @@ def bench(
     Each case is a job that trains an image classifier for some steps. Cases are repeated in turns, and measured cases
     are kept in the folder: the same command goes on where it was interrupted.
     """
-    from drumbeat.bench.noise import describe_machine
+    from drumbeat.bench.machine_load import describe_machine
     from drumbeat.bench.results import load_or_begin
 
     wanted = Benchmark(
@@ -155,7 +155,7 @@ def _remove(server: Server, name: str) -> None:
 
 
 def _run(server: Server, results: Results, case: Case, code: Path) -> Measurement:
-    from drumbeat.bench.noise import busy_share
+    from drumbeat.bench.machine_load import busy_share
     from drumbeat.bench.results import measurement_of
 
     busy = busy_share()
@@ -188,9 +188,9 @@ def _line(measurement: Measurement) -> str:
 
 def _report(results: Results, to: Path, picture: str, *, as_json: bool) -> None:
     """Writes the page and the chart of what has been measured so far, and prints the table."""
-    from drumbeat.bench.noise import cores
-    from drumbeat.bench.page import describe, render_page
-    from drumbeat.bench.picture import INSTALL, draw
+    from drumbeat.bench.machine_load import cores
+    from drumbeat.bench.markdown_report import describe, render_page
+    from drumbeat.bench.scaling_chart import INSTALL, draw
     from drumbeat.bench.summary import summarize, warnings
 
     rows = summarize(results)
@@ -212,7 +212,7 @@ def _report(results: Results, to: Path, picture: str, *, as_json: bool) -> None:
 
 
 def _show(results: Results, rows: Sequence[ScalingRow], warnings: Sequence[str]) -> None:
-    from drumbeat.bench.page import COLUMNS, cells, describe
+    from drumbeat.bench.markdown_report import COLUMNS, cells, describe
     from drumbeat.cli.terminal.screen import cell, fill_table, make_table, show
 
     table = make_table(*(f">{name}" if name != "network" else name for name in COLUMNS))

@@ -108,7 +108,7 @@ def _say(line: str) -> None:
 
 def _keep(report: RehearsalReport, folder: Path) -> None:
     """Writes the report as files."""
-    from drumbeat.rehearsal.page import render_page
+    from drumbeat.rehearsal.markdown_report import render_page
 
     folder.mkdir(parents=True, exist_ok=True)
     (folder / REPORT).write_text(json.dumps(report.as_json(), indent=2), encoding="utf-8")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_table
-from drumbeat.rehearsal.page import COLUMNS, cells, describe
+from drumbeat.rehearsal.markdown_report import COLUMNS, cells, describe
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

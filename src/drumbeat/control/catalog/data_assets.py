@@ -29,8 +29,8 @@ from drumbeat.dialect.data.paths import Address, InStore, Local, OfAsset, OfJob,
 from drumbeat.ports import Asset, Catalog, Clock, DataAccess, JobFilter, Store, Use
 from drumbeat.protocol.api.data import DataUse, DataView
 from drumbeat.protocol.errors import AwayError, DrumbeatError, NotFoundError, SpecError, UnreachableError
-from drumbeat.protocol.layout import UPLOADS
-from drumbeat.protocol.listing import Listing
+from drumbeat.protocol.folder_layout import UPLOADS
+from drumbeat.protocol.input_listing import Listing
 
 log = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from drumbeat.core.planning.environments import Registered, Shelf
 from drumbeat.dialect.environments.curated import CURATED, Curated, curated
 from drumbeat.dialect.environments.definition import define
 from drumbeat.dialect.environments.environment import Environment, environment_from
+from drumbeat.dialect.environments.environment_files import MAX_BYTES
 from drumbeat.dialect.environments.references import NAME, VERSION
-from drumbeat.dialect.environments.texts import MAX_BYTES
 from drumbeat.dialect.reading.problems import nearest, shown
 from drumbeat.dialect.reading.writer import to_dict
 from drumbeat.ports import Asset, Catalog, Clock, Use

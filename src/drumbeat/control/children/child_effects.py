@@ -13,7 +13,7 @@ from drumbeat.core.life.job import Job
 from drumbeat.ports import PendingEffect
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import ConflictError, NotFoundError
-from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.fault_points import faultpoint
 
 ChildRequest = Callable[[Job, str], JobRequest]
 """Gives the request for a child's job, by its parent and its name."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from drumbeat.control.computes.broken_engine import BrokenEngine
 from drumbeat.control.loop.placer import Cap
+from drumbeat.dialect.compute.compute_keys import SCALE_KEYS, ScaledCompute
 from drumbeat.dialect.compute.computes import Compute as Spec
 from drumbeat.dialect.compute.computes import compute_from
-from drumbeat.dialect.compute.head import SCALE_KEYS, ScaledCompute
 from drumbeat.ports import ElasticEngine, Engine, Machine, Scale
 
 

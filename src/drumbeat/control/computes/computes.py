@@ -12,8 +12,8 @@ from drumbeat.control.computes.node_states import NodeStates, Seen
 from drumbeat.control.computes.scaler import limits_of
 from drumbeat.control.loop.loop import Loop
 from drumbeat.core import autoscaling
+from drumbeat.dialect.compute.compute_keys import ScaledCompute
 from drumbeat.dialect.compute.computes import RemoteCompute, compute_from
-from drumbeat.dialect.compute.head import ScaledCompute
 from drumbeat.ports import ElasticEngine, Machine, Reservation, Scale
 
 

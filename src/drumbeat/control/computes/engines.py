@@ -16,9 +16,9 @@ from drumbeat.control.computes.broken_engine import BrokenEngine
 from drumbeat.control.computes.compute_state import ComputeState, cap_of, followed, is_same_but_for_scale
 from drumbeat.control.loop.loop import Loop
 from drumbeat.control.loop.placer import Supply
+from drumbeat.dialect.compute.compute_keys import ScaledCompute
 from drumbeat.dialect.compute.computes import Compute as Spec
 from drumbeat.dialect.compute.computes import compute_from
-from drumbeat.dialect.compute.head import ScaledCompute
 from drumbeat.dialect.reading.problems import nearest
 from drumbeat.dialect.reading.writer import to_dict
 from drumbeat.launch.container_command import CONTAINER_ENGINES

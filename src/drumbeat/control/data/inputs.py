@@ -19,7 +19,7 @@ from drumbeat.control.data.single_flight import Making, Makings
 from drumbeat.ports import Artifacts, DataAccess
 from drumbeat.protocol import wire
 from drumbeat.protocol.errors import DrumbeatError, ForbiddenError, NotFoundError, RefusedError, UnreachableError
-from drumbeat.protocol.listing import Link, ListedFile, Listing
+from drumbeat.protocol.input_listing import Link, ListedFile, Listing
 from drumbeat.protocol.plan import InputPlan, Plan
 
 LINK_S = 3600.0

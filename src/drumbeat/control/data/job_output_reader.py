@@ -12,7 +12,7 @@ from pathlib import Path
 from drumbeat.dialect.data.paths import OfJob, reference_to
 from drumbeat.ports import Artifacts, DataAccess, Entry, StoredFile, Written
 from drumbeat.protocol.errors import ConflictError, NotFoundError, RefusedError, StorageError
-from drumbeat.protocol.listing import Link, ListedFile, Listing, listing
+from drumbeat.protocol.input_listing import Link, ListedFile, Listing, listing
 
 PIECE = 1 << 20
 

@@ -14,7 +14,7 @@ from typing import Any
 from drumbeat.core.planning.outputs import MANIFEST
 from drumbeat.ports import DataAccess, Entry, Written
 from drumbeat.protocol.errors import ConflictError, NotFoundError
-from drumbeat.protocol.listing import Link, ListedFile, Listing
+from drumbeat.protocol.input_listing import Link, ListedFile, Listing
 
 MOST_BYTES = 256 << 20
 

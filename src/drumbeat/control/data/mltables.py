@@ -12,7 +12,7 @@ from drumbeat.dialect.data.paths import InStore, Local, OfJob, reference_to
 from drumbeat.dialect.reading.yaml_tree import Node, parse, plain
 from drumbeat.ports import DataAccess
 from drumbeat.protocol.errors import DrumbeatError, RefusedError, SpecError
-from drumbeat.protocol.listing import ListedFile, Listing, Origin, listing
+from drumbeat.protocol.input_listing import ListedFile, Listing, Origin, listing
 
 FILE = "MLTable"
 KINDS = ("file", "folder", "pattern")

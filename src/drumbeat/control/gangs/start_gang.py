@@ -11,7 +11,7 @@ from drumbeat.core.life.events import GangRefused, GangSeen, NodeLost, StartGang
 from drumbeat.core.life.job import Job
 from drumbeat.ports import PendingEffect
 from drumbeat.protocol.errors import EngineError, StaleError, UnreachableError
-from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.states import State
 
 

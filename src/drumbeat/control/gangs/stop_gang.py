@@ -11,7 +11,7 @@ from drumbeat.core.life.events import GangSeen, StopGang
 from drumbeat.core.life.job import Job
 from drumbeat.ports import Artifacts, PendingEffect
 from drumbeat.protocol.errors import StorageError
-from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.fault_points import faultpoint
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from drumbeat.core.planning.plan import Facts, Planned, Sources
 from drumbeat.dialect.job.job import CommandJob
 from drumbeat.launch import horovod
 from drumbeat.launch.launcher_table import LAUNCHERS
-from drumbeat.launch.tracking import tracked
+from drumbeat.launch.tracking_variables import tracked
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import NotYetError
 from drumbeat.protocol.plan import Plan

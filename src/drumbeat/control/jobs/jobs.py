@@ -47,7 +47,7 @@ from drumbeat.protocol.errors import (
     StaleError,
     StorageError,
 )
-from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.principal import UNKNOWN, Principal
 from drumbeat.protocol.states import State

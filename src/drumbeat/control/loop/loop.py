@@ -26,7 +26,7 @@ from drumbeat.core.life.state_machine import JUDGE_AFTER, decide
 from drumbeat.core.life.transitions import then, with_effects
 from drumbeat.ports import Change, Clock, Message, Ownership, Record, Store
 from drumbeat.protocol.errors import StaleError, StorageError, UnreachableError
-from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.states import State
 
 T = TypeVar("T")

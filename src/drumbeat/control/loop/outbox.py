@@ -18,7 +18,7 @@ from drumbeat.core.life.events import Effect
 from drumbeat.core.life.job import Job
 from drumbeat.ports import PendingEffect
 from drumbeat.protocol.errors import StaleError, StorageError, UnreachableError
-from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.fault_points import faultpoint
 
 log = logging.getLogger(__name__)
 

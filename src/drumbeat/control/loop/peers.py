@@ -13,7 +13,7 @@ from drumbeat.control.bus import job_topic
 from drumbeat.core.life.events import AgentSaid, PublishOutputs
 from drumbeat.ports import ALL_COMPUTES, LEASE_TIMEOUT, Head, Letter, Ownership, Record, Store
 from drumbeat.protocol.errors import StaleError
-from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.states import State
 
 if TYPE_CHECKING:

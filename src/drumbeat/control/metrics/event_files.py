@@ -16,7 +16,7 @@ from drumbeat.core.life.job import Job
 from drumbeat.ports import Artifacts
 from drumbeat.ports.event_files import EventReader, Scalar
 from drumbeat.protocol.errors import DrumbeatError
-from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.metric_lines import MAX_NAME, Spooled
 from drumbeat.protocol.metrics import MetricRecord, Point, PointsLogged, Source, TagsSet, run_id
 

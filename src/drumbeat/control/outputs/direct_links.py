@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from drumbeat.core.life.job import Job
 from drumbeat.ports import DataAccess
 from drumbeat.protocol.errors import DrumbeatError, ForbiddenError
-from drumbeat.protocol.listing import Link
+from drumbeat.protocol.input_listing import Link
 from drumbeat.protocol.plan import OutputPlan, Plan
 
 DAY_S = 24 * 3600.0

@@ -10,7 +10,7 @@ from drumbeat.core.life.events import KeepStory
 from drumbeat.core.life.job import Job
 from drumbeat.ports import Artifacts, PendingEffect, Store
 from drumbeat.protocol import wire
-from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.fault_points import faultpoint
 
 STORY = "story.jsonl"
 PLAN = "plan.json"

@@ -29,8 +29,8 @@ from drumbeat.protocol.errors import (
     StorageError,
     UnreachableError,
 )
-from drumbeat.protocol.faults import faultpoint
-from drumbeat.protocol.listing import ListedFile, Listing
+from drumbeat.protocol.fault_points import faultpoint
+from drumbeat.protocol.input_listing import ListedFile, Listing
 from drumbeat.protocol.plan import OutputPlan
 from drumbeat.protocol.states import State
 

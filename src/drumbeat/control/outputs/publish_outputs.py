@@ -13,7 +13,7 @@ from drumbeat.core.life.events import OutputHeldUp, OutputPublished, PublishOutp
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.output_publication import outputs_left
 from drumbeat.ports import PendingEffect
-from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.plan import OutputPlan
 
 log = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ from drumbeat.core.pipelines.reuse import is_settled, may_be_reused, reuse_key
 from drumbeat.core.pipelines.step_jobs import step_request
 from drumbeat.dialect.pipelines.pipeline_job import PipelineJob
 from drumbeat.ports import DataAccess
-from drumbeat.protocol import layout
+from drumbeat.protocol import folder_layout
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import DrumbeatError, NotFoundError, RefusedError, SpecError
 from drumbeat.protocol.plan import InputPlan, Plan
@@ -99,7 +99,7 @@ class Steps:
 
     def _content(self, planned: InputPlan) -> str:
         if planned.uri.startswith("file:"):
-            return _local_content(Path(layout.file_path(planned.uri)))
+            return _local_content(Path(folder_layout.file_path(planned.uri)))
         return self._data.listing(planned.uri, is_file=planned.type == "uri_file").key
 
 

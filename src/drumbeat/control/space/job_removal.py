@@ -21,7 +21,7 @@ from drumbeat.core.life.events import DROPPED_WITH_JOB
 from drumbeat.ports import Artifacts, JobSpace
 from drumbeat.protocol.api.space import KeptItem, SpaceItem
 from drumbeat.protocol.errors import NotFoundError, StaleError, StorageError
-from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.fault_points import faultpoint
 
 log = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from drumbeat.ports import PendingEffect
 from drumbeat.ports.samplers import Sampler
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import RefusedError
-from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.fault_points import faultpoint
 
 Samplers = Callable[[str, SweepJob, int], Sampler]
 """Gives the sampler of a sweep, by its name, the sweep and the seed; the same one for the same name."""

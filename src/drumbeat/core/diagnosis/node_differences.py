@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from drumbeat.protocol import fingerprint
-from drumbeat.protocol.fingerprint import Fingerprint
+from drumbeat.protocol import python_fingerprint
+from drumbeat.protocol.python_fingerprint import Fingerprint
 from drumbeat.protocol.roster import Member
 
 MAX_NAMED = 5
@@ -21,7 +21,7 @@ def difference(members: Sequence[Member]) -> str:
         if member.layers != members[0].layers:
             images = ", ".join(f"{brief(one.image)} on {_place(one)}" for one in (members[0], member))
             return f"the nodes have different images of the same name: {images}"
-    reported = [(member, own) for member in members if (own := fingerprint.read(member.environment))]
+    reported = [(member, own) for member in members if (own := python_fingerprint.read(member.environment))]
     for member, actual in reported[1:]:
         first, expected = reported[0]
         if actual.digest != expected.digest:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from drumbeat.core.child_jobs import PipelineProgress, SweepProgress
 from drumbeat.core.need import Need, Policy, Slot
 from drumbeat.core.verdict import Verdict
-from drumbeat.launch import hosts
+from drumbeat.launch import host_file
 from drumbeat.protocol.agent import WAITS, AgentStatus, Phase, RankExit
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.roster import Roster
@@ -156,7 +156,7 @@ class Job:
         """
         workers = self.plan.workers
         succeeded = {one.rank for _, one in self.exits if not one.is_failure}
-        has_services = len(workers) < self.plan.world_size or hosts.is_visited(self.plan)
+        has_services = len(workers) < self.plan.world_size or host_file.is_visited(self.plan)
         return has_services and succeeded.issuperset(workers)
 
     @property

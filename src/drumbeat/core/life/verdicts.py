@@ -10,7 +10,7 @@ from drumbeat.core.life.job import Job
 from drumbeat.core.plurals import counted
 from drumbeat.core.reason_table import REASONS
 from drumbeat.core.verdict import Verdict
-from drumbeat.launch import worlds
+from drumbeat.launch import world_size
 from drumbeat.protocol.states import Reason
 
 
@@ -46,7 +46,7 @@ def failed(job: Job) -> Verdict:
 def _apart(job: Job, joined_by: str) -> str:
     """Whether ranks weren't as many as was meant, told once more at the end; "" = they were."""
     remarks = ((node, one) for node, status in enumerate(job.nodes) if status for one in status.remarks)
-    apart = (f"; {joined_by} on node {node} {one.sentence}" for node, one in remarks if one.about == worlds.ABOUT)
+    apart = (f"; {joined_by} on node {node} {one.sentence}" for node, one in remarks if one.about == world_size.ABOUT)
     return next(apart, "")
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from drumbeat.core.pipelines.graph import Bound, Data, OfStep, Value
 from drumbeat.dialect.data.inputs_outputs import Input
-from drumbeat.dialect.pipelines.values import Scalar, data, parameter
+from drumbeat.dialect.pipelines.step_inputs import Scalar, data, parameter
 from drumbeat.dialect.reading.expressions import Malformed, Reference, parts
 from drumbeat.protocol.errors import SpecError
 

@@ -19,8 +19,8 @@ from drumbeat.dialect.pipelines.component import CommandComponent
 from drumbeat.dialect.pipelines.nodes import CommandNode, OtherNode, ParallelNode, SweepNode
 from drumbeat.dialect.pipelines.pipeline_job import PipelineJob, PipelineNode
 from drumbeat.dialect.reading.expressions import Reference
+from drumbeat.dialect.reading.frozen_model import Model
 from drumbeat.dialect.reading.problems import either
-from drumbeat.dialect.reading.shape import Model
 from drumbeat.protocol.errors import NotYetError, SpecError
 
 MAX_STEPS = 1000

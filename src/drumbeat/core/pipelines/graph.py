@@ -8,7 +8,7 @@ from drumbeat.dialect.data.inputs_outputs import Input, Output
 from drumbeat.dialect.pipelines.component import CommandComponent
 from drumbeat.dialect.pipelines.nodes import CommandNode, SweepNode
 from drumbeat.dialect.pipelines.pipeline_job import PipelineJob
-from drumbeat.dialect.pipelines.values import Scalar
+from drumbeat.dialect.pipelines.step_inputs import Scalar
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from drumbeat.dialect.pipelines.component import CommandComponent
 from drumbeat.dialect.pipelines.component_file import RegisteredName, component_from, registered_name
-from drumbeat.dialect.pipelines.trials import with_component
+from drumbeat.dialect.pipelines.component_trials import with_component
 from drumbeat.protocol import wire
 from drumbeat.protocol.api.requests import JobRequest, StepParts
 from drumbeat.protocol.errors import RefusedError, SpecError

@@ -10,7 +10,7 @@ from drumbeat.core.pipelines.outputs import parent_output
 from drumbeat.dialect.data.inputs_outputs import Output
 from drumbeat.dialect.pipelines.nodes import NodeHead
 from drumbeat.dialect.pipelines.pipeline_job import PipelineComponent, PipelineNode, PipelineSettings
-from drumbeat.dialect.reading.shape import Model
+from drumbeat.dialect.reading.frozen_model import Model
 
 DEFAULT_DATASTORE = "default"
 

@@ -10,7 +10,7 @@ from drumbeat.core.planning.path_on_compute import appears_at
 from drumbeat.dialect.data.inputs_outputs import Output
 from drumbeat.dialect.data.paths import Address, InStore, is_asset_name, reference_to
 from drumbeat.dialect.reading import expressions
-from drumbeat.protocol import layout
+from drumbeat.protocol import folder_layout
 from drumbeat.protocol.errors import RefusedError, SpecError
 from drumbeat.protocol.plan import OutputPlan
 from drumbeat.protocol.states import State
@@ -27,8 +27,8 @@ def plan_outputs(
     Raises SpecError, UnknownNameError, RefusedError.
     """
     planned = [_one(name, value, words, facts) for name, value in outputs.items()]
-    if layout.DEFAULT_OUTPUT not in outputs:
-        planned.append(OutputPlan(layout.DEFAULT_OUTPUT, "uri_folder", "rw_mount"))
+    if folder_layout.DEFAULT_OUTPUT not in outputs:
+        planned.append(OutputPlan(folder_layout.DEFAULT_OUTPUT, "uri_folder", "rw_mount"))
     return tuple(_apart(planned))
 
 

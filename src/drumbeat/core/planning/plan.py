@@ -26,11 +26,11 @@ from drumbeat.dialect.job.distribution import RayDistribution
 from drumbeat.dialect.job.job import CommandJob
 from drumbeat.dialect.reading import expressions
 from drumbeat.dialect.reading.problems import nearest
-from drumbeat.launch import environment as rank_environment
+from drumbeat.launch import environment_variables as rank_environment
 from drumbeat.launch import horovod
 from drumbeat.launch.launcher import JobShape, Launcher
 from drumbeat.launch.launcher_table import LAUNCHERS
-from drumbeat.protocol import layout, mesh
+from drumbeat.protocol import folder_layout, mesh
 from drumbeat.protocol.api.requests import EnvironmentFiles
 from drumbeat.protocol.errors import NotYetError, Problem, RefusedError, SpecError, UnknownNameError
 from drumbeat.protocol.plan import Container, Plan
@@ -324,6 +324,6 @@ def staged(plan: Plan) -> tuple[str, ...]:
             continue
         is_file = one.uri.startswith("file:")
         how = "used in place, no mount needed" if is_file and one.mode != "download" else "copied to every node"
-        where = layout.file_path(one.uri) if is_file else f"snapshot {one.uri[9:21]}"
+        where = folder_layout.file_path(one.uri) if is_file else f"snapshot {one.uri[9:21]}"
         lines.append(f"input {one.name}: {where}, {how}")
     return tuple(lines)

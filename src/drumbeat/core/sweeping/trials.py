@@ -9,7 +9,7 @@ from drumbeat.core.child_jobs import trial_name
 from drumbeat.core.sweeping import grid_sampling
 from drumbeat.core.sweeping.trial_values import Values, texts, variables
 from drumbeat.dialect.reading.expressions import Reference, parts
-from drumbeat.dialect.reading.shape import Model
+from drumbeat.dialect.reading.frozen_model import Model
 from drumbeat.dialect.reading.writer import to_dict
 from drumbeat.dialect.sweeping.sweep import SweepJob, Trial
 from drumbeat.protocol.errors import SpecError

@@ -6,9 +6,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from drumbeat.dialect.reading.field_types import AsText, Count, Filled, Number, Table, Tally, Text
+from drumbeat.dialect.reading.frozen_model import AnyCase, Model
 from drumbeat.dialect.reading.problems import fold, shown
-from drumbeat.dialect.reading.shape import AnyCase, Model
-from drumbeat.dialect.reading.values import AsText, Count, Filled, Number, Table, Tally, Text
 
 CLOUD_TYPES = ("amlcompute", "computeinstance", "virtualmachine", "synapsespark")
 

@@ -12,11 +12,8 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias, cast
 
 from pydantic import BeforeValidator, Field
 
-from drumbeat.dialect.compute.head import ScaledCompute
-from drumbeat.dialect.compute.kubernetes import KubernetesCompute
-from drumbeat.dialect.compute.ray import RayCompute
-from drumbeat.dialect.compute.remote import RemoteCompute
-from drumbeat.dialect.compute.values import (
+from drumbeat.dialect.compute.compute_keys import ScaledCompute
+from drumbeat.dialect.compute.compute_values import (
     Absolute,
     Address,
     Bandwidth,
@@ -28,10 +25,13 @@ from drumbeat.dialect.compute.values import (
     TimeLimit,
     Word,
 )
+from drumbeat.dialect.compute.kubernetes import KubernetesCompute
+from drumbeat.dialect.compute.ray import RayCompute
+from drumbeat.dialect.compute.remote_compute import RemoteCompute
+from drumbeat.dialect.reading.field_types import AsText, Count, OneLine, Port, Tally, User, Wait, Whole, pattern
+from drumbeat.dialect.reading.frozen_model import AnyCase, Contradiction, Model
 from drumbeat.dialect.reading.loader import DocumentKind, Places, load_model, model_from
 from drumbeat.dialect.reading.problems import fold, nearest, shown, words
-from drumbeat.dialect.reading.shape import AnyCase, Contradiction, Model
-from drumbeat.dialect.reading.values import AsText, Count, OneLine, Port, Tally, User, Wait, Whole, pattern
 from drumbeat.protocol.errors import Problem, SpecError
 
 _PRIVATE = tuple(IPv4Network(one) for one in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))

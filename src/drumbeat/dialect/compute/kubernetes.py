@@ -7,11 +7,11 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import Field
 
-from drumbeat.dialect.compute.remote import RemoteCompute
-from drumbeat.dialect.compute.values import Absolute
+from drumbeat.dialect.compute.compute_values import Absolute
+from drumbeat.dialect.compute.remote_compute import RemoteCompute
+from drumbeat.dialect.reading.field_types import AsText, Count, Filled, OneLine, Seconds, Table, Whole, pattern
+from drumbeat.dialect.reading.frozen_model import AnyCase, Contradiction, Model
 from drumbeat.dialect.reading.problems import nearest, shown, words
-from drumbeat.dialect.reading.shape import AnyCase, Contradiction, Model
-from drumbeat.dialect.reading.values import AsText, Count, Filled, OneLine, Seconds, Table, Whole, pattern
 
 DnsLabel = Annotated[
     str, pattern(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", "lower-case letters, digits and `-`, at most 63")

@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from drumbeat.dialect.compute.head import ScaledCompute
-from drumbeat.dialect.compute.remote import RemoteCompute
-from drumbeat.dialect.compute.values import Home
+from drumbeat.dialect.compute.compute_keys import ScaledCompute
+from drumbeat.dialect.compute.compute_values import Home
+from drumbeat.dialect.compute.remote_compute import RemoteCompute
+from drumbeat.dialect.reading.field_types import AsText, Count, OneLine, Tally, Wait, Whole, pattern
+from drumbeat.dialect.reading.frozen_model import AnyCase, Contradiction
 from drumbeat.dialect.reading.problems import shown
-from drumbeat.dialect.reading.shape import AnyCase, Contradiction
-from drumbeat.dialect.reading.values import AsText, Count, OneLine, Tally, Wait, Whole, pattern
 
 RAY_OWN = ("CPU", "GPU", "memory", "object_store_memory")
 """Resources of Ray's that keys of the compute set, or that a node of drumbeat doesn't use."""

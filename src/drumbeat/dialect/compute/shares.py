@@ -8,9 +8,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from drumbeat.dialect.compute.values import Absolute
-from drumbeat.dialect.reading.shape import AnyCase, Contradiction, Model
-from drumbeat.dialect.reading.values import OneLine, pattern
+from drumbeat.dialect.compute.compute_values import Absolute
+from drumbeat.dialect.reading.field_types import OneLine, pattern
+from drumbeat.dialect.reading.frozen_model import AnyCase, Contradiction, Model
 from drumbeat.protocol.shares import MOUNTED_BY
 
 ShareName = Annotated[

@@ -9,9 +9,9 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 from pydantic import AfterValidator, Field
 
 from drumbeat.dialect.data.signed_urls import NoSecret
+from drumbeat.dialect.reading.field_types import AsText, Filled, Json, Text, no_label, pattern
+from drumbeat.dialect.reading.frozen_model import AnyCase, Model
 from drumbeat.dialect.reading.loader import DocumentKind, load_model, model_from
-from drumbeat.dialect.reading.shape import AnyCase, Model
-from drumbeat.dialect.reading.values import AsText, Filled, Json, Text, no_label, pattern
 
 RULE = "letters, digits, `.`, `-` and `_`, at most 255, and a letter or digit first"
 AssetName = Annotated[str, pattern(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}", RULE)]

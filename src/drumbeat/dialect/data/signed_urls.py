@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from pydantic import AfterValidator
 
-from drumbeat.dialect.reading.values import complaint
+from drumbeat.dialect.reading.field_types import complaint
 
 _ADDRESS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<host>[^/?#]*)[^?#]*\??(?P<query>[^#]*)", re.DOTALL)
 _BETWEEN_WORDS = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])")

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from drumbeat.dialect.environments.environment_files import at
 from drumbeat.dialect.environments.requirements import Line, read_items
-from drumbeat.dialect.environments.texts import at
 from drumbeat.dialect.reading.problems import either, short, shown
 from drumbeat.dialect.reading.yaml_tree import Node, parse
 from drumbeat.protocol.api.requests import EnvironmentFiles

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from drumbeat.dialect.environments import conda, requirements, sources
 from drumbeat.dialect.environments.curated import Curated, curated_image
 from drumbeat.dialect.environments.environment import BuildContext, Environment
+from drumbeat.dialect.environments.environment_files import is_requirements
 from drumbeat.dialect.environments.requirements import Line
-from drumbeat.dialect.environments.texts import is_requirements
 from drumbeat.dialect.reading.problems import short
 from drumbeat.protocol.api.requests import EnvironmentFiles
 from drumbeat.protocol.errors import RefusedError, SpecError

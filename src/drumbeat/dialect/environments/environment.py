@@ -8,9 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import AfterValidator, Field
 
-from drumbeat.dialect.reading.loader import DocumentKind, Places, load_model, model_from
-from drumbeat.dialect.reading.shape import AnyCase, Contradiction, Model, model_or_text
-from drumbeat.dialect.reading.values import (
+from drumbeat.dialect.reading.field_types import (
     AsText,
     Filled,
     InnerPath,
@@ -23,6 +21,8 @@ from drumbeat.dialect.reading.values import (
     complaint,
     named,
 )
+from drumbeat.dialect.reading.frozen_model import AnyCase, Contradiction, Model, model_or_text
+from drumbeat.dialect.reading.loader import DocumentKind, Places, load_model, model_from
 from drumbeat.protocol.errors import Problem, SpecError
 
 

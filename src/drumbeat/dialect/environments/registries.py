@@ -10,9 +10,9 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 from pydantic import BeforeValidator, Field
 
 from drumbeat.dialect.data.credentials import Called, Credentials, Secret
+from drumbeat.dialect.reading.field_types import Name, Text, complaint
+from drumbeat.dialect.reading.frozen_model import AnyCase, Model
 from drumbeat.dialect.reading.loader import DocumentKind, load_model, model_from
-from drumbeat.dialect.reading.shape import AnyCase, Model
-from drumbeat.dialect.reading.values import Name, Text, complaint
 
 _PATTERN = r"[a-z0-9._-]+(:\d{1,5})?(/[a-z0-9._-]+)*"
 

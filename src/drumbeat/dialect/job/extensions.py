@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from drumbeat.dialect.job.timeouts_and_retries import RecoverySettings
-from drumbeat.dialect.reading.shape import AnyCase, Model
-from drumbeat.dialect.reading.values import Count, Filled, Tally, Text, pattern
+from drumbeat.dialect.reading.field_types import Count, Filled, Tally, Text, pattern
+from drumbeat.dialect.reading.frozen_model import AnyCase, Model
 
 Dimension = Annotated[
     str,

@@ -21,8 +21,8 @@ from drumbeat.dialect.job.resources import (  # fmt: skip
     ServiceValue,
 )
 from drumbeat.dialect.reading.expressions import missing
-from drumbeat.dialect.reading.shape import AnyCase, Contradiction, Model
-from drumbeat.dialect.reading.values import AsText, Filled, Identifier, Name, Text, Variable
+from drumbeat.dialect.reading.field_types import AsText, Filled, Identifier, Name, Text, Variable
+from drumbeat.dialect.reading.frozen_model import AnyCase, Contradiction, Model
 
 
 class JobHead(Model):

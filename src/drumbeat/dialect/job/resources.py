@@ -7,9 +7,7 @@ from typing import Annotated, ClassVar, Literal, cast
 
 from pydantic import BeforeValidator, Field
 
-from drumbeat.dialect.reading.problems import fold, shown
-from drumbeat.dialect.reading.shape import AnyCase, Contradiction, Model, by_type
-from drumbeat.dialect.reading.values import (
+from drumbeat.dialect.reading.field_types import (
     AsText,
     Count,
     Filled,
@@ -23,6 +21,8 @@ from drumbeat.dialect.reading.values import (
     named,
     pattern,
 )
+from drumbeat.dialect.reading.frozen_model import AnyCase, Contradiction, Model, by_type
+from drumbeat.dialect.reading.problems import fold, shown
 
 MemorySize = Annotated[
     str, pattern(r"0*[1-9][0-9]{0,15}[bBkKmMgG]", "a number above 0 with `b`, `k`, `m` or `g` behind it, like `2g`")

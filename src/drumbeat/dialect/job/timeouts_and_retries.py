@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from drumbeat.dialect.reading.shape import AnyCase, Contradiction, Model
-from drumbeat.dialect.reading.values import Count, Tally, Wait
+from drumbeat.dialect.reading.field_types import Count, Tally, Wait
+from drumbeat.dialect.reading.frozen_model import AnyCase, Contradiction, Model
 
 
 class RecoverySettings(Model):

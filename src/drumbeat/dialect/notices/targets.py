@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 from pydantic import BeforeValidator, Field, SecretStr
 
 from drumbeat.dialect.data.credentials import Called, Credentials, Secret
+from drumbeat.dialect.reading.field_types import Name, Text, complaint
+from drumbeat.dialect.reading.frozen_model import AnyCase, Contradiction, Model
 from drumbeat.dialect.reading.loader import DocumentKind, load_model, model_from
-from drumbeat.dialect.reading.shape import AnyCase, Contradiction, Model
-from drumbeat.dialect.reading.values import Name, Text, complaint
 
 ENDS = ("completed", "failed", "canceled")
 End = Annotated[Literal["completed", "failed", "canceled"], AnyCase()]

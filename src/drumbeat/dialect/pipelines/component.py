@@ -12,8 +12,8 @@ from drumbeat.dialect.environments.environment import EnvironmentValue
 from drumbeat.dialect.job.distribution import Distribution
 from drumbeat.dialect.job.resources import Resources
 from drumbeat.dialect.reading.expressions import missing
-from drumbeat.dialect.reading.shape import AnyCase, Contradiction, Model, model_or_text
-from drumbeat.dialect.reading.values import AsText, Filled, Identifier, Text, Variable, Version, named, pattern
+from drumbeat.dialect.reading.field_types import AsText, Filled, Identifier, Text, Variable, Version, named, pattern
+from drumbeat.dialect.reading.frozen_model import AnyCase, Contradiction, Model, model_or_text
 
 ComponentName = Annotated[
     str, pattern(r"[a-z][a-z0-9_]{0,254}", "lower-case letters, digits and `_`, a letter first, at most 255")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from drumbeat.dialect.data.inputs_outputs import Input, Output
 from drumbeat.dialect.reading.expressions import WORDS, Reference, missing, references
+from drumbeat.dialect.reading.frozen_model import Contradiction, Loc, Model
 from drumbeat.dialect.reading.problems import either
-from drumbeat.dialect.reading.shape import Contradiction, Loc, Model
 from drumbeat.protocol.errors import SpecError
 
 if TYPE_CHECKING:

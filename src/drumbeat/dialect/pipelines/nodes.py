@@ -21,9 +21,7 @@ from drumbeat.dialect.job.resources import (
 )
 from drumbeat.dialect.pipelines.component import CommandComponent, ComponentValue
 from drumbeat.dialect.reading.expressions import missing
-from drumbeat.dialect.reading.problems import either, shown
-from drumbeat.dialect.reading.shape import AnyCase, Contradiction, Model, chosen, model_or_text
-from drumbeat.dialect.reading.values import (
+from drumbeat.dialect.reading.field_types import (
     AsText,
     Count,
     Filled,
@@ -40,6 +38,8 @@ from drumbeat.dialect.reading.values import (
     complaint,
     pattern,
 )
+from drumbeat.dialect.reading.frozen_model import AnyCase, Contradiction, Model, chosen, model_or_text
+from drumbeat.dialect.reading.problems import either, shown
 from drumbeat.dialect.sweeping.parameter_names import sampling_contradictions, space_contradictions
 from drumbeat.dialect.sweeping.search_space import SearchValue
 from drumbeat.dialect.sweeping.sweep import (

@@ -22,8 +22,8 @@ from drumbeat.dialect.pipelines.nodes import (
     node_validator,
 )
 from drumbeat.dialect.reading.expressions import WORDS, missing
-from drumbeat.dialect.reading.shape import AnyCase, Contradiction, Model, model_or_text
-from drumbeat.dialect.reading.values import Filled
+from drumbeat.dialect.reading.field_types import Filled
+from drumbeat.dialect.reading.frozen_model import AnyCase, Contradiction, Model, model_or_text
 
 
 class PipelineSettings(Model):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from drumbeat.dialect.reading.yaml_tree import scalar
 
 if TYPE_CHECKING:
-    from drumbeat.dialect.reading.shape import Model
+    from drumbeat.dialect.reading.frozen_model import Model
 
 PLAIN = re.compile(r"[A-Za-z0-9_./$+(][A-Za-z0-9_./:@$+=~{}()-]*(?: [A-Za-z0-9_./:@$+=~{}()-]+)*")
 NO_COMMENTS: Mapping[str, str] = MappingProxyType({})

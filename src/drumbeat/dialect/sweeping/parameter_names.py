@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from drumbeat.dialect.reading.expressions import MARK
+from drumbeat.dialect.reading.frozen_model import Contradiction, Loc
 from drumbeat.dialect.reading.problems import shown, words
-from drumbeat.dialect.reading.shape import Contradiction, Loc
 from drumbeat.dialect.sweeping.search_space import Choice, QUniform, SearchFunction, Uniform
 
 MAX_SOBOL = 64

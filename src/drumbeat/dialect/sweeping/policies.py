@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from drumbeat.dialect.job.extensions import Extensions
-from drumbeat.dialect.reading.shape import AnyCase, Contradiction, Model, by_type
-from drumbeat.dialect.reading.values import Count, Number, Tally, Whole
+from drumbeat.dialect.reading.field_types import Count, Number, Tally, Whole
+from drumbeat.dialect.reading.frozen_model import AnyCase, Contradiction, Model, by_type
 
 
 class Policy(Model):

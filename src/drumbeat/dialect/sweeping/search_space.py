@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import Discriminator, Field, Tag
 
-from drumbeat.dialect.reading.shape import AnyCase, Contradiction, Model, by_type
-from drumbeat.dialect.reading.values import Identifier, Number, Scalar, Whole
+from drumbeat.dialect.reading.field_types import Identifier, Number, Scalar, Whole
+from drumbeat.dialect.reading.frozen_model import AnyCase, Contradiction, Model, by_type
 
 Above0 = Annotated[Number, Field(gt=0)]
 Kind = AnyCase()

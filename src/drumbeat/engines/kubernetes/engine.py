@@ -17,20 +17,20 @@ from typing import Any
 
 from drumbeat.dialect.compute.kubernetes import KubernetesCompute
 from drumbeat.engines.agent_archive import agent_archive
-from drumbeat.engines.kubernetes import capacity, gates, render
+from drumbeat.engines.kubernetes import capacity, render, scheduling_gates
 from drumbeat.engines.kubernetes.connection import ClusterConnection
-from drumbeat.engines.kubernetes.history import GangHistory, Look
 from drumbeat.engines.kubernetes.names import GANG, gang_name, owner
 from drumbeat.engines.kubernetes.node_conditions import GRACE_S, QUIET_S, NodeLooks, unknown_nodes
 from drumbeat.engines.kubernetes.node_states import Occupant, judged_node
 from drumbeat.engines.kubernetes.objects import Api, Pods, occupants
+from drumbeat.engines.kubernetes.pod_history import GangHistory, Look
 from drumbeat.engines.poller import Poller
 from drumbeat.engines.ssh import route_to
 from drumbeat.engines.unwanted_gangs import Wanted, unwanted
 from drumbeat.ports import Gang, Machine, Sighting
 from drumbeat.protocol.api.computes import NodeState
 from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
-from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.fault_points import faultpoint
 
 POLL_S, NODES_INTERVAL_S, JUDGE_INTERVAL_S = 2.0, 5.0, 10.0
 END_S = 50.0
@@ -255,7 +255,7 @@ class KubernetesEngine:
         sizes = {one.history.name: one.history.size for one in list(self._tracked.values())}
         self._refusals = {name: one for name, one in self._refusals.items() if name in pods}
         refused = {name for name, one in self._refusals.items() if now < one.until}
-        ready, self._placing = gates.next_release(pods, sizes, refused)
+        ready, self._placing = scheduling_gates.next_release(pods, sizes, refused)
         for name, gated in ready.items():
             try:
                 for pod in gated:
@@ -304,7 +304,7 @@ class KubernetesEngine:
             times = self._backoffs.get(tracked.gang.job, (0, 0.0))[0] + 1
             self._backoffs[tracked.gang.job] = times, look.now + backoff_s(times, tracked.gang.job)
         tracked.sighting = history.sighting()
-        if pods and all(map(gates.is_gated, pods.values())) and (why := self._held_because(history.name)):
+        if pods and all(map(scheduling_gates.is_gated, pods.values())) and (why := self._held_because(history.name)):
             tracked.sighting = replace(tracked.sighting, word=f"{tracked.sighting.word}; {why}")
         tracked.seen_at = look.now
         if tracked.sighting.waits and tracked.gang.servers != tracked.servers:

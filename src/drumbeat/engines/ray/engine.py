@@ -24,7 +24,7 @@ from drumbeat.engines.ssh import route_to
 from drumbeat.engines.unwanted_gangs import Wanted, unwanted
 from drumbeat.ports import Gang, Machine, Scale, Sighting
 from drumbeat.protocol.errors import DrumbeatError, EngineError, Problem, UnreachableError
-from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.fault_points import faultpoint
 
 POLL_S, JUDGE_INTERVAL_S = 2.0, 10.0
 END_S, END_PAUSE_S, MAX_END_PAUSE_S = 100.0, 0.5, 5.0

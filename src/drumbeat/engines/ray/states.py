@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from drumbeat.core.life.events import Loss
-from drumbeat.engines.gang_word import gang_word
+from drumbeat.engines.gang_status import gang_word
 from drumbeat.ports import Sighting
 
 Json = Mapping[str, Any]

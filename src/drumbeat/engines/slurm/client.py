@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drumbeat.engines.slurm import job_states
-from drumbeat.engines.slurm.power import Power, read_power
+from drumbeat.engines.slurm.power_saving import Power, read_power
 from drumbeat.protocol.errors import EngineError, UnreachableError
 
 ASK_S = 30.0

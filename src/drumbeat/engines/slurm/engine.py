@@ -20,10 +20,10 @@ from drumbeat.engines.agent_archive import agent_archive
 from drumbeat.engines.enrolment import enrolment
 from drumbeat.engines.poller import Poller
 from drumbeat.engines.slurm.client import Ended, Slurm, SlurmJob
-from drumbeat.engines.slurm.cluster import Cluster
-from drumbeat.engines.slurm.endings import judged
+from drumbeat.engines.slurm.job_lookup import JobLookup
 from drumbeat.engines.slurm.job_states import Stage
-from drumbeat.engines.slurm.lookup import JobLookup
+from drumbeat.engines.slurm.loss_reasons import judged
+from drumbeat.engines.slurm.machines import Cluster
 from drumbeat.engines.slurm.render import agents_folder, batch_script, gang_folder
 from drumbeat.engines.ssh import route_to
 from drumbeat.engines.start_errors import not_started
@@ -31,7 +31,7 @@ from drumbeat.engines.unwanted_gangs import Wanted, unwanted
 from drumbeat.host.gangs import write_private
 from drumbeat.ports import Gang, Machine, Scale, Sighting
 from drumbeat.protocol.errors import DrumbeatError, EngineError, Problem, UnreachableError
-from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.fault_points import faultpoint
 
 POLL_S = 1.5
 END_S = 50.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from drumbeat.core.diagnosis.preflight import clocks_ms, judge, pairs_of
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.unusable_machines import checked_nodes
-from drumbeat.protocol import fingerprint
+from drumbeat.protocol import python_fingerprint
 from drumbeat.protocol.agent import AgentStatus
 from drumbeat.protocol.api.preflight import LinkView, NodePreflightView, PreflightView
 from drumbeat.protocol.preflight import NodeCheck
@@ -41,7 +41,7 @@ def preflight_view(job: Job) -> PreflightView | None:
 
 
 def _node(status: AgentStatus, check: NodeCheck, machine: str, clock_ms: int) -> NodePreflightView:
-    member, environment = status.member, fingerprint.read(status.member.environment)
+    member, environment = status.member, python_fingerprint.read(status.member.environment)
     return NodePreflightView(
         member.node,
         machine,

@@ -17,7 +17,7 @@ from drumbeat.ports import DataAccess
 from drumbeat.ports.data import Written
 from drumbeat.protocol.api.data import EntryView, ListingView, WrittenView
 from drumbeat.protocol.errors import NotFoundError, RefusedError, SpecError
-from drumbeat.protocol.listing import ListedFile, Listing
+from drumbeat.protocol.input_listing import ListedFile, Listing
 from drumbeat.server.api.job_files import BINARY, Arriving, cut_of
 from drumbeat.server.context import ControlOf, away
 

@@ -16,7 +16,7 @@ from drumbeat.dialect.data import datastores as spec_of
 from drumbeat.dialect.data.datastores import Datastore
 from drumbeat.ports import Entry, Written
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError, RefusedError, UnreachableError
-from drumbeat.protocol.listing import Link, ListedFile, Listing
+from drumbeat.protocol.input_listing import Link, ListedFile, Listing
 from drumbeat.stores.data.addresses import Target, target_of
 from drumbeat.stores.data.backend import (
     MOST_FILES,

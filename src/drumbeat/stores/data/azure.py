@@ -20,7 +20,7 @@ from drumbeat.protocol.errors import (
     StorageError,
     UnreachableError,
 )
-from drumbeat.protocol.listing import Link
+from drumbeat.protocol.input_listing import Link
 from drumbeat.stores.data.azure_blocks import put_blocks
 from drumbeat.stores.data.backend import Counted, Found, Patience, Trouble, Wanted, asked, changed
 from drumbeat.stores.data.libraries import library

@@ -13,8 +13,8 @@ from typing import Protocol, runtime_checkable
 
 from drumbeat.ports import Written
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, NoConnectionError, StorageError, UnreachableError
-from drumbeat.protocol.listing import Link
-from drumbeat.stores.data.connections import root_reason_for_no_connection
+from drumbeat.protocol.input_listing import Link
+from drumbeat.stores.data.connection_errors import root_reason_for_no_connection
 
 PIECE = 1 << 20
 MOST_FILES = 1_000_000

@@ -18,10 +18,10 @@ from drumbeat.protocol.errors import (
     StorageError,
     UnreachableError,
 )
-from drumbeat.protocol.listing import Link
+from drumbeat.protocol.input_listing import Link
 from drumbeat.stores.data.backend import PIECE, Counted, Found, Trouble, Wanted, asked, changed, refused
 from drumbeat.stores.data.partial_writes import PARTIAL_SUFFIX
-from drumbeat.stores.folder.disk import sync_folder, write_all
+from drumbeat.stores.folder.atomic_files import sync_folder, write_all
 
 _TROUBLES: dict[int, Trouble] = {
     errno.ENOENT: Trouble(NotFoundError, "there is nothing there", "Check the path."),

@@ -23,7 +23,7 @@ from drumbeat.protocol.errors import (
     TooBigError,
     UnreachableError,
 )
-from drumbeat.protocol.listing import Link
+from drumbeat.protocol.input_listing import Link
 from drumbeat.stores.data.autoindex import is_index, names_in
 from drumbeat.stores.data.backend import (
     MOST_FILES,

@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterable
 
 from drumbeat.protocol.errors import ForbiddenError, RefusedError, TooBigError
-from drumbeat.protocol.listing import ListedFile, Listing
-from drumbeat.protocol.listing import listing as in_order
+from drumbeat.protocol.input_listing import ListedFile, Listing
+from drumbeat.protocol.input_listing import listing as in_order
 from drumbeat.stores.data.backend import MOST_FILES, Found, shown
 from drumbeat.stores.folder.paths import parts_of
 

@@ -18,7 +18,7 @@ from drumbeat.protocol.errors import (
     StorageError,
     UnreachableError,
 )
-from drumbeat.protocol.listing import Link
+from drumbeat.protocol.input_listing import Link
 from drumbeat.stores.data.backend import PIECE, Counted, Found, Patience, Trouble, Wanted, asked, changed
 from drumbeat.stores.data.libraries import library
 from drumbeat.stores.data.s3_parts import PART, put_parts

@@ -17,14 +17,14 @@ from typing import BinaryIO
 from drumbeat.ports import JobSpace, LogChunk, SnapshotSpace, StoredFile
 from drumbeat.ports.run_files import RUN_FILES
 from drumbeat.protocol.errors import ForbiddenError, NotFoundError
-from drumbeat.protocol.layout import LAST_GOOD
+from drumbeat.protocol.folder_layout import LAST_GOOD
 from drumbeat.protocol.logs import LogName
-from drumbeat.stores.folder.alive import OnePerName
-from drumbeat.stores.folder.disk import put_whole, refusals, require_room
+from drumbeat.stores.folder.atomic_files import put_whole, refusals, require_room
+from drumbeat.stores.folder.job_removal import job_space, remove_job, remove_logs, space_of
+from drumbeat.stores.folder.live_objects import OnePerName
 from drumbeat.stores.folder.logs import JobLogs, append_beyond, last_position, read_chunks, settle, start_position
 from drumbeat.stores.folder.outputs import PARTS, SHOWN, Kept, Outputs, find_unfit, numbers, part_place
 from drumbeat.stores.folder.paths import inside, log_at, one_name, parts_of
-from drumbeat.stores.folder.removing import job_space, remove_job, remove_logs, space_of
 from drumbeat.stores.folder.run_files import FolderRunFiles
 from drumbeat.stores.folder.snapshots import Snapshots
 

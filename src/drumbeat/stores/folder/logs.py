@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Self
 
 from drumbeat.ports import LogChunk
-from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.logs import NODE_LOG, LogName, rank_of
-from drumbeat.stores.folder.disk import locked, sync_file, sync_folder, write_all
+from drumbeat.stores.folder.atomic_files import locked, sync_file, sync_folder, write_all
 from drumbeat.stores.folder.journal import RECORD_SIZE, Piece, read_pieces, read_pieces_back, shorten
 from drumbeat.stores.folder.paths import inside
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from drumbeat.ports.run_files import RUN_FILES
 from drumbeat.protocol import wire
 from drumbeat.protocol.errors import StaleError
-from drumbeat.protocol.faults import faultpoint
-from drumbeat.stores.folder.disk import locked, put_whole, sync_folder
+from drumbeat.protocol.fault_points import faultpoint
+from drumbeat.stores.folder.atomic_files import locked, put_whole, sync_folder
 from drumbeat.stores.folder.paths import inside
 
 SHOWN = "outputs"

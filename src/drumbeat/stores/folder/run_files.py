@@ -11,10 +11,10 @@ from pathlib import Path
 
 from drumbeat.ports.run_files import RUN_FILES, RunFile
 from drumbeat.protocol.errors import ConflictError, NotFoundError
-from drumbeat.stores.folder.disk import put_whole, refusals, require_room
+from drumbeat.stores.folder.atomic_files import put_whole, refusals, require_room
+from drumbeat.stores.folder.job_removal import remove_tree
 from drumbeat.stores.folder.outputs import SHOWN
 from drumbeat.stores.folder.paths import inside, one_name
-from drumbeat.stores.folder.removing import remove_tree
 
 _PART = ".artifact."
 """Begins the name of a file that is being written, in the folder of the job."""

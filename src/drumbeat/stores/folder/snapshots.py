@@ -14,8 +14,8 @@ from typing import BinaryIO
 
 from drumbeat.ports import SnapshotSpace
 from drumbeat.protocol.errors import ConflictError, ForbiddenError, NotFoundError
-from drumbeat.protocol.faults import faultpoint
-from drumbeat.stores.folder.disk import put_whole, require_room
+from drumbeat.protocol.fault_points import faultpoint
+from drumbeat.stores.folder.atomic_files import put_whole, require_room
 
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _DAY_S = 86_400.0

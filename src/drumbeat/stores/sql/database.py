@@ -17,7 +17,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from drumbeat.protocol.errors import RefusedError, StorageError
 from drumbeat.stores.mounts import file_system_here, is_network
-from drumbeat.stores.sql.refusals import refusals
+from drumbeat.stores.sql.database_errors import refusals
 
 BUSY_S = 10.0
 """How long a write waits for another process's."""

@@ -43,15 +43,15 @@ from drumbeat.protocol.errors import ConflictError, NotFoundError
 from drumbeat.stores.sql import (
     catalog,
     computes,
-    histories,
     inbox,
+    job_histories,
     jobs,
     leases,
     outbox,
     people,
     removals,
     slots,
-    use,
+    usage,
 )
 from drumbeat.stores.sql.database import Database, parse_url
 from drumbeat.stores.sql.schema import aliases, facts, settings
@@ -202,7 +202,7 @@ class SqlStore:
 
     def histories(self, names: Sequence[str] = (), since: datetime | None = None) -> list[History]:
         with self._database.read() as connection:
-            return histories.read(connection, names, since)
+            return job_histories.read(connection, names, since)
 
     # --- outbox, inbox, slots ---
     def outbox(self, token: int | None = None) -> list[PendingEffect]:
@@ -217,7 +217,7 @@ class SqlStore:
         with self._database.write() as connection:
             outbox.remove(connection, [effect])
             if release and at:
-                use.charge(connection, *release, at)
+                usage.charge(connection, *release, at)
             if release:
                 slots.give_back(connection, *release)
 
@@ -303,20 +303,20 @@ class SqlStore:
 
     def quotas(self) -> list[Quota]:
         with self._database.read() as connection:
-            return use.all_quotas(connection)
+            return usage.all_quotas(connection)
 
     def set_quota(self, quota: Quota) -> None:
         with self._database.write() as connection:
-            use.set_quota(connection, quota)
+            usage.set_quota(connection, quota)
             slots.count_in_all(connection)
 
     def held_slots(self) -> list[HeldSlots]:
         with self._database.read() as connection:
-            return use.held_slots(connection)
+            return usage.held_slots(connection)
 
     def past_use(self) -> list[PastUse]:
         with self._database.read() as connection:
-            return use.all_past_use(connection)
+            return usage.all_past_use(connection)
 
     # --- the catalog ---
     def add_asset(self, asset: Asset) -> tuple[Asset, bool]:

@@ -14,7 +14,7 @@ from drumbeat.core.life.job import Job
 from drumbeat.core.quotas import Quota
 from drumbeat.ports import Artifacts, Ownership, PendingEffect, StoredFile
 from drumbeat.ports.metrics import HistoryPage, MetricStore
-from drumbeat.protocol import faults
+from drumbeat.protocol import fault_points
 from drumbeat.protocol.agent import AgentStatus
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import DrumbeatError, StaleError, StorageError, UnreachableError
@@ -216,14 +216,14 @@ class World:
             return
         has_napped, server.has_napped = server.has_napped, False
         server.calls += 1
-        hook, acting = faults.hook, self._acting
-        faults.hook, self._acting = self._hook(server, server.control), server
+        hook, acting = fault_points.hook, self._acting
+        fault_points.hook, self._acting = self._hook(server, server.control), server
         try:
             getattr(self, f"_{what}")(server.control, *arguments)
         except (Killed, DrumbeatError, OSError):
             pass
         finally:
-            faults.hook, self._acting = hook, acting
+            fault_points.hook, self._acting = hook, acting
             server.calls -= 1
             server.has_napped = has_napped
         if not server.calls:

@@ -17,8 +17,8 @@ from drumbeat.agent.ground.pins import Pins
 from drumbeat.agent.inputs.cache.files import Files, Kept, name_of
 from drumbeat.agent.inputs.cache.partial_file import forget
 from drumbeat.protocol.errors import RefusedError, StorageError
-from drumbeat.protocol.faults import faultpoint
-from drumbeat.protocol.listing import ListedFile
+from drumbeat.protocol.fault_points import faultpoint
+from drumbeat.protocol.input_listing import ListedFile
 
 BYTES = "DRUMBEAT_CACHE_BYTES"
 ELSEWHERE_S = 7 * 24 * 3600.0

@@ -17,7 +17,7 @@ from functools import cache
 
 from drumbeat.agent.ground import disk, locks
 from drumbeat.host.machine import boot
-from drumbeat.protocol.listing import ListedFile
+from drumbeat.protocol.input_listing import ListedFile
 
 _NAME = re.compile(r"[0-9a-f]{64}", re.ASCII)
 MARKS = ".done"

@@ -7,7 +7,7 @@ import shutil
 
 from drumbeat.agent.inputs.cache.files import Files, name_of
 from drumbeat.protocol.errors import RefusedError
-from drumbeat.protocol.listing import ListedFile, Listing
+from drumbeat.protocol.input_listing import ListedFile, Listing
 
 
 def check(name: str, listing: Listing) -> None:

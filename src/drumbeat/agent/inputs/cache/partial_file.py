@@ -16,8 +16,8 @@ from enum import Enum, auto
 
 from drumbeat.agent.inputs.cache.files import MARKS, Files, name_of
 from drumbeat.host.machine import boot
-from drumbeat.protocol.faults import faultpoint
-from drumbeat.protocol.listing import ListedFile
+from drumbeat.protocol.fault_points import faultpoint
+from drumbeat.protocol.input_listing import ListedFile
 
 PIECE = 2 << 20
 """Bytes that are asked for at once."""

@@ -8,8 +8,8 @@ import os
 
 from drumbeat.agent.inputs.cache.files import Files, name_of
 from drumbeat.agent.inputs.cache.partial_file import Claim, forget
-from drumbeat.protocol.faults import faultpoint
-from drumbeat.protocol.listing import ListedFile
+from drumbeat.protocol.fault_points import faultpoint
+from drumbeat.protocol.input_listing import ListedFile
 
 SMALL = 1 << 18
 """Bytes up to which a file is one."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
-from drumbeat.protocol.connections import reason_for_no_connection
+from drumbeat.protocol.connection_errors import reason_for_no_connection
 from drumbeat.protocol.errors import DrumbeatError, NoConnectionError, StorageError, UnreachableError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from drumbeat.agent.inputs.cache.files import Files, name_of
 from drumbeat.agent.inputs.cache.partial_file import PIECE, Claim, Part, claim, piece_at, piece_count
 from drumbeat.agent.inputs.cache.small_file import SMALL
 from drumbeat.protocol.errors import DrumbeatError
-from drumbeat.protocol.listing import ListedFile
+from drumbeat.protocol.input_listing import ListedFile
 
 LOOK_AGAIN_S = 0.1
 """How soon a file that another process fetches is looked at again."""

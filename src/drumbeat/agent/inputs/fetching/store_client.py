@@ -13,7 +13,7 @@ from drumbeat.agent.inputs.fetching.http_client import Lines, Patience, Refusal,
 from drumbeat.agent.inputs.fetching.piece_queue import Want
 from drumbeat.protocol import wire
 from drumbeat.protocol.errors import UnreachableError
-from drumbeat.protocol.listing import Link
+from drumbeat.protocol.input_listing import Link
 
 _AT_ONCE = 200
 """Links that are asked for in one request."""

@@ -12,7 +12,7 @@ from drumbeat.agent.inputs.fetching.http_client import Patience
 from drumbeat.agent.inputs.fetching.piece_queue import Want
 from drumbeat.agent.inputs.fetching.store_client import Links, Store
 from drumbeat.protocol.errors import UnreachableError
-from drumbeat.protocol.listing import ListedFile
+from drumbeat.protocol.input_listing import ListedFile
 
 
 class RangeReader:

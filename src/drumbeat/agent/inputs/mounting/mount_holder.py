@@ -28,7 +28,7 @@ from drumbeat.agent.inputs.mounting.webdav_tree import Tree
 from drumbeat.host import processes
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import Enrolment
-from drumbeat.protocol.listing import ListedFile, Listing
+from drumbeat.protocol.input_listing import ListedFile, Listing
 
 MOUNT_S = 60.0
 """How long rclone may take to mount."""

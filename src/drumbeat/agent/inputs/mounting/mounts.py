@@ -19,11 +19,11 @@ from drumbeat.agent.inputs.mounting.read_rates import Rates, measure
 from drumbeat.agent.inputs.mounting.unmounting import clear, end_holder, folder_of, state, unmount
 from drumbeat.host import processes
 from drumbeat.host.program import program
-from drumbeat.protocol import layout, wire
+from drumbeat.protocol import folder_layout, wire
 from drumbeat.protocol.agent import Enrolment, Remark
 from drumbeat.protocol.errors import EngineError, RefusedError
-from drumbeat.protocol.faults import faultpoint
-from drumbeat.protocol.listing import Listing
+from drumbeat.protocol.fault_points import faultpoint
+from drumbeat.protocol.input_listing import Listing
 from drumbeat.protocol.plan import InputPlan
 from drumbeat.protocol.programs import MOUNT_HOLDER
 
@@ -59,7 +59,7 @@ class Mounts:
 
         Raises RefusedError, EngineError with the reason why it can't be mounted here.
         """
-        place = layout.input_path(self._enrolment.root, planned)
+        place = folder_layout.input_path(self._enrolment.root, planned)
         file = os.path.basename(place) if planned.type == "uri_file" else ""
         folder = f"{self._folder}/{planned.name}"
         told = {"name": planned.name, "file": file, "place": os.path.dirname(place) if file else place}

@@ -15,7 +15,7 @@ from drumbeat.agent.inputs.fetching.store_client import Store
 from drumbeat.agent.inputs.mounting.input_reader import RangeReader
 from drumbeat.agent.inputs.mounting.webdav_tree import Tree
 from drumbeat.protocol.errors import DrumbeatError
-from drumbeat.protocol.listing import ListedFile
+from drumbeat.protocol.input_listing import ListedFile
 
 _RANGE = re.compile(r"bytes=(\d{1,18})-(\d{1,18})?", re.ASCII)
 _MAX_BODY_BYTES = 1 << 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from urllib.parse import quote
 
-from drumbeat.protocol.listing import ListedFile
+from drumbeat.protocol.input_listing import ListedFile
 
 _HEAD = '<?xml version="1.0" encoding="utf-8"?>\n<D:multistatus xmlns:D="DAV:">'
 _FOLDER = "<D:resourcetype><D:collection/></D:resourcetype>"

@@ -11,7 +11,7 @@ from dataclasses import replace
 from drumbeat.agent.ground import child_processes
 from drumbeat.agent.runtimes import container_engine
 from drumbeat.launch.container_command import Engine
-from drumbeat.launch.environment import scrubbed
+from drumbeat.launch.environment_variables import scrubbed
 from drumbeat.launch.mpi import INTEL_MPI, MPICH, OPEN_MPI
 from drumbeat.protocol.agent import RankExit
 from drumbeat.protocol.errors import RefusedError

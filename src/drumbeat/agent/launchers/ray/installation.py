@@ -7,7 +7,7 @@ import shutil
 import socket
 from collections.abc import Mapping
 
-from drumbeat.launch.environment import scrubbed
+from drumbeat.launch.environment_variables import scrubbed
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.process import is_scrubbed

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from drumbeat.agent.ground.files import write_whole
 from drumbeat.host.program import program
-from drumbeat.launch import hosts
+from drumbeat.launch import host_file
 from drumbeat.protocol import programs
 from drumbeat.protocol.errors import StorageError
 from drumbeat.protocol.plan import Plan
@@ -38,15 +38,15 @@ class NodeAddresses:
 def make(plan: Plan, roster: Roster, node: int, secret: str) -> None:
     """Writes the job's host file and the stand-ins for ssh and pdsh to this node's folder. Raises StorageError."""
     root = roster.members[node].root
-    folder = hosts.folder(root)
+    folder = host_file.folder(root)
     try:
-        write_whole(hosts.file(root), hosts.text(plan, roster), 0o644)
-        if not hosts.is_alone(plan):
+        write_whole(host_file.file(root), host_file.text(plan, roster), 0o644)
+        if not host_file.is_alone(plan):
             return
-        os.makedirs(hosts.programs(root), mode=0o700, exist_ok=True)
+        os.makedirs(host_file.programs(root), mode=0o700, exist_ok=True)
         note(folder, _addresses(plan, roster, node, secret))
         for name, module in (("ssh", programs.SHELL), ("pdsh", programs.PDSH)):
-            write_whole(f"{hosts.programs(root)}/{name}", script(module, folder))
+            write_whole(f"{host_file.programs(root)}/{name}", script(module, folder))
     except OSError as error:
         what = f"what the nodes need to reach each other can't be written: {error.strerror}"
         raise StorageError(what, where=root, fix="Free space on that disk, or grant write permission there.") from error
@@ -78,9 +78,9 @@ def script(module: str, folder: str) -> str:
 
 
 def _addresses(plan: Plan, roster: Roster, node: int, secret: str) -> NodeAddresses:
-    names = hosts.known_as(roster)
+    names = host_file.known_as(roster)
     servers = {
-        name: (roster.members[other].address, hosts.port(roster, other))
+        name: (roster.members[other].address, host_file.port(roster, other))
         for other in range(plan.nodes)
         for name in names[other]
         if other != node

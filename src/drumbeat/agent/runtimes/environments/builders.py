@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from drumbeat.agent.runtimes.environments.interpreters import Interpreter
 from drumbeat.agent.runtimes.environments.pip_configuration import own_places
-from drumbeat.launch.environment import SCRUBBED
+from drumbeat.launch.environment_variables import SCRUBBED
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.plan import PythonEnvironment
 from drumbeat.protocol.process import is_scrubbed

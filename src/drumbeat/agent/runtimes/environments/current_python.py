@@ -12,8 +12,8 @@ from collections.abc import Mapping
 
 from drumbeat.agent.ground import child_processes
 from drumbeat.agent.runtimes.environments.installed_packages import fingerprint, installed
-from drumbeat.protocol.fingerprint import Fingerprint
 from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.python_fingerprint import Fingerprint
 
 _ASK_S = 20.0
 _ASKS = "import json, platform, sys; print(json.dumps([platform.python_version(), [p for p in sys.path if p]]))"

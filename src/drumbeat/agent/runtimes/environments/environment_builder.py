@@ -18,9 +18,9 @@ from drumbeat.agent.runtimes.environments.folders import Place
 from drumbeat.agent.runtimes.environments.garbage_collection import collect, size_of
 from drumbeat.agent.runtimes.environments.installed_packages import fingerprint, installed, normal, site_folders
 from drumbeat.protocol.errors import RefusedError, StorageError, UnreachableError
-from drumbeat.protocol.faults import faultpoint
-from drumbeat.protocol.fingerprint import Fingerprint
+from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.plan import CONSTRAINT, PythonEnvironment
+from drumbeat.protocol.python_fingerprint import Fingerprint
 
 ERRAND = "environment"
 _READ = 256 << 10

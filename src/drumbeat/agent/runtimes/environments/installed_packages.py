@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Iterable
 
-from drumbeat.protocol.fingerprint import Fingerprint
+from drumbeat.protocol.python_fingerprint import Fingerprint
 
 FEW = 40
 _INSTALLED = re.compile(r"(.+?)-(\d[^-]*)(?:-py3\.\d+)?\.(?:dist-info|egg-info|egg)")

@@ -27,7 +27,7 @@ from drumbeat.agent.runtimes.environments.builders import Builder, Step, tool_en
 from drumbeat.agent.runtimes.environments.install_errors import name_of
 from drumbeat.agent.runtimes.environments.installed_packages import installed, normal, site_folders
 from drumbeat.protocol.errors import RefusedError
-from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.plan import PythonEnvironment, SourceBuild
 from drumbeat.protocol.wire import to_wire
 

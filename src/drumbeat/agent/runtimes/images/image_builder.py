@@ -21,7 +21,7 @@ from drumbeat.agent.runtimes.images.folders import ImagePlace
 from drumbeat.launch.container_command import Engine, build_line
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.errors import RefusedError, StorageError
-from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.plan import Container, ImageBuild
 
 ERRAND = "image build"

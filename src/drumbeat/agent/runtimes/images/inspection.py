@@ -11,7 +11,7 @@ from drumbeat.agent.runtimes import container_engine
 from drumbeat.agent.runtimes.environments.installed_packages import fingerprint, normal
 from drumbeat.launch.container_command import Engine
 from drumbeat.protocol.errors import RefusedError
-from drumbeat.protocol.fingerprint import Fingerprint
+from drumbeat.protocol.python_fingerprint import Fingerprint
 
 _SETTINGS = ("Env", "User", "WorkingDir")
 """What of an image's settings its processes see."""

@@ -8,10 +8,10 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from drumbeat.dialect.compute.compute_values import ComputeTitle
 from drumbeat.dialect.compute.shares import Share
-from drumbeat.dialect.compute.values import ComputeTitle
-from drumbeat.dialect.reading.shape import Contradiction, Model
-from drumbeat.dialect.reading.values import AsText, Count, Filled, Tally, Text, Wait
+from drumbeat.dialect.reading.field_types import AsText, Count, Filled, Tally, Text, Wait
+from drumbeat.dialect.reading.frozen_model import Contradiction, Model
 from drumbeat.protocol.shares import SharePlan
 
 

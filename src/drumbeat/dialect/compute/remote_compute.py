@@ -6,9 +6,9 @@ from pathlib import Path
 
 from pydantic import Field
 
-from drumbeat.dialect.compute.head import ComputeHead
-from drumbeat.dialect.compute.values import Absolute, Address
-from drumbeat.dialect.reading.values import OneLine
+from drumbeat.dialect.compute.compute_keys import ComputeHead
+from drumbeat.dialect.compute.compute_values import Absolute, Address
+from drumbeat.dialect.reading.field_types import OneLine
 
 
 class RemoteCompute(ComputeHead):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from drumbeat.rehearsal.series import LoggedPoint
+from drumbeat.rehearsal.metric_comparison import LoggedPoint
 
 
 @dataclass(frozen=True)

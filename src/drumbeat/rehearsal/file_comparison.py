@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from drumbeat.rehearsal.records import digest
-from drumbeat.rehearsal.series import measures_time
+from drumbeat.rehearsal.job_record import digest
+from drumbeat.rehearsal.metric_comparison import measures_time
 
 _TENSORS = (".pt", ".pth", ".ckpt", ".bin")
 

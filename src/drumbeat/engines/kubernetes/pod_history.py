@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from drumbeat.core.life.events import Loss
-from drumbeat.engines.gang_word import gang_word
+from drumbeat.engines.gang_status import gang_word
 from drumbeat.engines.kubernetes.names import pod_name
 from drumbeat.engines.kubernetes.pod_status import STARTING, Verdict, explained, hindrance, judged, own_events
 from drumbeat.ports import Sighting

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import cast
 
-from drumbeat.protocol.connections import reason_for_no_connection
+from drumbeat.protocol.connection_errors import reason_for_no_connection
 
 
 def root_reason_for_no_connection(error: BaseException) -> str:

@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 
 from drumbeat.protocol.api.jobs import JobWithStory, StoryLine
-from drumbeat.rehearsal.series import Logged, LoggedPoint, SeriesKey
+from drumbeat.rehearsal.metric_comparison import Logged, LoggedPoint, SeriesKey
 from drumbeat.rehearsal.server_calls import RehearsalServer
 
 OUTPUTS, CHECKPOINTS = "outputs/", "checkpoints/"

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 
 from drumbeat.core.autoscaling import StartTimes
 from drumbeat.dialect.compute.computes import SlurmCompute
-from drumbeat.engines.slurm import node_states, power, waits
+from drumbeat.engines.slurm import node_states, pending_reasons, power_saving
 from drumbeat.engines.slurm.client import Slurm, SlurmJob, SlurmNode
-from drumbeat.engines.slurm.endings import preemption_notice
 from drumbeat.engines.slurm.job_states import Stage
+from drumbeat.engines.slurm.loss_reasons import preemption_notice
 from drumbeat.engines.slurm.node_states import NodeWord
-from drumbeat.engines.slurm.power import Power
+from drumbeat.engines.slurm.power_saving import Power
 from drumbeat.ports import Machine, Scale
 from drumbeat.protocol.errors import EngineError
 
@@ -65,12 +65,12 @@ class Cluster:
         if self._power is None:
             return None
         usual_s = self._start_times.usual_s()
-        return power.scale(self._power, [node.name for node in self.nodes], self._kept, usual_s)
+        return power_saving.scale(self._power, [node.name for node in self.nodes], self._kept, usual_s)
 
     def word(self, job: SlurmJob) -> str:
         """Slurm's word for a job, with what it waits for."""
         reasons = {node.name: node.why for node in self.nodes}
-        return waits.word(job, self._meanings, reasons, self._start_times.usual_s())
+        return pending_reasons.word(job, self._meanings, reasons, self._start_times.usual_s())
 
     def notice(self, job: SlurmJob) -> str:
         """That Slurm is about to take the nodes of a running job, "" = it doesn't say so."""
@@ -101,7 +101,7 @@ class Cluster:
             self._power_at = now
             settings = self._slurm.power(self._spec.partition or nodes[0].partition.rstrip("*"))
             listed = self._slurm.names(re.sub(r":\d+", "", settings.kept)) if settings.kept else []
-            self._kept = power.count_kept(settings, listed, [node.name for node in nodes])
+            self._kept = power_saving.count_kept(settings, listed, [node.name for node in nodes])
             self._power = settings
 
     def follow(self, jobs: Mapping[str, Sequence[SlurmJob]], now: float) -> None:

@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from drumbeat.ports import JobSpace
-from drumbeat.protocol.faults import faultpoint
-from drumbeat.stores.folder.disk import sync_folder
+from drumbeat.protocol.fault_points import faultpoint
+from drumbeat.stores.folder.atomic_files import sync_folder
 from drumbeat.stores.folder.logs import JOURNAL
 from drumbeat.stores.folder.outputs import PARTS, SHOWN
 

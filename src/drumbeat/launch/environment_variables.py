@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from drumbeat.launch import network, paths
-from drumbeat.protocol import layout, mesh
+from drumbeat.launch import network_variables, path_substitution
+from drumbeat.protocol import folder_layout, mesh
 from drumbeat.protocol.plan import Plan, Rank
 from drumbeat.protocol.roster import Member, Roster
 
@@ -53,7 +53,7 @@ def of_node(plan: Plan, member: Member, attempt: int) -> dict[str, str]:
         **_dialect(plan, member),
         "DRUMBEAT_JOB": plan.job,
         "DRUMBEAT_ATTEMPT": str(attempt),
-        "DRUMBEAT_OUTPUT_DIR": layout.output_path(member.root, layout.DEFAULT_OUTPUT),
+        "DRUMBEAT_OUTPUT_DIR": folder_layout.output_path(member.root, folder_layout.DEFAULT_OUTPUT),
         "DRUMBEAT_CHECKPOINT_DIR": member.checkpoints,
         "CUDA_VISIBLE_DEVICES": ",".join(member.gpus),
     }
@@ -68,7 +68,7 @@ def defaults(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:
     """
     member = roster.members[rank.node]
     threads = {"OMP_NUM_THREADS": "1"} if plan.processes_per_node > 1 else {}
-    return {**threads, **defaults_of_node(member), **network.variables(plan, member)}
+    return {**threads, **defaults_of_node(member), **network_variables.variables(plan, member)}
 
 
 def defaults_of_node(member: Member) -> dict[str, str]:
@@ -78,7 +78,7 @@ def defaults_of_node(member: Member) -> dict[str, str]:
 
 
 def _dialect(plan: Plan, member: Member) -> dict[str, str]:
-    files = paths.of_node(plan, member.root)
+    files = path_substitution.of_node(plan, member.root)
     return {
         "AZUREML_RUN_ID": plan.job,
         "AZUREML_ARM_PROJECT_NAME": plan.experiment,

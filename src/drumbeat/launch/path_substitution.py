@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 
-from drumbeat.protocol import layout
+from drumbeat.protocol import folder_layout
 from drumbeat.protocol.plan import Plan
 
 _FILE_REFERENCE = re.compile(r"\$\{\{\s*(inputs|outputs)\.([A-Za-z_]\w*)\s*\}\}")
@@ -25,8 +25,8 @@ _NEXT = {
 def of_node(plan: Plan, root: str) -> dict[str, dict[str, str]]:
     """Paths of the job's inputs and outputs on the node whose attempt folder is `root`."""
     return {
-        "inputs": {i.name: layout.input_seen(root, i) for i in plan.inputs},
-        "outputs": {o.name: layout.output_seen(root, o) for o in plan.outputs},
+        "inputs": {i.name: folder_layout.input_seen(root, i) for i in plan.inputs},
+        "outputs": {o.name: folder_layout.output_seen(root, o) for o in plan.outputs},
     }
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from drumbeat.launch import environment, paths
-from drumbeat.protocol import layout
+from drumbeat.launch import environment_variables, path_substitution
+from drumbeat.protocol import folder_layout
 from drumbeat.protocol.logs import LogName
 from drumbeat.protocol.plan import Plan, Rank
 from drumbeat.protocol.process import ProcessSpec
@@ -19,11 +19,11 @@ def process(plan: Plan, roster: Roster, rank: Rank, own: Mapping[str, str]) -> P
         rank=rank.rank,
         local_rank=rank.local_rank,
         role=rank.role,
-        argv=("/bin/bash", "-c", paths.fill(plan, root)),
-        cwd=layout.code_folder(root),
+        argv=("/bin/bash", "-c", path_substitution.fill(plan, root)),
+        cwd=folder_layout.code_folder(root),
         log=LogName(roster.attempt, roster.round, rank.node, rank.rank).path,
-        set={**environment.of_job(plan, roster, rank), **own},
-        defaulted=environment.defaults(plan, roster, rank),
-        scrubbed=environment.scrubbed(plan),
+        set={**environment_variables.of_job(plan, roster, rank), **own},
+        defaulted=environment_variables.defaults(plan, roster, rank),
+        scrubbed=environment_variables.scrubbed(plan),
         path_first=plan.path_first,
     )

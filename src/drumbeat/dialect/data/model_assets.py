@@ -8,8 +8,8 @@ from pydantic import Field
 
 from drumbeat.dialect.data.assets import AssetName, AssetVersion
 from drumbeat.dialect.data.signed_urls import NoSecret
-from drumbeat.dialect.reading.shape import AnyCase, Model
-from drumbeat.dialect.reading.values import AsText, Filled, Table, Text
+from drumbeat.dialect.reading.field_types import AsText, Filled, Table, Text
+from drumbeat.dialect.reading.frozen_model import AnyCase, Model
 
 
 class ModelAsset(Model):
