@@ -16,7 +16,7 @@ from drumbeat.core.need import Need, Policy
 from drumbeat.engines.local import LocalEngine
 from drumbeat.engines.netlab.engine import NetlabEngine
 from drumbeat.engines.netlab.lab import Lab
-from drumbeat.launch import rank_process
+from drumbeat.launch import ranks
 from drumbeat.ports import Engine, Submission
 from drumbeat.protocol.errors import NotFoundError
 from drumbeat.protocol.plan import InputPlan, Plan
@@ -55,7 +55,7 @@ class Depot:
     def submit(self, name: str, command: str, *inputs: InputPlan, nodes: int = 1) -> str:
         """A job whose inputs are planned already; in `command`, `${{inputs.x}}`."""
         plan = Plan(
-            name, "tests", "pytorch", nodes, 1, command, rank_process("pytorch", nodes, 1), inputs=inputs,
+            name, "tests", "pytorch", nodes, 1, command, ranks("pytorch", nodes, 1), inputs=inputs,
             path_first=(str(Path(sys.executable).parent),), compute=self.compute,
         )  # fmt: skip
         now = self.control.setting.clock.now()

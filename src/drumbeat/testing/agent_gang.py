@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any, Self
 
-from drumbeat.launch import rank_process
+from drumbeat.launch import ranks
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import AgentStatus, Enrolment, Order, Phase
 from drumbeat.protocol.plan import Plan
@@ -34,7 +34,7 @@ class AgentGang:
             "command": command,
             **plan,
         }
-        table = rank_process("pytorch", nodes, per_node)
+        table = ranks("pytorch", nodes, per_node)
         self.plan = Plan(nodes=nodes, processes_per_node=per_node, ranks=table, **fields)
         self.agents: dict[int, subprocess.Popen[bytes]] = {}
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from drumbeat.launch import rank_process, render
+from drumbeat.launch import ranks, render
 from drumbeat.launch.preparation import preparation
 from drumbeat.protocol.plan import InputPlan, Plan, PythonEnvironment
 from drumbeat.protocol.roster import Member, Roster
 
 
 def a_plan(**more: object) -> Plan:
-    return Plan("j", "e", "pytorch", 2, 2, "python t.py", rank_process("pytorch", 2, 2), **more)
+    return Plan("j", "e", "pytorch", 2, 2, "python t.py", ranks("pytorch", 2, 2), **more)
 
 
 MEMBER = Member(1, "b", "10.0.0.2", "/n/1", "/c")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from drumbeat.launch import rank_process, render
+from drumbeat.launch import ranks, render
 from drumbeat.launch.services import ServiceNode, ServicePlace, has_process, jupyter_token, service_process, services_on
 from drumbeat.protocol.plan import Plan, ServicePlan
 from drumbeat.protocol.process import ProcessSpec
@@ -14,7 +14,7 @@ MEMBERS = (Member(0, "a", "10.0.0.1", "/n/0", "/c"), Member(1, "b", "10.0.0.2", 
 
 
 def process_of(service: ServicePlan, place: ServicePlace) -> ProcessSpec:
-    plan = Plan("j", "e", "pytorch", 2, 2, "python t.py", rank_process("pytorch", 2, 2), variables={"A": "1"})
+    plan = Plan("j", "e", "pytorch", 2, 2, "python t.py", ranks("pytorch", 2, 2), variables={"A": "1"})
     first = render(plan, Roster(1, 1, MEMBERS, 29500), 1)[0]
     return service_process(plan, service, ServiceNode(first, "/n/1", "secret"), place)
 
@@ -48,7 +48,7 @@ def test_vs_code_listens_at_a_socket_of_its_user():
 
 def test_nodes_have_the_services_that_are_meant_for_them():
     services = (ServicePlan("a", "ssh"), ServicePlan("b", "web", port=80, is_everywhere=True))
-    plan = Plan("j", "e", "pytorch", 2, 1, "x", rank_process("pytorch", 2, 1), services=services)
+    plan = Plan("j", "e", "pytorch", 2, 1, "x", ranks("pytorch", 2, 1), services=services)
     assert [one.name for one in services_on(plan, 0)] == ["a", "b"]
     assert [one.name for one in services_on(plan, 1)] == ["b"]
     assert not any(has_process(one) for one in services)
