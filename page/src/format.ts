@@ -62,8 +62,11 @@ export function number(value: number | string | null | undefined): string {
   return String(Number(value.toPrecision(4)));
 }
 
+/** A count or a step: whole, with its thousands apart. */
+export const whole = (value: number): string => value.toLocaleString("en");
+
 export const counted = (count: number, word: string): string =>
-  `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
+  `${whole(count)} ${word}${count === 1 ? "" : "s"}`;
 
 /** `value` as a number for drawing: what JSON has no number for is a gap. */
 export const drawable = (value: number | string): number | null => (typeof value === "number" ? value : null);

@@ -45,6 +45,21 @@ export interface Link {
   node: number; peer: number; out_bits_per_s: number; in_bits_per_s: number; round_trip_us: number; error: string;
 }
 export interface Preflight { sentence: string; problems: string[]; nodes: NodePreflight[]; links: Link[] }
+/** The report of `drumbeat rehearse`, as it is kept with the first unbroken job. */
+export interface Rehearsal {
+  verdict: string; is_passed: boolean; file: string; tag: string; compute: string; nodes: number; ranks: number;
+  seed: number; unbroken: { job: string; seconds: number }[]; runs: RehearsalRun[]; judged: string[];
+  unjudged: string[]; observations: { kind: string; sentence: string }[]; hints: RehearsalHint[];
+}
+export interface RehearsalRun {
+  number: number; job: string; fault: string; target: string; state: State; sentence: string; restarts: number;
+  is_equal: boolean | null; cost: RehearsalCost; seconds: number; differences: string[];
+}
+export interface RehearsalCost {
+  step: number | null; resumed: number | null; lost_steps: number | null; next_step_s: number | null;
+  extra_s: number | null;
+}
+export interface RehearsalHint { where: string; code: string; what: string; fix: string; is_observed: boolean }
 export interface Session { action_token: string; person: string; role: "owner" | "contributor" | "reader" }
 export interface Use {
   kind: "person" | "experiment"; name: string; slots: number; gpus: number; waiting: number; recent_use: number;

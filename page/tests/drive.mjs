@@ -11,7 +11,7 @@
 
 import { readFileSync } from "node:fs";
 
-const SIZES = { laptop: { width: 1280, height: 800 }, phone: { width: 390, height: 844 }, wide: { width: 1920, height: 1080 } };
+const SIZES = { laptop: { width: 1366, height: 768 }, phone: { width: 390, height: 844 }, wide: { width: 2560, height: 1440 } };
 const job = JSON.parse(readFileSync(0, "utf8"));
 const PATIENCE_MS = job.patience_ms ?? 30_000;
 const { chromium } = await import(job.playwright);

@@ -2,10 +2,11 @@ import { expect, test } from "vitest";
 import { latency, rate } from "../src/format";
 import { scaleOf } from "../src/parts/parallel-scale";
 import { partsOf } from "../src/parts/linked";
-import { elasticOf } from "../src/screens/job/facts";
+import { elasticOf, phasesOf, stagesOf } from "../src/screens/job/facts";
 import { wayOf } from "../src/screens/job/preflight";
 import { hangOf, startOf } from "../src/screens/job/remarks";
-import type { StoryLine } from "../src/types";
+import { costOf, readReport, reportFile, roleOf } from "../src/screens/job/rehearsal-report";
+import type { Rehearsal, State, StoryLine } from "../src/types";
 
 const line = (sentence: string, round = 1, n = 1): StoryLine => ({ n, at: "", state: "running", reason: "", sentence, attempt: 1, round });
 const jobs = (sentence: string) => partsOf(sentence).filter((part) => part.job).map((part) => part.job);
@@ -28,6 +29,8 @@ test("a hang is shown until the ranks go on or another round begins", () => {
   const job = { state: "running" as const, attempt: 1, round: 1 };
   const hang = line("the job hangs: rank 1 is stopped; the stacks of all ranks are in the job's file hangs/1.1.txt");
   expect(hangOf(job, [line("training"), hang])).toEqual({ sentence: hang.sentence, file: "hangs/1.1.txt" });
+  const named = line("the job hangs: rank 3 on node 1 is stopped (SIGSTOP) at train.py:14, while ranks 0, 1 and 2 wait in all_reduce at train.py:9");
+  expect(hangOf(job, [named])).toMatchObject({ rank: 3, word: "is stopped (SIGSTOP) at train.py:14" });
   expect(hangOf(job, [hang, line("the ranks go on: rank 1 moved")])).toBeUndefined();
   expect(hangOf({ ...job, round: 2 }, [hang])).toBeUndefined();
   expect(hangOf({ ...job, state: "failed" }, [hang])).toBeUndefined();
@@ -50,8 +53,37 @@ test("a way between nodes is known from either end, with its unit", () => {
 
 test("an elastic job says how many nodes it has and may have", () => {
   const elastic = { min_nodes: 2, nodes: 4, max_nodes: 8, grow: "at_checkpoint" as const };
-  expect(elasticOf({ state: "running", elastic, node_count: 3 })).toBe("3 now, 2 to 8, 4 asked for; grows at the next checkpoint");
-  expect(elasticOf({ state: "queued", elastic, node_count: 4 })).toBe("2 to 8, 4 asked for; grows at the next checkpoint");
+  expect(elasticOf({ state: "running", elastic, node_count: 3 })).toBe("3 now, 2 to 8 allowed, 4 asked for; grows after a checkpoint");
+  expect(elasticOf({ state: "queued", elastic, node_count: 4 })).toBe("2 to 8 allowed, 4 asked for; grows after a checkpoint");
+});
+
+test("an elastic job that can't grow any more, or has ended, doesn't say that it grows", () => {
+  const elastic = { min_nodes: 2, nodes: 4, max_nodes: 4, grow: "at_once" as const };
+  expect(elasticOf({ state: "running", elastic, node_count: 4 })).toBe("4 now, 2 to 4 allowed, 4 asked for");
+  expect(elasticOf({ state: "running", elastic, node_count: 3 })).toBe("3 now, 2 to 4 allowed, 4 asked for; grows as soon as nodes are free");
+  expect(elasticOf({ state: "failed", elastic, node_count: 2 })).toBe("2 to 4 allowed, 4 asked for");
+});
+
+test("the strip of a long story has each earlier attempt as one part, and the present one whole", () => {
+  const told = (attempt: number, states: State[]) => states.map((state, n) => ({ ...line("", 1, attempt * 10 + n), state, attempt, at: `2026-01-0${attempt}T00:00:0${n}Z` }));
+  const short = told(1, ["queued", "running", "completed"]);
+  expect(stagesOf(phasesOf(short, null)).map((one) => one.name)).toEqual(["queued", "running", "completed"]);
+  const way: State[] = ["queued", "staging", "running", "stopping"];
+  const stages = stagesOf(phasesOf([...told(0, ["queued"]), ...told(1, way), ...told(2, way), ...told(3, ["queued", "running"])], null));
+  expect(stages.map((one) => one.name)).toEqual(["attempt 1", "attempt 2", "queued", "running"]);
+  expect([stages[0]!.from, stages[0]!.to, stages[0]!.line]).toEqual(["2026-01-00T00:00:00Z", "2026-01-02T00:00:00Z", 0]);
+});
+
+test("the report of a rehearsal says what each fault has cost, and what isn't one is none", () => {
+  const cost = { step: 1025, resumed: 1021, lost_steps: 5, next_step_s: 30.14, extra_s: 23.5 };
+  const run = { number: 1, job: "r-1-kill", fault: "kill", target: "rank 2", state: "completed", sentence: "", restarts: 1, is_equal: true, cost, seconds: 60, differences: [] };
+  const report = { verdict: "All equal.", is_passed: true, unbroken: [{ job: "r-unbroken-1", seconds: 36 }], runs: [run], judged: [], unjudged: [], observations: [], hints: [] };
+  const read = readReport(JSON.stringify(report)) as Rehearsal;
+  expect(costOf(read.runs[0]!)).toBe("hit at step 1,025, went on at step 1,021, 5 steps done again, next step after 30.1 s, 23.5 s longer than unbroken, 1 restart");
+  expect(roleOf(read, "r-1-kill")).toContain("It equals the unbroken job.");
+  expect(roleOf(read, "r-unbroken-1")).toBe("Unbroken job 1 of 1 of a rehearsal.");
+  for (const text of ["", "[]", "null", "{}", JSON.stringify({ ...report, runs: [{ ...run, cost: { ...cost, step: "x" } }] })]) expect(readReport(text)).toBeUndefined();
+  expect(reportFile([{ path: "outputs/a/report.json", size: 1 }, { path: "outputs/mlflow-artifacts/1a/rehearsal/report.json", size: 2 }])).toBe("outputs/mlflow-artifacts/1a/rehearsal/report.json");
 });
 
 test("axes of settings are linear, logarithmic, or have one place for each word", () => {

@@ -281,3 +281,17 @@ def test_a_wrong_token_or_host_is_told(house: House, tmp_path: Path) -> None:
         Client(url="http://127.0.0.1:9", token="x") as client,
     ):
         client.list()
+
+
+def test_artifact_of_a_job_is_among_its_files_and_a_bad_name_is_refused(house: House, client: Client, tmp_path: Path):
+    job = client.submit({**DOCUMENT, "name": "with-report"}).name
+    client.log_artifact(job, "rehearsal/a report.json", b"{}")
+    client.log_artifact(job, "rehearsal/a report.json", b"[1]")
+    path = f"outputs/mlflow-artifacts/{client.metrics(job).run}/rehearsal/a report.json"
+    assert [file.path for file in client.files(job) if "mlflow" in file.path] == [path]
+    client.fetch(job, path, tmp_path / "report.json")
+    assert (tmp_path / "report.json").read_bytes() == b"[1]"
+    with pytest.raises(NotFoundError, match="none"):
+        client.log_artifact("none", "a", b"")
+    with pytest.raises(RefusedError, match="folder"):
+        client.log_artifact(job, "rehearsal", b"")

@@ -68,6 +68,14 @@ def test_script_that_resumes_right_is_equal_after_a_kill(house: House):
     assert sorted(jobs) == sorted([*(one["job"] for one in report["unbroken"]), run["job"]])
     page = (house.folder / "report" / "report.md").read_text()
     assert report["verdict"] in page
+    assert kept_with(house, report["unbroken"][0]["job"]) == {"report.json": report, "report.md": page}
+
+
+def kept_with(house: House, job: str) -> dict[str, Any]:
+    """The files of the report among the artifacts of a job."""
+    paths = house.client.download(job, house.folder / "kept", under="outputs/mlflow-artifacts")
+    texts = {path.name: path.read_text() for path in paths if path.parent.name == "rehearsal"}
+    return {name: json.loads(text) if name.endswith(".json") else text for name, text in texts.items()}
 
 
 @pytest.mark.thorough

@@ -17,6 +17,7 @@ const SHAPES: Record<string, [Shape, string]> = {
   failed: ["cross", "bad"],
   canceled: ["bar", "off"],
   "not run": ["bar", "off"],
+  attempt: ["bar", "off"],
   idle: ["ring", "off"],
   unusable: ["cross", "bad"],
 };

@@ -81,7 +81,7 @@ function MachineTile({ machine, held }: { machine: Machine; held: Held[] }) {
         <StateWord state={machine.state} />
       </header>
       <p class="muted">
-        {[counted(machine.cpus, "CPU slot"), machine.gpus.length ? counted(machine.gpus.length, "GPU") : "", machine.memory_mib ? size(machine.memory_mib * 1024 * 1024) : "", machine.word && machine.word !== machine.state ? machine.word : ""].filter(Boolean).join(" · ")}
+        {[counted(machine.cpus, "CPU slot"), machine.gpus.length ? counted(machine.gpus.length, "GPU") : "", machine.memory_mib ? `${size(machine.memory_mib * 1024 * 1024)} of memory` : "", machine.word && machine.word !== machine.state ? machine.word : ""].filter(Boolean).join(" · ")}
       </p>
       {machine.unusable && <p class="tone-bad">{machine.unusable}</p>}
       {held.length > 0 && (

@@ -14,7 +14,14 @@ import httpx
 
 from drumbeat.client import autostart, discovery
 from drumbeat.client.discovery import MachineIdentity, Where
-from drumbeat.protocol.errors import AwayError, DrumbeatError, NotFoundError, UnreachableError, from_dict
+from drumbeat.protocol.errors import (
+    AwayError,
+    DrumbeatError,
+    NotFoundError,
+    RefusedError,
+    UnreachableError,
+    from_dict,
+)
 
 SILENCE_S = 60.0
 """How long a call waits for a server that says nothing, repeated tries included."""
@@ -81,6 +88,11 @@ class Connection:
         headers = {"Content-Length": str(size), "Content-Type": "application/octet-stream"}
         options: dict[str, Any] = {"params": params, "headers": headers}
         return self._sent("PUT", lambda http: checked(http.request("PUT", api(path), content=pieces(), **options)))
+
+    def put_artifact(self, path: str, content: bytes) -> None:
+        """Writes an artifact, at its address in MLflow's protocol: `<run>/artifacts/<path>`."""
+        address = f"/mlflow/api/2.0/mlflow-artifacts/artifacts/{quote(path)}"
+        self._sent("PUT", lambda http: checked(http.put(address, content=content)))
 
     @contextmanager
     def streaming(self, path: str, **options: Any) -> Generator[httpx.Response]:
@@ -245,6 +257,11 @@ def checked(response: httpx.Response) -> httpx.Response:
         # The answer to a HEAD has no body.
         code = response.headers.get("drumbeat-error")
         told = {"code": code, "what": response.reason_phrase.lower(), "where": where} if code else None
+    if isinstance(told, dict) and "error_code" in told:
+        # Of MLflow's protocol, which has a form of its own for errors.
+        said = cast("dict[str, Any]", told)
+        kind = NotFoundError if response.status_code == 404 else RefusedError
+        raise kind(str(said.get("message", said["error_code"])), where=where)
     if not isinstance(told, dict) or "code" not in told:
         raise UnreachableError(f"what answers isn't a drumbeat server (HTTP {response.status_code})", where=where)
     raise from_dict(cast("dict[str, Any]", told))

@@ -31,6 +31,14 @@ class MetricCalls:
         params = {} if rank is None else {"rank": rank}
         return view(MetricsView, self.connection.call("GET", f"/jobs/{part(name)}/metrics", params=params))
 
+    def log_artifact(self, name: str, path: str, content: bytes) -> None:
+        """Writes a file among the artifacts of a job's run, as MLflow's clients do, also after the job's end.
+
+        It is then `outputs/mlflow-artifacts/<run>/<path>` among the job's files. Raises NotFoundError for a job that
+        doesn't exist, and RefusedError for a file that the server doesn't take.
+        """
+        self.connection.put_artifact(f"{self.metrics(name).run}/artifacts/{path}", content)
+
     def curves(
         self, name: str, metrics: Sequence[str] = (), *, rank: int | None = None, max_points: int = 1000
     ) -> list[CurveView]:

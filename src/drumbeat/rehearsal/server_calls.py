@@ -53,3 +53,7 @@ class RehearsalServer(Protocol):
     def fetch(self, name: str, path: str, to: Path, seen: Callable[[int], None]) -> None:
         """Fetches a file of a job."""
         ...
+
+    def log_artifact(self, name: str, path: str, content: bytes) -> None:
+        """Writes a file among the artifacts of a job's run."""
+        ...

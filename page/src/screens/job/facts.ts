@@ -1,6 +1,7 @@
 /** Sentences and numbers of a job, as the terminal says them. */
 
-import { counted, number } from "../../format";
+import { counted, number, whole } from "../../format";
+import { ENDED } from "../../parts/state";
 import type { Job, StoryLine } from "../../types";
 
 const TRANSFERRING = new Set(["staging", "finalizing"]);
@@ -12,7 +13,7 @@ export function progressOf(job: Job): string {
   const reporting = job.nodes.filter((node) => node.detail && !node.error && !node.lost);
   const node = reporting.find((one) => one.detail.includes("waits")) ?? reporting[0];
   if (job.state === "running" && job.reason === "training" && job.primary) {
-    return `training; ${job.primary.name} is ${number(job.primary.value)} at step ${number(job.primary.step)}`;
+    return `training; ${job.primary.name} is ${number(job.primary.value)} at step ${whole(job.primary.step)}`;
   }
   if (!TRANSFERRING.has(job.state) || !node) return job.sentence;
   const detail = job.node_count > 1 ? `node ${node.node}: ${node.detail}` : node.detail;
@@ -35,9 +36,11 @@ export function sizeOf(job: Job): string {
 /** How many nodes an elastic job has, and how many it may have. */
 export function elasticOf({ state, elastic, node_count }: Pick<Job, "state" | "elastic" | "node_count">): string {
   if (!elastic) return "";
-  const grows = elastic.grow === "at_once" ? "at once" : "at the next checkpoint";
+  const allowed = `${elastic.min_nodes} to ${elastic.max_nodes} allowed, ${elastic.nodes} asked for`;
+  if (ENDED.has(state)) return allowed;
   const now = state === "running" ? `${node_count} now, ` : "";
-  return `${now}${elastic.min_nodes} to ${elastic.max_nodes}, ${elastic.nodes} asked for; grows ${grows}`;
+  if (now && node_count >= elastic.max_nodes) return `${now}${allowed}`;
+  return `${now}${allowed}; grows ${elastic.grow === "at_once" ? "as soon as nodes are free" : "after a checkpoint"}`;
 }
 
 export interface Phase { state: string; from: string; to: string | null; sentence: string; attempt: number; first: number }
@@ -58,3 +61,30 @@ export function phasesOf(story: StoryLine[], endedAt: string | null): Phase[] {
   if (last && endedAt) last.to = endedAt;
   return phases;
 }
+
+const MAX_PHASES = 8;
+/** The states of so many fit on a laptop's screen. */
+
+const ATTEMPT = "attempt";
+
+export interface Stage { name: string; state: string; from: string; to: string | null; sentence: string; line: number }
+
+/** What the strip shows: every state of a short story; of a long one, each earlier attempt as one. */
+export function stagesOf(phases: Phase[]): Stage[] {
+  // The wait before the first attempt belongs to it.
+  const attemptOf = (phase: Phase): number => Math.max(phase.attempt, 1);
+  const present = Math.max(phases.at(-1)?.attempt ?? 0, 1);
+  const stages: Stage[] = [];
+  let merged = 0;
+  for (const phase of phases) {
+    const last = stages.at(-1);
+    if (phases.length > MAX_PHASES && attemptOf(phase) !== present) {
+      if (last && merged === attemptOf(phase)) Object.assign(last, { to: phase.to, sentence: phase.sentence, state: ATTEMPT });
+      else stages.push({ ...stageOf(phase), name: `attempt ${attemptOf(phase)}`, state: ATTEMPT });
+      merged = attemptOf(phase);
+    } else stages.push(stageOf(phase));
+  }
+  return stages;
+}
+
+const stageOf = ({ state, from, to, sentence, first }: Phase): Stage => ({ name: state, state, from, to, sentence, line: first });

@@ -3,7 +3,7 @@
 import { useEffect, useState } from "preact/hooks";
 import type { ComponentType } from "preact";
 import { segment } from "../../api";
-import { counted, number } from "../../format";
+import { counted, number, whole } from "../../format";
 import { useAnswer, useEvents } from "../../hooks";
 import { Answered } from "../../parts/notes";
 import { ENDED, StateWord } from "../../parts/state";
@@ -58,6 +58,7 @@ function LiveJob({ first, reload }: { first: Job; reload: () => void }) {
       <Cause job={job} story={story} />
       <Services job={job} />
       {job.type === "command" && job.state === "running" && job.world_size > 1 && <SlowRank job={job} />}
+      {job.tags.rehearsal && <RehearsalNote job={job} story={story} />}
       <Body job={job} story={story} />
     </div>
   );
@@ -85,7 +86,7 @@ function Head({ job, reload }: { job: Job; reload: () => void }) {
         {job.mesh && <Fact label="mesh">{Object.entries(job.mesh).map(([name, size]) => `${name} ${size}`).join(" × ")}</Fact>}
         <Fact label="compute"><a href={href("/computes", { name: job.compute })}>{job.compute}</a></Fact>
         {job.type === "command" && <Fact label="environment">{job.environment}</Fact>}
-        {job.primary && <Fact label={job.primary.name}><strong class="number">{number(job.primary.value)}</strong> at step {job.primary.step}</Fact>}
+        {job.primary && <Fact label={job.primary.name}><strong class="number">{number(job.primary.value)}</strong> at step {whole(job.primary.step)}</Fact>}
         {job.outputs.filter((one) => one.place === "in_place").map((one) => (
           <Fact key={one.name} label={one.name}><a href={jobHref(job.name, { tab: "outputs" })}>{one.asset || one.uri}</a></Fact>
         ))}
@@ -107,11 +108,13 @@ function Fact({ label, children }: { label: string; children: preact.ComponentCh
 
 interface TabProps { job: Job; story: StoryLine[] }
 
-const later = (load: () => Promise<ComponentType<TabProps>>): ComponentType<TabProps> =>
+const LOADING = <p class="nothing loading">Loading…</p>;
+
+const later = (load: () => Promise<ComponentType<TabProps>>, meanwhile: preact.JSX.Element | null = LOADING): ComponentType<TabProps> =>
   function LateTab(props: TabProps) {
     const [loaded, setLoaded] = useState<{ tab: ComponentType<TabProps> }>();
     useEffect(() => void load().then((tab) => setLoaded({ tab })), []);
-    return loaded ? <loaded.tab {...props} /> : <p class="nothing loading">Loading…</p>;
+    return loaded ? <loaded.tab {...props} /> : meanwhile;
   };
 
 const LATER: Record<string, () => Promise<ComponentType<TabProps>>> = {
@@ -122,6 +125,7 @@ const LATER: Record<string, () => Promise<ComponentType<TabProps>>> = {
   curves: () => import("./sweep-curves").then((one) => one.TrialCurvesTab),
   settings: () => import("./sweep").then((one) => one.SettingsTab),
   graph: () => import("./pipeline").then((one) => one.GraphTab),
+  rehearsal: () => import("./rehearsal").then((one) => one.RehearsalTab),
 };
 
 const SCREENS: Record<string, ComponentType<TabProps>> = {
@@ -146,8 +150,11 @@ const PIPELINE: Tab[] = [
   { id: "story", label: "Story" }, { id: "outputs", label: "Outputs" }, { id: "file", label: "Job file" },
 ];
 
+const REHEARSED: Tab[] = [...COMMAND, { id: "rehearsal", label: "Rehearsal" }];
+const RehearsalNote = later(() => import("./rehearsal").then((one) => one.RehearsalNote), null);
+
 function tabsOf(job: Job): Tab[] {
-  if (job.type === "command") return COMMAND;
+  if (job.type === "command") return job.tags.rehearsal ? REHEARSED : COMMAND;
   return job.type === "sweep" ? SWEEP : PIPELINE;
 }
 

@@ -4,7 +4,7 @@ import { latency, rate } from "../../format";
 import type { Link, NodePreflight, Preflight } from "../../types";
 
 const SLOW = 0.25;
-/** A link below this share of the fastest one is marked. */
+/** A link below this share of the fastest one is marked, where the nodes found something wrong. */
 
 interface Measured { rate: number; roundTrip: number; error: string }
 
@@ -40,7 +40,7 @@ export function PreflightCard({ preflight }: { preflight: Preflight }) {
               {nodes.map((from) => (
                 <tr key={from.node}>
                   <th scope="row">{name(from)}</th>
-                  {nodes.map((to) => <Way key={to.node} way={from === to ? undefined : wayOf(links, from.node, to.node)} isSelf={from === to} fastest={fastest} />)}
+                  {nodes.map((to) => <Way key={to.node} way={from === to ? undefined : wayOf(links, from.node, to.node)} isSelf={from === to} fastest={preflight.problems.length ? fastest : 0} />)}
                 </tr>
               ))}
             </tbody>

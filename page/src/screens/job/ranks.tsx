@@ -1,14 +1,14 @@
 /** Nodes and ranks: how far each is, how it ended, which failed first. */
 
 import { segment } from "../../api";
-import { number } from "../../format";
+import { number, whole } from "../../format";
 import { useAnswer, useEvents, useThrottled } from "../../hooks";
 import { Nothing } from "../../parts/notes";
 import { ENDED, StateIcon } from "../../parts/state";
 import { jobHref } from "../../router";
 import type { Exit, Job, JobNode, Metrics, Preflight, Series, StoryLine } from "../../types";
 import { PreflightCard } from "./preflight";
-import { startOf } from "./remarks";
+import { hangOf, startOf, type Hang } from "./remarks";
 import { busiestOf, coresOf } from "./slow-rank";
 
 const SIGTERM = 15;
@@ -24,12 +24,13 @@ export function RanksTab({ job, story }: { job: Job; story: StoryLine[] }) {
   const steps = stepsOf(series);
   const furthest = Math.max(0, ...steps.values());
   const busiest = busiestOf(job, coresOf(series));
+  const hang = hangOf(job, story);
   return (
     <>
       <div class="nodes">
         {job.nodes.map((node) => (
           <NodeCard key={node.node} job={job} node={node} steps={steps} furthest={furthest} series={series} busiest={busiest}
-            start={startOf(story, node.node)} />
+            start={startOf(story, node.node)} hang={hang} />
         ))}
       </div>
       {job.node_count > 1 && <OwnPreflight job={job} />}
@@ -54,9 +55,9 @@ function stepsOf(series: Series[]): Map<number, number> {
   return steps;
 }
 
-function NodeCard({ job, node, steps, furthest, series, busiest, start }: {
+function NodeCard({ job, node, steps, furthest, series, busiest, start, hang }: {
   job: Job; node: JobNode; steps: Map<number, number>; furthest: number; series: Series[]; busiest: number | undefined;
-  start: string;
+  start: string; hang: Hang | undefined;
 }) {
   const ranks = ranksOf(job, node.node);
   const state = node.lost ? "lost" : node.phase || "awaited";
@@ -72,7 +73,7 @@ function NodeCard({ job, node, steps, furthest, series, busiest, start }: {
       <ul class="ranks">
         {ranks.map((rank) => (
           <RankTile key={rank} job={job} rank={rank} exit={node.exits.find((one) => one.rank === rank)}
-            step={steps.get(rank)} furthest={furthest} isBusiest={rank === busiest} cpu={series.find((one) => one.rank === rank && one.name.startsWith("system/cpu"))} />
+            step={steps.get(rank)} furthest={furthest} isBusiest={rank === busiest} hangs={hang?.rank === rank ? hang.word : undefined} cpu={series.find((one) => one.rank === rank && one.name.startsWith("system/cpu"))} />
         ))}
       </ul>
       <p class="under"><a href={jobHref(job.name, { node: String(node.node), rank: "node" })}>The node's own log</a></p>
@@ -86,19 +87,19 @@ function ranksOf(job: Job, node: number): number[] {
   return Array.from({ length: count }, (_, n) => first + n);
 }
 
-function RankTile({ job, rank, exit, step, furthest, isBusiest, cpu }: {
+function RankTile({ job, rank, exit, step, furthest, isBusiest, hangs, cpu }: {
   job: Job; rank: number; exit: Exit | undefined; step: number | undefined; furthest: number; isBusiest: boolean;
-  cpu: Series | undefined;
+  hangs: string | undefined; cpu: Series | undefined;
 }) {
   const isCause = job.verdict?.rank === rank && job.state === "failed";
   const isBehind = !exit && step !== undefined && step < furthest * STEP_LAG;
   const [state, word] = stateOf(job, exit);
   return (
     <li>
-      <a class={`rank${isCause ? " cause-rank" : isBehind || isBusiest ? " slow-rank" : ""}`} href={jobHref(job.name, { rank: String(rank), at: isCause ? "failure" : undefined })}>
+      <a class={`rank${isCause ? " cause-rank" : hangs || isBehind || isBusiest ? " slow-rank" : ""}`} href={jobHref(job.name, { rank: String(rank), at: isCause ? "failure" : undefined })}>
         <span class="rank-name"><StateIcon state={state} /> rank {rank}</span>
-        <span class="rank-word">{isCause ? `failed first: ${word}` : isBehind || isBusiest ? `${word}, slow` : word}</span>
-        {step !== undefined && <span class="rank-word">step {number(step)}{isBehind ? `, behind the others' ${number(furthest)}` : ""}</span>}
+        <span class="rank-word">{isCause ? `failed first: ${word}` : hangs ? `the others wait: it ${hangs}` : isBehind || isBusiest ? `${word}, slow` : word}</span>
+        {step !== undefined && <span class="rank-word">step {whole(step)}{isBehind ? `, behind the others' ${whole(furthest)}` : ""}</span>}
         {cpu && !exit && <span class="rank-word">uses {number(cpu.last.value)} cores</span>}
       </a>
     </li>

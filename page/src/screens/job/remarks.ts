@@ -6,7 +6,10 @@ const HANG = /^the job (?:hangs|may hang): /;
 const GOES_ON = /^the ranks go on\b/;
 const STACKS = /\b(hangs\/[\w.]+)/;
 
-export interface Hang { sentence: string; file: string }
+const CULPRIT = /^the job (?:hangs|may hang): rank (\d+) on node \d+ (.*?)(?:, while |; |$)/;
+
+/** rank, word: the rank that is the cause, and what it does; undefined where none is. */
+export interface Hang { sentence: string; file: string; rank?: number; word?: string }
 
 /** The hang of the present round, unless it has passed. */
 export function hangOf(job: Pick<Job, "state" | "attempt" | "round">, story: StoryLine[]): Hang | undefined {
@@ -14,7 +17,8 @@ export function hangOf(job: Pick<Job, "state" | "attempt" | "round">, story: Sto
   const lines = story.filter((line) => line.attempt === job.attempt && line.round === job.round);
   const last = lines.findLast((line) => HANG.test(line.sentence) || GOES_ON.test(line.sentence));
   if (!last || GOES_ON.test(last.sentence)) return undefined;
-  return { sentence: last.sentence, file: STACKS.exec(last.sentence)?.[1] ?? "" };
+  const [, rank, word] = CULPRIT.exec(last.sentence) ?? [];
+  return { sentence: last.sentence, file: STACKS.exec(last.sentence)?.[1] ?? "", ...(word ? { rank: Number(rank), word } : {}) };
 }
 
 /** How the ranks of a node started in its last round but the first: warm or cold. "" = it had but one. */

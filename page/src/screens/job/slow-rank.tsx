@@ -1,5 +1,6 @@
 /** The rank that the others seem to wait for, told above the tabs while a job runs. */
 
+import { useRef } from "preact/hooks";
 import { segment } from "../../api";
 import { number } from "../../format";
 import { useAnswer, useEvents, useThrottled } from "../../hooks";
@@ -12,17 +13,21 @@ const MIN_CORES = 0.02;
 /** What a rank uses that does nothing. */
 const PAUSE_MS = 5000;
 /** As often as the nodes measure. */
+const HELD_MS = 60_000;
+/** How long a rank stays named after it was last found: one measurement may miss it. */
 
 export function SlowRank({ job }: { job: Job }) {
   const metrics = useAnswer<Metrics>(`/jobs/${segment(job.name)}/metrics`);
   useEvents("state", useThrottled(metrics.reload, PAUSE_MS));
   const cores = coresOf(metrics.value?.series ?? []);
-  const rank = busiestOf(job, cores);
-  if (rank === undefined) return null;
+  const held = useRef<{ cores: Cores[]; until: number } | undefined>(undefined);
+  if (busiestOf(job, cores) !== undefined) held.current = { cores, until: Date.now() + HELD_MS };
+  if (!held.current || held.current.until < Date.now()) return null;
+  const [slow, next] = held.current.cores;
   return (
     <p class="note tone-wait">
-      <a href={jobHref(job.name, { tab: "ranks" })}>Rank {rank}</a> looks slow: the others wait for it. It uses {number(cores[0]!.value)} cores,
-      and each of them at most {number(cores[1]!.value)}.
+      <a href={jobHref(job.name, { tab: "ranks" })}>Rank {slow!.rank}</a> looks slow: the others wait for it. It uses {number(slow!.value)} cores,
+      and each of them at most {number(next!.value)}.
     </p>
   );
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -16,13 +15,11 @@ from drumbeat.cli.job_options.file_or_command import choose
 from drumbeat.cli.job_options.options import JobOptions
 from drumbeat.cli.terminal.connect import Server, connect
 from drumbeat.cli.terminal.failures import Exit
-from drumbeat.protocol.errors import SpecError
+from drumbeat.protocol.errors import DrumbeatError, SpecError
 
 if TYPE_CHECKING:
     from drumbeat.rehearsal.preparation import RehearsalOptions
     from drumbeat.rehearsal.report import RehearsalReport
-
-REPORT, PAGE = "report.json", "report.md"
 
 
 def rehearse(
@@ -62,9 +59,10 @@ def rehearse(
     from drumbeat.rehearsal.preparation import RehearsalOptions
 
     options = RehearsalOptions(faults, runs, nodes, procs, seed, lasts)
-    report = _rehearse(connect(), file, tuple(sets or ()), options, is_quiet=as_json)
+    server = connect()
+    report = _rehearse(server, file, tuple(sets or ()), options, is_quiet=as_json)
     folder = to or Path("rehearsals") / report.tag
-    _keep(report, folder)
+    _keep(report, folder, server)
     if as_json:
         from drumbeat.cli.terminal.json_output import print_json
 
@@ -72,9 +70,10 @@ def rehearse(
     else:
         from drumbeat.cli.tables.rehearsalview import render_rehearsal
         from drumbeat.cli.terminal.screen import show
+        from drumbeat.rehearsal.report_files import PAGE, REPORT
 
         show(*render_rehearsal(report))
-        print(f"\nwrote {folder / REPORT}, {folder / PAGE}")
+        print(f"\nwrote {folder / REPORT}, {folder / PAGE}; on the web page: job {report.unbroken[0].job}")
     if not report.is_passed:
         raise typer.Exit(Exit.FAILED)
 
@@ -106,10 +105,12 @@ def _say(line: str) -> None:
     print(line, flush=True)
 
 
-def _keep(report: RehearsalReport, folder: Path) -> None:
-    """Writes the report as files."""
-    from drumbeat.rehearsal.markdown_report import render_page
+def _keep(report: RehearsalReport, folder: Path, server: Server) -> None:
+    """Writes the report as files, and with its first job on the server; what is refused there is still in the files."""
+    from drumbeat.rehearsal.report_files import publish, write_files
 
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / REPORT).write_text(json.dumps(report.as_json(), indent=2), encoding="utf-8")
-    (folder / PAGE).write_text(render_page(report), encoding="utf-8")
+    write_files(report, folder)
+    try:
+        publish(report, server)
+    except DrumbeatError as error:
+        print(f"the report is not on the server: {error}", file=sys.stderr)
