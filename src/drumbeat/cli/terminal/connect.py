@@ -84,6 +84,10 @@ class Server(PeopleServer, SessionServer, Protocol):
         """Returns all metrics of a job. rank: only of this rank."""
         ...
 
+    def log_artifact(self, name: str, path: str, content: bytes) -> None:
+        """Writes a file among the artifacts of a job's run."""
+        ...
+
     def curves(
         self, name: str, metrics: Sequence[str] = (), *, rank: int | None = None, max_points: int = 1000
     ) -> list[CurveView]:
