@@ -9,6 +9,7 @@ import sys
 from drumbeat.dialect.compute import computes
 from drumbeat.dialect.compute.kubernetes import KubernetesVolume
 from drumbeat.dialect.compute.shares import Share
+from drumbeat.dialect.compute.ssh import SshHost
 from tools.generated_page import write_or_check
 from tools.make_jobfile_docs import ROOT, render_model
 
@@ -210,7 +211,7 @@ def render_page() -> str:
         lines += [f"## {kind}", "", INTROS[kind], ""]
         lines += [] if kind == "netlab" else ["```yaml", EXAMPLES[kind] + "```", ""]
         lines += render_model(model)
-        lines += render_model(computes.SshHost) if kind == "ssh" else []
+        lines += render_model(SshHost) if kind == "ssh" else []
         lines += render_model(KubernetesVolume) if kind == "kubernetes" else []
     lines += render_model(Share)
     return "\n".join(lines).rstrip() + "\n"

@@ -17,10 +17,12 @@ from drumbeat.control.catalog.datastores import ALWAYS_THERE, Datastores
 from drumbeat.control.computes.agent_addresses import Endpoints
 from drumbeat.control.control import Control, Setting
 from drumbeat.control.metrics.metrics import MetricPlace
-from drumbeat.dialect.compute import computes as spec_of
-from drumbeat.dialect.compute.computes import Compute, NetlabCompute, SlurmCompute, SshCompute
+from drumbeat.dialect.compute.computes import Compute
 from drumbeat.dialect.compute.kubernetes import KubernetesCompute
+from drumbeat.dialect.compute.netlab import NetlabCompute
 from drumbeat.dialect.compute.ray import RayCompute
+from drumbeat.dialect.compute.slurm import SlurmCompute
+from drumbeat.dialect.compute.ssh import SshCompute, SshHost
 from drumbeat.engines.local import LocalEngine
 from drumbeat.ports import Engine, MachineCaches, Ownership, Store
 from drumbeat.ports.metrics import MetricStore
@@ -154,7 +156,7 @@ def _ssh(spec: SshCompute, site: Site) -> Engine:
 
     own = f"{spec.folder}/{spec.name}-{_mark(site)}"  # The host may be in other computes too, and other servers'.
 
-    def host(one: spec_of.SshHost) -> Host:
+    def host(one: SshHost) -> Host:
         login = Login(
             one.address,
             one.port or spec.port,

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from drumbeat.control.control import Control, Setting
-from drumbeat.dialect.compute.computes import Compute, NetlabCompute
+from drumbeat.dialect.compute.computes import Compute
+from drumbeat.dialect.compute.netlab import NetlabCompute
 from drumbeat.ports import Engine, Machine
 from drumbeat.protocol.errors import EngineError
 from drumbeat.stores.folder import FolderArtifacts

@@ -18,7 +18,7 @@ import pytest
 
 from drumbeat import Client
 from drumbeat.core.life.events import Loss
-from drumbeat.dialect.compute.computes import SlurmCompute
+from drumbeat.dialect.compute.slurm import SlurmCompute
 from drumbeat.engines.slurm.engine import SlurmEngine
 from drumbeat.host.processes import command_lines
 from drumbeat.ports import Engine, Gang, Machine

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from drumbeat.client.ignore_files import ALWAYS, FILES, IgnoreRules
 from drumbeat.client.snapshot import holds, is_empty
-from drumbeat.dialect.reading.problems import short
+from drumbeat.dialect.reading.error_messages import short
 
 ASKS_FOR_A_PATH = ("./", "../", "azureml:", "file:///")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from errno import ELOOP, ENOENT, ENOTDIR
 from pathlib import Path
 
-from drumbeat.dialect.reading.problems import short
+from drumbeat.dialect.reading.error_messages import short
 from drumbeat.protocol.errors import RefusedError, StorageError
 
 NAMED = 3

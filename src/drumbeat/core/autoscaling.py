@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 from statistics import median
 
 from drumbeat.core.need import Slot
-from drumbeat.core.placement import Placed, Room
 from drumbeat.core.plurals import counted
+from drumbeat.core.scheduler import Placed, Room
 from drumbeat.protocol.api.computes import NodeState
 from drumbeat.protocol.states import Reason
 

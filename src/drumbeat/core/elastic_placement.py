@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from drumbeat.core.balances import Balances
 from drumbeat.core.need import Need, Slot
-from drumbeat.core.placement import Holding, Room, Waiting, fit, rooms_of, sizes_of, taken_by
+from drumbeat.core.scheduler import Holding, Room, Waiting, fit, rooms_of, sizes_of, taken_by
 from drumbeat.protocol.api.computes import NodeState
 
 

@@ -14,16 +14,12 @@ if TYPE_CHECKING:
     from drumbeat.dialect.builders.pipeline import Pipeline, load_component, pipeline
     from drumbeat.dialect.builders.sweep import Sweep
     from drumbeat.dialect.compute.amlcompute import AmlCompute
-    from drumbeat.dialect.compute.computes import (
-        NetlabCompute,
-        SlurmCompute,
-        SshCompute,
-        SshHost,
-        compute_from,
-        load_compute,
-    )
+    from drumbeat.dialect.compute.computes import compute_from, load_compute
     from drumbeat.dialect.compute.kubernetes import KubernetesCompute, KubernetesVolume
+    from drumbeat.dialect.compute.netlab import NetlabCompute
     from drumbeat.dialect.compute.ray import RayCompute
+    from drumbeat.dialect.compute.slurm import SlurmCompute
+    from drumbeat.dialect.compute.ssh import SshCompute, SshHost
     from drumbeat.dialect.data.asset_types import AssetTypes, InputOutputModes
     from drumbeat.dialect.data.assets import DataAsset, load_data
     from drumbeat.dialect.data.inputs_outputs import Input, Output
@@ -105,14 +101,10 @@ HOMES = {
     "compute.amlcompute": ["AmlCompute"],
     "compute.kubernetes": ["KubernetesCompute", "KubernetesVolume"],
     "compute.ray": ["RayCompute"],
-    "compute.computes": [
-        "NetlabCompute",
-        "SlurmCompute",
-        "SshCompute",
-        "SshHost",
-        "compute_from",
-        "load_compute",
-    ],
+    "compute.netlab": ["NetlabCompute"],
+    "compute.slurm": ["SlurmCompute"],
+    "compute.ssh": ["SshCompute", "SshHost"],
+    "compute.computes": ["compute_from", "load_compute"],
     "data.assets": ["DataAsset", "load_data"],
     "data.asset_types": ["AssetTypes", "InputOutputModes"],
     "data.inputs_outputs": ["Input", "Output"],

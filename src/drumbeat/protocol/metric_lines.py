@@ -7,7 +7,6 @@ in the spool in bytes, so an offset is always the end of a line or 0.
 from __future__ import annotations
 
 import json
-import math
 import re
 import zlib
 from collections.abc import Callable, Mapping
@@ -29,6 +28,9 @@ from drumbeat.protocol.metrics import (
     RunUpdated,
     TagDeleted,
     TagsSet,
+    misfit,
+    value_from_json,
+    value_to_json,
 )
 
 MAX_NAME = 250
@@ -44,23 +46,6 @@ class Spooled(NamedTuple):
 
     end: int
     record: MetricRecord
-
-
-def value_to_json(value: float) -> float | str:
-    """Returns the value as JSON has it: `NaN`, `Infinity` and `-Infinity` are strings."""
-    if math.isfinite(value):
-        return value
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-
-
-def value_from_json(value: object) -> float:
-    """Returns the value of a metric. Raises ValueError."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise _misfit("value", "a number", value)
-    try:
-        return float(value)
-    except (ValueError, OverflowError):
-        raise _misfit("value", "a number", value) from None
 
 
 def line_of(record: MetricRecord) -> bytes:
@@ -105,7 +90,7 @@ def record_to_wire(record: MetricRecord) -> JsonObject:
 def record_from_wire(wire: object) -> MetricRecord:
     """Returns the record with these values. Raises ValueError, which names what doesn't fit."""
     if not isinstance(wire, dict):
-        raise _misfit("record", "an object", wire)
+        raise misfit("record", "an object", wire)
     fields = _Fields(cast(JsonObject, wire))
     read = _READERS.get(fields.text("kind"))
     if read is None:
@@ -123,7 +108,7 @@ class _Fields:
     def run(self) -> str:
         run = self.values.get("run")
         if not isinstance(run, str) or not _RUN.fullmatch(run):
-            raise _misfit("run", "32 hex digits", run)
+            raise misfit("run", "32 hex digits", run)
         return run
 
     def text(self, key: str) -> str:
@@ -135,54 +120,50 @@ class _Fields:
     def texts(self, key: str) -> dict[str, str]:
         value = self.values.get(key)
         if not isinstance(value, dict):
-            raise _misfit(key, "an object of texts", value)
+            raise misfit(key, "an object of texts", value)
         return {_named(name, key): _text(one, f"{key}.{name}") for name, one in cast(JsonObject, value).items()}
 
     def objects(self, key: str) -> tuple[JsonObject, ...]:
         value = self.values.get(key, [])
         if not isinstance(value, list) or not all(isinstance(one, dict) for one in cast("list[Any]", value)):
-            raise _misfit(key, "a list of objects", value)
+            raise misfit(key, "a list of objects", value)
         return tuple(cast("list[JsonObject]", value))
 
     def points(self) -> tuple[Point, ...]:
         value = self.values.get("points")
         if not isinstance(value, list):
-            raise _misfit("points", "a list", value)
+            raise misfit("points", "a list", value)
         return tuple(_point(one) for one in cast("list[Any]", value))
 
 
 def _point(wire: Any) -> Point:
     if not isinstance(wire, list) or len(cast("list[Any]", wire)) != len(Point._fields):
-        raise _misfit("points", "lists of name, value, step, at_ms", wire)
+        raise misfit("points", "lists of name, value, step, at_ms", wire)
     name, value, step, at_ms = cast("list[Any]", wire)
     return Point(_named(name, "points"), value_from_json(value), _whole(step, "step"), _whole(at_ms, "at_ms"))
 
 
 def _text(value: Any, key: str) -> str:
     if not isinstance(value, str):
-        raise _misfit(key, "a text", value)
+        raise misfit(key, "a text", value)
     return value if value.isascii() and "\0" not in value else _stored(value)
 
 
 def _named(name: Any, key: str) -> str:
     if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME:
-        raise _misfit(key, f"a name of 1 to {MAX_NAME} characters", name)
+        raise misfit(key, f"a name of 1 to {MAX_NAME} characters", name)
     return _text(name, key)
 
 
 def _whole(value: Any, key: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or abs(value) > _MAX_INT:
-        raise _misfit(key, "a whole number of 64 bits", value)
+        raise misfit(key, "a whole number of 64 bits", value)
     return value
 
 
 def _stored(text: str) -> str:
     """Returns the text without what a database can't keep: zero bytes and halves of surrogate pairs."""
     return text.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _misfit(key: str, expected: str, value: Any) -> ValueError:
-    return ValueError(f"{key}: expected {expected}, got {value!r}"[:200])
 
 
 def _created(fields: _Fields) -> RunCreated:
@@ -193,7 +174,7 @@ def _created(fields: _Fields) -> RunCreated:
 def _updated(fields: _Fields) -> RunUpdated:
     status = fields.text("status")
     if status != "" and status not in RUN_STATUSES:
-        raise _misfit("status", f"one of {', '.join(RUN_STATUSES)}", status)
+        raise misfit("status", f"one of {', '.join(RUN_STATUSES)}", status)
     end_ms = None if fields.values.get("end_ms") is None else fields.number("end_ms")
     return RunUpdated(fields.run, status, end_ms, fields.text("name"))
 

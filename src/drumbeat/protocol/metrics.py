@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -44,6 +45,28 @@ class Point(NamedTuple):
     step: int
     at_ms: int
     """Milliseconds since 1970, UTC."""
+
+
+def value_to_json(value: float) -> float | str:
+    """Returns the value as JSON has it: `NaN`, `Infinity` and `-Infinity` are strings."""
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def value_from_json(value: object) -> float:
+    """Returns the value of a metric. Raises ValueError."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise misfit("value", "a number", value)
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        raise misfit("value", "a number", value) from None
+
+
+def misfit(key: str, expected: str, value: Any) -> ValueError:
+    """Returns the error of a field that holds something else than expected."""
+    return ValueError(f"{key}: expected {expected}, got {value!r}"[:200])
 
 
 class Source(NamedTuple):

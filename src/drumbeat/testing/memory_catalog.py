@@ -6,7 +6,7 @@ import copy
 from dataclasses import dataclass, field, replace
 from threading import RLock
 
-from drumbeat.dialect.reading.problems import nearest, no_version
+from drumbeat.dialect.reading.error_messages import nearest, no_version
 from drumbeat.ports import Asset, AssetKind, StoredDatastore, StoredRegistry, Use, UsedKind
 from drumbeat.protocol.errors import ConflictError, NotFoundError
 

@@ -7,7 +7,7 @@ from threading import RLock
 
 from drumbeat.core.fair_share import PastUse
 from drumbeat.core.quotas import Quota, QuotaKind
-from drumbeat.dialect.reading.problems import nearest
+from drumbeat.dialect.reading.error_messages import nearest
 from drumbeat.ports import PersonToken
 from drumbeat.protocol.errors import ConflictError, NotFoundError
 

@@ -14,7 +14,7 @@ from drumbeat.core.fair_share import HALF_LIFE, HeldSlots, PastUse, charged
 from drumbeat.core.life.events import DROPPED_WITH_JOB, StoryEntry
 from drumbeat.core.life.job import Job
 from drumbeat.core.quotas import Quota
-from drumbeat.dialect.reading.problems import nearest
+from drumbeat.dialect.reading.error_messages import nearest
 from drumbeat.ports import (
     ALL_COMPUTES,
     HALF_LIFE_SETTING,

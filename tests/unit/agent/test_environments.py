@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from drumbeat.agent.runtimes.environments import interpreters, wheels
-from drumbeat.agent.runtimes.environments.builders import Builder, Step, choose, tool_environment
 from drumbeat.agent.runtimes.environments.environment_builder import EnvironmentBuilder
 from drumbeat.agent.runtimes.environments.folders import Place
 from drumbeat.agent.runtimes.environments.garbage_collection import Bounds, collect
+from drumbeat.agent.runtimes.environments.install_commands import Builder, Step, choose, tool_environment
 from drumbeat.agent.runtimes.environments.installed_packages import fingerprint, installed
 from drumbeat.agent.runtimes.environments.interpreters import Interpreter, bundled
 from drumbeat.agent.runtimes.environments.pip_configuration import own_places

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from drumbeat.core.balances import Balances
 from drumbeat.core.fair_share import HeldSlots, PastUse, charged, decayed, recent_use, say_half_life, say_use, use_of
 from drumbeat.core.need import Need
-from drumbeat.core.placement import Placed, Room, Waiting, place
 from drumbeat.core.quotas import Payer
+from drumbeat.core.scheduler import Placed, Room, Waiting, place
 from drumbeat.protocol.states import Reason
 
 from .jobs import START, at

@@ -8,7 +8,7 @@ from drumbeat.core.life.events import Decision, Granted, NeverFits
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.state_machine import decide
 from drumbeat.core.need import Need, Slot
-from drumbeat.core.placement import Holding, Room, Waiting, place
+from drumbeat.core.scheduler import Holding, Room, Waiting, place
 from drumbeat.protocol.agent import Phase
 from drumbeat.protocol.states import Reason, State
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drumbeat.core.need import Need, Slot
-from drumbeat.core.placement import Holding, Placed, Room, Waiting, enqueue, place
+from drumbeat.core.scheduler import Holding, Placed, Room, Waiting, enqueue, place
 from drumbeat.protocol.states import Reason
 
 from .jobs import START, at

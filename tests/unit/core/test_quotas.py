@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from drumbeat.core.balances import Balances
 from drumbeat.core.fair_share import HeldSlots
 from drumbeat.core.need import Need, Slot
-from drumbeat.core.placement import Holding, Placed, Room, Waiting, enqueue, place
 from drumbeat.core.quotas import EVERYONE, Allowances, Payer, Quota, QuotaKind, quota_of, refused_waiting
+from drumbeat.core.scheduler import Holding, Placed, Room, Waiting, enqueue, place
 from drumbeat.protocol.states import Reason
 
 from .jobs import START, at

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.core.life.events import Loss
-from drumbeat.dialect.compute.computes import SlurmCompute
+from drumbeat.dialect.compute.slurm import SlurmCompute
 from drumbeat.engines.agent_archive import agent_archive
 from drumbeat.engines.slurm import engine as slurm_engine
 from drumbeat.engines.slurm import job_lookup

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from drumbeat.core.need import Slot
-from drumbeat.dialect.compute.computes import SlurmCompute
+from drumbeat.dialect.compute.slurm import SlurmCompute
 from drumbeat.engines.slurm.render import batch_script
 from drumbeat.ports import Gang
 from drumbeat.testing.engine_contract import a_gang

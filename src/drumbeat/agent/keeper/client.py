@@ -14,7 +14,7 @@ from drumbeat.agent.ground import child_processes
 from drumbeat.agent.ground.agent_log import Journal
 from drumbeat.agent.ground.backoff import Backoff
 from drumbeat.agent.keeper import listener
-from drumbeat.agent.keeper.confinement import VARIABLE, end_rest
+from drumbeat.agent.keeper.leftover_processes import VARIABLE, end_rest
 from drumbeat.host import processes
 from drumbeat.host.program import program
 from drumbeat.protocol import programs

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import IO
 
 from drumbeat.agent.ground import child_processes
-from drumbeat.agent.keeper.confinement import VARIABLE as CONFINEMENT
-from drumbeat.agent.keeper.confinement import end_rest
+from drumbeat.agent.keeper.leftover_processes import VARIABLE as CONFINEMENT
+from drumbeat.agent.keeper.leftover_processes import end_rest
 from drumbeat.host.program import program
 from drumbeat.protocol import wire
 from drumbeat.protocol.errors import EngineError

@@ -17,7 +17,8 @@ from collections.abc import Sequence
 
 from drumbeat.agent.keeper import rank_start
 from drumbeat.agent.keeper.companions import Companions
-from drumbeat.agent.keeper.confinement import choose, end_rest
+from drumbeat.agent.keeper.launcher_process import Starter
+from drumbeat.agent.keeper.leftover_processes import choose, end_rest
 from drumbeat.agent.keeper.leftover_timeouts import ENDING_INTERVAL_S, KILL_TIMEOUT_S, LEFTOVER_GRACE_S
 from drumbeat.agent.keeper.listener import AgentListener, hold_folder, read_marker
 from drumbeat.agent.keeper.liveness import LIVENESS_FILE
@@ -25,7 +26,6 @@ from drumbeat.agent.keeper.records import Records
 from drumbeat.agent.keeper.shared_memory import Segments
 from drumbeat.agent.keeper.signal_pipe import SignalPipe
 from drumbeat.agent.keeper.standbys import Standbys
-from drumbeat.agent.keeper.starter import Starter
 from drumbeat.host import processes
 from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.keeper import (

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from drumbeat.agent.ground import cache_folders
 from drumbeat.agent.keeper import listener, memory
-from drumbeat.agent.keeper.confinement import end_rest
+from drumbeat.agent.keeper.leftover_processes import end_rest
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.keeper import LeaveNode, encode_request
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from drumbeat.agent.keeper import memory
-from drumbeat.agent.keeper.confinement import STANDBY, Subreaper
+from drumbeat.agent.keeper.leftover_processes import STANDBY, Subreaper
 from drumbeat.agent.keeper.standby import Standby, with_hook, write_hook
 from drumbeat.host import processes
 from drumbeat.protocol.keeper import ProcessStart, StandbyOrder

@@ -20,8 +20,7 @@ from drumbeat.agent.metrics.mlflow_errors import AWAY, MISSING, HttpAnswer, Mlfl
 from drumbeat.agent.metrics.node_runs import NodeRuns
 from drumbeat.agent.metrics.spool import Spool
 from drumbeat.protocol.errors import DrumbeatError, UnreachableError
-from drumbeat.protocol.metric_lines import value_to_json
-from drumbeat.protocol.metrics import JsonObject, PointsLogged, experiment_id
+from drumbeat.protocol.metrics import JsonObject, PointsLogged, experiment_id, value_to_json
 
 FLUSH_S = 2.0
 """How long a reader waits until the server has what this node has written."""

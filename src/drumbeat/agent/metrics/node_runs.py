@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from drumbeat.protocol.metric_lines import value_to_json
 from drumbeat.protocol.metrics import (
     InputsLogged,
     JsonObject,
@@ -22,6 +21,7 @@ from drumbeat.protocol.metrics import (
     RunUpdated,
     TagDeleted,
     TagsSet,
+    value_to_json,
 )
 
 

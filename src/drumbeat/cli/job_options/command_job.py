@@ -14,7 +14,7 @@ from drumbeat.cli.job_options.environment_option import environment_of
 from drumbeat.cli.job_options.input_options import inputs_of, literals_in, outputs_of
 from drumbeat.cli.job_options.options import KEY_OF, JobOptions
 from drumbeat.dialect.job.job import CommandJob
-from drumbeat.dialect.reading.problems import short
+from drumbeat.dialect.reading.error_messages import short
 from drumbeat.protocol.errors import Problem, SpecError
 
 UNDECLARED = re.compile(r"Add it under `(input|output)s:`\.")

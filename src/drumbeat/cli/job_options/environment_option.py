@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from drumbeat.dialect.environments.environment_files import is_requirements
-from drumbeat.dialect.reading.problems import nearest
+from drumbeat.dialect.reading.error_messages import nearest
 from drumbeat.protocol.errors import SpecError
 
 OPTION = "--env"

@@ -6,7 +6,7 @@ import posixpath
 import shlex
 
 from drumbeat.dialect.compute.computes import compute_from
-from drumbeat.dialect.reading.problems import nearest
+from drumbeat.dialect.reading.error_messages import nearest
 from drumbeat.protocol.api.computes import ComputeView
 from drumbeat.protocol.errors import RefusedError, UnknownNameError
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from drumbeat.dialect.reading.problems import nearest, shown
+from drumbeat.dialect.reading.error_messages import nearest, shown
 from drumbeat.dialect.reading.yaml_tree import scalar
 from drumbeat.protocol.errors import SpecError
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from drumbeat.dialect.reading.problems import nearest, words
+from drumbeat.dialect.reading.error_messages import nearest, words
 from drumbeat.protocol.errors import SpecError
 
 USUAL_NAMES = ("train.py", "main.py")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from drumbeat.cli.terminal.screen import fitted, heading, pairs, state_cell
+from drumbeat.core.sweeping.metric_order import sort_key
 from drumbeat.protocol.api.sweeps import SweepView, TrialView
 
 if TYPE_CHECKING:
@@ -53,8 +53,7 @@ def trial_table(sweep: SweepView, width: int) -> Table:
 
 def best_first(sweep: SweepView, limit: int) -> SweepView:
     """Returns the sweep with at most so many trials: the best ones, the best first."""
-    sign = 1 if sweep.goal == "minimize" else -1
-    ranked = sorted(sweep.trials, key=lambda one: math.inf if one.value is None else sign * one.value)
+    ranked = sorted(sweep.trials, key=lambda one: sort_key(one.value, sweep.goal))
     return replace(sweep, trials=tuple(ranked[:limit]))
 
 

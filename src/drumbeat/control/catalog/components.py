@@ -20,7 +20,7 @@ from drumbeat.core.pipelines.registered_components import (
 )
 from drumbeat.dialect.environments.references import NAME, VERSION
 from drumbeat.dialect.pipelines.component_file import Component, RegisteredName, component_from
-from drumbeat.dialect.reading.problems import shown
+from drumbeat.dialect.reading.error_messages import shown
 from drumbeat.dialect.reading.writer import to_dict
 from drumbeat.ports import Asset, Catalog, Clock, Use
 from drumbeat.protocol import wire

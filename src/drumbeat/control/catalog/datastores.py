@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from drumbeat.control.catalog.sealing import Seal
 from drumbeat.dialect.data.paths import InStore
-from drumbeat.dialect.reading.problems import nearest, short
+from drumbeat.dialect.reading.error_messages import nearest, short
 from drumbeat.ports import Catalog, StoredDatastore
 from drumbeat.protocol.api.data import DatastoreView
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError, SpecError

@@ -17,7 +17,7 @@ from drumbeat.dialect.environments.definition import define
 from drumbeat.dialect.environments.environment import Environment, environment_from
 from drumbeat.dialect.environments.environment_files import MAX_BYTES
 from drumbeat.dialect.environments.references import NAME, VERSION
-from drumbeat.dialect.reading.problems import nearest, shown
+from drumbeat.dialect.reading.error_messages import nearest, shown
 from drumbeat.dialect.reading.writer import to_dict
 from drumbeat.ports import Asset, Catalog, Clock, Use
 from drumbeat.protocol.api.environments import EnvironmentView

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from drumbeat.control.catalog.sealing import Seal
 from drumbeat.core.life.events import SendNotice
 from drumbeat.core.life.job import Job
-from drumbeat.dialect.reading.problems import nearest
+from drumbeat.dialect.reading.error_messages import nearest
 from drumbeat.ports import Store
 from drumbeat.protocol.api.notices import NoticeTargetView
 from drumbeat.protocol.errors import DrumbeatError, NotFoundError

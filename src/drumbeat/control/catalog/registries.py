@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from drumbeat.control.catalog.sealing import Seal
 from drumbeat.core.planning.registries import DOCKER_HUB
-from drumbeat.dialect.reading.problems import nearest
+from drumbeat.dialect.reading.error_messages import nearest
 from drumbeat.ports import Catalog, StoredRegistry
 from drumbeat.protocol.api.environments import RegistryView
 from drumbeat.protocol.errors import DrumbeatError, NotFoundError

@@ -13,7 +13,8 @@ from drumbeat.control.computes.scaler import limits_of
 from drumbeat.control.loop.loop import Loop
 from drumbeat.core import autoscaling
 from drumbeat.dialect.compute.compute_keys import ScaledCompute
-from drumbeat.dialect.compute.computes import RemoteCompute, compute_from
+from drumbeat.dialect.compute.computes import compute_from
+from drumbeat.dialect.compute.remote_compute import RemoteCompute
 from drumbeat.ports import ElasticEngine, Machine, Reservation, Scale
 
 

@@ -19,7 +19,7 @@ from drumbeat.control.loop.placer import Supply
 from drumbeat.dialect.compute.compute_keys import ScaledCompute
 from drumbeat.dialect.compute.computes import Compute as Spec
 from drumbeat.dialect.compute.computes import compute_from
-from drumbeat.dialect.reading.problems import nearest
+from drumbeat.dialect.reading.error_messages import nearest
 from drumbeat.dialect.reading.writer import to_dict
 from drumbeat.launch.container_command import CONTAINER_ENGINES
 from drumbeat.ports import Engine, ScaledEngine

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from drumbeat.control.jobs import job_submission
 from drumbeat.control.loop.loop import Loop
-from drumbeat.core.elastic_sizes import resized
+from drumbeat.core.elastic_plan import resized
 from drumbeat.core.life.job import Job
-from drumbeat.core.placement import Placed
 from drumbeat.core.planning import plan as planning
 from drumbeat.core.planning.plan import Planned
 from drumbeat.core.plurals import counted
+from drumbeat.core.scheduler import Placed
 from drumbeat.ports import Engine, Gang
 from drumbeat.protocol.api.jobs import PreviewView
 

@@ -14,7 +14,7 @@ from drumbeat.core.life import resizing
 from drumbeat.core.life.events import GrowthPossible
 from drumbeat.core.life.job import Job
 from drumbeat.core.need import Slot
-from drumbeat.core.placement import Holding, Room, idle_nodes
+from drumbeat.core.scheduler import Holding, Room, idle_nodes
 from drumbeat.ports import Record
 from drumbeat.protocol.states import Reason, State
 

@@ -1,6 +1,6 @@
 """The placement of queued jobs: slots are granted to the jobs that are next, and the others hear why they wait.
 
-Which job is next is decided by `core/placement.py`. This runs on the loop's thread.
+Which job is next is decided by `core/scheduler.py`. This runs on the loop's thread.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from drumbeat.core import autoscaling
 from drumbeat.core.life.events import Granted, NeverFits, Waits
 from drumbeat.core.life.job import Job
 from drumbeat.core.need import Slot
-from drumbeat.core.placement import Holding, Placed, Room, enqueue, place
+from drumbeat.core.scheduler import Holding, Placed, Room, enqueue, place
 from drumbeat.ports import ALL_COMPUTES, Machine, Record
 from drumbeat.protocol.errors import ConflictError
 from drumbeat.protocol.states import Reason

@@ -14,7 +14,7 @@ from drumbeat.ports import Record
 from drumbeat.ports.metrics import Series
 from drumbeat.protocol.api.ledger import TimeClass
 from drumbeat.protocol.api.metrics import ComparedRow, ComparisonView
-from drumbeat.protocol.metric_lines import value_to_json
+from drumbeat.protocol.metrics import value_to_json
 
 _MISSING = None
 _NAMES = frozenset({"name", "display_name", "description", "tags", "properties"})

@@ -9,8 +9,8 @@ from drumbeat.control.loop.loop import Loop
 from drumbeat.core.life.events import ValueLogged
 from drumbeat.core.life.job import Job
 from drumbeat.protocol.errors import DrumbeatError
-from drumbeat.protocol.metric_lines import Spooled, value_to_json
-from drumbeat.protocol.metrics import SYSTEM, PointsLogged
+from drumbeat.protocol.metric_lines import Spooled
+from drumbeat.protocol.metrics import SYSTEM, PointsLogged, value_to_json
 from drumbeat.protocol.states import Reason, State
 
 

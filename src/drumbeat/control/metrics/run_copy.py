@@ -16,8 +16,7 @@ from drumbeat.ports import RunFiles
 from drumbeat.ports.metrics import Document, MetricStore, Run, Series
 from drumbeat.ports.mlflow_server import MlflowServer
 from drumbeat.protocol.errors import NotFoundError
-from drumbeat.protocol.metric_lines import value_to_json
-from drumbeat.protocol.metrics import JsonObject
+from drumbeat.protocol.metrics import JsonObject, value_to_json
 
 KIND = "mlflow_copy"
 RUN_TAG = "drumbeat.run_id"

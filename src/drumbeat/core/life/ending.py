@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from drumbeat.core.elastic_sizes import say_sizes
+from drumbeat.core.elastic_plan import say_sizes
 from drumbeat.core.life import backoff, output_publication, recovery, verdicts
 from drumbeat.core.life.events import (
     AgentSaid,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from drumbeat.core.elastic_sizes import resized
+from drumbeat.core.elastic_plan import resized
 from drumbeat.core.life import ending, verdicts
 from drumbeat.core.life.events import CheckpointSaved, Decision, GrowthPossible, StoryEntry
 from drumbeat.core.life.job import Job

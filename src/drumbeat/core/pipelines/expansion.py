@@ -18,9 +18,9 @@ from drumbeat.dialect.data.inputs_outputs import Input, Output
 from drumbeat.dialect.pipelines.component import CommandComponent
 from drumbeat.dialect.pipelines.nodes import CommandNode, OtherNode, ParallelNode, SweepNode
 from drumbeat.dialect.pipelines.pipeline_job import PipelineJob, PipelineNode
+from drumbeat.dialect.reading.error_messages import either
 from drumbeat.dialect.reading.expressions import Reference
 from drumbeat.dialect.reading.frozen_model import Model
-from drumbeat.dialect.reading.problems import either
 from drumbeat.protocol.errors import NotYetError, SpecError
 
 MAX_STEPS = 1000

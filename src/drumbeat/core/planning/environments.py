@@ -10,7 +10,7 @@ from drumbeat.dialect.environments.curated import CURATED, Curated, curated
 from drumbeat.dialect.environments.definition import Build, Definition, define, of_curated
 from drumbeat.dialect.environments.environment import Environment
 from drumbeat.dialect.environments.references import Reference, parse_reference
-from drumbeat.dialect.reading.problems import nearest, no_version
+from drumbeat.dialect.reading.error_messages import nearest, no_version
 from drumbeat.launch import dockerfile
 from drumbeat.protocol.api.requests import EnvironmentFiles
 from drumbeat.protocol.errors import SpecError, UnknownNameError

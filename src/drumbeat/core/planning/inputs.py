@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from drumbeat.core.planning.path_on_compute import appears_at
 from drumbeat.dialect.data.inputs_outputs import Input
 from drumbeat.dialect.data.paths import Address, InStore, Local, OfAsset, OfJob, Reference, file_name, reference_to
-from drumbeat.dialect.reading.problems import nearest, no_version
+from drumbeat.dialect.reading.error_messages import nearest, no_version
 from drumbeat.protocol.errors import RefusedError, UnknownNameError
 from drumbeat.protocol.plan import InputPlan
 

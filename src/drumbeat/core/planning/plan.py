@@ -9,8 +9,8 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from drumbeat.core.elastic_sizes import elastic_of, largest_world, stretched
-from drumbeat.core.elastic_sizes import notes as elastic_notes
+from drumbeat.core.elastic_plan import elastic_of, largest_world, stretched
+from drumbeat.core.elastic_plan import notes as elastic_notes
 from drumbeat.core.need import Need, Policy
 from drumbeat.core.planning import registries
 from drumbeat.core.planning.environments import CURRENT, Found, Shelf, resolve
@@ -25,7 +25,7 @@ from drumbeat.dialect.data.inputs_outputs import Input
 from drumbeat.dialect.job.distribution import RayDistribution
 from drumbeat.dialect.job.job import CommandJob
 from drumbeat.dialect.reading import expressions
-from drumbeat.dialect.reading.problems import nearest
+from drumbeat.dialect.reading.error_messages import nearest
 from drumbeat.launch import environment_variables as rank_environment
 from drumbeat.launch import horovod
 from drumbeat.launch.launcher import JobShape, Launcher

@@ -24,7 +24,14 @@ def best(values: Iterable[float], goal: Goal) -> float:
 
 def best_first(values: Iterable[float], goal: Goal) -> list[float]:
     """The values in their order, the best one first."""
-    return sorted(comparable(values, goal), reverse=goal == "maximize")
+    return sorted(comparable(values, goal), key=lambda value: sort_key(value, goal))
+
+
+def sort_key(value: float | None, goal: str) -> float:
+    """A number that is smaller for a better value; None, like NaN, is the worst."""
+    if value is None or math.isnan(value):
+        return math.inf
+    return value if goal == "minimize" else -value
 
 
 def comparable(values: Iterable[float], goal: Goal) -> list[float]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from drumbeat.dialect.data.inputs_outputs import Input, Output
-from drumbeat.dialect.reading.problems import either
+from drumbeat.dialect.reading.error_messages import either
 from drumbeat.dialect.sweeping.search_space import Choice, RandInt, SearchFunction
 from drumbeat.protocol.errors import SpecError
 

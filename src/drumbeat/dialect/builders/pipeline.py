@@ -18,8 +18,8 @@ from drumbeat.dialect.pipelines.absolute_paths import with_absolute_paths
 from drumbeat.dialect.pipelines.component_file import Component, component_from, load_component_text
 from drumbeat.dialect.pipelines.nodes import CommandNode, NodeHead
 from drumbeat.dialect.pipelines.pipeline_job import PipelineComponent, PipelineJob, PipelineNode
+from drumbeat.dialect.reading.error_messages import nearest
 from drumbeat.dialect.reading.loader import read_text
-from drumbeat.dialect.reading.problems import nearest
 from drumbeat.dialect.reading.writer import to_dict
 from drumbeat.protocol.errors import SpecError
 

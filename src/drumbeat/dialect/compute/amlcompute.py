@@ -6,9 +6,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from drumbeat.dialect.reading.error_messages import fold, shown
 from drumbeat.dialect.reading.field_types import AsText, Count, Filled, Number, Table, Tally, Text
 from drumbeat.dialect.reading.frozen_model import AnyCase, Model
-from drumbeat.dialect.reading.problems import fold, shown
 
 CLOUD_TYPES = ("amlcompute", "computeinstance", "virtualmachine", "synapsespark")
 

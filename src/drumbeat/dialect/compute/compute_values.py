@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator
 
+from drumbeat.dialect.reading.error_messages import fold, shown
 from drumbeat.dialect.reading.field_types import HOST, AsText, OneLine, complaint, pattern
-from drumbeat.dialect.reading.problems import fold, shown
 
 LOCAL = "local"
 """The name of the built-in compute: this machine."""

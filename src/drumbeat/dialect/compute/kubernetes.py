@@ -9,9 +9,9 @@ from pydantic import Field
 
 from drumbeat.dialect.compute.compute_values import Absolute
 from drumbeat.dialect.compute.remote_compute import RemoteCompute
+from drumbeat.dialect.reading.error_messages import nearest, shown, words
 from drumbeat.dialect.reading.field_types import AsText, Count, Filled, OneLine, Seconds, Table, Whole, pattern
 from drumbeat.dialect.reading.frozen_model import AnyCase, Contradiction, Model
-from drumbeat.dialect.reading.problems import nearest, shown, words
 
 DnsLabel = Annotated[
     str, pattern(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", "lower-case letters, digits and `-`, at most 63")

@@ -10,9 +10,9 @@ from pydantic import Field
 from drumbeat.dialect.compute.compute_keys import ScaledCompute
 from drumbeat.dialect.compute.compute_values import Home
 from drumbeat.dialect.compute.remote_compute import RemoteCompute
+from drumbeat.dialect.reading.error_messages import shown
 from drumbeat.dialect.reading.field_types import AsText, Count, OneLine, Tally, Wait, Whole, pattern
 from drumbeat.dialect.reading.frozen_model import AnyCase, Contradiction
-from drumbeat.dialect.reading.problems import shown
 
 RAY_OWN = ("CPU", "GPU", "memory", "object_store_memory")
 """Resources of Ray's that keys of the compute set, or that a node of drumbeat doesn't use."""

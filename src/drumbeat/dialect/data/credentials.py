@@ -12,9 +12,9 @@ from pydantic import BeforeValidator, Discriminator, Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema
 from pydantic_core.core_schema import no_info_before_validator_function
 
+from drumbeat.dialect.reading.error_messages import words
 from drumbeat.dialect.reading.field_types import complaint, filled
 from drumbeat.dialect.reading.frozen_model import Contradiction, Model
-from drumbeat.dialect.reading.problems import words
 
 
 def _secret(value: object) -> object:

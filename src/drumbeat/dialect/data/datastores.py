@@ -23,10 +23,10 @@ from drumbeat.dialect.data.credentials import (
     SftpAccess,
     read_sas,
 )
+from drumbeat.dialect.reading.error_messages import fold, nearest, shown, words
 from drumbeat.dialect.reading.field_types import AsText, Host, Name, OneLine, Port, Text, User, complaint, pattern
 from drumbeat.dialect.reading.frozen_model import AnyCase, Model
 from drumbeat.dialect.reading.loader import DocumentKind, Places, load_model, model_from
-from drumbeat.dialect.reading.problems import fold, nearest, shown, words
 from drumbeat.protocol.errors import Problem, SpecError
 
 AZURE = "core.windows.net"

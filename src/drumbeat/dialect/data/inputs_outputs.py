@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal, cast, get_args
 from pydantic import BeforeValidator, Field, ValidationInfo
 
 from drumbeat.dialect.data.signed_urls import NoSecret
+from drumbeat.dialect.reading.error_messages import shown, words
 from drumbeat.dialect.reading.field_types import Figure, Filled, Scalar, Text, Version, complaint, literal, named
 from drumbeat.dialect.reading.frozen_model import AnyCase, Contradiction, Model
-from drumbeat.dialect.reading.problems import shown, words
 
 DataType = Literal["uri_file", "uri_folder", "mltable", "custom_model", "mlflow_model", "triton_model"]
 ParameterType = Literal["string", "number", "integer", "boolean"]

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 
 from drumbeat.dialect.data.signed_urls import trouble_with
-from drumbeat.dialect.reading.problems import either, shown
+from drumbeat.dialect.reading.error_messages import either, shown
 from drumbeat.protocol.errors import SpecError
 
 SCHEMES = ("http", "https", "wasb", "wasbs", "abfs", "abfss", "s3", "gs", "sftp")

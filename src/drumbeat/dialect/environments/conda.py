@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from drumbeat.dialect.environments.environment_files import at
 from drumbeat.dialect.environments.requirements import Line, read_items
-from drumbeat.dialect.reading.problems import either, short, shown
+from drumbeat.dialect.reading.error_messages import either, short, shown
 from drumbeat.dialect.reading.yaml_tree import Node, parse
 from drumbeat.protocol.api.requests import EnvironmentFiles
 from drumbeat.protocol.errors import SpecError

@@ -13,7 +13,7 @@ from drumbeat.dialect.environments.curated import Curated, curated_image
 from drumbeat.dialect.environments.environment import BuildContext, Environment
 from drumbeat.dialect.environments.environment_files import is_requirements
 from drumbeat.dialect.environments.requirements import Line
-from drumbeat.dialect.reading.problems import short
+from drumbeat.dialect.reading.error_messages import short
 from drumbeat.protocol.api.requests import EnvironmentFiles
 from drumbeat.protocol.errors import RefusedError, SpecError
 from drumbeat.protocol.plan import BUILT, PythonEnvironment, SourceBuild

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from drumbeat.dialect.reading.problems import shown
+from drumbeat.dialect.reading.error_messages import shown
 from drumbeat.protocol.errors import SpecError
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from drumbeat.dialect.environments import requirements
 from drumbeat.dialect.environments.environment import FromSource
 from drumbeat.dialect.environments.requirements import Line
-from drumbeat.dialect.reading.problems import nearest, shown
+from drumbeat.dialect.reading.error_messages import nearest, shown
 from drumbeat.protocol.api.requests import EnvironmentFiles
 from drumbeat.protocol.errors import Problem, SpecError
 from drumbeat.protocol.plan import SourceBuild

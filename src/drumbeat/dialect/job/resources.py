@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal, cast
 
 from pydantic import BeforeValidator, Field
 
+from drumbeat.dialect.reading.error_messages import fold, shown
 from drumbeat.dialect.reading.field_types import (
     AsText,
     Count,
@@ -22,7 +23,6 @@ from drumbeat.dialect.reading.field_types import (
     pattern,
 )
 from drumbeat.dialect.reading.frozen_model import AnyCase, Contradiction, Model, by_type
-from drumbeat.dialect.reading.problems import fold, shown
 
 MemorySize = Annotated[
     str, pattern(r"0*[1-9][0-9]{0,15}[bBkKmMgG]", "a number above 0 with `b`, `k`, `m` or `g` behind it, like `2g`")

@@ -10,9 +10,9 @@ from typing import Any, cast
 
 from drumbeat.dialect.pipelines.component import CommandComponent
 from drumbeat.dialect.pipelines.pipeline_job import PipelineComponent
+from drumbeat.dialect.reading.error_messages import fold, nearest, shown, words
 from drumbeat.dialect.reading.frozen_model import Model
 from drumbeat.dialect.reading.loader import DocumentKind, Places, load_text, model_from
-from drumbeat.dialect.reading.problems import fold, nearest, shown, words
 from drumbeat.protocol.errors import NotYetError, Problem, SpecError
 
 Component = CommandComponent | PipelineComponent

@@ -8,8 +8,8 @@ from typing import Any, cast
 from drumbeat.dialect.data.inputs_outputs import Input
 from drumbeat.dialect.pipelines.component import CommandComponent
 from drumbeat.dialect.pipelines.step_inputs import data, parameter
+from drumbeat.dialect.reading.error_messages import either
 from drumbeat.dialect.reading.expressions import Reference, render
-from drumbeat.dialect.reading.problems import either
 from drumbeat.dialect.reading.writer import to_dict
 from drumbeat.protocol.errors import SpecError
 

@@ -7,9 +7,9 @@ from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
 from drumbeat.dialect.data.inputs_outputs import Input, Output
+from drumbeat.dialect.reading.error_messages import either
 from drumbeat.dialect.reading.expressions import WORDS, Reference, missing, references
 from drumbeat.dialect.reading.frozen_model import Contradiction, Loc, Model
-from drumbeat.dialect.reading.problems import either
 from drumbeat.protocol.errors import SpecError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from drumbeat.dialect.data.inputs_outputs import Input
-from drumbeat.dialect.reading.problems import nearest, shown, words
+from drumbeat.dialect.reading.error_messages import nearest, shown, words
 from drumbeat.protocol.errors import SpecError
 
 Scalar = bool | int | float | str

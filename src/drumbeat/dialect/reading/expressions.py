@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from drumbeat.dialect.reading.problems import either, shown
+from drumbeat.dialect.reading.error_messages import either, shown
 from drumbeat.protocol.errors import Problem, SpecError
 
 Kind = Literal[

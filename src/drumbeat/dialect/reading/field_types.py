@@ -21,7 +21,7 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from drumbeat.dialect.reading.problems import shown
+from drumbeat.dialect.reading.error_messages import shown
 
 MAX_NUMBER = 10**400
 MAX_DEPTH = 64

@@ -22,8 +22,8 @@ from pydantic import (
 from pydantic_core import CoreSchema, InitErrorDetails
 from pydantic_core.core_schema import no_info_before_validator_function
 
+from drumbeat.dialect.reading.error_messages import MAX_PROBLEMS, Seen, fold, nearest, problems_of, short, shown, words
 from drumbeat.dialect.reading.field_types import complaint, filled
-from drumbeat.dialect.reading.problems import MAX_PROBLEMS, Seen, fold, nearest, problems_of, short, shown, words
 from drumbeat.protocol.errors import SpecError
 
 Loc = tuple[str | int, ...]

@@ -15,9 +15,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from drumbeat.dialect.reading.error_messages import MAX_PROBLEMS, Seen, nearest, problems_of, shown, words
 from drumbeat.dialect.reading.frozen_model import Loc, Model, dotted
 from drumbeat.dialect.reading.overrides import apply
-from drumbeat.dialect.reading.problems import MAX_PROBLEMS, Seen, nearest, problems_of, shown, words
 from drumbeat.dialect.reading.yaml_tree import MAX_BYTES, Node, parse, plain
 from drumbeat.protocol.errors import Problem, SpecError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from drumbeat.dialect.reading.problems import either, short, shown
+from drumbeat.dialect.reading.error_messages import either, short, shown
 from drumbeat.dialect.reading.yaml_tree import scalar, stays_text
 from drumbeat.protocol.errors import Problem
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from drumbeat.dialect.reading.problems import shown
+from drumbeat.dialect.reading.error_messages import shown
 from drumbeat.protocol.errors import Problem, SpecError
 
 MAX_BYTES = 1024 * 1024

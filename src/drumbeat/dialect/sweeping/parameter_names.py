@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from drumbeat.dialect.reading.error_messages import shown, words
 from drumbeat.dialect.reading.expressions import MARK
 from drumbeat.dialect.reading.frozen_model import Contradiction, Loc
-from drumbeat.dialect.reading.problems import shown, words
 from drumbeat.dialect.sweeping.search_space import Choice, QUniform, SearchFunction, Uniform
 
 MAX_SOBOL = 64

@@ -11,6 +11,7 @@ from drumbeat.dialect.environments.environment import EnvironmentValue
 from drumbeat.dialect.job.distribution import Distribution
 from drumbeat.dialect.job.job import JobHead, output_contradictions
 from drumbeat.dialect.job.resources import QueueSettings, Resources
+from drumbeat.dialect.reading.error_messages import fold, nearest, shown, words
 from drumbeat.dialect.reading.expressions import missing, references
 from drumbeat.dialect.reading.field_types import (
     AsText,
@@ -24,7 +25,6 @@ from drumbeat.dialect.reading.field_types import (
     named,
 )
 from drumbeat.dialect.reading.frozen_model import AnyCase, Contradiction, Model, chosen, model_or_text
-from drumbeat.dialect.reading.problems import fold, nearest, shown, words
 from drumbeat.dialect.sweeping.parameter_names import parameter_names, sampling_contradictions, space_contradictions
 from drumbeat.dialect.sweeping.policies import PolicyValue, SweepExtensions
 from drumbeat.dialect.sweeping.search_space import SearchValue

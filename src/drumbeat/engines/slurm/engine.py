@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from drumbeat.dialect.compute.computes import SlurmCompute
+from drumbeat.dialect.compute.slurm import SlurmCompute
 from drumbeat.engines.agent_archive import agent_archive
 from drumbeat.engines.enrolment import enrolment
 from drumbeat.engines.poller import Poller

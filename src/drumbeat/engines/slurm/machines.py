@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from drumbeat.core.autoscaling import StartTimes
-from drumbeat.dialect.compute.computes import SlurmCompute
+from drumbeat.dialect.compute.slurm import SlurmCompute
 from drumbeat.engines.slurm import node_states, pending_reasons, power_saving
 from drumbeat.engines.slurm.client import Slurm, SlurmJob, SlurmNode
 from drumbeat.engines.slurm.job_states import Stage

@@ -6,7 +6,7 @@ import math
 import shlex
 from collections.abc import Iterator
 
-from drumbeat.dialect.compute.computes import SlurmCompute
+from drumbeat.dialect.compute.slurm import SlurmCompute
 from drumbeat.ports import Gang
 from drumbeat.protocol.programs import SLURM_STEP
 

@@ -22,7 +22,7 @@ from drumbeat.protocol.api.jobs import (
 )
 from drumbeat.protocol.api.metrics import PrimaryView
 from drumbeat.protocol.api.sessions import ServiceView
-from drumbeat.protocol.metric_lines import value_to_json
+from drumbeat.protocol.metrics import value_to_json
 from drumbeat.server.api.preflight_view import preflight_view
 
 if TYPE_CHECKING:

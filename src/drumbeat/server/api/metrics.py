@@ -25,8 +25,7 @@ from drumbeat.protocol.api.metrics import (
     SeriesView,
 )
 from drumbeat.protocol.errors import NotFoundError
-from drumbeat.protocol.metric_lines import value_to_json
-from drumbeat.protocol.metrics import Point, run_id
+from drumbeat.protocol.metrics import Point, run_id, value_to_json
 from drumbeat.server.context import ControlOf, current
 
 router = APIRouter(prefix="/api/v1", tags=["metrics"])

@@ -8,8 +8,7 @@ from typing import Any
 
 from drumbeat.ports.metrics import Document
 from drumbeat.protocol.errors import NotFoundError
-from drumbeat.protocol.metric_lines import value_from_json
-from drumbeat.protocol.metrics import JsonObject
+from drumbeat.protocol.metrics import JsonObject, value_from_json
 from drumbeat.protocol.mlflow_limits import MAX_PARAM_VALUE
 from drumbeat.server.mlflow.errors import invalid, missing
 from drumbeat.server.mlflow.experiments import active_experiment, location_of

@@ -7,8 +7,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from drumbeat.protocol.errors import ConflictError
-from drumbeat.protocol.metric_lines import value_from_json, value_to_json
-from drumbeat.protocol.metrics import JsonObject, MetricRecord, ParamsLogged, Point, PointsLogged
+from drumbeat.protocol.metrics import (
+    JsonObject,
+    MetricRecord,
+    ParamsLogged,
+    Point,
+    PointsLogged,
+    value_from_json,
+    value_to_json,
+)
 from drumbeat.protocol.mlflow_limits import MAX_METRICS_IN_BATCH, MAX_PARAM_VALUE, MAX_PARAMS_IN_BATCH
 from drumbeat.server.mlflow import logged_models
 from drumbeat.server.mlflow.errors import invalid

@@ -11,7 +11,6 @@ from typing import Any, cast
 
 from drumbeat.ports.metrics import Run, RunSearch, Series
 from drumbeat.protocol.errors import NotFoundError
-from drumbeat.protocol.metric_lines import value_to_json
 from drumbeat.protocol.metrics import (
     RUN_STATUSES,
     InputsLogged,
@@ -24,6 +23,7 @@ from drumbeat.protocol.metrics import (
     RunUpdated,
     TagDeleted,
     TagsSet,
+    value_to_json,
 )
 from drumbeat.protocol.mlflow_limits import MAX_TAG_VALUE
 from drumbeat.server.mlflow.errors import invalid, missing

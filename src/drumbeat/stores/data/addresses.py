@@ -23,7 +23,7 @@ from drumbeat.dialect.data.datastores import (
     SftpDatastore,
     account_url,
 )
-from drumbeat.dialect.reading.problems import either, short
+from drumbeat.dialect.reading.error_messages import either, short
 from drumbeat.protocol.errors import RefusedError, SpecError, UnknownNameError
 from drumbeat.stores.data.listings import place_of
 

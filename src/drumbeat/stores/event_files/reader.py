@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from drumbeat.ports.event_files import Scalar
-from drumbeat.protocol.metric_lines import value_from_json
+from drumbeat.protocol.metrics import value_from_json
 from drumbeat.protocol.programs import EVENT_FILES
 
 log = logging.getLogger(__name__)

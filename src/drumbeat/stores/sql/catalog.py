@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Table, delete, insert, select, update
 
-from drumbeat.dialect.reading.problems import nearest, no_version
+from drumbeat.dialect.reading.error_messages import nearest, no_version
 from drumbeat.ports import Asset, AssetKind, StoredDatastore, StoredRegistry, Use, UsedKind
 from drumbeat.protocol.errors import ConflictError, NotFoundError
 from drumbeat.stores.sql.schema import asset_uses, assets, datastores, registries

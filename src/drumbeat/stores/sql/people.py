@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, delete, insert, select
 
-from drumbeat.dialect.reading.problems import nearest
+from drumbeat.dialect.reading.error_messages import nearest
 from drumbeat.ports import PersonToken
 from drumbeat.protocol.errors import ConflictError, NotFoundError
 from drumbeat.protocol.principal import Role

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 from drumbeat.core.fair_share import HeldSlots, PastUse
 from drumbeat.core.life.events import StoryEntry
 from drumbeat.core.quotas import Quota
-from drumbeat.dialect.reading.problems import nearest
+from drumbeat.dialect.reading.error_messages import nearest
 from drumbeat.ports import (
     LEASE_TIMEOUT,
     Asset,

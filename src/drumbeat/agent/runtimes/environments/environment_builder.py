@@ -12,10 +12,10 @@ from typing import Any
 from drumbeat.agent.ground import cache_folders
 from drumbeat.agent.keeper.errands import Command, Errands
 from drumbeat.agent.logs.node_log import NodeLog
-from drumbeat.agent.runtimes.environments import builders, install_errors, interpreters, wheels
-from drumbeat.agent.runtimes.environments.builders import Builder, Step
+from drumbeat.agent.runtimes.environments import install_commands, install_errors, interpreters, wheels
 from drumbeat.agent.runtimes.environments.folders import Place
 from drumbeat.agent.runtimes.environments.garbage_collection import collect, size_of
+from drumbeat.agent.runtimes.environments.install_commands import Builder, Step
 from drumbeat.agent.runtimes.environments.installed_packages import fingerprint, installed, normal, site_folders
 from drumbeat.protocol.errors import RefusedError, StorageError, UnreachableError
 from drumbeat.protocol.fault_points import faultpoint
@@ -54,7 +54,7 @@ class EnvironmentBuilder:
         UnreachableError when that is because an index can't be reached.
         """
         python = None if self._wanted.conda else interpreters.find(self._wanted.python, self._name)
-        builder = builders.choose(self._wanted, python)
+        builder = install_commands.choose(self._wanted, python)
         place = Place(os.path.join(os.path.abspath(cache_folders.folder("environments")), builder.key(self._wanted)))
         self._known = place.failed()
         try:
@@ -157,7 +157,7 @@ class EnvironmentBuilder:
             told = f": {line[:120]}" if line else ""
             self._progress(f"environment {self._name}: {step.tool}, {time.monotonic() - began:.0f} s{told}")
 
-        variables = builders.tool_environment() if environment is None else environment
+        variables = install_commands.tool_environment() if environment is None else environment
         command = Command(
             step.argv, "/", {**variables, **step.variables}, self._log.path, kept=kept, meanwhile=meanwhile
         )

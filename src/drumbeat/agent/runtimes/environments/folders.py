@@ -2,7 +2,7 @@
 
 - `<key>/made`: written last; what has none isn't whole
 - `<key>.lock`: held alone by whoever makes or removes it, shared by whoever begins to use it
-- `<key>.pins/`: of the attempts that use it (`agent.pins`)
+- `<key>.pins/`: of the attempts that use it (`agent/ground/pins.py`)
 - `<key>.failed`: why the last one who tried couldn't make it
 """
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from drumbeat.agent.ground import cache_folders, disk, locks
 from drumbeat.agent.runtimes.environments import compilers
-from drumbeat.agent.runtimes.environments.builders import Builder, Step, tool_environment
+from drumbeat.agent.runtimes.environments.install_commands import Builder, Step, tool_environment
 from drumbeat.agent.runtimes.environments.install_errors import name_of
 from drumbeat.agent.runtimes.environments.installed_packages import installed, normal, site_folders
 from drumbeat.protocol.errors import RefusedError
