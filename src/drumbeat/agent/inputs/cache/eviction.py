@@ -1,7 +1,7 @@
 """Who uses what of the cache, how big it may become, and what makes way for something new.
 
-What a living attempt uses is pinned (`agent/ground/pins.py`). Pins are written and files are taken away under one lock, so
-nothing goes that somebody counts on.
+What a living attempt uses is pinned (`agent/ground/pins.py`). Pins are written and files are taken away under one
+lock, so nothing goes that an attempt counts on.
 """
 
 from __future__ import annotations
