@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Annotated, Any, TypeVar, cast
 
 from anyio import fail_after, move_on_after, to_thread
-from fastapi import APIRouter, Header, Request
+from fastapi import Header, Request
 from starlette.responses import Response, StreamingResponse
 
 from drumbeat.control.data.inputs import Frozen
@@ -19,9 +19,10 @@ from drumbeat.protocol.errors import RefusedError, UnreachableError
 from drumbeat.protocol.wire import to_wire
 from drumbeat.server.agent_api.sync import JSON_BODY, PREFIX, Admitted, Caller, json_object
 from drumbeat.server.context import ServerContext, away, current
+from drumbeat.server.routing import new_router
 from drumbeat.server.url_paths import rest
 
-router = APIRouter(prefix=PREFIX, tags=["agents"])
+router = new_router(PREFIX, tags=["agents"])
 
 T = TypeVar("T")
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 
 from drumbeat.protocol.metrics import Source
 from drumbeat.server.agent_api.sync import BODY, PREFIX, Offset, Speaking
 from drumbeat.server.context import away
+from drumbeat.server.routing import new_router
 
-router = APIRouter(prefix=PREFIX, tags=["agents"])
+router = new_router(PREFIX, tags=["agents"])
 
 
 @router.post("/metrics", openapi_extra=BODY)

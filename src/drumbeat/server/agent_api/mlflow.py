@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Request, Response
+from fastapi import Header, Request, Response
 
 from drumbeat.server.agent_api.sync import PREFIX, Admitted
 from drumbeat.server.context import away
 from drumbeat.server.mlflow.service import METHODS, RANK, MlflowRequest, answer
+from drumbeat.server.routing import new_router
 from drumbeat.server.url_paths import rest
 
-router = APIRouter(prefix=PREFIX, include_in_schema=False)
+router = new_router(PREFIX, include_in_schema=False)
 
 
 @router.api_route("/mlflow/" + rest("path"), methods=METHODS)

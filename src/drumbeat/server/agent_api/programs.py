@@ -11,15 +11,16 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.responses import FileResponse
 
 from drumbeat.protocol.errors import NotFoundError
 from drumbeat.protocol.stacks import DIGEST_HEADER, PY_SPY
 from drumbeat.server.agent_api.sync import PREFIX, Admitted
 from drumbeat.server.context import away
+from drumbeat.server.routing import new_router
 
-router = APIRouter(prefix=PREFIX, tags=["agents"])
+router = new_router(PREFIX, tags=["agents"])
 
 FIX = "Install it beside the server (pip install py-spy), or on the nodes."
 

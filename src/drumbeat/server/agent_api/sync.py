@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, BinaryIO, cast
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Depends, Query, Request
 from fastapi import Path as InPath
 from starlette.responses import JSONResponse, StreamingResponse
 
@@ -27,12 +27,13 @@ from drumbeat.protocol.wire import from_wire, to_wire
 from drumbeat.server.access.request_guard import bearer
 from drumbeat.server.context import ContextOf, Lacking, ServerContext, away
 from drumbeat.server.fanout import TopicBell
+from drumbeat.server.routing import new_router
 from drumbeat.server.url_paths import rest
 
 LONGEST_WAIT_S = 60.0
 
 PREFIX = "/agent/v1/{job}/{attempt}/{node}"
-router = APIRouter(prefix=PREFIX, tags=["agents"])
+router = new_router(PREFIX, tags=["agents"])
 
 BODY: dict[str, Any] = {
     "requestBody": {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 
 from drumbeat.control.gangs.node_requests import NodeKey
 from drumbeat.server.agent_api.sync import PREFIX, Admitted, Caller
+from drumbeat.server.routing import new_router
 from drumbeat.server.tunnels import Tunnel
 
-router = APIRouter(prefix=PREFIX, tags=["agents"])
+router = new_router(PREFIX, tags=["agents"])
 
 STREAM = "application/octet-stream"
 

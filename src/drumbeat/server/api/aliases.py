@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path, Response
+from fastapi import Path, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from drumbeat.protocol.api.computes import AliasView
 from drumbeat.server.context import ControlOf
+from drumbeat.server.routing import new_router
 from drumbeat.server.url_paths import rest
 
-router = APIRouter(prefix="/api/v1", tags=["aliases"])
+router = new_router("/api/v1", tags=["aliases"])
 
 Kind = Literal["compute", "environment", "instance_type"]
 Name = Annotated[str, Path(min_length=1, max_length=500)]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import Path, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from drumbeat.protocol.api.components import ComponentView
 from drumbeat.protocol.api.requests import MAX_PARTS, StepParts
 from drumbeat.server.context import ControlOf
+from drumbeat.server.routing import new_router
 
-router = APIRouter(prefix="/api/v1/components", tags=["components"])
+router = new_router("/api/v1/components", tags=["components"])
 
 ComponentName = Annotated[str, Path(min_length=1, max_length=255)]
 ComponentVersion = Annotated[str, Path(min_length=1, max_length=64)]

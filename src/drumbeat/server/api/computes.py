@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Response
+from fastapi import Path, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from drumbeat.control.computes.computes import ComputeUsage
@@ -12,8 +12,9 @@ from drumbeat.control.computes.node_states import Seen
 from drumbeat.ports import Machine, Reservation, Scale
 from drumbeat.protocol.api.computes import ComputeView, HeldView, MachineView, ScaleView
 from drumbeat.server.context import ControlOf
+from drumbeat.server.routing import new_router
 
-router = APIRouter(prefix="/api/v1/computes", tags=["computes"])
+router = new_router("/api/v1/computes", tags=["computes"])
 
 Name = Annotated[str, Path(min_length=1, max_length=100)]
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import Path, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from drumbeat.protocol.api.data import DataView
 from drumbeat.server.context import ControlOf
+from drumbeat.server.routing import new_router
 
-router = APIRouter(prefix="/api/v1/data", tags=["data"])
+router = new_router("/api/v1/data", tags=["data"])
 
 Name = Annotated[str, Path(min_length=1, max_length=255)]
 Version = Annotated[str, Path(min_length=1, max_length=255)]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Response
+from fastapi import Path, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from drumbeat.protocol.api.data import DatastoreView
 from drumbeat.server.context import ControlOf
+from drumbeat.server.routing import new_router
 
-router = APIRouter(prefix="/api/v1/datastores", tags=["datastores"])
+router = new_router("/api/v1/datastores", tags=["datastores"])
 
 Name = Annotated[str, Path(min_length=1, max_length=255)]
 

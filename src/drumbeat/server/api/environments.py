@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import Path, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from drumbeat.control.catalog.environments import curated_views
 from drumbeat.protocol.api.environments import EnvironmentView
 from drumbeat.protocol.api.requests import EnvironmentFiles
 from drumbeat.server.context import ControlOf
+from drumbeat.server.routing import new_router
 
-router = APIRouter(prefix="/api/v1/environments", tags=["environments"])
+router = new_router("/api/v1/environments", tags=["environments"])
 
 Name = Annotated[str, Path(min_length=1, max_length=255)]
 Version = Annotated[str, Path(min_length=1, max_length=64)]

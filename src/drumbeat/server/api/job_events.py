@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from anyio import CapacityLimiter, to_thread
-from fastapi import APIRouter, Header, Query
+from fastapi import Header, Query
 from pydantic import TypeAdapter
 from starlette.responses import StreamingResponse
 
@@ -27,6 +27,7 @@ from drumbeat.server.api.job_views import job_view, story_lines
 from drumbeat.server.api.log_reader import LogReader
 from drumbeat.server.context import ContextOf, ServerContext, away, current
 from drumbeat.server.fanout import Fanout
+from drumbeat.server.routing import new_router
 
 BATCH = 256 << 10
 """Bytes of log in one pull."""
@@ -46,7 +47,7 @@ _JSON: dict[str, TypeAdapter[Any]] = {
 }
 """How each kind of event is written."""
 
-router = APIRouter(prefix="/api/v1/jobs/{name}", tags=["jobs"])
+router = new_router("/api/v1/jobs/{name}", tags=["jobs"])
 
 
 class EventStream(StreamingResponse):

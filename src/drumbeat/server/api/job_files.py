@@ -11,7 +11,7 @@ from stat import S_ISREG
 from typing import Annotated
 
 from anyio import CapacityLimiter, current_time, fail_after, from_thread, to_thread
-from fastapi import APIRouter, Header, Request, Response
+from fastapi import Header, Request, Response
 from fastapi import Path as InPath
 from starlette.responses import StreamingResponse
 
@@ -20,9 +20,10 @@ from drumbeat.protocol.api.jobs import FileView
 from drumbeat.protocol.errors import NotFoundError, RefusedError, StorageError
 from drumbeat.server import errors
 from drumbeat.server.context import ControlOf, away
+from drumbeat.server.routing import new_router
 from drumbeat.server.url_paths import rest
 
-router = APIRouter(prefix="/api/v1", tags=["files"])
+router = new_router("/api/v1", tags=["files"])
 
 Digest = Annotated[str, InPath(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the tar file, in hex.")]
 PIECE = 1 << 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query, Response
+from fastapi import Query, Response
 
 from drumbeat.dialect.reading.writer import dumps_document
 from drumbeat.ports import JobFilter, Record, Store
@@ -17,8 +17,9 @@ from drumbeat.server.api.job_views import job_view, job_with_story, story_lines
 from drumbeat.server.api.log_reader import LogReader
 from drumbeat.server.api.log_tail import read_tail
 from drumbeat.server.context import ContextOf, ControlOf, PrincipalOf, current
+from drumbeat.server.routing import new_router
 
-router = APIRouter(prefix="/api/v1", tags=["jobs"])
+router = new_router("/api/v1", tags=["jobs"])
 
 Discard = Annotated[bool, Query(description="Also while it keeps its results; what isn't kept yet is lost.")]
 PARENT = "Jobs of this sweep or pipeline; empty: jobs that are part of none; every job when absent."

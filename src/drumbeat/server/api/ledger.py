@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import AwareDatetime
 
 from drumbeat.protocol.api.ledger import LedgerGroup, LedgerView
 from drumbeat.server.context import ControlOf
+from drumbeat.server.routing import new_router
 
-router = APIRouter(prefix="/api/v1", tags=["jobs"])
+router = new_router("/api/v1", tags=["jobs"])
 
 MAX_NAMES = 500
 SINCE = "Jobs that ended before are left out; 30 days ago when absent. Ignored when jobs are named."

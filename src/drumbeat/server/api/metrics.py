@@ -6,7 +6,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from drumbeat.control.control import Control
 from drumbeat.control.metrics.experiments import ExperimentUsage
@@ -27,8 +27,9 @@ from drumbeat.protocol.api.metrics import (
 from drumbeat.protocol.errors import NotFoundError
 from drumbeat.protocol.metrics import Point, run_id, value_to_json
 from drumbeat.server.context import ControlOf, current
+from drumbeat.server.routing import new_router
 
-router = APIRouter(prefix="/api/v1", tags=["metrics"])
+router = new_router("/api/v1", tags=["metrics"])
 
 VIEWS: dict[str, View] = {"false": "active", "true": "deleted", "all": "all"}
 MAX_POINTS = 20_000

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fastapi import APIRouter, Response
+from fastapi import Response
 
 from drumbeat.server.context import ContextOf, away
 from drumbeat.server.operations import health
 from drumbeat.server.operations.prometheus import CONTENT_TYPE
+from drumbeat.server.routing import new_router
 
-router = APIRouter(tags=["operations"])
+router = new_router(tags=["operations"])
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from drumbeat.control.gangs.stacks import JobFacts, facts_of, request_fields
 from drumbeat.protocol.api.nodes import NodeProcesses
@@ -17,8 +17,9 @@ from drumbeat.protocol.wire import from_wire
 from drumbeat.server.access.permissions import ASK
 from drumbeat.server.context import ContextOf, PrincipalOf, ServerContext, away
 from drumbeat.server.node_requests import ask_node, ask_nodes
+from drumbeat.server.routing import new_router
 
-router = APIRouter(prefix="/api/v1", tags=["jobs"])
+router = new_router("/api/v1", tags=["jobs"])
 
 STACKS_PAUSE_S = 0.5
 """Between two looks, by which it is known whether a rank moves."""

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from typing import Annotated
 
 from anyio import to_thread
-from fastapi import APIRouter, Header, Query
+from fastapi import Header, Query
 from pydantic import TypeAdapter
 
 from drumbeat.control.bus import JOB
@@ -22,6 +22,7 @@ from drumbeat.server.api.job_events import HEARTBEAT_S, PULLS, EventStream, Foll
 from drumbeat.server.api.job_views import job_view
 from drumbeat.server.context import ContextOf, ServerContext, away, current
 from drumbeat.server.fanout import Fanout
+from drumbeat.server.routing import new_router
 
 INTERVAL_S = 0.2
 """Between two batches: what changes within it comes together."""
@@ -30,7 +31,7 @@ MAX_CHANGES = 100
 
 _CHANGES = TypeAdapter(JobChanges)
 
-router = APIRouter(prefix="/api/v1", tags=["events"])
+router = new_router("/api/v1", tags=["events"])
 
 
 @router.get("/events", response_class=EventStream)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 
 from drumbeat.protocol.api.page import PageLinkView, PageSessionView
 from drumbeat.protocol.errors import NotFoundError
 from drumbeat.server.access.page_sessions import LINK_LIFETIME_S
 from drumbeat.server.access.request_guard import PAGE, bearer, valid_session
 from drumbeat.server.context import ContextOf, PrincipalOf, ServerContext
+from drumbeat.server.routing import new_router
 
-router = APIRouter(prefix="/api/v1/page", tags=["page"])
+router = new_router("/api/v1/page", tags=["page"])
 
 NO_SESSION = "the request carries no session of the web page"
 

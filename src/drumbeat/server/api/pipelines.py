@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 
-from fastapi import APIRouter
-
 from drumbeat.control.catalog.results import result_of
 from drumbeat.control.control import Control
 from drumbeat.core.child_jobs import PipelineProgress, StepProgress, step_name
@@ -20,8 +18,9 @@ from drumbeat.protocol.api.pipelines import (
 )
 from drumbeat.protocol.errors import NotFoundError, RefusedError
 from drumbeat.server.context import ControlOf, current
+from drumbeat.server.routing import new_router
 
-router = APIRouter(prefix="/api/v1", tags=["pipelines"])
+router = new_router("/api/v1", tags=["pipelines"])
 
 
 @router.get("/pipelines/{name}")

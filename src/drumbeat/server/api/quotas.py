@@ -6,14 +6,15 @@ from dataclasses import asdict
 from datetime import timedelta
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Response
+from fastapi import Path, Response
 
 from drumbeat.core.quotas import Quota, QuotaKind
 from drumbeat.protocol.api.people import HalfLife, QuotaLimits, QuotaView, UsesView, UseView
 from drumbeat.server.context import ControlOf
+from drumbeat.server.routing import new_router
 from drumbeat.server.url_paths import rest
 
-router = APIRouter(prefix="/api/v1", tags=["people"])
+router = new_router("/api/v1", tags=["people"])
 
 Name = Annotated[str, Path(min_length=1, max_length=255)]
 

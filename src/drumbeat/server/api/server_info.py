@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from dataclasses import asdict
 
-from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict
 
 from drumbeat.control.control import Control
 from drumbeat.protocol.api.server import DoorView, StatusView, VersionView
 from drumbeat.protocol.errors import ConflictError
 from drumbeat.server.context import ContextOf
+from drumbeat.server.routing import new_router
 
 AFTER_THE_END_S = 5.0
 STOP_FIX = (
@@ -23,7 +23,7 @@ PUBLISHING_FIX = (
     "(drumbeat server stop --force): the next one goes on with them."
 )
 
-router = APIRouter(prefix="/api/v1", tags=["server"])
+router = new_router("/api/v1", tags=["server"])
 
 
 class StopRequest(BaseModel):

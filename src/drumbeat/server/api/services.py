@@ -6,7 +6,7 @@ import asyncio
 from contextlib import suppress
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 
 from drumbeat.control.bus import job_topic
 from drumbeat.launch.services import JUPYTER_LAB, has_process, is_web, jupyter_token, services_on
@@ -18,11 +18,12 @@ from drumbeat.server.access.request_guard import values
 from drumbeat.server.api.page_sessions import digest_of_caller
 from drumbeat.server.context import ContextOf, ServerContext, away
 from drumbeat.server.node_tunnels import CHECK_INTERVAL_S, attempt_of, open_to_service
+from drumbeat.server.routing import new_router
 from drumbeat.server.services.ports import ServicePorts
 from drumbeat.server.services.service_access import ServiceKey
 from drumbeat.server.tunnels import Tunnel
 
-router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"])
+router = new_router("/api/v1/jobs", tags=["jobs"])
 
 
 @router.post("/{job}/services/{service}/links", status_code=201)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 
@@ -13,8 +13,9 @@ from drumbeat.protocol.errors import SpecError
 from drumbeat.server.api.page_sessions import digest_of_caller
 from drumbeat.server.context import ContextOf, PrincipalOf
 from drumbeat.server.node_tunnels import SessionRequest, open_session
+from drumbeat.server.routing import new_router
 
-router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"])
+router = new_router("/api/v1/jobs", tags=["jobs"])
 
 STREAM = "application/octet-stream"
 MAX_SIDE = 0xFFFF

@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated
 
-from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
 from drumbeat.protocol.api.space import Freed, Usage
 from drumbeat.server.context import ControlOf, PrincipalOf
+from drumbeat.server.routing import new_router
 
-router = APIRouter(prefix="/api/v1", tags=["space"])
+router = new_router("/api/v1", tags=["space"])
 
 MAX_AGE_S = 100 * 365 * 86400.0
 

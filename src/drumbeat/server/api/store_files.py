@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Annotated
 
 from anyio import CapacityLimiter, to_thread
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import Header, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import StreamingResponse
 
@@ -20,11 +20,12 @@ from drumbeat.protocol.errors import NotFoundError, RefusedError, SpecError
 from drumbeat.protocol.input_listing import ListedFile, Listing
 from drumbeat.server.api.job_files import BINARY, Arriving, cut_of
 from drumbeat.server.context import ControlOf, away
+from drumbeat.server.routing import new_router
 
 WRITES = CapacityLimiter(8)
 """Stores may be slow, and nobody's snapshot waits for that."""
 
-router = APIRouter(prefix="/api/v1/storage", tags=["storage"])
+router = new_router("/api/v1/storage", tags=["storage"])
 
 Uri = Annotated[
     str, Query(min_length=1, max_length=4096, description="`azureml://datastores/…`, `https://…`, `azureml:name:1` …")

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 
-from fastapi import APIRouter
-
 from drumbeat.core.child_jobs import SweepProgress, TrialProgress, trial_name
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.sweep import leading_trial
 from drumbeat.protocol.api.sweeps import SweepView, TrialView
 from drumbeat.protocol.errors import NotFoundError
 from drumbeat.server.context import ControlOf, current
+from drumbeat.server.routing import new_router
 
-router = APIRouter(prefix="/api/v1", tags=["sweeps"])
+router = new_router("/api/v1", tags=["sweeps"])
 
 
 @router.get("/sweeps/{name}")

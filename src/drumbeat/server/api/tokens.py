@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+from fastapi import Response
 
 from drumbeat.protocol.api.people import NewToken, TokenRequest, TokenView
 from drumbeat.server.context import ContextOf, ControlOf
+from drumbeat.server.routing import new_router
 
-router = APIRouter(prefix="/api/v1/tokens", tags=["people"])
+router = new_router("/api/v1/tokens", tags=["people"])
 
 
 @router.get("")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from drumbeat.server.context import ContextOf
 from drumbeat.server.mlflow.service import METHODS, MlflowRequest, answer
+from drumbeat.server.routing import new_router
 from drumbeat.server.url_paths import rest
 
 ROOT = "/mlflow"
-router = APIRouter(prefix=ROOT, include_in_schema=False)
+router = new_router(ROOT, include_in_schema=False)
 
 
 @router.api_route("/" + rest("path"), methods=METHODS)

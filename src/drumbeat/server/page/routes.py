@@ -8,12 +8,13 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated
 
-from fastapi import APIRouter, Header
+from fastapi import Header
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from drumbeat.server.access.page_sessions import SESSION_LIFETIME_S
 from drumbeat.server.access.request_guard import PAGE
 from drumbeat.server.context import ContextOf
+from drumbeat.server.routing import new_router
 from drumbeat.server.url_paths import rest
 
 BUILT = Path(__file__).parent / "built"
@@ -41,7 +42,7 @@ USED_LINK = """\
 <p>Run <code>drumbeat ui</code> for another one. Each link opens the page once.</p>
 """
 
-router = APIRouter(include_in_schema=False)
+router = new_router(include_in_schema=False)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,49 @@
+"""The routers of the API: a route is read from its path at once, its models are made when it is first asked.
+
+FastAPI makes validators and serializers of each parameter and answer as soon as a route is defined. For all routes
+together that is more than half of what a server does before it answers anything, and a job needs ten of them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+from fastapi.routing import APIRoute, APIRouter
+from starlette.routing import compile_path, get_name
+
+_lock = threading.RLock()
+
+
+def new_router(prefix: str = "", *, tags: list[str | Enum] | None = None, include_in_schema: bool = True) -> APIRouter:
+    """Returns a router of routes that are completed late."""
+    return APIRouter(prefix=prefix, tags=tags, include_in_schema=include_in_schema, route_class=LateRoute)
+
+
+class LateRoute(APIRoute):
+    """A route of which path, methods and name are known; whatever else is asked of it completes it."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **settings: Any) -> None:
+        self.path, self.endpoint, self.operation_id = path, endpoint, settings["operation_id"]
+        self.path_regex, self.path_format, self.param_convertors = compile_path(path)
+        self.name = settings["name"] or get_name(endpoint)
+        self.methods = {method.upper() for method in settings["methods"]}
+        self.include_in_schema = settings["include_in_schema"]
+        self._settings: dict[str, Any] | None = settings
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether its models are made."""
+        return self._settings is None
+
+    def __getattr__(self, name: str) -> Any:
+        # Python calls this for attributes that aren't there: those that only the complete route has.
+        with _lock:
+            if name.startswith("__") or name == "_settings" or self._settings is None:
+                raise AttributeError(f"{type(self).__name__} has no {name!r}")
+            settings, operation_id = self._settings, self.operation_id
+            super().__init__(self.path, self.endpoint, **settings)
+            self.operation_id, self._settings = operation_id, None
+        return getattr(self, name)
