@@ -12,10 +12,7 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
-
-from packaging.requirements import Requirement
 
 from drumbeat.client.discovery import ServerAddress, find
 from drumbeat.protocol.errors import StorageError, UnreachableError
@@ -72,24 +69,20 @@ def require_server(home: Path) -> None:
 
 def missing_packages() -> str:
     """What a server needs and this Python does not have, "" = nothing."""
+    from importlib import metadata
+
+    from packaging.requirements import Requirement
+
     try:
         requirements = [Requirement(text) for text in metadata.requires("drumbeat") or ()]
     except metadata.PackageNotFoundError:  # Run from its sources.
         return ""
     needed = [each.name for each in requirements if each.marker and each.marker.evaluate({"extra": "server"})]
-    return ", ".join(name for name in needed if not _is_installed(name))
-
-
-def _is_installed(distribution: str) -> bool:
-    try:
-        return bool(metadata.version(distribution))
-    except metadata.PackageNotFoundError:
-        return False
+    return ", ".join(name for name in needed if not any(metadata.distributions(name=name)))
 
 
 def start(starting: Starting) -> ServerAddress:
     """The server's address, once it says that it is ready. Raises UnreachableError, StorageError."""
-    require_server(starting.home)
     deadline = time.monotonic() + DEADLINE_S
     while True:
         with _alone(starting.home) as is_alone:
@@ -120,6 +113,7 @@ def _started(starting: Starting) -> ServerAddress:
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
             process = _spawn(starting)
         elif code is not None:
+            require_server(starting.home)
             raise UnreachableError(f"the server didn't start: {_last_words(starting)}", where=str(starting.home))
         time.sleep(LOOK_S)
     fix = f"See {starting.home / 'server.log'}."

@@ -10,16 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from drumbeat.cli.commands.predict import (
-    BenchFile,
-    DataWait,
-    Gradients,
-    Network,
-    PredictionOptions,
-    Sizes,
-    Step,
-    show_prediction,
-)
 from drumbeat.cli.follow.interrupts import SIGNAL_EXIT, Left, leave, signals_to
 from drumbeat.cli.job_options.command_line import WORDS
 from drumbeat.cli.job_options.file_or_command import Chosen, choose
@@ -35,6 +25,15 @@ from drumbeat.cli.job_options.options import (
     Outputs,
     Procs,
     WriteTo,
+)
+from drumbeat.cli.job_options.prediction_options import (
+    BenchFile,
+    DataWait,
+    Gradients,
+    Network,
+    PredictionOptions,
+    Sizes,
+    Step,
 )
 from drumbeat.cli.terminal.connect import Server, connect
 from drumbeat.cli.terminal.failures import Exit
@@ -103,6 +102,8 @@ def plan(
     )
     chosen = choose(file, context.meta.get(WORDS), options, sets or [], name)
     if predict is not None:
+        from drumbeat.cli.commands.predict import show_prediction
+
         show_prediction(connect(), chosen, prediction, as_json=as_json)
         return
     preview = connect().plan(chosen.job, sets=chosen.sets, name=name)

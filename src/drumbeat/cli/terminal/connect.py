@@ -9,24 +9,26 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from drumbeat.cli.terminal.people_server import PeopleServer
 from drumbeat.cli.terminal.session_server import SessionServer
-from drumbeat.client.transfer_result import Transfer
-from drumbeat.protocol.api.components import ComponentView
-from drumbeat.protocol.api.computes import AliasView, ComputeView
-from drumbeat.protocol.api.data import DatastoreView, DataView, EntryView
-from drumbeat.protocol.api.environments import EnvironmentView, RegistryView
-from drumbeat.protocol.api.jobs import Event, FileView, JobView, JobWithStory, LogPiece, PreviewView
-from drumbeat.protocol.api.ledger import LedgerView
-from drumbeat.protocol.api.metrics import ComparisonView, CurveView, ExperimentView, MetricsView, PointView
-from drumbeat.protocol.api.notices import NoticeTargetView
-from drumbeat.protocol.api.pipelines import PipelineView
-from drumbeat.protocol.api.server import ServerView
-from drumbeat.protocol.api.space import Freed, Usage
-from drumbeat.protocol.api.stacks import NodeStacks
-from drumbeat.protocol.api.sweeps import SweepView, TrialView
+
+if TYPE_CHECKING:
+    from drumbeat.client.transfer_result import Transfer
+    from drumbeat.protocol.api.components import ComponentView
+    from drumbeat.protocol.api.computes import AliasView, ComputeView
+    from drumbeat.protocol.api.data import DatastoreView, DataView, EntryView
+    from drumbeat.protocol.api.environments import EnvironmentView, RegistryView
+    from drumbeat.protocol.api.jobs import Event, FileView, JobView, JobWithStory, LogPiece, PreviewView
+    from drumbeat.protocol.api.ledger import LedgerView
+    from drumbeat.protocol.api.metrics import ComparisonView, CurveView, ExperimentView, MetricsView, PointView
+    from drumbeat.protocol.api.notices import NoticeTargetView
+    from drumbeat.protocol.api.pipelines import PipelineView
+    from drumbeat.protocol.api.server import ServerView
+    from drumbeat.protocol.api.space import Freed, Usage
+    from drumbeat.protocol.api.stacks import NodeStacks
+    from drumbeat.protocol.api.sweeps import SweepView, TrialView
 
 
 class Server(PeopleServer, SessionServer, Protocol):

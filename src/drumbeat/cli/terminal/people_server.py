@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from drumbeat.protocol.api.people import NewToken, QuotaView, TokenView, UsesView
+if TYPE_CHECKING:
+    from drumbeat.protocol.api.people import NewToken, QuotaView, TokenView, UsesView
 
 
 class PeopleServer(Protocol):

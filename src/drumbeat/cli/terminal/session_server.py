@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from drumbeat.protocol.api.sessions import ServiceLinkView, SessionView
+if TYPE_CHECKING:
+    from drumbeat.protocol.api.sessions import ServiceLinkView, SessionView
 
 
 class SessionServer(Protocol):

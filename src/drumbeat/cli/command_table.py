@@ -1,0 +1,110 @@
+"""The commands by their names. A module is imported when one of its commands is typed, or when all are listed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import typer
+
+from drumbeat.cli.job_options.command_line import JobCommand
+from drumbeat.cli.terminal.help import add_command
+
+
+@dataclass(frozen=True)
+class CommandEntry:
+    """A command, or a family of commands.
+
+    place: the module in `cli.commands`, and what is called so there: a function, or a family's `typer.Typer`.
+    example: of a command; "" = it is a family. takes_more: see `add_command`. has_words: it takes words behind `--`.
+    """
+
+    place: str
+    example: str = ""
+    takes_more: bool = False
+    has_words: bool = False
+
+    def load(self, name: str) -> Any:
+        """Returns the command, made of what its module has."""
+        module, _, attribute = self.place.partition(":")
+        source = getattr(import_module(f"drumbeat.cli.commands.{module}"), attribute)
+        if not self.example:
+            family = typer.main.get_group(source)
+            family.name = name
+            return family
+        alone = typer.Typer(add_completion=False)
+        cls = JobCommand if self.has_words else None
+        add_command(alone, name, source, self.example, takes_more=self.takes_more, cls=cls)
+        return typer.main.get_command(alone)
+
+
+COMMANDS = {
+    "plan": CommandEntry("run:plan", "drumbeat plan job.yml --set inputs.epochs=3", has_words=True),
+    "run": CommandEntry("run:run", "drumbeat run job.yml --set inputs.epochs=3", has_words=True),
+    "init": CommandEntry("init:init", "drumbeat init train.py"),
+    "list": CommandEntry("jobs:list_jobs", "drumbeat list --state running"),
+    "show": CommandEntry("jobs:show_job", "drumbeat show @last"),
+    "metrics": CommandEntry("metrics:metrics", "drumbeat metrics @last loss accuracy"),
+    "compare": CommandEntry("metrics:compare", "drumbeat compare cifar-7f3a cifar-81bc"),
+    "logs": CommandEntry("logs:logs", "drumbeat logs -f @last --rank 0"),
+    "stacks": CommandEntry("stacks:stacks", "drumbeat stacks @last --rank 3"),
+    "exec": CommandEntry("sessions:exec_", "drumbeat exec @last --rank 3 -- nvidia-smi"),
+    "ssh": CommandEntry("sessions:ssh", "drumbeat ssh @last"),
+    "open": CommandEntry("sessions:open_service", "drumbeat open @last tensorboard"),
+    "cancel": CommandEntry("jobs:cancel", "drumbeat cancel @last --wait"),
+    "wait": CommandEntry("jobs:wait", "drumbeat wait @last --timeout 3600"),
+    "download": CommandEntry("download:download", "drumbeat download @last --to results", takes_more=True),
+    "archive": CommandEntry("jobs:archive", "drumbeat archive cifar-7f3a"),
+    "restore": CommandEntry("jobs:restore", "drumbeat restore cifar-7f3a"),
+    "delete": CommandEntry("space:delete", "drumbeat delete cifar-7f3a"),
+    "prune": CommandEntry("space:prune", "drumbeat prune --older-than 30d --keep-outputs"),
+    "usage": CommandEntry("space:usage", "drumbeat usage"),
+    "ledger": CommandEntry("ledger:ledger", "drumbeat ledger --by experiment --since 7d"),
+    "top": CommandEntry("top:top", "drumbeat top"),
+    "ui": CommandEntry("ui:ui", "drumbeat ui --print"),
+    "rehearse": CommandEntry(
+        "rehearse:rehearse", "drumbeat rehearse job.yml --set inputs.epochs=1 --faults kill,stop --runs 5"
+    ),
+    "bench": CommandEntry("bench:bench", "drumbeat bench --model resnet50 --ranks 1,2,4 --network 200mbit,1gbit"),
+    "version": CommandEntry("version:version", "drumbeat version"),
+    "alias": CommandEntry("aliases:app"),
+    "server": CommandEntry("servers:server_app"),
+    "compute": CommandEntry("computes:app"),
+    "data": CommandEntry("data:app"),
+    "datastore": CommandEntry("datastores:app"),
+    "environment": CommandEntry("environments:app"),
+    "experiment": CommandEntry("experiments:app"),
+    "component": CommandEntry("components:app"),
+    "notice": CommandEntry("notices:app"),
+    "registry": CommandEntry("registries:app"),
+    "sweep": CommandEntry("sweeps:app"),
+    "token": CommandEntry("tokens:app"),
+    "quota": CommandEntry("quotas:app"),
+}
+"""Every command, in the order of the help."""
+
+
+class LateCommands(MutableMapping[str, Any]):
+    """The commands of the table; one is made when it is asked for."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            self._made[name] = COMMANDS[name].load(name)
+        return self._made[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._made[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys((*COMMANDS, *self._made)))
+
+    def __len__(self) -> int:
+        return len(set(COMMANDS) | set(self._made))
