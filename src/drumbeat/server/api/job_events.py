@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from functools import cache
 from typing import Annotated, Any
 
 from anyio import CapacityLimiter, to_thread
@@ -21,7 +22,7 @@ from drumbeat.core.life.exit_code import exit_code
 from drumbeat.core.life.output_publication import is_over
 from drumbeat.ports import Record
 from drumbeat.ports.metrics import Series
-from drumbeat.protocol.api.jobs import End, Event, JobView, LogPiece, StoryLine
+from drumbeat.protocol.api.jobs import End, Event, JobView
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.server.api.job_views import job_view, story_lines
 from drumbeat.server.api.log_reader import LogReader
@@ -39,15 +40,13 @@ PRIMARY_INTERVAL_S = 0.5
 PULLS = CapacityLimiter(2)
 """Threads that pull. A crowd in as many threads would only wait for Python's lock, and keep everybody else from it."""
 
-_JSON: dict[str, TypeAdapter[Any]] = {
-    "story": TypeAdapter(StoryLine),
-    "state": TypeAdapter(JobView),
-    "log": TypeAdapter(LogPiece),
-    "end": TypeAdapter(End),
-}
-"""How each kind of event is written."""
-
 router = new_router("/api/v1/jobs/{name}", tags=["jobs"])
+
+
+@cache
+def serializer_of(kind: type[Any]) -> TypeAdapter[Any]:
+    """Returns what writes the values of a class as JSON. It is made when the first one is sent."""
+    return TypeAdapter(kind)
 
 
 class EventStream(StreamingResponse):
@@ -159,4 +158,5 @@ class Follower:
 
     def _event(self, kind: str, event: Event, position: int | None = None) -> bytes:
         at = self.reader.position if position is None else position
-        return f"event: {kind}\ndata: {_JSON[kind].dump_json(event).decode()}\nid: {at}.{self.story}\n\n".encode()
+        data = serializer_of(type(event)).dump_json(event)
+        return f"event: {kind}\ndata: {data.decode()}\nid: {at}.{self.story}\n\n".encode()

@@ -12,13 +12,12 @@ from typing import Annotated
 
 from anyio import to_thread
 from fastapi import Header, Query
-from pydantic import TypeAdapter
 
 from drumbeat.control.bus import JOB
 from drumbeat.protocol.api.jobs import JobView
 from drumbeat.protocol.api.page import JobChanges
 from drumbeat.protocol.errors import NotFoundError
-from drumbeat.server.api.job_events import HEARTBEAT_S, PULLS, EventStream, Follower, seen
+from drumbeat.server.api.job_events import HEARTBEAT_S, PULLS, EventStream, Follower, seen, serializer_of
 from drumbeat.server.api.job_views import job_view
 from drumbeat.server.context import ContextOf, ServerContext, away, current
 from drumbeat.server.fanout import Fanout
@@ -28,8 +27,6 @@ INTERVAL_S = 0.2
 """Between two batches: what changes within it comes together."""
 MAX_CHANGES = 100
 """Jobs in one batch."""
-
-_CHANGES = TypeAdapter(JobChanges)
 
 router = new_router("/api/v1", tags=["events"])
 
@@ -82,7 +79,9 @@ class ChangeReader:
     def pull(self, names: set[str], is_first: bool) -> bytes:
         """The events since the last pull. names: of the jobs that may have changed."""
         changes = self._changes(sorted(names))
-        batch = b"event: jobs\ndata: " + _CHANGES.dump_json(changes) + b"\n\n" if changes else b""
+        batch = b""
+        if changes:
+            batch = b"event: jobs\ndata: " + serializer_of(JobChanges).dump_json(changes) + b"\n\n"
         follower = self._follower
         if follower is None or follower.is_done:
             return batch
