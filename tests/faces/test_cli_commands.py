@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from drumbeat.cli.terminal.failures import Exit
 from drumbeat.protocol.api.computes import ComputeView
 from drumbeat.protocol.api.jobs import ExitView, FailureView, NodeView, ObservedView, OutputView, VerdictView
 from drumbeat.protocol.api.server import DoorView
@@ -348,9 +349,38 @@ SLOW = ("httpx", "pydantic", "rich", "ruamel", "drumbeat.dialect")
 
 
 def test_nothing_slow_is_loaded_before_a_command_needs_it():
-    code = f"import sys, drumbeat.cli.main; print([name for name in {SLOW} if name in sys.modules])"
+    code = f"""
+import sys, typer
+from drumbeat.cli.main import app
+list(typer.main.get_command(app).commands.values())
+print([name for name in {SLOW} if name in sys.modules])
+"""
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert loaded.stdout == "[]\n"
+
+
+COSTLY = ("rich", "pygments", "click", "packaging", "drumbeat.core", "drumbeat.dialect.sweeping")
+
+
+def test_submitted_job_loads_no_other_command_and_nothing_that_draws(tmp_path: Path):
+    (tmp_path / "job.yml").write_text("command: 'true'\ncode: .\n")
+    code = f"""
+import sys
+from drumbeat.cli.main import main
+sys.argv[1:] = ["run", "job.yml"]
+try:
+    main()
+except SystemExit as ended:
+    commands = sorted(name for name in sys.modules if name.startswith("drumbeat.cli.commands."))
+    print(ended.code, commands, [name for name in {COSTLY} if name in sys.modules])
+"""
+    # Port 1: nobody answers, but everything before the request was sent has been done.
+    where = {"DRUMBEAT_SERVER": "http://127.0.0.1:1", "DRUMBEAT_TOKEN": "none", "DRUMBEAT_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=where, capture_output=True, text=True, check=True
+    )
+    commands = ["drumbeat.cli.commands.run", "drumbeat.cli.commands.version"]
+    assert done.stdout == f"{int(Exit.UNREACHABLE)} {commands} []\n"
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])

@@ -220,8 +220,11 @@ def environments(*names: str) -> Iterator[tuple[int, dict[str, str]]]:
     """
     wanted = {name.encode(): name for name in names}
     for pid in all_others():
+        environment = _environment(pid)
+        if not any(name in environment for name in wanted):
+            continue  # Most processes have none of them: their variables aren't read one by one.
         values = dict.fromkeys(names, "")
-        for entry in _environment(pid).split(b"\0"):
+        for entry in environment.split(b"\0"):
             name, _, value = entry.partition(b"=")
             if name in wanted:
                 values[wanted[name]] = os.fsdecode(value)
