@@ -135,7 +135,9 @@ def say_limit(one: Prediction, profile: StepProfile) -> str:
     if one.limit is ScalingLimit.DATA:
         return f"data: a step waits {_ms(profile.data_s)} for it, on any number of nodes"
     if one.limit is ScalingLimit.SYNC:
-        return f"sync: {_ms(one.exposed_s)} of the {_ms(one.sync_s)} that gradients travel aren't hidden"
+        more = f"; averaging takes {_ms(profile.extra_s)} more" if profile.extra_s else ""
+        seen = one.exposed_s - profile.extra_s
+        return f"sync: {_ms(seen)} of the {_ms(one.sync_s)} that gradients travel aren't hidden{more}"
     if one.exposed_s > 0.01 * one.step_s:
         return f"compute; sync adds {_ms(one.exposed_s)}"
     return "compute"

@@ -67,6 +67,12 @@ def test_sync_is_named_with_what_of_it_is_not_hidden():
     assert say_limit(one, profile) == "sync: 1150 ms of the 1200 ms that gradients travel aren't hidden"
 
 
+def test_what_averaging_takes_beside_the_network_is_said_apart():
+    profile = calibrated(StepProfile(0.1, 12.5e6), GIGABIT, 0.25)
+    expected = "sync: 100 ms of the 100 ms that gradients travel aren't hidden; averaging takes 50 ms more"
+    assert say_limit(predict(profile, GIGABIT, 2), profile) == expected
+
+
 def test_one_node_is_the_measure():
     assert predict(StepProfile(0.3, 1e9, extra_s=1), GIGABIT, 1).efficiency == 1
 

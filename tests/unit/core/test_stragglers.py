@@ -1,13 +1,16 @@
 """A slow rank is named by the share of the time for which the others wait for it, in waits that have ended."""
 
+import json
 import random
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from drumbeat.core.diagnosis.hangs.phases import RankPhases
 from drumbeat.core.diagnosis.hangs.stragglers import MAX_WAITS, Look, WaitRecord
 from drumbeat.core.diagnosis.hangs.verdict import HangVerdict, Stillness
+from drumbeat.protocol.wire import from_wire
 
 pytestmark = pytest.mark.feature("F4")
 
@@ -81,6 +84,23 @@ def test_ranks_of_a_machine_that_is_busy_are_named_at_no_time(ranks: int) -> Non
     for _ in range(3):
         series = [[chance.uniform(0.0, 0.6) for _ in range(ranks)] for _ in range(60)]
         assert verdict(looks(*series)) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        ("equal", ""),
+        ("data", "while it loads data at train.py:13"),
+        ("compute", "while it computes at train.py:22"),
+    ],
+)
+def test_recorded_ranks_on_a_machine_with_a_load_of_35(kind: str, sentence: str) -> None:
+    """Two ranks with DistributedDataParallel on two cores; rank 1 loads data or augments it for longer, or doesn't."""
+    recorded = json.loads(Path(__file__).with_name("straggler_series.json").read_text())[kind]
+    said = verdict([[from_wire(RankPhases, one, kind) for one in look] for look in recorded])
+    assert (said.sentence if said else "").endswith(sentence)
+    assert (said is None) is (not sentence)
+    assert said is None or said.rank == 1
 
 
 def test_wait_that_does_not_end_names_nobody_for_it_is_a_hang() -> None:
