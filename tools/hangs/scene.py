@@ -16,7 +16,8 @@ from pathlib import Path
 
 from drumbeat.agent.stacks import procfs, py_spy_program
 from drumbeat.agent.stacks.rank_looks import RankLooks
-from drumbeat.control.gangs.silence_look import Ask, SilenceLook
+from drumbeat.control.gangs.closer_look import Ask, CloserLook
+from drumbeat.control.gangs.silence_look import SilenceLook
 from drumbeat.control.gangs.stacks import JobFacts
 from drumbeat.core.diagnosis.hangs.verdict import HangVerdict, Stillness
 from drumbeat.host import processes
@@ -127,7 +128,7 @@ def run(case: Case, program: str) -> Finding:
             time.sleep(seconds)
             return False
 
-        look = SilenceLook(range(case.ranks), HANG_AFTER_S, ask, ranks.left, wait)
+        look = SilenceLook(CloserLook(range(case.ranks), HANG_AFTER_S, ask, ranks.left, wait))
         verdict, facts = look.look()
         if verdict.stillness is Stillness.UNKNOWN:  # As a server does, which looks again after a while.
             time.sleep(HANG_AFTER_S)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from drumbeat.control.gangs.closer_look import Ask, CloserLook
 from drumbeat.control.gangs.rendezvous_look import RendezvousLook, may_hold_one
-from drumbeat.control.gangs.silence_look import Ask
 from drumbeat.control.gangs.stacks import JobFacts
 from drumbeat.core.diagnosis.hangs.rendezvous import RendezvousState
 from drumbeat.core.life.job import Job
@@ -55,7 +55,8 @@ class Round:
     arrivals: dict[int, float] = field(default_factory=dict[int, float])
 
     def state(self) -> RendezvousState:
-        look = RendezvousLook(a_job(), self.ask, tuple, lambda s: bool(self.waited.append(s)), self.arrivals)
+        closer = CloserLook((0, 1), 300.0, self.ask, tuple, lambda s: bool(self.waited.append(s)))
+        look = RendezvousLook(a_job(), closer, self.arrivals)
         look.clock = lambda: self.now
         return look.look()[0].state
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from drumbeat.control.gangs.silence_look import Ask, SilenceLook
+from drumbeat.control.gangs.closer_look import Ask, CloserLook
+from drumbeat.control.gangs.silence_look import SilenceLook
 from drumbeat.control.gangs.stacks import JobFacts
 from drumbeat.core.diagnosis.hangs.verdict import Stillness
 from drumbeat.protocol.stacks import NodeFacts, ProcessFacts, RankFacts, StackFrame, ThreadStack
@@ -42,7 +43,7 @@ class Ranks:
         return JobFacts({0: NodeFacts(5.0, tuple(facts))})
 
     def look(self) -> SilenceLook:
-        return SilenceLook((0, 1), 600.0, self.ask, tuple, lambda _: False)
+        return SilenceLook(CloserLook((0, 1), 600.0, self.ask, tuple, lambda _: False))
 
 
 def test_hang_must_be_the_same_in_two_looks() -> None:

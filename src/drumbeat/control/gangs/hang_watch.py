@@ -14,10 +14,11 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 
+from drumbeat.control.gangs.closer_look import Ask, CloserLook
 from drumbeat.control.gangs.node_requests import Answer, NodeRequests
 from drumbeat.control.gangs.pooled_watch import PooledWatch
 from drumbeat.control.gangs.rendezvous_look import RendezvousLook, interval_s, may_hold_one
-from drumbeat.control.gangs.silence_look import Ask, SilenceLook
+from drumbeat.control.gangs.silence_look import SilenceLook
 from drumbeat.control.gangs.stacks import JobFacts, hosts_of, request_fields, result_of
 from drumbeat.control.gangs.straggler_samples import SAMPLED_S, StragglerSamples
 from drumbeat.control.loop.loop import Loop
@@ -122,16 +123,13 @@ class HangWatch(PooledWatch):
             log.exception("the silence of job %s could not be looked into", job.name)
 
     # --- looks ------------------------------------------------------------------------------------------------------
-    def _look(self, job: Job, round_: _Round) -> None:
-        look = SilenceLook(
-            job.plan.workers,
-            job.plan.hang_after_s,
-            lambda what: self._ask(job, what),
-            lambda: self._left(job),
-            self.stopping.wait,
-            round_.working,
-            round_.places,
+    def _closer(self, job: Job, limit_s: float) -> CloserLook:
+        return CloserLook(
+            job.plan.workers, limit_s, lambda what: self._ask(job, what), lambda: self._left(job), self.stopping.wait
         )
+
+    def _look(self, job: Job, round_: _Round) -> None:
+        look = SilenceLook(self._closer(job, job.plan.hang_after_s), round_.working, round_.places)
         verdict, facts = look.look()
         if verdict.stillness is Stillness.SLOW:
             self._say_slow(job, verdict, f"silent for {job.plan.hang_after_s:g} s: {verdict.sentence}")
@@ -141,9 +139,7 @@ class HangWatch(PooledWatch):
             self._say_hang(job, verdict, facts)
 
     def _look_at_rendezvous(self, job: Job, round_: _Round) -> None:
-        look = RendezvousLook(
-            job, lambda what: self._ask(job, what), lambda: self._left(job), self.stopping.wait, round_.arrivals
-        )
+        look = RendezvousLook(job, self._closer(job, job.plan.rendezvous_timeout_s), round_.arrivals)
         verdict, facts = look.look()
         round_.is_past_rendezvous = verdict.state is RendezvousState.OVER
         is_known = hang_response.late_subject(job) in job.remarks
