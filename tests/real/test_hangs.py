@@ -119,6 +119,39 @@ def test_rank_that_polls_in_mpi_with_all_of_a_core_is_seen_to_wait(tmp_path: Pat
         house.client.cancel(job)
 
 
+SLOW = """
+import os, time
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader, Dataset
+class Rows(Dataset):
+    def __len__(self): return 1_000_000
+    def __getitem__(self, number):
+        if os.environ["RANK"] == "1":
+            time.sleep(0.2)
+        return number
+dist.init_process_group("gloo")
+for batch in DataLoader(Rows()):
+    dist.all_reduce(torch.ones(1))
+    print("step", flush=True)
+"""
+
+
+@pytest.mark.thorough
+def test_slow_rank_of_another_node_is_named_once_with_its_phase_and_line(tmp_path: Path) -> None:
+    with a_house(tmp_path) as house:
+        job = started(house, SLOW, "{hang_after_s: 40, grace_s: 1}")
+
+        def said() -> list[str]:
+            return [line.sentence for line in house.client.story(job) if "is slow" in line.sentence]
+
+        until(said, 240, what="the sentence")
+        (sentence,) = said()
+        assert sentence.startswith("rank 1 on node 1 is slow: the other ranks wait for it ")
+        assert sentence.endswith("% of the time, while it loads data at train.py:10")
+        house.client.cancel(job)
+
+
 ABSENT = """
 import os, threading, time
 import torch.distributed as dist
