@@ -15,6 +15,7 @@ from tools.kubelab import binaries
 from tools.kubelab.lab import NAMESPACE, USER, KubeLab, kube_lab
 
 from .house import House, a_house, until
+from .preemptions import complete_preempted_job, submit_saving_job
 
 pytestmark = [pytest.mark.feature("C4"), pytest.mark.thorough, pytest.mark.timeout(900)]
 
@@ -22,20 +23,6 @@ PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 MERGE = "application/merge-patch+json"
 MANY_S = 240
-SAVES_WHEN_TOLD = """
-import os, pathlib, signal, sys, time
-kept = pathlib.Path(os.environ["DRUMBEAT_CHECKPOINT_DIR"]) / "step"
-step = int(kept.read_text()) if kept.exists() else 0
-print("from step", step, flush=True)
-def told(*_):
-    if os.environ["RANK"] == "0":
-        kept.write_text(str(step))
-    sys.exit(0)
-signal.signal(signal.SIGTERM, told)
-while not os.path.exists(sys.argv[1]):
-    step += 1
-    time.sleep(0.05)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -66,27 +53,10 @@ def house(tmp_path: Path, lab: KubeLab) -> Iterator[House]:
 
 def submitted(house: House, go: Path) -> JobWithStory:
     """A job of two nodes that runs."""
-    house.script(SAVES_WHEN_TOLD)
-    file = house.job_file(
-        code=".", command=f'"python t.py {go}"', compute="rack", resources="{instance_count: 2}",
-        drumbeat="{environment: current, grace_s: 10, max_retries: 0, system_metrics: false}",
-    )  # fmt: skip
-    job = house.client.submit(file).name
+    extensions = "{environment: current, grace_s: 10, max_retries: 0, system_metrics: false}"
+    job = submit_saving_job(house, go, "$DRUMBEAT_CHECKPOINT_DIR/step", 2, extensions)
     until(lambda: "from step 0" in house.logs(job).get(0, ""), MANY_S, "the ranks run")
     return house.client.get(job)
-
-
-def completed(house: House, job: str, go: Path) -> JobWithStory:
-    """The job after its second attempt, which went on from where it was told to leave."""
-    until(lambda: house.logs(job)[0].count("from step") == 2, MANY_S, "the ranks run again")
-    assert int(house.logs(job)[0].split()[-1]) > 0, "it goes on from the step that was saved when it was told"
-    go.touch()
-    ended = house.client.wait(job, MANY_S)
-    assert ended is not None
-    assert ended.state == "completed", ended.sentence
-    assert [one.verdict.reason for one in ended.failures] == ["preempted"]
-    assert any("this doesn't count as a retry" in line.sentence for line in ended.story)
-    return ended
 
 
 def machines(house: House) -> dict[str, MachineView]:
@@ -121,7 +91,7 @@ def test_job_that_makes_room_for_a_higher_priority_goes_on_from_its_checkpoint(
     until(lambda: "Unschedulable" in house.client.get(job.name).sentence, MANY_S, "it waits")
     for name in ("rival-1", "rival-2"):
         lab.call("DELETE", f"{PODS}/{name}")
-    ended = completed(house, job.name, go)
+    ended = complete_preempted_job(house, job.name, go, MANY_S)
     assert "was preempted by a pod with a higher priority" in ended.failures[0].verdict.sentence
 
 
@@ -141,7 +111,7 @@ def test_job_on_a_machine_that_is_drained_goes_on_from_its_checkpoint_elsewhere(
     assert machines(house)[machine].why.startswith("it is cordoned: nothing new starts on it")
     until(lambda: house.logs(job.name)[0].count("from step") == 2, MANY_S, "the ranks run again")
     assert machine not in [one["spec"]["nodeName"] for one in pods(lab, f"{job.name}.2").values()]
-    ended = completed(house, job.name, go)
+    ended = complete_preempted_job(house, job.name, go, MANY_S)
     assert "was deleted while its machine leaves: it is cordoned" in ended.failures[0].verdict.sentence
     lab.call("PATCH", f"/api/v1/nodes/{machine}", {"spec": {"unschedulable": False}}, kind=MERGE)
 
