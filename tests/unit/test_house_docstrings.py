@@ -12,7 +12,8 @@ OTHERS = frozenset({"decide", "init", "mpirun", "plan", "protocol", "rank", "run
 
 
 def test_paths_in_prose_lead_to_files() -> None:
-    named = [(file, path) for file in SOURCE.rglob("*.py") for path in PATHS.findall(file.read_text(encoding="utf-8"))]
+    files = [one for one in SOURCE.rglob("*.py") if one.parent.name != "incidents"]  # Those quote tracebacks of jobs.
+    named = [(file, path) for file in files for path in PATHS.findall(file.read_text(encoding="utf-8"))]
     assert len(named) > 10
     lost = [
         f"{file.relative_to(SOURCE)}: {path}"

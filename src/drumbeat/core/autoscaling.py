@@ -13,7 +13,8 @@ from statistics import median
 
 from drumbeat.core.need import Slot
 from drumbeat.core.plurals import counted
-from drumbeat.core.scheduler import Placed, Room
+from drumbeat.core.scheduler import Placed
+from drumbeat.core.slot_fitting import Room
 from drumbeat.protocol.api.computes import NodeState
 from drumbeat.protocol.states import Reason
 

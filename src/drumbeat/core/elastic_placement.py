@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from drumbeat.core.balances import Balances
 from drumbeat.core.need import Need, Slot
-from drumbeat.core.scheduler import Holding, Room, Waiting, fit, rooms_of, sizes_of, taken_by
+from drumbeat.core.scheduler import Waiting, rooms_of, sizes_of, taken_by
+from drumbeat.core.slot_fitting import Holding, Room, fit
 from drumbeat.protocol.api.computes import NodeState
 
 

@@ -17,25 +17,10 @@ from drumbeat.core.balances import NO_BALANCES, Balances
 from drumbeat.core.need import Need, Slot
 from drumbeat.core.plurals import counted
 from drumbeat.core.quotas import Allowances, Amount, Payer
-from drumbeat.protocol.api.computes import NodeState
+from drumbeat.core.slot_fitting import Holding, Room, crowd, fit, fits_when_empty, free_of, is_unseen
 from drumbeat.protocol.states import Reason
 
 _LACKS = "it was given up for this job"
-
-MOST_NODES, MOST_RANKS = 64, 1024
-"""So many nodes and ranks of one job may share a machine's CPU slots, or one a slot where it has more. Each node takes
-an agent and a keeper of some 10 MiB: without a bound, one digit too many in a job file takes the machine down."""
-
-
-@dataclass(frozen=True)
-class Room:
-    """What a machine has. unusable: why nothing may be started there now, "" = it may be."""
-
-    name: str
-    cpus: int
-    gpus: tuple[str, ...] = ()
-    unusable: str = ""
-    state: NodeState = NodeState.IDLE
 
 
 @dataclass(frozen=True)
@@ -80,18 +65,6 @@ class Waiting:
     def rank(self) -> tuple[bool, int, float, datetime, str]:
         """Its place in the queue: by priority, then by recent use, then by age."""
         return not self.is_resized, -self.priority, self.use, self.submitted_at, self.job
-
-
-@dataclass(frozen=True)
-class Holding:
-    """An attempt that holds slots."""
-
-    job: str
-    slots: tuple[Slot, ...]
-    until: datetime | None = None
-    """When it must have ended, if it has a time limit."""
-    waits_for: str = ""
-    """What keeps it from going on, such as `input train`; "" = nothing does."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +137,7 @@ def place(  # noqa: PLR0913 - the queue, what there is, and how the persons stan
                     f"jobs with a higher priority or an earlier place wait for slots of {compute}: {blocked.job} is "
                     f"next, and they are held by {_holders(holding)}{_say_use(balances, job, blocked)}"
                 )
-            is_unsure = _is_unseen(rooms) and not _fits_at_all(job.need, rooms)
+            is_unsure = is_unseen(rooms) and not fits_when_empty(job.need, rooms)
             said.append(Placed(job.job, reason=reason, sentence=sentence, is_unsure=is_unsure))
     return said
 
@@ -234,7 +207,7 @@ def _lack(job: Waiting, own: Sequence[Room], compute: str) -> Placed | None:
     if not job.lacking or fit(job.need, able, ()):
         return None
     sentence = f"{job.lack.removesuffix('.')}; the other machines of {compute} can't hold the job"
-    if _is_unseen([room for room in own if room.unusable != _LACKS]):
+    if is_unseen([room for room in own if room.unusable != _LACKS]):
         return Placed(job.job, reason=Reason.WAITING_FOR_SLOTS, sentence=f"{sentence} as far as they were seen")
     return Placed(job.job, never=True, lacks_share=True, sentence=sentence)
 
@@ -252,139 +225,12 @@ def _say_use(balances: Balances, job: Waiting, first: Waiting) -> str:
     return balances.say(job.payer.person, first.payer.person) if job.priority == first.priority else ""
 
 
-def enqueue(  # noqa: PLR0913 - as `place`
-    queue: Sequence[Waiting],
-    rooms: Sequence[Room],
-    *,
-    compute: str,
-    balances: Balances = NO_BALANCES,
-    is_shared: bool = False,
-    taken: int = 0,
-) -> list[Placed]:
-    """A word for every job of a compute whose engine has a queue of its own: at once, by a quota later, or never.
-
-    Its slots say how large a node is, not where it lies. is_shared: nodes of one job may share a machine. taken: nodes
-    that jobs have now.
-    """
-    said: list[Placed] = []
-    allowances = balances.allowances
-    for asked in queue:
-        job = asked.least
-        most = max((room.cpus for room in rooms), default=0)
-        size = replace(job.need, cpus=min(job.need.cpus, most) if job.need.alone else job.need.cpus)
-        able = sum(_capacity(room, size) if is_shared else _capacity(room, size) > 0 for room in rooms)
-        if able < size.nodes:
-            has = f"room for {counted(able, 'node')}" if is_shared else f"{counted(able, 'machine')} with that much"
-            sentence = f"the job needs {_amount(size)}; {compute} has {has}"
-            said.append(Placed(job.job, never=True, sentence=sentence))
-            continue
-        idle = idle_nodes(size, rooms, taken, is_shared=is_shared)
-        size = _queued_size(asked, size, idle, has_spare=len(queue) == 1)
-        takes = Amount(size.nodes * size.cpus, size.nodes * size.gpus)
-        if wait := allowances.wait(job.payer, takes):
-            said.append(Placed(job.job, reason=Reason.WAITING_FOR_QUOTA, sentence=wait.sentence))
-            allowances = allowances.behind(wait)
-        else:
-            gpus = tuple(str(number) for number in range(size.gpus))
-            slots = tuple(Slot(node, "", size.cpus, gpus) for node in range(size.nodes))
-            said.append(Placed(job.job, slots, least=job.need.nodes if job.need.is_elastic else 0))
-            allowances, taken = allowances.taken(job.job, job.payer, takes), taken + size.nodes
-    return said
-
-
-def idle_nodes(size: Need, rooms: Sequence[Room], taken: int, *, is_shared: bool) -> int:
-    """How many nodes of that size a cluster has idle, at most what jobs leave. taken: nodes that jobs have now.
-
-    The states of machines are as old as the last look at the cluster, and a job may have been started since.
-    """
-    usable = [room for room in rooms if not room.unusable]
-    idle = [room for room in usable if room.state is NodeState.IDLE]
-    able, free = (
-        sum(_capacity(room, size) if is_shared else _capacity(room, size) > 0 for room in some)
-        for some in (usable, idle)
-    )
-    return max(0, min(free, able - taken))
-
-
-def _queued_size(asked: Waiting, size: Need, idle: int, *, has_spare: bool) -> Need:
-    """The size with which an elastic job stands in the engine's queue: as much as is idle, at least its smallest."""
-    need = asked.need
-    if not need.is_elastic:
-        return size
-    if asked.growth:
-        return replace(size, nodes=asked.growth)
-    most = need.max_nodes if has_spare else max(need.nodes, asked.kept)
-    return replace(size, nodes=max(size.nodes, min(most, idle + asked.kept)))
-
-
-def _capacity(room: Room, size: Need) -> int:
-    """How many nodes of that size a machine can hold."""
-    by_cpus = room.cpus // max(1, size.cpus)
-    return min(by_cpus, len(room.gpus) // size.gpus) if size.gpus else by_cpus
-
-
-def fit(need: Need, rooms: Sequence[Room], held: Sequence[Holding]) -> tuple[Slot, ...] | None:
-    """Slots for every node of the job, or None.
-
-    Nodes of one job lie on the same machine only where the job has more nodes than the compute has machines.
-    """
-    usable = [room for room in rooms if not room.unusable]
-    is_spread = need.nodes <= len(rooms)
-    if is_spread and need.nodes > len(usable):
-        return None
-    if need.alone:
-        return _alone(need, usable, held)
-    free = _free(usable, held)
-    slots: list[Slot] = []
-    for node in range(need.nodes):
-        found = next((r for r in free.values() if r.cpus >= need.cpus and len(r.gpus) >= need.gpus), None)
-        if found is None:
-            return None
-        slots.append(Slot(node, found.name, need.cpus, found.gpus[: need.gpus]))
-        free.pop(found.name)
-        if not is_spread:
-            free = {**free, found.name: replace(found, cpus=found.cpus - need.cpus, gpus=found.gpus[need.gpus :])}
-    return tuple(slots)
-
-
 def _fit_elsewhere(job: Waiting, rooms: Sequence[Room], held: Sequence[Holding]) -> tuple[Slot, ...] | None:
     """Slots on none of the machines that the job avoids."""
     if not job.avoided:
         return None
     others = [replace(room, unusable="lost") if room.name in job.avoided else room for room in rooms]
     return fit(job.need, others, held)
-
-
-def _alone(need: Need, rooms: Sequence[Room], held: Sequence[Holding]) -> tuple[Slot, ...] | None:
-    """A job with more ranks than the compute has CPU slots shares them all, with nobody else."""
-    if any(h.slots for h in held) or not rooms:
-        return None
-    slots: list[Slot] = []
-    gpus = {room.name: list(room.gpus) for room in rooms}
-    for node in range(need.nodes):
-        room = rooms[node % len(rooms)]
-        if len(gpus[room.name]) < need.gpus:
-            return None
-        mine, gpus[room.name] = gpus[room.name][: need.gpus], gpus[room.name][need.gpus :]
-        slots.append(Slot(node, room.name, _share(node, need.nodes, rooms), tuple(mine)))
-    return tuple(slots)
-
-
-def _share(node: int, nodes: int, rooms: Sequence[Room]) -> int:
-    """CPU slots of a machine, dealt to the nodes on it: they add up to what it has."""
-    room = rooms[node % len(rooms)]
-    index, sharing = node // len(rooms), len(range(node % len(rooms), nodes, len(rooms)))
-    return room.cpus // sharing + (1 if index < room.cpus % sharing else 0)
-
-
-def _free(rooms: Sequence[Room], held: Sequence[Holding]) -> dict[str, Room]:
-    free = {room.name: room for room in rooms}
-    for slot in (slot for holding in held for slot in holding.slots):
-        room = free.get(slot.machine)
-        if room:
-            left = tuple(g for g in room.gpus if g not in slot.gpus)
-            free[slot.machine] = replace(room, cpus=room.cpus - slot.cpus, gpus=left)
-    return free
 
 
 def _delays_nobody(wanted: Holding, first: Waiting, rooms: Sequence[Room], held: Sequence[Holding]) -> bool:
@@ -407,50 +253,27 @@ def _earliest(need: Need, rooms: Sequence[Room], held: Sequence[Holding]) -> dat
     return None
 
 
-def _fits_at_all(need: Need, rooms: Sequence[Room]) -> bool:
-    """Whether it would, were nothing held and every machine usable."""
-    return fit(need, [replace(room, unusable="") for room in rooms], ()) is not None
-
-
-def _is_unseen(rooms: Sequence[Room]) -> bool:
-    """Whether nobody has seen yet what one of them has."""
-    return any(room.unusable and not room.cpus for room in rooms)
-
-
 def _never(job: Waiting, rooms: Sequence[Room], compute: str) -> str:
-    if _is_unseen(rooms):
+    if is_unseen(rooms):
         return ""
-    if job.need.alone and (crowd := _crowd(job.need, rooms)):
-        return f"{crowd} of {compute}"
-    if _fits_at_all(job.need, rooms):
+    if job.need.alone and (excess := crowd(job.need, rooms)):
+        return f"{excess} of {compute}"
+    if fits_when_empty(job.need, rooms):
         return ""
     one = replace(job.need, nodes=1)
-    if len(rooms) > 1 and not any(_fits_at_all(one, [room]) for room in rooms):
+    if len(rooms) > 1 and not any(fits_when_empty(one, [room]) for room in rooms):
         cpus, gpus = max(r.cpus for r in rooms), max(len(r.gpus) for r in rooms)
-        return f"the job needs {_amount(one)} on one machine; those of {compute} have at most {_size(cpus, gpus)} each"
+        return (
+            f"the job needs {say_amount(one)} on one machine; those of {compute} have at most {_size(cpus, gpus)} each"
+        )
     cpus, gpus = sum(r.cpus for r in rooms), sum(len(r.gpus) for r in rooms)
-    return f"the job needs {_amount(job.need)}; {compute} has {_size(cpus, gpus)} in all"
-
-
-def _crowd(need: Need, rooms: Sequence[Room]) -> str:
-    """What is too much for one machine, "" = nothing."""
-    cpus = min((room.cpus for room in rooms), default=0)
-    nodes = -(-need.nodes // max(1, len(rooms)))
-    for count, most, what in (
-        (nodes, max(MOST_NODES, cpus), "nodes"),
-        (nodes * need.cpus, max(MOST_RANKS, cpus), "ranks"),
-    ):
-        if count > most:
-            return (
-                f"{count:,} {what} would share {counted(cpus, 'CPU slot')}; at most {most:,} {what} may share a machine"
-            )
-    return ""
+    return f"the job needs {say_amount(job.need)}; {compute} has {_size(cpus, gpus)} in all"
 
 
 def _needs(job: Waiting, rooms: Sequence[Room], held: Sequence[Holding], compute: str) -> str:
-    free = _free([room for room in rooms if not room.unusable], held)
+    free = free_of([room for room in rooms if not room.unusable], held)
     cpus, gpus = sum(r.cpus for r in free.values()), sum(len(r.gpus) for r in free.values())
-    what = "all CPU slots" if job.need.alone else _amount(job.need)
+    what = "all CPU slots" if job.need.alone else say_amount(job.need)
     what = f"at least {what}" if job.need.is_elastic and job.need.nodes == job.need.min_nodes else what
     left = _size(cpus, gpus) if job.need.gpus else counted(cpus, "CPU slot")
     unusable = "".join(f"; {room.name} can't be used: {room.unusable}" for room in rooms if room.unusable)
@@ -467,7 +290,8 @@ def _holders(held: Sequence[Holding], most: int = 3) -> str:
     return ", ".join(shown[:most]) + rest if names else "nobody"
 
 
-def _amount(need: Need) -> str:
+def say_amount(need: Need) -> str:
+    """Returns what a job needs: `2 CPU slots and 1 GPU on each of 4 nodes`."""
     each = _size(need.cpus, need.gpus) if need.gpus else counted(need.cpus, "CPU slot")
     return each if need.nodes == 1 else f"{each} on each of {need.nodes} nodes"
 

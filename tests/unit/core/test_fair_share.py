@@ -11,7 +11,8 @@ from drumbeat.core.balances import Balances
 from drumbeat.core.fair_share import HeldSlots, PastUse, charged, decayed, recent_use, say_half_life, say_use, use_of
 from drumbeat.core.need import Need
 from drumbeat.core.quotas import Payer
-from drumbeat.core.scheduler import Placed, Room, Waiting, place
+from drumbeat.core.scheduler import Placed, Waiting, place
+from drumbeat.core.slot_fitting import Room
 from drumbeat.protocol.states import Reason
 
 from .jobs import START, at

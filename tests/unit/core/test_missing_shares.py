@@ -8,7 +8,8 @@ from drumbeat.core.life.events import Decision, Granted, NeverFits
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.state_machine import decide
 from drumbeat.core.need import Need, Slot
-from drumbeat.core.scheduler import Holding, Room, Waiting, place
+from drumbeat.core.scheduler import Waiting, place
+from drumbeat.core.slot_fitting import Holding, Room
 from drumbeat.protocol.agent import Phase
 from drumbeat.protocol.states import Reason, State
 

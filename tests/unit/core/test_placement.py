@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drumbeat.core.cluster_queue import enqueue
 from drumbeat.core.need import Need, Slot
-from drumbeat.core.scheduler import Holding, Placed, Room, Waiting, enqueue, place
+from drumbeat.core.scheduler import Placed, Waiting, place
+from drumbeat.core.slot_fitting import Holding, Room
 from drumbeat.protocol.states import Reason
 
 from .jobs import START, at

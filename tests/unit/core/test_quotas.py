@@ -5,10 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drumbeat.core.balances import Balances
+from drumbeat.core.cluster_queue import enqueue
 from drumbeat.core.fair_share import HeldSlots
 from drumbeat.core.need import Need, Slot
 from drumbeat.core.quotas import EVERYONE, Allowances, Payer, Quota, QuotaKind, quota_of, refused_waiting
-from drumbeat.core.scheduler import Holding, Placed, Room, Waiting, enqueue, place
+from drumbeat.core.scheduler import Placed, Waiting, place
+from drumbeat.core.slot_fitting import Holding, Room
 from drumbeat.protocol.states import Reason
 
 from .jobs import START, at

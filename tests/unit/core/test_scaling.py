@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from drumbeat.core import autoscaling
 from drumbeat.core.autoscaling import Limits, ScaledMachine, ScaleStep, StartTimes
 from drumbeat.core.need import Slot
-from drumbeat.core.scheduler import Placed, Room
+from drumbeat.core.scheduler import Placed
+from drumbeat.core.slot_fitting import Room
 from drumbeat.protocol.api.computes import NodeState
 from drumbeat.protocol.states import Reason
 

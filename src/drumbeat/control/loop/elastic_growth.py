@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 from drumbeat.control.loop.queue import queue_of
 from drumbeat.core import autoscaling
+from drumbeat.core.cluster_queue import idle_nodes
 from drumbeat.core.elastic_placement import growth, idle_growth
 from drumbeat.core.life import resizing
 from drumbeat.core.life.events import GrowthPossible
 from drumbeat.core.life.job import Job
 from drumbeat.core.need import Slot
-from drumbeat.core.scheduler import Holding, Room, idle_nodes
+from drumbeat.core.slot_fitting import Holding, Room
 from drumbeat.ports import Record
 from drumbeat.protocol.states import Reason, State
 

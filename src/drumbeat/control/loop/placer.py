@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 
 from drumbeat.control.loop.queue import Queue, queue_of
 from drumbeat.core import autoscaling
+from drumbeat.core.cluster_queue import enqueue
 from drumbeat.core.life.events import Granted, NeverFits, Waits
 from drumbeat.core.life.job import Job
 from drumbeat.core.need import Slot
-from drumbeat.core.scheduler import Holding, Placed, Room, enqueue, place
+from drumbeat.core.scheduler import Placed, place
+from drumbeat.core.slot_fitting import Holding, Room
 from drumbeat.ports import ALL_COMPUTES, Machine, Record
 from drumbeat.protocol.errors import ConflictError
 from drumbeat.protocol.states import Reason
