@@ -13,6 +13,7 @@ import socket
 import subprocess
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,8 @@ from drumbeat.engines.netlab.lab import Lab
 GCS_PORT, DASHBOARD_PORT = 6379, 8265
 SCRATCH = "/var/tmp"  # noqa: S108 - in each node a folder of the lab's
 UP_S, REAP_S = 240.0, 20.0
+TRIES = 4
+"""How often a node's `ray start` is tried: on a busy machine Ray gives it up after 30 s."""
 HEALTH = {
     "RAY_health_check_initial_delay_ms": "1000",
     "RAY_health_check_period_ms": "1000",
@@ -46,6 +49,7 @@ class RayLab:
     variables: dict[str, str] = field(default_factory=dict[str, str])
     """Additional ones of every process of Ray's."""
     _started: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict[str, "subprocess.Popen[bytes]"])
+    _starts: Counter[str] = field(default_factory=Counter[str])
 
     @property
     def nodes(self) -> dict[str, str]:
@@ -89,11 +93,19 @@ class RayLab:
         """Starts it, and returns when the nodes are alive; all of them unless some are named."""
         self.prepare()
         self.start(self.head)
-        until(lambda: answers(self.nodes[self.head], GCS_PORT), "the head listens", UP_S)
+        until(lambda: self._is_tried() and answers(self.nodes[self.head], GCS_PORT), "the head listens", UP_S)
         others = list(self.nodes)[1:] if nodes is None else nodes
         for name in others:
             self.start(name)
-        until(lambda: len(self.alive()) == 1 + len(others), "all nodes are alive", UP_S)
+        until(lambda: self._is_tried() and len(self.alive()) == 1 + len(others), "all nodes are alive", UP_S)
+
+    def _is_tried(self) -> bool:
+        """Starts nodes again that Ray has given up."""
+        for name in [name for name, process in self._started.items() if process.poll() is not None]:
+            said = (self.folder / f"{name}.log").read_text(errors="replace").strip().splitlines() or ["nothing"]
+            assert self._starts[name] < TRIES, f"{name} doesn't come up; the last it said: {said[-1]}"
+            self.start(name)
+        return True
 
     def prepare(self) -> None:
         """Makes what all nodes need."""
@@ -118,6 +130,7 @@ class RayLab:
         scratch = self.folder / "scratch" / name
         line = f"mkdir -p /tmp/ray && mount --bind {own} /tmp/ray && mount --bind {scratch} {SCRATCH} && exec {ray}"
         self.reap(name)
+        self._starts[name] += 1
         with (self.folder / f"{name}.log").open("ab") as log:
             self._started[name] = subprocess.Popen(
                 self.lab.inside(name, ["sh", "-c", line]),
