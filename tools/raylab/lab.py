@@ -32,8 +32,9 @@ HEALTH = {
     "RAY_health_check_timeout_ms": "1000",
     "RAY_health_check_failure_threshold": "3",
 }
-PATIENCE = {"RAY_DASHBOARD_STARTUP_TIMEOUT_S": "180"}
-"""Of `ray start` on a busy machine, where the head would give up its dashboard, and itself, after a minute."""
+PATIENCE = {"RAY_DASHBOARD_STARTUP_TIMEOUT_S": "180", "RAY_worker_niceness": "0"}
+"""On a busy machine the head would give up its dashboard, and itself, after a minute, and workers with their usual
+niceness of 15 don't come up in Ray's minute for it: actors and jobs wait."""
 
 
 @dataclass
