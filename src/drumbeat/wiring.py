@@ -151,7 +151,7 @@ def _netlab(spec: NetlabCompute, site: Site) -> Engine:
 
 
 def _ssh(spec: SshCompute, site: Site) -> Engine:
-    from drumbeat.engines.remote_host import Host
+    from drumbeat.engines.known_host import Host
     from drumbeat.engines.ssh import Login, SshEngine, SshHost
 
     own = f"{spec.folder}/{spec.name}-{_mark(site)}"  # The host may be in other computes too, and other servers'.

@@ -14,7 +14,7 @@ import pytest
 
 from drumbeat.core.need import Slot
 from drumbeat.dialect.compute.computes import compute_from
-from drumbeat.engines.remote_host import Host
+from drumbeat.engines.known_host import Host
 from drumbeat.engines.ssh import Login, SshEngine, SshHost, route_to
 from drumbeat.host import processes
 from drumbeat.host.gangs import living_agent, members

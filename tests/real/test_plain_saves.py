@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.agent.checkpoints.formats import Content, content
+from drumbeat.agent.torn_files.formats import Content, content
 from drumbeat.protocol.agent import Order, Phase
 from drumbeat.testing.agent_gang import AgentGang
 

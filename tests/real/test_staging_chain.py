@@ -14,7 +14,7 @@ from drumbeat.agent.inputs.cache.files import Files, name_of
 from drumbeat.agent.inputs.cache.partial_file import PIECE, Part, claim, piece_at, piece_count
 from drumbeat.agent.inputs.cache.small_file import Small, claim_small
 from drumbeat.agent.inputs.fetching.http_client import Lines, Patience
-from drumbeat.agent.inputs.fetching.peer_client import Chain, Place
+from drumbeat.agent.inputs.fetching.peer_client import PeerClient, Place
 from drumbeat.agent.inputs.fetching.peer_server import DataServer
 from drumbeat.engines.netlab.lab import Lab, require_tools
 from drumbeat.protocol.errors import EngineError
@@ -107,12 +107,12 @@ def serving(files: Files) -> Iterator[DataServer]:
     serving.close()
 
 
-def chain_to(serving: DataServer, *, secret: str = "secret", patience: Patience = QUICK) -> Chain:
+def chain_to(serving: DataServer, *, secret: str = "secret", patience: Patience = QUICK) -> PeerClient:
     peer = {"address": "127.0.0.1", "data_port": serving.port, "cache": "other"}
-    return Chain(Place(1, "mine", secret), lambda: [peer, None], patience)
+    return PeerClient(Place(1, "mine", secret), lambda: [peer, None], patience)
 
 
-def ask(chain: Chain, number: int = 0) -> bytes | None:
+def ask(chain: PeerClient, number: int = 0) -> bytes | None:
     lines = Lines(QUICK)
     try:
         return chain.get(lines, name_of(FILE), piece_at(FILE.size, number), lambda: False)
@@ -182,7 +182,7 @@ def test_what_is_no_input_of_the_job_isnt_passed_on(files: Files, serving: DataS
 SMALL = [ListedFile(str(at), 5, hashlib.sha256(b"%05d" % at).hexdigest()) for at in range(5)]
 
 
-def ask_files(chain: Chain) -> dict[str, bytes]:
+def ask_files(chain: PeerClient) -> dict[str, bytes]:
     lines = Lines(QUICK)
     try:
         return chain.files(lines, {name_of(one): one.size for one in SMALL}, lambda: False)
@@ -234,12 +234,14 @@ def test_an_answer_that_was_changed_on_its_way_isnt_taken():
         stranger.spoil = lambda _asked: Answer(200, b"x" * PIECE, headers={"Drumbeat-Proof": "0" * 64})
         port = int(stranger.url.rpartition(":")[2])
         peer = {"address": "127.0.0.1", "data_port": port, "cache": "other"}
-        chain = Chain(Place(1, "mine", "secret"), lambda: [peer, None], QUICK)
+        chain = PeerClient(Place(1, "mine", "secret"), lambda: [peer, None], QUICK)
         assert ask(chain) is None
         assert ask(chain, 1) is None
         assert len(stranger.asked) == 1, "it isn't believed again"
 
 
 def test_a_node_with_the_same_cache_is_passed_over():
-    chain = Chain(Place(1, "mine", "secret"), lambda: [{"address": "x", "data_port": 1, "cache": "mine"}, None], QUICK)
+    chain = PeerClient(
+        Place(1, "mine", "secret"), lambda: [{"address": "x", "data_port": 1, "cache": "mine"}, None], QUICK
+    )
     assert ask(chain) is None

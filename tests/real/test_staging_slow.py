@@ -18,8 +18,8 @@ import pytest
 from drumbeat.agent.inputs.cache.files import Files, name_of
 from drumbeat.agent.inputs.cache.partial_file import PIECE
 from drumbeat.agent.inputs.cache.small_file import SMALL
-from drumbeat.agent.inputs.fetching.fetch import Fetch
 from drumbeat.agent.inputs.fetching.fetch_context import Means
+from drumbeat.agent.inputs.fetching.fetch_threads import Fetch
 from drumbeat.agent.inputs.fetching.http_client import Patience
 from drumbeat.agent.inputs.fetching.piece_queue import Want
 from drumbeat.agent.inputs.fetching.progress import Meter

@@ -16,7 +16,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from drumbeat.agent.attempt_mounts import AttemptMounts
-from drumbeat.agent.checkpoints.guard import CheckpointGuard
 from drumbeat.agent.companions.service_statuses import ServiceStatuses
 from drumbeat.agent.ground.agent_log import Journal
 from drumbeat.agent.ground.server_link import Link
@@ -34,6 +33,7 @@ from drumbeat.agent.round_processes import RoundProcesses
 from drumbeat.agent.runtimes import container_engine
 from drumbeat.agent.stacks.silence import Silence, SilenceLimits, SilenceWatch
 from drumbeat.agent.status_reporter import StatusReporter
+from drumbeat.agent.torn_files.guard import CheckpointGuard
 from drumbeat.agent.world_check import WorldCheck
 from drumbeat.launch import more_ports, warm_start
 from drumbeat.protocol.agent import WAITS, Directive, Enrolment, Order, RankExit, Remark

@@ -10,8 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from drumbeat.agent.companions import service_addresses
-from drumbeat.agent.ground import cache_folders, network
-from drumbeat.agent.keeper import memory
+from drumbeat.agent.ground import cache_folders, machine_memory, network
 from drumbeat.agent.keeper.client import process_start
 from drumbeat.agent.launchers.launcher import NodeRound
 from drumbeat.agent.launchers.node_launchers import node_launcher
@@ -47,7 +46,7 @@ class RoundProcesses:
         self._member_fields: dict[str, str] = {}
         """Of this node's `Member`, what `provide` has learned."""
         self._engine: Engine | None = None
-        self._kernel_kills = memory.kernel_kills()
+        self._kernel_kills = machine_memory.kernel_kills()
         """How many processes had been killed at a memory limit when the last round was over."""
 
     @property
@@ -201,14 +200,14 @@ class RoundProcesses:
         """Returns how a rank ended, where its exit code alone doesn't say it."""
         corrected = self._launcher.correct_exit(ended)
         is_killed = signal.SIGKILL in (corrected.signal, (corrected.code or 0) - 128)
-        if is_killed and not corrected.is_stopped and memory.kernel_kills() > self._kernel_kills:
-            return replace(corrected, memory_limit_mib=memory.limit() >> 20)
+        if is_killed and not corrected.is_stopped and machine_memory.kernel_kills() > self._kernel_kills:
+            return replace(corrected, memory_limit_mib=machine_memory.limit() >> 20)
         return corrected
 
     def clear(self) -> None:
         """Removes what the launcher made for a round that is over. `containers.clear_all` removes containers."""
         self._launcher.clear(self._enrolment.root)
-        self._kernel_kills = memory.kernel_kills()
+        self._kernel_kills = machine_memory.kernel_kills()
 
 
 def _runnable(starter: ProcessSpec) -> ProcessSpec:

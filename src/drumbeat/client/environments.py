@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from drumbeat.dialect.environments.environment_files import beside, included
+from drumbeat.dialect.environments.included_files import beside, included
 from drumbeat.dialect.reading.loader import read_text
 from drumbeat.protocol import wire
 from drumbeat.protocol.api.requests import MAX_FILES, EnvironmentFiles

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from drumbeat.engines.agent_archive import agent_archive
+from drumbeat.engines.known_host import Answer, Host
 from drumbeat.engines.remote import RemoteEngine, understood
-from drumbeat.engines.remote_host import Answer, Host
 from drumbeat.host.machine import is_private
 from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
 

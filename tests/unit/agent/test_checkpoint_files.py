@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.agent.checkpoints import last_good
-from drumbeat.agent.checkpoints.formats import Content, content
-from drumbeat.agent.checkpoints.last_good import LastGood
-from drumbeat.agent.checkpoints.saved_files import saved_files, series
+from drumbeat.agent.torn_files import last_good
+from drumbeat.agent.torn_files.formats import Content, content
+from drumbeat.agent.torn_files.last_good import LastGood
+from drumbeat.agent.torn_files.saved_files import saved_files, series
 
 pytestmark = pytest.mark.feature("T5")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.agent.keeper import memory
+from drumbeat.agent.ground import machine_memory
 
 pytestmark = pytest.mark.feature("F1")
 
@@ -20,8 +20,8 @@ def test_kills_in_the_own_group_are_counted_in_both_versions_of_control_groups(t
         folder.mkdir()
         (folder / name).write_text(text)
     version_1, version_2 = str(tmp_path / "oom_control"), str(tmp_path / "events")
-    assert memory.kernel_kills([version_1]) == 2
-    assert memory.kernel_kills([version_2]) == 3
+    assert machine_memory.kernel_kills([version_1]) == 2
+    assert machine_memory.kernel_kills([version_2]) == 3
 
 
 def test_kills_of_processes_of_others_in_the_groups_above_do_not_count(tmp_path: Path):
@@ -29,10 +29,10 @@ def test_kills_of_processes_of_others_in_the_groups_above_do_not_count(tmp_path:
     own.mkdir(parents=True)
     (own / "memory.events").write_text("oom_kill 0\n")
     (above / "memory.events").write_text(V2)
-    assert memory.kernel_kills([str(own), str(above)]) == 0
+    assert machine_memory.kernel_kills([str(own), str(above)]) == 0
 
 
 def test_group_that_says_nothing_of_kills_has_none(tmp_path: Path):
     (tmp_path / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\n")
-    assert memory.kernel_kills([str(tmp_path)]) == 0
-    assert memory.limit() >= 0
+    assert machine_memory.kernel_kills([str(tmp_path)]) == 0
+    assert machine_memory.limit() >= 0

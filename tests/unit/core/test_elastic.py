@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drumbeat.core.life.elastic_resizing import FIRST_PAUSE, MAX_PAUSE, may_grow
 from drumbeat.core.life.events import (  # fmt: skip
     CancelRequested,
     CheckpointSaved,
@@ -22,7 +23,6 @@ from drumbeat.core.life.events import (  # fmt: skip
     StopGang,
 )
 from drumbeat.core.life.job import Job
-from drumbeat.core.life.resizing import FIRST_PAUSE, MAX_PAUSE, may_grow
 from drumbeat.protocol.agent import Phase
 from drumbeat.protocol.plan import Elastic, Growth
 from drumbeat.protocol.states import Reason, State

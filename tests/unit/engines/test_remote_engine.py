@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from drumbeat.engines import remote
+from drumbeat.engines.known_host import Host
 from drumbeat.engines.remote import RemoteEngine
-from drumbeat.engines.remote_host import Host
 from drumbeat.ports import Gang
 from drumbeat.protocol.errors import AwayError, EngineError, UnreachableError
 from drumbeat.testing.engine_contract import a_gang

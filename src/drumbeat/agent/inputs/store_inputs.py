@@ -17,8 +17,8 @@ from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.inputs.cache import link_tree
 from drumbeat.agent.inputs.cache.eviction import Room, in_words
 from drumbeat.agent.inputs.cache.files import Files, name_of
-from drumbeat.agent.inputs.fetching.fetch import Fetch
 from drumbeat.agent.inputs.fetching.fetch_context import Means
+from drumbeat.agent.inputs.fetching.fetch_threads import Fetch
 from drumbeat.agent.inputs.fetching.http_client import Patience, is_for_good
 from drumbeat.agent.inputs.fetching.piece_queue import Want
 from drumbeat.agent.inputs.fetching.progress import Meter
@@ -31,7 +31,7 @@ from drumbeat.protocol.plan import InputPlan
 from drumbeat.protocol.roster import Member
 
 if TYPE_CHECKING:
-    from drumbeat.agent.inputs.fetching.peer_client import Chain
+    from drumbeat.agent.inputs.fetching.peer_client import PeerClient
     from drumbeat.agent.inputs.fetching.peer_server import DataServer
     from drumbeat.agent.inputs.in_place_or_mounted import Ways
 
@@ -159,14 +159,14 @@ class Inputs:
             if came:
                 self._files.settle(came)
 
-    def _chain(self) -> Chain | None:
+    def _chain(self) -> PeerClient | None:
         if not self._enrolment.node or self._serving is None:
             return None
-        from drumbeat.agent.inputs.fetching.peer_client import Chain, Place
+        from drumbeat.agent.inputs.fetching.peer_client import PeerClient, Place
         from drumbeat.agent.inputs.fetching.peer_server import cache_name
 
         place = Place(self._enrolment.node, cache_name(self._files), self._enrolment.secret)
-        return Chain(place, Link(self._enrolment).peers, self._patience)
+        return PeerClient(place, Link(self._enrolment).peers, self._patience)
 
     def _lay_out(self, planned: InputPlan, listing: Listing) -> None:
         place = folder_layout.input_path(self._enrolment.root, planned)

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from drumbeat.agent.ground import cache_folders
-from drumbeat.agent.keeper import listener, memory
+from drumbeat.agent.ground import cache_folders, machine_memory
+from drumbeat.agent.keeper import listener
 from drumbeat.agent.keeper.leftover_processes import end_rest
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.keeper import LeaveNode, encode_request
@@ -49,7 +49,7 @@ class Spare:
     @property
     def bytes(self) -> int:
         """The memory of its interpreters."""
-        return sum(memory.resident(pid) for pid in self.interpreters)
+        return sum(machine_memory.resident(pid) for pid in self.interpreters)
 
 
 def idle_s() -> float:

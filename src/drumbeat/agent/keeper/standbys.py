@@ -13,7 +13,7 @@ import selectors
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from drumbeat.agent.keeper import memory
+from drumbeat.agent.ground import machine_memory
 from drumbeat.agent.keeper.leftover_processes import STANDBY, Subreaper
 from drumbeat.agent.keeper.standby import Standby, with_hook, write_hook
 from drumbeat.host import processes
@@ -82,7 +82,7 @@ class Standbys:
         self._due = now + _CHECK_INTERVAL_S
         if self._next and now > self._next_at + _PREPARE_TIMEOUT_S:
             self._give_up(f"an interpreter wasn't ready in {_PREPARE_TIMEOUT_S:g} s")
-        free, total = memory.left()
+        free, total = machine_memory.left()
         if self.pids and free < _MIN_LEFT * total:
             self._give_up("memory was short, and the prepared interpreters were ended")
         if not self._todo or self._next:
@@ -97,7 +97,7 @@ class Standbys:
 
     def look_spare(self) -> None:
         """Ends all of them if another program needs the memory: no job waits for them."""
-        free, total = memory.left()
+        free, total = machine_memory.left()
         if free < _MIN_LEFT_PREPARING * total:
             self.close()
 
@@ -268,7 +268,7 @@ class Standbys:
         return ""
 
     def _size(self) -> int:
-        return max((memory.resident(one.pid) for one in self._ready.values()), default=_FIRST_BYTES)
+        return max((machine_memory.resident(one.pid) for one in self._ready.values()), default=_FIRST_BYTES)
 
     def _give_up(self, why: str) -> None:
         self.close()

@@ -64,7 +64,7 @@ def _require_no_others(requirements: Path | None, conda: Path | None) -> None:
 
 
 def _described(name: str | None, requirements: Path | None, conda: Path | None, *, has_sets: bool) -> dict[str, object]:
-    from drumbeat.dialect.environments.environment_files import REQUIREMENTS_SUFFIXES, is_requirements
+    from drumbeat.dialect.environments.included_files import REQUIREMENTS_SUFFIXES, is_requirements
 
     if has_sets:
         raise SpecError("--set changes a value of a file, and none was named", where="--set", fix="Name it with -f.")

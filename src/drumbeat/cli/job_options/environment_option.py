@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from drumbeat.dialect.environments.environment_files import is_requirements
+from drumbeat.dialect.environments.included_files import is_requirements
 from drumbeat.dialect.reading.error_messages import nearest
 from drumbeat.protocol.errors import SpecError
 

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from drumbeat.core.diagnosis import blame, node_differences, preflight
 from drumbeat.core.diagnosis.preflight import PreflightVerdict
-from drumbeat.core.life import ending, hang_response, output_publication, pipeline, resizing, sweep, verdicts
+from drumbeat.core.life import elastic_resizing, ending, hang_response, output_publication, pipeline, sweep, verdicts
 from drumbeat.core.life.events import (
     AgentSaid,
     CancelRequested,
@@ -72,7 +72,7 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
     if isinstance(event, AgentSaid) and not job.state.is_terminal and (remarked := _remarked(job, event, now)).story:
         return then(remarked, decide(remarked.job, event, now))
     if isinstance(event, GrowthPossible | CheckpointSaved):
-        return resizing.decide(job, event, now)
+        return elastic_resizing.decide(job, event, now)
     if isinstance(event, NodeDeparture):
         return _node_leaving(job, event, now)
     match job.state, event:
@@ -140,7 +140,7 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
 
 def _granted(job: Job, event: Granted, now: datetime) -> Decision:
     attempt = job.attempt + 1
-    plan, sentence = resizing.granted(job, event.slots)
+    plan, sentence = elastic_resizing.granted(job, event.slots)
     placed = replace(
         job,
         plan=plan,

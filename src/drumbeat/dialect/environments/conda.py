@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from drumbeat.dialect.environments.environment_files import at
+from drumbeat.dialect.environments.included_files import at
 from drumbeat.dialect.environments.requirements import Line, read_items
 from drumbeat.dialect.reading.error_messages import either, short, shown
 from drumbeat.dialect.reading.yaml_tree import Node, parse

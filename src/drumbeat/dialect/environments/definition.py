@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from drumbeat.dialect.environments import conda, requirements, sources
 from drumbeat.dialect.environments.curated import Curated, curated_image
 from drumbeat.dialect.environments.environment import BuildContext, Environment
-from drumbeat.dialect.environments.environment_files import is_requirements
+from drumbeat.dialect.environments.included_files import is_requirements
 from drumbeat.dialect.environments.requirements import Line
 from drumbeat.dialect.reading.error_messages import short
 from drumbeat.protocol.api.requests import EnvironmentFiles

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from drumbeat.dialect.environments.environment_files import at, beside
+from drumbeat.dialect.environments.included_files import at, beside
 from drumbeat.dialect.reading.error_messages import either, short, shown
 from drumbeat.protocol.api.requests import EnvironmentFiles
 from drumbeat.protocol.plan import CONSTRAINT

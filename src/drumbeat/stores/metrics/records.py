@@ -30,8 +30,8 @@ from drumbeat.protocol.metrics import (
     TagsSet,
     run_id,
 )
+from drumbeat.stores.metrics.append_points import SeriesKey, append
 from drumbeat.stores.metrics.experiments import canonical_id
-from drumbeat.stores.metrics.points import SeriesKey, append
 from drumbeat.stores.metrics.schema import links, params, runs, sources, tags
 
 

@@ -10,8 +10,8 @@ from sqlalchemy import ColumnElement, Connection, Row, Table, and_, exists, sele
 
 from drumbeat.ports.metrics import Comparison, Order, Run, RunPage, RunSearch
 from drumbeat.protocol.errors import NotFoundError, SpecError
-from drumbeat.stores.metrics.curves import main_series
 from drumbeat.stores.metrics.experiments import canonical_id
+from drumbeat.stores.metrics.read_curves import main_series
 from drumbeat.stores.metrics.schema import experiments, links, params, runs, series, tags
 
 _ATTRIBUTES: dict[str, ColumnElement[Any]] = {

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, select, text, update
 from drumbeat.ports.metrics import Document, Experiment, HistoryPage, Run, RunPage, RunSearch, Series, Taken, View
 from drumbeat.protocol.metric_lines import Spooled
 from drumbeat.protocol.metrics import JsonObject, MetricRecord, Point, RunCreated, RunStatus, Source
-from drumbeat.stores.metrics import curves, documents, experiments, removals
+from drumbeat.stores.metrics import documents, experiments, read_curves, removals
 from drumbeat.stores.metrics import records as arrivals
 from drumbeat.stores.metrics import search as searches
 from drumbeat.stores.metrics.curve_cache import CurveCache
@@ -128,19 +128,19 @@ class SqlMetricStore:
 
     # --- series ---
     def series(self, run: str) -> list[Series]:
-        return self._read(lambda connection: curves.series_of(connection, run))
+        return self._read(lambda connection: read_curves.series_of(connection, run))
 
     def primaries(self, runs: Sequence[str]) -> dict[str, Series]:
-        return self._read(lambda connection: curves.primaries(connection, runs))
+        return self._read(lambda connection: read_curves.primaries(connection, runs))
 
     def curve(self, run: str, name: str, rank: int, max_points: int) -> list[Point]:
-        return self._read(lambda connection: curves.curve(connection, run, name, rank, max_points, self._curves))
+        return self._read(lambda connection: read_curves.curve(connection, run, name, rank, max_points, self._curves))
 
     def curves(self, runs: Sequence[str], name: str, max_points: int) -> dict[str, list[Point]]:
-        return self._read(lambda connection: curves.curves_of(connection, runs, name, max_points, self._curves))
+        return self._read(lambda connection: read_curves.curves_of(connection, runs, name, max_points, self._curves))
 
     def history(self, run: str, name: str, rank: int, after: int = 0, limit: int = 25_000) -> HistoryPage:
-        return self._read(lambda connection: curves.history(connection, (run, name, rank), after, limit))
+        return self._read(lambda connection: read_curves.history(connection, (run, name, rank), after, limit))
 
     # --- experiments ---
     def create_experiment(self, name: str, tags: Mapping[str, str], at_ms: int) -> Experiment:

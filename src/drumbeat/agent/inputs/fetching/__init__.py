@@ -1,5 +1,5 @@
 """How the files of inputs come to a node: from their store, from the server, or from the node before it in the gang.
 
-`fetch` has the threads that fetch, `piece_queue` what they fetch next, `thread_pool` how many of them there are.
+`fetch_threads` has the threads that fetch, `piece_queue` what they fetch next, `thread_pool` how many there are.
 `store_client` asks the store or the server, `peer_client` the node before; `peer_server` answers the node after.
 """

@@ -14,7 +14,7 @@ from drumbeat.protocol.errors import StorageError, UnreachableError
 if TYPE_CHECKING:
     from drumbeat.agent.ground.backoff import Backoff
     from drumbeat.agent.ground.server_link import Link as Server
-    from drumbeat.agent.inputs.fetching.peer_client import Chain
+    from drumbeat.agent.inputs.fetching.peer_client import PeerClient
     from drumbeat.agent.inputs.fetching.piece_queue import Want
 
 _MAX_WRONG = 4
@@ -28,7 +28,7 @@ class Means:
     server: Callable[[], Server]
     meter: Meter
     patience: Patience
-    chain: Chain | None = None
+    chain: PeerClient | None = None
 
     def wait(self, error: UnreachableError | StorageError, backoff: Backoff) -> None:
         """Until it may be tried again. error: of the server or the store, never of this node's own disk; raised when

@@ -63,7 +63,7 @@ class Place:
     secret: str
 
 
-class Chain:
+class PeerClient:
     """peers: what the server knows of the nodes. For any thread."""
 
     def __init__(

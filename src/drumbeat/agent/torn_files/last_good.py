@@ -17,9 +17,9 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import BinaryIO
 
-from drumbeat.agent.checkpoints.formats import SHORTEST_BYTES, Content, content
-from drumbeat.agent.checkpoints.saved_files import FileState, saved_files, series
 from drumbeat.agent.ground import locks
+from drumbeat.agent.torn_files.formats import SHORTEST_BYTES, Content, content
+from drumbeat.agent.torn_files.saved_files import FileState, saved_files, series
 from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.folder_layout import LAST_GOOD
 

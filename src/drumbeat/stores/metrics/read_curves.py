@@ -18,8 +18,8 @@ from drumbeat.core.curves import (
 )
 from drumbeat.ports.metrics import HistoryPage, Series
 from drumbeat.protocol.metrics import SYSTEM, Point
+from drumbeat.stores.metrics.append_points import last_of, logged, max_of, min_of
 from drumbeat.stores.metrics.curve_cache import CurveCache
-from drumbeat.stores.metrics.points import last_of, logged, max_of, min_of
 from drumbeat.stores.metrics.schema import BLOCK, points, series
 
 _EXTREMES = text("""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from drumbeat.protocol.agent import Enrolment, Remark
 
 if TYPE_CHECKING:
-    from drumbeat.agent.checkpoints.last_good import LastGood
+    from drumbeat.agent.torn_files.last_good import LastGood
 
 LOOK_INTERVAL_S = 0.5
 _LOCK_INTERVAL_S = 15.0
@@ -89,7 +89,7 @@ class CheckpointGuard:
             return False
 
     def _last_good(self) -> LastGood:
-        from drumbeat.agent.checkpoints.last_good import LastGood
+        from drumbeat.agent.torn_files.last_good import LastGood
 
         return LastGood(self._folder, self._limit, self._say_unprotected)
 
