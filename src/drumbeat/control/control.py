@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from drumbeat.control.bus import Bus, job_topic
 from drumbeat.control.catalog.catalogs import Catalogs
@@ -44,6 +45,7 @@ from drumbeat.control.metrics.event_files import EventFiles
 from drumbeat.control.metrics.experiments import Experiments
 from drumbeat.control.metrics.metrics import MetricPlace, Metrics
 from drumbeat.control.metrics.run_copies import RunCopies
+from drumbeat.control.notices.due_notices import due_notices
 from drumbeat.control.notices.send_notice import NoticeSender
 from drumbeat.control.outputs.direct_links import DirectOutputs
 from drumbeat.control.outputs.keep_story import Stories
@@ -124,7 +126,7 @@ class Control:
         planner = Planner(self.loop, self.engines, self.catalogs, self.direct, setting.programs)
         self.quotas = Quotas(self.loop)
         self.notice_sender = NoticeSender(self.loop, self.catalogs.notices)
-        self.loop.closing_effects = self.catalogs.notices.due
+        self.loop.closing_effects = partial(due_notices, self.catalogs.notices)
         self.jobs = Jobs(self.loop, planner, self.engines, setting.artifacts, stories, self.quotas)
         proposals = Proposals(self.loop, setting.samplers)
         steps = Steps(self.loop, self.jobs, self.data)

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import base64
 import json
-import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from drumbeat.control.catalog.sealing import Seal
-from drumbeat.core.life.events import SendNotice
-from drumbeat.core.life.job import Job
 from drumbeat.dialect.reading.error_messages import nearest
 from drumbeat.ports import Store
 from drumbeat.protocol.api.notices import NoticeTargetView
-from drumbeat.protocol.errors import DrumbeatError, NotFoundError
+from drumbeat.protocol.errors import NotFoundError
 
 if TYPE_CHECKING:
     from drumbeat.dialect.notices.targets import AnyTarget
-
-log = logging.getLogger(__name__)
 
 SETTING = "notices"
 
@@ -80,41 +75,21 @@ class NoticeTargets:
         for name in names:
             if "@" not in name:
                 self.named(name)
-            elif not self._mail():
+            elif not self.mail():
                 what = f"{name} can't be notified: the server has no notice target of type mail"
                 raise NotFoundError(what, where="drumbeat.notify", fix="Make one: drumbeat notice create -f FILE")
 
-    def due(self, job: Job) -> tuple[SendNotice, ...]:
-        """Returns the notices that the end of a job calls for. Jobs of a sweep or pipeline call for none.
-
-        None, too, where the targets can't be read: the job ends all the same.
-        """
-        try:
-            return self._due(job)
-        except (DrumbeatError, ValueError, KeyError):
-            log.exception("the end of job %s is not reported", job.name)
-            return ()
-
-    def _due(self, job: Job) -> tuple[SendNotice, ...]:
-        stored = self._stored()
-        wanted = job.policy.notify if job.state in job.policy.notify_on else ()
-        if job.parent or not (stored or wanted):
-            return ()
-        mail = self._mail()
-        notices = [SendNotice(job.attempt, mail, address) for address in wanted if "@" in address and mail]
-        for name, one in stored.items():
-            document = one["document"]
-            if job.state in document["on"] and (name in wanted or document["jobs"] == "all"):
-                notices.append(SendNotice(job.attempt, name))
-        return tuple(notices)
+    def documents(self) -> dict[str, dict[str, Any]]:
+        """Returns what each target says of itself, without its secrets."""
+        return {name: one["document"] for name, one in self._stored().items()}
 
     def note(self, name: str, problem: str) -> None:
         """Keeps why the last notice to a target could not be delivered; "" = it was."""
         self._problems = {**self._problems, name: problem}
 
-    def _mail(self) -> str:
+    def mail(self) -> str:
         """The name of the first mail target; "" = there is none."""
-        return next((name for name, one in self._stored().items() if one["document"]["type"] == "mail"), "")
+        return next((name for name, document in self.documents().items() if document["type"] == "mail"), "")
 
     def _stored(self) -> dict[str, dict[str, Any]]:
         text = self._store.setting(SETTING)
