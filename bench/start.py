@@ -70,6 +70,8 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, default=2, help="of the job (2); not more than there are GPUs, if any")
     parser.add_argument("--write", type=Path, metavar="FILE", help="also write the report to FILE")
     options = parser.parse_args()
+    # Where bytecode is forbidden for all Pythons, each command and each server would compile its modules anew.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     machine = describe_machine()
     text = render(measure_all(options.rounds, options.ranks), machine, options.ranks)
     publish(text, options.write)
