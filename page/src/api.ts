@@ -58,8 +58,7 @@ const EARLY_MS = 5000;
 const early = new Map<string, Promise<Response>>();
 
 /** Asks for what a component will need: it finds the answer under way, or here, when it asks itself. */
-export function prefetch(path: string, query: Query = {}): void {
-  const input = address(path, query);
+export function prefetch(input: string): void {
   const answer = fetch(input, { credentials: "same-origin" });
   early.set(input, answer);
   answer.catch(() => early.delete(input));

@@ -62,11 +62,10 @@ export function number(value: number | string | null | undefined): string {
   return String(Number(value.toPrecision(4)));
 }
 
-/** A count or a step: whole, with its thousands apart. */
-export const whole = (value: number): string => value.toLocaleString("en");
+/** A count or a step: whole, with its thousands apart. `toLocaleString` would load the browser's tables of languages first. */
+export const whole = (value: number): string => String(value).replace(/\B(?=(\d{3})+$)/g, ",");
 
-export const counted = (count: number, word: string): string =>
-  `${whole(count)} ${word}${count === 1 ? "" : "s"}`;
+export const counted = (count: number, word: string): string => `${whole(count)} ${word}${count === 1 ? "" : "s"}`;
 
 /** `value` as a number for drawing: what JSON has no number for is a gap. */
 export const drawable = (value: number | string): number | null => (typeof value === "number" ? value : null);

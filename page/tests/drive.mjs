@@ -77,7 +77,8 @@ async function stepped(step) {
     wide: document.documentElement.scrollWidth > innerWidth + 1,
     foreign: [...document.querySelectorAll("main b, main i, main script, main iframe, main object")].length,
     first: performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? null,
-    transferred: performance.getEntriesByType("resource").reduce((sum, one) => sum + (one.initiatorType === "fetch" ? 0 : one.transferSize), 0),
+    asked: performance.getEntriesByType("resource").map((one) => one.name.replace(location.origin, "")).filter((path) => path.startsWith("/api/v1/")),
+    transferred: performance.getEntriesByType("resource").reduce((sum, one) => sum + (one.initiatorType === "fetch" || one.name.includes("/api/v1/") ? 0 : one.transferSize), 0),
   }));
   const url = page.url();
   await page.close();

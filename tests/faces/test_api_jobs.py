@@ -104,6 +104,20 @@ def test_lists_are_chosen_by_parent(house: House) -> None:
     assert listed() == names[::-1]
 
 
+def test_jobs_are_counted_by_state(house: House) -> None:
+    name = house.submit("counted", experiment_name="counting")
+    house.submit_part("counted-part", "sweep-5")
+
+    def counts(**wanted: str) -> dict[str, int]:
+        return house.http.get("/api/v1/job-counts", params={"experiment": "counting", **wanted}).json()
+
+    house.finish(name)
+    assert counts() == {"completed": 1}
+    assert counts(parent="") == {"completed": 1}
+    assert counts(parent="sweep-5") == counts(state="failed") == counts(archived="true") == counts(person="ada") == {}
+    assert house.http.get("/api/v1/job-counts", params={"state": "happy"}).status_code == 422
+
+
 def test_parent_is_shown_only_for_a_job_that_has_one(house: House) -> None:
     part, alone = house.submit_part("part", "sweep-3"), house.submit("whole-job")
     (listed,) = house.http.get("/api/v1/jobs", params={"parent": "sweep-3"}).json()["jobs"]

@@ -1,6 +1,10 @@
 """The web page over HTTP: its files, its session, and what an action must carry."""
 
+import html
+import re
+from base64 import b64encode
 from collections.abc import Iterator
+from hashlib import sha256
 
 import httpx
 import pytest
@@ -54,6 +58,43 @@ def test_page_is_sent_with_a_strict_policy_and_holds_no_script(browser: httpx.Cl
         assert "frame-ancestors 'none'" in policy
         assert "<script>" not in answer.text
         assert "style=" not in answer.text
+
+
+@pytest.mark.feature("M3", "X1")
+def test_styles_within_the_page_are_those_of_its_policy(browser: httpx.Client) -> None:
+    answer = browser.get("/ui/")
+    (style,) = re.findall("<style>(.*?)</style>", answer.text, re.DOTALL)
+    digest = b64encode(sha256(style.encode()).digest()).decode()
+    assert f"style-src 'self' 'sha256-{digest}';" in answer.headers["content-security-policy"]
+
+
+@pytest.mark.feature("M3", "X1")
+def test_page_names_what_its_screen_asks_for_but_nothing_of_a_job_to_strangers(
+    house: House, browser: httpx.Client
+) -> None:
+    name = house.submit("named")
+    for tab in ("graph", "nothing"):  # A command has no graph: only who may read it learns that its logs come first.
+        address = f"/ui/jobs/{name}?tab={tab}"
+        known_to_strangers = preloads(browser.get(address).text)
+        assert known_to_strangers == preloads(browser.get(f"/ui/jobs/other?tab={tab}").text.replace("other", name))
+        assert browser.get(link(house)).status_code == 303
+        assert preloads(browser.get(address).text) == [
+            f"/api/v1/jobs/{name}", f"/api/v1/jobs/{name}/logs?tail=65536"
+        ]  # fmt: skip
+        browser.cookies.clear()
+
+
+def test_page_writes_no_markup_of_its_address(browser: httpx.Client) -> None:
+    answer = browser.get("/ui/compare", params={"job": ['"><script>', "b"], "text": "<b>"})
+    assert "<b>" not in answer.text
+    assert preloads(answer.text) == [
+        "/api/v1/curves?job=%22%3E%3Cscript%3E&job=b&max_points=800", "/api/v1/compare?job=%22%3E%3Cscript%3E&job=b"
+    ]  # fmt: skip
+
+
+def preloads(text: str) -> list[str]:
+    """Addresses of the API in a page's HTML."""
+    return [html.unescape(one) for one in re.findall('<link rel="preload" as="fetch" crossorigin href="(.*?)">', text)]
 
 
 def test_root_leads_to_the_page(browser: httpx.Client) -> None:

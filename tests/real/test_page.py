@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from drumbeat.protocol.states import JobKind
+from drumbeat.server.page.first_requests import KnownJob, first_requests
+
 from .browsers import Seen, drive, find_browser
 from .house import House, a_house, until
 
@@ -131,6 +134,19 @@ def test_every_screen_is_quiet_accessible_and_fits(busy: House, scheme: str, siz
     assert "RuntimeError: no such class" in seen["failing line"].text
     assert "rank 1" in seen["cause"].text
     assert "bit/s" in seen["preflight"].text
+
+
+@pytest.mark.thorough
+def test_html_names_exactly_what_its_screens_ask_for(busy: House):
+    addresses = {"metrics": ("command", ("loss",)), "logs": ("command", ()), "jobs that failed": ("", ()),
+                 "trials": ("sweep", ()), "trial curves": ("sweep", ()), "compare": ("", ())}  # fmt: skip
+    steps = [{"name": name, "path": SCREENS[name][0], "wait": SCREENS[name][1], "checks": False} for name in addresses]
+    for name, seen in drive(busy, steps).items():
+        path, _, query = SCREENS[name][0].partition("?")
+        kind, metrics = addresses[name]
+        for one in first_requests(path, query, KnownJob(JobKind(kind), metrics) if kind else None).answers:
+            place = one.partition("?")[0]
+            assert {asked for asked in seen.asked if asked.partition("?")[0] == place} == {one}, name
 
 
 @pytest.mark.thorough

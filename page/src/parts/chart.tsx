@@ -3,7 +3,7 @@
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { number } from "../format";
+import { whole, number } from "../format";
 
 export interface ChartLine { label: string; x: number[]; y: (number | null)[] }
 
@@ -12,6 +12,9 @@ const WHOLE = Array.from({ length: 15 }, (_, power) => [1, 2, 5].map((digit) => 
 /** Between two marks of an axis of steps: there is no half a step. */
 const MAX_MARKED = 50;
 /** Lines that each have a mark under the pointer. */
+const MAX_WIDE = 2500;
+/** Points of all lines together, up to which a line is wider than a pixel: then, a browser without a graphics card takes
+ * 30 times as long for each. */
 
 interface Props {
   lines: ChartLine[];
@@ -133,6 +136,7 @@ function options(lines: ChartLine[], behind: { current: ChartLine[] }, look: Loo
     ticks: { show: false }, gap: 4,
   };
   const hasOthers = behind.current.length > 0;
+  const isDense = lines.reduce((sum, line) => sum + line.x.length, 0) > MAX_WIDE;
   return {
     ...(hasOthers ? { hooks: { drawAxes: [(plot: uPlot) => drawBehind(plot, behind.current, colour("--faint"))] } } : {}),
     width: Math.max(look.width, 100),
@@ -142,7 +146,7 @@ function options(lines: ChartLine[], behind: { current: ChartLine[] }, look: Loo
     cursor: { ...(look.syncKey ? { sync: { key: look.syncKey } } : {}), points: lines.length > MAX_MARKED ? { show: false } : { size: 6 }, drag: { x: true, y: false } },
     scales: { x: { time: look.isTime }, y: { distr: look.isLog ? 3 : 1 } },
     axes: [
-      { ...axis, size: 24, ...(look.isTime ? {} : { incrs: WHOLE }) },
+      { ...axis, size: 24, ...(look.isTime ? {} : { incrs: WHOLE, values: (_plot: uPlot, splits: number[]) => splits.map(whole) }) },
       { ...axis, size: 52, values: (_plot, splits) => splits.map((value) => (value === null ? "" : number(value))) },
     ],
     series: [
@@ -150,7 +154,7 @@ function options(lines: ChartLine[], behind: { current: ChartLine[] }, look: Loo
       ...lines.map((line, n) => ({
         label: line.label,
         stroke: colour(`--line-${n % 8}`),
-        width: hasOthers ? 2.5 : 1.5,
+        width: isDense ? 1 / devicePixelRatio : hasOthers ? 2.5 : 1.5,
         ...(n >= 8 ? { dash: [6, 3] } : {}),
         spanGaps: true,
         points: { show: line.x.length < 3 },

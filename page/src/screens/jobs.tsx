@@ -141,16 +141,15 @@ function Chip({ group, label, chosen, count }: { group: string; label: string; c
   );
 }
 
+const COUNTED = ["running", "waiting"];
+
 /** How many jobs run and wait now. */
 function useCounts(): Record<string, number> {
-  const running = useAnswer<JobPage>("/jobs?parent=", { state: GROUPS.running ?? [], limit: 1000 }, true);
-  const waiting = useAnswer<JobPage>("/jobs?parent=", { state: GROUPS.waiting ?? [], limit: 1000 }, true);
-  const reload = useThrottled(() => {
-    running.reload();
-    waiting.reload();
-  }, 1500);
+  const answer = useAnswer<Record<string, number>>("/job-counts?parent=", { state: COUNTED.flatMap((group) => GROUPS[group]!) }, true);
+  const reload = useThrottled(answer.reload, 1500);
   useEvents("jobs", (event) => event.jobs.some((job) => !job.parent) && reload());
-  return { running: running.value?.jobs.length ?? 0, waiting: waiting.value?.jobs.length ?? 0 };
+  const count = (group: string) => GROUPS[group]!.reduce((sum, state) => sum + (answer.value?.[state] ?? 0), 0);
+  return Object.fromEntries(COUNTED.map((group) => [group, count(group)]));
 }
 
 function JobTable({ jobs, selected, toggle }: {

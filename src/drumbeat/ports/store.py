@@ -243,6 +243,10 @@ class Store(Catalog, People, Protocol):
         """A page of jobs, newest first. Raises NotFoundError when `after` names no job."""
         ...
 
+    def count_jobs(self, chosen: JobFilter) -> dict[State, int]:
+        """Returns how many jobs are in each state, of all that a filter chooses but for its text and its page."""
+        ...
+
     def experiments(self) -> list[ExperimentUse]:
         """Returns the names of experiments that jobs have, archived jobs included, by name."""
         ...

@@ -36,6 +36,7 @@ from drumbeat.ports import (
 )  # fmt: skip
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError
+from drumbeat.protocol.states import State
 from drumbeat.testing.memory_catalog import CatalogShelf, MemoryCatalog
 from drumbeat.testing.memory_people import MemoryPeople, PeopleShelf
 
@@ -321,6 +322,11 @@ class MemoryStore(MemoryCatalog, MemoryPeople):
                 newest_first = newest_first[newest_first.index(chosen.after) + 1 :]
             records = (self.shelf.records[name] for name in newest_first)
             return [record for record in records if _is_chosen(record, chosen)][: chosen.limit]
+
+    def count_jobs(self, chosen: JobFilter) -> dict[State, int]:
+        with self.shelf.lock:
+            counted = (record for record in self.shelf.records.values() if _is_chosen(record, replace(chosen, text="")))
+            return dict(Counter(record.job.state for record in counted))
 
     def story(self, name: str) -> list[StoryEntry]:
         with self.shelf.lock:

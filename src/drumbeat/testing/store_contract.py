@@ -239,6 +239,19 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
         assert "b" in listed(store, JobFilter(text="B"))
         assert listed(store, JobFilter()) == ["d", "c", "b", "a"]
 
+    def test_jobs_are_counted_by_state(self, store: Store, token: int) -> None:
+        assert store.count_jobs(JobFilter()) == {}
+        for name, parent in (("a", ""), ("b", ""), ("c", "b"), ("d", "")):
+            store.submit(token, submission(name, parent=parent, experiment=f"of {name}"))
+        store.commit(token, [ended(store.load("a"))])
+        assert store.count_jobs(JobFilter(limit=1)) == {State.QUEUED: 3, State.COMPLETED: 1}
+        assert store.count_jobs(JobFilter(parent="")) == {State.QUEUED: 2, State.COMPLETED: 1}
+        assert store.count_jobs(JobFilter((State.COMPLETED, State.FAILED))) == {State.COMPLETED: 1}
+        assert store.count_jobs(JobFilter(experiments=("of d",))) == {State.QUEUED: 1}
+        store.archive("a", is_archived=True)
+        assert store.count_jobs(JobFilter()) == {State.QUEUED: 3}
+        assert store.count_jobs(JobFilter(is_archived=True)) == {State.COMPLETED: 1}
+
     def test_parent_stays_when_the_job_changes(self, open_store: Open, token: int) -> None:
         store = open_store()
         record, _ = store.submit(token, submission("a", parent="sweep"))

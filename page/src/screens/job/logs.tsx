@@ -2,7 +2,7 @@
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { fileAddress } from "../../api";
-import { counted } from "../../format";
+import { counted, whole } from "../../format";
 import { useKey } from "../../hooks";
 import { pieces, plain } from "../../parts/ansi";
 import { Nothing } from "../../parts/notes";
@@ -16,6 +16,8 @@ import { LogSource } from "./log-source";
 const LINE_PX = 18;
 const MAX_PX = 16e6;
 /** A browser makes no element higher than this: in a longer log, a pixel of scrolling is more than a pixel of the log. */
+const [AROUND_PX, LEAST_PX, BORDERS_PX, PADDING_PX] = [330, 320, 2, 12];
+/** Of the view, as its style has them. */
 const MAX_GROWING = 64;
 /** Logs whose last line may grow at the same time. */
 const SPARE = 20;
@@ -137,7 +139,7 @@ function LogBar({ job, chosen, source, hits, hit, step }: {
         onKeyDown={(event) => event.key === "Enter" && step(event.shiftKey ? -1 : 1)} />
       {chosen.text && (
         <span class="hits" role="status">
-          {hits ? `${hit + 1} of ${hits.toLocaleString("en")}` : "none"}{source.first > 0 ? " in the end of the log" : ""}
+          {hits ? `${hit + 1} of ${whole(hits)}` : "none"}{source.first > 0 ? " in the end of the log" : ""}
           <button type="button" class="quiet" aria-label="The line found before" onClick={() => step(-1)}>↑</button>
           <button type="button" class="quiet" aria-label="The next line found" onClick={() => step(1)}>↓</button>
           {source.first > 0 && <button type="button" class="quiet" onClick={() => void source.earlier(true)}>Search all of it</button>}
@@ -171,10 +173,11 @@ interface ViewProps {
 function LogView({ lines, target, isLive, text, hasRanks, width, older, epoch }: ViewProps) {
   const box = useRef<HTMLDivElement>(null);
   const isFollowing = useRef(target < 0);
-  const [top, setTop] = useState(0);
-  const [height, setHeight] = useState(600);
-  const before = useRef({ epoch, count: lines.length });
   const drawn = Math.min(lines.length * LINE_PX, MAX_PX);
+  // What the view will have is known before it is laid out: the lines at the end are drawn at once, not behind the first.
+  const [height, setHeight] = useState(() => Math.max(innerHeight - AROUND_PX, LEAST_PX) - BORDERS_PX);
+  const [top, setTop] = useState(() => (target < 0 ? Math.max(0, drawn + PADDING_PX - height) : 0));
+  const before = useRef({ epoch, count: lines.length });
   const stretch = Math.max(1, (lines.length * LINE_PX - height) / Math.max(drawn - height, 1));
 
   useLayoutEffect(() => {

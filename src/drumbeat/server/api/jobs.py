@@ -67,6 +67,22 @@ def list_jobs(
     return JobPage(tuple(views), records[-1].job.name if len(records) == limit else None)
 
 
+@router.get("/job-counts")
+def count_jobs(
+    *,
+    control: ControlOf,
+    state: Annotated[list[State], Query(description="Any of these; every state when absent.")] = [],  # noqa: B006 - FastAPI copies it
+    experiment: str | None = None,
+    archived: Literal["false", "true", "all"] = "false",
+    parent: Annotated[str | None, Query(description=PARENT)] = None,
+    person: Annotated[str | None, Query(description=PERSON)] = None,
+) -> dict[State, int]:
+    """How many jobs are in each state; states of none are left out."""
+    experiments = control.experiments.names_in_jobs(experiment) if experiment else ()
+    chosen = JobFilter(tuple(state), experiments, HIDDEN[archived], parent=parent, person=person)
+    return control.store.count_jobs(chosen)
+
+
 def _with_text(store: Store, chosen: JobFilter, text: str) -> list[Record]:
     """The page of those jobs in which the text occurs."""
     matching: list[Record] = []

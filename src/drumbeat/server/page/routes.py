@@ -3,33 +3,45 @@
 from __future__ import annotations
 
 import gzip
+import html
+import json
+import re
+from base64 import b64encode
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated
 
-from fastapi import Header
+from anyio import move_on_after, to_thread
+from fastapi import Header, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from drumbeat.protocol.errors import DrumbeatError
 from drumbeat.server.access.page_sessions import SESSION_LIFETIME_S
-from drumbeat.server.access.request_guard import PAGE
-from drumbeat.server.context import ContextOf
+from drumbeat.server.access.request_guard import PAGE, valid_session
+from drumbeat.server.context import ContextOf, ServerContext
+from drumbeat.server.page.first_requests import FirstRequests, KnownJob, first_requests, job_in, known_job
 from drumbeat.server.routing import new_router
 from drumbeat.server.url_paths import rest
 
 BUILT = Path(__file__).parent / "built"
 """What `npm run build` in `page/` writes; it is committed."""
+HTML, MANIFEST = "index.html", "manifest.json"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""Content-Security-Policy: only files of this server, and no script or style within HTML."""
+"""Content-Security-Policy: only files of this server, and no script or style within HTML but those of a known digest."""
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
+LOOKUP_S = 0.1
+"""How long the HTML waits for what it names of a job: a page is painted without waiting for a slow store."""
 TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -66,6 +78,30 @@ def _read(file: Path) -> BuiltFile:
     return BuiltFile(content, gzip.compress(content, 9, mtime=0), TYPES[file.suffix])
 
 
+@cache
+def page_headers() -> dict[str, str]:
+    """The headers of the HTML: its policy lets in the styles that were built into it, by their digest."""
+    styles = re.findall(rb"<style>(.*?)</style>", built_files()[HTML].content, re.DOTALL)
+    digests = "".join(f" 'sha256-{b64encode(sha256(style).digest()).decode()}'" for style in styles)
+    policy = POLICY.replace("style-src 'self'", f"style-src 'self'{digests}")
+    return {**HEADERS, "Content-Security-Policy": policy, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+
+
+@cache
+def files_of(module: str) -> tuple[str, ...]:
+    """The built files that hold a module and what it imports, but not the page's first script."""
+    manifest = json.loads((BUILT / MANIFEST).read_text(encoding="utf-8"))
+    first = {HTML, *manifest[HTML]["imports"]}
+    found: dict[str, None] = {}
+    wanted = [module]
+    while wanted:
+        key = wanted.pop(0)
+        if key not in first:
+            found[manifest[key]["file"]] = None
+            wanted += manifest[key].get("imports", [])
+    return tuple(found)
+
+
 @router.get("/")
 @router.get(PAGE)
 def go_to_page() -> Response:
@@ -86,16 +122,46 @@ def open_page(code: str, context: ContextOf) -> Response:
     return answer
 
 
-@router.get(f"{PAGE}/" + rest("path"))
-def send_page(path: str, accept_encoding: Annotated[str, Header()] = "") -> Response:
-    """A file of the page; the page itself for every other address, which its script reads."""
-    file = built_files().get(path)
-    is_hashed = file is not None and path.startswith("assets/")
-    if file is None and path.startswith("assets/"):
+@router.get(f"{PAGE}/assets/" + rest("path"))
+async def send_asset(path: str, accept_encoding: Annotated[str, Header()] = "") -> Response:
+    """A file of the page, whose name changes with its content."""
+    file = built_files().get(f"assets/{path}")
+    if file is None:
         return Response(status_code=404, headers=HEADERS)
-    file = file or built_files()["index.html"]
-    headers = {**HEADERS, "Vary": "Accept-Encoding"}
-    headers["Cache-Control"] = "public, max-age=31536000, immutable" if is_hashed else "no-cache"
+    headers = {**HEADERS, "Vary": "Accept-Encoding", "Cache-Control": "public, max-age=31536000, immutable"}
     if "gzip" not in accept_encoding:
         return Response(file.content, headers=headers, media_type=file.type)
     return Response(file.zipped, headers={**headers, "Content-Encoding": "gzip"}, media_type=file.type)
+
+
+@router.get(f"{PAGE}/" + rest("path"))
+async def send_page(request: Request, context: ContextOf, accept_encoding: Annotated[str, Header()] = "") -> Response:
+    """The page itself for every address, which its script reads; it names what the address's screen asks for first."""
+    place = request.scope["raw_path"].decode("latin-1").removeprefix(PAGE)
+    job = None
+    with move_on_after(LOOKUP_S), suppress(DrumbeatError):
+        job = await _job_for(request, context, job_in(place))
+    page, headers = built_files()[HTML], page_headers()
+    content = page.content.replace(b"</head>", b"%s</head>" % _links(first_requests(place, request.url.query, job)), 1)
+    if "gzip" not in accept_encoding:
+        return Response(content, headers=headers, media_type=page.type)
+    zipped = gzip.compress(content, 6, mtime=0)
+    return Response(zipped, headers={**headers, "Content-Encoding": "gzip"}, media_type=page.type)
+
+
+async def _job_for(request: Request, context: ServerContext, name: str) -> KnownJob | None:
+    """What is known of a job, for a caller who may read it. Raises DrumbeatError where that can't be said."""
+    session = valid_session(request.scope["headers"], context.sessions) if name and context.sessions else ""
+    if not session or context.sessions is None or context.callers is None:
+        return None
+    if await context.callers.of_digest(context.sessions.digest_of(session)) is None:
+        return None
+    return await to_thread.run_sync(known_job, context.control, name, request.url.query, abandon_on_cancel=True)
+
+
+def _links(first: FirstRequests) -> bytes:
+    """Elements of HTML by which a browser asks for these things at once."""
+    files = files_of(first.module) if first.module else ()
+    modules = [f'<link rel="modulepreload" crossorigin href="{PAGE}/{file}">' for file in files]
+    answers = [f'<link rel="preload" as="fetch" crossorigin href="{html.escape(one)}">' for one in first.answers]
+    return "\n    ".join(["", *modules, *answers, ""]).encode()

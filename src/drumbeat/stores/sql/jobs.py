@@ -103,6 +103,13 @@ def page(connection: Connection, chosen: JobFilter, remembered: Remembered) -> l
     return _records(connection, heads, remembered)
 
 
+def count(connection: Connection, chosen: JobFilter) -> dict[State, int]:
+    """How many jobs are in each state, of all that a filter chooses but for its text and its page."""
+    conditions = _conditions(replace(chosen, text=""))
+    counted = select(jobs.c.state, func.count()).where(*conditions).group_by(jobs.c.state)
+    return {State(state): number for state, number in connection.execute(counted)}
+
+
 def experiments(connection: Connection) -> list[ExperimentUse]:
     """The names of experiments that jobs have, by name."""
     at = jobs.c.submitted_at

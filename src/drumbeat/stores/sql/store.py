@@ -40,6 +40,7 @@ from drumbeat.ports import (
 )  # fmt: skip
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import ConflictError, NotFoundError
+from drumbeat.protocol.states import State
 from drumbeat.stores.sql import (
     catalog,
     computes,
@@ -195,6 +196,10 @@ class SqlStore:
     def jobs(self, chosen: JobFilter) -> list[Record]:
         with self._database.read() as connection:
             return jobs.page(connection, chosen, self._remembered)
+
+    def count_jobs(self, chosen: JobFilter) -> dict[State, int]:
+        with self._database.read() as connection:
+            return jobs.count(connection, chosen)
 
     def story(self, name: str) -> list[StoryEntry]:
         with self._database.read() as connection:

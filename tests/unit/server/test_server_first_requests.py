@@ -1,0 +1,67 @@
+"""What the web page's HTML names of a screen, letter by letter as the page asks for it itself."""
+
+import pytest
+
+from drumbeat.protocol.states import JobKind
+from drumbeat.server.page.first_requests import KnownJob, first_requests, job_in
+from drumbeat.server.page.routes import files_of
+
+pytestmark = pytest.mark.feature("M3")
+
+SWEEP, COMMAND = KnownJob(JobKind.SWEEP), KnownJob(JobKind.COMMAND, ("loss", "top/5 *~"))
+LISTED = "/api/v1/jobs?parent=&limit=100"
+
+
+@pytest.mark.parametrize(
+    ("query", "asked"),
+    [
+        ("", f"{LISTED}&archived=false"),
+        ("state=waiting", f"{LISTED}&state=queued&state=provisioning&state=staging&archived=false"),
+        ("state=nothing&archived=", f"{LISTED}&archived=true"),
+        ("experiment=a+b&person=%C3%A9", f"{LISTED}&experiment=a+b&person=%C3%A9&archived=false"),
+        ("text=%3Cb%3E&text=second", "/api/v1/jobs?limit=100&archived=false&text=%3Cb%3E"),
+        ("parent=tuned", "/api/v1/jobs?limit=100&archived=false&parent=tuned"),
+    ],
+)
+def test_list_of_jobs_is_asked_for_as_the_address_chooses(query: str, asked: str) -> None:
+    assert first_requests("/", query).answers == (asked,)
+
+
+@pytest.mark.parametrize(
+    ("address", "job", "asked"),
+    [
+        ("/jobs/one", None, ["jobs/one", "jobs/one/logs?tail=65536"]),
+        ("/jobs/one/?tab=nothing", COMMAND, ["jobs/one", "jobs/one/logs?tail=65536"]),
+        ("/jobs/one", SWEEP, ["jobs/one", "sweeps/one"]),
+        ("/jobs/one?tab=logs", SWEEP, ["jobs/one", "sweeps/one"]),
+        ("/jobs/one?tab=curves", None, ["jobs/one", "sweeps/one", "curves?parent=one&max_points=100&max_total=20000"]),
+        ("/jobs/one?tab=story", COMMAND, ["jobs/one"]),
+        ("/jobs/one?tab=resources", COMMAND, ["jobs/one", "jobs/one/metrics"]),
+        ("/jobs/a%20b?tab=metrics", None, ["jobs/a%20b", "jobs/a%20b/metrics"]),
+        ("/jobs/one?tab=metrics&of=1", COMMAND, [
+            "jobs/one", "jobs/one/metrics", "jobs/one/metrics/curves?metric=loss&max_points=800&rank=1",
+            "jobs/one/metrics/curves?metric=top%2F5+*%7E&max_points=800&rank=1",
+        ]),
+        ("/compare?job=a&job=b", None, ["curves?job=a&job=b&max_points=800", "compare?job=a&job=b"]),
+        ("/compare?job=a", None, []),
+        ("/compare?" + "job=a&" * 21, None, []),
+        ("/ledger", None, []),
+        ("/jobs/", None, []),
+        ("/nowhere", None, []),
+    ],
+)  # fmt: skip
+def test_screen_asks_for_its_answers(address: str, job: KnownJob | None, asked: list[str]) -> None:
+    path, _, query = address.partition("?")
+    assert first_requests(path, query, job).answers == tuple(f"/api/v1/{one}" for one in asked)
+
+
+def test_code_of_a_screen_comes_with_what_it_imports() -> None:
+    for path, names in {"/compare": {"compare", "chart"}, "/jobs/one?tab=settings": {"sweep", "sweep-lines"}}.items():
+        place, _, query = path.partition("?")
+        files = files_of(first_requests(place, query).module)
+        assert {file.removeprefix("assets/").rpartition("-")[0] for file in files} >= names
+    assert first_requests("/", "").module == ""
+
+
+def test_job_is_named_by_its_screen_alone() -> None:
+    assert [job_in(path) for path in ("/jobs/a%2Fb", "/jobs/a/b", "/jobs", "/", "/compare")] == ["a/b", "", "", "", ""]
