@@ -7,10 +7,16 @@ test("a path names a job, or none", () => {
   expect(["/jobs/a%20b", "/jobs/a/", "/jobs/%zz", "/jobs/%C3", "/jobs/a/b", "/"].map(jobIn)).toEqual(["a b", "a", undefined, undefined, undefined, undefined]);
 });
 
-test("an address that is no text asks for no job, and the page goes on", async () => {
-  const asked = vi.fn();
-  vi.stubGlobal("location", { pathname: "/ui/jobs/%zz", search: "" });
+test("what the HTML names is asked for once: a screen that asks for it finds it", async () => {
+  const asked = vi.fn((input: string) => Promise.resolve(new Response(JSON.stringify(input))));
+  const address = "/api/v1/jobs?parent=&limit=100&text=a+b";
+  vi.stubGlobal("document", { querySelectorAll: () => [{ getAttribute: () => address }] });
   vi.stubGlobal("fetch", asked);
   await import("../src/first");
-  expect(asked).not.toHaveBeenCalled();
+  expect(asked.mock.calls.map(([input]) => input)).toEqual([address]);
+  const { get } = await import("../src/api");
+  expect(await get("/jobs?parent=", { limit: 100, text: "a b" })).toBe(address);
+  expect(asked).toHaveBeenCalledTimes(1);
+  await get("/jobs?parent=", { limit: 100, text: "a b" });
+  expect(asked).toHaveBeenCalledTimes(2);
 });
