@@ -260,7 +260,7 @@ class Client(
         return view(ComputeView, self.connection.call("GET", f"/computes/{part(name)}"))
 
     def create_compute(self, compute: GivenCompute, *, sets: Sequence[str] = ()) -> ComputeView:
-        """Makes a compute, or makes it anew: the path of a file, or a compute made in Python. Twice is as once.
+        """Makes a compute, or makes it again: the path of a file, or a compute made in Python. Twice is as once.
 
         sets: `key=value`, changed in the file before it is read. Raises SpecError; ConflictError when jobs use another
         of its name; RefusedError, EngineError when it can't be made.

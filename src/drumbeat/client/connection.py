@@ -104,7 +104,7 @@ class Connection:
             yield checked(response)
 
     def reopen(self, pause_s: float = 0.0) -> None:
-        """Looks for the server anew, without starting one. Raises UnreachableError."""
+        """Looks for the server again, without starting one. Raises UnreachableError."""
         time.sleep(pause_s)
         self.close()
         self._line = self._opened(is_starting=False)

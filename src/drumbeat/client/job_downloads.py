@@ -64,7 +64,7 @@ class RemoteFile:
 def fetch(connection: Connection, name: str, path: str, to: Path, seen: Seen) -> None:
     """Brings one file to `to`, as it was at one moment.
 
-    What of it came before a break isn't sent again, unless it changed meanwhile: then it is begun anew. seen: is told
+    What of it came before a break isn't sent again, unless it changed meanwhile: then it is begun again. seen: is told
     fewer than 0 bytes for those that came in vain.
     """
     address = f"/jobs/{part(name)}/files/{'/'.join(map(part, path.split('/')))}"

@@ -15,7 +15,7 @@ from typing import IO, cast
 from drumbeat.client.ignore_files import FILES, WHOLE, IgnoreRules
 from drumbeat.protocol.errors import RefusedError
 
-MOST_BYTES = 1 << 30
+MAX_BYTES = 1 << 30
 IN_MEMORY = 32 << 20
 PIECE = 1 << 20
 
@@ -59,7 +59,7 @@ class Snapshot:
             yield piece
 
 
-def pack(source: Path, key: str, most: int = MOST_BYTES, *, is_data: bool = False) -> Snapshot:
+def pack(source: Path, key: str, most: int = MAX_BYTES, *, is_data: bool = False) -> Snapshot:
     """The folder or file. The caller closes `file`.
 
     key: of the job that names it, for messages. is_data: nothing is left out; of code, what its ignore files say.

@@ -1,7 +1,7 @@
 """Folders into and out of stores, through the server: several files at a time, and on from where it broke off.
 
 Into a store: what the folder's manifest has with the same size and SHA-256 isn't sent again. Out of it: what lies here
-with the right content stays, and half of a file is gone on with.
+with the right content stays, and half of a file is resumed.
 """
 
 from __future__ import annotations

@@ -154,7 +154,7 @@ class Artifacts(Protocol):
 
     def commit_outputs(self, job: str, attempt: int, node: int, files: dict[str, tuple[int, str]]) -> list[str]:
         """Shows the node's outputs at once if every file has the size and SHA-256 that `files` says; gives the paths
-        that don't (and shows nothing): one that can't become right begins anew at offset 0. A path that a lower node
+        that don't (and shows nothing): one that can't become right begins again at offset 0. A path that a lower node
         gave already keeps that node's file. A newer attempt's outputs take the place of an older one's, whose late
         commit raises StaleError. The same commit again is the same success.
         """

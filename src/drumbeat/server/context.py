@@ -27,8 +27,8 @@ from drumbeat.server.tunnels import Tunnels
 PROTOCOL = 1
 """Grows when a client of before can't talk to this server any more."""
 
-MOST_AT_STORES = 16
-MOST_COMMITS = 8
+MAX_AT_STORES = 16
+MAX_COMMITS = 8
 
 T = TypeVar("T")
 
@@ -72,9 +72,9 @@ class ServerContext:
     stop: Callable[[], None] = lambda: None
     doors: TlsDoors | None = None
     """For agents on other machines."""
-    stores: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MOST_AT_STORES))
+    stores: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MAX_AT_STORES))
     """Calls that wait for a store: a slow one must not take the threads of everything else."""
-    commits: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MOST_COMMITS))
+    commits: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MAX_COMMITS))
     """Outputs that are checked and shown: of many gigabytes that takes minutes, in which agents must be heard."""
     committing: set[tuple[str, int, int]] = field(default_factory=set[tuple[str, int, int]])
     """The nodes whose outputs they are, by job and attempt: one that asks again meanwhile needn't be checked twice."""

@@ -195,7 +195,7 @@ def test_a_listing_of_what_a_disk_cant_hold_is_refused() -> None:
 
 
 def test_a_listing_of_too_many_files_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listings, "MOST_FILES", 3)
+    monkeypatch.setattr(listings, "MAX_FILES", 3)
     with pytest.raises(TooBigError, match="more than 3 files"):
         listings.listing_of("s3://b", "", (Found(f"{n}", 1) for n in range(9)), "s3://b")
 

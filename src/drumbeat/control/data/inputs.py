@@ -24,7 +24,7 @@ from drumbeat.protocol.plan import InputPlan, Plan
 
 LINK_S = 3600.0
 """How long a link works. A node asks again for one that has expired."""
-MOST_LINKS = 1000
+MAX_LINKS = 1000
 """That are given at once."""
 _REMEMBERED = 64
 """Listings in memory; more are read again from their files."""
@@ -72,8 +72,8 @@ class Inputs:
 
     def links(self, job: str, name: str, paths: Sequence[str]) -> list[Link | None]:
         """Where to fetch each of these files; None = from here, with `read`."""
-        if len(paths) > MOST_LINKS:
-            raise RefusedError(f"{len(paths):,} links are too many at once; at most {MOST_LINKS:,}", where="paths")
+        if len(paths) > MAX_LINKS:
+            raise RefusedError(f"{len(paths):,} links are too many at once; at most {MAX_LINKS:,}", where="paths")
         one = self._of(job, name)
         files = [self._file(one, path) for path in paths]
         with _naming(one.planned):

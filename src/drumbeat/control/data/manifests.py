@@ -16,7 +16,7 @@ from drumbeat.ports import DataAccess, Entry, Written
 from drumbeat.protocol.errors import ConflictError, NotFoundError
 from drumbeat.protocol.input_listing import Link, ListedFile, Listing
 
-MOST_BYTES = 256 << 20
+MAX_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def find(data: DataAccess, uri: str) -> Manifest | None:
         listed = data.listing(place, is_file=True)
     except NotFoundError:
         return None
-    if listed.size > MOST_BYTES:
+    if listed.size > MAX_BYTES:
         return None
     try:
         return Manifest.of(b"".join(data.read(place, listed.files[0])))

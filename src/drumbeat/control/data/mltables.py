@@ -16,7 +16,7 @@ from drumbeat.protocol.input_listing import ListedFile, Listing, Origin, listing
 
 FILE = "MLTable"
 KINDS = ("file", "folder", "pattern")
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 CHOOSING = ("take", "skip", "take_random_sample", "filter", "random_split", "sample")
 """Transformations that, before anything has read the files, leave some of them out."""
 
@@ -121,7 +121,7 @@ def _shown(uri: str, path: str) -> str:
 def _table(data: DataAccess, uri: str, listed: Listing) -> Table:
     where = f"{uri}/{FILE}"
     file = next((one for one in listed.files if one.path == FILE), None)
-    if file is None or file.size > MOST_BYTES:
+    if file is None or file.size > MAX_BYTES:
         what = f"there is no file {FILE} in it" if file is None else f"its file {FILE} is larger than 1 MiB"
         raise SpecError(f"this is no MLTable: {what}", where=uri, fix="Use type uri_folder for a plain folder.")
     try:

@@ -46,7 +46,7 @@ class RendezvousLook:
         return rendezvous.judge(roll, RendezvousLimit(closer.limit_s, self.job.plan.is_rendezvous_strict)), facts
 
     def _note_arrivals(self, activities: Collection[Activity]) -> dict[int, float]:
-        """Returns how long each rank has been in the rendezvous; one that is seen elsewhere begins anew."""
+        """Returns how long each rank has been in the rendezvous; one that is seen elsewhere begins again."""
         now = self.clock()
         for one in activities:
             if one.is_at_start:

@@ -1,4 +1,4 @@
-"""Outputs of a job that has ended: put where the job says, and given a name; gone on with where it was broken off.
+"""Outputs of a job that has ended: put where the job says, and given a name; resumed where it was broken off.
 
 What is in place already, by the folder's own manifest, isn't sent again. The manifest that says that the folder is
 whole comes last.
@@ -40,7 +40,7 @@ AT_ONCE = 4
 TELL_EVERY = 64
 """Files after which the manifest says what is in place already."""
 LONGEST_WAIT_S = 300.0
-MOST_TRIES = 300
+MAX_TRIES = 300
 """A day, about: then the job's page says that its outputs could not be put there."""
 PASSING = (UnreachableError, StorageError)
 """Troubles that may be over later."""

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from drumbeat.control.loop.loop import Loop
 from drumbeat.control.loop.outbox import FILES, Handler, Pool, PostponedError
 from drumbeat.control.outputs.keep_story import Stories
-from drumbeat.control.outputs.output_publisher import MOST_TRIES, PASSING, Publishing, said, wait_after
+from drumbeat.control.outputs.output_publisher import MAX_TRIES, PASSING, Publishing, said, wait_after
 from drumbeat.core.life.events import OutputHeldUp, OutputPublished, PublishOutputs
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.output_publication import outputs_left
@@ -53,7 +53,7 @@ class OutputPublisher:
 
         job = self._loop.held(pending.job).job
         try:
-            published = self._publishing.publish(job, output, is_wanted, is_last=pending.tries >= MOST_TRIES)
+            published = self._publishing.publish(job, output, is_wanted, is_last=pending.tries >= MAX_TRIES)
             if published is None:
                 return None
             event = OutputPublished(published)

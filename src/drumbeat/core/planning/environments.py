@@ -19,7 +19,7 @@ from drumbeat.protocol.plan import ImageBuild, PythonEnvironment
 CURRENT = "current"
 """The environment that is there: the interpreter that the server runs on."""
 
-MOST_ALIASES = 8
+MAX_ALIASES = 8
 """So many aliases may lead from one to the next."""
 
 
@@ -97,7 +97,7 @@ def wanted_names(written: Environment | str | None, aliases: Mapping[tuple[str, 
 def _through_aliases(text: str, aliases: Mapping[tuple[str, str], str]) -> tuple[str, tuple[str, ...]]:
     """Where a name leads, and by which aliases."""
     notes: list[str] = []
-    for _ in range(MOST_ALIASES):
+    for _ in range(MAX_ALIASES):
         target = _alias(text, aliases)
         if target is None:
             return text, tuple(notes)

@@ -175,7 +175,7 @@ class Lab:
             time.sleep(0.01)
 
     def close(self) -> None:
-        """Ends it for good, and its folder; not one that another server has made anew in its place."""
+        """Ends it for good, and its folder; not one that another server has made again in its place."""
         try:
             is_ours = os.path.samestat(os.fstat(self._lock), (self.folder / LOCK).stat())
         except FileNotFoundError:

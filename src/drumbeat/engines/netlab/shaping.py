@@ -12,7 +12,7 @@ from drumbeat.protocol.errors import EngineError
 
 _RATE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?)(?:bit|bit/s|bps)?", re.IGNORECASE)
 _FACTOR = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
-_LEAST_BURST = 64 << 10
+_MIN_BURST = 64 << 10
 _TICK_S = 0.004
 """A kernel that looks at its queues 250 times a second must find that much in the bucket."""
 
@@ -27,7 +27,7 @@ def bits_per_s(rate: str) -> int:
 
 def burst_bytes(bits: int) -> int:
     """The bucket of a token bucket filter for that rate (tc-tbf(8))."""
-    return max(_LEAST_BURST, round(bits / 8 * _TICK_S))
+    return max(_MIN_BURST, round(bits / 8 * _TICK_S))
 
 
 def shape(device: str, bits: int, burst: int) -> None:

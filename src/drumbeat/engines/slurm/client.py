@@ -158,7 +158,7 @@ class Slurm:
 
     def shown(self, job: str, name: str) -> Ended | None:
         """How far slurmctld says that this user's job of this name is; None = it has none of this id, or it is another:
-        ids begin anew with slurmctld's memory, and in another cluster. Raises UnreachableError while it doesn't say.
+        ids begin again with slurmctld's memory, and in another cluster. Raises UnreachableError while it doesn't say.
         """
         try:
             printed = self._run(["scontrol", *_ALL, "--oneliner", "show", "job", job])

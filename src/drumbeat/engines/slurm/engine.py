@@ -37,7 +37,7 @@ POLL_S = 1.5
 END_S = 50.0
 """How long a stop waits for Slurm at a time; it is tried again."""
 SLURMCTLD_PORT = 6817
-_MOST_OUTPUT = 100_000
+_MAX_OUTPUT = 100_000
 _PART_S = 86_400.0
 
 
@@ -216,7 +216,7 @@ class SlurmEngine:
     def _output(self, gang: str, number: str) -> str:
         file = Path(self._folder_of(gang), f"slurm-{number}.out")
         with contextlib.suppress(OSError):
-            return file.read_text(errors="replace")[-_MOST_OUTPUT:]
+            return file.read_text(errors="replace")[-_MAX_OUTPUT:]
         return ""
 
     # --- stop -------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The certificate that the server shows now, made anew in time."""
+"""The certificate that the server shows now, renewed in time."""
 
 from __future__ import annotations
 

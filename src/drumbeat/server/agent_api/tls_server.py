@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from drumbeat.server.access.agent_listeners import TlsDoors
 
 GOODBYE_S = 5.0
-MOST_HEAD = 64 * KIB
-MOST_HANDSHAKES = 128
+MAX_HEAD = 64 * KIB
+MAX_HANDSHAKES = 128
 BREATH_S = 0.1
 """Between tries to accept when there are no descriptors left."""
 
@@ -110,7 +110,7 @@ class Impatient(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         # What came last may hold a body, too; what came before that was a head without an end.
-        if self._unread > MOST_HEAD:
+        if self._unread > MAX_HEAD:
             self.transport.abort()
             return
         self._unread += len(data) if self._deadline is not None else 0
@@ -214,7 +214,7 @@ class Doorway:
         if len(self._inside) + len(self._greeting) >= self._most and not self._make_room():
             connection.close()
             return
-        if len(self._greeting) >= min(MOST_HANDSHAKES, self._most // 2):
+        if len(self._greeting) >= min(MAX_HANDSHAKES, self._most // 2):
             # Whoever has taken longest makes room: a crowd that says nothing can't keep agents out.
             longest = next(iter(self._greeting))
             longest.cancel()

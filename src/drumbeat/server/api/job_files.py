@@ -29,7 +29,7 @@ Digest = Annotated[str, InPath(pattern=r"^[0-9a-f]{64}$", description="SHA-256 o
 PIECE = 1 << 20
 BINARY = {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
 LONGEST_SILENCE_S = 60.0
-"""After which an upload that brings nothing is given up; its sender begins anew."""
+"""After which an upload that brings nothing is given up; its sender begins again."""
 UPLOADS = CapacityLimiter(8)
 """Uploads hold a thread each for as long as the sender takes; they get their own few."""
 

@@ -19,7 +19,7 @@ from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError
 from drumbeat.protocol.input_listing import Link, ListedFile, Listing
 from drumbeat.stores.data.addresses import Target, target_of
 from drumbeat.stores.data.backend import (
-    MOST_FILES,
+    MAX_FILES,
     Backend,
     Counted,
     Found,
@@ -119,7 +119,7 @@ class StoreAccess:
     def entries(self, uri: str) -> Sequence[Entry]:
         target, backend = self._find(uri)
         try:
-            found = list(islice(backend.entries(target.place), MOST_FILES))
+            found = list(islice(backend.entries(target.place), MAX_FILES))
         except NotFoundError:
             if not target.place:
                 raise

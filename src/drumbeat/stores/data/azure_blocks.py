@@ -1,4 +1,4 @@
-"""A blob on its way to Azure, block by block: an upload that broke off is gone on with.
+"""A blob on its way to Azure, block by block: an upload that broke off is resumed.
 
 Azure keeps blocks that were never made a blob of for a week. Ours are called by their place and their content, so what
 is there under the right name needn't be sent, whoever had sent it.
@@ -15,12 +15,12 @@ from drumbeat.stores.data.backend import Counted
 from drumbeat.stores.data.libraries import library
 
 BLOCK = 8 << 20
-MOST_BLOCKS = 45_000
+MAX_BLOCKS = 45_000
 
 
 def put_blocks(client: Any, pieces: Counted) -> list[str]:
     """Sends those of a blob's blocks that aren't there; gives the names of all of them, in order."""
-    size = max(BLOCK, math.ceil(pieces.size / MOST_BLOCKS))
+    size = max(BLOCK, math.ceil(pieces.size / MAX_BLOCKS))
     there = _left(client) if pieces.size > size else {}
     names: list[str] = []
     for number, block in enumerate(pieces.blocks(size)):

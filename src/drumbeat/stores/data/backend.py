@@ -17,7 +17,7 @@ from drumbeat.protocol.input_listing import Link
 from drumbeat.stores.data.connection_errors import root_reason_for_no_connection
 
 PIECE = 1 << 20
-MOST_FILES = 1_000_000
+MAX_FILES = 1_000_000
 
 VERBS = {"list": "can't be listed", "read": "can't be read", "write": "can't be written", "remove": "can't be removed"}
 

@@ -58,7 +58,7 @@ class HeadClient:
         parts = urlsplit(url)
         if not self._is_direct or (parts.scheme, parts.netloc) != (self._scheme, self._netloc):
             return None
-        for _ in range(2):  # A connection that had idled too long is made anew.
+        for _ in range(2):  # A connection that had idled too long is made again.
             try:
                 return self._asked(f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}")
             except TimeoutError:

@@ -26,7 +26,7 @@ from drumbeat.protocol.errors import (
 from drumbeat.protocol.input_listing import Link
 from drumbeat.stores.data.autoindex import is_index, names_in
 from drumbeat.stores.data.backend import (
-    MOST_FILES,
+    MAX_FILES,
     PIECE,
     Counted,
     Found,
@@ -114,8 +114,8 @@ class HttpBackend:
                 raise refused(self._title, "list", folder, trouble)
             for name in self._names(folder):
                 seen += 1
-                if seen > MOST_FILES:
-                    raise TooBigError(f"more than {MOST_FILES:,} files", where=self._title, fix="Pack them.")
+                if seen > MAX_FILES:
+                    raise TooBigError(f"more than {MAX_FILES:,} files", where=self._title, fix="Pack them.")
                 if name.endswith("/"):
                     open_ones.append((_below(folder, name[:-1]), depth + 1))
                 else:

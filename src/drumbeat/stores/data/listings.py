@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from drumbeat.protocol.errors import ForbiddenError, RefusedError, TooBigError
 from drumbeat.protocol.input_listing import ListedFile, Listing
 from drumbeat.protocol.input_listing import listing as in_order
-from drumbeat.stores.data.backend import MOST_FILES, Found, shown
+from drumbeat.stores.data.backend import MAX_FILES, Found, shown
 from drumbeat.stores.folder.paths import parts_of
 
 
@@ -31,8 +31,8 @@ def listing_of(address: str, place: str, files: Iterable[Found], title: str) -> 
     for file in files:
         path = file.place.removeprefix(f"{place}/") if place else file.place
         _require_possible(path, title)
-        if len(found) == MOST_FILES:
-            raise TooBigError(f"more than {MOST_FILES:,} files", where=title, fix="Pack them into fewer, larger ones.")
+        if len(found) == MAX_FILES:
+            raise TooBigError(f"more than {MAX_FILES:,} files", where=title, fix="Pack them into fewer, larger ones.")
         found[path] = listed(address, file, path)
     _require_no_file_above(found, title)
     return in_order(list(found.values()))

@@ -1,4 +1,4 @@
-"""An object on its way to S3 in parts: an upload that broke off is gone on with.
+"""An object on its way to S3 in parts: an upload that broke off is resumed.
 
 S3 keeps parts until their upload is completed or aborted. It tells the MD5 of each, so what is there with the right
 content needn't be sent, whoever had sent it; where the tag isn't an MD5 (encryption by KMS), it is sent again.
@@ -16,7 +16,7 @@ from drumbeat.stores.data.backend import Counted
 from drumbeat.stores.data.libraries import library
 
 PART = 16 << 20
-MOST_PARTS = 9_000
+MAX_PARTS = 9_000
 
 
 def put_parts(client: Any, at: dict[str, str], pieces: Counted) -> str:
@@ -42,7 +42,7 @@ def _send(
     client: Any, upload: dict[str, str], there: dict[int, tuple[str, int]], pieces: Counted
 ) -> list[dict[str, Any]]:
     done: list[dict[str, Any]] = []
-    for number, block in enumerate(pieces.blocks(max(PART, math.ceil(pieces.size / MOST_PARTS))), 1):
+    for number, block in enumerate(pieces.blocks(max(PART, math.ceil(pieces.size / MAX_PARTS))), 1):
         tag = f'"{hashlib.md5(block, usedforsecurity=False).hexdigest()}"'
         if there.get(number) != (tag, len(block)):
             tag = client.upload_part(**upload, PartNumber=number, Body=block)["ETag"]

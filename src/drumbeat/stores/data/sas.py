@@ -10,7 +10,7 @@ from drumbeat.stores.data.backend import Trouble
 
 NEEDS = {"list": "l", "read": "r", "write": "w", "remove": "d"}
 WORDS = {"r": "read", "l": "list", "w": "write", "d": "delete", "a": "add", "c": "create"}
-RENEW = "Make a new token, and store it with `drumbeat datastore create`; or give its URL anew."
+RENEW = "Make a new token, and store it with `drumbeat datastore create`; or give its URL again."
 
 
 def why_refused(token: str, verb: str, now: datetime) -> Trouble:

@@ -35,7 +35,7 @@ QUIET = f"{__name__}.paramiko"
 logging.getLogger(QUIET).setLevel(logging.CRITICAL + 1)
 
 PIECE = 256 << 10
-MOST_IDLE = 4
+MAX_IDLE = 4
 
 _TROUBLES: dict[int, Trouble] = {
     errno.ENOENT: Trouble(NotFoundError, "there is nothing there", "Check the path; capitals count."),
@@ -54,7 +54,7 @@ class SftpBackend:
     def __init__(self, spec: SftpDatastore, title: str, patience: Patience) -> None:
         self._spec, self._title, self._patience = spec, title, patience
         self._paramiko = library("paramiko", "sftp")
-        self._idle: queue.LifoQueue[_Line] = queue.LifoQueue(MOST_IDLE)
+        self._idle: queue.LifoQueue[_Line] = queue.LifoQueue(MAX_IDLE)
         self.address = f"sftp://{spec.user}@{spec.host}:{spec.port}/{spec.path.lstrip('/')}"
 
     def close(self) -> None:

@@ -30,7 +30,7 @@ class OnePerName(Generic[T]):
 
     @contextmanager
     def use(self, name: str) -> Generator[T]:
-        """The object, nobody else's until the block ends. What raises out of the block makes it be made anew."""
+        """The object, nobody else's until the block ends. What raises out of the block makes it be made again."""
         held = self._taken(name)
         try:
             with held.lock:

@@ -61,7 +61,7 @@ class Manifest:
         return self.given.get(str(node), {})
 
     def with_node(self, attempt: int, node: int, files: dict[str, Kept]) -> Manifest:
-        """With that node's files in place of what it gave before; a newer attempt begins anew."""
+        """With that node's files in place of what it gave before; a newer attempt begins again."""
         before = self.given if attempt == self.attempt else {}
         return Manifest(attempt, {**before, str(node): files}, node)
 

@@ -78,7 +78,7 @@ class InStore:
         return self._opened[-1]
 
     def look(self) -> Sight:
-        """Read anew; stories only where the job has changed."""
+        """Read again; stories only where the job has changed."""
         newest_first = self._eye.jobs(JobFilter(is_archived=None, limit=1000))
         records = {record.job.name: record for record in reversed(newest_first)}
         stories = {name: self._story(record) for name, record in records.items()}

@@ -63,7 +63,7 @@ class Batch:
 
 
 class Work:
-    """What is still to be fetched. Files that another process fetches are waited for, or gone on with if it ends.
+    """What is still to be fetched. Files that another process fetches are waited for, or resumed if it ends.
 
     is_there: told of bytes that needn't be fetched.
     """

@@ -86,7 +86,7 @@ class EnvironmentBuilder:
 
     # --- making it ----------------------------------------------------------------------------------------------------
     def _make(self, place: Place, builder: Builder, lock: int) -> None:
-        """Begins anew whatever is there. The caller holds the place alone."""
+        """Begins again whatever is there. The caller holds the place alone."""
         self._share_failure(place)
         self._progress(f"environment {self._name}: making it with {builder.tool}")
         with_python = f" and Python {builder.python.version}" if builder.python else ""
