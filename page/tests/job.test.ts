@@ -4,7 +4,7 @@ import { scaleOf } from "../src/parts/parallel-scale";
 import { partsOf } from "../src/parts/linked";
 import { elasticOf, phasesOf, stagesOf } from "../src/screens/job/facts";
 import { wayOf } from "../src/screens/job/preflight";
-import { hangOf, startOf } from "../src/screens/job/remarks";
+import { hangOf, slowOf, startOf } from "../src/screens/job/remarks";
 import { costOf, readReport, reportFile, roleOf } from "../src/screens/job/rehearsal-report";
 import type { Rehearsal, State, StoryLine } from "../src/types";
 
@@ -34,6 +34,16 @@ test("a hang is shown until the ranks go on or another round begins", () => {
   expect(hangOf(job, [hang, line("the ranks go on: rank 1 moved")])).toBeUndefined();
   expect(hangOf({ ...job, round: 2 }, [hang])).toBeUndefined();
   expect(hangOf({ ...job, state: "failed" }, [hang])).toBeUndefined();
+});
+
+test("a slow rank, or all ranks of a slow node, is known by the story of the present round", () => {
+  const job = { state: "running" as const, attempt: 1, round: 1, processes_per_node: 2 };
+  const rank = line("rank 2 on node 1 is slow: the other ranks wait for it 61% of the time, while it loads data at data.py:14");
+  const node = line("node 1 is slow: the ranks of other nodes wait for its ranks 48% of the time, while these compute at train.py:33");
+  expect(slowOf(job, [line("training"), rank])).toMatchObject({ sentence: rank.sentence, ranks: [2] });
+  expect(slowOf(job, [node])?.ranks).toEqual([2, 3]);
+  expect(slowOf({ ...job, round: 2 }, [rank])).toBeUndefined();
+  expect(slowOf({ ...job, state: "completed" }, [rank])).toBeUndefined();
 });
 
 test("a node says how its last round started", () => {

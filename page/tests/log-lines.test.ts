@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { findHits } from "../src/screens/job/log-search";
 import { addressOf, bytes, failingLine, LogLines, visible } from "../src/screens/job/log-lines";
 import type { LogPiece } from "../src/types";
 
@@ -47,4 +48,12 @@ test("the failing line is the last of the verdict's tail, of that rank alone", (
   expect(failingLine(log.lines, 3, "Traceback\nValueError: no\n")).toBe(1);
   expect(failingLine(log.lines, 3, "")).toBe(3);
   expect(failingLine(log.lines, 7, "")).toBe(-1);
+});
+
+test("a search finds what a line shows, and nothing of its control sequences", () => {
+  const lines = ["plain ERROR", "er\u001b[31mror\u001b[0m", "\u001b[31mred\u001b[0m", "a\bb", ""].map((text) => ({ text }));
+  expect(findHits(lines, "error")).toEqual([0, 1]);
+  expect(findHits(lines, "31m")).toEqual([]);
+  expect(findHits(lines, "ab")).toEqual([3]);
+  expect(findHits(lines, "")).toEqual([]);
 });

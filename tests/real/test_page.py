@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -56,6 +58,14 @@ JOBS = {
     ),
     "late": f"command: echo late\nresources: {{instance_count: {os.cpu_count()}}}\n",  # It needs what `live` holds.
 }
+STOPPED = """
+import os, signal, threading
+if os.environ["RANK"] == "1":
+    os.kill(os.getpid(), signal.SIGSTOP)
+threading.Event().wait()
+"""
+PAGE = Path(__file__).parents[2] / "page" / "src"
+TABBED = (PAGE / "screens" / "job" / "job.tsx", PAGE / "screens" / "catalog.tsx")
 SCREENS = {
     "jobs": ("/", "good"),
     "jobs that failed": ("/?state=failed", "bad"),
@@ -75,10 +85,13 @@ SCREENS = {
     "trial curves": ("/jobs/tuned?tab=curves", "stands out"),
     "settings": ("/jobs/tuned?tab=settings", "drag along"),
     "graph": ("/jobs/flow", "prepare"),
+    "rehearsal": ("/jobs/REHEARSAL-1-kill?tab=rehearsal", "All jobs of this rehearsal"),
+    "rehearsed": ("/jobs/REHEARSAL-1-kill", "Rehearsed with"),
     "compare": ("/compare?job=good&job=bad", "What differs"),
     "experiments": ("/experiments", "tests"),
     "computes": ("/computes", "this machine"),
     "data": ("/data", "No data"),
+    "models": ("/data?tab=models", "No model"),
     "environments": ("/data?tab=environments", "Curated"),
     "datastores": ("/data?tab=datastores", "built in"),
     "ledger": ("/ledger", "queue"),
@@ -102,13 +115,30 @@ def start(house: House, name: str, *options: str) -> None:
     assert "--detach" in options or done.returncode == (1 if name == "bad" else 0), done.stdout + done.stderr
 
 
+def rehearse(house: House) -> None:
+    counts = Path(__file__).with_name("counting_rank.py").read_text()
+    file = write(house, "counts", "command: python train.py\nenvironment_variables: {STEPS: '16'}\n", counts)
+    done = house.run("rehearse", file, "--runs", "1", "--faults", "kill", "--to", house.folder / "report")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def steps_through(house: House, scheme: str, size: str) -> list[dict[str, Any]]:
+    """A step for each screen."""
+    tag = json.loads((house.folder / "report" / "report.json").read_text())["tag"]
+    return [
+        {"name": name, "path": path.replace("REHEARSAL", tag), "wait": text, "scheme": scheme, "size": size}
+        for name, (path, text) in SCREENS.items()
+    ]
+
+
 @pytest.fixture(scope="module")
 def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    """Jobs that completed, failed, run and wait; a sweep and a pipeline."""
+    """Jobs that completed, failed, run and wait; a sweep, a pipeline and a rehearsal."""
     find_browser()
     with a_house(tmp_path_factory.mktemp("busy")) as house:
         for name in ("good", "bad", "tuned", "flow"):
             start(house, name)
+        rehearse(house)
         start(house, "live", "--detach")
         until(lambda: house.client.get("live").primary, what="a metric of the live job")
         start(house, "late", "--detach")
@@ -123,17 +153,29 @@ def require_clean(seen: Seen) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(("scheme", "size"), [("light", "laptop"), ("dark", "phone")])
+@pytest.mark.parametrize("size", ["phone", "laptop", "wide"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_screen_is_quiet_accessible_and_fits(busy: House, scheme: str, size: str):
-    look = {"scheme": scheme, "size": size}
-    steps = [{"name": name, "path": path, "wait": text, **look} for name, (path, text) in SCREENS.items()]
-    seen = drive(busy, steps)
+    seen = drive(busy, steps_through(busy, scheme, size))
     assert list(seen) == list(SCREENS)
     for one in seen.values():
         require_clean(one)
     assert "RuntimeError: no such class" in seen["failing line"].text
     assert "rank 1" in seen["cause"].text
     assert "bit/s" in seen["preflight"].text
+    assert "kill of rank" in seen["rehearsed"].text
+
+
+def test_walk_goes_to_every_screen_of_the_page():
+    targets = re.findall(r'path: "(/[a-z]*)", label', (PAGE / "app.tsx").read_text())
+    tabs = re.findall(r'\{ id: "([a-z]+)", label', "".join(path.read_text() for path in TABBED))
+    walked = [path for path, _ in SCREENS.values()]
+    assert len(targets) == 7
+    assert len(tabs) > 15
+    assert {*targets} <= {path.partition("?")[0] for path in walked}
+    first = {"logs": "/jobs/live", "trials": "/jobs/tuned", "graph": "/jobs/flow", "data": "/data"}
+    missed = [tab for tab in tabs if not any(f"tab={tab}" in path for path in walked) and first.get(tab) not in walked]
+    assert missed == []
 
 
 @pytest.mark.thorough
@@ -150,13 +192,23 @@ def test_html_names_exactly_what_its_screens_ask_for(busy: House):
 
 
 @pytest.mark.thorough
-def test_every_screen_fits_a_wide_window(busy: House):
-    look = {"scheme": "dark", "size": "wide", "checks": False}
-    steps = [{"name": name, "path": path, "wait": text, **look} for name, (path, text) in SCREENS.items()]
-    seen = drive(busy, steps)
-    assert list(seen) == list(SCREENS)
-    for one in seen.values():
-        require_clean(one)
+@pytest.mark.feature("F4")
+def test_job_that_hangs_opens_on_its_cause_with_a_link_to_the_stacks(tmp_path: Path):
+    find_browser()
+    with a_house(tmp_path) as house:
+        text = (
+            "command: python train.py\ndistribution: {type: pytorch, process_count_per_instance: 1}\n"
+            "resources: {instance_count: 2}\ndrumbeat: {hang_after_s: 1}\n"
+        )
+        house.run("run", "--detach", write(house, "stuck", text, STOPPED))
+        until(lambda: any("hangs" in line.sentence for line in house.client.story("stuck")), 120, "the hang")
+        steps = [
+            {"name": "cause", "path": "/jobs/stuck", "wait": "The stacks of all ranks"},
+            {"name": "ranks", "path": "/jobs/stuck?tab=ranks", "wait": "the others wait: it is stopped (SIGSTOP)"},
+            {"name": "stacks", "path": "/jobs/stuck?tab=outputs&file=hangs/1.1.txt", "wait": "is stopped"},
+        ]  # fmt: skip
+        for one in drive(house, steps).values():
+            require_clean(one)
 
 
 @pytest.mark.thorough

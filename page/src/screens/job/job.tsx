@@ -57,7 +57,7 @@ function LiveJob({ first, reload }: { first: Job; reload: () => void }) {
       <StateStrip job={job} story={story} />
       <Cause job={job} story={story} />
       <Services job={job} />
-      {job.type === "command" && job.state === "running" && job.world_size > 1 && <SlowRank job={job} />}
+      {job.type === "command" && job.state === "running" && job.world_size > 1 && <SlowRank job={job} story={story} />}
       {job.tags.rehearsal && <RehearsalNote job={job} story={story} />}
       <Body job={job} story={story} />
     </div>

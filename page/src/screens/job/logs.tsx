@@ -11,6 +11,7 @@ import { setQuery, usePlace } from "../../router";
 import { stream } from "../../stream";
 import type { Job, StoryLine } from "../../types";
 import { addressOf, failingLine, type LogLine } from "./log-lines";
+import { findHits } from "./log-search";
 import { LogSource } from "./log-source";
 
 const LINE_PX = 18;
@@ -93,12 +94,6 @@ function useShown(source: LogSource, chosen: Chosen): LogLine[] {
 function fits(line: LogLine, chosen: Chosen): boolean {
   if (chosen.rank === "node") return line.rank === -1 && (chosen.node === "" || line.node === Number(chosen.node));
   return line.rank === Number(chosen.rank);
-}
-
-function findHits(lines: LogLine[], text: string): number[] {
-  if (!text) return [];
-  const wanted = text.toLowerCase();
-  return lines.flatMap((line, n) => (line.text.toLowerCase().includes(wanted) ? [n] : []));
 }
 
 /** The line to which the view goes: that of the address, the failing one, or one that was found. */

@@ -8,7 +8,7 @@ import { ENDED, StateIcon } from "../../parts/state";
 import { jobHref } from "../../router";
 import type { Exit, Job, JobNode, Metrics, Preflight, Series, StoryLine } from "../../types";
 import { PreflightCard } from "./preflight";
-import { hangOf, startOf, type Hang } from "./remarks";
+import { hangOf, slowOf, startOf, type Hang } from "./remarks";
 import { busiestOf, coresOf } from "./slow-rank";
 
 const SIGTERM = 15;
@@ -24,12 +24,13 @@ export function RanksTab({ job, story }: { job: Job; story: StoryLine[] }) {
   const steps = stepsOf(series);
   const furthest = Math.max(0, ...steps.values());
   const busiest = busiestOf(job, coresOf(series));
+  const slow = slowOf(job, story)?.ranks ?? (busiest === undefined ? [] : [busiest]);
   const hang = hangOf(job, story);
   return (
     <>
       <div class="nodes">
         {job.nodes.map((node) => (
-          <NodeCard key={node.node} job={job} node={node} steps={steps} furthest={furthest} series={series} busiest={busiest}
+          <NodeCard key={node.node} job={job} node={node} steps={steps} furthest={furthest} series={series} slow={slow}
             start={startOf(story, node.node)} hang={hang} />
         ))}
       </div>
@@ -55,8 +56,8 @@ function stepsOf(series: Series[]): Map<number, number> {
   return steps;
 }
 
-function NodeCard({ job, node, steps, furthest, series, busiest, start, hang }: {
-  job: Job; node: JobNode; steps: Map<number, number>; furthest: number; series: Series[]; busiest: number | undefined;
+function NodeCard({ job, node, steps, furthest, series, slow, start, hang }: {
+  job: Job; node: JobNode; steps: Map<number, number>; furthest: number; series: Series[]; slow: number[];
   start: string; hang: Hang | undefined;
 }) {
   const ranks = ranksOf(job, node.node);
@@ -73,7 +74,7 @@ function NodeCard({ job, node, steps, furthest, series, busiest, start, hang }: 
       <ul class="ranks">
         {ranks.map((rank) => (
           <RankTile key={rank} job={job} rank={rank} exit={node.exits.find((one) => one.rank === rank)}
-            step={steps.get(rank)} furthest={furthest} isBusiest={rank === busiest} hangs={hang?.rank === rank ? hang.word : undefined} cpu={series.find((one) => one.rank === rank && one.name.startsWith("system/cpu"))} />
+            step={steps.get(rank)} furthest={furthest} isSlow={slow.includes(rank)} hangs={hang?.rank === rank ? hang.word : undefined} cpu={series.find((one) => one.rank === rank && one.name.startsWith("system/cpu"))} />
         ))}
       </ul>
       <p class="under"><a href={jobHref(job.name, { node: String(node.node), rank: "node" })}>The node's own log</a></p>
@@ -87,8 +88,8 @@ function ranksOf(job: Job, node: number): number[] {
   return Array.from({ length: count }, (_, n) => first + n);
 }
 
-function RankTile({ job, rank, exit, step, furthest, isBusiest, hangs, cpu }: {
-  job: Job; rank: number; exit: Exit | undefined; step: number | undefined; furthest: number; isBusiest: boolean;
+function RankTile({ job, rank, exit, step, furthest, isSlow, hangs, cpu }: {
+  job: Job; rank: number; exit: Exit | undefined; step: number | undefined; furthest: number; isSlow: boolean;
   hangs: string | undefined; cpu: Series | undefined;
 }) {
   const isCause = job.verdict?.rank === rank && job.state === "failed";
@@ -96,9 +97,9 @@ function RankTile({ job, rank, exit, step, furthest, isBusiest, hangs, cpu }: {
   const [state, word] = stateOf(job, exit);
   return (
     <li>
-      <a class={`rank${isCause ? " cause-rank" : hangs || isBehind || isBusiest ? " slow-rank" : ""}`} href={jobHref(job.name, { rank: String(rank), at: isCause ? "failure" : undefined })}>
+      <a class={`rank${isCause ? " cause-rank" : hangs || isBehind || isSlow ? " slow-rank" : ""}`} href={jobHref(job.name, { rank: String(rank), at: isCause ? "failure" : undefined })}>
         <span class="rank-name"><StateIcon state={state} /> rank {rank}</span>
-        <span class="rank-word">{isCause ? `failed first: ${word}` : hangs ? `the others wait: it ${hangs}` : isBehind || isBusiest ? `${word}, slow` : word}</span>
+        <span class="rank-word">{isCause ? `failed first: ${word}` : hangs ? `the others wait: it ${hangs}` : isBehind || isSlow ? `${word}, slow` : word}</span>
         {step !== undefined && <span class="rank-word">step {whole(step)}{isBehind ? `, behind the others' ${whole(furthest)}` : ""}</span>}
         {cpu && !exit && <span class="rank-word">uses {number(cpu.last.value)} cores</span>}
       </a>

@@ -21,6 +21,24 @@ export function hangOf(job: Pick<Job, "state" | "attempt" | "round">, story: Sto
   return { sentence: last.sentence, file: STACKS.exec(last.sentence)?.[1] ?? "", ...(word ? { rank: Number(rank), word } : {}) };
 }
 
+const SLOW_RANK = /^rank (\d+) on node \d+ is slow: /;
+const SLOW_NODE = /^node (\d+) is slow: /;
+
+/** ranks: those that the others wait for. */
+export interface Slow { sentence: string; at: string; ranks: number[] }
+
+/** What the looks at stacks have found in the present round. */
+export function slowOf(job: Pick<Job, "state" | "attempt" | "round" | "processes_per_node">, story: StoryLine[]): Slow | undefined {
+  if (job.state !== "running") return undefined;
+  const line = story.findLast(({ attempt, round, sentence }) =>
+    attempt === job.attempt && round === job.round && (SLOW_RANK.test(sentence) || SLOW_NODE.test(sentence)));
+  if (!line) return undefined;
+  const rank = SLOW_RANK.exec(line.sentence)?.[1];
+  const first = Number(SLOW_NODE.exec(line.sentence)?.[1]) * job.processes_per_node;
+  const ranks = rank === undefined ? Array.from({ length: job.processes_per_node }, (_, n) => first + n) : [Number(rank)];
+  return { sentence: line.sentence, at: line.at, ranks };
+}
+
 /** How the ranks of a node started in its last round but the first: warm or cold. "" = it had but one. */
 export function startOf(story: StoryLine[], node: number): string {
   const begin = `node ${node}: `;

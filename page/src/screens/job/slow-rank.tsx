@@ -5,7 +5,9 @@ import { segment } from "../../api";
 import { number } from "../../format";
 import { useAnswer, useEvents, useThrottled } from "../../hooks";
 import { jobHref } from "../../router";
-import type { Job, Metrics, Series } from "../../types";
+import { Ago } from "../../parts/time";
+import type { Job, Metrics, Series, StoryLine } from "../../types";
+import { slowOf } from "./remarks";
 
 const BUSY_LEAD = 2;
 /** A rank that uses so many times the processor time of each other is the one that they wait for. */
@@ -16,7 +18,18 @@ const PAUSE_MS = 5000;
 const HELD_MS = 60_000;
 /** How long a rank stays named after it was last found: one measurement may miss it. */
 
-export function SlowRank({ job }: { job: Job }) {
+/** What the story says of it, with its reason; before that, what the use of processors tells. */
+export function SlowRank({ job, story }: { job: Job; story: StoryLine[] }) {
+  const slow = slowOf(job, story);
+  if (!slow) return <BusiestRank job={job} />;
+  return (
+    <p class="note tone-wait">
+      {slow.sentence} <span class="muted">(<Ago at={slow.at} />)</span> <a href={jobHref(job.name, { tab: "ranks" })}>All ranks</a>
+    </p>
+  );
+}
+
+function BusiestRank({ job }: { job: Job }) {
   const metrics = useAnswer<Metrics>(`/jobs/${segment(job.name)}/metrics`);
   useEvents("state", useThrottled(metrics.reload, PAUSE_MS));
   const cores = coresOf(metrics.value?.series ?? []);
