@@ -83,7 +83,7 @@ JOBS = {
         "limits: {max_total_trials: 6, max_concurrent_trials: 2}\n"
     ),
     "fails": f"command: python train.py\n{RANKS}drumbeat: {{max_retries: 0}}\n",
-    "drags": f"command: python train.py\n{RANKS}drumbeat: {{environment: current}}\n",
+    "drags": f"command: python train.py\n{RANKS}drumbeat: {{environment: current, hang_after_s: 60}}\n",
     "waits": f"code: .\ncommand: python train.py /tmp\nresources: {{instance_count: {os.cpu_count()}}}\n",
 }
 """In the order in which they are submitted: the last one waits for what the one before holds."""
