@@ -99,7 +99,7 @@ SHOTS = {
     "4-tunes-settings": ("/jobs/tunes?tab=settings", "drag along"),
     "5-trains": ("/jobs/trains", "trains"),
     "5-trains-outputs": ("/jobs/trains?tab=outputs", "Known as"),
-    "5-data": ("/data?name=classifier", "classifier"),
+    "5-data": ("/data?tab=models&name=classifier", "classifier"),
 }
 """Address behind /ui, and a text to wait for."""
 

@@ -118,7 +118,7 @@ def start(house: House, name: str, *options: str) -> None:
 def rehearse(house: House) -> None:
     counts = Path(__file__).with_name("counting_rank.py").read_text()
     file = write(house, "counts", "command: python train.py\nenvironment_variables: {STEPS: '16'}\n", counts)
-    done = house.run("rehearse", file, "--runs", "1", "--faults", "kill", "--to", house.folder / "report")
+    done = house.run("rehearse", file, "--runs", "1", "--faults", "kill", "--to", house.folder / "report", timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

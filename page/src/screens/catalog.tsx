@@ -29,6 +29,9 @@ export function CatalogScreen() {
   );
 }
 
+/** A model is a folder with a tag that says which kind of model it is. */
+const isModel = (one: Data): boolean => "model_type" in one.tags;
+
 function DataList({ isModels }: { isModels: boolean }) {
   const { query } = usePlace();
   const answer = useAnswer<Data[]>("/data");
@@ -36,7 +39,7 @@ function DataList({ isModels }: { isModels: boolean }) {
   return (
     <Answered answer={answer}>
       {(all) => {
-        const rows = all.filter((one) => one.type.includes("model") === isModels);
+        const rows = all.filter((one) => isModel(one) === isModels);
         if (!rows.length) return <Nothing>{isModels ? "No model is registered. An output with a name and a type such as custom_model becomes one." : "No data is registered. drumbeat data create makes it known under a name."}</Nothing>;
         return (
           <div class="browser">
@@ -45,7 +48,7 @@ function DataList({ isModels }: { isModels: boolean }) {
               <tbody>
                 {rows.map((one) => (
                   <tr key={one.name} class={one.name === name ? "selected" : ""}>
-                    <td><button type="button" class="as-link" onClick={() => setQuery({ name: one.name, version: "" }, false)}>{one.name}</button><span class="under">{one.type}</span></td>
+                    <td><button type="button" class="as-link" onClick={() => setQuery({ name: one.name, version: "" }, false)}>{one.name}</button><span class="under">{one.tags.model_type ?? one.type}</span></td>
                     <td class="machine">{one.version}</td>
                     <td class="right number">{size(one.size)}<span class="under right-under">{counted(one.files, "file")}</span></td>
                     <td class="right wide-only"><Ago at={one.created_at} /></td>

@@ -238,6 +238,13 @@ def test_an_output_that_is_one_file_goes_to_its_place(room: Room):
     assert room.store.asset("data", "scores").document["type"] == "uri_file"
 
 
+def test_output_of_a_model_type_is_data_with_a_tag_that_says_so(room: Room):
+    model = replace(MODEL, type="custom_model")
+    assert room.publishing.publish(room.job(model), model, is_last=False).asset == "best:1"
+    document = room.store.asset("data", "best").document
+    assert (document["type"], document["tags"]) == ("uri_folder", {"model_type": "custom_model"})
+
+
 def test_pauses_grow_to_five_minutes():
     assert [wait_after(tries) for tries in (0, 1, 5, 50)] == [1, 2, 32, 300]
 

@@ -36,6 +36,8 @@ from drumbeat.protocol.states import State
 
 log = logging.getLogger(__name__)
 
+MODEL_TYPE = "model_type"
+"""The tag of data that a job has made as a model: `custom_model`, `mlflow_model` or `triton_model`."""
 AT_ONCE = 4
 TELL_EVERY = 64
 """Files after which the manifest says what is in place already."""
@@ -123,9 +125,10 @@ class Publishing:
         _require(is_wanted)
         known = self.assets.made_by(job.name, output.asset, uri)
         if known is None:
-            # A model is a folder to those who read it as data.
+            # A model is a folder to those who read it as data; the tag says which kind of model.
             kind = output.type if output.type in ("uri_file", "mltable") else "uri_folder"
-            asked = DataAsset(name=output.asset, version=output.version or None, type=kind, path=uri)
+            tags = {MODEL_TYPE: output.type} if output.type.endswith("_model") else {}
+            asked = DataAsset(name=output.asset, version=output.version or None, type=kind, path=uri, tags=tags)
             try:
                 known = self.assets.register(asked, uri, job.name)[0].version
             except ConflictError as error:  # Another has taken the version since the job began.
