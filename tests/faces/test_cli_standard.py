@@ -13,11 +13,11 @@ import pytest
 
 WRITES = """
 import sys
-from drumbeat.cli.terminal import standard
-standard.prepare()
+from drumbeat.cli.terminal import standard_streams
+standard_streams.prepare()
 sys.stdout.write("x" * 1_000_000 + "\\n")
 print("é" * 300_000, flush=True)
-standard.flush_quietly()
+standard_streams.flush_quietly()
 """
 
 

@@ -181,7 +181,7 @@ class KeeperState:
     """A keeper before this one died, and the ranks whose exits are missing died with it."""
     trouble: str = ""
     held_by: str = ""
-    """How the keeper confines the ranks (`agent.keeper.confinement`)."""
+    """How the keeper confines the ranks (`agent/keeper/leftover_processes.py`)."""
     warm: tuple[int, ...] = ()
     """Ranks of this round that began in prepared interpreters."""
     cold: str = ""

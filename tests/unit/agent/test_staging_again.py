@@ -24,7 +24,7 @@ pytestmark = pytest.mark.feature("D5")
 
 AGAIN = """
 import shutil
-from drumbeat.agent.ground import marks
+from drumbeat.agent.ground import completion_marks
 from drumbeat.agent.inputs.input_stager import InputStager
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.host.machine import boot
@@ -36,7 +36,7 @@ open("data/deep/file", "wb").close()
 os.chmod("data/deep", 0o555)
 os.makedirs("root/inputs")
 shutil.copytree("data", "root/inputs/train.part")
-marks.put("root/staging")
+completion_marks.put("root/staging")
 plan = Plan("j", "e", "pytorch", 1, 1, "true", (), inputs=(InputPlan("train", "uri_folder", "file:data", "download"),))
 InputStager(Enrolment("j", 1, 0, (), "s", "root", "checkpoints", plan), None, lambda _: None).stage()
 assert os.listdir("root/inputs") == ["train"]

@@ -12,7 +12,7 @@ from drumbeat.control.gangs.agents import Agents
 from drumbeat.control.loop.loop import Loop
 from drumbeat.control.loop.outbox import Outbox
 from drumbeat.control.loop.placer import Placer
-from drumbeat.core import scheduler
+from drumbeat.core import scheduler, slot_fitting
 from drumbeat.core.life import ending, state_machine
 from drumbeat.core.life.events import Decision, GangSeen, Granted
 from drumbeat.core.life.job import Job
@@ -113,7 +113,7 @@ def old_attempts_are_believed(patch: pytest.MonkeyPatch) -> None:
 
 
 def slots_are_booked_twice(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(scheduler, "_free", lambda rooms, _held: {room.name: room for room in rooms})
+    patch.setattr(slot_fitting, "free_of", lambda rooms, _held: {room.name: room for room in rooms})
 
 
 def nobody_looks_at_the_queue_again(patch: pytest.MonkeyPatch) -> None:
@@ -159,7 +159,7 @@ def nobody_says_what_a_job_waits_for(patch: pytest.MonkeyPatch) -> None:
 
 
 def who_waits_is_told_what_another_needs(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(scheduler, "_amount", lambda _need: "1 CPU slot")
+    patch.setattr(scheduler, "say_amount", lambda _need: "1 CPU slot")
 
 
 def who_waits_is_not_told(patch: pytest.MonkeyPatch) -> None:
