@@ -123,7 +123,7 @@ class ReconnectPause:
         self.reset()
 
     def reset(self) -> None:
-        """Somebody answered."""
+        """The server answered."""
         self._next_s, self._since = 0.05, None
 
     _since: float | None

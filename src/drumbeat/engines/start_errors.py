@@ -12,7 +12,7 @@ from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableErro
 
 
 def not_started(error: OSError, folder: Path, fix: str = "") -> DrumbeatError:
-    """UnreachableError without a machine where it may pass, EngineError where somebody has to do something."""
+    """UnreachableError without a machine where it may pass, EngineError where a person has to act."""
     what = f"the agents could not be started: {error}"
     if error.errno in PASSING:
         return UnreachableError(what)

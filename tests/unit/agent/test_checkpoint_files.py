@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.agent.torn_files import last_good
+from drumbeat.agent.torn_files import copies as file_copies
+from drumbeat.agent.torn_files.copies import FileCopies
 from drumbeat.agent.torn_files.formats import Content, content
-from drumbeat.agent.torn_files.last_good import LastGood
+from drumbeat.agent.torn_files.repair import TornFiles
 from drumbeat.agent.torn_files.saved_files import saved_files, series
 
 pytestmark = pytest.mark.feature("T5")
@@ -41,10 +42,10 @@ def unheard(path: str, why: str) -> None:
     """Takes what a user should know of a file without a copy."""
 
 
-def seen(folder: Path, limit: int = 1 << 30) -> tuple[LastGood, list[str]]:
+def seen(folder: Path, limit: int = 1 << 30) -> tuple[FileCopies, list[str]]:
     """Returns the copies of a folder after two looks, and what was said."""
     said: list[str] = []
-    made = LastGood(str(folder), limit, lambda path, why: said.append(f"{path}: {why}"))
+    made = FileCopies(str(folder), limit, lambda path, why: said.append(f"{path}: {why}"))
     for _ in range(2):
         made.look(lambda: False)
     return made, said
@@ -79,12 +80,12 @@ def test_file_that_lacks_its_end_is_put_back_wherever_it_breaks_off(tmp_path: Pa
         made, _ = seen(tmp_path)
         for length in (0, 1, 2, 3, 4, 7, len(after) - 1):
             path.write_bytes(after[:length])
-            assert len(made.put_back()) == 1, (name, length)
+            assert len(TornFiles(str(tmp_path)).put_back()) == 1, (name, length)
             assert path.read_bytes() == before
             for _ in range(2):
                 made.look(lambda: False)
         path.write_bytes(after)
-        assert made.put_back() == []
+        assert TornFiles(str(tmp_path)).put_back() == []
         assert path.read_bytes() == after
         path.unlink()
 
@@ -110,9 +111,9 @@ def test_archive_whose_pickling_failed_is_torn(tmp_path: Path):
 )
 def test_file_whose_format_does_not_tell_stays(tmp_path: Path, name: str, data: bytes):
     (tmp_path / name).write_bytes(data)
-    made, _ = seen(tmp_path)
+    seen(tmp_path)
     (tmp_path / name).write_bytes(data + b"x")
-    assert made.put_back() == []
+    assert TornFiles(str(tmp_path)).put_back() == []
     assert (tmp_path / name).read_bytes() == data + b"x"
 
 
@@ -126,7 +127,7 @@ def test_file_of_another_format_than_before_stays(tmp_path: Path, length: int):
         made.look(lambda: False)
     assert copies(tmp_path) == []
     path.write_bytes(b"x" * length)
-    assert made.put_back() == []
+    assert TornFiles(str(tmp_path)).put_back() == []
     assert path.stat().st_size == length
 
 
@@ -150,11 +151,11 @@ def test_file_that_can_not_be_read_stays(tmp_path: Path, monkeypatch: pytest.Mon
     def stale(_path: str) -> Content:
         raise OSError(errno.ESTALE, "Stale file handle")
 
-    monkeypatch.setattr(last_good, "content", stale)
+    monkeypatch.setattr(file_copies, "content", stale)
     for _ in range(2):
         made.look(lambda: False)
     assert copies(tmp_path) == ["last.pt"]
-    assert made.put_back() == []
+    assert TornFiles(str(tmp_path)).put_back() == []
     assert b"newer" in path.read_bytes()
 
 
@@ -166,14 +167,14 @@ def test_torn_file_does_not_take_the_place_of_its_copy_while_other_ranks_go_on(t
         path.write_bytes(whole[:length])
         for _ in range(3):
             made.look(lambda: False)
-    assert len(made.put_back()) == 1
+    assert len(TornFiles(str(tmp_path)).put_back()) == 1
     assert path.read_bytes() == whole
 
 
 def test_file_that_can_not_be_put_back_is_told_and_the_others_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     for name in ("a.pt", "b.pt"):
         archive(tmp_path / name, "old")
-    made, _ = seen(tmp_path)
+    seen(tmp_path)
     for name in ("a.pt", "b.pt"):
         (tmp_path / name).write_bytes(b"PK\x03\x04")
     replace = os.replace
@@ -184,7 +185,7 @@ def test_file_that_can_not_be_put_back_is_told_and_the_others_are(tmp_path: Path
         replace(source, target)
 
     monkeypatch.setattr(os, "replace", refuses)
-    first, second = made.put_back()
+    first, second = TornFiles(str(tmp_path)).put_back()
     assert first.startswith("a.pt is the beginning of a save that was cut off, and can't be put back: [Errno 13]")
     assert second.startswith("b.pt (4 bytes) is the beginning of a save that was cut off; it was put back")
 
@@ -192,20 +193,20 @@ def test_file_that_can_not_be_put_back_is_told_and_the_others_are(tmp_path: Path
 def test_close_keeps_copies_that_the_next_attempt_needs(tmp_path: Path):
     path = tmp_path / "last.pt"
     whole = archive(path, "old")
-    made, _ = seen(tmp_path)
+    seen(tmp_path)
     path.write_bytes(whole[:50])
-    made.close()
+    TornFiles(str(tmp_path)).close()
     assert path.read_bytes() == whole[:50]
-    assert len(LastGood(str(tmp_path), 1, unheard).put_back()) == 1
+    assert len(TornFiles(str(tmp_path)).put_back()) == 1
     assert path.read_bytes() == whole
 
 
 def test_close_leaves_the_copies_of_an_agent_that_makes_them_now(tmp_path: Path):
     archive(tmp_path / "last.pt", "old")
-    late, _ = seen(tmp_path)
-    lock = LastGood(str(tmp_path), 1, unheard).hold()
+    seen(tmp_path)
+    lock = FileCopies(str(tmp_path), 1, unheard).hold()
     assert lock is not None
-    late.close()
+    TornFiles(str(tmp_path)).close()
     assert copies(tmp_path) == ["last.pt"]
     os.close(lock)
 
@@ -214,14 +215,14 @@ def test_torn_file_without_a_copy_is_put_aside_and_stays_there(tmp_path: Path):
     path = tmp_path / "ckpt" / "epoch-7.pt"
     path.parent.mkdir()
     path.write_bytes(archive(tmp_path / "a", "x")[:-9])
-    (said,) = LastGood(str(tmp_path), 1, unheard).put_back()
+    (said,) = TornFiles(str(tmp_path)).put_back()
     assert said.startswith("ckpt/epoch-7.pt (")
     assert said.endswith("is the beginning of a save that was cut off; it has no earlier whole version, and was moved "
                          "to .last-good/aside")  # fmt: skip
     assert not path.exists()
-    made, _ = seen(tmp_path)
-    assert made.put_back() == []
-    made.close()
+    seen(tmp_path)
+    assert TornFiles(str(tmp_path)).put_back() == []
+    TornFiles(str(tmp_path)).close()
     assert (tmp_path / ".last-good" / "aside" / "ckpt" / "epoch-7.pt").exists()
 
 
@@ -234,15 +235,15 @@ def test_copy_survives_that_its_file_is_written_in_place(tmp_path: Path):
     path.write_bytes(whole[:50])
     for _ in range(3):
         made.look(lambda: False)
-    (said,) = made.put_back()
+    (said,) = TornFiles(str(tmp_path)).put_back()
     assert said.startswith("last.pt (50 bytes) is the beginning of a save that was cut off; it was put back as of 2")
     assert path.read_bytes() == whole
-    made.close()
+    TornFiles(str(tmp_path)).close()
     assert [one.name for one in tmp_path.iterdir()] == ["last.pt"]
 
 
 def test_only_the_newest_file_of_a_series_has_a_copy(tmp_path: Path):
-    made = LastGood(str(tmp_path), 1 << 30, unheard)
+    made = FileCopies(str(tmp_path), 1 << 30, unheard)
     for epoch in range(4):
         for name in (f"epoch-{epoch}.pt", "last.pt", f"rank{epoch}.pt"):
             archive(tmp_path / name, str(epoch))
@@ -255,7 +256,7 @@ def test_only_the_newest_file_of_a_series_has_a_copy(tmp_path: Path):
 
 
 def test_names_that_are_written_again_each_keep_their_copy(tmp_path: Path):
-    made = LastGood(str(tmp_path), 1 << 30, unheard)
+    made = FileCopies(str(tmp_path), 1 << 30, unheard)
     for time_s, name in enumerate(("a-0.pt", "a-1.pt") * 3):
         archive(tmp_path / name, str(time_s))
         os.utime(tmp_path / name, ns=(time_s * 10**11, time_s * 10**11))
@@ -279,7 +280,7 @@ def test_files_that_were_written_together_each_have_a_copy(tmp_path: Path):
 
 def test_file_that_was_not_looked_at_twice_has_no_copy(tmp_path: Path):
     archive(tmp_path / "last.pt", "x")
-    made = LastGood(str(tmp_path), 1 << 30, unheard)
+    made = FileCopies(str(tmp_path), 1 << 30, unheard)
     made.look(lambda: False)
     assert copies(tmp_path) == []
     (tmp_path / "last.pt").write_bytes((tmp_path / "last.pt").read_bytes()[:-1])
@@ -305,14 +306,14 @@ def test_limit_is_kept_and_said(tmp_path: Path):
 
 
 def test_disk_that_is_almost_full_gets_no_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(last_good, "_FREE_SHARE", 1 << 60)
+    monkeypatch.setattr(file_copies, "_FREE_SHARE", 1 << 60)
     archive(tmp_path / "last.pt", "x")
     _, said = seen(tmp_path)
     assert said == ["last.pt: too little of the disk is free"]
 
 
 def test_one_of_two_agents_makes_the_copies_and_removes_what_a_dead_one_left(tmp_path: Path):
-    first, second = (LastGood(str(tmp_path), 1, unheard) for _ in range(2))
+    first, second = (FileCopies(str(tmp_path), 1, unheard) for _ in range(2))
     part = tmp_path / ".last-good" / "1234.part"
     part.touch()
     lock = first.hold()

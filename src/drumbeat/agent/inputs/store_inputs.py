@@ -185,4 +185,4 @@ def _is_bare(place: str) -> bool:
 
 
 def _silent(_sentence: str) -> None:
-    """Nobody listens yet."""
+    """Takes what is said before anything listens."""

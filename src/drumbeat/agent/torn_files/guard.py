@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from drumbeat.protocol.agent import Enrolment, Remark
 
 if TYPE_CHECKING:
-    from drumbeat.agent.torn_files.last_good import LastGood
+    from drumbeat.agent.torn_files.copies import FileCopies
+    from drumbeat.agent.torn_files.repair import TornFiles
 
 LOOK_INTERVAL_S = 0.5
 _LOCK_INTERVAL_S = 15.0
@@ -43,7 +44,7 @@ class CheckpointGuard:
         """Puts back what ranks were writing when they ended. No rank of the job may run."""
         self._stop()
         if self._limit and self._has_files():
-            self._tell(round_, self._last_good().put_back)
+            self._tell(round_, self._torn_files().put_back)
 
     def begin(self) -> None:
         """Makes copies until `end`. Idempotent."""
@@ -71,7 +72,7 @@ class CheckpointGuard:
         self._stop()
         try:
             if self._has_files():
-                self._last_good().close()
+                self._torn_files().close()
         except OSError as error:
             self._note(f"copies of checkpoints can't be removed: {error}")
 
@@ -88,10 +89,15 @@ class CheckpointGuard:
         except OSError:
             return False
 
-    def _last_good(self) -> LastGood:
-        from drumbeat.agent.torn_files.last_good import LastGood
+    def _file_copies(self) -> FileCopies:
+        from drumbeat.agent.torn_files.copies import FileCopies
 
-        return LastGood(self._folder, self._limit, self._say_unprotected)
+        return FileCopies(self._folder, self._limit, self._say_unprotected)
+
+    def _torn_files(self) -> TornFiles:
+        from drumbeat.agent.torn_files.repair import TornFiles
+
+        return TornFiles(self._folder)
 
     def _tell(self, round_: int, work: Callable[[], list[str]]) -> None:
         """Does it and adds what came of it to the job's story. The ranks start, whatever goes wrong here."""
@@ -128,7 +134,7 @@ class CheckpointGuard:
                 begun = time.monotonic()
                 if copies is None and not self._has_files():
                     continue
-                copies = copies or self._last_good()
+                copies = copies or self._file_copies()
                 try:
                     if lock is None:
                         lock = copies.hold()

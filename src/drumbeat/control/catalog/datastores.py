@@ -26,7 +26,7 @@ DEFAULT = "workspaceblobstore"
 """Where data goes for which nobody names a datastore. Azure's clients know it by this name."""
 
 ALWAYS_THERE = (DEFAULT, "workspaceartifactstore")
-"""Folders of the server's own, until somebody makes a datastore of that name."""
+"""Folders of the server's own, until a person makes a datastore of that name."""
 
 ALIAS = "default"
 

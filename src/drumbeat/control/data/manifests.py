@@ -1,7 +1,7 @@
 """Folders in stores that drumbeat itself writes: readers get all of one, or are told that it isn't whole.
 
 Before the first file a manifest is put there that says so, and after the last file the one that lists them. A folder
-without a manifest is somebody else's, and read as it is.
+without a manifest is another program's, and read as it is.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ def _beyond_loopback(ips: Sequence[IpAddress], shown: str) -> list[IpAddress]:
 
 
 def not_listened(name: str, error: OSError | ValueError, fix: str = "") -> DrumbeatError:
-    """UnreachableError, of no machine, where it may pass by itself; EngineError where somebody has to do something."""
+    """UnreachableError, of no machine, where it may pass by itself; EngineError where a person has to act."""
     why = getattr(error, "strerror", None) or "the name stands for no address"
     what = f"agents can't be listened for: {why}"
     if getattr(error, "errno", None) in _PASSING:

@@ -300,7 +300,7 @@ def _make_folders(sftp: Any, folder: str) -> None:
         sftp.stat(folder)
     except FileNotFoundError:
         _make_folders(sftp, posixpath.dirname(folder))
-        with suppress(OSError):  # Somebody else was quicker; if not, what is put there says so.
+        with suppress(OSError):  # Another process was quicker; if not, what is put there says so.
             sftp.mkdir(folder)
 
 

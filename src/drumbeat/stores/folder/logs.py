@@ -143,7 +143,7 @@ def settle(folder: Path, attempt: int, round: int, node: int) -> None:
 
 
 def _is_log(file: Path) -> bool:
-    """Whether it is one of ours, not what somebody else has put there."""
+    """Whether it is one of ours, not what another program has put there."""
     with suppress(ValueError):
         rank_of(file.stem)
         return file.suffix == ".log" and not file.is_symlink() and file.is_file()

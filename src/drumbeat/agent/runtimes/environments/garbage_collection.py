@@ -59,7 +59,7 @@ def remove_unused(place: Place, used_at: float, now: float) -> bool:
 
 
 def _has_just_failed(place: Place, now: float) -> bool:
-    """Somebody may still wait to hear of it."""
+    """A job may still wait to hear of it."""
     told = place.failed()
     return told is not None and told["at"] >= now - FAILED_S
 

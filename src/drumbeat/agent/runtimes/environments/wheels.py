@@ -36,7 +36,7 @@ _HASHES = "--require-hashes"
 _WITH_EXTRAS = re.compile(r"[\w.-]+(?:\s*\[[^\]]*\])?")
 _PART = ".part"
 BROKEN_S = 86400.0
-"""How long what somebody was building is kept: where nodes share the cache, their locks may not be seen here."""
+"""How long what another agent was building is kept: where nodes share the cache, their locks may not be seen here."""
 UNUSED_S = 30 * 86400.0
 """How long a wheel is kept that nobody asks for. What was made with it doesn't need it any more."""
 

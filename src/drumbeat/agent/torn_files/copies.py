@@ -1,4 +1,4 @@
-"""Copies of the whole files of a checkpoint folder, from which an interrupted save is put back.
+"""Makes copies of the whole files of a checkpoint folder, from which `repair` puts back an interrupted save.
 
 The copies lie in the folder itself, below `.last-good`: there they are on the same file system, so that one rename
 puts a file back, and go with the folder. A file has one copy, and of a series (`epoch-1.pt`, `epoch-2.pt`, …) only the
@@ -14,7 +14,6 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import BinaryIO
 
 from drumbeat.agent.ground import locks
@@ -23,7 +22,7 @@ from drumbeat.agent.torn_files.saved_files import FileState, saved_files, series
 from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.folder_layout import LAST_GOOD
 
-COPIES, ASIDE, LOCK, CHECK_LOCK, PART = "files", "aside", "watch.lock", "check.lock", ".part"
+COPIES, LOCK, PART = "files", "watch.lock", ".part"
 _PIECE = 64 << 20
 _FREE_SHARE = 2
 """A file is copied where this many times its size is free: the disk's last space is the ranks'."""
@@ -33,7 +32,7 @@ _SAME_SAVE_S = 60.0
 """Files of a series that are written within this time may be parts of one save (`layer-1.pt`, `layer-2.pt`)."""
 
 
-class LastGood:
+class FileCopies:
     """The copies of one checkpoint folder. say: is called with what a user should know, by file."""
 
     def __init__(self, root: str, limit_bytes: int, say: Callable[[str, str], None]) -> None:
@@ -45,16 +44,9 @@ class LastGood:
         self._rewritten = set[str]()
         self._gone_since = dict[str, float]()
 
-    # --- copies -------------------------------------------------------------------------------------------------------
     def hold(self) -> int | None:
         """Returns the lock of the one agent that makes copies here, None = another one has it. Raises OSError."""
-        os.makedirs(self._folder, 0o700, exist_ok=True)
-        lock = locks.take(f"{self._folder}/{LOCK}")
-        # What an agent that died has copied in part.
-        for name in os.listdir(self._folder) if lock is not None else ():
-            if name.endswith(PART):
-                os.unlink(f"{self._folder}/{name}")
-        return lock
+        return hold(self._folder)
 
     def look(self, is_over: Callable[[], bool]) -> None:
         """Brings the copies up to date with files that are whole and have not changed since the last look.
@@ -84,7 +76,7 @@ class LastGood:
         cached = self._judged.get(path)
         if cached and cached[0] == state:
             return cached[1]
-        judged = _content(f"{self._root}/{path}")
+        judged = content_of(f"{self._root}/{path}")
         if judged:
             self._judged[path] = (state, judged)
         return judged
@@ -110,7 +102,7 @@ class LastGood:
         others = sum(copy.bytes for name, copy in copies.items() if name != path)
         if others + state.bytes > self._limit:
             self._say(
-                path, f"with it, copies would take more than {_size(self._limit)} (drumbeat.checkpoints.copies_gib)"
+                path, f"with it, copies would take more than {say_size(self._limit)} (drumbeat.checkpoints.copies_gib)"
             )
             return False
         if shutil.disk_usage(self._root).free < _FREE_SHARE * state.bytes:
@@ -139,65 +131,22 @@ class LastGood:
             return False
         return judged[1] is Content.UNKNOWN
 
-    # --- putting back -------------------------------------------------------------------------------------------------
-    def put_back(self) -> list[str]:
-        """Replaces each file that is torn by its copy, or puts it aside where it has none; returns a sentence for each.
 
-        No rank may run. Raises OSError.
-        """
-        if not self._torn():
-            return []
-        os.makedirs(self._folder, 0o700, exist_ok=True)
-        with locks.alone(f"{self._folder}/{CHECK_LOCK}"):
-            torn = self._torn()  # An agent of another node may have come first.
-            return [self._replaced(path) for path in sorted(torn)]
+def hold(folder: str) -> int | None:
+    """Returns the lock of the one agent that works on the copies in a folder, None = another one has it.
 
-    def close(self) -> None:
-        """Removes the copies, unless a file is torn: then the next attempt puts it back. Raises OSError.
-
-        Does nothing while the agent of another node, or of the next attempt, makes copies here.
-        """
-        lock = self.hold()
-        if lock is None:
-            return
-        try:
-            if not self._torn():
-                shutil.rmtree(self._copies if os.path.isdir(f"{self._folder}/{ASIDE}") else self._folder)
-        finally:
-            os.close(lock)
-
-    def _torn(self) -> list[str]:
-        files, copies = saved_files(self._root), saved_files(self._copies)
-        return [path for path, state in files.items() if self._is_torn(path, state, copies.get(path))]
-
-    def _is_torn(self, path: str, state: FileState, copy: FileState | None) -> bool:
-        if state == copy:
-            return False
-        if copy and state.bytes < SHORTEST_BYTES:  # Only the copy tells the format.
-            return _content(f"{self._copies}/{path}") is Content.WHOLE
-        return _content(f"{self._root}/{path}") is Content.TORN
-
-    def _replaced(self, path: str) -> str:
-        try:
-            return self._replace(path)
-        except OSError as error:
-            return f"{path} is the beginning of a save that was cut off, and can't be put back: {error}"
-
-    def _replace(self, path: str) -> str:
-        place, kept, aside = (f"{folder}/{path}" for folder in (self._root, self._copies, f"{self._folder}/{ASIDE}"))
-        cut = f"{path} ({_size(os.path.getsize(place))}) is the beginning of a save that was cut off"
-        if not os.path.exists(kept):
-            os.makedirs(os.path.dirname(aside), exist_ok=True)
-            os.replace(place, aside)
-            return f"{cut}; it has no earlier whole version, and was moved to {LAST_GOOD}/{ASIDE}"
-        status = os.stat(kept)
-        os.replace(kept, place)
-        faultpoint("checkpoint.put_back")
-        saved = datetime.fromtimestamp(status.st_mtime, UTC)
-        return f"{cut}; it was put back as of {saved:%Y-%m-%d %H:%M:%S} UTC ({_size(status.st_size)})"
+    Raises OSError.
+    """
+    os.makedirs(folder, 0o700, exist_ok=True)
+    lock = locks.take(f"{folder}/{LOCK}")
+    # What an agent that died has copied in part.
+    for name in os.listdir(folder) if lock is not None else ():
+        if name.endswith(PART):
+            os.unlink(f"{folder}/{name}")
+    return lock
 
 
-def _content(path: str) -> Content | None:
+def content_of(path: str) -> Content | None:
     """Judges a file; None = it is gone, or can't be read."""
     try:
         return content(path)
@@ -246,7 +195,7 @@ def _copy_piece(source: BinaryIO, target: BinaryIO, count: int) -> int:
         return os.sendfile(target.fileno(), source.fileno(), None, count)
 
 
-def _size(count: int) -> str:
+def say_size(count: int) -> str:
     """Returns a size as a person reads it."""
     for unit, bytes_ in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if count >= bytes_:
