@@ -25,7 +25,8 @@ from drumbeat.launch.tracking_variables import ENDPOINT
 from tools.hangs.case import Case
 
 HANG_AFTER_S = 3.0
-SETTLE_S, SETTLE_LOOKS = 1.0, 10
+SETTLE_S, SETTLE_LOOKS, SETTLE_HANG_LOOKS = 1.0, 10, 90
+"""A silence that is none may never settle; a hang does, later on a machine that is busy: ranks may import first."""
 READY_WITHIN_S = 180.0
 
 
@@ -54,6 +55,7 @@ class Ranks:
         with socket.socket() as held:
             held.bind(("127.0.0.1", 0))
             port = held.getsockname()[1]
+        self._settle_looks = SETTLE_HANG_LOOKS if case.is_hang else SETTLE_LOOKS
         self.logs = {rank: folder / f"{rank}.log" for rank in range(case.ranks)}
         self._ranks = {rank: self._start(script, rank, case.ranks, port) for rank in self.logs}
 
@@ -86,7 +88,7 @@ class Ranks:
     def _settle(self) -> None:
         """Waits until no rank begins anything any more, where that comes: an agent reports silence after minutes."""
         before: dict[int, float] = {}
-        for _ in range(SETTLE_LOOKS):
+        for _ in range(self._settle_looks):
             time.sleep(SETTLE_S)
             now = {pid: use.cpu_s for pid in processes.descendants(os.getpid()) if (use := procfs.usage(pid))}
             if before.keys() == now.keys() and all(now[pid] - before[pid] < SETTLE_S / 100 for pid in now):
