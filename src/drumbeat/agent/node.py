@@ -10,7 +10,7 @@ from dataclasses import replace
 from drumbeat.agent.ground import network
 from drumbeat.agent.ground.server_addresses import address_towards
 from drumbeat.protocol.agent import Enrolment
-from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.plan import LauncherOptions
 from drumbeat.protocol.roster import Member, Roster
 
 
@@ -34,7 +34,7 @@ def member(enrolment: Enrolment) -> Member:
     return _on(alone, interface) if interface else alone
 
 
-def seen_from(roster: Roster, node: int, plan: Plan) -> Roster:
+def seen_from(roster: Roster, node: int, plan: LauncherOptions) -> Roster:
     """Returns the roster with this node's interface towards the others, if its address is on none of its interfaces."""
     here = roster.members[node]
     others = [one.address for one in roster.members if one.address != here.address]

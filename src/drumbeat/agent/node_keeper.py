@@ -11,7 +11,7 @@ from drumbeat.agent.keeper.client import KeeperClient
 from drumbeat.launch import warm_start
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.keeper import KeeperState
-from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.plan import NodeOptions
 
 
 class NodeKeeper(KeeperClient):
@@ -54,7 +54,7 @@ class NodeKeeper(KeeperClient):
                 self.retire(spares.new_folder(key), spares.idle_s())
 
 
-def outliving(plan: Plan, mounts: AttemptMounts) -> set[int]:
+def outliving(plan: NodeOptions, mounts: AttemptMounts) -> set[int]:
     """Returns the processes of an attempt that outlive its keepers: those that serve mounts."""
     if not plan.shares:
         return mounts.pids()

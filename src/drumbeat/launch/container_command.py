@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from drumbeat.protocol import folder_layout
-from drumbeat.protocol.plan import ImageBuild, Plan
+from drumbeat.protocol.plan import ImageBuild, Plan, RankRuntime, StagedFiles
 from drumbeat.protocol.process import ProcessSpec
 from drumbeat.protocol.roster import Member
 
@@ -105,7 +105,7 @@ def build_line(engine: Engine, image: str, context: str, build: ImageBuild) -> l
     return [*words, context]
 
 
-def _mounts(plan: Plan, member: Member, shown: Sequence[str]) -> list[str]:
+def _mounts(plan: StagedFiles, member: Member, shown: Sequence[str]) -> list[str]:
     """The job's own folders to write to, its inputs to read."""
     own = dict.fromkeys((member.root, member.checkpoints))
     inputs = [folder_layout.input_path(member.root, one) for one in plan.inputs]
@@ -123,7 +123,7 @@ def _passed_on(spec: ProcessSpec) -> list[str]:
     return sorted({*spec.defaulted, *spec.set, "DRUMBEAT_KEEPER"})
 
 
-def _visible(spec: ProcessSpec, plan: Plan, member: Member) -> dict[str, str]:
+def _visible(spec: ProcessSpec, plan: RankRuntime, member: Member) -> dict[str, str]:
     """What CUDA calls the rank's GPUs in there: it counts those that the container was given. Names stay.
 
     With words of the job's own that give it more of the node's, their numbers are the node's.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from drumbeat.launch import network_variables, path_substitution
 from drumbeat.protocol import folder_layout, mesh
-from drumbeat.protocol.plan import Plan, Rank
+from drumbeat.protocol.plan import Plan, Rank, RankRuntime
 from drumbeat.protocol.roster import Member, Roster
 
 SCRUBBED = (
@@ -29,7 +29,7 @@ OF_OTHER_PYTHONS = ("PYTHONPATH", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "CONDA_PR
 """Taken out too where the node has made a Python for the job: they lead to the packages of another one."""
 
 
-def scrubbed(plan: Plan) -> tuple[str, ...]:
+def scrubbed(plan: RankRuntime) -> tuple[str, ...]:
     """The variables to remove; for a job with its own Python, also those that lead to the packages of another one."""
     return SCRUBBED if plan.python is None else (*SCRUBBED, *OF_OTHER_PYTHONS)
 

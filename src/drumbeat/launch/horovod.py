@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from drumbeat.launch.launcher_table import launcher_of
-from drumbeat.protocol.plan import Plan, Rank
+from drumbeat.protocol.plan import Plan, Rank, RankTable
 from drumbeat.protocol.process import ProcessSpec
 from drumbeat.protocol.roster import Roster
 
@@ -54,7 +54,7 @@ def with_rendezvous(process: ProcessSpec, plan: Plan, roster: Roster, rank: Rank
     )
 
 
-def _of_rank(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:
+def _of_rank(plan: RankTable, roster: Roster, rank: Rank) -> dict[str, str]:
     return {
         "HOROVOD_RANK": str(rank.rank),
         "HOROVOD_SIZE": str(plan.world_size),

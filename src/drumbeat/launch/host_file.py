@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.plan import Plan, RankTable
 from drumbeat.protocol.roster import Roster
 
 VARIABLE = "DLTS_HOSTFILE"
@@ -48,7 +48,7 @@ def names(roster: Roster) -> list[str]:
     return [f"node-{member.node}" if is_shared else member.address for member in roster.members]
 
 
-def text(plan: Plan, roster: Roster) -> str:
+def text(plan: RankTable, roster: Roster) -> str:
     """The host file. A node has as many slots as the job has GPUs there, else as many as it has ranks."""
     lines = zip(names(roster), roster.members, strict=True)
     return "".join(f"{name} slots={len(member.gpus) or plan.processes_per_node}\n" for name, member in lines)

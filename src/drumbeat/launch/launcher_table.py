@@ -6,7 +6,7 @@ from typing import NoReturn
 
 from drumbeat.launch import mpi, pytorch, ray, tensorflow
 from drumbeat.launch.launcher import Launcher
-from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.plan import RankTable
 
 LAUNCHERS: dict[str, Launcher] = {
     each.name: each for each in (pytorch.LAUNCHER, mpi.LAUNCHER, tensorflow.LAUNCHER, ray.LAUNCHER)
@@ -22,6 +22,6 @@ UNKNOWN = Launcher("unknown", ranks=_refuse, render=_refuse, reserved=lambda _sh
 """Stands for a launcher of another version of drumbeat: it needs nothing, and its ranks cannot be worked out."""
 
 
-def launcher_of(plan: Plan) -> Launcher:
+def launcher_of(plan: RankTable) -> Launcher:
     """Returns the launcher of a plan, which may come from another version of drumbeat."""
     return LAUNCHERS.get(plan.launcher, UNKNOWN)

@@ -14,7 +14,7 @@ from drumbeat.launch import host_file, network_variables, pytorch
 from drumbeat.launch.launcher import Launcher
 from drumbeat.launch.rank_process import process
 from drumbeat.protocol.errors import RefusedError
-from drumbeat.protocol.plan import Plan, Rank
+from drumbeat.protocol.plan import Plan, Rank, RankTable
 from drumbeat.protocol.process import MPI_COMMAND_SERVER, ProcessSpec
 from drumbeat.protocol.roster import Member, Roster
 
@@ -63,7 +63,7 @@ def place(roster: Roster) -> str:
     return f"/dev/shm/drumbeat-{hashlib.sha256(seed.encode()).hexdigest()[:12]}"  # noqa: S108 (owned and checked)
 
 
-def hosts(plan: Plan, roster: Roster) -> list[Host]:
+def hosts(plan: RankTable, roster: Roster) -> list[Host]:
     """Returns the machines as MPI sees them, in the order of their ranks. Raises RefusedError if one comes twice."""
     alike = [(address, list(group)) for address, group in groupby(roster.members, key=lambda one: one.address)]
     if len({address for address, _ in alike}) < len(alike):
@@ -158,7 +158,7 @@ def _process(plan: Plan, roster: Roster, rank: Rank) -> ProcessSpec:
     return replace(made, defaulted={**interface, **made.defaulted}, joins=f"{place(roster)}/{rank.rank}.sock")
 
 
-def _of_rank(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:
+def _of_rank(plan: RankTable, roster: Roster, rank: Rank) -> dict[str, str]:
     """Returns the names that Open MPI sets, whichever MPI runs, and those that adapters of Azure's MPI jobs read."""
     return {
         "OMPI_COMM_WORLD_RANK": str(rank.rank),

@@ -6,7 +6,7 @@ import re
 import shlex
 
 from drumbeat.protocol import folder_layout
-from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.plan import Plan, StagedFiles
 
 _FILE_REFERENCE = re.compile(r"\$\{\{\s*(inputs|outputs)\.([A-Za-z_]\w*)\s*\}\}")
 _HERE_DOCUMENT = (
@@ -22,7 +22,7 @@ _NEXT = {
 """What matters next in shell text, by the quote that is open (POSIX shell command language, 2.2, 2.3 and 2.7.4)."""
 
 
-def of_node(plan: Plan, root: str) -> dict[str, dict[str, str]]:
+def of_node(plan: StagedFiles, root: str) -> dict[str, dict[str, str]]:
     """Paths of the job's inputs and outputs on the node whose attempt folder is `root`."""
     return {
         "inputs": {i.name: folder_layout.input_seen(root, i) for i in plan.inputs},

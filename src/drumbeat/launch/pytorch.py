@@ -12,7 +12,7 @@ from dataclasses import replace
 from drumbeat.launch import host_file
 from drumbeat.launch.launcher import Launcher
 from drumbeat.launch.rank_process import process
-from drumbeat.protocol.plan import Plan, Rank
+from drumbeat.protocol.plan import Plan, Rank, RankTable
 from drumbeat.protocol.process import COMMAND_SERVER, ProcessSpec
 from drumbeat.protocol.roster import Roster
 
@@ -61,7 +61,7 @@ def _process(plan: Plan, roster: Roster, rank: Rank) -> ProcessSpec:
     return replace(made, path_first=(*first, *made.path_first))
 
 
-def _of_rank(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:
+def _of_rank(plan: RankTable, roster: Roster, rank: Rank) -> dict[str, str]:
     return {
         "RANK": str(rank.rank),
         "LOCAL_RANK": str(rank.local_rank),

@@ -13,7 +13,7 @@ from dataclasses import replace
 from drumbeat.launch.launcher import Launcher
 from drumbeat.launch.rank_process import process
 from drumbeat.protocol import folder_layout
-from drumbeat.protocol.plan import Plan, Rank, RayCluster
+from drumbeat.protocol.plan import LauncherOptions, Plan, Rank, RayCluster
 from drumbeat.protocol.process import ProcessSpec
 from drumbeat.protocol.roster import Member, Roster
 
@@ -141,7 +141,7 @@ def _first(ports: tuple[int, ...]) -> str:
     return next((str(port) for port in ports if port), "@free-port")
 
 
-def _cluster(plan: Plan) -> RayCluster:
+def _cluster(plan: LauncherOptions) -> RayCluster:
     return plan.ray or RayCluster()
 
 

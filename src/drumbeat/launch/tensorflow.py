@@ -14,7 +14,7 @@ from itertools import chain, repeat
 from drumbeat.launch.launcher import Launcher
 from drumbeat.launch.rank_process import process
 from drumbeat.protocol.errors import RefusedError
-from drumbeat.protocol.plan import Plan, Rank
+from drumbeat.protocol.plan import Plan, Rank, RankTable
 from drumbeat.protocol.process import ProcessSpec
 from drumbeat.protocol.roster import Roster
 
@@ -47,7 +47,7 @@ def ranks(nodes: int, workers: int, servers: int, *, has_chief: bool) -> tuple[R
     )
 
 
-def more_ports(plan: Plan, node: int) -> int:
+def more_ports(plan: RankTable, node: int) -> int:
     """Counts one for each task but the first, which has the port that every node holds."""
     return len(plan.on(node)) - 1
 
@@ -64,7 +64,7 @@ def render(plan: Plan, roster: Roster, node: int) -> list[ProcessSpec]:
     return [replace(one, defaulted={**direct, **one.defaulted}) for one in processes]
 
 
-def _cluster(plan: Plan, roster: Roster) -> dict[str, list[str]]:
+def _cluster(plan: RankTable, roster: Roster) -> dict[str, list[str]]:
     """Returns where each task listens, by kind; a kind without tasks is left out."""
     cluster: dict[str, list[str]] = {}
     for rank in plan.ranks:
@@ -80,7 +80,7 @@ def _of_task(cluster: dict[str, list[str]], kind: str, index: int) -> dict[str, 
     return {"TF_CONFIG": json.dumps(config), "TASK_INDEX": str(index), **lists}
 
 
-def _devices(plan: Plan, roster: Roster, node: int) -> dict[int, dict[str, str]]:
+def _devices(plan: RankTable, roster: Roster, node: int) -> dict[int, dict[str, str]]:
     """Returns the GPUs of each task: a worker takes all that it sees, so its node's are divided among the workers."""
     gpus = roster.members[node].gpus
     those = [rank for rank in plan.on(node) if rank.computes]

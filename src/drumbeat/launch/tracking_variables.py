@@ -11,7 +11,7 @@ from dataclasses import replace
 from urllib.parse import urlsplit
 
 from drumbeat.protocol.metrics import experiment_id, run_id
-from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.plan import Plan, RankTable
 from drumbeat.protocol.process import COMMAND_SERVER, ProcessSpec
 
 URI = "MLFLOW_TRACKING_URI"
@@ -57,7 +57,7 @@ def variables(plan: Plan, address: str, rank: int) -> dict[str, str]:
     }
 
 
-def _experiment(plan: Plan, given: Mapping[str, str]) -> dict[str, str]:
+def _experiment(plan: RankTable, given: Mapping[str, str]) -> dict[str, str]:
     """Returns both variables, or none of them: MLflow refuses a name and an id that don't belong together."""
     if any(name in given for name in _EXPERIMENT):
         return {}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from drumbeat.launch import horovod
-from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.plan import Plan, RankTable
 
 ABOUT = "world"
 """The subject of the remarks made here."""
@@ -113,7 +113,7 @@ def _above(process: Process, by_pid: dict[int, Process]) -> Process | None:
     return launcher
 
 
-def _waits(plan: Plan, launcher: Process) -> str:
+def _waits(plan: RankTable, launcher: Process) -> str:
     """The sentence about a launcher that waits for more nodes than the job has. torchrun's `2:4` means at least two."""
     option = {"torchrun": "--nnodes", "accelerate": "--num_machines"}.get(launcher.launcher)
     if option is None:
@@ -161,7 +161,7 @@ def _fewer(plan: Plan, launcher: Process, world: int) -> str:
     return ""
 
 
-def _apart(plan: Plan, node: int, launcher: Process, world: int, spans: set[str]) -> str:
+def _apart(plan: RankTable, node: int, launcher: Process, world: int, spans: set[str]) -> str:
     """The sentence about a world of one node in a job of several nodes."""
     if plan.nodes == 1 or not (spans == {"1"} or world < plan.nodes):
         return ""

@@ -213,22 +213,8 @@ class ServicePlan:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Everything that the agents need to know of a job; the same object that `drumbeat plan` prints.
-
-    processes_per_node: the most on one node; `ranks` tells how many each has. command: shell text in which literals
-    are substituted and `${{inputs.x}}`, `${{outputs.x}}` of files remain; each node puts its own paths there.
-    variables: set in every rank. literals: the job's literal inputs, as text. environment: what the ranks run in, as
-    a person calls it; python: what a node has to make for it, None = nothing. path_first: folders that go to the
-    front of PATH; where a node makes an environment, that one's own instead. prepare: shell text that each node runs
-    before the ranks of its first round. gpus_per_node: devices that each node's ranks see, 0 = none. network:
-    interface or subnet between the nodes, `tcp` or `tcp:` before it = no InfiniBand; "" = found. mpi_options: words
-    added to the `mpirun` line. ray: of the launcher of that name. system_metrics: whether nodes log what they and their
-    ranks use of the machine. mesh: sizes by dimension, outermost first; empty = none. warm_start: whether nodes prepare
-    interpreters for the ranks of the next round. shares: what each node must have mounted. elastic: None = `nodes` is
-    fixed; else `nodes` and `ranks` are those of the present attempt. services: beside
-    the ranks. preflight: whether the nodes check themselves and their links before the ranks start.
-    """
+class RankTable:
+    """The ranks of a job, and the command that each runs."""
 
     job: str
     experiment: str
@@ -239,38 +225,6 @@ class Plan:
     ranks: tuple[Rank, ...]
     variables: dict[str, str] = field(default_factory=dict[str, str])
     literals: dict[str, str] = field(default_factory=dict[str, str])
-    inputs: tuple[InputPlan, ...] = ()
-    outputs: tuple[OutputPlan, ...] = ()
-    code: str | None = None
-    path_first: tuple[str, ...] = ()
-    compute: str = "local"
-    environment: str = "current"
-    python: PythonEnvironment | None = None
-    container: Container | None = None
-    prepare: str = ""
-    gpus_per_node: int = 0
-    grace_s: float = 30.0
-    lost_after_s: float = 600.0
-    network: str = ""
-    mpi_options: tuple[str, ...] = ()
-    ray: RayCluster | None = None
-    system_metrics: bool = True
-    mesh: dict[str, int] = field(default_factory=dict[str, int])
-    warm_start: bool = True
-    shares: tuple[SharePlan, ...] = ()
-    hang_after_s: float = 0.0
-    """Seconds of silence after which a hang is looked for; 0 = never."""
-    on_hang: str = "tell"
-    """What follows a hang: `tell`, `dump` or `restart`."""
-    rendezvous_timeout_s: float = 0.0
-    """Seconds without a sign of work after which ranks that are missing at the rendezvous are given up; 0 = never."""
-    is_rendezvous_strict: bool = False
-    """Whether the job itself set that time: the round also ends where absent ranks may yet come."""
-    elastic: Elastic | None = None
-    services: tuple[ServicePlan, ...] = ()
-    preflight: bool = False
-    checkpoint_copies_gib: int = 0
-    """The most that copies of whole files in the checkpoint folder may take, 0 = none are made."""
 
     @property
     def world_size(self) -> int:
@@ -300,3 +254,91 @@ class Plan:
             return {}
         indices = self.indices
         return {one.rank: f"{one.role} {indices[one.rank]}" if roles[one.role] > 1 else one.role for one in self.ranks}
+
+
+@dataclass(frozen=True)
+class StagedFiles:
+    """What a node has on its disk before the ranks start, and where they write."""
+
+    inputs: tuple[InputPlan, ...] = ()
+    outputs: tuple[OutputPlan, ...] = ()
+    code: str | None = None
+
+
+@dataclass(frozen=True)
+class RankRuntime:
+    """What the ranks run in."""
+
+    path_first: tuple[str, ...] = ()
+    compute: str = "local"
+    environment: str = "current"
+    python: PythonEnvironment | None = None
+    container: Container | None = None
+    prepare: str = ""
+    gpus_per_node: int = 0
+
+
+@dataclass(frozen=True)
+class Deadlines:
+    """How long a job waits for its ranks and nodes."""
+
+    grace_s: float = 30.0
+    lost_after_s: float = 600.0
+
+
+@dataclass(frozen=True)
+class LauncherOptions:
+    """What a launcher is told of the network and of its own options."""
+
+    network: str = ""
+    mpi_options: tuple[str, ...] = ()
+    ray: RayCluster | None = None
+
+
+@dataclass(frozen=True)
+class NodeOptions:
+    """What nodes do beside starting ranks."""
+
+    system_metrics: bool = True
+    mesh: dict[str, int] = field(default_factory=dict[str, int])
+    warm_start: bool = True
+    shares: tuple[SharePlan, ...] = ()
+
+
+@dataclass(frozen=True)
+class HangRules:
+    """When ranks count as hanging, and what follows."""
+
+    hang_after_s: float = 0.0
+    """Seconds of silence after which a hang is looked for; 0 = never."""
+    on_hang: str = "tell"
+    """What follows a hang: `tell`, `dump` or `restart`."""
+    rendezvous_timeout_s: float = 0.0
+    """Seconds without a sign of work after which ranks that are missing at the rendezvous are given up; 0 = never."""
+    is_rendezvous_strict: bool = False
+    """Whether the job itself set that time: the round also ends where absent ranks may yet come."""
+
+
+@dataclass(frozen=True)
+class Plan(HangRules, NodeOptions, LauncherOptions, Deadlines, RankRuntime, StagedFiles, RankTable):
+    """Everything that the agents need to know of a job; the same object that `drumbeat plan` prints.
+
+    processes_per_node: the most on one node; `ranks` tells how many each has. command: shell text in which literals
+    are substituted and `${{inputs.x}}`, `${{outputs.x}}` of files remain; each node puts its own paths there.
+    variables: set in every rank. literals: the job's literal inputs, as text. environment: what the ranks run in, as
+    a person calls it; python: what a node has to make for it, None = nothing. path_first: folders that go to the
+    front of PATH; where a node makes an environment, that one's own instead. prepare: shell text that each node runs
+    before the ranks of its first round. gpus_per_node: devices that each node's ranks see, 0 = none. network:
+    interface or subnet between the nodes, `tcp` or `tcp:` before it = no InfiniBand; "" = found. mpi_options: words
+    added to the `mpirun` line. ray: of the launcher of that name. system_metrics: whether nodes log what they and their
+    ranks use of the machine. mesh: sizes by dimension, outermost first; empty = none. warm_start: whether nodes prepare
+    interpreters for the ranks of the next round. shares: what each node must have mounted. elastic: None = `nodes` is
+    fixed; else `nodes` and `ranks` are those of the present attempt. services: beside
+    the ranks. preflight: whether the nodes check themselves and their links before the ranks start.
+    """
+
+    elastic: Elastic | None = None
+    services: tuple[ServicePlan, ...] = ()
+    preflight: bool = False
+    checkpoint_copies_gib: int = 0
+    """The most that copies of whole files in the checkpoint folder may take, 0 = none are made."""

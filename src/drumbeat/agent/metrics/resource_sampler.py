@@ -11,7 +11,7 @@ from drumbeat.agent.metrics.mlflow_errors import MlflowError
 from drumbeat.agent.metrics.resources import ResourceProbe, Values
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.metrics import SYSTEM, MetricRecord, Point, PointsLogged, node_rank
-from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.plan import RankTable
 
 INTERVAL_S = 5.0
 _POINTS_PER_S = 500
@@ -19,7 +19,7 @@ _POINTS_PER_S = 500
 _POINTS_OF_NODE, _POINTS_OF_RANK = 8, 4
 
 
-def interval_s(plan: Plan) -> float:
+def interval_s(plan: RankTable) -> float:
     """Returns the seconds between two samples of each node."""
     points = _POINTS_OF_NODE * plan.nodes + _POINTS_OF_RANK * plan.world_size
     return max(INTERVAL_S, points / _POINTS_PER_S)

@@ -14,7 +14,7 @@ from drumbeat.cli.terminal.formatting import say_launch
 from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_table, pairs
 from drumbeat.protocol.api.jobs import PreviewView
 from drumbeat.protocol.mesh import say_mesh, say_place
-from drumbeat.protocol.plan import ImageBuild, Plan, ServicePlan
+from drumbeat.protocol.plan import ImageBuild, RankRuntime, RankTable, ServicePlan
 from drumbeat.protocol.process import ProcessSpec
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _service(one: ServicePlan) -> str:
     return f"{one.name} ({one.type}{f' at port {one.port}' if one.port else ''}){where}"
 
 
-def _made_of(plan: Plan) -> str:
+def _made_of(plan: RankRuntime) -> str:
     """What the nodes make before the ranks start."""
     if plan.container and plan.container.build:
         return _built(plan.container.build)
@@ -97,7 +97,7 @@ def _built(build: ImageBuild) -> str:
     return f"built on each node from {build.source}{needs}; once; key {build.key[:12]}"
 
 
-def _registries(plan: Plan) -> str:
+def _registries(plan: RankRuntime) -> str:
     """Whose credentials the nodes get; a row that says nothing isn't shown."""
     names = plan.container.registries if plan.container else ()
     return f"{', '.join(names)}: their credentials are given to the nodes for the pull" if names else ""
@@ -109,7 +109,7 @@ def _prepared(preview: PreviewView) -> Iterator[RenderableType]:
         yield from _sentences(preview.plan.prepare.splitlines())
 
 
-def _launch(plan: Plan) -> str:
+def _launch(plan: RankTable) -> str:
     return say_launch(plan.launcher, plan.nodes, plan.processes_per_node, plan.world_size)
 
 

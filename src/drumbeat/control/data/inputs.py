@@ -20,7 +20,7 @@ from drumbeat.ports import Artifacts, DataAccess
 from drumbeat.protocol import wire
 from drumbeat.protocol.errors import DrumbeatError, ForbiddenError, NotFoundError, RefusedError, UnreachableError
 from drumbeat.protocol.input_listing import Link, ListedFile, Listing
-from drumbeat.protocol.plan import InputPlan, Plan
+from drumbeat.protocol.plan import InputPlan, Plan, StagedFiles
 
 LINK_S = 3600.0
 """How long a link works. A node asks again for one that has expired."""
@@ -96,7 +96,7 @@ class Inputs:
             first = next(pieces, b"")
         return length, _whole(first, pieces)
 
-    def prepare(self, job: str, plan: Plan) -> None:
+    def prepare(self, job: str, plan: StagedFiles) -> None:
         """Lists what the job's nodes will ask for, while these are started; what goes wrong is said when they ask."""
         for one in plan.inputs:
             if one.is_remote:

@@ -48,7 +48,7 @@ from drumbeat.protocol.errors import (
     StorageError,
 )
 from drumbeat.protocol.fault_points import faultpoint
-from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.plan import Plan, StagedFiles
 from drumbeat.protocol.principal import UNKNOWN, Principal
 from drumbeat.protocol.states import State
 
@@ -292,7 +292,7 @@ def _is_from(record: Record, request: JobRequest) -> bool:
     return sent == kept
 
 
-def _require_sources(store: Store, plan: Plan) -> None:
+def _require_sources(store: Store, plan: StagedFiles) -> None:
     """Raises NotFoundError when a job whose output the plan reads was deleted since. Only on the loop's thread."""
     for one in plan.inputs:
         place = reference_to(one.uri) if one.uri.startswith("azureml:") else None

@@ -9,7 +9,7 @@ from drumbeat.core.life.job import Job
 from drumbeat.ports import DataAccess
 from drumbeat.protocol.errors import DrumbeatError, ForbiddenError
 from drumbeat.protocol.input_listing import Link
-from drumbeat.protocol.plan import OutputPlan, Plan
+from drumbeat.protocol.plan import OutputPlan, StagedFiles
 
 DAY_S = 24 * 3600.0
 """How long a link works for a job without a time limit."""
@@ -24,7 +24,7 @@ class DirectOutputs:
     data: DataAccess
     job_of: Callable[[str], Job]
 
-    def check(self, plan: Plan) -> None:
+    def check(self, plan: StagedFiles) -> None:
         """Raises RefusedError, in the job's words, where a link can't be made."""
         for output in plan.outputs:
             if output.mode == "direct":

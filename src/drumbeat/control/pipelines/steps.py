@@ -25,7 +25,7 @@ from drumbeat.ports import DataAccess
 from drumbeat.protocol import folder_layout
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import DrumbeatError, NotFoundError, RefusedError, SpecError
-from drumbeat.protocol.plan import InputPlan, Plan
+from drumbeat.protocol.plan import InputPlan, Plan, StagedFiles
 from drumbeat.protocol.states import State
 
 MAX_REMEMBERED = 16
@@ -90,7 +90,7 @@ class Steps:
                 continue
         return ""
 
-    def _contents(self, plan: Plan) -> dict[str, str] | None:
+    def _contents(self, plan: StagedFiles) -> dict[str, str] | None:
         """What tells the content of each input whose address does not; None where it can't be told."""
         try:
             return {one.name: self._content(one) for one in plan.inputs if not is_settled(one)}

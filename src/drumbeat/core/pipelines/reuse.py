@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from drumbeat.core.pipelines.graph import PipelineStep
-from drumbeat.protocol.plan import InputPlan, Plan
+from drumbeat.protocol.plan import InputPlan, Plan, RankRuntime
 
 SETTLED = ("snapshot:", "azureml://jobs/")
 """How the addresses of inputs begin whose content never changes."""
@@ -53,7 +53,7 @@ def reuse_key(document: Mapping[str, Any], plan: Plan, contents: Mapping[str, st
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-def environment_key(plan: Plan) -> str:
+def environment_key(plan: RankRuntime) -> str:
     """Returns what tells an environment's content."""
     if plan.container is not None:
         return f"image {plan.container.image}" + (f" {plan.container.build.key}" if plan.container.build else "")

@@ -14,7 +14,7 @@ from drumbeat.agent.launchers.remote.addresses import NodeAddresses
 from drumbeat.launch import mpi
 from drumbeat.protocol import programs
 from drumbeat.protocol.errors import StorageError
-from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.plan import Plan, RankTable
 from drumbeat.protocol.roster import Roster
 
 _RANKS = "ranks.json"
@@ -78,7 +78,7 @@ def ranks(folder: str) -> dict[str, Any]:
         return json.load(file)
 
 
-def _ranks(plan: Plan, roster: Roster) -> dict[str, Any]:
+def _ranks(plan: RankTable, roster: Roster) -> dict[str, Any]:
     keepers = {str(rank.rank): f"{roster.members[rank.node].root}/keeper" for rank in plan.ranks}
     return {"round": roster.round, "keepers": keepers}
 

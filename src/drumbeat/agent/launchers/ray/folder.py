@@ -13,7 +13,7 @@ from dataclasses import replace
 from drumbeat.agent.ground.files import require_own
 from drumbeat.launch import ray
 from drumbeat.protocol.errors import StorageError
-from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.plan import Plan, RankTable
 from drumbeat.protocol.process import ProcessSpec
 from drumbeat.protocol.roster import Roster
 
@@ -63,7 +63,7 @@ def clear_noted(path: str) -> None:
         os.unlink(path)
 
 
-def _token(plan: Plan, roster: Roster, secret: str) -> str:
+def _token(plan: RankTable, roster: Roster, secret: str) -> str:
     """Returns the token, which is the same on every node of a round, and of no other."""
     seed = f"ray {plan.job} {roster.attempt} {roster.round}"
     return hmac.new(secret.encode(), seed.encode(), hashlib.sha256).hexdigest()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from drumbeat.agent.launchers.launcher import NodeLauncher, NodeRound
 from drumbeat.agent.launchers.ray import folder, installation
 from drumbeat.launch.container_command import Engine
-from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.plan import LauncherOptions, Plan
 from drumbeat.protocol.process import ProcessSpec
 
 
@@ -30,7 +30,7 @@ def wrap(round_: NodeRound, ranks: list[ProcessSpec]) -> list[ProcessSpec]:
     return [folder.waiting(rank, round_.plan, round_.roster, round_.node, python) for rank in ranks]
 
 
-def _has_cluster(plan: Plan) -> bool:
+def _has_cluster(plan: LauncherOptions) -> bool:
     return plan.ray is not None and not plan.ray.address
 
 

@@ -14,7 +14,7 @@ from drumbeat.host.program import program
 from drumbeat.launch import host_file
 from drumbeat.protocol import programs
 from drumbeat.protocol.errors import StorageError
-from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.plan import Plan, RankTable
 from drumbeat.protocol.roster import Roster
 
 _FILE = "known.json"
@@ -77,7 +77,7 @@ def script(module: str, folder: str) -> str:
     return f'#!/bin/sh\n{{ set +x; }} 2>/dev/null\nexec {shlex.join([*program(module), folder])} "$@"\n'
 
 
-def _addresses(plan: Plan, roster: Roster, node: int, secret: str) -> NodeAddresses:
+def _addresses(plan: RankTable, roster: Roster, node: int, secret: str) -> NodeAddresses:
     names = host_file.known_as(roster)
     servers = {
         name: (roster.members[other].address, host_file.port(roster, other))
