@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import sys
@@ -31,4 +32,5 @@ def leave(code: int) -> None:
 
 
 if __name__ == "__main__":
+    gc.disable()  # Until the server is ready: hardly anything of what it imports is garbage.
     leave(main(control_of))

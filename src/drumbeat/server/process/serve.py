@@ -5,6 +5,7 @@ The framework is imported after the lock is held and the socket is bound, so tha
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -153,6 +154,8 @@ def _announce(home: Home, context: ServerContext, url: str) -> None:
             "version": identity.version, "protocol": identity.protocol, "started_at": datetime.now(UTC).isoformat(),
         }
     )  # fmt: skip
+    gc.freeze()  # What has been made so far stays: no collection goes through it again.
+    gc.enable()
     log.info("listening on %s, process %d", url, identity.pid)
 
 
