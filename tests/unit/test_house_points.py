@@ -8,8 +8,12 @@ from pathlib import Path
 from drumbeat.protocol.fault_points import ELSEWHERE
 
 TESTS = Path(__file__).parents[1]
-SIMULATED = frozenset({"sharing.heard"})
-"""Where only several servers over one database come by: the simulator kills at any point (testing/simulation)."""
+SIMULATED = frozenset({
+    "sharing.heard",
+    "agent.spare_found", "agent.spare_taken", "agent.spare_dead", "keeper.retiring", "keeper.retired",
+})  # fmt: skip
+"""Where only several servers over one database come by, and only keepers between two jobs: the simulator kills at any
+point (testing/simulation; unit/simulation/test_simulated_standbys.py)."""
 
 
 def test_each_point_off_the_common_way_is_killed_at_by_some_test():

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from drumbeat.agent.attempt_mounts import AttemptMounts
 from drumbeat.agent.ground.agent_log import Journal
 from drumbeat.agent.keeper.client import KeeperClient
+from drumbeat.agent.keeper.machine import MACHINE
 from drumbeat.launch import warm_start
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.keeper import KeeperState
@@ -16,6 +17,8 @@ from drumbeat.protocol.plan import NodeOptions
 
 class NodeKeeper(KeeperClient):
     """Runs the keeper of one attempt; takes over a spare keeper, and leaves one, where the attempt may."""
+
+    machine = MACHINE
 
     def __init__(
         self,
@@ -35,13 +38,13 @@ class NodeKeeper(KeeperClient):
             return False
         from drumbeat.agent.keeper import spares
 
-        return spares.are_kept(self._enrolment)
+        return spares.are_kept(self._enrolment, self.machine)
 
     def _claim_spare(self, folder: str) -> bool:
         from drumbeat.agent.keeper import spares
 
         with contextlib.suppress(OSError):  # No cache, or a full disk: the ranks start cold.
-            return spares.claim(spares.key(self._enrolment, self._confinement), folder)
+            return spares.claim(spares.key(self._enrolment, self._confinement), folder, self.machine)
         return False
 
     def retire_if_prepared(self) -> None:
@@ -51,7 +54,7 @@ class NodeKeeper(KeeperClient):
 
             with contextlib.suppress(OSError):
                 key = spares.key(self._enrolment, self._confinement)
-                self.retire(spares.new_folder(key), spares.idle_s())
+                self.retire(spares.new_folder(key, self.machine), spares.idle_s(self.machine))
 
 
 def outliving(plan: NodeOptions, mounts: AttemptMounts) -> set[int]:

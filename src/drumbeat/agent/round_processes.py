@@ -173,21 +173,12 @@ class RoundProcesses:
 
     def standby_order(self, ranks: Sequence[ProcessStart]) -> StandbyOrder:
         """Returns what the keeper prepares for the round after that of these ranks."""
-        if cold := warm_start.why_cold(self._plan):
-            return StandbyOrder(cold=cold)
-        fixed = dict[str, None]()
-        try:
-            for rank in ranks:
-                shell, option, command = rank.argv if len(rank.argv) == 3 else ("", "", "")
-                if not shell.endswith("/bash") or option != "-c":
-                    return StandbyOrder(cold="the ranks run below a program of drumbeat")
-                fixed |= dict.fromkeys(warm_start.shell_variables(command))
-        except ValueError as error:
-            return StandbyOrder(cold=str(error))
+        order = warm_start.order(self._plan, ranks)
+        if order.cold:
+            return order
         from drumbeat.agent.keeper import spares
 
-        outlives = spares.are_kept(self._enrolment)
-        return StandbyOrder(per_round=warm_start.PER_ROUND, fixed=tuple(fixed), outlives=outlives)
+        return replace(order, outlives=spares.are_kept(self._enrolment))
 
     def _with_modules(self, spec: ProcessSpec) -> ProcessSpec:
         return replace(spec, modules_last=(folder_layout.modules_folder(self._enrolment.root),))

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from drumbeat.protocol.keeper import ProcessStart, StandbyOrder
 from drumbeat.protocol.plan import Plan
 
 PER_ROUND = (
@@ -68,6 +69,22 @@ def why_cold(plan: Plan) -> str:
     if plan.container is not None:
         return "ranks in containers start cold"
     return ""
+
+
+def order(plan: Plan, ranks: Sequence[ProcessStart]) -> StandbyOrder:
+    """Returns what a keeper prepares for the round after that of these ranks."""
+    if cold := why_cold(plan):
+        return StandbyOrder(cold=cold)
+    fixed = dict[str, None]()
+    try:
+        for rank in ranks:
+            shell, option, command = rank.argv if len(rank.argv) == 3 else ("", "", "")
+            if not shell.endswith("/bash") or option != "-c":
+                return StandbyOrder(cold="the ranks run below a program of drumbeat")
+            fixed |= dict.fromkeys(shell_variables(command))
+    except ValueError as error:
+        return StandbyOrder(cold=str(error))
+    return StandbyOrder(per_round=PER_ROUND, fixed=tuple(fixed))
 
 
 def say_start(number: int, ranks: int, warm: int, cold: str) -> str:

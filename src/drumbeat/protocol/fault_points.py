@@ -37,11 +37,12 @@ ELSEWHERE = (
     "mount.asked", "mount.begun", "mount.made", "image.built", "wheel.begun", "wheel.built",
     "metrics.begun", "metrics.spooled", "metrics.forwarded", "metrics.files_taken",
     "checkpoint.copied", "checkpoint.put_back",
+    "agent.spare_found", "agent.spare_taken", "agent.spare_dead", "keeper.retiring", "keeper.retired",
 )  # fmt: skip
 """Points that only several servers over one database come by; that only an engine with a queue does; that only a job
 with an environment to be made or a preparation of its own does; that only one with inputs in stores does; that only
 one with outputs to be put somewhere or to be named does; that only one whose ranks write metrics does; that only one
-whose ranks save checkpoints does."""
+whose ranks save checkpoints does; that only one with prepared interpreters does, at its end or before its start."""
 
 hook: Callable[[str], None] | None = None
 """Called with the name of each point that is passed; None = only the variable counts."""

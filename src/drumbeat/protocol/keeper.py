@@ -100,6 +100,8 @@ class LeaveNode:
     """Stops the round, then ends the keeper."""
 
     grace_s: float
+    is_spare: bool = False
+    """Whether it is for a spare keeper, not for one that an attempt has."""
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ LINES = [
         '{"do":"sessions","round":2,"sessions":[{"id":"s","rank":3,"argv":["ls"],"log":"/l","left_out":["A"]}]}',
     ),
     (StopRound(2, 1.5), '{"do":"stop","round":2,"grace_s":1.5}'),
-    (LeaveNode(0.0), '{"do":"leave","grace_s":0.0}'),
+    (LeaveNode(0.0), '{"do":"leave","grace_s":0.0,"is_spare":false}'),
     (Retire("/c/spare", 600.0), '{"do":"retire","folder":"/c/spare","idle_s":600.0}'),
     (Adopt("/b/keeper"), '{"do":"adopt","folder":"/b/keeper"}'),
     (Probe(), '{"do":"ping"}'),
@@ -84,6 +84,10 @@ def test_lines_from_before_there_were_standbys_are_understood():
     assert keeper.decode_request(start.encode()) == StartRound(2, (RANK,))
     state = STATE_LINE.replace(',"warm":[],"cold":"","standbys":[],"companions":[],"companion_exits":[]', "")
     assert keeper.decode_state(state.encode()) == STATE
+
+
+def test_order_to_leave_from_before_it_could_be_for_a_spare_keeper_is_understood():
+    assert keeper.decode_request(b'{"do":"leave","grace_s":0.0}') == LeaveNode(0.0)
 
 
 def test_key_of_a_newer_agent_is_ignored():

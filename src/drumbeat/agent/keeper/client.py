@@ -111,6 +111,9 @@ class KeeperClient:
         if self.claim:  # First: an agent before this one may have moved a spare keeper here, and said nothing to it.
             self._request(Adopt(self._folder))
         self._request(Patience(lost_after_s, grace_s))
+        self._begin()
+
+    def _begin(self) -> None:
         threading.Thread(target=self._follow, name="keeper", daemon=True).start()
 
     @property
@@ -153,15 +156,18 @@ class KeeperClient:
 
     def leave(self, grace_s: float) -> None:
         """Ends the keeper and everything that it holds; returns when it is gone."""
-        with self._starting:
-            self._closing = True
-        self._request(LeaveNode(grace_s))
+        self._ask_to_leave(grace_s)
         deadline = time.monotonic() + grace_s + _LEAVE_TIMEOUT_S
         while self._lives() and time.monotonic() < deadline:
             time.sleep(0.01)
         if self._lives() and self._pid:
             self._journal.note(f"the keeper (pid {self._pid}) doesn't leave: it is killed")
             self._end_keeper()
+
+    def _ask_to_leave(self, grace_s: float) -> None:
+        with self._starting:
+            self._closing = True
+        self._request(LeaveNode(grace_s))
 
     def _request(self, request: KeeperRequest) -> None:
         with self._lock:
@@ -209,15 +215,19 @@ class KeeperClient:
         connection.settimeout(_PING_INTERVAL_S)
         with connection:
             self._pid = listener.peer(connection)
-            with self._lock:
-                self._connection = connection
-                has_sent = all(self._send(request) for request in self._requests.values())
+            has_sent = self._open(connection)
             with contextlib.suppress(OSError):
                 self._receive(connection)
             with self._lock:
                 self._connection = None
         if not has_sent:
             self._check_alive()
+
+    def _open(self, connection: socket.socket) -> bool:
+        """Sends all requests over a new connection; returns whether they went out."""
+        with self._lock:
+            self._connection = connection
+            return all(self._send(request) for request in self._requests.values())
 
     def _receive(self, connection: socket.socket) -> None:
         """Hands on states until the connection is closed, or the keeper has been silent for too long."""
@@ -233,9 +243,12 @@ class KeeperClient:
             self._silent_s = self._stopped_s = 0.0
             *lines, unread = (unread + piece).split(b"\n")
             for line in lines:
-                state = decode_state(line)
-                self._pid, self._state = state.pid, state
-                self._on_state(state)
+                self._take(line)
+
+    def _take(self, line: bytes) -> None:
+        state = decode_state(line)
+        self._pid, self._state = state.pid, state
+        self._on_state(state)
 
     def _check_alive(self) -> None:
         """Pings the keeper. One that was stopped is continued; one that stays silent is killed: the round is lost."""
@@ -262,7 +275,7 @@ class KeeperClient:
             with contextlib.suppress(OSError):
                 return listener.connect(self._folder)
             with self._starting:
-                if not self._closing and not self._lives() and not self._take_over():
+                if self._is_needed():
                     if started == _MAX_STARTS:
                         break
                     self._start_keeper()
@@ -273,6 +286,10 @@ class KeeperClient:
             where=self._folder,
             fix=f"What it said is in {self._folder}/keeper.log",
         )
+
+    def _is_needed(self) -> bool:
+        """Whether a keeper must be started: none lives, and there is no spare one."""
+        return not self._closing and not self._lives() and not self._take_over()
 
     def _take_over(self) -> bool:
         """Takes a spare keeper over; returns whether there was one. Only the first keeper of an agent can be one."""

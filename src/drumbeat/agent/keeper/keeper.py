@@ -9,23 +9,18 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import selectors
 import signal
 import sys
-import time
 from collections.abc import Sequence
 
-from drumbeat.agent.keeper import rank_start
 from drumbeat.agent.keeper.companions import Companions
 from drumbeat.agent.keeper.launcher_process import Starter
-from drumbeat.agent.keeper.leftover_processes import choose, end_rest
 from drumbeat.agent.keeper.leftover_timeouts import ENDING_INTERVAL_S, KILL_TIMEOUT_S, LEFTOVER_GRACE_S
-from drumbeat.agent.keeper.listener import AgentListener, hold_folder, read_marker
+from drumbeat.agent.keeper.listener import hold_folder, read_marker
 from drumbeat.agent.keeper.liveness import LIVENESS_FILE
+from drumbeat.agent.keeper.machine import MACHINE, KeeperMachine
 from drumbeat.agent.keeper.records import Records
-from drumbeat.agent.keeper.shared_memory import Segments
-from drumbeat.agent.keeper.signal_pipe import SignalPipe
-from drumbeat.agent.keeper.standbys import Standbys
+from drumbeat.agent.keeper.standbys import ENDED_FROM_OUTSIDE, Standbys
 from drumbeat.host import processes
 from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.keeper import (
@@ -55,13 +50,16 @@ FIRST_PATIENCE_S = 60.0
 class Keeper:
     """One round at a time: running → (stopping) → what is left is ended → over."""
 
-    def __init__(self, folder: str) -> None:
-        self.folder, self.records, self.segments = folder, Records(folder), Segments(folder)
+    def __init__(self, folder: str, machine: KeeperMachine = MACHINE) -> None:
+        self.machine = machine
+        self.folder, self.records, self.segments = folder, Records(folder), machine.segments(folder)
         self.retirement: Retire | None = None
-        self.is_spare = False
+        self.is_spare, self.spare_until = False, 0.0
+        self.place = os.stat(folder)
+        """The keeper's folder, whatever its path."""
         self.number = -1
         self.running: dict[int, int] = {}
-        self.selector = selectors.DefaultSelector()
+        self.selector = machine.selector()
         self.starter, self.is_launcherless = Starter(self.selector), False
         self.companions = Companions()
         self.sessions: set[int] = set()
@@ -76,23 +74,44 @@ class Keeper:
         self.trouble = ""
         self._recall(folder)
         marker = read_marker(folder)
-        self.confinement = choose(folder, marker)
-        self.standbys = Standbys(folder, marker, self.selector, type(self.confinement), self._on_standbys)
+        self.confinement = machine.confinement(folder, marker)
+        self.standbys = Standbys(folder, self.confinement.of_pool(), self.selector, self._on_standbys, machine)
         self.confinement.spares = self.standbys.confinement.spares = self.standbys.spares
         self.warm, self.cold = list[int](), ""
-        self.listener = AgentListener(
+        self.listener = machine.listener(
             folder, self.selector, lambda line: self.obey(decode_request(line)), lambda: encode_state(self.state())
         )
-        self.signals = SignalPipe(self.selector)
+        self.signals = machine.signals(self.selector)
 
     def run(self) -> None:
         """Works until it was asked to leave, or its agent has been gone for too long, and nothing is left.
 
         With interpreters that another job may want it goes on as a spare one.
         """
-        self._work()
-        while self._retire():
-            self._work()
+        while self.goes_on():
+            self.work()
+        self.end()
+
+    def goes_on(self) -> bool:
+        """Whether the keeper has an attempt, or waits for one as a spare keeper."""
+        return not (self.leaving and self.over) or self._retire()
+
+    def work(self) -> None:
+        """Waits until there is something to do, and does it."""
+        self.listener.serve(self._pause_s())
+        self._read_signals()
+        self._reap()
+        self._look_after_agent()
+        self._end_what_must_end()
+        if self.running and self.kill_at is None:
+            self.standbys.look(self.running, self.machine.monotonic())
+        elif self.is_spare:
+            self._look_spare()
+        else:
+            self.standbys.look_between(self.machine.monotonic())
+
+    def end(self) -> None:
+        """Ends what was prepared; the process ends after it."""
         self.standbys.close()
         if self.is_spare:
             from drumbeat.agent.keeper import spares
@@ -100,22 +119,10 @@ class Keeper:
             spares.remove(self.folder)
         faultpoint("keeper.leaving")
 
-    def _work(self) -> None:
-        while not (self.leaving and self.over):
-            self.listener.serve(self._pause_s())
-            self._read_signals()
-            self._reap()
-            self._look_after_agent()
-            self._end_what_must_end()
-            if self.running and self.kill_at is None:
-                self.standbys.look(self.running, time.monotonic())
-            if self.is_spare:
-                self._look_spare()
-
     def state(self) -> KeeperState:
         """Returns all that an agent needs to know."""
         return KeeperState(
-            pid=os.getpid(),
+            pid=self.machine.pid,
             round=self.number,
             running=tuple(sorted(self.running.values())),
             exits=tuple(self.exits),
@@ -133,6 +140,9 @@ class Keeper:
 
     def obey(self, request: KeeperRequest | None) -> None:
         """Does what the agent asks for. A request for another round than the present one changes nothing."""
+        if self.is_spare:
+            self._obey_as_spare(request)
+            return
         match request:
             case StartRound(round=number) if number > self.number and self.over:
                 self._start(request)
@@ -141,20 +151,37 @@ class Keeper:
                     self.listener.send_state()
             case StopRound(round=number) if number == self.number:
                 self._stop(request.grace_s)
-            case LeaveNode():
+            case LeaveNode(is_spare=False):
                 self.leaving = True
                 self._stop(request.grace_s)
             case Patience():
                 self.patience_s, self.grace_s = request.lost_after_s, request.grace_s
             case Retire():
                 self.retirement = request
-            case Adopt() if self.is_spare:
-                self._move(request.folder)
-                self.is_spare = False
             case Probe():
                 self.listener.send_state()
             case _:
                 pass
+
+    def _obey_as_spare(self, request: KeeperRequest | None) -> None:
+        """Does what is for a spare keeper. Its agent of before, or one that lost the race for it, may still speak."""
+        match request:
+            case Adopt() if not self.leaving and self._is_in(request.folder):
+                self._move(request.folder)
+                self.is_spare = False
+            case LeaveNode(is_spare=True):
+                self.leaving = True
+            case Probe():
+                self.listener.send_state()
+            case _:
+                pass
+
+    def _is_in(self, folder: str) -> bool:
+        """Whether the folder of this spare keeper has that path now."""
+        try:
+            return os.path.samestat(os.stat(folder), self.place)
+        except OSError:
+            return False
 
     def _start(self, request: StartRound) -> None:
         number, todo, starter = request.round, request.ranks, request.starter
@@ -168,7 +195,7 @@ class Keeper:
             self.records.write_round(number, over=False, ranks=len(todo))
             faultpoint("keeper.round_written")
             self._confine(todo, request.standbys)
-            self.segments.open(time.monotonic())
+            self.segments.open(self.machine.monotonic())
         except OSError as error:
             self._refuse(todo, error)
             return
@@ -176,7 +203,7 @@ class Keeper:
             self._start_rank(rank)
         self.cold = self.cold if len(self.warm) < len(todo) else ""
         self.companions.start_services(request.services, self.confinement)
-        self.standbys.begin(todo, request.standbys, time.monotonic())
+        self.standbys.begin(todo, request.standbys, self.machine.monotonic())
         if starter is not None:
             self.starter.start(starter, todo, self.confinement)
             self.sessions |= {self.starter.command_server} - {0}
@@ -194,7 +221,7 @@ class Keeper:
     def _refuse(self, todo: Sequence[ProcessStart], error: OSError) -> None:
         """Ends a round that can't be recorded or confined before it begins: its end could not be known later."""
         for rank in todo:
-            self._add_exit(rank.rank, 127, time.time(), f"the keeper can't begin a round: {error.strerror}")
+            self._add_exit(rank.rank, 127, self.machine.now(), f"the keeper can't begin a round: {error.strerror}")
         self.over = True
         self._record()
         self.listener.send_state()
@@ -202,14 +229,12 @@ class Keeper:
     def _start_rank(self, rank: ProcessStart) -> None:
         liveness = -1
         try:
-            if standby := self.standbys.take(rank.rank):
-                pid = standby.go(rank)
-                self.warm.append(rank.rank)
-            else:
+            pid = self._start_warm(rank)
+            if not pid:
                 liveness = self.starter.open_pipe(rank)
-                pid = rank_start.start(rank, self.confinement, {LIVENESS_FILE: liveness} if liveness >= 0 else {})
+                pid = self.machine.start(rank, self.confinement, {LIVENESS_FILE: liveness} if liveness >= 0 else {})
         except OSError as error:
-            self._add_exit(rank.rank, 127, time.time(), str(error.strerror))
+            self._add_exit(rank.rank, 127, self.machine.now(), str(error.strerror))
         else:
             self.running[pid] = rank.rank
             self.sessions.add(pid)
@@ -217,6 +242,20 @@ class Keeper:
         finally:
             if liveness >= 0:
                 os.close(liveness)
+
+    def _start_warm(self, rank: ProcessStart) -> int:
+        """Returns the pid of the rank's prepared interpreter, which is the rank now; 0 = there is none."""
+        standby = self.standbys.take(rank.rank)
+        if standby is None:
+            return 0
+        try:
+            pid = standby.go(rank)
+        except OSError:  # It was killed a moment ago.
+            standby.end()
+            self.cold = ENDED_FROM_OUTSIDE
+            return 0
+        self.warm.append(rank.rank)
+        return pid
 
     def _stop(self, grace_s: float) -> None:
         """Sends SIGTERM once, not to the launcher, which ranks need; later calls only bring SIGKILL nearer."""
@@ -226,19 +265,21 @@ class Keeper:
             # What has ended already did so for reasons of its own, and so do ranks whose launcher was killed.
             self._reap()
             self.is_launcherless = self.is_launcherless or self.starter.is_gone
-            self.kill_at = time.monotonic() + grace_s
+            self.kill_at = self.machine.monotonic() + grace_s
             self._look_at_segments(is_last=True)
             self.confinement.ask(spared=self.starter.pid)
-            processes.signal_all([self.starter.command_server] if self.starter.command_server else [], signal.SIGTERM)
+            self.machine.signal_all(
+                [self.starter.command_server] if self.starter.command_server else [], signal.SIGTERM
+            )
             self.listener.send_state()
-        self.kill_at = min(self.kill_at, time.monotonic() + grace_s)
+        self.kill_at = min(self.kill_at, self.machine.monotonic() + grace_s)
 
     def _reap(self) -> None:
         """Takes every ended child, orphans that this process adopted too, and reports the ranks among them."""
-        reported, ended, is_news = len(self.exits), dict(processes.ended_children()), False
+        reported, ended, is_news = len(self.exits), self.machine.ended_children(), False
         if self.starter.pid in ended:  # First: ranks that ended with it are reported as such.
             self.starter.end(ended[self.starter.pid])
-        at = time.time()  # Of all: writing one down may take long, and would make the next look late.
+        at = self.machine.now()  # Of all: writing one down may take long, and would make the next look late.
         for pid, code in ended.items():
             if pid in self.running:
                 self._add_exit(self.running.pop(pid), code, at)
@@ -262,7 +303,7 @@ class Keeper:
             error=error,
         )
         if not ended.is_stopped:
-            ended = dataclasses.replace(ended, **self.starter.part_in(rank, code, time.monotonic()))
+            ended = dataclasses.replace(ended, **self.starter.part_in(rank, code, self.machine.monotonic()))
         self.exits.append(ended)
         try:
             self.records.add_exit(self.number, ended)
@@ -276,7 +317,7 @@ class Keeper:
             self._stop(self.grace_s)
 
     def _end_what_must_end(self) -> None:
-        now = time.monotonic()
+        now = self.machine.monotonic()
         if self.over:
             return
         if self.running:
@@ -305,7 +346,7 @@ class Keeper:
 
     def _give_up(self) -> None:
         """Counts ranks that SIGKILL doesn't end as ended: the signal stays pending, so they can't go on."""
-        stuck, at = sorted(self.running), time.time()
+        stuck, at = sorted(self.running), self.machine.now()
         while self.running:
             self._add_exit(self.running.pop(min(self.running)), -signal.SIGKILL, at)
         self._finish(sorted({*stuck, *self.confinement.members()}))
@@ -315,14 +356,14 @@ class Keeper:
         if self.sweep_at is None:
             self.sweep_at = now + LEFTOVER_GRACE_S
             self.confinement.ask(helpers=True, spared=self.starter.command_server)
-        stayed = self.kill_at is not None and any(processes.session(pid) in self.sessions for pid in left)
+        stayed = self.kill_at is not None and any(self.machine.session(pid) in self.sessions for pid in left)
         if now >= (self.kill_at if stayed and self.kill_at is not None else self.sweep_at):
             self.confinement.kill()
             self.swept_at = self.swept_at or now
 
     def _look_at_segments(self, *, is_last: bool = False) -> None:
         if not self.over:
-            self.segments.look(self.confinement.members, time.monotonic(), is_last=is_last)
+            self.segments.look(self.confinement.members, self.machine.monotonic(), is_last=is_last)
 
     def _finish(self, left: list[int]) -> None:
         self.over = True
@@ -347,23 +388,27 @@ class Keeper:
 
         try:
             self.records.clear()
-            spares.place(self.folder, wanted.folder, self.standbys)
+            spares.place(self.folder, wanted.folder, self.standbys, self.machine)
         except OSError:  # Another file system, a full disk: the next job starts cold.
             return False
         self._move(wanted.folder)
         self.number, self.exits, self.warm, self.cold = -1, [], [], ""
         self.leaving, self.is_spare, self.patience_s = False, True, wanted.idle_s
+        self.spare_until = self.machine.monotonic() + wanted.idle_s
         self.listener.dismiss()
         return True
 
     def _move(self, folder: str) -> None:
-        self.folder, self.records, self.segments = folder, Records(folder), Segments(folder)
+        self.folder, self.records, self.segments = folder, Records(folder), self.machine.segments(folder)
         self.confinement.move(folder)
         self.standbys.move(folder)
 
     def _look_spare(self) -> None:
+        from drumbeat.agent.keeper import spares
+
         self.standbys.look_spare()
-        if not self.standbys.ready:
+        is_old = self.machine.monotonic() >= self.spare_until
+        if is_old or not self.standbys.ready or spares.is_surplus(self.folder, self.machine):
             self.leaving = True
 
     def _on_standbys(self) -> None:
@@ -378,7 +423,7 @@ class Keeper:
 
     def _recall(self, folder: str) -> None:
         """Takes over from a keeper that died: kills what it left; a round with ranks whose end is unknown is lost."""
-        end_rest(folder)
+        self.machine.end_rest(folder)
         record = self.records.read_round()
         if record is None:
             return
@@ -390,7 +435,7 @@ class Keeper:
 
     def _pause_s(self) -> float | None:
         """Returns the seconds to sleep when nothing happens, None = without limit."""
-        now = time.monotonic()
+        now = self.machine.monotonic()
         is_sweeping = not self.running and not (self.starter.pid and self.kill_at is None)
         if not self.over and (is_sweeping or (self.kill_at is not None and now >= self.kill_at)):
             return ENDING_INTERVAL_S
@@ -405,6 +450,8 @@ class Keeper:
             waits += [] if due_s is None else [due_s]
         if self.is_spare:
             waits.append(SPARE_CHECK_INTERVAL_S)
+        elif self.standbys.pids and (self.over or self.kill_at is not None):
+            waits.append(self.standbys.due_between_s(now))
         return max(0.0, min(waits)) + 0.001 if waits else None
 
     def _read_signals(self) -> None:

@@ -55,6 +55,10 @@ class Subreaper:
         self._folder = f"{folder}/{STANDBY}" if self._is_of_pool else folder
         self._hold = f"{self._folder}/{_HOLD}"
 
+    def of_pool(self) -> Subreaper:
+        """Returns another one, of the same way, for the prepared interpreters."""
+        return type(self)(f"{self._folder}/{STANDBY}", self._marker)
+
     @property
     def holders(self) -> set[int]:
         """Processes that hold the members and are none of them."""

@@ -93,11 +93,13 @@ class AgentListener:
         selector: selectors.BaseSelector,
         obey: Callable[[bytes], None],
         state: Callable[[], bytes],
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._selector, self._obey, self._state = selector, obey, state
         self._agent: socket.socket | None = None
         self._unread = b""
-        self._alone_since = time.monotonic()
+        self._monotonic = monotonic
+        self._alone_since = monotonic()
         self._listener = _listen(folder)
         selector.register(self._listener, selectors.EVENT_READ, self._accept)
 
@@ -108,7 +110,7 @@ class AgentListener:
 
     def alone_s(self) -> float:
         """Seconds since an agent was connected; 0 while one is."""
-        return time.monotonic() - self._alone_since if self.is_alone else 0.0
+        return self._monotonic() - self._alone_since if self.is_alone else 0.0
 
     def serve(self, timeout_s: float | None) -> None:
         """Waits for an event, at most for this time, and does what an agent asks for."""
@@ -119,7 +121,7 @@ class AgentListener:
     def dismiss(self) -> None:
         """Closes the connection to the agent; `alone_s` counts from now on."""
         self._disconnect()
-        self._alone_since = time.monotonic()
+        self._alone_since = self._monotonic()
 
     def send_state(self) -> None:
         """Sends the whole state to the agent, if there is one; disconnects an agent that doesn't read."""
@@ -163,7 +165,7 @@ class AgentListener:
             self._selector.unregister(self._agent)
             self._agent.close()
             self._agent = None
-            self._alone_since = time.monotonic()
+            self._alone_since = self._monotonic()
 
 
 def _listen(folder: str) -> socket.socket:

@@ -10,16 +10,16 @@ import contextlib
 import hashlib
 import json
 import os
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from drumbeat.agent.ground import cache_folders, machine_memory
+from drumbeat.agent.ground import machine_memory
 from drumbeat.agent.keeper import listener
-from drumbeat.agent.keeper.leftover_processes import end_rest
+from drumbeat.agent.keeper.machine import MACHINE, KeeperMachine
 from drumbeat.protocol.agent import Enrolment
-from drumbeat.protocol.keeper import LeaveNode, encode_request
+from drumbeat.protocol.fault_points import faultpoint
+from drumbeat.protocol.keeper import LeaveNode
 
 if TYPE_CHECKING:
     from drumbeat.agent.keeper.standbys import Standbys
@@ -30,7 +30,7 @@ _IDLE_S = 600.0
 MAX_SPARES = 4
 """Spare keepers of a user on a machine: one more ends the oldest."""
 _FILE = "spare.json"
-_END_TIMEOUT_S, _READ_BYTES = 5.0, 1 << 16
+_DEAD = "dead"
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,14 @@ class Spare:
         return sum(machine_memory.resident(pid) for pid in self.interpreters)
 
 
-def idle_s() -> float:
+def idle_s(machine: KeeperMachine = MACHINE) -> float:
     """Returns how long a spare keeper waits, 0 = there are to be none."""
-    return float(os.environ.get(IDLE_S, _IDLE_S))
+    return float(machine.variables.get(IDLE_S, _IDLE_S))
 
 
-def are_kept(enrolment: Enrolment) -> bool:
+def are_kept(enrolment: Enrolment, machine: KeeperMachine = MACHINE) -> bool:
     """Whether a keeper of this attempt may become a spare one, or have been one."""
-    return enrolment.keeps_spares and idle_s() > 0
+    return enrolment.keeps_spares and idle_s(machine) > 0
 
 
 def key(enrolment: Enrolment, confinement: str) -> str:
@@ -76,52 +76,69 @@ def key(enrolment: Enrolment, confinement: str) -> str:
     return hashlib.sha256(json.dumps(facts, default=str).encode()).hexdigest()[:24]
 
 
-def new_folder(spare_key: str) -> str:
+def new_folder(spare_key: str, machine: KeeperMachine = MACHINE) -> str:
     """Returns where a keeper may become a spare one of this key. There are fewer than `MAX_SPARES` others then."""
-    for path in list(_folders()):
-        _clear_dead(path)
-    spares = sorted(listed(), key=lambda spare: spare.since)
+    home = machine.spares_home()
+    for path in list(_folders(home)):
+        _clear_dead(path, machine)
+    spares = sorted(listed(machine), key=lambda spare: spare.since)
     for spare in spares[: max(0, len(spares) - MAX_SPARES + 1)]:
-        end(spare)
-    return f"{_home()}/{spare_key}-{os.urandom(6).hex()}"
+        end(spare, machine)
+    return f"{home}/{spare_key}-{os.urandom(6).hex()}"
 
 
-def place(folder: str, spare_folder: str, standbys: Standbys) -> None:
+def place(folder: str, spare_folder: str, standbys: Standbys, machine: KeeperMachine = MACHINE) -> None:
     """Moves a keeper's folder to the spare ones. Raises OSError."""
     os.makedirs(os.path.dirname(spare_folder), mode=0o700, exist_ok=True)
-    spare = {"pid": os.getpid(), "interpreters": standbys.ready, "commands": standbys.commands, "since": time.time()}
+    spare = {
+        "pid": machine.pid, "interpreters": standbys.ready, "commands": standbys.commands, "since": machine.now(),
+    }  # fmt: skip
     with open(f"{folder}/{_FILE}", "w", encoding="utf-8") as file:
         json.dump(spare, file)
+    faultpoint("keeper.retiring")
     os.rename(folder, spare_folder)
+    faultpoint("keeper.retired")
 
 
-def claim(spare_key: str, folder: str) -> bool:
+def claim(spare_key: str, folder: str, machine: KeeperMachine = MACHINE) -> bool:
     """Moves a living spare keeper of this key to an agent's folder, which holds none; returns whether there was one."""
-    for path in list(_folders()):
-        if not os.path.basename(path).startswith(f"{spare_key}-"):
-            continue
-        if _clear_dead(path):
-            continue
-        with contextlib.suppress(OSError):  # Another agent was first, or the folder isn't empty.
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(f"{folder}/{listener.LOCK}")  # Nobody holds it: the caller has looked.
-            os.rename(path, folder)
-            return True
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(FileNotFoundError):  # No folder, nothing to hold.
+            lock = listener.hold_folder(folder)
+            if lock is None:
+                return False  # A keeper that an agent before this one has started.
+            held.callback(os.close, lock)
+        for path in list(_folders(machine.spares_home())):
+            if not os.path.basename(path).startswith(f"{spare_key}-") or _clear_dead(path, machine):
+                continue
+            faultpoint("agent.spare_found")
+            with contextlib.suppress(OSError):  # Another agent was first, or the folder isn't empty.
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(f"{folder}/{listener.LOCK}")
+                os.rename(path, folder)
+                faultpoint("agent.spare_taken")
+                return True
     return False
 
 
-def listed() -> list[Spare]:
+def listed(machine: KeeperMachine = MACHINE) -> list[Spare]:
     """Returns the living spare keepers of this user on this machine."""
-    return [spare for path in _folders() if listener.is_held(path) and (spare := _read(path))]
+    return [spare for path in _folders(machine.spares_home()) if listener.is_held(path) and (spare := _read(path))]
 
 
-def end(spare: Spare) -> None:
+def end(spare: Spare, machine: KeeperMachine = MACHINE) -> None:
     """Has a spare keeper end itself, and waits until it has."""
-    with contextlib.suppress(OSError), listener.connect(spare.folder) as connection:
-        connection.settimeout(_END_TIMEOUT_S)
-        connection.sendall(encode_request(LeaveNode(0.0)))
-        while connection.recv(_READ_BYTES):
-            pass
+    with contextlib.suppress(OSError):
+        machine.tell(spare.folder, LeaveNode(0.0, is_spare=True))
+
+
+def is_surplus(folder: str, machine: KeeperMachine = MACHINE) -> bool:
+    """Whether there are enough others that have become spare ones after the keeper of this folder.
+
+    `new_folder` alone couldn't keep the limit: the nodes of a job, or several jobs, may end at the same time.
+    """
+    spares = sorted(listed(machine), key=lambda spare: (spare.since, spare.folder))
+    return folder in [spare.folder for spare in spares[: max(0, len(spares) - MAX_SPARES)]]
 
 
 def remove(folder: str) -> None:
@@ -131,23 +148,25 @@ def remove(folder: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _clear_dead(path: str) -> bool:
-    """Removes what a spare keeper that was killed has left; returns whether it was."""
+def _clear_dead(path: str, machine: KeeperMachine) -> bool:
+    """Removes what a spare keeper that was killed has left; returns whether it was.
+
+    It is moved away first: an agent that has found it alive a moment ago may have it yet, and ranks of its own in it.
+    """
     if listener.is_held(path):
         return False
+    faultpoint("agent.spare_dead")
+    grave = f"{os.path.dirname(path)}/{_DEAD}-{os.urandom(6).hex()}"
     with contextlib.suppress(OSError):  # Another agent takes it over at this moment, or removes it as well.
-        end_rest(path)
-        remove(path)
+        os.rename(path, grave)
+        machine.end_rest(grave)
+        remove(grave)
     return True
 
 
-def _home() -> str:
-    return cache_folders.folder("spares")
-
-
-def _folders() -> Iterator[str]:
+def _folders(home: str) -> Iterator[str]:
     with contextlib.suppress(OSError):
-        yield from (entry.path for entry in os.scandir(_home()) if entry.is_dir(follow_symlinks=False))
+        yield from (entry.path for entry in os.scandir(home) if entry.is_dir(follow_symlinks=False))
 
 
 def _read(folder: str) -> Spare | None:

@@ -69,9 +69,8 @@ class Standby:
         self._priority = os.getpriority(os.PRIO_PROCESS, 0) if _can_raise() else None
         self._keeper, interpreters = socket.socketpair()
         self._keeper.setblocking(False)  # noqa: FBT003 (its only spelling)
-        late = (*_LATE, processes.GANG, processes.OUTPUT) if outlives else _LATE
         with interpreters:
-            self._begun_with = {name: value for name, value in rank.env.items() if name not in late}
+            self._begun_with = first_variables(rank, outlives=outlives)
             start = replace(rank, log=f"{folder}/{rank.rank}.log", env=with_hook(self._begun_with, folder))
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(start.log)  # What an earlier one printed.
@@ -159,6 +158,12 @@ class Standby:
         """Kills it and all that it started. It isn't waited for."""
         processes.signal_all([*processes.descendants(self.pid), self.pid], 9)
         self._keeper.close()
+
+
+def first_variables(rank: ProcessStart, *, outlives: bool) -> dict[str, str]:
+    """Returns the variables of a rank with which its interpreter begins. outlives: as for `Standby`."""
+    late = (*_LATE, processes.GANG, processes.OUTPUT) if outlives else _LATE
+    return {name: value for name, value in rank.env.items() if name not in late}
 
 
 @contextlib.contextmanager

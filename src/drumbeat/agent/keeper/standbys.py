@@ -13,10 +13,9 @@ import selectors
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from drumbeat.agent.ground import machine_memory
 from drumbeat.agent.keeper.leftover_processes import STANDBY, Subreaper
-from drumbeat.agent.keeper.standby import Standby, with_hook, write_hook
-from drumbeat.host import processes
+from drumbeat.agent.keeper.machine import KeeperMachine
+from drumbeat.agent.keeper.standby import Standby, with_hook
 from drumbeat.protocol.keeper import ProcessStart, StandbyOrder
 
 AFTER_S = "DRUMBEAT_STANDBY_AFTER_S"
@@ -29,12 +28,12 @@ _FIRST_PAUSE_S, _MAX_PAUSE_S = 0.5, 60.0
 """From one look whether the ranks have imported torch to the next: each pause is twice as long as the one before."""
 _PREPARE_TIMEOUT_S = 300.0
 MAX_STANDBYS = 32
-_TORCH = ("/libtorch_python",)
-_TENSORFLOW = ("/libtensorflow",)
 _FIRST_BYTES = 512 << 20
 """What an interpreter is taken to need before one is ready."""
 _MIN_LEFT, _MIN_LEFT_PREPARING = 0.05, 0.15
 """Parts of the memory that must be left: below the first, interpreters are ended; below the second, none is begun."""
+ENDED_FROM_OUTSIDE = "a prepared interpreter was ended from outside"
+_SHORT = "memory was short, and the prepared interpreters were ended"
 _NOT_YET = "no prepared interpreter was ready"
 
 
@@ -44,14 +43,14 @@ class Standbys:
     def __init__(
         self,
         folder: str,
-        marker: str,
+        confinement: Subreaper,
         selector: selectors.BaseSelector,
-        way: type[Subreaper],
         on_change: Callable[[], None],
+        machine: KeeperMachine,
     ) -> None:
         """on_change: called when one is ready, or when there is none any more."""
         self._folder, self._selector, self._on_change = f"{folder}/{STANDBY}", selector, on_change
-        self.confinement = way(self._folder, marker)
+        self.confinement, self._machine = confinement, machine
         self._is_open = False
         self._ready: dict[int, Standby] = {}
         self._next: Standby | None = None
@@ -69,7 +68,7 @@ class Standbys:
         """Takes note of the round that has begun, and of what its agent wants."""
         self.close()
         self._order, self._todo, self._uses_torch = order, list(todo), False
-        self._due, self._pause_s = now + float(os.environ.get(AFTER_S, _AFTER_S)), _FIRST_PAUSE_S
+        self._due, self._pause_s = now + float(self._machine.variables.get(AFTER_S, _AFTER_S)), _FIRST_PAUSE_S
         self.cold = _NOT_YET
         if order is None or order.cold or len(todo) > MAX_STANDBYS:
             self.cold = (order.cold or f"more than {MAX_STANDBYS} ranks on a node") if order else ""
@@ -82,9 +81,9 @@ class Standbys:
         self._due = now + _CHECK_INTERVAL_S
         if self._next and now > self._next_at + _PREPARE_TIMEOUT_S:
             self._give_up(f"an interpreter wasn't ready in {_PREPARE_TIMEOUT_S:g} s")
-        free, total = machine_memory.left()
+        free, total = self._machine.memory_left()
         if self.pids and free < _MIN_LEFT * total:
-            self._give_up("memory was short, and the prepared interpreters were ended")
+            self._give_up(_SHORT)
         if not self._todo or self._next:
             return
         if not self._has_torch(ranks):
@@ -95,9 +94,22 @@ class Standbys:
             return
         self._prepare(self._todo.pop(0), now)
 
+    def look_between(self, now: float) -> None:
+        """Ends all if memory is short, while the ranks are stopped, or the next round is waited for."""
+        if not self.pids or self.due_between_s(now) > 0:
+            return
+        self._due = now + _CHECK_INTERVAL_S
+        free, total = self._machine.memory_left()
+        if free < _MIN_LEFT * total:
+            self._give_up(_SHORT)
+
+    def due_between_s(self, now: float) -> float:
+        """Seconds until `look_between` has something to do."""
+        return min(self._due - now, _CHECK_INTERVAL_S)
+
     def look_spare(self) -> None:
         """Ends all of them if another program needs the memory: no job waits for them."""
-        free, total = machine_memory.left()
+        free, total = self._machine.memory_left()
         if free < _MIN_LEFT_PREPARING * total:
             self.close()
 
@@ -118,7 +130,7 @@ class Standbys:
     def spares(self) -> set[int]:
         """Returns all processes that belong to the pool."""
         pids = self.pids
-        return {*pids, *processes.descendants(*pids), *(self.confinement.holders if self._is_open else ())}
+        return {*pids, *self._machine.descendants(*pids), *(self.confinement.holders if self._is_open else ())}
 
     def fits(self, todo: Sequence[ProcessStart], order: StandbyOrder | None) -> bool:
         """Whether any is for one of these ranks; ends those that aren't. If not, `cold` has the reason."""
@@ -185,7 +197,7 @@ class Standbys:
         ready = next((number for number, one in self._ready.items() if one.pid == pid), None)
         if ready is not None:
             self._ready.pop(ready).end()
-            self.cold = "a prepared interpreter was ended from outside"
+            self.cold = ENDED_FROM_OUTSIDE
         elif self._next and self._next.pid == pid:
             self._read(self._next)
         if not self.pids:
@@ -204,7 +216,7 @@ class Standbys:
             if self._is_open:
                 self.confinement.resume()
             else:
-                write_hook(self._folder)
+                self._machine.write_hook(self._folder)
                 self.confinement.open()
                 self._is_open = True
             self._next, self._next_at = self._standby(rank), now
@@ -215,7 +227,7 @@ class Standbys:
 
     def _standby(self, rank: ProcessStart) -> Standby:
         outlives = self._order is not None and self._order.outlives
-        return Standby(rank, self.confinement, self._folder, outlives=outlives)
+        return self._machine.standby(rank, self.confinement, self._folder, outlives=outlives)
 
     def _read(self, one: Standby) -> None:
         if one is not self._next or one.read():
@@ -233,11 +245,11 @@ class Standbys:
     def _has_torch(self, ranks: Mapping[int, int]) -> bool:
         if self._uses_torch:
             return True
-        if any(processes.has_mapped(pid, _TENSORFLOW) for pid in (*ranks, *processes.descendants(*ranks))):
+        if any(self._machine.has_tensorflow(pid) for pid in (*ranks, *self._machine.descendants(*ranks))):
             self._give_up("the ranks use TensorFlow")
             return False
-        scripts = {number: _interpreter(pid) for pid, number in ranks.items()}
-        first = next((number for number, pid in scripts.items() if processes.has_mapped(pid, _TORCH)), None)
+        scripts = {number: self._machine.interpreter(pid) for pid, number in ranks.items()}
+        first = next((number for number, pid in scripts.items() if self._machine.has_torch(pid)), None)
         self._uses_torch = first is not None
         self.cold = _NOT_YET if self._uses_torch else "the ranks haven't imported torch"
         if first is not None and (why := self._deafness(scripts[first], first)):
@@ -256,10 +268,10 @@ class Standbys:
         from drumbeat.launch import warm_start  # Later: a keeper that prepares nothing starts faster without it.
 
         rank = next(each for each in self._todo if each.rank == number)
-        words, path = processes.begun_with(pid, "PYTHONPATH")
+        words, path = self._machine.begun_with(pid, "PYTHONPATH")
         # A rank that was prepared itself began with the hook's folder before the others.
         own = (rank.env.get("PYTHONPATH", ""), with_hook(rank.env, self._folder)["PYTHONPATH"])
-        if path not in own or not processes.is_of(pid, self._folder):
+        if path not in own or not self._machine.sees(pid, self._folder):
             return "a program around Python changes PYTHONPATH or the files that it sees"
         try:
             warm_start.check_interpreter(words)
@@ -268,7 +280,7 @@ class Standbys:
         return ""
 
     def _size(self) -> int:
-        return max((machine_memory.resident(one.pid) for one in self._ready.values()), default=_FIRST_BYTES)
+        return max((self._machine.resident(one.pid) for one in self._ready.values()), default=_FIRST_BYTES)
 
     def _give_up(self, why: str) -> None:
         self.close()
@@ -286,8 +298,3 @@ class Standbys:
             self._is_open = False
             with contextlib.suppress(OSError):
                 self.confinement.close(is_empty=False)
-
-
-def _interpreter(rank: int) -> int:
-    """Returns the pid of the Python program that a rank is, below its shell or in its place; 0 = there is none yet."""
-    return next((pid for pid in (rank, *processes.descendants(rank)) if processes.is_python(pid)), 0)

@@ -20,6 +20,7 @@ happen inside the fault point that it has come to: it goes on with what it knew,
 - world: the servers that can be killed and stopped, the clock; what is asked of them
 - machine: the engine
 - nodes: an agent with its ranks, as a state machine
+- standbys, keepers: nodes with real keepers, whose prepared interpreters go from job to job
 - backing: the store that the servers share, and what can be seen in it
 - actions: what can happen
 - invariants: what must hold

@@ -3,36 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
-from typing import Any, TypeVar
+from typing import Any
 from zlib import crc32
 
 from drumbeat.core.life.events import Loss
 from drumbeat.testing.simulation import elastic, people
+from drumbeat.testing.simulation import standby_actions as warm
+from drumbeat.testing.simulation.action import Action, pick, ranks_of
 from drumbeat.testing.simulation.nodes import MISSES_A_PEER
 from drumbeat.testing.simulation.world import Nap, Server, World
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Action:
-    """One thing that happens. a, b: which one, and how; every number means something."""
-
-    what: str
-    a: int = 0
-    b: int = 0
-
-
-def pick(among: list[T], which: int) -> T | None:
-    """One of them, whatever the number is."""
-    return among[which % len(among)] if among else None
-
-
-def _ranks(nodes: int, per_node: int) -> dict[str, Any]:
-    distribution = {"type": "pytorch", "process_count_per_instance": per_node}
-    return {"distribution": distribution, "resources": {"instance_count": nodes}}
 
 
 def _tasks(nodes: int, workers: int, servers: int, *, has_chief: bool = True) -> dict[str, Any]:
@@ -41,7 +21,7 @@ def _tasks(nodes: int, workers: int, servers: int, *, has_chief: bool = True) ->
     return {"distribution": distribution, "resources": {"instance_count": nodes}, **extra}
 
 
-RANKS = (_ranks(1, 1), _ranks(2, 1), _ranks(1, 2), _ranks(2, 2), _ranks(1, 4), _ranks(3, 2))
+RANKS = (ranks_of(1, 1), ranks_of(2, 1), ranks_of(1, 2), ranks_of(2, 2), ranks_of(1, 4), ranks_of(3, 2))
 SERVED = (_tasks(1, 1, 1), _tasks(2, 1, 1), _tasks(2, 2, 1, has_chief=False))
 """Jobs with ranks that serve: one in four."""
 
@@ -68,7 +48,7 @@ def submit_elastic(world: World, action: Action) -> None:
     document: dict[str, object] = {
         "name": f"e{action.b % 6}",
         "command": "true",
-        **_ranks(2 + action.a % 2, 1 + action.a % 5 // 4),
+        **ranks_of(2 + action.a % 2, 1 + action.a % 5 // 4),
         "queue_settings": {"priority": ["low", "medium", "high"][action.a % 3]},
         "drumbeat": {
             **elastic.SIZES[action.b % 4], "grace_s": 5, "lost_after_s": 60, "max_retries": action.a % 3,
@@ -182,7 +162,7 @@ def cancel(world: World, action: Action) -> None:
 
 def sync(world: World, action: Action) -> None:
     """An agent says how far it is, and hears what to do, unless the answer is lost."""
-    node = pick([n for n in world.nodes() if not n.is_cut_off], action.a)
+    node = pick([n for n in world.nodes() if not n.is_cut_off and n.can_speak], action.a)
     if node:
         hears = action.b % 8 != 7
         world.ask("sync", node, node.status(), hears, at=node.server, known=node.servers)
@@ -348,7 +328,7 @@ def reroute(world: World, action: Action) -> None:
         node.server += 1
 
 
-ACTIONS: dict[str, tuple[Callable[[World, Action], None], int]] = {
+ACTIONS: dict[str, tuple[Callable[[World, Action], None], float]] = {
     "submit": (submit, 8), "cancel": (cancel, 2), "sync": (sync, 30), "repeat": (repeat, 4),
     "rank_ends": (rank_ends, 14), "grace_ends": (grace_ends, 6), "keeper_dies": (keeper_dies, 1),
     "agent_dies": (agent_dies, 4),
@@ -359,22 +339,39 @@ ACTIONS: dict[str, tuple[Callable[[World, Action], None], int]] = {
     "server_starts": (server_starts, 6),}  # fmt: skip
 """Name to what happens, and how often it does beside the others."""
 
-OF_SWEEPS: dict[str, tuple[Callable[[World, Action], None], int]] = {
+OF_SWEEPS: dict[str, tuple[Callable[[World, Action], None], float]] = {
     "submit_sweep": (submit_sweep, 5), "submit_pipeline": (submit_pipeline, 5), "report": (report, 20),
     "children": (children, 10),
 }  # fmt: skip
 """What happens beside that in the schedules of `WITH_SWEEPS`."""
 
-OF_PERSONS: dict[str, tuple[Callable[[World, Action], None], int]] = {
+OF_PERSONS: dict[str, tuple[Callable[[World, Action], None], float]] = {
     "submit_as": (submit_as, 12), "set_quota": (set_quota, 4),
 }  # fmt: skip
 """What happens beside that in the schedules of `WITH_PERSONS`."""
 
-OF_ELASTIC: dict[str, tuple[Callable[[World, Action], None], int]] = {
+OF_ELASTIC: dict[str, tuple[Callable[[World, Action], None], float]] = {
     "submit_elastic": (submit_elastic, 14), "checkpoint": (checkpoint, 8), "node_dies": (node_dies, 6),
     "tick": (tick, 8),
 }  # fmt: skip
 """What happens beside that in the schedules of `WITH_ELASTIC`."""
+
+OF_STANDBYS: dict[str, tuple[Callable[[World, Action], None], float]] = {
+    "submit_warm": (warm.submit_warm, 12), "fair": (warm.turns, 50), "turns": (warm.turns, 8),
+    "job_ends": (warm.job_ends, 10), "prepared": (warm.prepared, 6), "agent_acts": (warm.agent_acts, 8),
+    "keeper_acts": (warm.keeper_acts, 8), "strike": (warm.strike, 8),
+    "interpreter_dies": (warm.interpreter_dies, 2), "memory": (warm.memory, 2), "spare_dies": (warm.spare_dies, 2),
+    "wait_long": (warm.wait_long, 1), "sync": (sync, 4), "repeat": (repeat, 1), "rank_ends": (rank_ends, 3),
+    "grace_ends": (grace_ends, 3), "keeper_dies": (keeper_dies, 1), "agent_dies": (agent_dies, 2),
+    "staging_fails": (staging_fails, 0.3), "node_dies": (node_dies, 1), "link": (link, 1), "effect": (effect, 3),
+    "place": (place, 2), "tick": (tick, 3), "watch": (watch, 1), "engine_refuses": (engine_refuses, 0.3),
+    "watch_late": (watch_late, 0.5), "store_refuses": (store_refuses, 0.5), "server_dies": (server_dies, 0.5),
+    "server_will_die": (server_will_die, 1), "cancel": (cancel, 2), "submit": (submit, 1),
+}  # fmt: skip
+"""What happens in the schedules of `WITH_STANDBYS`: the rest of the tables as in the others."""
+
+WITH_STANDBYS = (6, 7, 10)
+"""The seeds that leave one of these when divided by 17."""
 
 WITH_ELASTIC = (1, 10, 11)
 """The seeds that leave one of these when divided by 13."""
@@ -405,12 +402,27 @@ def schedule(seed: int, servers: int = 1, length: int = 80) -> list[Action]:
         table = table | OF_PERSONS
     if seed % 13 in WITH_ELASTIC:
         table = table | OF_ELASTIC
+    if seed % 17 in WITH_STANDBYS:
+        table = table | OF_STANDBYS
     names = list(table)
     weights = [table[name][1] * random.choice((0.2, 1, 1, 5)) for name in names]
     drawn = random.choices(names, weights, k=length)
-    return [Action(name, random.randrange(1000), random.randrange(1000)) for name in drawn]
+    actions = [Action(name, random.randrange(1000), random.randrange(1000)) for name in drawn]
+    if seed % 17 in WITH_STANDBYS and seed % 3:
+        first = Action("submit_warm", random.randrange(1000), random.randrange(1000))
+        turn = Action("fair", 2)
+        actions = [first, *[turn] * 4, *([Action("job_ends"), *[turn] * 3] if seed % 3 == 1 else []), *actions]
+    return [one for each in actions for one in (fair(each, servers) if each.what == "fair" else [each])]
+
+
+def fair(action: Action, servers: int = 1) -> list[Action]:
+    """Some time without faults."""
+    syncs = [Action("sync", node, 8 * node) for node in range(3)]
+    effects = [Action("effect", 0, server) for server in range(servers)]
+    turn = [Action("place", 0, action.b), *effects, *syncs, Action("turns", action.a), Action("prepared", action.b)]
+    return [*turn * (1 + action.a % 3), Action("tick", 1)]
 
 
 def happen(world: World, action: Action) -> None:
     """Lets it happen."""
-    (SHARED | OF_SWEEPS | OF_PERSONS | OF_ELASTIC)[action.what][0](world, action)
+    (SHARED | OF_SWEEPS | OF_PERSONS | OF_ELASTIC | OF_STANDBYS)[action.what][0](world, action)

@@ -43,6 +43,7 @@ class Checker:
     def check(self) -> None:
         """All of it."""
         sight = self.world.look()
+        self.world.standbys.check()
         self._acknowledged_is_kept(sight)
         sweeps.check(sight)
         pipelines.check(sight)
@@ -92,7 +93,7 @@ class Checker:
             )
             if before and before.retry_at and job.state in (State.PROVISIONING, State.RUNNING):
                 require(self.world.clock.now() >= before.retry_at, f"job {name} has waited too short a time")
-            strangers = [n.member.root for n in job.nodes if n and n.member.root != f"/{name}.{job.attempt}"]
+            strangers = [n.member.root for n in job.nodes if n and not n.member.root.endswith(f"/{name}.{job.attempt}")]
             require(not strangers, f"attempt {job.attempt} of {name} believes nodes of {strangers}")
             missed = [one.attempt for one in job.failures if UNKNOWN in one.verdict.sentence]
             require(not missed, f"attempt {missed} of {name} was taken for lost before it was started")
@@ -212,6 +213,7 @@ def come_to_rest(world: World, checker: Checker) -> None:
         for action in fair_turn(world):
             happen(world, action)
             checker.check()
+        world.standbys.take_turns()
         for node in world.nodes():
             node.end_rank(0, 0, world.clock.monotonic())
         require(turn < REST - 1, "it doesn't come to rest: " + ", ".join(unfinished(world)))
@@ -226,6 +228,7 @@ def mend(world: World) -> None:
         world.start_server(server)
     for node in world.nodes():
         node.is_cut_off = False
+    world.standbys.mend()
     sight = world.look()
     for quota in list(sight.quotas):
         jobs = [record.job for record in sight.records.values() if not record.job.state.is_terminal]
@@ -263,6 +266,7 @@ def at_the_end(world: World, checker: Checker) -> None:
     sight = world.look()
     require(not sight.held, f"slots are still held: {sight.held}")
     require(not sight.letters, f"messages were never heard: {sight.letters}")
+    world.standbys.check_at_the_end()
     require(not world.nodes(), f"nodes are still there: {[n.gang.name for n in world.nodes()]}")
     for name, record in sight.records.items():
         require(exit_code(record.job) is not None, f"job {name} has ended without an exit code")

@@ -39,6 +39,7 @@ class Engine:
     """Nodes that were cut off when their gang was stopped: they go on until they hear of it."""
     refusals: int = 0
     failures: int = 0
+    make: Callable[[Gang, int], Node] = Node
     late_by: Callable[[str], int | None] = lambda _job: None
     on_stop: Callable[[str], None] = lambda _gang: None
 
@@ -65,7 +66,7 @@ class Engine:
             self.starts.append(gang.name)
         else:
             self.late[gang.name] = late_by
-        self.nodes[gang.name] = [Node(gang, number) for number in range(gang.plan.nodes)]
+        self.nodes[gang.name] = [self.make(gang, number) for number in range(gang.plan.nodes)]
         self.ever += self.nodes[gang.name]
         return "started"
 

@@ -48,6 +48,14 @@ class Node:
         return [r.rank for r in self.gang.plan.ranks if r.node == self.number]
 
     @property
+    def can_speak(self) -> bool:
+        """Whether its agent knows how far it is."""
+        return True
+
+    def look(self) -> None:
+        """Takes note of what its processes do."""
+
+    @property
     def servers(self) -> set[str]:
         """Those that it knows."""
         return {*self.gang.servers, *self.told}
@@ -65,21 +73,23 @@ class Node:
             self.said.append(now)
         return now
 
-    def obey(self, told: Directive) -> None:
+    def obey(self, directive: Directive) -> None:
         """What an agent does about a directive; hearing it twice changes nothing."""
-        self.told = told.servers
-        match told.order:
-            case Order.PREPARE | Order.RUN if told.round > self.round and self.running:
+        self.told = directive.servers
+        match directive.order:
+            case Order.PREPARE | Order.RUN if directive.round > self.round and self.running:
                 self.is_stopping = True
-            case Order.PREPARE if told.round > self.round:
-                self._begin(told.round)
-            case Order.RUN if told.round > self.round or (told.round == self.round and self.phase is Phase.READY):
-                self._begin(told.round)
+            case Order.PREPARE if directive.round > self.round:
+                self._begin(directive.round)
+            case Order.RUN if directive.round > self.round or (
+                directive.round == self.round and self.phase is Phase.READY
+            ):
+                self._begin(directive.round)
                 self.phase, self.running = Phase.RUNNING, self.ranks
-                self.started.append(told.round)
-            case Order.STOP if told.round >= self.round:
-                self._stop(told)
-            case Order.UPLOAD if told.round >= self.round and self.phase not in (Phase.RUNNING, Phase.UPLOADED):
+                self.started.append(directive.round)
+            case Order.STOP if directive.round >= self.round:
+                self._stop(directive)
+            case Order.UPLOAD if directive.round >= self.round and self.phase not in (Phase.RUNNING, Phase.UPLOADED):
                 self.phase = Phase.UPLOADED
             case Order.LEAVE:
                 self.leave()
@@ -90,11 +100,11 @@ class Node:
         self.round, self.phase, self.exits = number, Phase.READY, ()
         self.lost = self.is_stopping = False
 
-    def _stop(self, told: Directive) -> None:
+    def _stop(self, directive: Directive) -> None:
         if self.phase is Phase.RUNNING:
             self.is_stopping = True
-        elif told.round > self.round or self.phase in (Phase.ENROLLED, Phase.STAGING, Phase.READY):
-            self._begin(told.round)
+        elif directive.round > self.round or self.phase in (Phase.ENROLLED, Phase.STAGING, Phase.READY):
+            self._begin(directive.round)
             self.phase = Phase.ENDED
 
     def leave(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
 from drumbeat.testing.simulation.actions import Action, happen
@@ -22,8 +22,9 @@ class Setup:
 
 def run(actions: Sequence[Action], setup: Setup) -> None:
     """Lets everything happen in a new world. Raises Violation, or whatever else goes wrong."""
-    with closing(setup.backing()) as backing:
+    with closing(setup.backing()) as backing, ExitStack() as closes:
         world = World(setup.servers, backing)
+        closes.callback(world.close)
         checker, coming = Checker(world), iter(actions)
 
         def go_on(count: int) -> None:

@@ -25,6 +25,7 @@ from drumbeat.testing.clock import FakeClock
 from drumbeat.testing.simulation.backing import Backing, InMemory, Sight
 from drumbeat.testing.simulation.machine import Engine
 from drumbeat.testing.simulation.nodes import Node
+from drumbeat.testing.simulation.standbys import KeeperWorld
 
 BEAT_S = 10.0
 """How often servers that share a store beat: more seldom than real ones, and often enough not to be replaced."""
@@ -123,6 +124,8 @@ class World:
     def __init__(self, servers: int = 1, backing: Backing | None = None) -> None:
         self.clock, self.backing, self.engine, self.texts = FakeClock(), backing or InMemory(), Engine(), Texts()
         self.engine.late_by, self.engine.on_stop = self._late_by, self._stops
+        self.standbys = KeeperWorld(self.clock, self._let_happen)
+        self.engine.make = self.standbys.make
         self.metrics = SimulatedMetrics()
         self.acknowledged: dict[str, str] = {}
         """Key of a submission to the job that was acknowledged for it."""
@@ -141,6 +144,13 @@ class World:
         self._acting: Server | None = None
         for server in self.servers:
             self.start_server(server)
+
+    def _let_happen(self, actions: int) -> None:
+        self.meanwhile(actions)
+
+    def close(self) -> None:
+        """Ends what is played by real things."""
+        self.standbys.close()
 
     def look(self) -> Sight:
         """What is stored now."""
@@ -197,12 +207,14 @@ class World:
         if len(self.servers) == 1:
             self.clock.advance(seconds)
             self.ask("tick")
+            self.standbys.pass_time()
             return
         while seconds > 0:
             self.clock.advance(min(BEAT_S, seconds))
             seconds -= BEAT_S
             for server in self.awake():
                 self.ask("tick", at=server.number)
+        self.standbys.pass_time()
 
     def ask(self, what: str, *arguments: object, at: int = 0, known: Collection[str] | None = None) -> None:
         """Calls a method of this world that talks to a server, which may be away, may refuse, or may die of it.

@@ -1,0 +1,79 @@
+"""Folders of spare keepers: who may take one, which is one too many, and how a dead one is cleared."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from drumbeat.agent.keeper import listener, spares
+from drumbeat.agent.keeper.machine import KeeperMachine
+
+
+class Home(KeeperMachine):
+    """A machine whose spare keepers are in a folder of the test."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.cleared: list[str] = []
+        self.locks: list[int] = []
+
+    def spares_home(self) -> str:
+        return str(self.folder / "spares")
+
+    def end_rest(self, folder: str) -> list[int]:
+        self.cleared.append(folder)
+        return []
+
+    def spare(self, name: str, since: float, *, is_alive: bool = True) -> Path:
+        """A spare keeper's folder."""
+        path = self.folder / "spares" / name
+        path.mkdir(parents=True)
+        spare = {"pid": 1, "interpreters": [], "commands": [], "since": since}
+        (path / "spare.json").write_text(json.dumps(spare))
+        lock = listener.hold_folder(str(path))
+        assert lock is not None
+        if is_alive:
+            self.locks.append(lock)
+        else:
+            os.close(lock)
+        return path
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    machine = Home(tmp_path)
+    yield machine
+    for lock in machine.locks:
+        os.close(lock)
+
+
+def test_agent_leaves_a_spare_keeper_where_its_own_keeper_begins(home: Home, tmp_path: Path) -> None:
+    path, own = home.spare("key-1", 1.0), tmp_path / "keeper"
+    own.mkdir()
+    lock = listener.hold_folder(str(own))
+    assert lock is not None
+    assert not spares.claim("key", str(own), home)
+    assert (path / "spare.json").exists()
+    os.close(lock)
+    assert spares.claim("key", str(own), home)
+    assert (own / "spare.json").exists()
+
+
+def test_dead_spare_keeper_is_moved_away_before_it_is_cleared(home: Home, tmp_path: Path) -> None:
+    path = home.spare("key-1", 1.0, is_alive=False)
+    assert not spares.claim("key", str(tmp_path / "keeper"), home)
+    assert len(home.cleared) == 1
+    assert Path(home.cleared[0]).parent == path.parent
+    assert home.cleared[0] != str(path)
+    assert not list(path.parent.iterdir())
+
+
+def test_oldest_of_five_spare_keepers_is_surplus(home: Home) -> None:
+    paths = [home.spare(f"key-{number}", float(9 - number)) for number in range(5)]
+    assert [spares.is_surplus(str(path), home) for path in paths] == [False, False, False, False, True]
+    home.spare("key-dead", 99.0, is_alive=False)
+    assert not spares.is_surplus(str(paths[3]), home)

@@ -1,0 +1,207 @@
+"""Real keepers in the simulator: what they prepare is found by the next job, and each law of theirs can be broken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drumbeat.agent.keeper import spares
+from drumbeat.agent.keeper.keeper import Keeper
+from drumbeat.agent.keeper.machine import KeeperMachine
+from drumbeat.agent.keeper.standby import Standby
+from drumbeat.agent.keeper.standbys import Standbys
+from drumbeat.protocol import fault_points
+from drumbeat.protocol.keeper import Adopt, LeaveNode
+from drumbeat.testing.simulation import standbys
+from drumbeat.testing.simulation.actions import WITH_STANDBYS, Action, fair, happen, schedule
+from drumbeat.testing.simulation.backing import InMemory
+from drumbeat.testing.simulation.invariants import Checker
+from drumbeat.testing.simulation.keepers.machine import Box
+from drumbeat.testing.simulation.shrink import failure
+from drumbeat.testing.simulation.world import World
+
+POINTS = ("agent.spare_found", "agent.spare_taken", "agent.spare_dead", "keeper.retiring", "keeper.retired")
+"""Points that agents and keepers of prepared interpreters come by."""
+
+
+def turns(count: int) -> list[Action]:
+    return [one for _ in range(count) for one in fair(Action("fair"))]
+
+
+def talks(count: int) -> list[Action]:
+    """As many nodes speak as have room on the machine, and act."""
+    syncs = [Action("sync", node) for node in range(6)]
+    return [*syncs, *does("turns")] * count
+
+
+def does(*names: str) -> list[Action]:
+    return [Action(name) for name in names]
+
+
+def job(number: int, kind: int = 0) -> list[Action]:
+    """A job runs, and its keeper has an interpreter for each of its ranks."""
+    return [Action("submit_warm", kind, number), *turns(5)]
+
+
+ENDS = [*does("job_ends"), *turns(6)]
+SPARE = [*job(0), *ENDS]
+"""A job has ended, and its keeper waits for the next one."""
+RETIRES = [*job(0), *does("job_ends"), *turns(3), *does("sync", "agent_acts", "keeper_acts")]
+"""A job has ended, and its keeper is about to wait for the next one."""
+
+
+def after(actions: Sequence[Action]) -> tuple[Box, World]:
+    """The machine after these actions, each checked."""
+    with closing(InMemory()) as backing:
+        world = World(1, backing)
+        with closing(world):
+            checker = Checker(world)
+            for action in actions:
+                happen(world, action)
+                checker.check()
+            return world.standbys.box, world
+
+
+def jobs_of_interpreters(box: Box) -> set[tuple[str, str]]:
+    """The job that each interpreter was prepared in, and the one that it became a rank of."""
+    processes = [one for one in box.processes.values() if one.is_interpreter and one.served]
+    return {(one.begun.env["DRUMBEAT_JOB"], one.served[0].job) for one in processes}
+
+
+@pytest.mark.feature("F3")
+def test_interpreters_of_a_simulated_job_become_ranks_of_the_next() -> None:
+    box, _ = after([*SPARE, *job(1)])
+    assert jobs_of_interpreters(box) == {("w0", "w1")}
+
+
+def test_one_of_two_simulated_jobs_gets_the_interpreters_both_could_use() -> None:
+    box, world = after([*SPARE, Action("submit_warm", 0, 1), *job(2)])
+    assert jobs_of_interpreters(box) in ({("w0", "w1")}, {("w0", "w2")})
+    assert [record.job.state for record in world.look().records.values()].count("running") == 2
+
+
+def test_simulated_rank_of_a_round_after_a_failure_starts_warm() -> None:
+    box, _ = after([*job(0, 1), Action("rank_ends", 0, 5), *turns(6)])
+    assert jobs_of_interpreters(box) == {("w0", "w0")}
+
+
+def test_simulator_strikes_agents_and_keepers_at_every_point_of_prepared_interpreters(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    struck: set[str] = set()
+    passed = standbys.KeeperWorld._pass
+
+    def watch(self: standbys.KeeperWorld, actor: Any, point: str) -> None:
+        if self.strike and self.strike.points <= 1:
+            struck.add(point)
+        passed(self, actor, point)
+
+    monkeypatch.setattr(standbys.KeeperWorld, "_pass", watch)
+    for points in range(5):
+        strike = Action("strike", points)
+        taken = [strike, *job(1), *ENDS]
+        assert not failure([*job(0), *does("job_ends"), *turns(3), strike, *turns(3), *taken])
+        assert not failure([*SPARE, *does("spare_dies"), *taken])
+        assert not failure([*SPARE, *taken])
+    assert struck >= set(POINTS)
+    assert set(POINTS) <= set(fault_points.ELSEWHERE)
+
+
+# --- planted defects --------------------------------------------------------------------------------------------
+def a_spare_keeper_obeys_its_agent_of_before(patch: pytest.MonkeyPatch) -> None:
+    def obey(self: Keeper, request: object) -> None:
+        if isinstance(request, Adopt):
+            self._move(request.folder)
+        self.is_spare = False
+        if not isinstance(request, LeaveNode):
+            self.obey(request)
+
+    patch.setattr(Keeper, "_obey_as_spare", obey)
+
+
+def an_interpreter_that_was_killed_is_no_rank(patch: pytest.MonkeyPatch) -> None:
+    def start_warm(self: Keeper, rank: Any) -> int:
+        standby = self.standbys.take(rank.rank)
+        return standby.go(rank) if standby else 0
+
+    patch.setattr(Keeper, "_start_warm", start_warm)
+
+
+def spare_keepers_are_counted_only_before_they_are_placed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(spares, "is_surplus", lambda _folder, _machine: False)
+
+
+def spare_keepers_wait_without_end(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Keeper, "_look_after_agent", lambda _self: None)
+    patch.setattr(Keeper, "_look_spare", lambda self: self.standbys.look_spare())
+
+
+def spare_keepers_do_not_look_at_the_memory(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Standbys, "look_spare", lambda _self: None)
+
+
+def keepers_look_at_the_memory_only_while_ranks_run(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Standbys, "look_between", lambda _self, _now: None)
+
+
+def any_interpreter_will_do(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Standby, "difference", lambda _self, _rank, _order, _root: "")
+
+
+def an_interpreter_stays_in_the_pool(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Standbys, "take", lambda self, rank: self._ready.get(rank))
+
+
+def two_agents_take_over_one_keeper(patch: pytest.MonkeyPatch) -> None:
+    def claim(spare_key: str, folder: str, machine: KeeperMachine) -> bool:
+        home = machine.spares_home()
+        for path in Path(home).glob(f"{spare_key}-*"):
+            Path(folder).rmdir()
+            Path(folder).symlink_to(path)
+            return True
+        return False
+
+    patch.setattr(spares, "claim", claim)
+    patch.setattr(Keeper, "_is_in", lambda _self, _folder: True)
+
+
+LATE_AGENT = [Action("strike", 0, 2), *does("keeper_acts", "agent_dies", "agent_acts")]
+FAILED = [*job(0, 2), Action("rank_ends", 0, 5), *turns(7), Action("rank_ends", 0, 5), *turns(2)]
+PLANTED: dict[Callable[[pytest.MonkeyPatch], None], list[Action]] = {
+    a_spare_keeper_obeys_its_agent_of_before: [*RETIRES, *LATE_AGENT, *job(1), *turns(4)],
+    an_interpreter_that_was_killed_is_no_rank: [
+        *job(0, 1), Action("rank_ends", 0, 5),
+        *does("keeper_acts", "agent_acts", "sync", "effect", "sync", "agent_acts", "sync", "sync", "agent_acts"),
+        *does("interpreter_dies", "keeper_acts"), *turns(2),
+    ],
+    spare_keepers_are_counted_only_before_they_are_placed: [
+        *(Action("submit_warm", 3, number) for number in range(3)), *[*talks(1), *turns(1)] * 14,
+        *(Action("job_ends", node) for node in (0, 2, 4)), *talks(6), *turns(2),
+    ],
+    spare_keepers_wait_without_end: [*SPARE, Action("wait_long", 3), Action("tick", 2)],
+    spare_keepers_do_not_look_at_the_memory: [*SPARE, Action("memory", 2), Action("tick", 1)],
+    keepers_look_at_the_memory_only_while_ranks_run: [*FAILED, Action("memory", 2), *[Action("tick", 1)] * 2],
+    any_interpreter_will_do: [*SPARE, *job(1, 10)],
+    an_interpreter_stays_in_the_pool: [*job(0, 1), Action("rank_ends", 0, 5), *turns(7)],
+    two_agents_take_over_one_keeper: [*SPARE, Action("submit_warm", 0, 1), *job(2)],
+}  # fmt: skip
+"""Each with actions that find it, and hold without it."""
+
+
+@pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
+def test_a_planted_defect_of_prepared_interpreters_is_found(
+    plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not failure(PLANTED[plant])
+    plant(monkeypatch)
+    assert failure(PLANTED[plant]).startswith("Violation: ")
+
+
+@pytest.mark.parametrize("servers", [1, 2])
+def test_schedules_with_real_keepers_submit_jobs_that_prepare(servers: int) -> None:
+    kinds = {one.what for seed in WITH_STANDBYS for one in schedule(seed, servers)}
+    assert {"submit_warm", "turns", "prepared", "keeper_acts", "strike"} <= kinds
