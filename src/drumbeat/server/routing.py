@@ -41,9 +41,13 @@ class LateRoute(APIRoute):
     def __getattr__(self, name: str) -> Any:
         # Python calls this for attributes that aren't there: those that only the complete route has.
         with _lock:
-            if name.startswith("__") or name == "_settings" or self._settings is None:
-                raise AttributeError(f"{type(self).__name__} has no {name!r}")
-            settings, operation_id = self._settings, self.operation_id
-            super().__init__(self.path, self.endpoint, **settings)
-            self.operation_id, self._settings = operation_id, None
-        return getattr(self, name)
+            if not name.startswith("__") and name != "_settings" and self._settings is not None:
+                operation_id = self.operation_id
+                try:
+                    super().__init__(self.path, self.endpoint, **self._settings)
+                finally:
+                    self.operation_id = operation_id
+                self._settings = None
+            if name in self.__dict__:  # Another thread may have completed it meanwhile.
+                return self.__dict__[name]
+        raise AttributeError(f"{type(self).__name__} has no {name!r}")

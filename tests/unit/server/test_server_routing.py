@@ -1,5 +1,7 @@
 """Routes of which the models are made late."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pytest
@@ -55,3 +57,16 @@ def test_unknown_attribute_of_a_late_route_is_an_error():
     _, route = make_app()
     with pytest.raises(AttributeError, match="has no 'colour'"):
         _ = route.colour
+
+
+def test_threads_that_ask_at_once_all_get_the_complete_route():
+    _, route = make_app()
+    start = threading.Barrier(3)
+
+    def asked(_: int) -> object:
+        start.wait()
+        return route.dependant
+
+    with ThreadPoolExecutor(3) as pool:
+        found = [*pool.map(asked, range(3))]
+    assert found == [route.dependant] * 3

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from drumbeat._version import __version__
 from drumbeat.agent.ground import machine_memory
 from drumbeat.agent.keeper import listener
 from drumbeat.agent.keeper.machine import MACHINE, KeeperMachine
@@ -70,7 +71,7 @@ def key(enrolment: Enrolment, confinement: str) -> str:
     plan, node = enrolment.plan, enrolment.node
     network = os.stat("/proc/self/ns/net")
     facts = (
-        plan.command, sorted(plan.variables), plan.python.key if plan.python else "", plan.launcher,
+        __version__, plan.command, sorted(plan.variables), plan.python.key if plan.python else "", plan.launcher,
         [rank.rank for rank in plan.on(node)], sorted(enrolment.gpus), confinement, network.st_ino,
     )  # fmt: skip
     return hashlib.sha256(json.dumps(facts, default=str).encode()).hexdigest()[:24]

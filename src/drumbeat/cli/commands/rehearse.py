@@ -62,7 +62,7 @@ def rehearse(
     server = connect()
     report = _rehearse(server, file, tuple(sets or ()), options, is_quiet=as_json)
     folder = to or Path("rehearsals") / report.tag
-    _keep(report, folder, server)
+    is_published = _keep(report, folder, server)
     if as_json:
         from drumbeat.cli.terminal.json_output import print_json
 
@@ -73,7 +73,8 @@ def rehearse(
         from drumbeat.rehearsal.report_files import PAGE, REPORT
 
         show(*render_rehearsal(report))
-        print(f"\nwrote {folder / REPORT}, {folder / PAGE}; on the web page: job {report.unbroken[0].job}")
+        shown = f"; on the web page: job {report.unbroken[0].job}" if is_published else ""
+        print(f"\nwrote {folder / REPORT}, {folder / PAGE}{shown}")
     if not report.is_passed:
         raise typer.Exit(Exit.FAILED)
 
@@ -105,8 +106,8 @@ def _say(line: str) -> None:
     print(line, flush=True)
 
 
-def _keep(report: RehearsalReport, folder: Path, server: Server) -> None:
-    """Writes the report as files, and with its first job on the server; what is refused there is still in the files."""
+def _keep(report: RehearsalReport, folder: Path, server: Server) -> bool:
+    """Writes the report as files, and with its first job on the server; returns whether the server has taken it."""
     from drumbeat.rehearsal.report_files import publish, write_files
 
     write_files(report, folder)
@@ -114,3 +115,5 @@ def _keep(report: RehearsalReport, folder: Path, server: Server) -> None:
         publish(report, server)
     except DrumbeatError as error:
         print(f"the report is not on the server: {error}", file=sys.stderr)
+        return False
+    return True

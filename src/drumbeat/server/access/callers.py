@@ -46,7 +46,7 @@ class Callers:
         principal, until = self._kept.get(digest, (None, 0.0))
         if principal is not None and self._clock() < until:
             return principal
-        principal = await to_thread.run_sync(self._find, digest)
+        principal = await to_thread.run_sync(self._find, digest, abandon_on_cancel=True)
         self._keep(digest, principal)
         return principal
 

@@ -84,7 +84,12 @@ def page_headers() -> dict[str, str]:
     styles = re.findall(rb"<style>(.*?)</style>", built_files()[HTML].content, re.DOTALL)
     digests = "".join(f" 'sha256-{b64encode(sha256(style).digest()).decode()}'" for style in styles)
     policy = POLICY.replace("style-src 'self'", f"style-src 'self'{digests}")
-    return {**HEADERS, "Content-Security-Policy": policy, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+    return {
+        **HEADERS,
+        "Content-Security-Policy": policy,
+        "Cache-Control": "private, no-cache",
+        "Vary": "Accept-Encoding",
+    }
 
 
 @cache
