@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol, runtime_checkable
@@ -200,6 +200,13 @@ class Doors(Protocol):
         """
         ...
 
-    def look(self) -> None:
-        """Listens again where an address was lost and came back, or a name stands for another address now."""
+    def awaits(self, address: str) -> bool:
+        """Whether it is a name that a look will listen at, once its addresses are known."""
+        ...
+
+    def look(self, names: Collection[str]) -> None:
+        """Listens again where an address was lost and came back, and where a name stands for other addresses now.
+
+        names: those that computes have; no other is looked up. Waits for no name server.
+        """
         ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,6 +10,8 @@ import pytest
 
 from drumbeat.control.computes.agent_addresses import Endpoints
 from drumbeat.control.control import Control, Setting
+from drumbeat.dialect.compute.ssh import SshCompute, SshHost
+from drumbeat.dialect.reading.writer import to_dict
 from drumbeat.ports import Ownership
 from drumbeat.protocol.agent import AgentStatus, Order, Phase
 from drumbeat.protocol.api.requests import JobRequest
@@ -43,6 +45,8 @@ class Doors:
     port: int
     ca: str = "the authority"
     trouble: str = ""
+    awaited: str = ""
+    names: list[str] = field(default_factory=list[str])
 
     def require(self, address: str) -> None:
         self.urls([address])
@@ -52,8 +56,11 @@ class Doors:
             raise UnreachableError(self.trouble)
         return tuple(f"https://{address}:{self.port}" for address in addresses)
 
-    def look(self) -> None:
-        pass
+    def awaits(self, address: str) -> bool:
+        return bool(address) and address == self.awaited
+
+    def look(self, names: Collection[str]) -> None:
+        self.names = list(names)
 
 
 @dataclass
@@ -161,6 +168,23 @@ def test_a_door_that_cant_be_opened_is_tried_again_and_told_once(servers: Server
     servers.far.trouble = "no route"
     two.addresses.look()
     assert two.addresses.known("far") == (), "nobody is sent where nothing is open"
+
+
+def test_a_name_that_is_being_looked_up_keeps_no_look_waiting(servers: Servers):
+    one, two = servers.open(1), servers.open(2)
+    named = SshCompute(name="rack", hosts=[SshHost(address="gpu-1")], server_address="head.example")
+    one.store.set_compute("rack", to_dict(named))
+    one.engines.look()
+    run(one, "rack")
+    doors = two.addresses.doors = Doors(2, awaited="head.example")
+    two.engines.look()
+    two.addresses._open["rack"] = ("https://head.example:2",)
+    two.addresses.look()
+    assert doors.names == ["head.example"]
+    assert two.addresses.known("rack") == (), "nobody is sent where nothing is open"
+    doors.awaited = ""
+    two.addresses.look()
+    assert two.addresses._open == {"rack": ("http://127.0.0.1:2",)}
 
 
 def test_a_server_without_doors_lets_in_its_own_machine_only(servers: Servers):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import socket
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -89,6 +90,32 @@ def test_no_agent_is_started_where_its_servers_name_is_unknown(
     assert not started
     server_names.require_resolvable([FAR, "https://10.0.0.1:1"], 0.0)
     server_names.require_resolvable([], 0.0)
+
+
+@pytest.mark.feature("C4", "C5")
+def test_a_resolver_that_hangs_holds_a_node_up_for_a_bounded_time(monkeypatch: pytest.MonkeyPatch):
+    ends = threading.Event()
+    monkeypatch.setattr(server_names, "_LAST_ANSWER_S", 0.0)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: ends.wait(60))
+    with pytest.raises(socket.gaierror, match=r"can't resolve head\.example, .*: no name server answers") as refused:
+        server_names.require_resolvable([FAR], 0.01)
+    assert not ends.is_set()
+    assert refused.value.errno == socket.EAI_AGAIN
+    ends.set()
+
+
+@pytest.mark.feature("C4", "C5")
+def test_a_name_that_cant_be_one_is_told_as_unknown(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(server_names, "_PAUSE_S", 0.0)
+    with pytest.raises(socket.gaierror, match="parts of more than 63 characters") as refused:
+        server_names.require_resolvable([f"https://{'a' * 64}.example:1"], 0.0)
+    assert refused.value.errno == socket.EAI_NONAME
+
+
+@pytest.mark.feature("C4", "C5")
+def test_an_ip_address_behind_an_unknown_name_is_not_kept_waiting(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(socket, "getaddrinfo", None)
+    server_names.require_resolvable([FAR, "https://10.0.0.1:1"], 60.0)
 
 
 @pytest.mark.feature("C4")

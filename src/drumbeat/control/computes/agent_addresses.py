@@ -10,8 +10,10 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from drumbeat.control.computes.engines import Engines
 from drumbeat.control.loop.loop import Loop
-from drumbeat.ports import Doors, Engine, LiveServer, Ownership
+from drumbeat.dialect.compute.remote_compute import RemoteCompute
+from drumbeat.ports import Doors, LiveServer, Ownership
 from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
 
 log = logging.getLogger(__name__)
@@ -35,7 +37,7 @@ class Endpoints:
 class AgentAddresses:
     """The addresses that agents are given. Thread-safe."""
 
-    def __init__(self, loop: Loop, engines: Mapping[str, Engine], endpoints: Endpoints) -> None:
+    def __init__(self, loop: Loop, engines: Engines, endpoints: Endpoints) -> None:
         self.here, self.doors = endpoints.here, endpoints.doors
         self._loop, self._engines = loop, engines
         self._open: dict[str, tuple[str, ...]] = {}
@@ -101,13 +103,17 @@ class AgentAddresses:
 
         A server that is alone has nothing to show.
         """
+        names = self._names()
         if self.doors is not None:
-            self.doors.look()
+            self.doors.look(list(names.values()))
         if self._loop.peers.ownership is Ownership.ALONE:
             return
         store, token = self._loop.store, self._loop.token
         for compute in [name for name in self._engines if store.reservations(name)]:
-            self._try_to_open(compute)
+            if self.doors is not None and self.doors.awaits(names.get(compute, "")):
+                self._open.pop(compute, None)  # Its name is looked up meanwhile, which may take long.
+            else:
+                self._try_to_open(compute)
         doors = {name: urls for name, urls in self._open.copy().items() if urls != self.here}
         shown: tuple[int, Mapping[str, tuple[str, ...]]] = (token, doors) if doors else (0, {})
         if shown != self._shown:
@@ -116,6 +122,12 @@ class AgentAddresses:
         # A server that was killed here is listed until it counts as silent; it has this server's address.
         servers = [one for one in store.live_servers() if one.token != token and one.address not in self.here]
         self._others = tuple(servers)
+
+    def _names(self) -> dict[str, str]:
+        """The server's address as the computes' files say it, by compute."""
+        specs = {name: one.spec for name, one in self._engines.all().items()}
+        remote = {name: spec for name, spec in specs.items() if isinstance(spec, RemoteCompute)}
+        return {name: spec.server_address for name, spec in remote.items() if spec.server_address}
 
     def _try_to_open(self, compute: str) -> None:
         try:

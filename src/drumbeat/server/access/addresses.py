@@ -91,7 +91,7 @@ def _family(ip: str) -> socket.AddressFamily:
 
 def plain(name: str) -> str:
     """The one way to write an address."""
-    return str(_literal(name) or name.lower().removesuffix("."))
+    return str(literal(name) or name.lower().removesuffix("."))
 
 
 def address_of(name: str, *, allow_public: bool) -> HostAddress:
@@ -99,9 +99,9 @@ def address_of(name: str, *, allow_public: bool) -> HostAddress:
 
     Raises EngineError; UnreachableError where nobody can tell what the name stands for now.
     """
-    literal = _literal(name)
-    ips = [literal] if literal else _looked_up(plain(name))
-    shown = name if literal else f"{name} ({', '.join(map(str, ips))})"
+    ip = literal(name)
+    ips = [ip] if ip else _looked_up(plain(name))
+    shown = name if ip else f"{name} ({', '.join(map(str, ips))})"
     plain_ones = [ip for ip in ips if not (ip.is_unspecified or ip.is_multicast or getattr(ip, "scope_id", None))]
     if not plain_ones:
         what = "agents can't be listened for at this address: on other machines it means another one, or none"
@@ -111,7 +111,7 @@ def address_of(name: str, *, allow_public: bool) -> HostAddress:
         what = "this address is public: anybody on the internet could try to speak to the server"
         fix = "Name one of a private network, or start the server with --allow-public if that is meant."
         raise EngineError(what, where=shown, fix=fix)
-    if not literal and plain(name) != OF_THIS_MACHINE:
+    if not ip and plain(name) != OF_THIS_MACHINE:
         private = _beyond_loopback(private, shown)
     return HostAddress(plain(name), tuple(map(str, private)))
 
@@ -142,7 +142,8 @@ def is_public(ip: IpAddress) -> bool:
     return not is_own and not (ip.version == 4 and ip in CARRIERS)
 
 
-def _literal(name: str) -> IpAddress | None:
+def literal(name: str) -> IpAddress | None:
+    """The IP address that this is; None = it is a name."""
     try:
         return ipaddress.ip_address(name)
     except ValueError:

@@ -11,15 +11,16 @@ import json
 import logging
 import socket
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from drumbeat.ports import Clock
 from drumbeat.protocol.errors import DrumbeatError
-from drumbeat.server.access.addresses import HostAddress, address_of, not_listened, plain
+from drumbeat.server.access.addresses import HostAddress, address_of, literal, not_listened, plain
+from drumbeat.server.access.name_lookups import NameLookups
 from drumbeat.server.home import write_whole
 from drumbeat.server.options import quiet_ports
 
@@ -97,7 +98,10 @@ class TlsDoors:
         self._own: tuple[Authority, Certificate] | None = None
         self._tending: Tending | None = None
         self._lost: set[str] = set()
-        """Names of doors that were open until their addresses went."""
+        """Addresses at which the server is to listen and can't yet, or can't any more."""
+        self._lookups = NameLookups(lambda name: address_of(name, allow_public=rules.allow_public))
+        self._troubles: dict[str, str] = {}
+        """Why the server can't follow a name, as it was logged last."""
 
     @property
     def ca(self) -> str:
@@ -111,26 +115,47 @@ class TlsDoors:
 
     def urls(self, addresses: Sequence[str]) -> tuple[str, ...]:
         """Where agents find the server, for each address."""
-        allow, known = self.rules.allow_public, self._doors
         # Outside of the lock, because names may take their time.
-        wanted = [
-            known[name].address if (name := plain(one)) in known else address_of(name, allow_public=allow)
-            for one in addresses
-        ]
+        wanted = [self._known(plain(one)) for one in addresses]
         with self._lock:
             return tuple(f"https://{self._door(address).host}" for address in wanted)
 
-    def look(self) -> None:
-        """Listens again where an address was lost and came back, or a name stands for another address now."""
-        for name in {*self._doors, *self._lost}:
+    def _known(self, name: str) -> HostAddress:
+        door = self._doors.get(name)
+        try:
+            return door.address if door else address_of(name, allow_public=self.rules.allow_public)
+        except DrumbeatError:
+            if not literal(name):
+                with self._lock:
+                    self._lost.add(name)
+            raise
+
+    def awaits(self, address: str) -> bool:
+        """Whether it is a name that a look will listen at, once its addresses are known."""
+        return not literal(address) and plain(address) in self._lost
+
+    def look(self, names: Collection[str]) -> None:
+        """Listens again where an address was lost and came back, and where a name stands for other addresses now.
+
+        names: those that computes have. What they stand for is looked up meanwhile, and followed by a later look.
+        """
+        named = {name for one in names if not literal(name := plain(one))}
+        with self._lock:
+            self._lost = {one for one in self._lost if literal(one) or one in named}
+            wanted = {*self._doors, *self._lost}
+        for name in wanted:
+            if name in self._doors or literal(name):
+                with contextlib.suppress(DrumbeatError):  # It was logged when the address was lost.
+                    self.urls([name])
+        for name, answer in self._lookups.answers(wanted & named).items():
             try:
-                self.urls([name])
+                self._follow(name, answer)
             except DrumbeatError as error:
-                if name not in self._lost:
-                    log.warning("agents don't find this server any more: %s", error)
-                self._lost.add(name)
+                if self._troubles.get(name) != str(error):
+                    log.warning("the server can't follow a name: %s", error)
+                self._troubles[name] = str(error)
             else:
-                self._lost.discard(name)
+                self._troubles.pop(name, None)
 
     def open_again(self) -> None:
         """Opens what was open when the server ended; agents of its jobs look for it there."""
@@ -139,6 +164,8 @@ class TlsDoors:
                 self.urls([name])
             except DrumbeatError as error:
                 log.warning("a door that was open stays shut: %s", error)
+                with self._lock:
+                    self._lost.add(name)
 
     def hosts(self) -> frozenset[str]:
         """What `Host` may say."""
@@ -170,30 +197,65 @@ class TlsDoors:
         """Stops listening. The addresses and ports are known to the next start."""
         with self._lock:
             self._tending = None
+            self._lost.clear()
             for name in list(self._doors):
                 self._shut(name)
 
     def _door(self, address: HostAddress) -> Door:
+        door = self._doors.get(address.name)
         try:
-            here = address.here()
-        except DrumbeatError:
-            # It may come back, as another interface's; a name may stand for another address then.
-            self._shut(address.name)
+            here = (door.address if door else address).here()
+        except DrumbeatError as error:
+            if door:
+                # It may come back, as another interface's; a name may stand for another address then.
+                log.warning("agents don't find this server any more: %s", error)
+                self._shut(address.name)
+                self._lost.add(address.name)
             raise
-        return self._doors.get(address.name) or self._opened(here)
+        return door or self._opened(here)
+
+    def _follow(self, name: str, answer: HostAddress | DrumbeatError) -> None:
+        """Listens at the addresses of this machine that a name has come to stand for.
+
+        Those that it doesn't stand for any more stay open while the machine has them: an answer may lack some, and
+        agents may remember an old one. Raises EngineError, UnreachableError.
+        """
+        if isinstance(answer, DrumbeatError):
+            raise answer
+        with self._lock:
+            door = self._doors.get(name)
+            if door is None and name not in self._lost:
+                return
+            here = answer.here()
+            if door is None:
+                self._opened(here)
+            elif new := tuple(ip for ip in here.ips if ip not in door.address.ips):
+                self._extend(door, replace(here, ips=new))
+
+    def _extend(self, door: Door, new: HostAddress) -> None:
+        try:
+            listeners = new.listeners(door.port)
+        except OSError as error:
+            raise not_listened(f"{new.name} ({', '.join(new.ips)}), port {door.port}", error) from None
+        address = replace(door.address, ips=(*door.address.ips, *new.ips))
+        self._put(replace(door, address=address, listeners=(*door.listeners, *listeners)), listeners)
 
     def _opened(self, address: HostAddress) -> Door:
         _, certificate = self._kept()
         certificate.cover([address.name])
         listeners = self._listening(address)
         door = Door(address, listeners[0].getsockname()[1], listeners)
-        self._doors = {**self._doors, address.name: door}
+        self._put(door, listeners)
         self._keep(door)
-        if self._tending is not None:
-            for listener in listeners:
-                self._tending.tend(listener)
-        log.info("agents are listened for at https://%s", door.host)
+        self._lost.discard(address.name)
         return door
+
+    def _put(self, door: Door, new: Sequence[socket.socket]) -> None:
+        self._doors = {**self._doors, door.address.name: door}
+        if self._tending is not None:
+            for listener in new:
+                self._tending.tend(listener)
+        log.info("agents are listened for at https://%s (%s)", door.host, ", ".join(door.address.ips))
 
     def _listening(self, address: HostAddress) -> tuple[socket.socket, ...]:
         """On the address's port of last time, else on that of the other doors, else on a free one."""

@@ -1,0 +1,49 @@
+"""Lookups of the names by which agents call the server, away from the threads that mustn't wait for a name server."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+
+from drumbeat.protocol.errors import DrumbeatError
+from drumbeat.server.access.addresses import HostAddress
+
+_INTERVAL_S, _MAX_INTERVAL_S = 4.0, 32.0
+"""Between two lookups, and while none of the names can be looked up."""
+
+
+class NameLookups:
+    """Looks names up on a thread of its own, one after the other. For one caller.
+
+    look_up: raises EngineError, UnreachableError.
+    """
+
+    def __init__(self, look_up: Callable[[str], HostAddress]) -> None:
+        self._look_up = look_up
+        self._thread: threading.Thread | None = None
+        self._answers: dict[str, HostAddress | DrumbeatError] = {}
+        self._interval_s, self._due_at = _INTERVAL_S, 0.0
+
+    def answers(self, names: Collection[str]) -> Mapping[str, HostAddress | DrumbeatError]:
+        """What came of the lookups since the last call; begins to look up these names when it is time. Quick."""
+        if self._thread is not None and self._thread.is_alive():
+            return {}
+        answers, self._answers = self._answers, {}
+        if names and time.monotonic() >= self._due_at:
+            self._thread = threading.Thread(target=self._run, args=[sorted(names)], name="names", daemon=True)
+            self._thread.start()
+        return answers
+
+    def _run(self, names: Collection[str]) -> None:
+        answers = {name: self._answer(name) for name in names}
+        has_failed = all(isinstance(one, DrumbeatError) for one in answers.values())
+        self._interval_s = min(2 * self._interval_s, _MAX_INTERVAL_S) if has_failed else _INTERVAL_S
+        self._due_at = time.monotonic() + self._interval_s
+        self._answers = answers
+
+    def _answer(self, name: str) -> HostAddress | DrumbeatError:
+        try:
+            return self._look_up(name)
+        except DrumbeatError as error:
+            return error
