@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-
+from drumbeat.server.access import name_lookups
 from drumbeat.server.access.agent_listeners import DoorRules, TlsDoors
 from drumbeat.wiring import SystemClock
 from tests.faces.api_house import eventually
@@ -41,6 +41,7 @@ class NameServer:
 def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[NameServer]:
     server = NameServer()
     monkeypatch.setattr(socket, "getaddrinfo", server)
+    monkeypatch.setattr(name_lookups, "_INTERVAL_S", 0.0)
     yield server
     server.answers.set()
 
@@ -65,7 +66,7 @@ def is_open(ip: str, port: int) -> bool:
 
 def looks_until(doors: TlsDoors, condition: Callable[[], bool]) -> None:
     def look() -> bool:
-        doors.look()
+        doors.look([NAME])
         return condition()
 
     eventually(look)
@@ -96,7 +97,7 @@ def test_a_name_that_was_unknown_at_the_start_is_listened_at_once_it_is_known(
     names.number = socket.EAI_AGAIN
     doors = make()
     doors.open_again()
-    doors.look()
+    doors.look([NAME])
     assert doors.hosts() == frozenset()
     assert doors.awaits(NAME)
     names.number = 0
@@ -108,7 +109,7 @@ def test_a_look_waits_for_no_name_server(names: NameServer, make: Callable[[], T
     doors.urls([NAME])
     names.answers.clear()
     for _ in range(3):  # Each would wait for as long as the name server does.
-        doors.look()
+        doors.look([NAME])
     eventually(lambda: len(names.asked) == 2)
     names.ips = ["127.0.0.3"]
     names.answers.set()
