@@ -92,7 +92,7 @@ an IP address, or a name.
   stand for more than loopback; Debian's `127.0.1.1 NAME` in /etc/hosts doesn't suffice. `localhost` is for nodes on the
   server's own machine.
 - If the name stands for another address of the machine later, or its interface goes and comes back, the server listens
-  there within seconds; addresses that it listened at before stay open. If no name server answers when the server starts,
+  there within seconds; addresses that it listened at before stay open. If no name server answers at the server's start,
   it listens about half a minute after one does, or sooner.
 - Every node must be able to resolve the name. A node that can't says so before its agent starts: on ssh, the job fails
   with that sentence, and waits while no name server answers; on slurm and ray, the attempt fails; on kubernetes, two
