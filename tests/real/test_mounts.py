@@ -221,7 +221,7 @@ def test_what_is_mounted_in_a_folder_that_is_brought_anew_stays_whole(tmp_path: 
         if user == "root":
             assert (said, [one.name for one in code.iterdir()], mounted(str(tmp_path))) == ("", ["outputs"], [])
         else:
-            assert said == "root/code is to be brought anew, and something is mounted there that can't be unmounted\n"
+            assert said == "root/code has to be staged again, but something that is mounted there can't be unmounted\n"
             assert mounted(str(tmp_path)) == [str(point)]
     finally:
         for left in mounted(str(tmp_path)):

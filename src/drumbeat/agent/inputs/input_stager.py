@@ -163,7 +163,7 @@ def _free(place: str) -> None:
 
     if not os.path.islink(place) and (left := unmount_all(place, itself=True)):
         raise StorageError(
-            f"{place} is to be brought again, and something is mounted there that can't be unmounted",
+            f"{place} has to be staged again, but something that is mounted there can't be unmounted",
             where=left[0],
             fix="Unmount it on the node, then run the job again.",
         )
