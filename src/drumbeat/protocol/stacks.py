@@ -107,6 +107,10 @@ class ProgramSamples:
     """For how long the main thread ran or waited for a processor; else it slept."""
     sleeps: int = 0
     """How often the main thread has gone to sleep since it began."""
+    new_sleeps: int = 0
+    """How often in this time."""
+    has_device: bool = False
+    """Whether it has a GPU, or another accelerator, open."""
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,24 @@
 """Stacks of real processes, read from outside: running, stopped, without py-spy; the program comes from the server."""
 
 import hashlib
+import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from drumbeat.agent.stacks import procfs, py_spy, py_spy_program, stack_samples
+from drumbeat.agent.stacks import procfs, py_spy, py_spy_program, rank_looks, stack_samples
 from drumbeat.agent.stacks.rank_looks import RankLooks
+from drumbeat.host import processes
 from drumbeat.launch.tracking_variables import ENDPOINT
 from drumbeat.protocol.stacks import DIGEST_HEADER, RankFacts
 
@@ -61,6 +65,30 @@ def test_samples_of_a_rank_have_its_stack_and_that_it_sleeps(rank: subprocess.Po
     assert [frame.function for frame in stack.frames] == ["wait_long", "<module>"]
     assert stack.count > 1
     assert program.ready_s < program.seconds / 2
+
+
+def test_few_programs_are_sampled_at_once_and_those_with_a_gpu_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+
+    class Pool(ThreadPoolExecutor):
+        def __init__(self, size: int, name: str) -> None:
+            sizes.append(size)
+            super().__init__(size, name)
+
+    switches = itertools.count()
+    used = procfs.usage(os.getpid())
+    assert used is not None
+    monkeypatch.setattr(rank_looks, "ThreadPoolExecutor", Pool)
+    monkeypatch.setattr(rank_looks, "rank_processes", lambda _keeper: [(100 + rank, rank) for rank in range(20)])
+    monkeypatch.setattr(rank_looks, "_is_program", lambda _pid: True)
+    monkeypatch.setattr(procfs, "usage", lambda _pid: replace(used, switches=next(switches)))
+    monkeypatch.setattr(stack_samples, "sample", lambda _program, _pid, _seconds: ())
+    monkeypatch.setattr(processes, "has_mapped", lambda pid, parts: pid == 103 and "/libcuda.so" in parts)
+    facts = RankLooks(os.getpid(), {}, "py-spy").sample(1.0)
+    assert sizes == [rank_looks.MAX_SAMPLERS]
+    assert [one.rank for one in facts.ranks] == list(range(20))
+    assert [one.rank for one in facts.ranks if one.programs[0].has_device] == [3]
+    assert all(one.programs[0].new_sleeps > 0 for one in facts.ranks)
 
 
 def test_samples_of_the_main_thread_are_counted_by_stack_without_lines_of_installed_modules() -> None:

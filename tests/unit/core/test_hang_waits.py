@@ -40,11 +40,11 @@ def test_object_collective_is_named_by_what_the_script_called() -> None:
     ("frames", "expected"),
     [
         ([c10d("recv"), TRAIN], Wait(WaitKind.PEER, "recv")),
-        ([c10d("init_process_group"), TRAIN], Wait(WaitKind.STORE, "the rendezvous")),
+        ([c10d("init_process_group"), TRAIN], Wait(WaitKind.STORE, "the rendezvous", polls=True)),
         ([native("c10d::Work::wait"), C10D, TRAIN], Wait(WaitKind.COLLECTIVE, "all_reduce")),
         ([native("c10d::Work::wait"), TRAIN], Wait(WaitKind.COLLECTIVE, "a collective")),
         ([native("opal_progress"), native("PMPI_Allreduce"), TRAIN], Wait(WaitKind.COLLECTIVE, "MPI_Allreduce")),
-        ([native("c10d::TCPStore::doGet"), TRAIN], Wait(WaitKind.STORE, "a key of the store")),
+        ([native("c10d::TCPStore::doGet"), TRAIN], Wait(WaitKind.STORE, "a key of the store", polls=True)),
         ([native("cudaStreamSynchronize"), TRAIN], Wait(WaitKind.DEVICE, "its GPU")),
         ([library("get", "queue.py"), TRAIN], Wait(WaitKind.LOCK)),
         ([library("_try_wait", "subprocess.py"), TRAIN], Wait(WaitKind.CHILD)),

@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,8 @@ pytestmark = pytest.mark.feature("F4")
 
 def rank(number: int, sync: float, sleeps: int, *, data: float = 0.0, per_node: int = 2) -> RankPhases:
     place = "data.py:14" if data else "train.py:30"
-    return RankPhases(number, number // per_node, sync, data, 1 - sync - data, place, sleeps=sleeps)
+    parts = (sync, data, 1 - sync - data, place)
+    return RankPhases(number, number // per_node, *parts, sleeps=sleeps, elsewhere=1 - sync)
 
 
 def looks(*shares: Sequence[float], data: float = 0.0, first: int = 0) -> list[Look]:
@@ -113,14 +115,34 @@ def test_preparation_by_one_rank_counts_as_one_wait() -> None:
     assert verdict(prepares + looks(*[(0.1, 0.1)] * 60, first=10)) is None
 
 
-def test_rank_that_polls_while_it_waits_has_gone_on_once_it_was_seen_elsewhere() -> None:
-    def polling(sync: float) -> list[Look]:
-        return [[rank(0, sync, 5, per_node=1), rank(1, 0.0, number, per_node=1)] for number in range(MAX_WAITS)]
+@pytest.mark.parametrize(("sync", "is_named"), [(1.0, False), (0.97, False), (0.95, True)])
+def test_rank_that_polls_while_it_waits_has_gone_on_once_it_was_seen_elsewhere(sync: float, *, is_named: bool) -> None:
+    series = [
+        [replace(rank(0, sync, number, per_node=1), polls=True), rank(1, 0.0, number, per_node=1)]
+        for number in range(MAX_WAITS)
+    ]
+    said = verdict(series)
+    assert (said is not None) is is_named
+    assert said is None or said.rank == 1
 
-    assert verdict(polling(1.0)) is None
-    said = verdict(polling(0.95))
-    assert said is not None
-    assert said.rank == 1
+
+def test_wait_at_another_line_is_another_one() -> None:
+    def waiting(*lines: str) -> list[Look]:
+        waits = [
+            replace(rank(0, 1.0, 5), polls=True, waits_at=lines[number % len(lines)]) for number in range(MAX_WAITS)
+        ]
+        return [[one, rank(1, 0.0, number)] for number, one in enumerate(waits)]
+
+    assert verdict(waiting("all_reduce at train.py:40")) is None
+    assert verdict(waiting("all_reduce at train.py:40", "barrier at train.py:50")) is not None
+
+
+def test_undecided_time_is_no_wait_of_others_and_one_of_the_slow() -> None:
+    def beside(undecided: float) -> list[Look]:
+        return [[replace(rank(0, 0.0, number), undecided=undecided), rank(1, 0.6, number)] for number in range(11)]
+
+    assert verdict(beside(0.3)) is not None
+    assert verdict(beside(0.5)) is None
 
 
 def test_steps_that_are_longer_than_a_look_are_judged_by_the_whole_wait() -> None:

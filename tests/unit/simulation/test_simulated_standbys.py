@@ -78,6 +78,22 @@ def test_interpreters_of_a_simulated_job_become_ranks_of_the_next() -> None:
     assert jobs_of_interpreters(box) == {("w0", "w1")}
 
 
+@pytest.mark.feature("F3")
+def test_keeper_looks_at_the_memory_while_only_its_launcher_runs() -> None:
+    with closing(InMemory()) as backing:
+        world = World(1, backing)
+        with closing(world):
+            for action in job(0):
+                happen(world, action)
+            keepers = [one.keeper for one in world.standbys.box.keepers.values()]
+            keeper = next(one for one in keepers if one is not None and one.standbys.ready)
+            keeper.starter.pid = 1
+            keeper.running.clear()
+            pause_s = keeper._pause_s()
+            assert pause_s is not None
+            assert 0 <= pause_s < 10
+
+
 def test_one_of_two_simulated_jobs_gets_the_interpreters_both_could_use() -> None:
     box, world = after([*SPARE, Action("submit_warm", 0, 1), *job(2)])
     assert jobs_of_interpreters(box) in ({("w0", "w1")}, {("w0", "w2")})

@@ -450,7 +450,7 @@ class Keeper:
             waits += [] if due_s is None else [due_s]
         if self.is_spare:
             waits.append(SPARE_CHECK_INTERVAL_S)
-        elif self.standbys.pids and (self.over or self.kill_at is not None):
+        elif self.standbys.pids and (not self.running or self.kill_at is not None):
             waits.append(self.standbys.due_between_s(now))
         return max(0.0, min(waits)) + 0.001 if waits else None
 

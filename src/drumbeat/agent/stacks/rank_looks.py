@@ -15,6 +15,12 @@ from drumbeat.protocol.stacks import NodeFacts, ProcessFacts, ProgramSamples, Ra
 
 MAX_PROCESSES = 32
 """Processes of a rank that are looked at, its first ones: a data loader may have a hundred workers."""
+MAX_SAMPLERS = 8
+"""Programs that are sampled at the same time: each takes a py-spy of its own."""
+_DEVICES = (
+    "/libcuda.so", "/dev/nvidia", "/dev/kfd", "/dev/dri/", "/libtpu", "/dev/accel", "/dev/davinci", "/libSynapse.so",
+)  # fmt: skip
+"""What a process has mapped that has a GPU, or another accelerator, open."""
 
 
 @dataclass
@@ -54,12 +60,12 @@ class RankLooks:
         return self._facts(members, first, self._glance(members, is_native=is_native))
 
     def sample(self, seconds: float) -> NodeFacts:
-        """Returns what the ranks' Python programs do for this time, all of them sampled at once."""
+        """Returns what the ranks' Python programs do for this time, up to `MAX_SAMPLERS` of them sampled at once."""
         members = {rank: [pid for pid in pids if _is_program(pid)] for rank, pids in self._members(()).items()}
         pids = [pid for pids in members.values() for pid in pids]
         if not pids or not self._program:
             return NodeFacts()
-        with ThreadPoolExecutor(len(pids), "samples") as pool:
+        with ThreadPoolExecutor(min(len(pids), MAX_SAMPLERS), "samples") as pool:
             futures = {pid: pool.submit(self._sample, pid, seconds) for pid in pids}
             sampled = {pid: future.result() for pid, future in futures.items()}
         ranks = (
@@ -77,7 +83,13 @@ class RankLooks:
             return None
         cpu_s, ready_s = after.cpu_s - before.cpu_s, after.main_ready_s - before.main_ready_s
         return ProgramSamples(
-            round(passed_s, 3), stacks, round(max(cpu_s, 0.0), 4), round(max(ready_s, 0.0), 4), after.switches
+            round(passed_s, 3),
+            stacks,
+            round(max(cpu_s, 0.0), 4),
+            round(max(ready_s, 0.0), 4),
+            after.switches,
+            after.switches - before.switches,
+            processes.has_mapped(pid, _DEVICES),
         )
 
     def _members(self, ranks: Collection[int]) -> dict[int, list[int]]:

@@ -2,6 +2,9 @@
 
 From samples of its main thread's stack. Samples don't show whether a thread slept, so that a frame in which a rank both
 computes and waits, such as torch's backward pass, counts as a wait for as long as the thread slept by the kernel.
+
+A program that has a GPU open may wait for its own work there, in calls that have no frame of Python and in any of its
+threads, asleep or not. Then only data, collectives, sockets, files and children are certain, and all else is undecided.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ IDLE_SHARE = 0.3
 """A rank that uses the CPU for less of its own time is asleep for most of it."""
 _SLEEPING = (WaitKind.DATA, WaitKind.LOCK, WaitKind.NETWORK, WaitKind.CHILD)
 """Waits in which a thread sleeps for certain."""
+_POLLS_PER_S = 30.0
+"""A thread that goes to sleep more often polls."""
 _LOADERS = re.compile(r"torch/utils/data/|torchdata/|drumbeat/train/(?:shards|resumable_loader)\.py$")
 
 
@@ -37,15 +42,23 @@ class RankPhases:
     compute: float = 0.0
     """All else."""
     place: str = ""
-    """The line of the user's own code at which it was most often, other than in `sync`: `train.py:33`."""
+    """The line of the user's own code at which it was most often in its larger phase: `train.py:33`."""
     is_asleep: bool = False
-    """Whether it slept for most of the time that isn't `sync`."""
+    """Whether it slept for most of the time that isn't `sync` or `undecided`."""
     sleeps: int = 0
     """How often its main thread has gone to sleep since it began."""
+    polls: bool = False
+    """Whether it goes to sleep again and again in one wait, so that `sleeps` says nothing."""
+    waits_at: str = ""
+    """The wait for others in which it was found most often, and its line of the user's code; "" = in none."""
+    elsewhere: float = 0.0
+    """The part of the samples in which it wasn't there."""
+    undecided: float = 0.0
+    """It waited for its GPU, or may have: the fourth part of the time."""
 
     @property
     def phase(self) -> str:
-        """The larger part of the time that isn't `sync`."""
+        """The larger part of the time that isn't `sync` or `undecided`."""
         return "data" if self.data > self.compute else "compute"
 
 
@@ -67,25 +80,46 @@ def _is_parent(program: ProgramSamples) -> bool:
 
 
 def _of_program(rank: int, node: int, program: ProgramSamples) -> RankPhases:
+    found = [(one.frames, one.count, waits.of_stack(one.frames)) for one in program.stacks]
+    has_device = program.has_device or any(wait and wait.kind is WaitKind.DEVICE for _, _, wait in found)
     total = _count(program.stacks)
-    clear = unclear = asleep = data = 0.0
+    clear = unclear = asleep = data = undecided = 0.0
     places: dict[str, Counter[str]] = {"data": Counter(), "compute": Counter()}
-    for one in program.stacks:
-        share, wait = one.count / total, waits.of_stack(one.frames)
-        if wait is not None and wait.kind.is_for_ranks and not wait.needs_idle:
-            clear += share
+    waiting: Counter[str] = Counter()
+    for frames, count, wait in found:
+        share, is_data = count / total, _loads(frames, wait)
+        if wait is not None and wait.kind.is_for_ranks:
+            waiting[f"{wait.name} at {_place(frames)}"] += count
+            if not wait.needs_idle and wait.kind is not WaitKind.DEVICE:
+                clear += share
+                continue
+        if has_device and not is_data and _may_be_for_device(wait):
+            undecided += share
             continue
-        is_data = _loads(one.frames, wait)
         data += share * is_data
         unclear += share * (wait is not None and wait.needs_idle)
         asleep += share * (wait is not None and wait.kind in _SLEEPING)
-        places["data" if is_data else "compute"][_place(one.frames)] += one.count
+        places["data" if is_data else "compute"][_place(frames)] += count
     slept = 1.0 - min(1.0, _awake_s(program) / program.seconds) if program.seconds else 0.0
     # A rank that polls doesn't sleep in its wait, so that less than nothing may be left for the others.
     sync = clear + min(unclear, max(0.0, slept - clear - asleep))
-    phases = RankPhases(rank, node, sync, data, max(0.0, 1.0 - sync - data), sleeps=program.sleeps)
+    phases = RankPhases(rank, node, sync, data, max(0.0, 1.0 - sync - data - undecided), undecided=undecided)
     (place, _), *_ = places[phases.phase].most_common(1) or [("", 0)]
-    return replace(phases, place=place, is_asleep=1.0 - slept < IDLE_SHARE * (1.0 - sync))
+    (waits_at, held), *_ = waiting.most_common(1) or [("", 0)]
+    return replace(
+        phases,
+        place=place,
+        is_asleep=1.0 - slept < IDLE_SHARE * (1.0 - sync - undecided),
+        sleeps=program.sleeps,
+        polls=program.new_sleeps > _POLLS_PER_S * program.seconds or any(wait and wait.polls for _, _, wait in found),
+        waits_at=waits_at,
+        elsewhere=1.0 - held / total,
+    )
+
+
+def _may_be_for_device(wait: Wait | None) -> bool:
+    """Whether a program that has a GPU open may wait for its own work there."""
+    return wait is None or wait.needs_idle or wait.kind in (WaitKind.DEVICE, WaitKind.LOCK)
 
 
 def _awake_s(program: ProgramSamples) -> float:
@@ -95,6 +129,8 @@ def _awake_s(program: ProgramSamples) -> float:
 
 
 def _loads(frames: Sequence[StackFrame], wait: Wait | None) -> bool:
+    if wait is not None and wait.kind is WaitKind.DEVICE:
+        return False
     is_waiting = wait is not None and wait.kind in (WaitKind.DATA, WaitKind.FILE)
     return is_waiting or any(_LOADERS.search(one.file) for one in frames)
 

@@ -3,6 +3,7 @@
 Ranks are compared within one look, never with themselves at another time: a machine that is busy, or a network that is
 slow, makes all of them slower. Only a wait that has ended counts, and however many looks fall into it, it counts once.
 A hang is a wait that doesn't end, and an only rank that prepares something while the others wait is one long wait.
+Time of which it is undecided whether a rank waits is no wait of those that would wait, and one of those that are slow.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ MIN_SHARE = 0.2
 """A slow rank makes the others wait for so much of the time."""
 MIN_ERRORS = 5.0
 """That part must be so many times its standard error: chance, and single long waits, don't come to that."""
+_MIN_ELSEWHERE = 0.05
+"""A rank has gone on if so many samples aren't in its wait; fewer may be stacks that were read while they changed."""
 _DOING = {"data": ("loads data", "load data"), "compute": ("computes", "compute")}
 _ASLEEP = ("sleeps or waits", "sleep or wait")
 
@@ -51,10 +54,19 @@ class WaitRecord:
 
 
 def _all_went_on(looks: Sequence[Look], latest: Look) -> bool:
-    """Whether each rank was seen outside of a wait for others, or has slept again, since the first of these looks."""
-    before = {one.rank: one.sleeps for one in looks[0]}
-    moved = {one.rank for look in (*looks[1:], latest) for one in look if one.sync < 1.0}
-    return all(one.rank in moved or one.sleeps != before.get(one.rank) for one in latest)
+    """Whether each rank is known to have ended, since the first of these looks, the wait in which it was then."""
+    before = {one.rank: one for one in looks[0]}
+    moved = {one.rank for look in (*looks[1:], latest) for one in look if _has_left(before.get(one.rank), one)}
+    return all(one.rank in moved for one in latest)
+
+
+def _has_left(before: RankPhases | None, now: RankPhases) -> bool:
+    """Whether a rank was seen outside of its wait for others or in another one, or has slept again without polling."""
+    if before is None or now.elsewhere >= _MIN_ELSEWHERE:
+        return True
+    if before.waits_at and now.waits_at and before.waits_at != now.waits_at:
+        return True
+    return before.sleeps != now.sleeps and not before.polls and not now.polls
 
 
 def _slow(waits: Sequence[Sequence[Look]]) -> HangVerdict | None:
@@ -63,7 +75,7 @@ def _slow(waits: Sequence[Sequence[Look]]) -> HangVerdict | None:
     for looks in waits:
         for look in looks:
             for one in look:
-                waited[one.rank] += one.sync / len(looks)
+                waited[one.rank] += (one.sync + one.undecided) / len(looks)
     least = min(nodes, key=lambda rank: waited[rank])
     beside = [rank for rank in nodes if nodes[rank] == nodes[least]]
     candidates = [[least], beside] if 1 < len(beside) < len(nodes) else [[least]]
@@ -79,9 +91,10 @@ def _is_slow(gaps: Sequence[float]) -> bool:
 
 
 def _gap(looks: Sequence[Look], members: Collection[int]) -> float:
-    """Returns by how much each of the other ranks waited longer, in one wait, than each of these."""
+    """Returns by how much each of the other ranks waited longer in one wait, for certain, than each of these."""
     return statistics.fmean(
-        min(one.sync for one in look if one.rank not in members) - max(one.sync for one in look if one.rank in members)
+        min(one.sync for one in look if one.rank not in members)
+        - max(one.sync + one.undecided for one in look if one.rank in members)
         for look in looks
     )
 

@@ -52,16 +52,19 @@ class Wait:
     name: str = ""
     needs_idle: bool = False
     """Only a thread that uses no CPU waits there; else it works."""
+    polls: bool = False
+    """A thread wakes up in it again and again."""
 
 
 _COLLECTIVE, _PEER, _LOCK = Wait(WaitKind.COLLECTIVE), Wait(WaitKind.PEER), Wait(WaitKind.LOCK)
 _CHILD, _NETWORK, _DATA = Wait(WaitKind.CHILD), Wait(WaitKind.NETWORK), Wait(WaitKind.DATA)
-_RENDEZVOUS = Wait(WaitKind.STORE, "the rendezvous")
+_RENDEZVOUS = Wait(WaitKind.STORE, "the rendezvous", polls=True)
+_STORE_KEY = Wait(WaitKind.STORE, "a key of the store", polls=True)
 _GPU = Wait(WaitKind.DEVICE, "its GPU")
 _BACKWARD = Wait(WaitKind.COLLECTIVE, "the gradient exchange of backward", needs_idle=True)
 _DDP = Wait(WaitKind.COLLECTIVE, "DistributedDataParallel", needs_idle=True)
 _FSDP = Wait(WaitKind.COLLECTIVE, "FSDP", needs_idle=True)
-_HOROVOD = Wait(WaitKind.COLLECTIVE, "a collective of Horovod", needs_idle=True)
+_HOROVOD = Wait(WaitKind.COLLECTIVE, "a collective of Horovod", needs_idle=True, polls=True)
 TENSORFLOW = Wait(WaitKind.COLLECTIVE, "a collective of TensorFlow", needs_idle=True)
 
 _C10D = r"torch/distributed/distributed_c10d\.py$"
@@ -109,7 +112,7 @@ NATIVE_ROWS: tuple[tuple[str, Wait], ...] = (
     (_MPI_PEERS, _PEER),
     (r"^P?MPI_(?:Init|Finalize)|^PMIx_(?:Fence|Init)", Wait(WaitKind.STORE, "MPI's start or end")),
     (r"^c10d::Reducer|^torch::autograd::Engine::execute_with_graph_task", _BACKWARD),
-    (r"^c10d::\w*Store::(?:wait|get|doWait|doGet)|^c10d::detail::tcputil", Wait(WaitKind.STORE, "a key of the store")),
+    (r"^c10d::\w*Store::(?:wait|get|doWait|doGet)|^c10d::detail::tcputil", _STORE_KEY),
     (r"^c10d::(?:Work|ProcessGroup)|^gloo::|^nccl[A-Z]\w*", _COLLECTIVE),
     (r"^cu(?:da)?(?:Stream|Event|Device|Ctx)Synchronize|^cu(?:da)?Memcpy", _GPU),
     (r"PyThread_acquire_lock|^rlock_acquire|^pthread_mutex_lock|^sem_wait", _LOCK),
