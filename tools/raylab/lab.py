@@ -129,7 +129,8 @@ class RayLab:
             words += [f"--address={self.nodes[self.head]}:{GCS_PORT}"]
         ray = " ".join([f"{self.python.parent}/ray", *words, *options])
         scratch = self.folder / "scratch" / name
-        line = f"mkdir -p /tmp/ray && mount --bind {own} /tmp/ray && mount --bind {scratch} {SCRATCH} && exec {ray}"
+        mounts = [f"--bind {own} /tmp/ray", f"--bind {scratch} {SCRATCH}", "-t tmpfs tmpfs /dev/shm"]
+        line = " && ".join(["mkdir -p /tmp/ray", *(f"mount {one}" for one in mounts), f"exec {ray}"])
         self.reap(name)
         self._starts[name] += 1
         with (self.folder / f"{name}.log").open("ab") as log:
