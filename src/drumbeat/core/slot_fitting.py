@@ -63,7 +63,7 @@ def fit(need: Need, rooms: Sequence[Room], held: Sequence[Holding]) -> tuple[Slo
 
 
 def _alone(need: Need, rooms: Sequence[Room], held: Sequence[Holding]) -> tuple[Slot, ...] | None:
-    """A job with more ranks than the compute has CPU slots shares them all, with nobody else."""
+    """A job with more ranks than the compute has CPU slots has them all to itself."""
     if any(h.slots for h in held) or not rooms:
         return None
     slots: list[Slot] = []
@@ -101,7 +101,7 @@ def fits_when_empty(need: Need, rooms: Sequence[Room]) -> bool:
 
 
 def is_unseen(rooms: Sequence[Room]) -> bool:
-    """Whether nobody has seen yet what one of them has."""
+    """Whether the hardware of one of them is not known yet."""
     return any(room.unusable and not room.cpus for room in rooms)
 
 

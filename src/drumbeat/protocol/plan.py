@@ -288,7 +288,7 @@ class Deadlines:
 
 @dataclass(frozen=True)
 class LauncherOptions:
-    """What a launcher is told of the network and of its own options."""
+    """The network that a launcher uses, and its own options."""
 
     network: str = ""
     mpi_options: tuple[str, ...] = ()

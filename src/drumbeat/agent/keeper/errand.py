@@ -15,8 +15,13 @@ import sys
 import time
 
 from drumbeat.agent.keeper import rank_start
-from drumbeat.agent.keeper.leftover_processes import choose, end_rest
-from drumbeat.agent.keeper.leftover_timeouts import ENDING_INTERVAL_S, KILL_TIMEOUT_S, LEFTOVER_GRACE_S
+from drumbeat.agent.keeper.leftover_processes import (
+    ENDING_INTERVAL_S,
+    KILL_TIMEOUT_S,
+    LEFTOVER_GRACE_S,
+    choose,
+    end_rest,
+)
 from drumbeat.agent.keeper.listener import hold_folder, read_marker
 from drumbeat.agent.keeper.signal_pipe import SignalPipe
 from drumbeat.host import processes

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from drumbeat.agent.keeper.companions import Companions
 from drumbeat.agent.keeper.launcher_process import Starter
-from drumbeat.agent.keeper.leftover_timeouts import ENDING_INTERVAL_S, KILL_TIMEOUT_S, LEFTOVER_GRACE_S
+from drumbeat.agent.keeper.leftover_processes import ENDING_INTERVAL_S, KILL_TIMEOUT_S, LEFTOVER_GRACE_S
 from drumbeat.agent.keeper.listener import hold_folder, read_marker
 from drumbeat.agent.keeper.liveness import LIVENESS_FILE
 from drumbeat.agent.keeper.machine import MACHINE, KeeperMachine

@@ -21,6 +21,14 @@ from drumbeat.host import processes
 VARIABLE = "DRUMBEAT_CONFINEMENT"
 """The variable of the agent that names the one of `WAYS` to use."""
 
+LEFTOVER_GRACE_S = 1.0
+"""Between SIGTERM and SIGKILL, for what a round or a command leaves behind; that of the ranks themselves is `grace_s`
+of the plan (`dialect/job/timeouts_and_retries.py`)."""
+KILL_TIMEOUT_S = 10.0
+"""After SIGKILL, for a process that cannot be killed (a disk that hangs)."""
+ENDING_INTERVAL_S = 0.03
+"""How often they are looked at."""
+
 _HOLD = "hold.json"
 STANDBY = "standby"
 """The folder, in a keeper's, of what it prepares for the next round."""

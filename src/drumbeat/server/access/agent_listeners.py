@@ -274,7 +274,7 @@ class TlsDoors:
             return
         self._doors = {key: one for key, one in self._doors.items() if key != name}
         for listener in door.listeners:
-            # Whoever waits at it hears of this, and closes it: nobody else may, while they do.
+            # The task that accepts connections wakes up by this and closes it; closing it here would race with that.
             with contextlib.suppress(OSError):
                 listener.shutdown(socket.SHUT_RDWR)
             if self._tending is None:

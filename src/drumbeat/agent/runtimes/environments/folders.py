@@ -73,7 +73,7 @@ class Place:
         shutil.rmtree(self.folder + _PINS, ignore_errors=True)
         above, name = os.path.split(self.folder)
         for entry in os.listdir(above):
-            # With what a maker that was killed left beside it; the lock last, for whoever takes it makes it again.
+            # With what a maker that was killed left beside it; the lock last: an agent that takes it makes it again.
             if entry.startswith(f"{name}.") and entry != name + _LOCK:
                 with contextlib.suppress(OSError):
                     os.unlink(f"{above}/{entry}")
