@@ -197,7 +197,7 @@ ENGINES: dict[str, Callable[[Any, Site], Engine]] = {
     "kubernetes": _kubernetes,
     "ray": _ray,
 }
-"""Type of a compute to what makes its engine, given its spec (a class of `spec.computes`)."""
+"""Type of a compute to what makes its engine, given its spec (a class of `dialect.compute`)."""
 
 
 def _mark(site: Site) -> str:

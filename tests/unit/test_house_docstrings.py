@@ -4,7 +4,11 @@ import ast
 import re
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[2] / "src" / "drumbeat"
+from tools.house_references import dead_references
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "drumbeat"
+DOCS = [ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md")]
 PATHS = re.compile(r"(?<![\w./{}-])((?:[a-z]\w*/)+[a-z]\w*\.py)\b")
 MODULES = re.compile(r"`([a-z][a-z_]*)`")
 OTHERS = frozenset({"decide", "init", "mpirun", "plan", "protocol", "rank", "run"})
@@ -30,3 +34,46 @@ def test_docstrings_of_packages_name_modules_that_they_have() -> None:
         here = {one.stem for one in file.parent.iterdir()}
         lost += [f"{file.relative_to(SOURCE)}: {word}" for word in words if word not in here | OTHERS]
     assert lost == []
+
+
+def test_references_in_prose_lead_to_modules_and_their_names() -> None:
+    assert dead_references() == []
+
+
+PLANTED = {
+    "__init__.py": "",
+    "core/__init__.py": '"""Decisions: see `life`.\n\nlife     the states\nblame    who failed first\n"""\n',
+    "core/life.py": "class Job:\n    state: str\n\n\nclass Trial(Job):\n    pass\n\n\ndef decide(): ...\n",
+    "agent/__init__.py": '"""- inbox, outbox: the calls"""\n',
+    "agent/inbox.py": (
+        '"""What `course.next_step` returns, by `drumbeat.core.life.decide` and core.life.Job.state."""\n\n'
+        "# A comment, too: `life.Job.state`, `Trial.state`, `Job.reason`, agent.outbox.\n"
+        'LIMIT = 3\n"""As `drumbeat.agent.limits` and core.life.Work say (`torch.save`, `plan.json`)."""\n'
+    ),
+}
+
+
+def test_a_reference_to_what_is_not_there_is_found(tmp_path: Path) -> None:
+    for name, text in PLANTED.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert sorted(dead_references(tmp_path)) == [
+        "agent/__init__.py:1: outbox",
+        "agent/inbox.py:1: course.next_step",
+        "agent/inbox.py:3: Job.reason",
+        "agent/inbox.py:3: agent.outbox",
+        "agent/inbox.py:5: core.life.Work",
+        "agent/inbox.py:5: drumbeat.agent.limits",
+        "core/__init__.py:1: blame",
+    ]
+
+
+def test_paths_in_docs_lead_to_files() -> None:
+    files = {
+        f"/{one.relative_to(ROOT)}"
+        for top in ("src", "page/src", "tools", "bench", "tests", "recipes")
+        for one in (ROOT / top).rglob("*.*")
+    }
+    named = [(page, path) for page in DOCS for path in PATHS.findall(page.read_text(encoding="utf-8"))]
+    assert len(named) > 100
+    assert [f"{page.name}: {path}" for page, path in named if not any(one.endswith(f"/{path}") for one in files)] == []

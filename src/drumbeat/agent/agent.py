@@ -1,7 +1,7 @@
 """The agent: one thread that holds all state and decides, and threads beside it that wait for events.
 
 Every thread posts what it learns to the inbox as a call; `run` makes the calls one by one, and after each takes the
-steps that `course.next_step` returns. So no state needs a lock, and a message that is lost or repeated does no harm.
+steps that `next_step.next_step` returns. So no state needs a lock, and a message that is lost or repeated does no harm.
 """
 
 from __future__ import annotations

@@ -196,7 +196,7 @@ class RoundProcesses:
         return corrected
 
     def clear(self) -> None:
-        """Removes what the launcher made for a round that is over. `containers.clear_all` removes containers."""
+        """Removes what the launcher made for a round that is over. `container_engine.clear_all` removes containers."""
         self._launcher.clear(self._enrolment.root)
         self._kernel_kills = machine_memory.kernel_kills()
 

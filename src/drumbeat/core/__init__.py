@@ -1,12 +1,16 @@
 """The decisions, as pure functions: no sockets, no files, no clock but the one that is passed in.
 
-states     the table: states, reasons, what each reason leads to
-job        what the server knows of a job
-events     what can happen to it, and what is to be done about it
-machine    decide(job, event, now): the whole life of a job
-directive  what an agent should be doing now
-plan       from what a person wrote to the plan that the agents carry out
-placement  who starts next, and why the others wait
-recovery   what follows a failure
-blame      who failed first
+`life` has the whole life of a job: its states, `decide(job, event, now)`, what follows a failure, what an agent should
+be doing now. `planning` goes from a job file to the plan that the agents carry out, `diagnosis` says which rank failed
+first and why, `sweeping` and `pipelines` choose what parent jobs submit. The modules here are about more than one job:
+
+- scheduler, slot_fitting, fair_share, quotas, balances: who starts next, where, and why the others wait
+- cluster_queue: how many jobs are handed to a cluster's own queue
+- autoscaling: which machines are started and switched off
+- elastic_plan, elastic_placement: the sizes of elastic jobs, and how many nodes are free for them
+- reason_table: what each reason of a state means for retries and advice
+- wall_time: which class of time each second of a job is in
+- prediction, measured_steps: how long a step would take on other nodes, and what it takes
+- curves: which points of a metric stand for all of them
+- deletion: what may be deleted to free space
 """

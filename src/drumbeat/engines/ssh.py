@@ -96,7 +96,7 @@ class SshHost:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def ask(self, verb: str, request: Mapping[str, object]) -> Answer:
-        """See `engines.remote_host.Reach`."""
+        """See `engines.known_host.Reach`."""
         place = _quoted(f"{self.folder}/agents/{agent_archive().name}")
         # After a power failure it may be there and empty, which Python runs without a word.
         has_agent = f"{{ test -f {place} && {_is_whole(place)}; }} || exit {_NO_AGENT}"

@@ -2,7 +2,7 @@
 
 Names as torchrun sets them (PyTorch's elastic run documentation), so that a script can't tell the difference. One
 process per node is also how the users' own launchers are run: they read NODE_RANK, MASTER_ADDR and MASTER_PORT, or a
-host file, and may start processes on the other nodes (`launch.hosts`).
+host file, and may start processes on the other nodes (`launch.host_file`).
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ class NodeRequest:
     id: str
     """Identifies the request in its answer."""
     kind: str
-    """Selects what the agent does (`drumbeat.agent.requests`)."""
+    """Selects what the agent does (`drumbeat.agent.node_requests`)."""
     fields: dict[str, str] = field(default_factory=dict[str, str])
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 _PREFIX = re.compile(
     r"^(?:(node-\d+|\d{1,3}(?:\.\d{1,3}){3}): )?(?:\[(?:rank(\d+)|default\d+)\]: ?|\[(\d+)\]<std(?:out|err)>:)?"
 )
-"""What may stand before a line: pdsh's host, of the names that a job's host file has (`launch.hosts.names`), and the
-rank as torch.distributed or torchrun says it, or horovodrun."""
+"""What may stand before a line: pdsh's host, of the names that a job's host file has (`launch.host_file.names`), and
+the rank as torch.distributed or torchrun says it, or horovodrun."""
 _HEADER = "Traceback (most recent call last):"
 _OF_ANOTHER = re.compile(
     r"\S*HorovodInternalError\b|\S*Error: (?:\[\S+\] )?.*(?:Connection (?:closed|reset) by peer|Broken pipe)"

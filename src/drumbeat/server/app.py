@@ -56,7 +56,7 @@ from drumbeat.server.services.ports import ServicePorts
 
 
 def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> FastAPI:
-    """The app. token: of the server's home. hosts: what `Host` may say (`auth.allowed_hosts`)."""
+    """The app. token: of the server's home. hosts: what `Host` may say (`request_guard.allowed_hosts`)."""
     app = FastAPI(
         title="drumbeat", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/v1/openapi.json",
         lifespan=_lifespan, redirect_slashes=False,

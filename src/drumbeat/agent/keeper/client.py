@@ -67,8 +67,8 @@ class KeeperClient:
     """Keeps one keeper running in `folder` and hands every state of it to `on_state`.
 
     Every connection gets all requests again, for requests are idempotent. `on_failure` gets a sentence while no keeper
-    can be had, "" when there is one again. confinement: how it is to hold its ranks (`confinement.WAYS`), "" = as well
-    as the machine allows.
+    can be had, "" when there is one again. confinement: how it is to hold its ranks (`leftover_processes.WAYS`), "" =
+    as well as the machine allows.
     """
 
     def __init__(

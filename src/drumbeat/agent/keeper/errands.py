@@ -37,7 +37,7 @@ class Command:
     """The file that its output is added to."""
     grace_s: float = 0.0
     confinement: str = ""
-    """How what it starts is held (`confinement.WAYS`), "" = as well as the machine allows."""
+    """How what it starts is held (`leftover_processes.WAYS`), "" = as well as the machine allows."""
     kept: tuple[int, ...] = ()
     """Open files that stay open as long as anything of it lives."""
     meanwhile: Callable[[], None] = field(default=lambda: None)

@@ -52,7 +52,7 @@ class Inside:
 
 
 class NetlabEngine(RemoteEngine):
-    """A lab of `lab.nodes` nodes with `cpus` slots each. kept: where what outlives attempts lies."""
+    """A lab of `Lab.nodes` nodes with `cpus` slots each. kept: where what outlives attempts lies."""
 
     def __init__(
         self,

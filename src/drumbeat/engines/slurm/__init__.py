@@ -1,1 +1,5 @@
-"""Slurm clusters, by Slurm's own commands: render (the batch script), words, client, engine."""
+"""The engine over a Slurm cluster, by Slurm's own commands.
+
+`render` writes the batch script, `client` runs the commands, `engine` has the gangs; `job_states`, `node_states`,
+`loss_reasons` and `pending_reasons` have Slurm's words and what they mean for drumbeat.
+"""

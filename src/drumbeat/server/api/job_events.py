@@ -1,7 +1,7 @@
 """Server-sent events: a job's story, state and logs as they happen, to any number of followers.
 
 A follower pulls at its own pace: the server holds one batch for it, never a queue. The id of an event is
-`position.story`, and a follower that sends the last one it has seen as `Last-Event-ID` goes on behind it.
+`<position>.<story>`, and a follower that sends the last one it has seen as `Last-Event-ID` goes on behind it.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class NodeAddresses:
     servers: dict[str, Address]
     """Address and port of each other node's command server, by every name that the node has."""
     places: dict[str, str] = field(default_factory=dict[str, str])
-    """Folders of this node (`frames.Request`)."""
+    """Folders of this node (`frames.CommandRequest`)."""
 
 
 def make(plan: Plan, roster: Roster, node: int, secret: str) -> None:
