@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from drumbeat.cli.main import app
 from drumbeat.client import Client
-from drumbeat.control.notices.delivery import NoticeText, deliver
+from drumbeat.control.notices.webhook_and_mail import NoticeText, deliver
 from drumbeat.core.life.events import SendNotice
 from drumbeat.dialect.notices.targets import target_from
 from drumbeat.protocol.errors import DrumbeatError, NotFoundError, RefusedError, SpecError, UnreachableError

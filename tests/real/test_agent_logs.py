@@ -5,8 +5,8 @@ from urllib.parse import unquote
 
 import pytest
 
+from drumbeat.agent.logs.failure_excerpt import failure_excerpt
 from drumbeat.agent.logs.sender import PIECE, GrowingLog
-from drumbeat.agent.logs.tail import tail
 from drumbeat.protocol.agent import Phase
 from drumbeat.testing.agent_gang import AgentGang
 
@@ -145,4 +145,4 @@ def test_lines_of_a_fast_log_are_cut_only_where_one_is_longer_than_a_piece(tmp_p
 
 
 def test_the_tail_of_a_log_that_is_not_there_is_empty(tmp_path):
-    assert tail(str(tmp_path / "none")) == ""
+    assert failure_excerpt(str(tmp_path / "none")) == ""

@@ -21,7 +21,7 @@ from drumbeat.agent.ground.agent_log import Journal
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.inbox import Inbox
 from drumbeat.agent.keeper.errands import Errands
-from drumbeat.agent.logs.tail import tail
+from drumbeat.agent.logs.failure_excerpt import failure_excerpt
 from drumbeat.agent.metrics.endpoint_supervisor import MetricsSupervisor
 from drumbeat.agent.next_step import Facts, RoundFacts, Step, Work, next_step, status
 from drumbeat.agent.node import HeldPort
@@ -314,8 +314,8 @@ class Agent:
         for ended in exits:
             if ended.rank not in exits_before or (is_again and ended.is_stopped):
                 is_raised = ended.code == 1 and not ended.is_stopped
-                end = tail(self._logs.paths[ended.rank], is_raised=is_raised)
-                exits_before[ended.rank] = self._processes.correct_exit(RankExit(**vars(ended), tail=end))
+                end = failure_excerpt(self._logs.paths[ended.rank], is_raised=is_raised)
+                exits_before[ended.rank] = self._processes.exits.correct(RankExit(**vars(ended), tail=end))
 
     def _on_over(self) -> None:
         self._world_check.end()

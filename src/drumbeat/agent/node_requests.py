@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from drumbeat.agent.ground.agent_log import Journal
-from drumbeat.agent.ground.rank_processes import first_processes
+from drumbeat.agent.ground.rank_pids import first_pids
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.keeper.client import KeeperClient
 from drumbeat.agent.keeper.request_context import RequestContext
@@ -59,7 +59,7 @@ class RequestHandler:
 def processes_of(context: RequestContext) -> Answer:
     """Returns the pids of the agent, the keeper and the first process of each rank, with their times of birth."""
     keeper = context.keeper
-    ranks = first_processes(keeper) if keeper else {}
+    ranks = first_pids(keeper) if keeper else {}
     return {
         "agent": _identity(os.getpid()),
         "keeper": _identity(keeper) if keeper else None,

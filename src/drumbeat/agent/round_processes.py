@@ -1,20 +1,23 @@
-"""What the ranks of a node need beside their files: a network, what they run in, their launcher, their processes."""
+"""The processes of each round on a node, described for its keeper, and what they run in: environment, container.
+
+What they need besides: the network that the plan names, and their launcher. How a rank ended is read in `rank_exit.py`.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import signal
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from drumbeat.agent.companions import service_addresses
-from drumbeat.agent.ground import cache_folders, machine_memory, network
+from drumbeat.agent.ground import cache_folders, network
 from drumbeat.agent.keeper.client import process_start
 from drumbeat.agent.launchers.launcher import NodeRound
 from drumbeat.agent.launchers.node_launchers import node_launcher
 from drumbeat.agent.node import seen_from
+from drumbeat.agent.rank_exit import ExitCorrection
 from drumbeat.agent.runtimes import container_engine, rank_modules
 from drumbeat.host.program import program
 from drumbeat.launch import render, starter, warm_start
@@ -23,7 +26,7 @@ from drumbeat.launch.preparation import preparation
 from drumbeat.launch.services import ServiceNode, has_process, service_process, services_on
 from drumbeat.launch.tracking_variables import direct, tracked
 from drumbeat.protocol import folder_layout, programs
-from drumbeat.protocol.agent import Enrolment, RankExit
+from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.keeper import ProcessStart, StandbyOrder
 from drumbeat.protocol.process import COMMAND_SERVER, MPI_COMMAND_SERVER, ProcessSpec
 from drumbeat.protocol.roster import Member, Roster
@@ -46,8 +49,7 @@ class RoundProcesses:
         self._member_fields: dict[str, str] = {}
         """Of this node's `Member`, what `provide` has learned."""
         self._engine: Engine | None = None
-        self._kernel_kills = machine_memory.kernel_kills()
-        """How many processes had been killed at a memory limit when the last round was over."""
+        self.exits = ExitCorrection(self._launcher)
 
     @property
     def confinement(self) -> str:
@@ -187,18 +189,10 @@ class RoundProcesses:
         first = self._plan.on(self._enrolment.node)[0].rank
         return direct(tracked(spec, self._plan, metrics, first), os.environ)
 
-    def correct_exit(self, ended: RankExit) -> RankExit:
-        """Returns how a rank ended, where its exit code alone doesn't say it."""
-        corrected = self._launcher.correct_exit(ended)
-        is_killed = signal.SIGKILL in (corrected.signal, (corrected.code or 0) - 128)
-        if is_killed and not corrected.is_stopped and machine_memory.kernel_kills() > self._kernel_kills:
-            return replace(corrected, memory_limit_mib=machine_memory.limit() >> 20)
-        return corrected
-
     def clear(self) -> None:
         """Removes what the launcher made for a round that is over. `container_engine.clear_all` removes containers."""
         self._launcher.clear(self._enrolment.root)
-        self._kernel_kills = machine_memory.kernel_kills()
+        self.exits.end_round()
 
 
 def _runnable(starter: ProcessSpec) -> ProcessSpec:

@@ -10,7 +10,7 @@ import pytest
 
 from drumbeat.agent.attempt_mounts import AttemptMounts
 from drumbeat.agent.inputs.mounting.mounts import Mounts
-from drumbeat.agent.logs.tail import tail
+from drumbeat.agent.logs.failure_excerpt import failure_excerpt
 from drumbeat.core.diagnosis.blame import verdict
 from drumbeat.protocol.agent import Enrolment, RankExit, Remark
 from drumbeat.protocol.plan import Plan
@@ -20,9 +20,9 @@ from drumbeat.protocol.plan import Plan
 def test_a_full_disk_is_named_though_the_rank_could_not_say_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     log = tmp_path / "0.log"
     log.write_text("epoch 1\n")
-    assert tail(str(log)) == "epoch 1"
+    assert failure_excerpt(str(log)) == "epoch 1"
     monkeypatch.setattr(os, "statvfs", lambda _path: SimpleNamespace(f_bavail=3, f_frsize=4096))
-    found = verdict([(0, RankExit(0, 1, None, 1.0, 0, tail=tail(str(log))))])
+    found = verdict([(0, RankExit(0, 1, None, 1.0, 0, tail=failure_excerpt(str(log))))])
     assert "No space left on device" in found.sentence
     assert "Free space" in found.advice
 

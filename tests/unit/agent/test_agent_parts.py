@@ -9,9 +9,9 @@ import pytest
 from drumbeat.agent.ground.backoff import Backoff
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.ground.snapshot_archive import is_inside
-from drumbeat.agent.launchers.mpi import installation
+from drumbeat.agent.launchers.mpi import abort_code
+from drumbeat.agent.logs.failure_excerpt import failure_excerpt, last_lines
 from drumbeat.agent.logs.sender import pause_s
-from drumbeat.agent.logs.tail import last_lines, tail
 from drumbeat.agent.status_reporter import poll_s
 from drumbeat.protocol.agent import LEFT_OUT, Enrolment, RankExit
 from drumbeat.protocol.errors import (
@@ -70,9 +70,9 @@ MORE = "".join(f"op {n}\n" for n in range(200))
 def test_a_traceback_that_nobody_caught_stands_before_the_end(tmp_path: Path, text: str, far: str):
     log = tmp_path / "0.log"
     log.write_text(text)
-    end = tail(str(log))
+    end = failure_excerpt(str(log))
     assert end == last_lines(text.encode()[-4096:])
-    find = tail(str(log), is_raised=True)
+    find = failure_excerpt(str(log), is_raised=True)
     assert find.endswith(end)
     assert find.startswith(f"{far.strip()}\n{LEFT_OUT}\n" if far.endswith("\n") else far)
     assert (LEFT_OUT in find) == bool(far)
@@ -131,7 +131,7 @@ def test_a_stranger_at_the_servers_port_is_no_server(body):
 def test_a_rank_that_had_mpich_abort_has_not_ended_well():
     said = "Abort(3) on node 1 (rank 1 in comm 0): application called MPI_Abort(MPI_COMM_WORLD, 3) - process 1\n"
     well = RankExit(1, 0, None, 1.0, 1, tail=said)
-    assert installation.correct_exit(well).code == 3
-    assert installation.correct_exit(replace(well, tail=said.replace("Abort(3)", "Abort(0)"))).code == 1
-    assert installation.correct_exit(replace(well, tail="epoch 3\n")).code == 0
-    assert installation.correct_exit(replace(well, code=15)).code == 15
+    assert abort_code.correct_exit(well).code == 3
+    assert abort_code.correct_exit(replace(well, tail=said.replace("Abort(3)", "Abort(0)"))).code == 1
+    assert abort_code.correct_exit(replace(well, tail="epoch 3\n")).code == 0
+    assert abort_code.correct_exit(replace(well, code=15)).code == 15

@@ -2,8 +2,8 @@
 
 import pytest
 
+from drumbeat.agent.logs.failure_excerpt import failure_excerpt
 from drumbeat.agent.logs.first_failure import first_failure
-from drumbeat.agent.logs.tail import tail
 from drumbeat.core.diagnosis.tracebacks import read
 
 pytestmark = pytest.mark.feature("F1", "L6")
@@ -95,7 +95,7 @@ TORCHRUNS = raised("", "torch.distributed.elastic.multiprocessing.errors.ChildFa
 def test_the_process_that_failed_first_is_heard_though_the_others_said_much(tmp_path, log, line, host, process):
     file = tmp_path / "0.log"
     file.write_text("step 1\n" * 1000 + log)
-    told = read(tail(str(file), is_raised=True))
+    told = read(failure_excerpt(str(file), is_raised=True))
     assert told.line == line
     assert told.host == host
     assert told.process == (process if told.errors else "")

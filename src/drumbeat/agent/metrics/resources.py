@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from drumbeat.agent.ground.rank_processes import rank_processes
+from drumbeat.agent.ground.rank_pids import rank_pids
 from drumbeat.agent.metrics.gpus import Gpus
 
 _MIB = 1 << 20
@@ -68,7 +68,7 @@ class ResourceProbe:
     def _ranks(self, keeper: int, passed_s: float) -> dict[int, Values]:
         before, self._usages = self._usages, {}
         ranks: defaultdict[int, Values] = defaultdict(lambda: defaultdict(float))
-        for pid, rank in rank_processes(keeper):
+        for pid, rank in rank_pids(keeper):
             usage = _usage(pid)
             if usage is None:
                 continue

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from drumbeat.agent.ground.rank_processes import rank_processes
+from drumbeat.agent.ground.rank_pids import rank_pids
 from drumbeat.agent.stacks import procfs, py_spy, stack_samples
 from drumbeat.host import processes
 from drumbeat.protocol.stacks import NodeFacts, ProcessFacts, ProgramSamples, RankFacts
@@ -94,7 +94,7 @@ class RankLooks:
 
     def _members(self, ranks: Collection[int]) -> dict[int, list[int]]:
         members: dict[int, list[int]] = {}
-        for pid, rank in rank_processes(self._keeper):
+        for pid, rank in rank_pids(self._keeper):
             if not ranks or rank in ranks:
                 members.setdefault(rank, []).append(pid)
         return {rank: pids[:MAX_PROCESSES] for rank, pids in sorted(members.items())}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from drumbeat.agent.ground.rank_processes import rank_processes
+from drumbeat.agent.ground.rank_pids import rank_pids
 from drumbeat.agent.stacks import py_spy_program
 from drumbeat.agent.stacks.rank_looks import RankLooks
 from drumbeat.host import processes
@@ -54,7 +54,7 @@ def _logs(enrolment: Enrolment, fields: dict[str, str]) -> dict[int, str]:
 
 def _interpreters(keeper: int) -> Iterable[str]:
     """Yields the programs of the ranks' Pythons, as the ranks were started."""
-    for pid, _ in rank_processes(keeper):
+    for pid, _ in rank_pids(keeper):
         if processes.is_python(pid):
             words, folder = processes.begun_with(pid, "VIRTUAL_ENV")
             yield f"{folder}/bin/python" if folder else (words or [""])[0]

@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from drumbeat.agent.ground.rank_processes import rank_processes
+from drumbeat.agent.ground.rank_pids import rank_pids
 from drumbeat.agent.stacks import procfs
 
 MAX_INTERVAL_S, MIN_INTERVAL_S = 30.0, 0.25
@@ -158,7 +158,7 @@ def interval_s(after_s: float) -> float:
 def _cpu_s(keeper: int) -> dict[int, float]:
     """Returns the CPU time of each rank that runs, of all its processes."""
     total: dict[int, float] = {}
-    for pid, rank in rank_processes(keeper):
+    for pid, rank in rank_pids(keeper):
         usage = procfs.usage(pid)
         if usage is not None:
             total[rank] = total.get(rank, 0.0) + usage.cpu_s

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from drumbeat.cli.follow.identical_lines import Fold, Folding
 from drumbeat.cli.follow.line_assembly import Line, LineAssembler
-from drumbeat.cli.follow.line_prefix import place_of, prefix_of
+from drumbeat.cli.follow.rank_ranges import place_of, prefix_of
 from drumbeat.cli.terminal.styles import Ink
 from drumbeat.cli.terminal.untrusted_text import make_safe
 from drumbeat.protocol.api.jobs import Event, LogPiece

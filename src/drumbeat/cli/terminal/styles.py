@@ -1,4 +1,4 @@
-"""Colours of the terminal, or none: plain escape codes, so that following a job needs nothing else loaded."""
+"""Colours of the terminal, those of ranks among them, or none: plain escape codes, so that nothing else is loaded."""
 
 from __future__ import annotations
 

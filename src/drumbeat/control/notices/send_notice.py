@@ -1,4 +1,7 @@
-"""Sending notices: the effect `send_notice`, tried again for a day with growing pauses."""
+"""Sending notices: the effect `send_notice`, tried again for a day with growing pauses.
+
+`webhook_and_mail.py` delivers one notice once; `notice_text.py` says what is in it.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ class NoticeSender:
 
     def test(self, name: str) -> None:
         """Delivers a test notice now. Raises NotFoundError, UnreachableError, RefusedError."""
-        from drumbeat.control.notices.delivery import NoticeText, deliver
+        from drumbeat.control.notices.webhook_and_mail import NoticeText, deliver
 
         words = ["This is a test: the ends of jobs will be reported here.", "It was sent by `drumbeat notice test`."]
         try:
@@ -62,7 +65,7 @@ class NoticeSender:
         self._loop.store.done(pending.id)
 
     def _deliver(self, effect: SendNotice, job: Job) -> None:
-        from drumbeat.control.notices.delivery import NoticeText, deliver
+        from drumbeat.control.notices.webhook_and_mail import NoticeText, deliver
 
         try:
             target = self._targets.named(effect.target)

@@ -6,23 +6,17 @@ import os
 import re
 import shutil
 import subprocess
-from dataclasses import replace
 
 from drumbeat.agent.ground import child_processes
 from drumbeat.agent.runtimes import container_engine
 from drumbeat.launch.container_command import Engine
 from drumbeat.launch.environment_variables import scrubbed
 from drumbeat.launch.mpi import INTEL_MPI, MPICH, OPEN_MPI
-from drumbeat.protocol.agent import RankExit
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.process import is_scrubbed
 
 ASK_TIMEOUT_S = 60.0
-_ABORTED = re.compile(
-    r"^Abort\((-?\d+)\) on node \d+ \(rank \d+ in comm \d+\): application called MPI_Abort\(", re.MULTILINE
-)
-"""What MPICH writes into the log of a rank that calls MPI_Abort."""
 _ANSWERS = {
     OPEN_MPI: re.compile(r"\(Open ?MPI\) (\d[\w.]*)", re.IGNORECASE),
     INTEL_MPI: re.compile(r"Intel\(R\) MPI Library.*?Version (\d[\w.]*)", re.DOTALL),
@@ -69,15 +63,6 @@ def read(answer: str) -> str:
         if match := pattern.search(answer):
             return f"{name} {match[1]}"
     return ""
-
-
-def correct_exit(ended: RankExit) -> RankExit:
-    """Returns the exit with the code that the rank gave to MPI_Abort, if it went on to exit code 0 after that.
-
-    MPICH kills such a rank, but the rank can be quicker.
-    """
-    abort = _ABORTED.search(ended.tail) if ended.code == 0 else None
-    return replace(ended, code=int(abort[1]) & 0xFF or 1) if abort else ended
 
 
 def _ask(program: str, environment: dict[str, str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from drumbeat.agent.launchers.launcher import NodeLauncher, NodeRound
-from drumbeat.agent.launchers.mpi import folder, installation
+from drumbeat.agent.launchers.mpi import abort_code, folder, installation
 from drumbeat.agent.launchers.remote import addresses
 from drumbeat.launch.container_command import Engine
 from drumbeat.protocol.plan import Plan
@@ -32,5 +32,5 @@ LAUNCHER = NodeLauncher(
     check=check,
     prepare=prepare,
     clear=lambda root: folder.clear_noted(_note(root)),
-    correct_exit=installation.correct_exit,
+    correct_exit=abort_code.correct_exit,
 )

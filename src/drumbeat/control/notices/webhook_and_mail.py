@@ -1,4 +1,7 @@
-"""How a notice reaches its target: JSON to a webhook, or a message to a mail server. Imported at the first notice."""
+"""How a notice reaches its target: JSON to a webhook, or a message to a mail server. Imported at the first notice.
+
+The tries and the pauses between them are those of `control/notices/send_notice.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The prefix of a line that several ranks may have written: their nodes and ranks, and how often."""
+"""The ranks that have written a line, as the prefix of the line names them: `0:0-3,1:2 ×3`.
+
+The colour of a rank is chosen in `cli/terminal/styles.py`, and `log_lines.py` puts both before the line.
+"""
 
 from __future__ import annotations
 

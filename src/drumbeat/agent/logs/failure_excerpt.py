@@ -1,4 +1,7 @@
-"""The end of a rank's log, as people and the diagnosis read it: the last lines, and the error above them."""
+"""The excerpt of a rank's log that goes with its exit, for people and the diagnosis: its last lines, the error above.
+
+`drumbeat logs --tail` is answered by the server (`server/api/log_tail.py`).
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ FULL_BYTES = 64 << 10
 """A disk with less room than this is full."""
 
 
-def tail(path: str, *, is_raised: bool = False) -> str:
+def failure_excerpt(path: str, *, is_raised: bool = False) -> str:
     """The end of a log for a person to read: at most 60 lines and 4 KiB, "" when there is none.
 
     Before that stands the failure of the first of several processes in it. is_raised: the rank ended as Python does on

@@ -1,4 +1,7 @@
-"""The processes of a node's ranks, found by what the keeper's descendants began with."""
+"""The pids of a node's ranks, found in /proc by what the keeper's descendants began with.
+
+What the processes of ranks are started as is said in `launch/rank_process.py` and `agent/round_processes.py`.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,13 @@ from drumbeat.host import processes
 from drumbeat.launch.tracking_variables import ENDPOINT
 
 
-def rank_processes(keeper: int) -> Iterator[tuple[int, int]]:
+def rank_pids(keeper: int) -> Iterator[tuple[int, int]]:
     """Yields each process of a rank with the rank: by its variable, else by what started it."""
     for pid, _, rank in _members(keeper):
         yield pid, rank
 
 
-def first_processes(keeper: int) -> dict[int, int]:
+def first_pids(keeper: int) -> dict[int, int]:
     """Returns, by rank, the process that the keeper started for it, or that its launcher did."""
     members = list(_members(keeper))
     ranks = {pid: rank for pid, _, rank in members}
