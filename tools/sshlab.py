@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drumbeat.engines.netlab.lab import Lab, require_tools
-from drumbeat.engines.ssh import Login
+from drumbeat.engines.ssh.login import Login
 from drumbeat.protocol.errors import EngineError
 from tools.apt import install
 

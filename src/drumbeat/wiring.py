@@ -152,7 +152,9 @@ def _netlab(spec: NetlabCompute, site: Site) -> Engine:
 
 def _ssh(spec: SshCompute, site: Site) -> Engine:
     from drumbeat.engines.known_host import Host
-    from drumbeat.engines.ssh import Login, SshEngine, SshHost
+    from drumbeat.engines.ssh.engine import SshEngine
+    from drumbeat.engines.ssh.login import Login
+    from drumbeat.engines.ssh.ssh_host import SshHost
 
     own = f"{spec.folder}/{spec.name}-{_mark(site)}"  # The host may be in other computes too, and other servers'.
 

@@ -15,7 +15,10 @@ import pytest
 from drumbeat.core.need import Slot
 from drumbeat.dialect.compute.computes import compute_from
 from drumbeat.engines.known_host import Host
-from drumbeat.engines.ssh import Login, SshEngine, SshHost, route_to
+from drumbeat.engines.own_address import route_to
+from drumbeat.engines.ssh.engine import SshEngine
+from drumbeat.engines.ssh.login import Login
+from drumbeat.engines.ssh.ssh_host import SshHost
 from drumbeat.host import processes
 from drumbeat.host.gangs import living_agent, members
 from drumbeat.ports import Engine, Gang

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from drumbeat.engines.agent_archive import agent_archive
-from drumbeat.engines.ssh import Login, SshHost
+from drumbeat.engines.ssh.login import Login
+from drumbeat.engines.ssh.ssh_host import SshHost
 
 pytestmark = pytest.mark.feature("C4")
 

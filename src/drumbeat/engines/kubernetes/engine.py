@@ -24,8 +24,8 @@ from drumbeat.engines.kubernetes.node_conditions import GRACE_S, QUIET_S, NodeLo
 from drumbeat.engines.kubernetes.node_states import Occupant, judged_node
 from drumbeat.engines.kubernetes.objects import Api, Pods, occupants
 from drumbeat.engines.kubernetes.pod_history import GangHistory, Look
+from drumbeat.engines.own_address import route_to
 from drumbeat.engines.poller import Poller
-from drumbeat.engines.ssh import route_to
 from drumbeat.engines.unwanted_gangs import Wanted, unwanted
 from drumbeat.ports import Gang, Machine, Sighting
 from drumbeat.protocol.api.computes import NodeState

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from drumbeat.core.autoscaling import StartTimes, say_time
 from drumbeat.dialect.compute.ray import RayCompute
+from drumbeat.engines.own_address import route_to
 from drumbeat.engines.poller import Poller
 from drumbeat.engines.ray import autoscaler, render
 from drumbeat.engines.ray.dashboard import Dashboard
@@ -20,7 +21,6 @@ from drumbeat.engines.ray.gangs import ClusterView, RayGangs
 from drumbeat.engines.ray.machines import heads, machines
 from drumbeat.engines.ray.names import prefix
 from drumbeat.engines.ray.states import GangView, judged
-from drumbeat.engines.ssh import route_to
 from drumbeat.engines.unwanted_gangs import Wanted, unwanted
 from drumbeat.ports import Gang, Machine, Scale, Sighting
 from drumbeat.protocol.errors import DrumbeatError, EngineError, Problem, UnreachableError

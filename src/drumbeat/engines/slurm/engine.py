@@ -18,6 +18,7 @@ from pathlib import Path
 from drumbeat.dialect.compute.slurm import SlurmCompute
 from drumbeat.engines.agent_archive import agent_archive
 from drumbeat.engines.enrolment import enrolment
+from drumbeat.engines.own_address import route_to
 from drumbeat.engines.poller import Poller
 from drumbeat.engines.slurm.client import Ended, Slurm, SlurmJob
 from drumbeat.engines.slurm.job_lookup import JobLookup
@@ -25,7 +26,6 @@ from drumbeat.engines.slurm.job_states import Stage
 from drumbeat.engines.slurm.loss_reasons import judged
 from drumbeat.engines.slurm.machines import Cluster
 from drumbeat.engines.slurm.render import agents_folder, batch_script, gang_folder
-from drumbeat.engines.ssh import route_to
 from drumbeat.engines.start_errors import not_started
 from drumbeat.engines.unwanted_gangs import Wanted, unwanted
 from drumbeat.host.gangs import write_private

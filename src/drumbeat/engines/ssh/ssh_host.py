@@ -1,40 +1,27 @@
-"""A handful of hosts by the system's own ssh: its configuration, its keys, its known hosts. Nothing is installed there.
-
-The agent is brought as one file; all that a host needs is Python. One connection a host is kept open between questions.
-"""
+"""One host by ssh: asked through the host program, which is brought there as one file; what ssh's errors mean."""
 
 from __future__ import annotations
 
-import hashlib
-import ipaddress
 import json
 import os
 import re
 import shlex
-import socket
 import subprocess
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from drumbeat.engines.agent_archive import agent_archive
-from drumbeat.engines.known_host import Answer, Host
-from drumbeat.engines.remote import RemoteEngine, understood
-from drumbeat.host.machine import is_private
+from drumbeat.engines.known_host import Answer
+from drumbeat.engines.remote import understood
+from drumbeat.engines.ssh.login import Login
 from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
 
 ASK_S = 20.0
 DELIVER_S = 60.0
 _SSH_FAILED, _NO_AGENT, _NO_PROGRAM = 255, 97, (126, 127)
-_OPTIONS = (
-    "BatchMode=yes", "ConnectTimeout=8", "ServerAliveInterval=5", "ServerAliveCountMax=3", "ForwardAgent=no",
-    "ForwardX11=no", "ClearAllForwardings=yes", "RequestTTY=no", "LogLevel=ERROR",
-    "ControlMaster=auto", "ControlPersist=60",
-)  # fmt: skip
-
 _TROUBLES: tuple[tuple[str, str, str], ...] = (
     ("host key verification failed|no .* host key is known", "its host key isn't known here",
      "Log in once by hand, compare the fingerprint and accept it: {login}"),
@@ -51,39 +38,6 @@ _TROUBLES: tuple[tuple[str, str, str], ...] = (
      "Look at the compute's `options`."),
 )  # fmt: skip
 """What ssh says (OpenSSH 7 to 10, English), what it means, what to do."""
-
-
-@dataclass(frozen=True)
-class Login:
-    """How a host is logged in to. user, identity: "" = as ssh itself would."""
-
-    address: str
-    port: int = 22
-    user: str = ""
-    identity: str = ""
-    options: tuple[str, ...] = ()
-
-    @property
-    def line(self) -> str:
-        """The socket of the connection that is kept open: of all that log in alike, and of nobody else.
-
-        ssh's own `%C` is the same for two hosts of one address behind different gates.
-        """
-        return f"{_control_folder()}/{hashlib.sha256(repr(self).encode()).hexdigest()[:16]}"
-
-    def command(self, *more: str) -> list[str]:
-        """The ssh command line up to the host."""
-        key = ["-i", str(Path(self.identity).expanduser()), "-o", "IdentitiesOnly=yes"] if self.identity else []
-        # ssh takes the first value of an option that it hears: a person's own come before ours.
-        options = [word for option in (*self.options, *_OPTIONS) for word in ("-o", option)]
-        user = ["-l", self.user] if self.user else []
-        return ["ssh", "-T", *key, "-p", str(self.port), *user, *options, *more, "--", self.address]
-
-    def by_hand(self) -> str:
-        """What a person types to log in."""
-        words = ["ssh", *(["-p", str(self.port)] if self.port != 22 else [])]
-        words += ["-i", self.identity] if self.identity else []
-        return shlex.join([*words, f"{self.user}@{self.address}" if self.user else self.address])
 
 
 @dataclass
@@ -168,61 +122,6 @@ class SshHost:
         with suppress(DrumbeatError, OSError, subprocess.SubprocessError):
             line = self.login.command("-o", f"ControlPath={self.login.line}", "-O", "stop")
             subprocess.run(line, capture_output=True, timeout=ASK_S, check=False)
-
-
-class SshEngine(RemoteEngine):
-    """Hosts by ssh. server_address: this machine as they see it, "" = as the routes to them say."""
-
-    keeps_spares = True
-
-    def __init__(self, hosts: Sequence[Host], server_address: str = "") -> None:
-        self._hosts = hosts
-        self._server_address = server_address
-        super().__init__("ssh", hosts, self._towards)
-
-    def _towards(self) -> list[str]:
-        if self._server_address:
-            return [self._server_address]
-        logins = [host.reach.login for host in self._hosts if isinstance(host.reach, SshHost)]
-        found = sorted({own for login in logins if (own := route_to(login.address, login.port))})
-        beyond = [own for own in found if not ipaddress.ip_address(own).is_loopback]
-        if not found:
-            what = "there is no route to any host of this compute"
-            raise UnreachableError(what, fix="Say `server_address: …` in its file.")
-        return beyond or found
-
-    def close(self) -> None:
-        """Hangs up."""
-        super().close()
-        for host in self._hosts:
-            if isinstance(host.reach, SshHost):
-                host.reach.hang_up()
-
-
-def route_to(host: str, port: int) -> str:
-    """The address of this machine on the kernel's route to a host, "" = there is none. Nothing is sent."""
-    try:
-        family, kind, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
-        with socket.socket(family, kind) as probe:
-            probe.connect(place)
-            return str(probe.getsockname()[0])
-    except OSError:
-        return ""
-
-
-def _control_folder() -> Path:
-    """Where ssh keeps the sockets of open connections: short, and nobody else's.
-
-    The folder of a session goes with it, and a server may outlive the session that started it.
-    """
-    folder = Path()
-    for base in filter(None, (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir())):
-        folder = Path(base, f"drumbeat-ssh-{os.getuid()}")
-        with suppress(OSError):
-            folder.mkdir(0o700, exist_ok=True)
-            if is_private(folder):
-                return folder
-    raise EngineError("the folder for ssh's connections is somebody else's", where=str(folder), fix="Remove it.")
 
 
 def _quoted(place: str) -> str:

@@ -1,0 +1,41 @@
+"""The engine over hosts by ssh."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+
+from drumbeat.engines.known_host import Host
+from drumbeat.engines.own_address import route_to
+from drumbeat.engines.remote import RemoteEngine
+from drumbeat.engines.ssh.ssh_host import SshHost
+from drumbeat.protocol.errors import UnreachableError
+
+
+class SshEngine(RemoteEngine):
+    """Hosts by ssh. server_address: this machine as they see it, "" = as the routes to them say."""
+
+    keeps_spares = True
+
+    def __init__(self, hosts: Sequence[Host], server_address: str = "") -> None:
+        self._hosts = hosts
+        self._server_address = server_address
+        super().__init__("ssh", hosts, self._towards)
+
+    def _towards(self) -> list[str]:
+        if self._server_address:
+            return [self._server_address]
+        logins = [host.reach.login for host in self._hosts if isinstance(host.reach, SshHost)]
+        found = sorted({own for login in logins if (own := route_to(login.address, login.port))})
+        beyond = [own for own in found if not ipaddress.ip_address(own).is_loopback]
+        if not found:
+            what = "there is no route to any host of this compute"
+            raise UnreachableError(what, fix="Say `server_address: …` in its file.")
+        return beyond or found
+
+    def close(self) -> None:
+        """Hangs up."""
+        super().close()
+        for host in self._hosts:
+            if isinstance(host.reach, SshHost):
+                host.reach.hang_up()

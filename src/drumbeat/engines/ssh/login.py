@@ -1,0 +1,68 @@
+"""How a host is logged in to: ssh's command line, its options, the connection that is kept open between questions."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from drumbeat.host.machine import is_private
+from drumbeat.protocol.errors import EngineError
+
+_OPTIONS = (
+    "BatchMode=yes", "ConnectTimeout=8", "ServerAliveInterval=5", "ServerAliveCountMax=3", "ForwardAgent=no",
+    "ForwardX11=no", "ClearAllForwardings=yes", "RequestTTY=no", "LogLevel=ERROR",
+    "ControlMaster=auto", "ControlPersist=60",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Login:
+    """How a host is logged in to. user, identity: "" = as ssh itself would."""
+
+    address: str
+    port: int = 22
+    user: str = ""
+    identity: str = ""
+    options: tuple[str, ...] = ()
+
+    @property
+    def line(self) -> str:
+        """The socket of the connection that is kept open: of all that log in alike, and of nobody else.
+
+        ssh's own `%C` is the same for two hosts of one address behind different gates.
+        """
+        return f"{_control_folder()}/{hashlib.sha256(repr(self).encode()).hexdigest()[:16]}"
+
+    def command(self, *more: str) -> list[str]:
+        """The ssh command line up to the host."""
+        key = ["-i", str(Path(self.identity).expanduser()), "-o", "IdentitiesOnly=yes"] if self.identity else []
+        # ssh takes the first value of an option that it hears: a person's own come before ours.
+        options = [word for option in (*self.options, *_OPTIONS) for word in ("-o", option)]
+        user = ["-l", self.user] if self.user else []
+        return ["ssh", "-T", *key, "-p", str(self.port), *user, *options, *more, "--", self.address]
+
+    def by_hand(self) -> str:
+        """What a person types to log in."""
+        words = ["ssh", *(["-p", str(self.port)] if self.port != 22 else [])]
+        words += ["-i", self.identity] if self.identity else []
+        return shlex.join([*words, f"{self.user}@{self.address}" if self.user else self.address])
+
+
+def _control_folder() -> Path:
+    """Where ssh keeps the sockets of open connections: short, and nobody else's.
+
+    The folder of a session goes with it, and a server may outlive the session that started it.
+    """
+    folder = Path()
+    for base in filter(None, (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir())):
+        folder = Path(base, f"drumbeat-ssh-{os.getuid()}")
+        with suppress(OSError):
+            folder.mkdir(0o700, exist_ok=True)
+            if is_private(folder):
+                return folder
+    raise EngineError("the folder for ssh's connections is somebody else's", where=str(folder), fix="Remove it.")
