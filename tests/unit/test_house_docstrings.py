@@ -4,6 +4,7 @@ import ast
 import re
 from pathlib import Path
 
+from drumbeat.dialect.job import extensions, timeouts_and_retries
 from tools.house_references import dead_references
 
 ROOT = Path(__file__).parents[2]
@@ -66,6 +67,12 @@ def test_a_reference_to_what_is_not_there_is_found(tmp_path: Path) -> None:
         "agent/inbox.py:5: drumbeat.agent.limits",
         "core/__init__.py:1: blame",
     ]
+
+
+def test_each_key_of_the_drumbeat_table_says_where_it_acts() -> None:
+    later = set(timeouts_and_retries.RecoverySettings.model_fields)
+    for module, keys in (timeouts_and_retries, later), (extensions, set(extensions.Extensions.model_fields) - later):
+        assert {key for key in keys if f"`{key}`" not in (module.__doc__ or "")} == set()
 
 
 def test_paths_in_docs_lead_to_files() -> None:

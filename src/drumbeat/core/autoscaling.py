@@ -2,6 +2,9 @@
 
 Each look decides from the machines and jobs as they are then: an action that was lost is decided again. A machine that
 a job holds is never let go, nor one that a waiting job needs.
+
+The keys of a compute (`min_instances`, `max_instances`, `idle_time_before_scale_down`) are in
+`dialect/compute/compute_keys.py`; the default of the idle time is in `control/computes/scaler.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The sizes of elastic jobs: what a job file allows, and the plan for another number of nodes. Pure."""
+"""The sizes of elastic jobs: what a job file allows, and the plan for another number of nodes. Pure.
+
+The keys are `min_nodes`, `max_nodes` and `grow` in `dialect/job/timeouts_and_retries.py`.
+"""
 
 from __future__ import annotations
 

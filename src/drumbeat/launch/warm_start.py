@@ -2,6 +2,8 @@
 
 A prepared interpreter runs the job's own command, shell included, until Python has started: so the command must do
 nothing before that which another round could see.
+
+The job's key `warm_start`, with a default in `dialect/job/extensions.py`, turns it off.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 One per node and attempt, one thread, apart from the agent, so that either can die without the other. Started as
 `python -m drumbeat.agent.keeper.keeper FOLDER`; the agent speaks to it over FOLDER/keeper.sock (`protocol.keeper`).
 Requests are idempotent, and what the keeper sends is always its whole state.
+
+The time between SIGTERM and SIGKILL comes with each request: it is the job's key `grace_s`, and how long a keeper waits
+for a lost agent its `lost_after_s`. Their defaults are in `dialect/job/timeouts_and_retries.py`.
 """
 
 from __future__ import annotations

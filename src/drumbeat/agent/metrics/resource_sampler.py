@@ -1,4 +1,7 @@
-"""The thread that logs the resources of a node and its ranks as metrics, at an interval that suits the job's size."""
+"""The thread that logs the resources of a node and its ranks as metrics, at an interval that suits the job's size.
+
+The job's key `system_metrics`, with a default in `dialect/job/extensions.py`, turns it off.
+"""
 
 from __future__ import annotations
 

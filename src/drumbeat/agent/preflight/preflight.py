@@ -1,4 +1,8 @@
-"""Runs a node's part of the pre-flight beside the staging of its files."""
+"""Runs a node's part of the pre-flight beside the staging of its files.
+
+Whether a job has one is its key `preflight` in `dialect/job/extensions.py`; the limits of what is measured are in
+`core/diagnosis/preflight.py`.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,9 @@
 A rank that does neither is idle: that is watched with a limit of its own, for the rendezvous.
 
 It is the reason to look closer and no verdict: a long validation is silent, too.
+
+The times are the job's keys `hang_after_s` and `rendezvous_timeout_s`; their defaults are in
+`dialect/job/timeouts_and_retries.py`.
 """
 
 from __future__ import annotations

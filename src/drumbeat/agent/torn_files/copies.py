@@ -4,6 +4,8 @@ The copies lie in the folder itself, below `.last-good`: there they are on the s
 puts a file back, and go with the folder. A file has one copy, and of a series (`epoch-1.pt`, `epoch-2.pt`, …) only the
 files of the newest save have one, unless the script writes the same names again. A hard link would not do:
 `open(path, "wb")` empties the file that it leads to.
+
+How much they may take is the job's key `copies_gib`; its default is in `dialect/job/extensions.py`.
 """
 
 from __future__ import annotations

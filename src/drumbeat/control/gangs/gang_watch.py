@@ -1,6 +1,7 @@
 """The watch over running gangs: engines are asked about them, and a node whose state stays unknown is given up.
 
 A missed heartbeat is not a death. An engine's word that a node is gone is; the rule for silence is in `heartbeats.py`.
+The default of `lost_after_s` is in `dialect/job/timeouts_and_retries.py`.
 """
 
 from __future__ import annotations

@@ -4,6 +4,9 @@ A round whose nodes report silence is looked at again and again, at intervals of
 in two looks before it counts: in slow exchanges of data, every rank may stand in the same line for a while.
 
 A round that hangs at its rendezvous has a limit of its own, and is ended if ranks won't come (`rendezvous_look`).
+
+The job's keys `hang_after_s`, `on_hang` and `rendezvous_timeout_s` set when and what; their defaults are in
+`dialect/job/timeouts_and_retries.py`.
 """
 
 from __future__ import annotations

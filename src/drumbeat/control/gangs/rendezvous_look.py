@@ -1,4 +1,7 @@
-"""A closer look at the ranks of a round that may hang at the rendezvous."""
+"""A closer look at the ranks of a round that may hang at the rendezvous.
+
+After how long is the job's key `rendezvous_timeout_s`; its default is in `dialect/job/timeouts_and_retries.py`.
+"""
 
 from __future__ import annotations
 

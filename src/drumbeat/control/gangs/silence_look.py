@@ -1,4 +1,7 @@
-"""A closer look at silent ranks."""
+"""A closer look at silent ranks.
+
+After how long a silence is the job's key `hang_after_s`; its default is in `dialect/job/timeouts_and_retries.py`.
+"""
 
 from __future__ import annotations
 

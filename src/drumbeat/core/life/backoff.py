@@ -1,4 +1,8 @@
-"""The delay before another try, where the same failure recurs: a pure function of the job's failures."""
+"""The delay before another try, where the same failure recurs: a pure function of the job's failures.
+
+The delays are the job's keys `retry_delay_s` and `max_retry_delay_s`; their defaults are in
+`dialect/job/timeouts_and_retries.py`.
+"""
 
 from __future__ import annotations
 

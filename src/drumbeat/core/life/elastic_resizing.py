@@ -1,7 +1,8 @@
 """How elastic jobs change their number of nodes: rows of the table in state_machine.py, which says when.
 
 A job shrinks because it has lost nodes, and nothing here is needed for that: its next attempt takes the nodes that
-there are. It grows by ending its round well and starting an attempt on more nodes.
+there are. It grows by ending its round well and starting an attempt on more nodes. When it grows is the job's key
+`grow`, with a default in `dialect/job/timeouts_and_retries.py`.
 """
 
 from __future__ import annotations

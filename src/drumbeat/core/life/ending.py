@@ -1,6 +1,7 @@
 """How a round, an attempt and a job end: ranks are stopped, results are kept, and what follows a failure is decided.
 
-Rows of the table in state_machine.py, which says when.
+Rows of the table in state_machine.py, which says when. The grace time between SIGTERM and SIGKILL is the job's key
+`grace_s`, with a default in `dialect/job/timeouts_and_retries.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """What follows when the ranks of a round are silent: a line of the story, once, or a new round.
 
 Rows of the table in state_machine.py, which says when.
+
+Which of them is the job's key `on_hang`, with a default in `dialect/job/timeouts_and_retries.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""What follows a failure: the ranks again on the same nodes, other nodes, or the end. With a sentence."""
+"""What follows a failure: the ranks again on the same nodes, other nodes, or the end. With a sentence.
+
+How many retries a job has is its key `max_retries`, with a default in `dialect/job/timeouts_and_retries.py`; how long
+each waits is in `backoff.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""When a step's earlier result may be taken instead of running it: the key of what its result depends on."""
+"""When a step's earlier result may be taken instead of running it: the key of what its result depends on.
+
+The keys that rule it out are `is_deterministic` in `dialect/pipelines/component.py` and `force_rerun` in
+`dialect/pipelines/pipeline_job.py`.
+"""
 
 from __future__ import annotations
 

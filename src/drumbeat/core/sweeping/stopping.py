@@ -6,6 +6,8 @@ goes on, so the best trial of a sweep is never stopped.
 A trial is due at each multiple of `evaluation_interval` of its own reports, from `delay_evaluation` on; with ASHA, at
 each rung. Each of these points is evaluated once. If several have passed since the last evaluation (the server was
 away), the latest one counts: a trial that has recovered since then goes on.
+
+The rules' keys and their defaults are in `dialect/sweeping/policies.py`.
 """
 
 from __future__ import annotations

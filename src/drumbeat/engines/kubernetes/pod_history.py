@@ -1,6 +1,9 @@
 """What is known of a gang from all looks at its pods: pure but for its own memory.
 
 The first reason why a pod ends is kept: a pod that was preempted and then ended well in its grace time is preempted.
+
+The times that a pod has for its machine and its image are keys of the compute, with defaults in
+`dialect/compute/kubernetes.py`.
 """
 
 from __future__ import annotations

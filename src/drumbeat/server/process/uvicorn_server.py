@@ -1,4 +1,7 @@
-"""uvicorn as this server needs it: ready, idle and stopping are told, and open waits are ended first."""
+"""uvicorn as this server needs it: ready, idle and stopping are told, and open waits are ended first.
+
+The idle time is an option of the server, with a default in `server/options.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Who uses what of the cache, how big it may become, and what makes way for something new.
 
 What a living attempt uses is pinned (`agent/ground/pins.py`). Pins are written and files are taken away under one
-lock, so nothing goes that an attempt counts on.
+lock, so nothing goes that an attempt counts on. A disk that fills up during a fetch is met by
+`agent/inputs/fetching/fetch_threads.py` (`_make_room`).
 """
 
 from __future__ import annotations

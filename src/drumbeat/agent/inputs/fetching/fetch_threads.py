@@ -1,4 +1,8 @@
-"""The threads that fetch: each takes a piece, brings it from wherever it can be had, and takes the next."""
+"""The threads that fetch: each takes a piece, brings it from wherever it can be had, and takes the next.
+
+Room is made before they start, by `agent/inputs/cache/eviction.py`. Here a disk that fills up meanwhile gets back what
+this fetch had begun.
+"""
 
 from __future__ import annotations
 
