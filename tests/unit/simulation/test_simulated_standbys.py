@@ -12,6 +12,8 @@ import pytest
 from drumbeat.agent.keeper import spares
 from drumbeat.agent.keeper.keeper import Keeper
 from drumbeat.agent.keeper.machine import KeeperMachine
+from drumbeat.agent.keeper.round import RankRound
+from drumbeat.agent.keeper.spare_keeper import SpareKeeper
 from drumbeat.agent.keeper.standby import Standby
 from drumbeat.agent.keeper.standbys import Standbys
 from drumbeat.protocol import fault_points
@@ -86,9 +88,9 @@ def test_keeper_looks_at_the_memory_while_only_its_launcher_runs() -> None:
             for action in job(0):
                 happen(world, action)
             keepers = [one.keeper for one in world.standbys.box.keepers.values()]
-            keeper = next(one for one in keepers if one is not None and one.standbys.ready)
-            keeper.starter.pid = 1
-            keeper.running.clear()
+            keeper = next(one for one in keepers if one is not None and one.round.standbys.ready)
+            keeper.round.starter.pid = 1
+            keeper.round.running.clear()
             pause_s = keeper._pause_s()
             assert pause_s is not None
             assert 0 <= pause_s < 10
@@ -129,22 +131,26 @@ def test_simulator_strikes_agents_and_keepers_at_every_point_of_prepared_interpr
 
 # --- planted defects --------------------------------------------------------------------------------------------
 def a_spare_keeper_obeys_its_agent_of_before(patch: pytest.MonkeyPatch) -> None:
-    def obey(self: Keeper, request: object) -> None:
-        if isinstance(request, Adopt):
-            self._move(request.folder)
-        self.is_spare = False
-        if not isinstance(request, LeaveNode):
-            self.obey(request)
+    obeyed = Keeper.obey
 
-    patch.setattr(Keeper, "_obey_as_spare", obey)
+    def obey(self: Keeper, request: Any) -> None:
+        if self.spare.is_spare:
+            if isinstance(request, Adopt):
+                self.round.move(request.folder)
+            self.spare.is_spare = False
+            if isinstance(request, LeaveNode):
+                return
+        obeyed(self, request)
+
+    patch.setattr(Keeper, "obey", obey)
 
 
 def an_interpreter_that_was_killed_is_no_rank(patch: pytest.MonkeyPatch) -> None:
-    def start_warm(self: Keeper, rank: Any) -> int:
+    def start_warm(self: RankRound, rank: Any) -> int:
         standby = self.standbys.take(rank.rank)
         return standby.go(rank) if standby else 0
 
-    patch.setattr(Keeper, "_start_warm", start_warm)
+    patch.setattr(RankRound, "_start_warm", start_warm)
 
 
 def spare_keepers_are_counted_only_before_they_are_placed(patch: pytest.MonkeyPatch) -> None:
@@ -153,7 +159,7 @@ def spare_keepers_are_counted_only_before_they_are_placed(patch: pytest.MonkeyPa
 
 def spare_keepers_wait_without_end(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Keeper, "_look_after_agent", lambda _self: None)
-    patch.setattr(Keeper, "_look_spare", lambda self: self.standbys.look_spare())
+    patch.setattr(SpareKeeper, "look", lambda self: self._round.standbys.look_spare())
 
 
 def spare_keepers_do_not_look_at_the_memory(patch: pytest.MonkeyPatch) -> None:
@@ -182,7 +188,7 @@ def two_agents_take_over_one_keeper(patch: pytest.MonkeyPatch) -> None:
         return False
 
     patch.setattr(spares, "claim", claim)
-    patch.setattr(Keeper, "_is_in", lambda _self, _folder: True)
+    patch.setattr(SpareKeeper, "_is_in", lambda _self, _folder: True)
 
 
 LATE_AGENT = [Action("strike", 0, 2), *does("keeper_acts", "agent_dies", "agent_acts")]

@@ -108,7 +108,7 @@ class KeeperWorld:
         if isinstance(actor, KeeperProcess):
             node = next((one for one in self.nodes if one.enrolment.root == actor.root), None)
             if node and actor.keeper:
-                node.bereft.add(actor.keeper.number)
+                node.bereft.add(actor.keeper.round.number)
             self.box.kill_keeper(actor)
             return
         for node in self.nodes:

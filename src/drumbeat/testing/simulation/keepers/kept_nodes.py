@@ -91,7 +91,7 @@ class KeptNode(Node):
     def lose_keeper(self) -> None:
         keeper = self.box.keeper_in(f"{self.enrolment.root}/keeper")
         if keeper:
-            self.note_loss(keeper.keeper.number if keeper.keeper else 0)
+            self.note_loss(keeper.keeper.round.number if keeper.keeper else 0)
             self.box.kill_keeper(keeper)
         self.look()
 

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from drumbeat.agent.keeper import listener, spares
-from drumbeat.agent.keeper.keeper import SPARE_CHECK_INTERVAL_S
+from drumbeat.agent.keeper.spare_keeper import SPARE_CHECK_INTERVAL_S
 from drumbeat.agent.keeper.standbys import MAX_STANDBYS
 from drumbeat.protocol.keeper import ProcessStart
 from drumbeat.testing.simulation.keepers.machine import Box, KeeperProcess, PlayedProcess
@@ -57,7 +57,7 @@ def check_rank(process: PlayedProcess, rank: ProcessStart) -> str:
 def check_after_wait(box: Box, seconds: float) -> None:
     """What must hold when every keeper has looked around. seconds: that have passed since it did so before."""
     home = f"{box.home}/spares"
-    waiting = [one for one in box.keepers.values() if one.keeper is not None and one.keeper.is_spare]
+    waiting = [one for one in box.keepers.values() if one.keeper is not None and one.keeper.spare.is_spare]
     for one in waiting:
         spare = next((each for each in spares.listed(one.machine) if each.pid == one.pid), None)
         age_s = box.clock.now().timestamp() - spare.since if spare else 0.0
