@@ -21,7 +21,6 @@ from drumbeat.agent.ground.agent_log import Journal
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.inbox import Inbox
 from drumbeat.agent.keeper.errands import Errands
-from drumbeat.agent.logs.failure_excerpt import failure_excerpt
 from drumbeat.agent.metrics.endpoint_supervisor import MetricsSupervisor
 from drumbeat.agent.next_step import Facts, RoundFacts, Step, Work, next_step, status
 from drumbeat.agent.node import HeldPort
@@ -313,9 +312,7 @@ class Agent:
             self._on_remark()
         for ended in exits:
             if ended.rank not in exits_before or (is_again and ended.is_stopped):
-                is_raised = ended.code == 1 and not ended.is_stopped
-                end = failure_excerpt(self._logs.paths[ended.rank], is_raised=is_raised)
-                exits_before[ended.rank] = self._processes.exits.correct(RankExit(**vars(ended), tail=end))
+                exits_before[ended.rank] = self._processes.exits.read(ended, self._logs.paths[ended.rank])
 
     def _on_over(self) -> None:
         self._world_check.end()

@@ -17,7 +17,7 @@ from drumbeat.agent.keeper.client import process_start
 from drumbeat.agent.launchers.launcher import NodeRound
 from drumbeat.agent.launchers.node_launchers import node_launcher
 from drumbeat.agent.node import seen_from
-from drumbeat.agent.rank_exit import ExitCorrection
+from drumbeat.agent.rank_exit import RankExits
 from drumbeat.agent.runtimes import container_engine, rank_modules
 from drumbeat.host.program import program
 from drumbeat.launch import render, starter, warm_start
@@ -49,7 +49,7 @@ class RoundProcesses:
         self._member_fields: dict[str, str] = {}
         """Of this node's `Member`, what `provide` has learned."""
         self._engine: Engine | None = None
-        self.exits = ExitCorrection(self._launcher)
+        self.exits = RankExits(self._launcher)
 
     @property
     def confinement(self) -> str:
