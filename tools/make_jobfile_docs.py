@@ -15,10 +15,10 @@ from pydantic_core import PydanticUndefined
 from drumbeat.dialect.data import inputs_outputs
 from drumbeat.dialect.environments import environment
 from drumbeat.dialect.job import distribution, extensions, job, resources
-from drumbeat.dialect.pipelines import component, nodes
+from drumbeat.dialect.pipelines import component, step_types
 from drumbeat.dialect.pipelines import pipeline_job as pipelines
 from drumbeat.dialect.reading.frozen_model import Model
-from drumbeat.dialect.sweeping import policies, search_space, sweep
+from drumbeat.dialect.sweeping import early_termination, search_space, sweep
 from tools.generated_page import write_or_check
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -182,11 +182,11 @@ CHAPTERS: list[tuple[str, str, tuple[type[Model], ...]]] = [
             sweep.RandomSampling,
             sweep.GridSampling,
             sweep.BayesianSampling,
-            policies.BanditPolicy,
-            policies.MedianStoppingPolicy,
-            policies.TruncationSelectionPolicy,
-            policies.SweepExtensions,
-            policies.Asha,
+            early_termination.BanditPolicy,
+            early_termination.MedianStoppingPolicy,
+            early_termination.TruncationSelectionPolicy,
+            early_termination.SweepExtensions,
+            early_termination.Asha,
             *search_space.FUNCTIONS,
         ),
     ),
@@ -196,12 +196,12 @@ CHAPTERS: list[tuple[str, str, tuple[type[Model], ...]]] = [
         (
             pipelines.PipelineJob,
             pipelines.PipelineSettings,
-            nodes.CommandNode,
-            nodes.SweepNode,
-            nodes.ParallelNode,
-            nodes.RetrySettings,
+            step_types.CommandNode,
+            step_types.SweepNode,
+            step_types.ParallelNode,
+            step_types.RetrySettings,
             pipelines.PipelineNode,
-            nodes.OtherNode,
+            step_types.OtherNode,
             component.CommandComponent,
             pipelines.PipelineComponent,
         ),

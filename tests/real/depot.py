@@ -12,7 +12,7 @@ from pathlib import Path
 from drumbeat.control.control import Control, Setting
 from drumbeat.core.life.events import StoryEntry
 from drumbeat.core.life.job import Job
-from drumbeat.core.need import Need, Policy
+from drumbeat.core.resource_needs import Need, Policy
 from drumbeat.engines.local import LocalEngine
 from drumbeat.engines.netlab.engine import NetlabEngine
 from drumbeat.engines.netlab.lab import Lab

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.core.need import Slot
+from drumbeat.core.resource_needs import Slot
 from drumbeat.engines.netlab import lab as netlab
 from drumbeat.engines.netlab.engine import NetlabEngine
 from drumbeat.engines.netlab.lab import Lab, require_tools

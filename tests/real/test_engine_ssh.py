@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.core.need import Slot
+from drumbeat.core.resource_needs import Slot
 from drumbeat.dialect.compute.computes import compute_from
 from drumbeat.engines.known_host import Host
 from drumbeat.engines.own_address import route_to

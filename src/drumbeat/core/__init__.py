@@ -4,13 +4,14 @@
 be doing now. `planning` goes from a job file to the plan that the agents carry out, `diagnosis` says which rank failed
 first and why, `sweeping` and `pipelines` choose what parent jobs submit. The modules here are about more than one job:
 
-- scheduler, slot_fitting, fair_share, quotas, balances: who starts next, where, and why the others wait
+- scheduler, slot_fitting, fair_share, quotas, quota_balances: who starts next, where, and why the others wait
 - cluster_queue: how many jobs are handed to a cluster's own queue
 - autoscaling: which machines are started and switched off
 - elastic_plan, elastic_placement: the sizes of elastic jobs, and how many nodes are free for them
+- resource_needs: what each node of a job takes, and what a person set of its treatment
 - reason_table: what each reason of a state means for retries and advice
 - wall_time: which class of time each second of a job is in
 - prediction, measured_steps: how long a step would take on other nodes, and what it takes
-- curves: which points of a metric stand for all of them
+- curve_thinning: which points of a metric stand for all of them
 - deletion: what may be deleted to free space
 """

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from statistics import median
 
-from drumbeat.core.need import Slot
 from drumbeat.core.plurals import counted
+from drumbeat.core.resource_needs import Slot
 from drumbeat.core.scheduler import Placed
 from drumbeat.core.slot_fitting import Room
 from drumbeat.protocol.api.computes import NodeState

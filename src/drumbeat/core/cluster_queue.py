@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from drumbeat.core.balances import NO_BALANCES, Balances
-from drumbeat.core.need import Need, Slot
 from drumbeat.core.plurals import counted
+from drumbeat.core.quota_balances import NO_BALANCES, Balances
 from drumbeat.core.quotas import Amount
+from drumbeat.core.resource_needs import Need, Slot
 from drumbeat.core.scheduler import Placed, Waiting, say_amount
 from drumbeat.core.slot_fitting import Room, capacity
 from drumbeat.protocol.api.computes import NodeState

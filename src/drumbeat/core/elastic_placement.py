@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from drumbeat.core.balances import Balances
-from drumbeat.core.need import Need, Slot
+from drumbeat.core.quota_balances import Balances
+from drumbeat.core.resource_needs import Need, Slot
 from drumbeat.core.scheduler import Waiting, rooms_of, sizes_of, taken_by
 from drumbeat.core.slot_fitting import Holding, Room, fit
 from drumbeat.protocol.api.computes import NodeState

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 
-from drumbeat.core.balances import NO_BALANCES, Balances
-from drumbeat.core.need import Need, Slot
 from drumbeat.core.plurals import counted
+from drumbeat.core.quota_balances import NO_BALANCES, Balances
 from drumbeat.core.quotas import Allowances, Amount, Payer
+from drumbeat.core.resource_needs import Need, Slot
 from drumbeat.core.slot_fitting import Holding, Room, crowd, fit, fits_when_empty, free_of, is_unseen
 from drumbeat.protocol.states import Reason
 

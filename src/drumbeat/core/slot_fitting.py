@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from drumbeat.core.need import Need, Slot
 from drumbeat.core.plurals import counted
+from drumbeat.core.resource_needs import Need, Slot
 from drumbeat.protocol.api.computes import NodeState
 
 MAX_NODES, MAX_RANKS = 64, 1024

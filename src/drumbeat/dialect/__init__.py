@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from drumbeat.dialect.pipelines.pipeline_job import PipelineComponent, PipelineJob
     from drumbeat.dialect.reading.expressions import Reference, references, render
     from drumbeat.dialect.reading.writer import dumps, to_dict
-    from drumbeat.dialect.sweeping.policies import (
+    from drumbeat.dialect.sweeping.early_termination import (
         Asha,
         BanditPolicy,
         MedianStoppingPolicy,
@@ -131,7 +131,7 @@ HOMES = {
         "Randint",
         "Uniform",
     ],
-    "sweeping.policies": [
+    "sweeping.early_termination": [
         "Asha",
         "BanditPolicy",
         "MedianStoppingPolicy",

@@ -1,7 +1,8 @@
 """A node's own paths, put where the job's command names its files: `${{inputs.x}}`, `${{outputs.x}}`.
 
 Values that are known before are filled in earlier: literal inputs and the job's name by `core/planning/plan.py`
-(`_resolved`), the values of a trial by `core/sweeping/trials.py`. `dialect/reading/expressions.py` reads expressions.
+(`_resolved`), the values of a trial by `core/sweeping/trial_jobs.py`. The expressions are read by
+`dialect/reading/expressions.py`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Protocol, runtime_checkable
 
 from drumbeat.core.life.events import Loss
-from drumbeat.core.need import Slot
+from drumbeat.core.resource_needs import Slot
 from drumbeat.protocol.api.computes import NodeState, Tier
 from drumbeat.protocol.plan import Plan
 

@@ -10,7 +10,7 @@ from typing import Protocol
 from drumbeat.core.life.events import AgentSaid, CancelRequested, CheckpointSaved, Effect, StoryEntry, ValueLogged
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.output_publication import outputs_left
-from drumbeat.core.need import Slot
+from drumbeat.core.resource_needs import Slot
 from drumbeat.ports.catalog import Catalog, Use
 from drumbeat.ports.leases import LiveServer, Ownership
 from drumbeat.ports.people import People

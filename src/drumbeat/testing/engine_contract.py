@@ -15,7 +15,7 @@ from dataclasses import replace
 import pytest
 
 from drumbeat import launch
-from drumbeat.core.need import Slot
+from drumbeat.core.resource_needs import Slot
 from drumbeat.ports import Engine, Gang
 from drumbeat.protocol.errors import UnreachableError
 from drumbeat.protocol.plan import Plan

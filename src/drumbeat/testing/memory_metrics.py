@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from threading import RLock
 from typing import Any
 
-from drumbeat.core.curves import higher, latest, lower, thin
+from drumbeat.core.curve_thinning import higher, latest, lower, thin
 from drumbeat.ports.metrics import (
     HistoryPage,
     RefusedParam,

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from drumbeat.core.life.events import StartGang, StopGang, StoryEntry
 from drumbeat.core.life.job import Failure, Job, Observed
-from drumbeat.core.need import Need, Policy, Slot
+from drumbeat.core.resource_needs import Need, Policy, Slot
 from drumbeat.core.verdict import Verdict
 from drumbeat.ports import Change, Record, Submission
 from drumbeat.protocol.agent import AgentStatus, Phase, RankExit

@@ -16,7 +16,7 @@ from drumbeat.control.computes import scaler
 from drumbeat.control.computes.agent_addresses import Endpoints
 from drumbeat.control.control import Control, Setting
 from drumbeat.core.autoscaling import LEAVE_TIME
-from drumbeat.core.need import Slot
+from drumbeat.core.resource_needs import Slot
 from drumbeat.dialect.compute.computes import Compute
 from drumbeat.ports import ElasticEngine, Engine, Machine, Scale
 from drumbeat.protocol.api.computes import NodeState

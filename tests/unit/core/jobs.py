@@ -9,7 +9,7 @@ from drumbeat import launch
 from drumbeat.core.life.events import AgentSaid, Decision, Event, Granted
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.state_machine import decide
-from drumbeat.core.need import Need, Policy, Slot
+from drumbeat.core.resource_needs import Need, Policy, Slot
 from drumbeat.protocol.agent import AgentStatus, Phase, RankExit
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.roster import Member

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drumbeat.core.curves import higher, latest, lower, part_count, parts, thin
+from drumbeat.core.curve_thinning import higher, latest, lower, part_count, parts, thin
 from drumbeat.protocol.metrics import Point
 
 pytestmark = pytest.mark.feature("M2")

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from drumbeat.core.autoscaling import capped
-from drumbeat.core.balances import NO_BALANCES, Balances
 from drumbeat.core.cluster_queue import enqueue, idle_nodes
 from drumbeat.core.elastic_placement import growth, idle_growth
-from drumbeat.core.need import Need, Slot
+from drumbeat.core.quota_balances import NO_BALANCES, Balances
 from drumbeat.core.quotas import Allowances, HeldSlots, Payer, Quota, QuotaKind
+from drumbeat.core.resource_needs import Need, Slot
 from drumbeat.core.scheduler import Placed, Waiting, place
 from drumbeat.core.slot_fitting import Holding, Room
 from drumbeat.protocol.api.computes import NodeState

@@ -19,7 +19,7 @@ from drumbeat.core.life.events import (
 from drumbeat.core.life.job import HeldUp, Job, Published
 from drumbeat.core.life.output_publication import PATIENCE, Whereabouts, is_over, whereabouts
 from drumbeat.core.life.state_machine import decide
-from drumbeat.core.need import Slot
+from drumbeat.core.resource_needs import Slot
 from drumbeat.protocol import wire
 from drumbeat.protocol.api.jobs import OutputPlace
 from drumbeat.protocol.plan import OutputPlan

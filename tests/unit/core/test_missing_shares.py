@@ -7,7 +7,7 @@ import pytest
 from drumbeat.core.life.events import Decision, Granted, NeverFits
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.state_machine import decide
-from drumbeat.core.need import Need, Slot
+from drumbeat.core.resource_needs import Need, Slot
 from drumbeat.core.scheduler import Waiting, place
 from drumbeat.core.slot_fitting import Holding, Room
 from drumbeat.protocol.agent import Phase

@@ -23,7 +23,7 @@ from drumbeat.core.life.events import (
 )
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.state_machine import decide
-from drumbeat.core.need import Need, Policy
+from drumbeat.core.resource_needs import Need, Policy
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.states import JobKind, Reason, State
 

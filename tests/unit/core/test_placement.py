@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drumbeat.core.cluster_queue import enqueue
-from drumbeat.core.need import Need, Slot
+from drumbeat.core.resource_needs import Need, Slot
 from drumbeat.core.scheduler import Placed, Waiting, place
 from drumbeat.core.slot_fitting import Holding, Room
 from drumbeat.protocol.states import Reason

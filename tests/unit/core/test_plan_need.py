@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from drumbeat.core.elastic_plan import resized
-from drumbeat.core.need import Need
 from drumbeat.core.planning import plan as planning
 from drumbeat.core.planning.plan import Facts, Planned, Sources
+from drumbeat.core.resource_needs import Need
 from drumbeat.dialect.job.job import CommandJob
 from drumbeat.protocol.plan import Elastic
 

@@ -11,7 +11,7 @@ from drumbeat.core.diagnosis.preflight import CheckedNode, judge, say_rate, say_
 from drumbeat.core.life.events import Granted
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.state_machine import decide
-from drumbeat.core.need import Slot
+from drumbeat.core.resource_needs import Slot
 from drumbeat.protocol.agent import Phase
 from drumbeat.protocol.preflight import LinkCheck, NodeCheck
 from drumbeat.protocol.states import Reason, State

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drumbeat.core.balances import Balances
 from drumbeat.core.cluster_queue import enqueue
 from drumbeat.core.fair_share import HeldSlots
-from drumbeat.core.need import Need, Slot
+from drumbeat.core.quota_balances import Balances
 from drumbeat.core.quotas import EVERYONE, Allowances, Payer, Quota, QuotaKind, quota_of, refused_waiting
+from drumbeat.core.resource_needs import Need, Slot
 from drumbeat.core.scheduler import Placed, Waiting, place
 from drumbeat.core.slot_fitting import Holding, Room
 from drumbeat.protocol.states import Reason

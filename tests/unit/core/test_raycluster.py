@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from drumbeat import dialect
-from drumbeat.core.need import Need
 from drumbeat.core.planning import plan as planning
 from drumbeat.core.planning.node_resources import Kind, Size
 from drumbeat.core.planning.plan import Facts, Sources
 from drumbeat.core.planning.ray_cluster import plan_cluster, unused
+from drumbeat.core.resource_needs import Need
 from drumbeat.dialect.job.distribution import RayDistribution
 from drumbeat.dialect.job.job import CommandJob
 from drumbeat.protocol.errors import SpecError

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from drumbeat.core import autoscaling
 from drumbeat.core.autoscaling import Limits, ScaledMachine, ScaleStep, StartTimes
-from drumbeat.core.need import Slot
+from drumbeat.core.resource_needs import Slot
 from drumbeat.core.scheduler import Placed
 from drumbeat.core.slot_fitting import Room
 from drumbeat.protocol.api.computes import NodeState

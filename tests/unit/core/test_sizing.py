@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from drumbeat.core.need import Need
 from drumbeat.core.planning.node_resources import Kind, Launcher, Size, find_launcher, parse_kind, size_up
+from drumbeat.core.resource_needs import Need
 from drumbeat.protocol.errors import SpecError, UnknownNameError
 from drumbeat.protocol.plan import Rank
 

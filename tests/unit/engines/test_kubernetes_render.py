@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from drumbeat.core.need import Slot
+from drumbeat.core.resource_needs import Slot
 from drumbeat.dialect.compute.kubernetes import KubernetesCompute
 from drumbeat.engines.agent_archive import AgentArchive
 from drumbeat.engines.kubernetes.names import gang_name, owner

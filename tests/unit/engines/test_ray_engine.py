@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from drumbeat.core.life.events import Loss
-from drumbeat.core.need import Slot
+from drumbeat.core.resource_needs import Slot
 from drumbeat.dialect.compute.ray import RayCompute
 from drumbeat.engines.ray import engine as module
 from drumbeat.engines.ray.dashboard import Dashboard

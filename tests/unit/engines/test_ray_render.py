@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from drumbeat.core.need import Slot
+from drumbeat.core.resource_needs import Slot
 from drumbeat.dialect.compute.ray import RayCompute
 from drumbeat.engines.agent_archive import AgentArchive
 from drumbeat.engines.ray import gang_program, render, survey_program

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from drumbeat.core.need import Slot
+from drumbeat.core.resource_needs import Slot
 from drumbeat.dialect.compute.slurm import SlurmCompute
 from drumbeat.engines.slurm.render import batch_script
 from drumbeat.ports import Gang

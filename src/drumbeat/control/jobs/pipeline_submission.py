@@ -13,15 +13,15 @@ from drumbeat.control.jobs.sweep_submission import example_trial
 from drumbeat.core.child_jobs import PipelineOutput, PipelineProgress, StepProgress, step_name
 from drumbeat.core.life.events import StoryEntry
 from drumbeat.core.life.job import Job
-from drumbeat.core.need import Need, Policy
 from drumbeat.core.pipelines.graph import Graph, PipelineStep
 from drumbeat.core.pipelines.registered_components import digests_of
 from drumbeat.core.pipelines.step_jobs import step_request
 from drumbeat.core.planning.inputs import JobOutputs
 from drumbeat.core.planning.plan import Planned
 from drumbeat.core.plurals import counted
+from drumbeat.core.resource_needs import Need, Policy
 from drumbeat.dialect.data.paths import OfJob, reference_to
-from drumbeat.dialect.pipelines.nodes import SweepNode
+from drumbeat.dialect.pipelines.step_types import SweepNode
 from drumbeat.dialect.sweeping.sweep import SweepJob
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import DrumbeatError, RefusedError

@@ -8,14 +8,14 @@ from datetime import datetime
 from drumbeat.core.child_jobs import SweepProgress, trial_name
 from drumbeat.core.life.events import StoryEntry
 from drumbeat.core.life.job import Job
-from drumbeat.core.need import Need, Policy
 from drumbeat.core.planning.plan import Planned
 from drumbeat.core.plurals import counted
-from drumbeat.core.sweeping import grid_sampling, random_sampling, stopping
+from drumbeat.core.resource_needs import Need, Policy
+from drumbeat.core.sweeping import early_termination, grid_sampling, random_sampling
+from drumbeat.core.sweeping.trial_jobs import algorithm_of, notes, own_trial, trial_document
 from drumbeat.core.sweeping.trial_values import Values
-from drumbeat.core.sweeping.trials import algorithm_of, notes, own_trial, trial_document
 from drumbeat.dialect.reading.writer import to_dict
-from drumbeat.dialect.sweeping.policies import Asha
+from drumbeat.dialect.sweeping.early_termination import Asha
 from drumbeat.dialect.sweeping.sweep import RandomSampling, SweepJob
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.plan import Plan
@@ -98,7 +98,7 @@ def _most_trials(sweep: SweepJob) -> int:
 
 def _rule(sweep: SweepJob) -> dict[str, object]:
     """Returns the rule by which trials are ended early as `SweepProgress` keeps it."""
-    rule = stopping.rule_of(sweep)
+    rule = early_termination.rule_of(sweep)
     if rule is None:
         return {}
     kind = "asha" if isinstance(rule, Asha) else rule.type

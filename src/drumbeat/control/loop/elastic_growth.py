@@ -14,7 +14,7 @@ from drumbeat.core.elastic_placement import growth, idle_growth
 from drumbeat.core.life import elastic_resizing
 from drumbeat.core.life.events import GrowthPossible
 from drumbeat.core.life.job import Job
-from drumbeat.core.need import Slot
+from drumbeat.core.resource_needs import Slot
 from drumbeat.core.slot_fitting import Holding, Room
 from drumbeat.ports import Record
 from drumbeat.protocol.states import Reason, State

@@ -14,7 +14,7 @@ from drumbeat.core import autoscaling
 from drumbeat.core.cluster_queue import enqueue
 from drumbeat.core.life.events import Granted, NeverFits, Waits
 from drumbeat.core.life.job import Job
-from drumbeat.core.need import Slot
+from drumbeat.core.resource_needs import Slot
 from drumbeat.core.scheduler import Placed, place
 from drumbeat.core.slot_fitting import Holding, Room
 from drumbeat.ports import ALL_COMPUTES, Machine, Record

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from drumbeat.core.balances import NO_BALANCES, Balances
 from drumbeat.core.fair_share import HALF_LIFE, PATIENCE, recent_use
 from drumbeat.core.life.job import Job
+from drumbeat.core.quota_balances import NO_BALANCES, Balances
 from drumbeat.core.quotas import Allowances, Payer
 from drumbeat.core.scheduler import Waiting
 from drumbeat.ports import HALF_LIFE_SETTING, Store

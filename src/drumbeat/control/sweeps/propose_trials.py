@@ -17,7 +17,7 @@ from drumbeat.core.child_jobs import SweepProgress
 from drumbeat.core.life.events import ProposeTrials, SamplerRefused, TrialsProposed
 from drumbeat.core.life.job import Job
 from drumbeat.core.sweeping import grid_sampling, random_sampling
-from drumbeat.core.sweeping.trials import algorithm_of
+from drumbeat.core.sweeping.trial_jobs import algorithm_of
 from drumbeat.dialect.sweeping.sweep import RandomSampling, SweepJob
 from drumbeat.ports import PendingEffect
 from drumbeat.ports.samplers import Sampler

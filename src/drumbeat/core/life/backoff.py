@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from drumbeat.core.life.job import Failure, Job
-from drumbeat.core.need import Policy
 from drumbeat.core.reason_table import REASONS
+from drumbeat.core.resource_needs import Policy
 
 MAX_DOUBLINGS = 30
 

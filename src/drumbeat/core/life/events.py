@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from drumbeat.core.life.job import Job, Published
-from drumbeat.core.need import Slot
+from drumbeat.core.resource_needs import Slot
 from drumbeat.protocol.agent import AgentStatus
 from drumbeat.protocol.states import Reason, State
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from drumbeat.core.life import ending, verdicts
+from drumbeat.core.life import end_verdicts, ending
 from drumbeat.core.life.events import CancelRequested, Decision
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.transitions import move, then
@@ -32,7 +32,7 @@ def cancel_stopping(job: Job, event: CancelRequested, now: datetime) -> Decision
     """Lets a request to cancel outrank the failure for which the children are being stopped."""
     if job.verdict and REASONS[job.verdict.reason].ends is State.CANCELED:
         return Decision(job)
-    verdict = verdicts.canceled(event)
+    verdict = end_verdicts.canceled(event)
     return move(replace(job, verdict=verdict), now, State.STOPPING, verdict.reason, verdict.sentence)
 
 

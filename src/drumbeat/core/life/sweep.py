@@ -14,7 +14,7 @@ from datetime import datetime
 from functools import lru_cache
 
 from drumbeat.core.child_jobs import SweepProgress, TrialProgress, trial_name
-from drumbeat.core.life import ending, parent_jobs, verdicts
+from drumbeat.core.life import end_verdicts, ending, parent_jobs
 from drumbeat.core.life.events import (
     CancelChild,
     CancelRequested,
@@ -33,9 +33,14 @@ from drumbeat.core.life.events import (
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.transitions import move, then, with_effects
 from drumbeat.core.plurals import counted
-from drumbeat.core.sweeping import best_trial, metric_order, parallel_trials, stopping
+from drumbeat.core.sweeping import best_trial, early_termination, metric_order, parallel_trials
 from drumbeat.core.verdict import Verdict
-from drumbeat.dialect.sweeping.policies import Asha, BanditPolicy, MedianStoppingPolicy, TruncationSelectionPolicy
+from drumbeat.dialect.sweeping.early_termination import (
+    Asha,
+    BanditPolicy,
+    MedianStoppingPolicy,
+    TruncationSelectionPolicy,
+)
 from drumbeat.dialect.sweeping.sweep import Objective
 from drumbeat.protocol.states import Reason, State
 
@@ -65,12 +70,12 @@ def decide(job: Job, progress: SweepProgress, event: Event, now: datetime) -> De
             return _advance(job, progress, _refused(progress, job.name, event), (), now)
         case State.RUNNING, SamplerRefused():
             sentence = f"no further trials can be proposed: {event.sentence}"
-            return _stop(job, progress, verdicts.of(Reason.TRIALS_FAILED, sentence), now)
+            return _stop(job, progress, end_verdicts.of(Reason.TRIALS_FAILED, sentence), now)
         case State.RUNNING, TimeUp():
             sentence = f"the time limit of {job.policy.timeout_s:g} s was reached"
-            return _stop(job, progress, verdicts.of(Reason.TIMED_OUT, sentence), now)
+            return _stop(job, progress, end_verdicts.of(Reason.TIMED_OUT, sentence), now)
         case State.RUNNING, CancelRequested():
-            return _stop(job, progress, verdicts.canceled(event), now)
+            return _stop(job, progress, end_verdicts.canceled(event), now)
         case State.STOPPING, ChildrenSeen():
             return _stopping(replace(job, sweep=_seen(progress, job.name, event)), now)
         case State.STOPPING, ChildRefused():
@@ -135,8 +140,8 @@ def _stopped_early(
     finished = {str(one.number) for one in progress.trials if one.has_ended or one.is_canceling}
     evaluated = {str(one.number): one.evaluated for one in progress.trials}
     objective = Objective(goal=_goal(progress), primary_metric=progress.metric)
-    stops = {int(stop.trial): stop for stop in stopping.to_stop(rule, objective, by_name, finished, evaluated)}
-    points = stopping.due(rule, by_name, finished)
+    stops = {int(stop.trial): stop for stop in early_termination.to_stop(rule, objective, by_name, finished, evaluated)}
+    points = early_termination.due(rule, by_name, finished)
     effects = tuple(
         CancelChild(job.attempt, trial_name(job.name, number), f"the sweep: {stop.sentence}")
         for number, stop in sorted(stops.items())
@@ -145,13 +150,13 @@ def _stopped_early(
     return effects, replace(progress, trials=trials)
 
 
-def _evaluated(trial: TrialProgress, point: int, stop: stopping.Stop | None) -> TrialProgress:
+def _evaluated(trial: TrialProgress, point: int, stop: early_termination.Stop | None) -> TrialProgress:
     evaluated = replace(trial, evaluated=max(trial.evaluated, point))
     return replace(evaluated, stopped=stop.sentence, is_canceling=True) if stop else evaluated
 
 
 @lru_cache(maxsize=256)
-def rule_from(text: str) -> stopping.Rule:
+def rule_from(text: str) -> early_termination.Rule:
     """Returns the rule in a JSON text: the job file's keys, and its `type`."""
     keys = json.loads(text)
     kind = keys.pop("type")
@@ -183,7 +188,7 @@ def _advance(
     if not any(one.is_good or one.reports for one in progress.trials) and len(ended) >= MAX_FAILED_AT_FIRST:
         first = ended[0]
         sentence = f"the first {len(ended)} trials all failed; {trial_name(job.name, first.number)}: {first.sentence}"
-        return _stop(job, progress, verdicts.of(Reason.TRIALS_FAILED, sentence), now)
+        return _stop(job, progress, end_verdicts.of(Reason.TRIALS_FAILED, sentence), now)
     is_full = progress.is_exhausted or len(progress.trials) >= progress.max_trials
     if is_full and len(ended) == len(progress.trials):
         return parent_jobs.complete(replace(job, sweep=progress), _verdict(job, progress), now)
@@ -246,7 +251,7 @@ def _verdict(job: Job, progress: SweepProgress) -> Verdict:
     if not good:
         last = next((one for one in reversed(progress.trials)), None)
         why = f"; {trial_name(job.name, last.number)}: {last.sentence}" if last else ""
-        return verdicts.of(Reason.TRIALS_FAILED, f"none of {counted(len(progress.trials), 'trial')} completed{why}")
+        return end_verdicts.of(Reason.TRIALS_FAILED, f"none of {counted(len(progress.trials), 'trial')} completed{why}")
     parts = [f"{counted(len(progress.trials), 'trial')} ended"]
     parts += [f"{stopped} of them early"] if stopped else []
     parts += [f"{failed} failed or canceled"] if failed else []
@@ -255,7 +260,7 @@ def _verdict(job: Job, progress: SweepProgress) -> Verdict:
         parts.append(f"best {trial_name(job.name, leader.number)}: {progress.metric} {leader.best:.6g}")
     else:
         parts.append(f"no trial reported `{progress.metric}`")
-    return verdicts.of(Reason.TRIALS_ENDED, "; ".join(parts))
+    return end_verdicts.of(Reason.TRIALS_ENDED, "; ".join(parts))
 
 
 def _stop(job: Job, progress: SweepProgress, verdict: Verdict, now: datetime) -> Decision:

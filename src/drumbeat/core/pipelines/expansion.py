@@ -16,8 +16,8 @@ from drumbeat.core.pipelines.outputs import placed, step_outputs
 from drumbeat.core.pipelines.scope import Scope, producer, settings_of
 from drumbeat.dialect.data.inputs_outputs import Input, Output
 from drumbeat.dialect.pipelines.component import CommandComponent
-from drumbeat.dialect.pipelines.nodes import CommandNode, OtherNode, ParallelNode, SweepNode
 from drumbeat.dialect.pipelines.pipeline_job import PipelineJob, PipelineNode
+from drumbeat.dialect.pipelines.step_types import CommandNode, OtherNode, ParallelNode, SweepNode
 from drumbeat.dialect.reading.error_messages import either
 from drumbeat.dialect.reading.expressions import Reference
 from drumbeat.dialect.reading.frozen_model import Model

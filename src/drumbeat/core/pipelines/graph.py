@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from drumbeat.dialect.data.inputs_outputs import Input, Output
 from drumbeat.dialect.pipelines.component import CommandComponent
-from drumbeat.dialect.pipelines.nodes import CommandNode, SweepNode
 from drumbeat.dialect.pipelines.pipeline_job import PipelineJob
 from drumbeat.dialect.pipelines.step_inputs import Scalar
+from drumbeat.dialect.pipelines.step_types import CommandNode, SweepNode
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from drumbeat.core.pipelines.graph import Bound, OfStep, Settings
 from drumbeat.core.pipelines.outputs import parent_output
 from drumbeat.dialect.data.inputs_outputs import Output
-from drumbeat.dialect.pipelines.nodes import NodeHead
 from drumbeat.dialect.pipelines.pipeline_job import PipelineComponent, PipelineNode, PipelineSettings
+from drumbeat.dialect.pipelines.step_types import NodeHead
 from drumbeat.dialect.reading.frozen_model import Model
 
 DEFAULT_DATASTORE = "default"

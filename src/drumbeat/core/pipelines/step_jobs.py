@@ -10,7 +10,7 @@ from drumbeat.core.child_jobs import step_name
 from drumbeat.core.pipelines.graph import Bound, Data, Graph, OfStep, PipelineStep
 from drumbeat.dialect.data.paths import OfJob
 from drumbeat.dialect.pipelines.component_trials import trial_keys
-from drumbeat.dialect.pipelines.nodes import CommandNode, SweepNode
+from drumbeat.dialect.pipelines.step_types import CommandNode, SweepNode
 from drumbeat.dialect.reading.writer import to_dict
 from drumbeat.protocol.api.requests import JobRequest, StepParts
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from drumbeat.core.need import Need
+from drumbeat.core.resource_needs import Need
 from drumbeat.protocol.errors import SpecError, UnknownNameError
 from drumbeat.protocol.plan import Rank
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 
 from drumbeat.core.elastic_plan import elastic_of, largest_world, stretched
 from drumbeat.core.elastic_plan import notes as elastic_notes
-from drumbeat.core.need import Need, Policy
 from drumbeat.core.planning import registries
 from drumbeat.core.planning.environments import CURRENT, Found, Shelf, resolve
 from drumbeat.core.planning.inputs import HERE, DataFacts, UsedData, plan_inputs, say_staged
@@ -23,6 +22,7 @@ from drumbeat.core.planning.path_on_compute import check_apart
 from drumbeat.core.planning.ray_cluster import plan_cluster, unused
 from drumbeat.core.planning.services import plan_services, service_notes
 from drumbeat.core.planning.unsupported_keys import not_yet
+from drumbeat.core.resource_needs import Need, Policy
 from drumbeat.dialect.data.inputs_outputs import Input
 from drumbeat.dialect.job.distribution import RayDistribution
 from drumbeat.dialect.job.job import CommandJob

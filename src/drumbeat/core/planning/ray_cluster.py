@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Sequence
 from itertools import zip_longest
 
-from drumbeat.core.need import Need
 from drumbeat.core.planning.node_resources import Kind, Size, share
+from drumbeat.core.resource_needs import Need
 from drumbeat.dialect.job.distribution import RayDistribution
 from drumbeat.protocol.errors import SpecError
 from drumbeat.protocol.plan import RayCluster

@@ -17,7 +17,7 @@ from drumbeat.dialect.job.distribution import KINDS
 from drumbeat.dialect.job.job import CommandJob
 from drumbeat.dialect.job_file import Job, load
 from drumbeat.dialect.pipelines.component import CommandComponent
-from drumbeat.dialect.pipelines.nodes import CommandNode
+from drumbeat.dialect.pipelines.step_types import CommandNode
 from drumbeat.dialect.reading.error_messages import fold, nearest
 from drumbeat.dialect.sweeping.search_space import SearchFunction
 from drumbeat.protocol.errors import SpecError

@@ -16,8 +16,8 @@ from drumbeat.dialect.builders.bindings import OPEN, Binding, Outputs, bound, op
 from drumbeat.dialect.data.inputs_outputs import Output
 from drumbeat.dialect.pipelines.absolute_paths import with_absolute_paths
 from drumbeat.dialect.pipelines.component_file import Component, component_from, load_component_text
-from drumbeat.dialect.pipelines.nodes import CommandNode, NodeHead
 from drumbeat.dialect.pipelines.pipeline_job import PipelineComponent, PipelineJob, PipelineNode
+from drumbeat.dialect.pipelines.step_types import CommandNode, NodeHead
 from drumbeat.dialect.reading.error_messages import nearest
 from drumbeat.dialect.reading.loader import read_text
 from drumbeat.dialect.reading.writer import to_dict

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from drumbeat.dialect.builders.bindings import Outputs, bound, port
 from drumbeat.dialect.pipelines.component import CommandComponent
-from drumbeat.dialect.pipelines.nodes import SweepNode
+from drumbeat.dialect.pipelines.step_types import SweepNode
 from drumbeat.dialect.sweeping.sweep import SweepJob
 
 OF_THE_TRIAL = ("command", "code", "environment", "environment_variables", "distribution", "resources")

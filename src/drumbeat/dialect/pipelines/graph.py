@@ -13,7 +13,7 @@ from drumbeat.dialect.reading.frozen_model import Contradiction, Loc, Model
 from drumbeat.protocol.errors import SpecError
 
 if TYPE_CHECKING:
-    from drumbeat.dialect.pipelines.nodes import NodeHead
+    from drumbeat.dialect.pipelines.step_types import NodeHead
 
 
 def bindings(node: Model) -> Iterator[tuple[Loc, str]]:

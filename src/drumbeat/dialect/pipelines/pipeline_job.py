@@ -12,7 +12,7 @@ from drumbeat.dialect.job.job import JobHead
 from drumbeat.dialect.job.resources import ComputeName
 from drumbeat.dialect.pipelines.component import ComponentHead
 from drumbeat.dialect.pipelines.graph import step_contradictions
-from drumbeat.dialect.pipelines.nodes import (
+from drumbeat.dialect.pipelines.step_types import (
     CommandNode,
     NodeHead,
     NodeName,

@@ -25,8 +25,8 @@ from drumbeat.dialect.reading.field_types import (
     named,
 )
 from drumbeat.dialect.reading.frozen_model import AnyCase, Contradiction, Model, chosen, model_or_text
+from drumbeat.dialect.sweeping.early_termination import PolicyValue, SweepExtensions
 from drumbeat.dialect.sweeping.parameter_names import parameter_names, sampling_contradictions, space_contradictions
-from drumbeat.dialect.sweeping.policies import PolicyValue, SweepExtensions
 from drumbeat.dialect.sweeping.search_space import SearchValue
 
 MAX_NAME = 247

@@ -11,7 +11,7 @@ from fastapi import Query
 from drumbeat.control.control import Control
 from drumbeat.control.metrics.experiments import ExperimentUsage
 from drumbeat.core.child_jobs import trial_name
-from drumbeat.core.curves import MIN_POINTS
+from drumbeat.core.curve_thinning import MIN_POINTS
 from drumbeat.ports import JobFilter
 from drumbeat.ports.metrics import Experiment, Series, View
 from drumbeat.protocol.api.metrics import (

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, insert, select, update
 
-from drumbeat.core.curves import higher, highest, latest, lower, lowest
+from drumbeat.core.curve_thinning import higher, highest, latest, lower, lowest
 from drumbeat.protocol.metrics import Point
 from drumbeat.stores.metrics.schema import BLOCK, blocks, points, series
 

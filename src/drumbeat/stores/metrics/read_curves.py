@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, CursorResult, Row, Select, func, select, text
 
-from drumbeat.core.curves import (
+from drumbeat.core.curve_thinning import (
     MIN_POINTS,
     highest,
     lowest,

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, delete, insert, select, update
 
-from drumbeat.core.need import Slot
+from drumbeat.core.resource_needs import Slot
 from drumbeat.ports import ALL_COMPUTES, Change, Reservation
 from drumbeat.protocol.errors import ConflictError
 from drumbeat.stores.sql.schema import bookings, reservations

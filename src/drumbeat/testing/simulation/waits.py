@@ -9,8 +9,8 @@ import re
 from functools import lru_cache
 
 from drumbeat.core.life.job import Job
-from drumbeat.core.need import Need
 from drumbeat.core.reason_table import REASONS
+from drumbeat.core.resource_needs import Need
 from drumbeat.protocol.states import Reason, State
 
 _REASONS = {

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drumbeat.core.sweeping.early_termination import Rule, Stop, due, to_stop
 from drumbeat.core.sweeping.metric_order import Goal, best, is_worse
-from drumbeat.core.sweeping.stopping import Rule, Stop, due, to_stop
 from drumbeat.dialect import (
     Asha,
     BanditPolicy,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from drumbeat.core.sweeping.trial_jobs import fill, notes, trial_document
 from drumbeat.core.sweeping.trial_values import texts, variables
-from drumbeat.core.sweeping.trials import fill, notes, trial_document
 from drumbeat.dialect import CommandJob, SweepJob, from_dict
 from drumbeat.protocol.errors import SpecError
 

@@ -7,7 +7,7 @@ A trial is due at each multiple of `evaluation_interval` of its own reports, fro
 each rung. Each of these points is evaluated once. If several have passed since the last evaluation (the server was
 away), the latest one counts: a trial that has recovered since then goes on.
 
-The rules' keys and their defaults are in `dialect/sweeping/policies.py`.
+The rules' keys and their defaults are in `dialect/sweeping/early_termination.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,12 @@ from statistics import median
 
 from drumbeat.core.plurals import counted
 from drumbeat.core.sweeping.metric_order import Goal, average, best, best_first, is_worse, worst
-from drumbeat.dialect.sweeping.policies import Asha, BanditPolicy, MedianStoppingPolicy, TruncationSelectionPolicy
+from drumbeat.dialect.sweeping.early_termination import (
+    Asha,
+    BanditPolicy,
+    MedianStoppingPolicy,
+    TruncationSelectionPolicy,
+)
 from drumbeat.dialect.sweeping.sweep import Objective, SweepJob
 
 Rule = BanditPolicy | MedianStoppingPolicy | TruncationSelectionPolicy | Asha
