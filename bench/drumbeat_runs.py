@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench.report import STARTS_RANKS
 from bench.runs import BIN, DEADLINE_S, HERE, Run, end, kill_and_wait, make_folder, split_phases, start, wait_for_step
-from drumbeat.agent.keeper import spares
+from drumbeat.agent.keeper import spare_folders
 from drumbeat.client import Client
 from drumbeat.protocol.errors import NotFoundError
 
@@ -203,5 +203,5 @@ def make_drumbeat(world: int) -> Generator[Drumbeat]:
             yield drumbeat
         finally:
             subprocess.run(drumbeat.command("server", "stop", "--force"), check=False, stdout=subprocess.DEVNULL)
-            for spare in spares.listed():
-                spares.end(spare)
+            for spare in spare_folders.listed():
+                spare_folders.end(spare)

@@ -151,7 +151,7 @@ def _netlab(spec: NetlabCompute, site: Site) -> Engine:
 
 
 def _ssh(spec: SshCompute, site: Site) -> Engine:
-    from drumbeat.engines.known_host import Host
+    from drumbeat.engines.remote_host import Host
     from drumbeat.engines.ssh.engine import SshEngine
     from drumbeat.engines.ssh.login import Login
     from drumbeat.engines.ssh.ssh_host import SshHost

@@ -14,8 +14,8 @@ import pytest
 
 from drumbeat.core.resource_needs import Slot
 from drumbeat.dialect.compute.computes import compute_from
-from drumbeat.engines.known_host import Host
 from drumbeat.engines.own_address import route_to
+from drumbeat.engines.remote_host import Host
 from drumbeat.engines.ssh.engine import SshEngine
 from drumbeat.engines.ssh.login import Login
 from drumbeat.engines.ssh.ssh_host import SshHost

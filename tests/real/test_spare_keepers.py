@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from drumbeat.agent.keeper import spares
-from drumbeat.agent.keeper.standbys import AFTER_S
+from drumbeat.agent.keeper import spare_folders
+from drumbeat.agent.keeper.standby_pool import AFTER_S
 from drumbeat.host import processes
 from drumbeat.launch.warm_start import PER_ROUND
 
@@ -76,10 +76,10 @@ def retired(kept: Kept, tmp_path: Path) -> int:
     """The interpreter of a job that has ended, whose keeper waits among the spare ones."""
     begin(kept, "first", "own of one")
     (prepared,) = kept.until(lambda state: state["standbys"])["standbys"]
-    kept.tell(do="retire", folder=spares.new_folder("key"), idle_s=100.0)
+    kept.tell(do="retire", folder=spare_folders.new_folder("key"), idle_s=100.0)
     kept.tell(do="leave", grace_s=0.1)
-    until(spares.listed, 60, "a spare keeper")
-    assert [spare.interpreters for spare in spares.listed()] == [(prepared,)]
+    until(spare_folders.listed, 60, "a spare keeper")
+    assert [spare.interpreters for spare in spare_folders.listed()] == [(prepared,)]
     shutil.rmtree(tmp_path / "one")
     assert processes.is_alive(prepared)
     return prepared
@@ -89,8 +89,8 @@ def taken_over(kept: Kept, tmp_path: Path, name: str = "two") -> Kept:
     """The same keeper, as an agent of another attempt sees it."""
     folder = tmp_path / name / "keeper"
     folder.mkdir(parents=True)
-    assert spares.claim("key", str(folder))
-    assert not spares.claim("key", str(tmp_path))
+    assert spare_folders.claim("key", str(folder))
+    assert not spare_folders.claim("key", str(tmp_path))
     kept.folder = folder
     kept.words.close()
     kept.line.close()
@@ -142,9 +142,9 @@ def test_interpreters_of_several_jobs_in_a_row_are_apart_from_their_ranks(kept: 
         kept.over()
         begin(kept, name, name, 2)
         kept.until(lambda state: state["standbys"])
-        kept.tell(do="retire", folder=spares.new_folder("key"), idle_s=100.0)
+        kept.tell(do="retire", folder=spare_folders.new_folder("key"), idle_s=100.0)
         kept.tell(do="leave", grace_s=0.1)
-        until(spares.listed, 60, "a spare keeper")
+        until(spare_folders.listed, 60, "a spare keeper")
 
 
 @pytest.mark.parametrize(
@@ -173,10 +173,10 @@ def test_interpreter_that_does_not_suit_the_next_job_leaves_it_a_cold_start(
 @shown_by("namespace")
 def test_spare_keeper_ends_with_its_interpreters_when_it_is_told_to(kept: Kept, tmp_path: Path) -> None:
     prepared = retired(kept, tmp_path)
-    (spare,) = spares.listed()
+    (spare,) = spare_folders.listed()
     assert (spare.pid, spare.commands, spare.bytes > 0) == (kept.process.pid, ("python train.py a",), True)
-    spares.end(spare)
+    spare_folders.end(spare)
     kept.process.wait(30)
     assert not processes.is_alive(prepared)
-    assert spares.listed() == []
+    assert spare_folders.listed() == []
     assert not list((tmp_path / "cache" / "spares").iterdir())

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from drumbeat.agent.keeper.standbys import AFTER_S
+from drumbeat.agent.keeper.standby_pool import AFTER_S
 from drumbeat.host import processes
 from drumbeat.launch.warm_start import PER_ROUND
 

@@ -13,9 +13,9 @@ from typing import Any
 import psutil
 import pytest
 
-from drumbeat.agent.keeper import spares
+from drumbeat.agent.keeper import spare_folders
 from drumbeat.agent.keeper.standby import write_hook
-from drumbeat.agent.keeper.standbys import AFTER_S
+from drumbeat.agent.keeper.standby_pool import AFTER_S
 from drumbeat.rehearsal import target_processes
 
 from .house import House, a_house, until
@@ -191,7 +191,7 @@ def test_the_next_job_of_the_same_command_starts_warm_and_nothing_stays_when_it_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv(AFTER_S, "0.2")
-    monkeypatch.setenv(spares.IDLE_S, "120")
+    monkeypatch.setenv(spare_folders.IDLE_S, "120")
     monkeypatch.setenv("DRUMBEAT_CACHE", str(tmp_path / "cache"))
     stop = tmp_path / "stop"
     script = TRAIN.replace('os.environ["DRUMBEAT_ROUND"] == "1"', f"not os.path.exists({str(stop)!r})")
@@ -201,8 +201,8 @@ def test_the_next_job_of_the_same_command_starts_warm_and_nothing_stays_when_it_
             wait_for_interpreters(house, 2)
             stop.touch()
             assert house.client.wait(first, 120).state == "completed"
-            until(spares.listed, what="a spare keeper")
-            (spare,) = spares.listed()
+            until(spare_folders.listed, what="a spare keeper")
+            (spare,) = spare_folders.listed()
             assert "2 interpreters" in house.run("server", "status").stdout
             stop.unlink()
             second = submit(house, script)
@@ -218,8 +218,8 @@ def test_the_next_job_of_the_same_command_starts_warm_and_nothing_stays_when_it_
                 assert re.findall("loss.*", log) == re.findall("loss.*", house.logs(first)[rank])
             assert not psutil.pid_exists(spare.interpreters[0])
     finally:
-        for spare in spares.listed():
-            spares.end(spare)
+        for spare in spare_folders.listed():
+            spare_folders.end(spare)
 
 
 @pytest.mark.thorough

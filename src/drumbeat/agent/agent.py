@@ -19,11 +19,11 @@ from drumbeat.agent.attempt_mounts import AttemptMounts
 from drumbeat.agent.companions.service_statuses import ServiceStatuses
 from drumbeat.agent.ground.agent_log import Journal
 from drumbeat.agent.ground.server_link import Link
+from drumbeat.agent.held_port import HeldPort
 from drumbeat.agent.inbox import Inbox
 from drumbeat.agent.keeper.errands import Errands
 from drumbeat.agent.metrics.endpoint_supervisor import MetricsSupervisor
 from drumbeat.agent.next_step import Facts, RoundFacts, Step, Work, next_step, status
-from drumbeat.agent.node import HeldPort
 from drumbeat.agent.node_keeper import NodeKeeper, outliving
 from drumbeat.agent.node_requests import RequestHandler
 from drumbeat.agent.node_stager import NodeStager
@@ -41,7 +41,7 @@ from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.keeper import KeeperState, KeptExit, ProcessStart, StartRound
 
 if TYPE_CHECKING:
-    from drumbeat.agent.outputs import Outputs
+    from drumbeat.agent.output_upload import Outputs
     from drumbeat.protocol.roster import Roster
 
 EXIT_LEFT, EXIT_CRASHED, EXIT_STALE, EXIT_TERMINATED = 0, 1, 3, 143
@@ -211,7 +211,7 @@ class Agent:
         self._facts.round.asked, self._facts.round.closed = False, True
 
     def _upload(self) -> None:
-        from drumbeat.agent.outputs import Outputs
+        from drumbeat.agent.output_upload import Outputs
 
         self._facts.upload = Work.GOING
         link, kept = Link(self._enrolment), (self._root, self._enrolment.checkpoints)

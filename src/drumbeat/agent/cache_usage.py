@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from drumbeat.agent.ground import cache_folders
 from drumbeat.agent.inputs.cache.eviction import Room
 from drumbeat.agent.inputs.cache.files import Files
-from drumbeat.agent.keeper import spares
+from drumbeat.agent.keeper import spare_folders
 from drumbeat.agent.runtimes.environments import wheels
 from drumbeat.agent.runtimes.environments.garbage_collection import places, remove_unused, size_of
 from drumbeat.protocol.api.server import SpareView
@@ -42,7 +42,7 @@ class LocalCaches:
     def spares(self) -> list[SpareView]:
         return [
             SpareView("; ".join(one.commands), len(one.interpreters), one.bytes, datetime.fromtimestamp(one.since, UTC))
-            for one in spares.listed()
+            for one in spare_folders.listed()
         ]
 
     def prune(self, unused_s: float, needed: Mapping[str, str], *, is_dry: bool) -> Freed:

@@ -36,25 +36,25 @@ class NodeKeeper(KeeperClient):
     def _has_spares(self) -> bool:
         if not self._enrolment.keeps_spares or warm_start.why_cold(self._enrolment.plan):
             return False
-        from drumbeat.agent.keeper import spares
+        from drumbeat.agent.keeper import spare_folders
 
-        return spares.are_kept(self._enrolment, self.machine)
+        return spare_folders.are_kept(self._enrolment, self.machine)
 
     def _claim_spare(self, folder: str) -> bool:
-        from drumbeat.agent.keeper import spares
+        from drumbeat.agent.keeper import spare_folders
 
         with contextlib.suppress(OSError):  # No cache, or a full disk: the ranks start cold.
-            return spares.claim(spares.key(self._enrolment, self._confinement), folder, self.machine)
+            return spare_folders.claim(spare_folders.key(self._enrolment, self._confinement), folder, self.machine)
         return False
 
     def retire_if_prepared(self) -> None:
         """Has the keeper wait for the next job, if its interpreters are ready for one."""
         if self.state.standbys and self._has_spares:
-            from drumbeat.agent.keeper import spares
+            from drumbeat.agent.keeper import spare_folders
 
             with contextlib.suppress(OSError):
-                key = spares.key(self._enrolment, self._confinement)
-                self.retire(spares.new_folder(key, self.machine), spares.idle_s(self.machine))
+                key = spare_folders.key(self._enrolment, self._confinement)
+                self.retire(spare_folders.new_folder(key, self.machine), spare_folders.idle_s(self.machine))
 
 
 def outliving(plan: NodeOptions, mounts: AttemptMounts) -> set[int]:

@@ -12,12 +12,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from drumbeat.agent.companions import service_addresses
-from drumbeat.agent.ground import cache_folders, network
+from drumbeat.agent.ground import cache_folders, network_interfaces
 from drumbeat.agent.keeper.client import process_start
 from drumbeat.agent.launchers.launcher import NodeRound
 from drumbeat.agent.launchers.node_launchers import node_launcher
-from drumbeat.agent.node import seen_from
 from drumbeat.agent.rank_exit import RankExits
+from drumbeat.agent.roster_member import seen_from
 from drumbeat.agent.runtimes import container_engine, rank_modules
 from drumbeat.host.program import program
 from drumbeat.launch import render, starter, warm_start
@@ -61,10 +61,10 @@ class RoundProcesses:
 
     def check(self) -> None:
         """Raises RefusedError if this node doesn't have the network that the plan wants."""
-        interfaces: list[network.Interface] = []
+        interfaces: list[network_interfaces.Interface] = []
         with contextlib.suppress(OSError):
-            interfaces = network.interfaces()
-        network.require(self._plan.network, interfaces)
+            interfaces = network_interfaces.interfaces()
+        network_interfaces.require(self._plan.network, interfaces)
 
     @property
     def has_much(self) -> bool:
@@ -178,9 +178,9 @@ class RoundProcesses:
         order = warm_start.order(self._plan, ranks)
         if order.cold:
             return order
-        from drumbeat.agent.keeper import spares
+        from drumbeat.agent.keeper import spare_folders
 
-        return replace(order, outlives=spares.are_kept(self._enrolment))
+        return replace(order, outlives=spare_folders.are_kept(self._enrolment))
 
     def _with_modules(self, spec: ProcessSpec) -> ProcessSpec:
         return replace(spec, modules_last=(folder_layout.modules_folder(self._enrolment.root),))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from drumbeat.agent.ground.agent_log import Journal
-from drumbeat.agent.outputs import Outputs
+from drumbeat.agent.output_upload import Outputs
 from drumbeat.protocol.errors import StorageError
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from drumbeat.agent.ground.agent_log import Journal
 from drumbeat.agent.ground.server_link import Link
-from drumbeat.agent.outputs import Outputs
+from drumbeat.agent.output_upload import Outputs
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.errors import StorageError
 from drumbeat.protocol.plan import Plan

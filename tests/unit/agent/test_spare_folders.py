@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.agent.keeper import listener, spares
+from drumbeat.agent.keeper import listener, spare_folders
 from drumbeat.agent.keeper.machine import KeeperMachine
 
 
@@ -56,16 +56,16 @@ def test_agent_leaves_a_spare_keeper_where_its_own_keeper_begins(home: Home, tmp
     own.mkdir()
     lock = listener.hold_folder(str(own))
     assert lock is not None
-    assert not spares.claim("key", str(own), home)
+    assert not spare_folders.claim("key", str(own), home)
     assert (path / "spare.json").exists()
     os.close(lock)
-    assert spares.claim("key", str(own), home)
+    assert spare_folders.claim("key", str(own), home)
     assert (own / "spare.json").exists()
 
 
 def test_dead_spare_keeper_is_moved_away_before_it_is_cleared(home: Home, tmp_path: Path) -> None:
     path = home.spare("key-1", 1.0, is_alive=False)
-    assert not spares.claim("key", str(tmp_path / "keeper"), home)
+    assert not spare_folders.claim("key", str(tmp_path / "keeper"), home)
     assert len(home.cleared) == 1
     assert Path(home.cleared[0]).parent == path.parent
     assert home.cleared[0] != str(path)
@@ -74,6 +74,6 @@ def test_dead_spare_keeper_is_moved_away_before_it_is_cleared(home: Home, tmp_pa
 
 def test_oldest_of_five_spare_keepers_is_surplus(home: Home) -> None:
     paths = [home.spare(f"key-{number}", float(9 - number)) for number in range(5)]
-    assert [spares.is_surplus(str(path), home) for path in paths] == [False, False, False, False, True]
+    assert [spare_folders.is_surplus(str(path), home) for path in paths] == [False, False, False, False, True]
     home.spare("key-dead", 99.0, is_alive=False)
-    assert not spares.is_surplus(str(paths[3]), home)
+    assert not spare_folders.is_surplus(str(paths[3]), home)

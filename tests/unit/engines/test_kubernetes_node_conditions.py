@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from drumbeat.engines.kubernetes.engine import backoff_s
-from drumbeat.engines.kubernetes.node_conditions import NodeLooks, unknown_nodes
+from drumbeat.engines.kubernetes.lost_nodes import NodeLooks, unknown_nodes
 from drumbeat.engines.kubernetes.pod_history import Deletion, is_cancellation
 
 pytestmark = pytest.mark.feature("C4")

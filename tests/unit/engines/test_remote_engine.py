@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from drumbeat.engines import remote
-from drumbeat.engines.known_host import Host
-from drumbeat.engines.remote import RemoteEngine
+from drumbeat.engines import remote_engine
+from drumbeat.engines.remote_engine import RemoteEngine
+from drumbeat.engines.remote_host import Host
 from drumbeat.ports import Gang
 from drumbeat.protocol.errors import AwayError, EngineError, UnreachableError
 from drumbeat.testing.engine_contract import a_gang
@@ -69,10 +69,10 @@ def played() -> Played:
 
 @pytest.fixture
 def engine(played: Played, monkeypatch: pytest.MonkeyPatch) -> Iterator[RemoteEngine]:
-    monkeypatch.setattr(remote, "POLL_S", 0.02)
-    monkeypatch.setattr(remote, "IDLE_POLL_S", 0.02)
-    monkeypatch.setattr(remote, "JUDGED_EVERY_S", 0.02)
-    monkeypatch.setattr(remote, "FIRST_LOOK_S", 60.0)
+    monkeypatch.setattr(remote_engine, "POLL_S", 0.02)
+    monkeypatch.setattr(remote_engine, "IDLE_POLL_S", 0.02)
+    monkeypatch.setattr(remote_engine, "JUDGED_EVERY_S", 0.02)
+    monkeypatch.setattr(remote_engine, "FIRST_LOOK_S", 60.0)
     there = over(played)
     yield there
     there.close()
@@ -94,11 +94,11 @@ def usable(engine: RemoteEngine) -> bool:
 
 
 def test_what_a_login_shell_prints_is_no_part_of_the_answer():
-    assert remote.understood(b'Welcome to {far-1}\nmodules loaded\n{"stuck": {}}', b"") == {"stuck": {}}
+    assert remote_engine.understood(b'Welcome to {far-1}\nmodules loaded\n{"stuck": {}}', b"") == {"stuck": {}}
     with pytest.raises(UnreachableError, match=r"gave no answer; the last it said: modules loaded$"):
-        remote.understood(b"Welcome to {far-1}\nmodules loaded\n", b"")
+        remote_engine.understood(b"Welcome to {far-1}\nmodules loaded\n", b"")
     with pytest.raises(UnreachableError, match=r"gave no answer; the last it said: Connection closed$"):
-        remote.understood(b"Welcome\n", b"Connection closed\n")
+        remote_engine.understood(b"Welcome\n", b"Connection closed\n")
 
 
 def test_a_machine_that_answers_is_as_it_says(engine: RemoteEngine, played: Played):
@@ -135,7 +135,7 @@ def test_a_machine_that_no_thread_could_be_started_for_is_looked_at_when_one_can
     with pytest.raises(RuntimeError, match="can't start new thread"):
         engine.machines()
     assert refused == ["rack-look"]
-    monkeypatch.setattr(remote, "FIRST_LOOK_S", 0.0)
+    monkeypatch.setattr(remote_engine, "FIRST_LOOK_S", 0.0)
     engine.machines()
     played.until(lambda: usable(engine))
 
@@ -236,7 +236,7 @@ def test_a_sweep_tells_of_what_the_machine_s_own_thread_was_the_first_to_end(
 def test_a_look_from_before_another_server_started_a_gang_says_nothing_of_it(
     engine: RemoteEngine, played: Played, monkeypatch: pytest.MonkeyPatch, trouble: Exception | None
 ):
-    monkeypatch.setattr(remote, "IDLE_POLL_S", 60.0)
+    monkeypatch.setattr(remote_engine, "IDLE_POLL_S", 60.0)
     other, gang = Played(played.gangs), a_gang()
     successor = over(other)
     assert usable(successor)

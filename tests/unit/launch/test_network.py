@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from drumbeat import launch
-from drumbeat.agent.ground import network
-from drumbeat.agent.ground.network import Interface
+from drumbeat.agent.ground import network_interfaces
+from drumbeat.agent.ground.network_interfaces import Interface
 from drumbeat.launch import network_variables as told
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.plan import Plan
@@ -43,13 +43,13 @@ THERE = (LO, ETH, IB, SIX)
 def test_the_interface_is_the_one_of_the_nodes_address_or_the_one_that_is_named(
     wanted: str, address: str, found: Interface | None
 ):
-    assert network.find(wanted, address, THERE) == found
+    assert network_interfaces.find(wanted, address, THERE) == found
 
 
 @pytest.mark.parametrize("wanted", ["eth7", "172.16.0.0/12", "tcp:eth7"])
 def test_a_network_that_a_node_does_not_have_is_refused_with_those_that_it_has(wanted: str):
     with pytest.raises(RefusedError) as caught:
-        network.require(wanted, THERE)
+        network_interfaces.require(wanted, THERE)
     said = str(caught.value)
     assert f"has no interface {wanted.removeprefix('tcp:')}; it has lo (127.0.0.1/8), eth0 (10.0.0.7/24)" in said
     assert "drumbeat.network" in said
@@ -57,7 +57,7 @@ def test_a_network_that_a_node_does_not_have_is_refused_with_those_that_it_has(w
 
 @pytest.mark.parametrize("wanted", ["", "tcp", "eth0", "10.0.0.0/8", "tcp:ib0"])
 def test_a_network_that_is_there_or_none_is_taken(wanted: str):
-    network.require(wanted, THERE)
+    network_interfaces.require(wanted, THERE)
 
 
 def test_an_interface_knows_its_subnet():

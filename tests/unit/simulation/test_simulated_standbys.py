@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from drumbeat.agent.keeper import spares
+from drumbeat.agent.keeper import spare_folders
 from drumbeat.agent.keeper.keeper import Keeper
 from drumbeat.agent.keeper.machine import KeeperMachine
 from drumbeat.agent.keeper.round import RankRound
 from drumbeat.agent.keeper.spare_keeper import SpareKeeper
 from drumbeat.agent.keeper.standby import Standby
-from drumbeat.agent.keeper.standbys import Standbys
+from drumbeat.agent.keeper.standby_pool import Standbys
 from drumbeat.protocol import fault_points
 from drumbeat.protocol.keeper import Adopt, LeaveNode
 from drumbeat.testing.simulation import standbys
@@ -154,7 +154,7 @@ def an_interpreter_that_was_killed_is_no_rank(patch: pytest.MonkeyPatch) -> None
 
 
 def spare_keepers_are_counted_only_before_they_are_placed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(spares, "is_surplus", lambda _folder, _machine: False)
+    patch.setattr(spare_folders, "is_surplus", lambda _folder, _machine: False)
 
 
 def spare_keepers_wait_without_end(patch: pytest.MonkeyPatch) -> None:
@@ -187,7 +187,7 @@ def two_agents_take_over_one_keeper(patch: pytest.MonkeyPatch) -> None:
             return True
         return False
 
-    patch.setattr(spares, "claim", claim)
+    patch.setattr(spare_folders, "claim", claim)
     patch.setattr(SpareKeeper, "_is_in", lambda _self, _folder: True)
 
 

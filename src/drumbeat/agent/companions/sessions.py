@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from drumbeat.agent.companions import tunnels
 from drumbeat.agent.companions.local_sockets import listen_at
-from drumbeat.agent.companions.session import PIPES
+from drumbeat.agent.companions.session_process import PIPES
 from drumbeat.host.program import program
 from drumbeat.launch.tracking_variables import ENDPOINT
 from drumbeat.protocol.errors import ConflictError, EngineError, RefusedError

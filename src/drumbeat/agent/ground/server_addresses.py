@@ -12,7 +12,7 @@ import os
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from drumbeat.agent.ground import network
+from drumbeat.agent.ground import network_interfaces
 from drumbeat.protocol.agent import Enrolment
 
 _ANNOUNCED: dict[str, list[str]] = {}
@@ -104,5 +104,5 @@ def address_towards(servers: Sequence[str]) -> str:
     for server in servers:
         parts = urlsplit(server)
         with contextlib.suppress(OSError):
-            return network.route(parts.hostname or "", parts.port or 80)
+            return network_interfaces.route(parts.hostname or "", parts.port or 80)
     return "127.0.0.1"

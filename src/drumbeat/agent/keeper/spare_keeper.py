@@ -1,7 +1,7 @@
 """A keeper as a spare one: how it becomes one, what it obeys then, and when it has waited long enough.
 
-A spare keeper has no attempt; its prepared interpreters wait for the next job of the same command. `spares.py` has the
-folders in which they wait, and for how long.
+A spare keeper has no attempt; its prepared interpreters wait for the next job of the same command. `spare_folders.py`
+has the folders in which they wait, and for how long.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class SpareKeeper:
         wanted, self.retirement = self.retirement, None
         if wanted is None or self._round.trouble or not self._round.standbys.keep_ready():
             return False
-        from drumbeat.agent.keeper import spares  # Later: most keepers never retire.
+        from drumbeat.agent.keeper import spare_folders  # Later: most keepers never retire.
 
         try:
             self._round.records.clear()
-            spares.place(self._folder, wanted.folder, self._round.standbys, self._machine)
+            spare_folders.place(self._folder, wanted.folder, self._round.standbys, self._machine)
         except OSError:  # Another file system, a full disk: the next job starts cold.
             return False
         self._folder = wanted.folder
@@ -63,19 +63,19 @@ class SpareKeeper:
 
     def look(self) -> None:
         """Looks at the memory; it is done when it is old, has no interpreter left, or is one too many."""
-        from drumbeat.agent.keeper import spares
+        from drumbeat.agent.keeper import spare_folders
 
         self._round.standbys.look_spare()
         is_old = self._machine.monotonic() >= self._until
-        if is_old or not self._round.standbys.ready or spares.is_surplus(self._folder, self._machine):
+        if is_old or not self._round.standbys.ready or spare_folders.is_surplus(self._folder, self._machine):
             self.is_done = True
 
     def remove(self) -> None:
         """Removes its folder, if it is a spare keeper."""
         if self.is_spare:
-            from drumbeat.agent.keeper import spares
+            from drumbeat.agent.keeper import spare_folders
 
-            spares.remove(self._folder)
+            spare_folders.remove(self._folder)
 
     def _is_in(self, folder: str) -> bool:
         """Whether the folder of this spare keeper has that path now."""

@@ -19,8 +19,8 @@ from drumbeat.dialect.compute.kubernetes import KubernetesCompute
 from drumbeat.engines.agent_archive import agent_archive
 from drumbeat.engines.kubernetes import capacity, render, scheduling_gates
 from drumbeat.engines.kubernetes.connection import ClusterConnection
+from drumbeat.engines.kubernetes.lost_nodes import GRACE_S, QUIET_S, NodeLooks, unknown_nodes
 from drumbeat.engines.kubernetes.names import GANG, gang_name, owner
-from drumbeat.engines.kubernetes.node_conditions import GRACE_S, QUIET_S, NodeLooks, unknown_nodes
 from drumbeat.engines.kubernetes.node_states import Occupant, judged_node
 from drumbeat.engines.kubernetes.objects import Api, Pods, occupants
 from drumbeat.engines.kubernetes.pod_history import GangHistory, Look

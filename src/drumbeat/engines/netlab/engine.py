@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from drumbeat.core.autoscaling import StartTimes
-from drumbeat.engines.known_host import Answer, Host
 from drumbeat.engines.netlab.lab import LEAVING, PARKED, Lab
-from drumbeat.engines.remote import RemoteEngine, understood
+from drumbeat.engines.remote_engine import RemoteEngine, understood
+from drumbeat.engines.remote_host import Answer, Host
 from drumbeat.host.program import program
 from drumbeat.ports import Gang, Machine, Sighting
 from drumbeat.protocol.api.computes import NodeState

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Sequence
 
-from drumbeat.engines.known_host import Host
 from drumbeat.engines.own_address import route_to
-from drumbeat.engines.remote import RemoteEngine
+from drumbeat.engines.remote_engine import RemoteEngine
+from drumbeat.engines.remote_host import Host
 from drumbeat.engines.ssh.ssh_host import SshHost
 from drumbeat.protocol.errors import UnreachableError
 

@@ -14,8 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from drumbeat.engines.agent_archive import agent_archive
-from drumbeat.engines.known_host import Answer
-from drumbeat.engines.remote import understood
+from drumbeat.engines.remote_engine import understood
+from drumbeat.engines.remote_host import Answer
 from drumbeat.engines.ssh.login import Login
 from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
 
@@ -50,7 +50,7 @@ class SshHost:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def ask(self, verb: str, request: Mapping[str, object]) -> Answer:
-        """See `engines.known_host.Reach`."""
+        """See `engines.remote_host.Reach`."""
         place = _quoted(f"{self.folder}/agents/{agent_archive().name}")
         # After a power failure it may be there and empty, which Python runs without a word.
         has_agent = f"{{ test -f {place} && {_is_whole(place)}; }} || exit {_NO_AGENT}"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from drumbeat.agent.keeper import spares
+from drumbeat.agent.keeper import spare_folders
 from drumbeat.ports import Gang
 from drumbeat.protocol import fault_points
 from drumbeat.protocol.keeper import ProcessStart
@@ -173,7 +173,7 @@ class KeeperWorld:
         if self._box is None:
             return
         self.pass_time()
-        self._clock.advance(spares.idle_s(self.nodes[-1].agent.client.machine) + 1)
+        self._clock.advance(spare_folders.idle_s(self.nodes[-1].agent.client.machine) + 1)
         self.take_turns()
-        spares.new_folder("any", self.nodes[-1].agent.client.machine)
+        spare_folders.new_folder("any", self.nodes[-1].agent.client.machine)
         laws.check_at_the_end(self._box)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from drumbeat.agent.keeper import listener, spares
+from drumbeat.agent.keeper import listener, spare_folders
 from drumbeat.agent.keeper.spare_keeper import SPARE_CHECK_INTERVAL_S
-from drumbeat.agent.keeper.standbys import MAX_STANDBYS
+from drumbeat.agent.keeper.standby_pool import MAX_STANDBYS
 from drumbeat.protocol.keeper import ProcessStart
 from drumbeat.testing.simulation.keepers.machine import Box, KeeperProcess, PlayedProcess
 from drumbeat.testing.simulation.violation import require
@@ -59,14 +59,14 @@ def check_after_wait(box: Box, seconds: float) -> None:
     home = f"{box.home}/spares"
     waiting = [one for one in box.keepers.values() if one.keeper is not None and one.keeper.spare.is_spare]
     for one in waiting:
-        spare = next((each for each in spares.listed(one.machine) if each.pid == one.pid), None)
+        spare = next((each for each in spare_folders.listed(one.machine) if each.pid == one.pid), None)
         age_s = box.clock.now().timestamp() - spare.since if spare else 0.0
-        limit_s = spares.idle_s(one.machine) + SPARE_CHECK_INTERVAL_S
+        limit_s = spare_folders.idle_s(one.machine) + SPARE_CHECK_INTERVAL_S
         require(age_s <= limit_s, f"a spare keeper has waited for {age_s:g} s, with {seconds:g} s since its last look")
     here = [
         one for one in waiting if one.lock is not None and any(one.is_in(f"{home}/{name}") for name in _names(home))
     ]
-    require(len(here) <= spares.MAX_SPARES, f"{len(here)} spare keepers wait")
+    require(len(here) <= spare_folders.MAX_SPARES, f"{len(here)} spare keepers wait")
     if box.free < 0.05:
         idle = [one.pid for one in box.processes.values() if one.is_alive and one.is_interpreter and not one.served]
         require(not idle, f"memory is short, and {idle} wait")

@@ -1,4 +1,4 @@
-"""`python -I -m drumbeat.agent.companions.session SOCKET 24x80|pipes COMMAND…`: runs one command for a person.
+"""`python -I -m drumbeat.agent.companions.session_process SOCKET 24x80|pipes COMMAND…`: runs one command for a person.
 
 The keeper starts it beside a rank. It connects to the agent at SOCKET and speaks `protocol.session_frames`. When the
 connection closes, the command gets SIGHUP, and SIGKILL some seconds later. One thread, which waits in `poll`.

@@ -17,7 +17,7 @@ from typing import Any
 
 from drumbeat.core.life.events import Loss
 from drumbeat.engines.enrolment import enrolment
-from drumbeat.engines.known_host import Answer, Host, KnownHost, machine_of
+from drumbeat.engines.remote_host import Answer, Host, KnownHost, machine_of
 from drumbeat.engines.unwanted_gangs import Wanted, unwanted
 from drumbeat.ports import Gang, Machine, Sighting
 from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError

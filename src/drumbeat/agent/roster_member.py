@@ -1,4 +1,4 @@
-"""A node's entry in the roster, and the port that it holds for a round."""
+"""A node's entry in the roster: its address, its interface, what its machine has."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import socket
 from dataclasses import replace
 
-from drumbeat.agent.ground import network
+from drumbeat.agent.ground import network_interfaces
 from drumbeat.agent.ground.server_addresses import address_towards
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.plan import LauncherOptions
@@ -25,12 +25,12 @@ def member(enrolment: Enrolment) -> Member:
         checkpoints=enrolment.checkpoints,
         gpus=enrolment.gpus,
         cpus=len(os.sched_getaffinity(0)),
-        infiniband=network.infiniband(),
+        infiniband=network_interfaces.infiniband(),
     )
-    interfaces: list[network.Interface] = []
+    interfaces: list[network_interfaces.Interface] = []
     with contextlib.suppress(OSError):
-        interfaces = network.interfaces()
-    interface = network.find(enrolment.plan.network, address, interfaces)
+        interfaces = network_interfaces.interfaces()
+    interface = network_interfaces.find(enrolment.plan.network, address, interfaces)
     return _on(alone, interface) if interface else alone
 
 
@@ -41,26 +41,11 @@ def seen_from(roster: Roster, node: int, plan: LauncherOptions) -> Roster:
     if here.interface or plan.network or not others:
         return roster
     with contextlib.suppress(OSError):
-        if interface := network.towards(others, network.interfaces()):
+        if interface := network_interfaces.towards(others, network_interfaces.interfaces()):
             seen = replace(here, interface=interface.name, subnet=interface.subnet)
             return replace(roster, members=tuple(seen if one is here else one for one in roster.members))
     return roster
 
 
-def _on(member: Member, interface: network.Interface) -> Member:
+def _on(member: Member, interface: network_interfaces.Interface) -> Member:
     return replace(member, address=interface.address, interface=interface.name, subnet=interface.subnet)
-
-
-class HeldPort:
-    """Holds a port for a rank to listen on: bound, not listening, with SO_REUSEADDR."""
-
-    def __init__(self) -> None:
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        self._socket.bind(("", 0))
-        # Only now: two sockets that both had the option before could be given the same free port.
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.number: int = self._socket.getsockname()[1]
-
-    def release(self) -> None:
-        """Releases the port."""
-        self._socket.close()

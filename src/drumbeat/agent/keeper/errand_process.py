@@ -1,4 +1,4 @@
-"""`python -I -m drumbeat.agent.keeper.errand FOLDER`: runs one command with all that it starts, for an agent.
+"""`python -I -m drumbeat.agent.keeper.errand_process FOLDER`: runs one command with all that it starts, for an agent.
 
 The request (`protocol.keeper`) comes on stdin as a line of JSON, the result goes to stdout. The agent keeps stdin open:
 when it closes, on purpose or because the agent is gone, the command gets SIGTERM, and SIGKILL after `grace_s`. All that

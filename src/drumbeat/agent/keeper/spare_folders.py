@@ -23,7 +23,7 @@ from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.keeper import LeaveNode
 
 if TYPE_CHECKING:
-    from drumbeat.agent.keeper.standbys import Standbys
+    from drumbeat.agent.keeper.standby_pool import Standbys
 
 IDLE_S = "DRUMBEAT_SPARE_S"
 """The variable of the agent that sets another `_IDLE_S`; 0 = no keeper becomes a spare one."""
