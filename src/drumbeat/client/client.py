@@ -7,40 +7,37 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from drumbeat.client import job_downloads, job_events, job_upload, partial_files
-from drumbeat.client.component_calls import ComponentCalls
+from drumbeat.client.calls.components import ComponentCalls
+from drumbeat.client.calls.computes import ComputeCalls
+from drumbeat.client.calls.data import DataCalls
+from drumbeat.client.calls.environments import EnvironmentCalls
+from drumbeat.client.calls.ledger import LedgerCalls
+from drumbeat.client.calls.metrics import MetricCalls
+from drumbeat.client.calls.nodes import NodeCalls
+from drumbeat.client.calls.notices import NoticeCalls
+from drumbeat.client.calls.people import PeopleCalls
+from drumbeat.client.calls.pipelines import PipelineCalls
+from drumbeat.client.calls.registries import RegistryCalls
+from drumbeat.client.calls.sessions import SessionCalls
+from drumbeat.client.calls.space import SpaceCalls
+from drumbeat.client.calls.sweeps import SweepCalls
 from drumbeat.client.connection import Connection, part
-from drumbeat.client.data import DataCalls
 from drumbeat.client.discovery import where_of
 from drumbeat.client.job_request import request_of
-from drumbeat.client.ledger import LedgerCalls
-from drumbeat.client.metrics import MetricCalls
-from drumbeat.client.nodes import NodeCalls
-from drumbeat.client.notices import NoticeCalls
-from drumbeat.client.people import PeopleCalls
-from drumbeat.client.pipelines import PipelineCalls
-from drumbeat.client.registries import RegistryCalls
 from drumbeat.client.responses import view, views
-from drumbeat.client.sessions import SessionCalls
-from drumbeat.client.space import SpaceCalls
-from drumbeat.client.sweeps import SweepCalls
-from drumbeat.dialect.compute.compute_keys import SCALE_KEYS
 from drumbeat.protocol import wire
-from drumbeat.protocol.api.computes import AliasView, ComputeView
-from drumbeat.protocol.api.environments import EnvironmentView
 from drumbeat.protocol.api.jobs import End, Event, FileView, JobView, JobWithStory, LogPiece, PreviewView, StoryLine
 from drumbeat.protocol.api.page import DefinitionView, PageLinkView
 from drumbeat.protocol.api.server import ServerView
 from drumbeat.protocol.states import JobKind
 
 if TYPE_CHECKING:
-    from drumbeat.client.environments import GivenEnvironment
-    from drumbeat.client.job_upload import GivenCompute, GivenJob
+    from drumbeat.client.job_upload import GivenJob
 
 T = TypeVar("T")
 
@@ -50,7 +47,9 @@ PAGE = 256 << 10
 
 class Client(
     ComponentCalls,
+    ComputeCalls,
     DataCalls,
+    EnvironmentCalls,
     LedgerCalls,
     MetricCalls,
     NodeCalls,
@@ -239,81 +238,6 @@ class Client(
         return places
 
     # --- the server -------------------------------------------------------------------------------------------
-    def aliases(self) -> list[AliasView]:
-        """What a cloud's names mean here."""
-        return self._all(AliasView, "/aliases")
-
-    def set_alias(self, kind: str, name: str, target: str | None) -> None:
-        """Sets an alias, or removes it (None). kind: `compute`, `environment` or `instance_type`."""
-        path = f"/aliases/{part(kind)}/{part(name)}"
-        if target is None:
-            self.connection.call("DELETE", path)
-        else:
-            self.connection.call("PUT", path, json={"target": target})
-
-    def computes(self) -> list[ComputeView]:
-        """The computes: their machines, who holds what, how many jobs wait."""
-        return self._all(ComputeView, "/computes")
-
-    def compute(self, name: str) -> ComputeView:
-        """One of them. Raises NotFoundError."""
-        return view(ComputeView, self.connection.call("GET", f"/computes/{part(name)}"))
-
-    def create_compute(self, compute: GivenCompute, *, sets: Sequence[str] = ()) -> ComputeView:
-        """Makes a compute, or makes it again: the path of a file, or a compute made in Python. Twice is as once.
-
-        sets: `key=value`, changed in the file before it is read. Raises SpecError; ConflictError when jobs use another
-        of its name; RefusedError, EngineError when it can't be made.
-        """
-        document, source = job_upload.described(compute, sets)
-        body = {"document": document, "source": source}
-        return view(ComputeView, self.connection.call("POST", "/computes", json=body))
-
-    def scale_compute(
-        self,
-        name: str,
-        *,
-        min_instances: int | None = None,
-        max_instances: int | None = None,
-        idle_time_before_scale_down: float | None = None,
-    ) -> ComputeView:
-        """Changes how many machines a compute has, also while jobs use it; what isn't given stays as it is.
-
-        Raises NotFoundError, SpecError; RefusedError where the number of machines is fixed.
-        """
-        numbers = (min_instances, max_instances, idle_time_before_scale_down)
-        body = {key: number for key, number in zip(SCALE_KEYS, numbers, strict=True) if number is not None}
-        return view(ComputeView, self.connection.call("POST", f"/computes/{part(name)}/scale", json=body))
-
-    def delete_compute(self, name: str) -> None:
-        """Deletes a compute. Raises NotFoundError; ConflictError while jobs use it."""
-        self.connection.call("DELETE", f"/computes/{part(name)}")
-
-    def environments(self, name: str | None = None, *, curated: bool = False) -> list[EnvironmentView]:
-        """Every version of what people made, or of one of them, newest first; or those that drumbeat brings."""
-        params = {"curated": curated, **({"name": name} if name else {})}
-        return views(EnvironmentView, self.connection.call("GET", "/environments", params=params))
-
-    def environment(self, name: str, version: str = "") -> EnvironmentView:
-        """One version, "" = the newest; the curated one where no person made one. Raises NotFoundError."""
-        path = f"/environments/{part(name)}" + (f"/versions/{part(version)}" if version else "")
-        return view(EnvironmentView, self.connection.call("GET", path))
-
-    def create_environment(self, environment: GivenEnvironment, *, sets: Sequence[str] = ()) -> EnvironmentView:
-        """Makes a version of an environment: the path of a file, or one made in Python. The same again is the same one.
-
-        sets: `key=value`, changed in the file before it is read. Raises SpecError, with the line in the conda file or
-        the requirements; RefusedError for what can't be made here; ConflictError when the version has other content.
-        """
-        from drumbeat.client.environments import given
-
-        body = given(environment, sets, partial(job_upload.kept, self.connection))
-        return view(EnvironmentView, self.connection.call("POST", "/environments", json=body))
-
-    def delete_environment(self, name: str, version: str) -> None:
-        """Forgets a version; jobs that have it go on. Raises NotFoundError."""
-        self.connection.call("DELETE", f"/environments/{part(name)}/versions/{part(version)}")
-
     def status(self) -> ServerView:
         """Who answers, and how it is."""
         told = {**self.connection.call("GET", "/version"), **self.connection.call("GET", "/status")}

@@ -45,7 +45,7 @@ def _pipeline(job: WrittenJob, connection: Connection, *, is_sending: bool) -> J
 
 def _sweep(job: WrittenJob, connection: Connection, *, is_sending: bool) -> JobRequest:
     """A sweep whose trial is a component: code and environment are the component's, inputs are the sweep's."""
-    from drumbeat.client.components import FileOrigin, inline_trial
+    from drumbeat.client.component_files import FileOrigin, inline_trial
 
     origin = FileOrigin(job.base, job.source, job.text)
     document, of_trial = inline_trial(job.document, origin)

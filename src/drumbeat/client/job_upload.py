@@ -156,7 +156,7 @@ class JobParcel:
         is_current = isinstance(extra, dict) and cast("dict[str, Any]", extra).get("environment") == "current"
         if not isinstance(written, Mapping) or is_current:
             return EnvironmentFiles()
-        from drumbeat.client.environments import Around, files_of
+        from drumbeat.client.environment_files import Around, files_of
 
         around = Around(
             self.written.base,
@@ -198,7 +198,7 @@ class JobParcel:
 
     def _input(self, place: Path, key: str, datastore: str | None) -> str:
         if datastore:
-            from drumbeat.client.data import Heard, bring
+            from drumbeat.client.calls.data import Heard, bring
 
             heard = Heard(told=lambda sentence: self.followed.append(f"{key}: {sentence}"))
             return bring(self.connection, place, datastore, heard, is_sending=self.is_sending)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from drumbeat.client.components import FileOrigin, Inlined, StepSource, inline
+from drumbeat.client.component_files import FileOrigin, Inlined, StepSource, inline
 from drumbeat.client.connection import Connection
 from drumbeat.client.job_upload import JobParcel, WrittenJob, is_remote, kept
 from drumbeat.protocol.api.requests import EnvironmentFiles, StepParts

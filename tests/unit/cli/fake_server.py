@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from drumbeat.cli.main import app
 from drumbeat.cli.terminal.connect import MAKER
-from drumbeat.client.environments import given
+from drumbeat.client.environment_files import given
 from drumbeat.client.job_upload import described
 from drumbeat.protocol.api.computes import AliasView, ComputeView, MachineView
 from drumbeat.protocol.api.environments import EnvironmentView

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from drumbeat.client.components import FileOrigin, Inlined, inline, inline_trial
+from drumbeat.client.component_files import FileOrigin, Inlined, inline, inline_trial
 from drumbeat.dialect import from_dict, load_component, pipeline
 from drumbeat.dialect.job_file import load_file
 from drumbeat.dialect.reading.writer import to_dict

@@ -38,7 +38,7 @@ class ComponentCalls:
         The code, and the files of its environment, are sent with it. sets: `key=value`, changed in the file before it
         is read. Raises SpecError; ConflictError when the version has other content.
         """
-        from drumbeat.client.components import inline_component, origin_of
+        from drumbeat.client.component_files import inline_component, origin_of
         from drumbeat.client.step_files import send_inlined
 
         document, origin = origin_of(component, sets)

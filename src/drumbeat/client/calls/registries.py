@@ -47,7 +47,7 @@ class RegistryCalls:
 
 def _described(registry: GivenRegistry, sets: Sequence[str]) -> tuple[dict[str, Any], str]:
     """The registry as a document, its secrets in the clear, and where it was written."""
-    from drumbeat.client.datastores import looked_up, resolved
+    from drumbeat.client.datastore_files import looked_up, resolved
     from drumbeat.dialect.environments.registries import load_registry, registry_from
 
     if isinstance(registry, str | Path):

@@ -18,7 +18,7 @@ from drumbeat.protocol.errors import DrumbeatError, SpecError
 from drumbeat.protocol.folder_layout import UPLOADS
 
 if TYPE_CHECKING:
-    from drumbeat.client.datastores import GivenDatastore
+    from drumbeat.client.datastore_files import GivenDatastore
     from drumbeat.client.upload_files import SourceFile
     from drumbeat.dialect.data.assets import DataAsset
 
@@ -64,7 +64,7 @@ class DataCalls:
         Under `credentials`, `env:NAME` stands for a variable of this process, `file:PATH` for a file here. check: the
         store is asked first, and nothing is kept when it doesn't answer. Raises SpecError, and what the store says.
         """
-        from drumbeat.client.datastores import described
+        from drumbeat.client.datastore_files import described
 
         document, source = described(datastore, sets)
         body = {"document": document, "source": source, "check": check}

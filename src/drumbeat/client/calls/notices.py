@@ -48,7 +48,7 @@ class NoticeCalls:
 
 def _described(target: str | Path | Mapping[str, Any], sets: Sequence[str]) -> tuple[dict[str, Any], str]:
     """Returns the target as a document, its secrets in the clear, and where it was written."""
-    from drumbeat.client.datastores import looked_up, resolved
+    from drumbeat.client.datastore_files import looked_up, resolved
     from drumbeat.dialect.notices.targets import load_target, split, target_from
 
     if isinstance(target, Mapping):

@@ -1,0 +1,71 @@
+"""The calls of `Client` that are about computes, and about what a cloud's names mean here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from drumbeat.client import job_upload
+from drumbeat.client.connection import Connection, part
+from drumbeat.client.responses import view, views
+from drumbeat.dialect.compute.compute_keys import SCALE_KEYS
+from drumbeat.protocol.api.computes import AliasView, ComputeView
+
+if TYPE_CHECKING:
+    from drumbeat.client.job_upload import GivenCompute
+
+
+class ComputeCalls:
+    """A part of `Client`."""
+
+    connection: Connection
+
+    def aliases(self) -> list[AliasView]:
+        """What a cloud's names mean here."""
+        return views(AliasView, self.connection.call("GET", "/aliases"))
+
+    def set_alias(self, kind: str, name: str, target: str | None) -> None:
+        """Sets an alias, or removes it (None). kind: `compute`, `environment` or `instance_type`."""
+        path = f"/aliases/{part(kind)}/{part(name)}"
+        if target is None:
+            self.connection.call("DELETE", path)
+        else:
+            self.connection.call("PUT", path, json={"target": target})
+
+    def computes(self) -> list[ComputeView]:
+        """The computes: their machines, who holds what, how many jobs wait."""
+        return views(ComputeView, self.connection.call("GET", "/computes"))
+
+    def compute(self, name: str) -> ComputeView:
+        """One of them. Raises NotFoundError."""
+        return view(ComputeView, self.connection.call("GET", f"/computes/{part(name)}"))
+
+    def create_compute(self, compute: GivenCompute, *, sets: Sequence[str] = ()) -> ComputeView:
+        """Makes a compute, or makes it again: the path of a file, or a compute made in Python. Twice is as once.
+
+        sets: `key=value`, changed in the file before it is read. Raises SpecError; ConflictError when jobs use another
+        of its name; RefusedError, EngineError when it can't be made.
+        """
+        document, source = job_upload.described(compute, sets)
+        body = {"document": document, "source": source}
+        return view(ComputeView, self.connection.call("POST", "/computes", json=body))
+
+    def scale_compute(
+        self,
+        name: str,
+        *,
+        min_instances: int | None = None,
+        max_instances: int | None = None,
+        idle_time_before_scale_down: float | None = None,
+    ) -> ComputeView:
+        """Changes how many machines a compute has, also while jobs use it; what isn't given stays as it is.
+
+        Raises NotFoundError, SpecError; RefusedError where the number of machines is fixed.
+        """
+        numbers = (min_instances, max_instances, idle_time_before_scale_down)
+        body = {key: number for key, number in zip(SCALE_KEYS, numbers, strict=True) if number is not None}
+        return view(ComputeView, self.connection.call("POST", f"/computes/{part(name)}/scale", json=body))
+
+    def delete_compute(self, name: str) -> None:
+        """Deletes a compute. Raises NotFoundError; ConflictError while jobs use it."""
+        self.connection.call("DELETE", f"/computes/{part(name)}")
