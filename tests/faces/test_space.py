@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.cli.commands.space import parse_age
+from drumbeat.cli.terminal.age import parse_age
 from drumbeat.client import Client
 from drumbeat.protocol.api.space import Freed, KeptItem, SpaceItem
 from drumbeat.protocol.errors import ConflictError, NotFoundError, RefusedError

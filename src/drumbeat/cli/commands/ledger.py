@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from drumbeat.cli.commands.space import parse_age
+from drumbeat.cli.terminal.age import parse_age
 from drumbeat.cli.terminal.connect import connect
 from drumbeat.protocol.api.ledger import LedgerGroup
 

@@ -1,4 +1,4 @@
-"""Commands about what jobs have logged: metrics, compare."""
+"""`metrics`: what a job has logged, as a table, as curves, or every point."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from drumbeat.cli.commands.jobs import AsJson, Job
+from drumbeat.cli.commands.jobs import Job
 from drumbeat.cli.terminal.connect import Server, connect
 from drumbeat.protocol.errors import NotFoundError, SpecError
 from drumbeat.protocol.metrics import SYSTEM
@@ -22,7 +22,6 @@ Rank = Annotated[
     typer.Option("--rank", metavar="N", help="Only this rank. -1 is node 0 itself, -2 node 1. Default: rank 0."),
 ]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print all points as CSV: name, rank, step, value, at.")]
-Jobs = Annotated[list[str], typer.Argument(metavar="JOB JOB…", help="Names of jobs, prefixes of them, or @last.")]
 Points = Annotated[bool, typer.Option("--json", help="Print all points as JSON: name, rank, step, value, at.")]
 
 
@@ -51,26 +50,6 @@ def metrics(job: Job, names: Names = None, rank: Rank = None, as_json: Points = 
         from drumbeat.cli.terminal.screen import show
 
         show(*render_metrics(logged, chosen if rank is not None else _main(chosen)))
-
-
-def compare(jobs: Jobs, as_json: AsJson = False) -> None:
-    """Compare jobs: what differs in job file, code, environment and inputs, and what came of them."""
-    from drumbeat.cli.terminal.job_names import find_job
-
-    server = connect()
-    names = list(dict.fromkeys(find_job(server, job).name for job in jobs))
-    if len(names) < 2:
-        raise SpecError("a comparison is of two jobs or more", fix="For example: drumbeat compare JOB @last")
-    compared = server.compare(*names)
-    if as_json:
-        from drumbeat.cli.terminal.json_output import print_json
-
-        print_json(compared)
-    else:
-        from drumbeat.cli.tables.metricview import render_comparison
-        from drumbeat.cli.terminal.screen import show
-
-        show(*render_comparison(compared))
 
 
 def _chosen(logged: MetricsView, names: Sequence[str]) -> list[SeriesView]:

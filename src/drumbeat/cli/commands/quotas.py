@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from drumbeat.cli.commands.space import parse_age
+from drumbeat.cli.terminal.age import parse_age
 from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.help import new_family
 

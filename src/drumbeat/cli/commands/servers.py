@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from drumbeat.cli.commands.space import parse_age
+from drumbeat.cli.terminal.age import parse_age
 from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.failures import Exit
 from drumbeat.cli.terminal.formatting import count, say_size

@@ -1,22 +1,19 @@
-"""Commands about space: delete, prune, usage."""
+"""`delete`, `prune`, `usage`: the commands about space."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Annotated
 
 import typer
 
+from drumbeat.cli.terminal.age import parse_age
 from drumbeat.cli.terminal.connect import Server, connect
 from drumbeat.cli.terminal.failures import Exit
 from drumbeat.cli.terminal.untrusted_text import make_safe
 from drumbeat.protocol.api.space import Freed, KeptItem
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError, RefusedError
-
-MAX_DAYS = 36_500
-UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 Jobs = Annotated[list[str], typer.Argument(metavar="JOB…", help="Names of jobs, their beginnings, or @last.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
@@ -127,19 +124,6 @@ def usage(
     from drumbeat.cli.terminal.screen import show
 
     show(*render_usage(view, limit))
-
-
-def parse_age(text: str, option: str) -> timedelta:
-    """The duration in `30d`, `12h`, `90m`, `45s`, `2w`. Raises RefusedError."""
-    number, unit = text.strip()[:-1], text.strip()[-1:].lower()
-    try:
-        age = timedelta(seconds=float(number) * UNITS[unit])
-    except (ValueError, KeyError, OverflowError):
-        age = timedelta(-1)
-    if not timedelta(0) <= age <= timedelta(days=MAX_DAYS):
-        what = f"cannot read {text!r} as a duration"
-        raise RefusedError(what, where=option, fix="Write a number and a unit: 30d, 12h, 90m, 45s or 2w.")
-    return age
 
 
 def _confirm(question: str, *, is_sure: bool) -> None:
