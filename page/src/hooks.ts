@@ -1,4 +1,4 @@
-/** Time, answers of the server, and keys, for components. */
+/** Time, answers of the server, and events, for components. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiError, get, noteAnswer, session, settled, type Query } from "./api";
@@ -106,29 +106,4 @@ export function useThrottled(action: () => void, interval: number): () => void {
       latest.current();
     }, interval);
   };
-}
-
-export interface Key { keys: string; does: string }
-
-/** Keys of the screen, by which the list behind `?` is made. */
-export const KEYS = new Map<string, string>();
-
-/** Calls `action` for a key pressed outside of fields. */
-export function useKey(key: string, does: string, action: (event: KeyboardEvent) => void): void {
-  const latest = useRef(action);
-  latest.current = action;
-  useEffect(() => {
-    KEYS.set(key, does);
-    const pressed = (event: KeyboardEvent) => {
-      const target = event.target as HTMLElement;
-      const isTyping = target.matches?.("input:not([type=checkbox]), textarea, select, [contenteditable]");
-      if (event.key !== key || event.ctrlKey || event.metaKey || event.altKey || isTyping || document.querySelector("dialog[open]")) return;
-      latest.current(event);
-    };
-    addEventListener("keydown", pressed);
-    return () => {
-      KEYS.delete(key);
-      removeEventListener("keydown", pressed);
-    };
-  }, [key, does]);
 }

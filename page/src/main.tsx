@@ -1,4 +1,4 @@
-import "./first";
+import "./prefetch";
 import { render } from "preact";
 import { App } from "./app";
 import { followLinks, place } from "./router";

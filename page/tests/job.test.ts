@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
 import { latency, rate } from "../src/format";
 import { scaleOf } from "../src/parts/parallel-scale";
-import { partsOf } from "../src/parts/linked";
-import { elasticOf, phasesOf, stagesOf } from "../src/screens/job/facts";
+import { partsOf } from "../src/parts/job-links";
+import { elasticOf, phasesOf, stagesOf } from "../src/screens/job/progress";
 import { wayOf } from "../src/screens/job/preflight";
-import { hangOf, slowOf, startOf } from "../src/screens/job/remarks";
+import { hangOf, slowOf, startOf } from "../src/screens/job/hang-and-start";
 import { costOf, readReport, reportFile, roleOf } from "../src/screens/job/rehearsal-report";
 import type { Rehearsal, State, StoryLine } from "../src/types";
 

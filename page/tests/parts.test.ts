@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
 import { counted, duration, number, size } from "../src/format";
 import { pieces, plain } from "../src/parts/ansi";
-import { differenceOf } from "../src/parts/difference";
-import { isNews } from "../src/parts/desktop";
-import { importanceOf } from "../src/parts/importance";
-import { phasesOf } from "../src/screens/job/facts";
+import { differenceOf } from "../src/parts/line-diff";
+import { isNews } from "../src/parts/desktop-notices";
+import { importanceOf } from "../src/parts/parameter-importance";
+import { phasesOf } from "../src/screens/job/progress";
 import { tableOf } from "../src/screens/job/outputs";
 import { busiestOf } from "../src/screens/job/slow-rank";
 import { share } from "../src/screens/ledger";

@@ -12,7 +12,7 @@ test("what the HTML names is asked for once: a screen that asks for it finds it"
   const address = "/api/v1/jobs?parent=&limit=100&text=a+b";
   vi.stubGlobal("document", { querySelectorAll: () => [{ getAttribute: () => address }] });
   vi.stubGlobal("fetch", asked);
-  await import("../src/first");
+  await import("../src/prefetch");
   expect(asked.mock.calls.map(([input]) => input)).toEqual([address]);
   const { get } = await import("../src/api");
   expect(await get("/jobs?parent=", { limit: 100, text: "a b" })).toBe(address);

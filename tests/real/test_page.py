@@ -167,7 +167,7 @@ def test_every_screen_is_quiet_accessible_and_fits(busy: House, scheme: str, siz
 
 
 def test_walk_goes_to_every_screen_of_the_page():
-    targets = re.findall(r'path: "(/[a-z]*)", label', (PAGE / "app.tsx").read_text())
+    targets = re.findall(r'path: "(/[a-z]*)", label', (PAGE / "targets.ts").read_text())
     tabs = re.findall(r'\{ id: "([a-z]+)", label', "".join(path.read_text() for path in TABBED))
     walked = [path for path, _ in SCREENS.values()]
     assert len(targets) == 7

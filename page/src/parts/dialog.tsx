@@ -1,10 +1,9 @@
-/** A question before something is done, and the list of keys. */
+/** A dialog, and the question before something is done. */
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiError } from "../api";
-import { KEYS } from "../hooks";
-import { Refused } from "./notes";
+import { Refused } from "./placeholders";
 
 export function Dialog({ title, children, onClose }: {
   title: string; children: ComponentChildren; onClose: () => void;
@@ -45,20 +44,6 @@ export function Confirm({ title, text, verb, action, onClose, isGrave = false }:
         <button type="button" onClick={onClose}>Back</button>
         <button type="button" class={isGrave ? "grave" : "main"} disabled={isBusy} onClick={confirmed}>{verb}</button>
       </div>
-    </Dialog>
-  );
-}
-
-export function KeyList({ onClose }: { onClose: () => void }) {
-  return (
-    <Dialog title="Keys" onClose={onClose}>
-      <dl class="keys">
-        {[...KEYS].map(([key, does]) => (
-          <div key={key}><dt><kbd>{key === " " ? "space" : key}</kbd></dt><dd>{does}</dd></div>
-        ))}
-        <div><dt><kbd>Esc</kbd></dt><dd>Close this list</dd></div>
-      </dl>
-      <div class="buttons"><button type="button" onClick={onClose}>Close</button></div>
     </Dialog>
   );
 }

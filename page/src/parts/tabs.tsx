@@ -1,7 +1,7 @@
 /** Tabs whose choice stands in the address. */
 
 import { setQuery } from "../router";
-import { useKey } from "../hooks";
+import { useKey } from "../keys";
 
 export interface Tab { id: string; label: string; count?: number | undefined }
 

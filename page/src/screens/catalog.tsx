@@ -3,10 +3,10 @@
 import { useAnswer } from "../hooks";
 import { counted, size } from "../format";
 import { segment } from "../api";
-import { Answered, Nothing } from "../parts/notes";
+import { Answered, Nothing } from "../parts/placeholders";
 import { Tabs } from "../parts/tabs";
 import { Ago } from "../parts/time";
-import { CopyButton } from "../parts/copy";
+import { CopyButton } from "../parts/copy-button";
 import { jobHref, setQuery, usePlace } from "../router";
 import type { Data, Datastore, Environment } from "../types";
 

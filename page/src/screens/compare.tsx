@@ -5,11 +5,11 @@ import { segment } from "../api";
 import { drawable, duration, number, size, text } from "../format";
 import { useAnswer } from "../hooks";
 import { Chart } from "../parts/chart";
-import { differenceOf } from "../parts/difference";
-import { Answered, Nothing } from "../parts/notes";
-import { StateWord } from "../parts/state";
+import { differenceOf } from "../parts/line-diff";
+import { Answered, Nothing } from "../parts/placeholders";
+import { StateWord } from "../parts/job-state";
 import { href, jobHref, setQuery, usePlace } from "../router";
-import { curvesOf } from "./compare-curves";
+import { curvesOf } from "./compare-requests";
 import type { ComparedRow, Comparison, Definition, JobCurve, JobPage } from "../types";
 
 const MAX_CHARTS = 12;

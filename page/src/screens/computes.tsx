@@ -3,13 +3,13 @@
 import { useEffect } from "preact/hooks";
 import { counted, size } from "../format";
 import { useAnswer, useEvents, useThrottled } from "../hooks";
-import { Answered, Nothing } from "../parts/notes";
-import { Linked } from "../parts/linked";
-import { StateIcon, StateWord } from "../parts/state";
+import { Answered, Nothing } from "../parts/placeholders";
+import { Linked } from "../parts/job-links";
+import { StateIcon, StateWord } from "../parts/job-state";
 import { Ago } from "../parts/time";
 import { jobHref, usePlace } from "../router";
 import type { Compute, Held, Job, JobPage, Machine } from "../types";
-import { progressOf, sizeOf } from "./job/facts";
+import { progressOf, sizeOf } from "./job/progress";
 
 const INTERVAL_MS = 5000;
 const MAX_WAITING = 200;

@@ -3,7 +3,7 @@
 import { act } from "../api";
 import { counted } from "../format";
 import { useAnswer } from "../hooks";
-import { Answered, Nothing } from "../parts/notes";
+import { Answered, Nothing } from "../parts/placeholders";
 import { Ago } from "../parts/time";
 import { href, setQuery, usePlace } from "../router";
 import type { Experiment } from "../types";

@@ -4,16 +4,17 @@ import { Component } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { get } from "../api";
 import { number } from "../format";
-import { useAnswer, useEvents, useGradual, useKey, useThrottled } from "../hooks";
-import { Nothing, Refused } from "../parts/notes";
+import { useAnswer, useEvents, useGradual, useThrottled } from "../hooks";
+import { useKey } from "../keys";
+import { Nothing, Refused } from "../parts/placeholders";
 import { Sparkline } from "../parts/sparkline";
-import { ENDED, StateWord } from "../parts/state";
+import { ENDED, StateWord } from "../parts/job-state";
 import { Ago, Took } from "../parts/time";
 import { go, href, jobHref, setQuery, usePlace } from "../router";
 import type { Experiment, Job, JobChanges, JobCurve, JobPage, Uses } from "../types";
-import { progressOf, sizeOf } from "./job/facts";
+import { progressOf, sizeOf } from "./job/progress";
 import { SelectionBar } from "./job/actions";
-import { choiceOf, GROUPS, listOf, PAGE, type Choice } from "./jobs-list";
+import { choiceOf, GROUPS, listOf, PAGE, type Choice } from "./jobs-filter";
 
 export function JobsScreen() {
   const { query: words } = usePlace();

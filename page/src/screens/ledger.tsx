@@ -2,7 +2,7 @@
 
 import { counted, duration } from "../format";
 import { useAnswer } from "../hooks";
-import { Answered, Nothing } from "../parts/notes";
+import { Answered, Nothing } from "../parts/placeholders";
 import { href, jobHref, setQuery, usePlace } from "../router";
 import type { Ledger, LedgerRow } from "../types";
 

@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { act } from "../api";
 import { counted, duration, size } from "../format";
 import { useAnswer } from "../hooks";
-import { Answered } from "../parts/notes";
+import { Answered } from "../parts/placeholders";
 import { jobHref } from "../router";
 import type { NoticeTarget, Status, Usage, Version } from "../types";
 

@@ -56,7 +56,10 @@ def test_screen_asks_for_its_answers(address: str, job: KnownJob | None, asked: 
 
 
 def test_code_of_a_screen_comes_with_what_it_imports() -> None:
-    for path, names in {"/compare": ["compare", "chart"], "/jobs/one?tab=settings": ["sweep", "sweep-lines"]}.items():
+    for path, names in {
+        "/compare": ["compare", "chart"],
+        "/jobs/one?tab=settings": ["sweep", "sweep-requests"],
+    }.items():
         place, _, query = path.partition("?")
         files = files_of(first_requests(place, query).module)
         assert all(any(file.startswith(f"assets/{name}-") for file in files) for name in names), files

@@ -5,7 +5,7 @@ import { act, segment } from "../../api";
 import { counted } from "../../format";
 import { useMayAct } from "../../hooks";
 import { Confirm } from "../../parts/dialog";
-import { ENDED } from "../../parts/state";
+import { ENDED } from "../../parts/job-state";
 import { href } from "../../router";
 import type { Job } from "../../types";
 

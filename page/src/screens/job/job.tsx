@@ -5,22 +5,22 @@ import type { ComponentType } from "preact";
 import { segment } from "../../api";
 import { counted, number, whole } from "../../format";
 import { useAnswer, useEvents } from "../../hooks";
-import { Answered } from "../../parts/notes";
-import { ENDED, StateWord } from "../../parts/state";
+import { Answered } from "../../parts/placeholders";
+import { ENDED, StateWord } from "../../parts/job-state";
 import { Tabs, type Tab } from "../../parts/tabs";
 import { Ago, Took } from "../../parts/time";
 import { go, href, jobHref, place, usePlace } from "../../router";
 import { stream } from "../../stream";
 import type { Job, StoryLine } from "../../types";
 import { ActionButtons } from "./actions";
-import { Cause } from "./cause";
-import { elasticOf, sizeOf } from "./facts";
+import { Cause } from "./status-sentence";
+import { elasticOf, sizeOf } from "./progress";
 import { LogsTab } from "./logs";
 import { RanksTab } from "./ranks";
 import { Services } from "./services";
 import { SlowRank } from "./slow-rank";
-import { StateStrip } from "./strip";
-import { DefinitionTab, StoryTab } from "./texts";
+import { StateStrip } from "./state-timeline";
+import { DefinitionTab, StoryTab } from "./story-and-file";
 
 export function JobScreen({ name }: { name: string }) {
   const answer = useAnswer<Job>(`/jobs/${segment(name)}`);

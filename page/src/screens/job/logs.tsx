@@ -3,10 +3,10 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { fileAddress } from "../../api";
 import { counted, whole } from "../../format";
-import { useKey } from "../../hooks";
+import { useKey } from "../../keys";
 import { pieces, plain } from "../../parts/ansi";
-import { Nothing } from "../../parts/notes";
-import { ENDED } from "../../parts/state";
+import { Nothing } from "../../parts/placeholders";
+import { ENDED } from "../../parts/job-state";
 import { setQuery, usePlace } from "../../router";
 import { stream } from "../../stream";
 import type { Job, StoryLine } from "../../types";

@@ -5,8 +5,8 @@ import { segment } from "../../api";
 import { counted, drawable, number } from "../../format";
 import { useAnswer, useEvents, useThrottled } from "../../hooks";
 import { Chart, type ChartLine } from "../../parts/chart";
-import { Answered, Nothing } from "../../parts/notes";
-import { ENDED } from "../../parts/state";
+import { Answered, Nothing } from "../../parts/placeholders";
+import { ENDED } from "../../parts/job-state";
 import { setQuery, usePlace } from "../../router";
 import type { Curve, Job, Metrics, Series, StoryLine } from "../../types";
 

@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { ApiError, fileAddress, getFile, segment } from "../../api";
 import { counted, size } from "../../format";
 import { useAnswer } from "../../hooks";
-import { Answered, Nothing, Refused } from "../../parts/notes";
+import { Answered, Nothing, Refused } from "../../parts/placeholders";
 import { setQuery, usePlace } from "../../router";
 import type { FileEntry, Job, StoryLine } from "../../types";
 

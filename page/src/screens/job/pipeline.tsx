@@ -3,8 +3,8 @@
 import { graphlib, layout } from "@dagrejs/dagre";
 import { segment } from "../../api";
 import { useAnswer, useEvents, useThrottled } from "../../hooks";
-import { Answered } from "../../parts/notes";
-import { StateIcon, StateWord, tone } from "../../parts/state";
+import { Answered } from "../../parts/placeholders";
+import { StateIcon, StateWord, tone } from "../../parts/job-state";
 import { jobHref } from "../../router";
 import type { Job, Pipeline, Step, StoryLine } from "../../types";
 

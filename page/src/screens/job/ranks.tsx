@@ -3,12 +3,12 @@
 import { segment } from "../../api";
 import { number, whole } from "../../format";
 import { useAnswer, useEvents, useThrottled } from "../../hooks";
-import { Nothing } from "../../parts/notes";
-import { ENDED, StateIcon } from "../../parts/state";
+import { Nothing } from "../../parts/placeholders";
+import { ENDED, StateIcon } from "../../parts/job-state";
 import { jobHref } from "../../router";
 import type { Exit, Job, JobNode, Metrics, Preflight, Series, StoryLine } from "../../types";
 import { PreflightCard } from "./preflight";
-import { hangOf, slowOf, startOf, type Hang } from "./remarks";
+import { hangOf, slowOf, startOf, type Hang } from "./hang-and-start";
 import { busiestOf, coresOf } from "./slow-rank";
 
 const SIGTERM = 15;

@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { act, ApiError, segment } from "../../api";
 import { useMayAct } from "../../hooks";
-import { ENDED } from "../../parts/state";
+import { ENDED } from "../../parts/job-state";
 import type { Job, Service } from "../../types";
 
 export function Services({ job }: { job: Job }) {

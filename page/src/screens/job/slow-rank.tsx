@@ -7,7 +7,7 @@ import { useAnswer, useEvents, useThrottled } from "../../hooks";
 import { jobHref } from "../../router";
 import { Ago } from "../../parts/time";
 import type { Job, Metrics, Series, StoryLine } from "../../types";
-import { slowOf } from "./remarks";
+import { slowOf } from "./hang-and-start";
 
 const BUSY_LEAD = 2;
 /** A rank that uses so many times the processor time of each other is the one that they wait for. */

@@ -4,9 +4,9 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import { drawable } from "../../format";
 import { useAnswer, useThrottled } from "../../hooks";
 import { Chart, type ChartLine } from "../../parts/chart";
-import { Nothing, Refused } from "../../parts/notes";
+import { Nothing, Refused } from "../../parts/placeholders";
 import type { Job, JobCurve, StoryLine } from "../../types";
-import { trialCurvesOf, useSweep } from "./sweep-lines";
+import { trialCurvesOf, useSweep } from "./sweep-requests";
 
 export function TrialCurvesTab({ job }: { job: Job; story: StoryLine[] }) {
   const sweep = useSweep(job);

@@ -3,13 +3,13 @@
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { number, text } from "../../format";
 import { useGradual } from "../../hooks";
-import { importanceOf } from "../../parts/importance";
-import { Answered, Nothing } from "../../parts/notes";
-import { drawParallel } from "../../parts/parallel";
-import { ENDED, StateWord } from "../../parts/state";
+import { importanceOf } from "../../parts/parameter-importance";
+import { Answered, Nothing } from "../../parts/placeholders";
+import { drawParallel } from "../../parts/parallel-coordinates";
+import { ENDED, StateWord } from "../../parts/job-state";
 import { href, jobHref, setQuery, usePlace } from "../../router";
 import type { Job, StoryLine, Sweep, Trial } from "../../types";
-import { useSweep } from "./sweep-lines";
+import { useSweep } from "./sweep-requests";
 
 interface TabProps { job: Job; story: StoryLine[] }
 

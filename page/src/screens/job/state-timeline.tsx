@@ -3,10 +3,10 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { between, clock, duration, exact } from "../../format";
 import { useNow } from "../../hooks";
-import { ENDED, StateIcon, tone } from "../../parts/state";
+import { ENDED, StateIcon, tone } from "../../parts/job-state";
 import { setQuery } from "../../router";
 import type { Job, StoryLine } from "../../types";
-import { phasesOf, stagesOf } from "./facts";
+import { phasesOf, stagesOf } from "./progress";
 
 export function StateStrip({ job, story }: { job: Job; story: StoryLine[] }) {
   const isLive = !ENDED.has(job.state);

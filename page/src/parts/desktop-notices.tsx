@@ -5,7 +5,7 @@ import { useEvents } from "../hooks";
 import { go, jobHref } from "../router";
 import { stream } from "../stream";
 import type { Job } from "../types";
-import { ENDED } from "./state";
+import { ENDED } from "./job-state";
 
 const CHOICE = "drumbeat-desktop-notices";
 const RECENT_MS = 120_000;

@@ -1,7 +1,7 @@
 /** Sentences and numbers of a job, as the terminal says them. */
 
 import { counted, number, whole } from "../../format";
-import { ENDED } from "../../parts/state";
+import { ENDED } from "../../parts/job-state";
 import type { Job, StoryLine } from "../../types";
 
 const TRANSFERRING = new Set(["staging", "finalizing"]);

@@ -1,11 +1,11 @@
 /** The one sentence that matters now: why it failed and what to do, what it waits for, or how far it is. */
 
-import { ENDED, StateIcon, tone, WAITING } from "../../parts/state";
+import { ENDED, StateIcon, tone, WAITING } from "../../parts/job-state";
 import { jobHref, setQuery } from "../../router";
-import { Linked } from "../../parts/linked";
+import { Linked } from "../../parts/job-links";
 import type { Job, StoryLine, Verdict } from "../../types";
-import { progressOf } from "./facts";
-import { hangOf } from "./remarks";
+import { progressOf } from "./progress";
+import { hangOf } from "./hang-and-start";
 
 export function Cause({ job, story }: { job: Job; story: StoryLine[] }) {
   if (job.verdict && job.state === "failed") return <Failed job={job} verdict={job.verdict} />;

@@ -4,9 +4,9 @@ import { useEffect } from "preact/hooks";
 import { segment } from "../../api";
 import { between, duration, exact, clock } from "../../format";
 import { useAnswer } from "../../hooks";
-import { Answered } from "../../parts/notes";
-import { StateIcon } from "../../parts/state";
-import { CopyButton } from "../../parts/copy";
+import { Answered } from "../../parts/placeholders";
+import { StateIcon } from "../../parts/job-state";
+import { CopyButton } from "../../parts/copy-button";
 import { usePlace } from "../../router";
 import type { Definition, Job, StoryLine } from "../../types";
 

@@ -2,7 +2,7 @@
 
 import { segment, type Query } from "../../api";
 import { useAnswer, useEvents, useThrottled, type Answer } from "../../hooks";
-import { ENDED } from "../../parts/state";
+import { ENDED } from "../../parts/job-state";
 import type { Job, Sweep } from "../../types";
 
 const MAX_POINTS = 100;

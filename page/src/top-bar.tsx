@@ -1,0 +1,46 @@
+/** The bar at the top: where one can go, whether the page is live, notices on the desktop, and the list of keys. */
+
+import { useState } from "preact/hooks";
+import { useEvents } from "./hooks";
+import { KeyList, useKey } from "./keys";
+import { DesktopNotices } from "./parts/desktop-notices";
+import { go, href } from "./router";
+import { stream } from "./stream";
+import { TARGETS, type Target } from "./targets";
+
+export function TopBar({ path }: { path: string }) {
+  const [hasKeys, setKeys] = useState(false);
+  const [isOpen, setOpen] = useState(stream.isOpen);
+  useEvents("open", setOpen);
+  useKey("?", "This list of keys", () => setKeys(true));
+  return (
+    <header class="bar">
+      <a class="logo" href={href("/")} aria-label="drumbeat: all jobs">
+        <svg viewBox="0 0 20 16" width="20" height="16" aria-hidden="true">
+          <g fill="currentColor">
+            <rect x="0" y="5.5" width="2.6" height="5" rx="1.3" /><rect x="4.4" y="3" width="2.6" height="10" rx="1.3" />
+            <rect x="8.8" y="0" width="2.6" height="16" rx="1.3" /><rect x="13.2" y="4" width="2.6" height="8" rx="1.3" />
+            <rect x="17.4" y="6" width="2.6" height="4" rx="1.3" />
+          </g>
+        </svg>
+        <span>drumbeat</span>
+      </a>
+      <nav aria-label="Screens">
+        {TARGETS.map((target) => <Destination key={target.path} target={target} path={path} />)}
+      </nav>
+      <span class={`live ${isOpen ? "" : "tone-wait"}`} role="status">
+        <span class="live-dot" aria-hidden="true" />
+        <span class="live-word">{isOpen ? "live" : "not connected"}</span>
+      </span>
+      <DesktopNotices />
+      <button type="button" class="quiet" aria-label="Keys" title="Keys (?)" onClick={() => setKeys(true)}>?</button>
+      {hasKeys && <KeyList onClose={() => setKeys(false)} />}
+    </header>
+  );
+}
+
+function Destination({ target, path }: { target: Target; path: string }) {
+  const isHere = target.path === path || (target.path === "/" && path.startsWith("/jobs"));
+  useKey(target.key.toUpperCase(), `Go to ${target.label.toLowerCase()}`, () => go(href(target.path)));
+  return <a href={href(target.path)} aria-current={isHere ? "page" : undefined}>{target.label}</a>;
+}
