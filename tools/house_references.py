@@ -17,6 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "drumbeat"
 IN_BACKTICKS = re.compile(r"`([A-Za-z_]\w*(?:\.\w+)+)(?:\([^`]*\))?`")
+HASHED = re.compile(r"#.*")
 IN_A_TABLE = re.compile(r"^(?:- ((?:\w+, )*\w+): |([a-z_]+) {2,}\w)", re.MULTILINE)
 """A line of a package's docstring that begins with one of its modules."""
 FILES = frozenset({
@@ -101,49 +102,58 @@ class Catalog:
 
 
 def _module(tree: ast.Module, path: Path) -> Module:
-    module = Module(tree)
-    for node in tree.body:
-        module.names.update(name for one in _level(node) for name in _names_of(one))
-    for node in ast.walk(tree):
-        match node:
-            case ast.ClassDef():
-                module.classes[node.name] = {name for one in ast.walk(node) for name in _names_of(one)}
-                module.bases[node.name] = {base.id for base in node.bases if isinstance(base, ast.Name)}
-            case ast.Constant(value=str(text)) if path.name == "__init__.py" and text.isidentifier():
-                module.names.add(text)  # A package may load its names when they are first asked for.
-            case _:
-                pass
+    module = Module(tree, {name for one in _statements(tree, in_definitions=False) for name in _names_of(one)})
+    for node in _statements(tree):
+        if isinstance(node, ast.ClassDef):
+            module.classes[node.name] = {name for one in _statements(node) for name in _names_of(one)}
+            module.bases[node.name] = {base.id for base in node.bases if isinstance(base, ast.Name)}
+    if path.name == "__init__.py":  # A package may load its names when they are first asked for.
+        module.names |= {str(one.value) for one in ast.walk(tree) if isinstance(one, ast.Constant)}
     return module
 
 
-def _level(node: ast.AST) -> Iterator[ast.AST]:
-    """A statement and what it holds, but not the bodies of functions and classes."""
-    yield node
-    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        for one in ast.iter_child_nodes(node):
-            yield from _level(one)
+def _statements(node: ast.AST, *, in_definitions: bool = True) -> Iterator[ast.AST]:
+    """The statements below a node."""
+    for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+        held = getattr(node, block, ())
+        for one in held if isinstance(held, list) else ():
+            yield one
+            if in_definitions or not isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                yield from _statements(one, in_definitions=in_definitions)
 
 
 def _names_of(node: ast.AST) -> Iterator[str]:
+    """The names that a statement gives, those of attributes included."""
+    targets: list[ast.expr | None] = []
     match node:
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
             yield name
-        case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
-            yield name
-        case ast.alias():
-            yield node.asname or node.name
+        case ast.Import(names=names) | ast.ImportFrom(names=names):
+            yield from (one.asname or one.name for one in names)
+        case ast.Assign():
+            targets += node.targets
+        case ast.AnnAssign() | ast.AugAssign() | ast.For():
+            targets.append(node.target)
+        case ast.With():
+            targets += [one.optional_vars for one in node.items]
         case _:
             pass
+    for target in filter(None, targets):
+        for one in ast.walk(target):
+            if isinstance(one, ast.Name | ast.Attribute) and isinstance(one.ctx, ast.Store):
+                yield one.id if isinstance(one, ast.Name) else one.attr
 
 
-def _prose(tree: ast.Module, text: str) -> Iterator[tuple[int, str]]:
-    """The docstrings and comments of a file, each with its line."""
-    for node in ast.walk(tree):
+def _docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in _statements(tree):
         match node:
             case ast.Expr(value=ast.Constant(value=str(words))):
                 yield node.lineno, words
             case _:
                 pass
+
+
+def _comments(text: str) -> Iterator[tuple[int, str]]:
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string
@@ -158,7 +168,9 @@ def dead_references(source: Path = SOURCE) -> list[str]:
     dead = []
     for place, path in catalog.paths.items():
         text, tree, short = path.read_text(), catalog.modules[place].tree, path.relative_to(source)
-        for line, words in _prose(tree, text):
+        # Reading all tokens takes long, and few files have such a comment.
+        has_comment = any(IN_BACKTICKS.search(line) or bare.search(line) for line in HASHED.findall(text))
+        for line, words in [*_docstrings(tree), *(_comments(text) if has_comment else ())]:
             for name in [*IN_BACKTICKS.findall(words), *bare.findall(words)]:
                 is_ours = not {name, name.partition(".")[0]} & ELSEWHERE and name.rpartition(".")[2] not in FILES
                 if is_ours and not (name in files or catalog.has(name, place)):
