@@ -15,8 +15,8 @@ from drumbeat.engines.local import LocalEngine
 from drumbeat.host.gangs import living_agent, members
 from drumbeat.host.processes import command_lines
 from drumbeat.ports import Gang
-from drumbeat.testing.engine import FakeEngine
 from drumbeat.testing.engine_contract import PATIENCE_S, EngineContract, a_gang
+from drumbeat.testing.fake_engine import FakeEngine
 
 pytestmark = pytest.mark.feature("C4")
 

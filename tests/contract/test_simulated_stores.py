@@ -5,7 +5,7 @@ import pytest
 from drumbeat.control.loop.peers import PeerServers
 from drumbeat.core.life.events import CancelRequested
 from drumbeat.testing.simulation.__main__ import in_database
-from drumbeat.testing.simulation.actions import schedule
+from drumbeat.testing.simulation.schedules import schedule
 from drumbeat.testing.simulation.shrink import Setup, failure
 from tests.unit.simulation.seeds import PATIENT, how_many
 

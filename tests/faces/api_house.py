@@ -25,7 +25,7 @@ from drumbeat.server.context import Identity, ServerContext
 from drumbeat.server.home import machine
 from drumbeat.server.process.uvicorn_server import Running
 from drumbeat.stores.folder import FolderArtifacts
-from drumbeat.testing.engine import FakeEngine
+from drumbeat.testing.fake_engine import FakeEngine
 from drumbeat.testing.memory_metrics import MemoryMetricStore
 from drumbeat.testing.memory_store import MemoryStore
 from drumbeat.wiring import SystemClock

@@ -19,7 +19,7 @@ from drumbeat.ports import Written
 from drumbeat.protocol.errors import ConflictError, RefusedError, SpecError
 from drumbeat.stores.data import StoreAccess
 from drumbeat.stores.folder import FolderArtifacts
-from drumbeat.testing.engine import FakeEngine
+from drumbeat.testing.fake_engine import FakeEngine
 from drumbeat.testing.memory_store import MemoryStore
 from drumbeat.wiring import SystemClock
 from tests.faces.api_house import BEARER, TOKEN, House, raw, served

@@ -32,7 +32,7 @@ from drumbeat.server.access.agent_listeners import DoorRules, HandshakePatience,
 from drumbeat.server.access.certificate_authority import Authority
 from drumbeat.server.agent_api.tls_server import Doorway, agents_app
 from drumbeat.stores.folder import FolderArtifacts
-from drumbeat.testing.engine import FakeEngine
+from drumbeat.testing.fake_engine import FakeEngine
 from drumbeat.testing.memory_store import MemoryStore
 from drumbeat.wiring import SystemClock
 

@@ -12,8 +12,8 @@ from drumbeat.protocol.agent import Phase, RankExit
 from drumbeat.protocol.errors import StorageError
 from drumbeat.server.log_storage_errors import LASTS_S, Notices
 from drumbeat.stores.folder import FolderArtifacts
-from drumbeat.testing.clock import FakeClock
-from drumbeat.testing.engine import FakeEngine
+from drumbeat.testing.fake_clock import FakeClock
+from drumbeat.testing.fake_engine import FakeEngine
 from drumbeat.testing.memory_store import MemoryStore, Shelf
 from drumbeat.wiring import SystemClock
 

@@ -12,7 +12,7 @@ import pytest
 
 from drumbeat.ports import Ownership, Store
 from drumbeat.protocol.errors import StaleError
-from drumbeat.testing.clock import FakeClock
+from drumbeat.testing.fake_clock import FakeClock
 from drumbeat.testing.sample_jobs import ended, started, submission
 
 AN_HOUR_S = 3600.0

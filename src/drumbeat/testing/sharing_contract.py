@@ -12,7 +12,7 @@ from drumbeat.ports import Head, LiveServer, Ownership, Store
 from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError
 from drumbeat.protocol.plan import OutputPlan
 from drumbeat.protocol.states import State
-from drumbeat.testing.clock import FakeClock
+from drumbeat.testing.fake_clock import FakeClock
 from drumbeat.testing.lease_contract import AN_HOUR_S, LeaseContract, Open
 from drumbeat.testing.sample_jobs import SLOTS, ended, full_job, started, submission
 from drumbeat.testing.store_witness import at_once

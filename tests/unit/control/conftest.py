@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.testing.engine import FakeEngine
+from drumbeat.testing.fake_engine import FakeEngine
 from drumbeat.testing.memory_store import MemoryStore
 
 from .house import House

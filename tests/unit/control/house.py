@@ -13,7 +13,7 @@ from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.roster import Member
 from drumbeat.protocol.states import State
 from drumbeat.stores.folder import FolderArtifacts
-from drumbeat.testing.engine import FakeEngine
+from drumbeat.testing.fake_engine import FakeEngine
 from drumbeat.testing.memory_store import MemoryStore
 from drumbeat.wiring import SystemClock
 

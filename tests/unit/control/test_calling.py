@@ -18,8 +18,8 @@ from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import EngineError, UnreachableError
 from drumbeat.protocol.roster import Member
 from drumbeat.stores.folder import FolderArtifacts
-from drumbeat.testing.clock import FakeClock
-from drumbeat.testing.engine import FakeEngine
+from drumbeat.testing.fake_clock import FakeClock
+from drumbeat.testing.fake_engine import FakeEngine
 from drumbeat.testing.memory_store import MemoryStore, Shelf
 
 pytestmark = pytest.mark.feature("F5")

@@ -24,7 +24,7 @@ from drumbeat.protocol.errors import (
 )  # fmt: skip
 from drumbeat.protocol.states import State
 from drumbeat.stores.folder import FolderArtifacts
-from drumbeat.testing.engine import FakeEngine
+from drumbeat.testing.fake_engine import FakeEngine
 from drumbeat.testing.memory_store import MemoryStore, Shelf
 from drumbeat.wiring import SystemClock
 

@@ -8,7 +8,7 @@ from drumbeat.control.catalog.data_assets import DataAssets
 from drumbeat.control.catalog.datastores import Datastores
 from drumbeat.ports import Ownership, Submission
 from drumbeat.protocol.plan import InputPlan
-from drumbeat.testing.clock import FakeClock
+from drumbeat.testing.fake_clock import FakeClock
 from drumbeat.testing.memory_data import MemoryData
 from drumbeat.testing.memory_store import MemoryStore
 from drumbeat.testing.sample_jobs import submission

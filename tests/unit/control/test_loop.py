@@ -18,8 +18,8 @@ from drumbeat.protocol.errors import AwayError, StaleError, StorageError
 from drumbeat.protocol.roster import Member
 from drumbeat.protocol.states import Reason, State
 from drumbeat.stores.folder import FolderArtifacts
-from drumbeat.testing.clock import FakeClock
-from drumbeat.testing.engine import FakeEngine
+from drumbeat.testing.fake_clock import FakeClock
+from drumbeat.testing.fake_engine import FakeEngine
 from drumbeat.testing.memory_store import MemoryStore, Shelf
 
 from .house import until

@@ -15,7 +15,7 @@ from drumbeat.core.life.job import Job
 from drumbeat.core.life.state_machine import JUDGE_AFTER
 from drumbeat.ports import Record
 from drumbeat.protocol.states import State
-from drumbeat.testing.clock import FakeClock
+from drumbeat.testing.fake_clock import FakeClock
 from drumbeat.testing.memory_store import MemoryStore
 from tests.unit.core.jobs import running
 

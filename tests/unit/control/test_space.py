@@ -14,7 +14,7 @@ from drumbeat.ports import Asset
 from drumbeat.protocol.api.requests import EnvironmentFiles, JobRequest
 from drumbeat.protocol.api.space import Freed, SpaceItem
 from drumbeat.protocol.errors import ConflictError, NotFoundError, RefusedError
-from drumbeat.testing.engine import FakeEngine
+from drumbeat.testing.fake_engine import FakeEngine
 from drumbeat.testing.memory_store import MemoryStore
 
 from .house import JOB, House, until

@@ -11,7 +11,8 @@ from drumbeat.control.loop.peers import PeerServers
 from drumbeat.control.loop.placer import Placer
 from drumbeat.ports import Change, Head, Letter
 from drumbeat.testing.memory_store import MemoryStore
-from drumbeat.testing.simulation.actions import Action, schedule
+from drumbeat.testing.simulation.action import Action
+from drumbeat.testing.simulation.schedules import schedule
 from drumbeat.testing.simulation.shrink import Setup, failure
 from tests.runs import is_thorough
 

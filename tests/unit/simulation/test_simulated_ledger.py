@@ -9,9 +9,9 @@ import pytest
 
 from drumbeat.core import wall_time
 from drumbeat.protocol.api.ledger import TimeClass
-from drumbeat.testing.simulation.actions import happen, schedule
 from drumbeat.testing.simulation.backing import InMemory
 from drumbeat.testing.simulation.invariants import Checker, come_to_rest
+from drumbeat.testing.simulation.schedules import happen, schedule
 from drumbeat.testing.simulation.world import World
 
 SEEDS = range(5)

@@ -19,10 +19,11 @@ from drumbeat.agent.keeper.standby_pool import Standbys
 from drumbeat.protocol import fault_points
 from drumbeat.protocol.keeper import Adopt, LeaveNode
 from drumbeat.testing.simulation import standbys
-from drumbeat.testing.simulation.actions import WITH_STANDBYS, Action, fair, happen, schedule
+from drumbeat.testing.simulation.action import Action
 from drumbeat.testing.simulation.backing import InMemory
 from drumbeat.testing.simulation.invariants import Checker
 from drumbeat.testing.simulation.keepers.machine import Box
+from drumbeat.testing.simulation.schedules import WITH_STANDBYS, fair, happen, schedule
 from drumbeat.testing.simulation.shrink import failure
 from drumbeat.testing.simulation.world import World
 

@@ -21,7 +21,8 @@ from drumbeat.protocol.agent import Phase
 from drumbeat.protocol.errors import StorageError
 from drumbeat.protocol.states import State
 from drumbeat.testing.memory_store import MemoryStore
-from drumbeat.testing.simulation.actions import Action, schedule
+from drumbeat.testing.simulation.action import Action
+from drumbeat.testing.simulation.schedules import schedule
 from drumbeat.testing.simulation.shrink import failure, shrink
 from drumbeat.testing.simulation.world import Killed, Server, Texts, World
 from tests.chaos.points import SIMULATED

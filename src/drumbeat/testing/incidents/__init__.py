@@ -1,9 +1,12 @@
-"""Incidents with labels: what blame is made with (`RULES`), and what it is judged by and nothing else (`JUDGE`)."""
+"""Incidents with labels: what blame is made with (`RULES`), and what it is judged by and nothing else (`JUDGE`).
 
+The first are in `development_set` and `former_held_out_set`, the others in `held_out_set`.
+"""
+
+from drumbeat.testing.incidents.development_set import RULES as RULES_FIRST
+from drumbeat.testing.incidents.former_held_out_set import RULES_MORE
+from drumbeat.testing.incidents.held_out_set import JUDGE
 from drumbeat.testing.incidents.incident import Incident, Said
-from drumbeat.testing.incidents.judge import JUDGE
-from drumbeat.testing.incidents.rules import RULES as RULES_FIRST
-from drumbeat.testing.incidents.rules_more import RULES_MORE
 
 RULES = (*RULES_FIRST, *RULES_MORE)
 

@@ -18,11 +18,12 @@ A server that is stopped in the middle of something (SIGSTOP, a long collection)
 happen inside the fault point that it has come to: it goes on with what it knew, and the others have moved on.
 
 - world: the servers that can be killed and stopped, the clock; what is asked of them
-- machine: the engine
+- engine: the one machine, as an engine
 - nodes: an agent with its ranks, as a state machine
 - standbys, keepers: nodes with real keepers, whose prepared interpreters go from job to job
 - backing: the store that the servers share, and what can be seen in it
-- actions: what can happen
+- job_actions, node_actions, server_actions, standby_actions: what can happen
+- schedules: the actions of a seed
 - invariants: what must hold
 - waits: what a job must say of why it is where it is
 - shrink: running a schedule, and the shortest one that still fails

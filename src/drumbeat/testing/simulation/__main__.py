@@ -17,8 +17,8 @@ from pathlib import Path
 
 from drumbeat.ports import JobFilter
 from drumbeat.protocol.errors import RefusedError
-from drumbeat.testing.simulation.actions import schedule
 from drumbeat.testing.simulation.backing import Backing, InMemory, InStore
+from drumbeat.testing.simulation.schedules import schedule
 from drumbeat.testing.simulation.shrink import Setup, failure, shrink
 
 BATCH = 250

@@ -15,10 +15,11 @@ from drumbeat.protocol import wire
 from drumbeat.protocol.agent import RankExit
 from drumbeat.protocol.states import JobKind, Reason, State
 from drumbeat.testing.simulation import elastic, people, pipelines, sweeps, waits
-from drumbeat.testing.simulation.actions import Action, happen
+from drumbeat.testing.simulation.action import Action
 from drumbeat.testing.simulation.backing import Sight
-from drumbeat.testing.simulation.machine import CPUS, UNKNOWN
+from drumbeat.testing.simulation.engine import CPUS, UNKNOWN
 from drumbeat.testing.simulation.nodes import Node
+from drumbeat.testing.simulation.schedules import happen
 from drumbeat.testing.simulation.violation import require
 from drumbeat.testing.simulation.world import World
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
-from drumbeat.testing.simulation.actions import Action, happen
+from drumbeat.testing.simulation.action import Action
 from drumbeat.testing.simulation.backing import Backing, InMemory
 from drumbeat.testing.simulation.invariants import Checker, come_to_rest
+from drumbeat.testing.simulation.schedules import happen
 from drumbeat.testing.simulation.world import World
 
 

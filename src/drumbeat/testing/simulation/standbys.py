@@ -10,7 +10,7 @@ from drumbeat.agent.keeper import spare_folders
 from drumbeat.ports import Gang
 from drumbeat.protocol import fault_points
 from drumbeat.protocol.keeper import ProcessStart
-from drumbeat.testing.clock import FakeClock
+from drumbeat.testing.fake_clock import FakeClock
 from drumbeat.testing.simulation.keepers import laws
 from drumbeat.testing.simulation.keepers.agents import NodeAgent
 from drumbeat.testing.simulation.keepers.kept_nodes import KeptNode

@@ -21,9 +21,9 @@ from drumbeat.protocol.errors import DrumbeatError, StaleError, StorageError, Un
 from drumbeat.protocol.metrics import Point, run_id
 from drumbeat.protocol.principal import Principal
 from drumbeat.protocol.states import JobKind, State
-from drumbeat.testing.clock import FakeClock
+from drumbeat.testing.fake_clock import FakeClock
 from drumbeat.testing.simulation.backing import Backing, InMemory, Sight
-from drumbeat.testing.simulation.machine import Engine
+from drumbeat.testing.simulation.engine import Engine
 from drumbeat.testing.simulation.nodes import Node
 from drumbeat.testing.simulation.standbys import KeeperWorld
 

@@ -24,7 +24,7 @@ from drumbeat.agent.keeper.shared_memory import Segments
 from drumbeat.agent.keeper.signal_pipe import SignalPipe
 from drumbeat.agent.keeper.standby import Standby
 from drumbeat.protocol.keeper import KeeperRequest, ProcessStart, encode_request
-from drumbeat.testing.clock import FakeClock
+from drumbeat.testing.fake_clock import FakeClock
 from drumbeat.testing.simulation.keepers.parts import NoSegments, NoSignals, PlayedListener
 
 MEMORY_BYTES = 64 << 30
