@@ -18,7 +18,7 @@ from bench.report import publish
 from bench.runs import HERE
 from bench.spread import ratios, say, spread
 from bench.start import describe_machine
-from tools.kept import KEPT
+from tools.kept_folder import KEPT
 
 READER = HERE / "loading_reader.py"
 PACKAGES = (

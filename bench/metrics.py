@@ -31,7 +31,7 @@ from bench.start import describe_machine
 from drumbeat.client import Client
 from drumbeat.protocol.metrics import Point, PointsLogged, run_id
 from drumbeat.stores.metrics import make_metric_store
-from tools.kept import KEPT
+from tools.kept_folder import KEPT
 
 MLFLOW = "3.17.2"
 SCRIPT = HERE / "log_points.py"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.serving import MIB
-from tools.kept import KEPT
+from tools.kept_folder import KEPT
 
 TOOLS = KEPT / "bench-tools"
 SERVED = """\

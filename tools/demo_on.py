@@ -15,8 +15,8 @@ import tempfile
 from collections.abc import Callable, Generator
 from pathlib import Path
 
-from tools import elasticlab, slurmlab, sshlab
-from tools.kept import KEPT
+from tools import elastic_slurmlab, slurmlab, sshlab
+from tools.kept_folder import KEPT
 from tools.kubelab import binaries, real_lab
 from tools.kubelab.lab import USER, kube_lab
 from tools.raylab import environment
@@ -63,7 +63,7 @@ def slurm_cloud(nodes: int, folder: Path) -> Generator[Path]:
     """The same of a cluster whose machines are switched off until a job needs them."""
     if why := slurmlab.missing():
         sys.exit(f"demo: {why}")
-    with elasticlab.elastic_lab(folder / "slurm", "n", nodes) as lab:
+    with elastic_slurmlab.elastic_lab(folder / "slurm", "n", nodes) as lab:
         yield slurm_file(lab, "demo-slurm-cloud", folder)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from drumbeat.engines.netlab.lab import Lab, require_tools
 from drumbeat.protocol.errors import EngineError
-from tools.apt import install
+from tools.debian_packages import install
 
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch")
 _NEWS = "news"

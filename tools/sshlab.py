@@ -14,7 +14,7 @@ from pathlib import Path
 from drumbeat.engines.netlab.lab import Lab, require_tools
 from drumbeat.engines.ssh.login import Login
 from drumbeat.protocol.errors import EngineError
-from tools.apt import install
+from tools.debian_packages import install
 
 SSHD = "/usr/sbin/sshd"
 

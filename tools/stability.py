@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from tools import stalls
-from tools.kept import KEPT
+from tools import stalled_processes
+from tools.kept_folder import KEPT
 
 REPOSITORY = Path(__file__).parents[1]
 PAGE = REPOSITORY / "docs" / "stability.md"
@@ -71,7 +71,7 @@ def main() -> int:
 def once(clone: Path, options: list[str], *, is_stalled: bool = False) -> Run:
     """Runs pytest with these to its end; prints what a failure said, and what was skipped. Raises RuntimeError.
 
-    is_stalled: while it runs, what it starts stands still for moments (tools/stalls.py).
+    is_stalled: while it runs, what it starts stands still for moments (tools/stalled_processes.py).
     """
     words = [
         str(clone / ".venv/bin/python"),
@@ -86,10 +86,10 @@ def once(clone: Path, options: list[str], *, is_stalled: bool = False) -> Run:
     began = time.monotonic()
     shared = {**os.environ, "TESTS_KEPT": str(KEPT)}
     if is_stalled:
-        shared[stalls.MARK] = "1"
+        shared[stalled_processes.MARK] = "1"
     pipe = subprocess.PIPE
     with subprocess.Popen(words, cwd=clone, stdout=pipe, stderr=pipe, text=True, env=shared) as running:
-        stalling = [sys.executable, "-m", "tools.stalls", str(running.pid)]
+        stalling = [sys.executable, "-m", "tools.stalled_processes", str(running.pid)]
         with subprocess.Popen(stalling, cwd=REPOSITORY) if is_stalled else nullcontext():
             said, errors = running.communicate()
     closing = _CLOSING.search(said)

@@ -18,7 +18,7 @@ import pytest
 
 from drumbeat.stores.sql import make_store
 from drumbeat.stores.sql.schema import metadata
-from tools.apt import install
+from tools.debian_packages import install
 
 GUARD = """
 import shutil, subprocess, sys

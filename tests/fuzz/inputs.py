@@ -16,7 +16,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tools.kept import KEPT
+from tools.kept_folder import KEPT
 
 HERE = Path(__file__).parent
 SEEDS = HERE / "corpus"

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from tools import apt
-from tools.kept import KEPT
+from tools import debian_packages
+from tools.kept_folder import KEPT
 
 IMAGE = "localhost/drumbeat-tests:1"
 MEMORY = Path("/dev/shm")
@@ -33,7 +33,7 @@ APPLETS = ("sh", "cat", "sleep", "env", "id", "ls", "touch", "setsid", "true", "
 def a_podman(folder: Path) -> Iterator[dict[str, str]]:
     """The variables with which Podman has a storage of its own, with the image in it."""
     if any(shutil.which(program) is None for program in NEEDED):
-        apt.install(*NEEDED.values())
+        debian_packages.install(*NEEDED.values())
     missing = [package for program, package in NEEDED.items() if shutil.which(program) is None]
     if missing or os.geteuid():
         pytest.skip(f"needs root and Podman: apt-get install {' '.join(missing or NEEDED.values())}")
@@ -142,7 +142,7 @@ def debian_with_mpi(variables: dict[str, str]) -> None:
 
 def _debootstrap(tar: Path) -> None:
     if shutil.which("debootstrap") is None:
-        apt.install("debootstrap")
+        debian_packages.install("debootstrap")
     if shutil.which("debootstrap") is None:
         pytest.skip("needs debootstrap: apt-get install debootstrap")
     folder = IMAGES / "mpi"

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tools.kept import KEPT
+from tools.kept_folder import KEPT
 
 from .house import House
 from .started import installed

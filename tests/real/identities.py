@@ -28,7 +28,7 @@ from typing import Any
 
 import pytest
 
-from tools.kept import KEPT
+from tools.kept_folder import KEPT
 from tools.sshlab import SSHD, missing_openssh
 
 from .started import a_process, free_ports, installed, until_there

@@ -11,7 +11,7 @@ import venv
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.kept import KEPT
+from tools.kept_folder import KEPT
 
 from .started import installed
 

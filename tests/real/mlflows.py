@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tools.kept import KEPT
+from tools.kept_folder import KEPT
 
 from .started import installed
 

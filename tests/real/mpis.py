@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tools import apt
+from tools import debian_packages
 from tools.installer import run_installer
-from tools.kept import KEPT
+from tools.kept_folder import KEPT
 
 MPIS = KEPT / "mpi"
 PACKAGES = {
@@ -43,7 +43,7 @@ def provide(name: str) -> Mpi:
     with (MPIS / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if name == "openmpi4" and shutil.which("mpirun", path="/usr/bin") is None:
-            apt.install(DEBIAN)
+            debian_packages.install(DEBIAN)
         if not (folder / "made").exists():
             _make(folder, PACKAGES[name])
     if name == "openmpi4" and shutil.which("mpirun", path="/usr/bin") is None:

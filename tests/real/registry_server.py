@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import apt
+from tools import debian_packages
 
 from .house import until
 from .started import free_ports
@@ -35,7 +35,7 @@ class RegistryServer:
 @contextlib.contextmanager
 def a_registry(folder: Path) -> Iterator[RegistryServer]:
     if any(shutil.which(program) is None for program in NEEDED):
-        apt.install(*NEEDED.values())
+        debian_packages.install(*NEEDED.values())
     if missing := [package for program, package in NEEDED.items() if shutil.which(program) is None]:
         pytest.skip(f"needs a registry: apt-get install {' '.join(missing)}")
     address = f"127.0.0.1:{free_ports(1)[0]}"

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tools.installer import run_installer
-from tools.kept import KEPT
+from tools.kept_folder import KEPT
 
 from .guard import guarded
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tools import curated
+from tools import curated_environments
 
 from .house import House, a_house
 
@@ -100,17 +100,17 @@ def test_one_and_four_ranks_are_one_rank_and_share_its_batches(house: House, tmp
 @pytest.fixture(scope="module")
 def horovods_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DRUMBEAT_CACHE", str(curated.NODES))
+        patch.setenv("DRUMBEAT_CACHE", str(curated_environments.NODES))
         with a_house(tmp_path_factory.mktemp("horovod")) as there:
             yield there
 
 
 @pytest.mark.feature("L7")
-@pytest.mark.skipif(bool(curated.without_compiler()), reason=curated.without_compiler())
+@pytest.mark.skipif(bool(curated_environments.without_compiler()), reason=curated_environments.without_compiler())
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 @pytest.mark.thorough
 def test_horovods_ranks_are_one_rank(horovods_house: House, tmp_path: Path, ranks: int):
-    there = curated.folder("horovod")
+    there = curated_environments.folder("horovod")
     out = tmp_path / "out"
     found = found_by(
         horovods_house, out, ranks, ["horovod"],

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tools import launchers
+from tools import deepspeed_environment
 from tools.matrix.rows import ROWS
 from tools.matrix.rows import deepspeed as by_deepspeed
 from tools.matrix.runs import Material, run
@@ -43,9 +43,9 @@ def material(tmp_path_factory: pytest.TempPathFactory) -> Material:
 
 @pytest.fixture(scope="module")
 def variables() -> dict[str, str]:
-    if lacks := launchers.missing():
+    if lacks := deepspeed_environment.missing():
         pytest.skip(lacks)
-    return launchers.variables()
+    return deepspeed_environment.variables()
 
 
 def trains(house: House, compute: str, material: Material, name: str, nodes: int) -> None:
@@ -93,8 +93,8 @@ def test_deepspeeds_autotuner_runs_its_experiments_to_the_end(house: House, mate
     (made.code / "ds_tune.json").write_text(json.dumps(TUNED))
     job = by_deepspeed.by_itself(made, "local", 1)
     job["command"] = (
-        f"{launchers.shell()}; deepspeed --autotuning tune --hostfile $DLTS_HOSTFILE --master_addr $MASTER_ADDR "
-        "train.py --data ${{inputs.data}} --epochs 1 --model-dir m --deepspeed_config ds_tune.json "
+        f"{deepspeed_environment.shell()}; deepspeed --autotuning tune --hostfile $DLTS_HOSTFILE "
+        "--master_addr $MASTER_ADDR train.py --data ${{inputs.data}} --epochs 1 --model-dir m --deepspeed_config ds_tune.json "
         "&& cp autotuning_results/*optimal* ${{outputs.model}}/"
     )
     ended = house.client.wait(house.client.submit(job).name, 600)
@@ -118,7 +118,7 @@ def test_a_world_that_is_smaller_than_was_asked_for_is_told_while_it_runs_and_at
     path = house.job_file(
         "few",
         code=".",
-        command=f"{launchers.shell()}; accelerate launch --cpu --num_processes 2 --mixed_precision no t.py",
+        command=f"{deepspeed_environment.shell()}; accelerate launch --cpu --num_processes 2 --mixed_precision no t.py",
         environment_variables=json.dumps({**variables, "GO": str(go)}),
     )
     said = "accelerate was asked for 2 processes, and the world has 1"

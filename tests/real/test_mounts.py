@@ -21,7 +21,7 @@ from drumbeat.agent.inputs.mounting.unmounting import mounted, state, unmount
 from drumbeat.host.processes import is_alive, kill_all
 from drumbeat.protocol.fault_points import ELSEWHERE
 from drumbeat.testing.memory_data import Answer, Asked, MemoryData
-from tools import apt
+from tools import debian_packages
 
 from .depot import Depot, a_depot, remote
 from .house import until
@@ -45,7 +45,7 @@ def tools() -> None:
     if not (Path("/dev/fuse").exists() and os.access("/dev/fuse", os.R_OK | os.W_OK)):
         pytest.skip("mounting needs /dev/fuse, which this user can open")
     if not (shutil.which("rclone") and shutil.which("fusermount3")):
-        apt.install("rclone", "fuse3")
+        debian_packages.install("rclone", "fuse3")
     if not (shutil.which("rclone") and shutil.which("fusermount3")):
         pytest.skip("mounting needs rclone and fusermount3 (Debian: apt-get install rclone fuse3)")
 

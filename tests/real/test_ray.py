@@ -22,8 +22,8 @@ from drumbeat.agent.launchers.ray import wait_for_cluster
 from drumbeat.launch.ray import place
 from drumbeat.protocol.api.jobs import JobView
 from drumbeat.protocol.roster import Member
-from tools import rays
-from tools.rays import Ray
+from tools import ray_environment
+from tools.ray_environment import Ray
 
 from .guard import guarded
 from .house import House, line_of, until
@@ -77,7 +77,7 @@ ray.get([part.stay.remote() for part in parts])
 
 @pytest.fixture(scope="module")
 def ray() -> Ray:
-    found = rays.provide()
+    found = ray_environment.provide()
     if isinstance(found, str):
         pytest.skip(found)
     return found

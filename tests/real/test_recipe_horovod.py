@@ -13,7 +13,7 @@ import pytest
 
 from drumbeat.protocol.api.jobs import JobView
 from drumbeat.protocol.errors import SpecError
-from tools import curated
+from tools import curated_environments
 from tools.matrix.rows import ROWS
 from tools.matrix.rows.horovod import DIGITS, RECIPE
 from tools.matrix.runs import Material, run
@@ -23,20 +23,20 @@ from .places import Place, netlab
 
 pytestmark = [
     pytest.mark.feature("L7"), pytest.mark.timeout(3000),
-    pytest.mark.skipif(bool(curated.without_compiler()), reason=curated.without_compiler()),
+    pytest.mark.skipif(bool(curated_environments.without_compiler()), reason=curated_environments.without_compiler()),
 ]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def horovod() -> Path:
     """The curated environment, built by drumbeat when `.cache` hasn't got it."""
-    return curated.folder("horovod")
+    return curated_environments.folder("horovod")
 
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory, horovod: Path) -> Iterator[House]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DRUMBEAT_CACHE", str(curated.NODES))
+        patch.setenv("DRUMBEAT_CACHE", str(curated_environments.NODES))
         with a_house(tmp_path_factory.mktemp("horovod")) as there:
             there.client.status()
             yield there

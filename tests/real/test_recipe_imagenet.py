@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("torch", reason="needs torch: run tools/setup.sh")
 pytest.importorskip("torchdata", reason="needs torchdata: run tools/setup.sh")
 
-from tools import curated
+from tools import curated_environments
 from tools.imagenet import FLOOR, SMALL
 
 from .house import House, a_house
@@ -190,10 +190,10 @@ def test_make_imagenet_reaches_its_accuracy_and_names_the_model(tmp_path: Path):
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     """Its nodes keep environments and wheels with those of other tests."""
-    if lacks := curated.without_compiler():
+    if lacks := curated_environments.without_compiler():
         pytest.skip(lacks)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DRUMBEAT_CACHE", str(curated.NODES))
+        patch.setenv("DRUMBEAT_CACHE", str(curated_environments.NODES))
         with a_house(tmp_path_factory.mktemp("imagenet")) as made:
             yield made
 

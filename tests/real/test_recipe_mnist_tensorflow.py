@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import curated
+from tools import curated_environments
 
 from .house import House, a_house
 
@@ -28,12 +28,12 @@ AT_OWN_PACE = 0.8
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     """With the environment in reach that is kept for tests."""
     try:
-        curated.folder(ENVIRONMENT)
+        curated_environments.folder(ENVIRONMENT)
     except LookupError as error:
         pytest.skip(str(error))
     with pytest.MonkeyPatch.context() as patch, a_house(tmp_path_factory.mktemp("mnist")) as there:
-        patch.setenv("DRUMBEAT_CACHE", str(curated.NODES))
-        there.environment["DRUMBEAT_CACHE"] = str(curated.NODES)
+        patch.setenv("DRUMBEAT_CACHE", str(curated_environments.NODES))
+        there.environment["DRUMBEAT_CACHE"] = str(curated_environments.NODES)
         yield there
 
 
@@ -82,7 +82,7 @@ def test_each_script_trains_under_the_other_job_file_too(house: House, digits: P
 
 @pytest.mark.thorough
 def test_a_missing_file_ends_in_one_sentence(house: House, tmp_path: Path):
-    python = curated.folder(ENVIRONMENT) / "bin" / "python"
+    python = curated_environments.folder(ENVIRONMENT) / "bin" / "python"
     command = [python, RECIPE / "fit.py", "--data", tmp_path / "nowhere"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 1

@@ -34,7 +34,7 @@ from recipes.ships.airbus import (
     read_segmentations,
 )
 from recipes.ships.losses import MixedLoss, constant_dice
-from tools import curated
+from tools import curated_environments
 
 from .house import House, a_house
 
@@ -181,12 +181,12 @@ SMALL = re.search(r"^small=\((.*?)\)", (RECIPE.parents[1] / "tools" / "ships.sh"
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     """With the environment in reach that is kept for tests."""
     try:
-        curated.folder("fastai")
+        curated_environments.folder("fastai")
     except LookupError as error:
         pytest.skip(str(error))
     with pytest.MonkeyPatch.context() as patch, a_house(tmp_path_factory.mktemp("house")) as there:
-        patch.setenv("DRUMBEAT_CACHE", str(curated.NODES))
-        there.environment["DRUMBEAT_CACHE"] = str(curated.NODES)
+        patch.setenv("DRUMBEAT_CACHE", str(curated_environments.NODES))
+        there.environment["DRUMBEAT_CACHE"] = str(curated_environments.NODES)
         yield there
 
 

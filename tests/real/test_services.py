@@ -19,7 +19,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from drumbeat.protocol.errors import ConflictError, NotFoundError, RefusedError
 from tools.installer import run_installer
-from tools.kept import KEPT
+from tools.kept_folder import KEPT
 
 from . import places
 from .browsers import DRIVER, find_browser, find_packages

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.protocol.api.computes import ComputeView
-from tools.elasticlab import RESUME_TIMEOUT_S, ElasticLab, elastic_lab
+from tools.elastic_slurmlab import RESUME_TIMEOUT_S, ElasticLab, elastic_lab
 from tools.slurmlab import missing, until
 
 from .house import House, a_house

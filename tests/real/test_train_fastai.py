@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import curated
+from tools import curated_environments
 
 pytestmark = [pytest.mark.feature("L10", "T2"), pytest.mark.thorough, pytest.mark.timeout(900)]
 
@@ -54,7 +54,7 @@ train.leave()
 @pytest.fixture(scope="module")
 def fastai() -> Path:
     try:
-        return curated.folder("fastai") / "bin"
+        return curated_environments.folder("fastai") / "bin"
     except LookupError as error:
         pytest.skip(str(error))
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from tools.faults import records
 from tools.faults.__main__ import publish
 from tools.faults.curves import Curve
-from tools.faults.hits import HITS
+from tools.faults.fault_list import NETWORKED, ROWS
 from tools.faults.records import Played
-from tools.faults.rows import NETWORKED, ROWS
 from tools.faults.scene import Seen
+from tools.faults.targets import HITS
 
 
 def test_a_row_that_is_played_again_replaces_itself_and_leaves_the_rest(tmp_path: Path):

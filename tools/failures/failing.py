@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from tools import curated, launchers, rays
+from tools import curated_environments, deepspeed_environment, ray_environment
 from tools.failures.failure import FAULTS, LAST, NODES, RANKS_PER_NODE, Failure
 from tools.matrix.rows import tensorflow as tensorflow_rows
 from tools.matrix.rows.digits import without_mpirun
@@ -57,10 +57,10 @@ def by_deepspeed(kind: str) -> tuple[Failure, ...]:
     name = f"deepspeed by {kind}"
 
     def job(command: str) -> Keys:
-        return ranks(kind, f"{launchers.shell()}; {command}", **launchers.variables())
+        return ranks(kind, f"{deepspeed_environment.shell()}; {command}", **deepspeed_environment.variables())
 
     def missing() -> str:
-        return launchers.missing() or (without_mpirun() if kind == "mpi" else "")
+        return deepspeed_environment.missing() or (without_mpirun() if kind == "mpi" else "")
 
     unequal = "train_batch_size is not equal to micro_batch_per_gpu"
     return (
@@ -77,15 +77,15 @@ def by_lightning() -> tuple[Failure, ...]:
 
     def job(fault: str, before: str = "") -> Keys:
         command = f"{before} python on_lightning.py {fault} {NODES} {RANKS_PER_NODE}"
-        return ranks("pytorch", f"{launchers.shell()}; {command}", **launchers.variables())
+        return ranks("pytorch", f"{deepspeed_environment.shell()}; {command}", **deepspeed_environment.variables())
 
     bare = f"python on_lightning.py none {NODES} {RANKS_PER_NODE}"
     return (
-        Failure("lightning", RAISES, lambda: job("raises"), (LAST,), RAISED, launchers.missing),
-        Failure("lightning", KILLED, lambda: job("killed"), (LAST,), KILL, launchers.missing),
+        Failure("lightning", RAISES, lambda: job("raises"), (LAST,), RAISED, deepspeed_environment.missing),
+        Failure("lightning", KILLED, lambda: job("killed"), (LAST,), KILL, deepspeed_environment.missing),
         Failure("lightning", MISSING, lambda: ranks("pytorch", bare), (), "No module named 'lightning'"),
-        Failure("lightning", COUNT, lambda: job("count"), (), FEWER, launchers.missing),
-        Failure("lightning", PORT, lambda: job("none", "python take.py"), (0,), TAKEN, launchers.missing),
+        Failure("lightning", COUNT, lambda: job("count"), (), FEWER, deepspeed_environment.missing),
+        Failure("lightning", PORT, lambda: job("none", "python take.py"), (0,), TAKEN, deepspeed_environment.missing),
     )
 
 
@@ -95,11 +95,11 @@ def by_horovod(kind: str) -> tuple[Failure, ...]:
     controller = {} if kind == "mpi" else {"HOROVOD_CONTROLLER": "gloo"}
 
     def job(fault: str) -> Keys:
-        there = curated.folder("horovod")
+        there = curated_environments.folder("horovod")
         variables = {"PATH": f"{there}/bin:/usr/local/bin:/usr/bin:/bin", **controller}
         return ranks(kind, f"{there}/bin/python on_horovod.py {fault}", **variables)
 
-    missing = curated.without_compiler
+    missing = curated_environments.without_compiler
     return (
         Failure(name, RAISES, partial(job, "raises"), (LAST,), RAISED, missing),
         Failure(name, KILLED, partial(job, "killed"), (LAST,), KILL, missing),
@@ -118,16 +118,18 @@ def by_launcher(name: str, command: str, wrong: str) -> tuple[Failure, ...]:
     """One of torchrun or accelerate on each node. wrong: the command with a node too many."""
 
     def job(fault: str, line: str = command, before: str = "") -> Keys:
-        return per_node(f"{launchers.shell()}; {before} {line} meets.py {fault}", **launchers.variables())
+        return per_node(
+            f"{deepspeed_environment.shell()}; {before} {line} meets.py {fault}", **deepspeed_environment.variables()
+        )
 
     said = rf"{name} was asked for 3 nodes, and the job has 2"
     return (
-        Failure(name, RAISES, partial(job, "raises"), (1,), RAISED, launchers.missing),
-        Failure(name, KILLED, partial(job, "killed"), (1,), KILL, launchers.missing),
+        Failure(name, RAISES, partial(job, "raises"), (1,), RAISED, deepspeed_environment.missing),
+        Failure(name, KILLED, partial(job, "killed"), (1,), KILL, deepspeed_environment.missing),
         Failure(name, MISSING, lambda: per_node(f"{NOWHERE}; {command} meets.py none"), (),
                 rf"{name}: command not found"),
-        Failure(name, COUNT, partial(job, "none", wrong), (), said, launchers.missing),
-        Failure(name, PORT, partial(job, "none", before="python take.py"), (0,), TAKEN, launchers.missing),
+        Failure(name, COUNT, partial(job, "none", wrong), (), said, deepspeed_environment.missing),
+        Failure(name, PORT, partial(job, "none", before="python take.py"), (0,), TAKEN, deepspeed_environment.missing),
     )  # fmt: skip
 
 
@@ -141,15 +143,22 @@ def by_deepspeeds_own() -> tuple[Failure, ...]:
         return f"[ $NODE_RANK != 0 ] || {started}"
 
     def job(fault: str, **more: str) -> Keys:
-        return per_node(f"{launchers.shell()}; {line(fault, **more)}", **launchers.variables())
+        return per_node(f"{deepspeed_environment.shell()}; {line(fault, **more)}", **deepspeed_environment.variables())
 
     too_many = "--include $(head -n 1 $DLTS_HOSTFILE | cut -d ' ' -f 1):7"
     return (
-        Failure(name, RAISES, partial(job, "raises"), (0,), RAISED, launchers.missing),
-        Failure(name, KILLED, partial(job, "killed"), (0,), KILL, launchers.missing),
+        Failure(name, RAISES, partial(job, "raises"), (0,), RAISED, deepspeed_environment.missing),
+        Failure(name, KILLED, partial(job, "killed"), (0,), KILL, deepspeed_environment.missing),
         Failure(name, MISSING, lambda: per_node(f"{NOWHERE}; {line('none')}"), (0,), "deepspeed: command not found"),
-        Failure(name, COUNT, partial(job, "none", options=too_many), (0,), "No slot '7' specified", launchers.missing),
-        Failure(name, PORT, partial(job, "none", before="python take.py"), (0,), TAKEN, launchers.missing),
+        Failure(
+            name,
+            COUNT,
+            partial(job, "none", options=too_many),
+            (0,),
+            "No slot '7' specified",
+            deepspeed_environment.missing,
+        ),
+        Failure(name, PORT, partial(job, "none", before="python take.py"), (0,), TAKEN, deepspeed_environment.missing),
     )
 
 
@@ -160,11 +169,11 @@ def by_horovodrun() -> tuple[Failure, ...]:
         return f"{horovodrun(count)} python on_horovod.py {fault}"
 
     def job(fault: str, count: int = NODES * RANKS_PER_NODE) -> Keys:
-        there = curated.folder("horovod")
+        there = curated_environments.folder("horovod")
         variables = {"PATH": f"{there}/bin:/usr/local/bin:/usr/bin:/bin"}
         return per_node(f"export PATH={there}/bin:$PATH; {line(fault, count)}", **variables)
 
-    missing = curated.without_compiler
+    missing = curated_environments.without_compiler
     return (
         Failure("horovodrun", RAISES, partial(job, "raises"), (0,), RAISED, missing),
         Failure("horovodrun", KILLED, partial(job, "killed"), (0,), KILL, missing),
@@ -184,7 +193,7 @@ def by_tensorflow() -> tuple[Failure, ...]:
         return {"command": f"{python()} {script} {fault}", "distribution": tasks}
 
     def there() -> str:
-        return f"{curated.folder(tensorflow_rows.ENVIRONMENT)}/bin/python"
+        return f"{curated_environments.folder(tensorflow_rows.ENVIRONMENT)}/bin/python"
 
     def step(fault: str, python: Callable[[], str] = there) -> Keys:
         return job("on_tensorflow.py", fault, 0, python)
@@ -212,7 +221,7 @@ def by_ray() -> tuple[Failure, ...]:
     """The driver on node 0 and its actors. A port of Ray's own is refused before anything starts (`test_ray.py`)."""
 
     def job(fault: str, path: str = "") -> Keys:
-        there = rays.provide()
+        there = ray_environment.provide()
         if isinstance(there, str):
             raise LookupError(there)  # noqa: TRY004 (it is a sentence, not a wrong type)
         command = f"{there.python} on_ray.py {fault} {RANKS_PER_NODE}"
@@ -220,11 +229,11 @@ def by_ray() -> tuple[Failure, ...]:
         return {"command": command, "distribution": {"type": "ray"}, "environment_variables": variables}
 
     return (
-        Failure("ray", RAISES, partial(job, "raises"), (0,), RAISED, rays.missing),
-        Failure("ray", KILLED, partial(job, "killed"), (0,), "ActorDiedError", rays.missing),
+        Failure("ray", RAISES, partial(job, "raises"), (0,), RAISED, ray_environment.missing),
+        Failure("ray", KILLED, partial(job, "killed"), (0,), "ActorDiedError", ray_environment.missing),
         Failure("ray", MISSING, partial(job, "none", "/usr/bin:/bin"), (), "this node has no `ray` on the job's PATH",
-                rays.missing),
-        Failure("ray", COUNT, partial(job, "count"), (0,), "GetTimeoutError", rays.missing),
+                ray_environment.missing),
+        Failure("ray", COUNT, partial(job, "count"), (0,), "GetTimeoutError", ray_environment.missing),
     )  # fmt: skip
 
 

@@ -22,17 +22,17 @@ from drumbeat.protocol.errors import EngineError
 from drumbeat.testing.incidents import JUDGE, RULES, Incident
 from tests.real.house import a_house
 from tools.faults import records
-from tools.faults.blamed import Blamed, say_incidents
 from tools.faults.curves import Curve
 from tools.faults.curves import play_all as play_curves_on
-from tools.faults.grounds import GROUNDS
-from tools.faults.hits import HITS
+from tools.faults.engines import GROUNDS
+from tools.faults.fault_list import BESIDE, ROWS, Row
 from tools.faults.incidents import Finding, find_missing, run_incident
+from tools.faults.incidents_report import Blamed, say_incidents
 from tools.faults.records import Played, load_of_machine
 from tools.faults.report import render
-from tools.faults.rows import BESIDE, ROWS, Row
 from tools.faults.scene import Scene, Seen, make_folder
-from tools.faults.theirs import play_all
+from tools.faults.targets import HITS
+from tools.faults.torchrun_blame import play_all
 
 
 def play(row: Row, folder: Path) -> Played:

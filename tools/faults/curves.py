@@ -16,8 +16,8 @@ from drumbeat.rehearsal.job_record import CHECKPOINTS, JobRecord, collect
 from drumbeat.rehearsal.metric_comparison import compare_series, find_lost_points, last_values, main_series
 from tests.real.demo_job import demo_job
 from tests.real.house import until
-from tools.faults.grounds import GROUNDS, Ground
-from tools.faults.hits import HITS, Hit
+from tools.faults.engines import GROUNDS, Ground
+from tools.faults.targets import HITS, Hit
 
 LIMIT_S = 420.0
 """After which a job is given up."""

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from tools.faults.blamed import escape
 from tools.faults.curves import Curve
-from tools.faults.grounds import GROUNDS
-from tools.faults.hits import HITS
+from tools.faults.engines import GROUNDS
+from tools.faults.fault_list import NETWORKED, ROWS, Row
+from tools.faults.incidents_report import escape
 from tools.faults.records import Kept, Played
-from tools.faults.rows import NETWORKED, ROWS, Row
 from tools.faults.scene import Seen
+from tools.faults.targets import HITS
 from tools.hangs import records as hangs
 
 HEAD = """\

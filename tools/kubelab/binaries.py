@@ -8,7 +8,7 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
-from tools.kept import KEPT
+from tools.kept_folder import KEPT
 
 BUILD = Path(__file__).with_name("build.sh")
 PARTS = "node"

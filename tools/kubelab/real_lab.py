@@ -25,7 +25,7 @@ from typing import Any
 
 from drumbeat.engines.netlab.lab import Lab, require_tools
 from drumbeat.protocol.errors import EngineError
-from tools.kept import KEPT
+from tools.kept_folder import KEPT
 from tools.kubelab.lab import KubeLab
 
 IMAGE = "docker.io/lab/base:1"

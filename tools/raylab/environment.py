@@ -10,7 +10,7 @@ from functools import cache
 from hashlib import sha256
 
 from tools.installer import run_installer
-from tools.kept import KEPT
+from tools.kept_folder import KEPT
 
 PACKAGES = ("ray[default]==2.60.0",)
 INSTALL_TIMEOUT_S = 900

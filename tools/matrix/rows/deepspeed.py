@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tools import launchers
+from tools import deepspeed_environment
 from tools.matrix.row import RECIPES, Row
 from tools.matrix.rows.digits import RANKS_PER_NODE, Material, without_mpirun
 from tools.matrix.rows.launchers import SIZES, job
@@ -48,11 +48,11 @@ def by_itself(made: Material, compute: str, nodes: int) -> dict[str, Any]:
 
 def without_mpi() -> str:
     """What is missing for `by_mpi`."""
-    return launchers.missing() or without_mpirun()
+    return deepspeed_environment.missing() or without_mpirun()
 
 
 ROWS = (
-    Row("deepspeed by pytorch", prepare, by_pytorch, launchers.missing, SIZES),
+    Row("deepspeed by pytorch", prepare, by_pytorch, deepspeed_environment.missing, SIZES),
     Row("deepspeed by mpi", prepare, by_mpi, without_mpi, SIZES),
-    Row("deepspeed by itself", prepare, by_itself, launchers.missing, SIZES),
+    Row("deepspeed by itself", prepare, by_itself, deepspeed_environment.missing, SIZES),
 )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tools import apt
+from tools import debian_packages
 from tools.matrix.row import RECIPES, Row
 
 RECIPE = RECIPES / "fashion_mnist"
@@ -60,7 +60,7 @@ class Launcher:
 def without_mpirun() -> str:
     """What is missing for MPI, once it was tried to be installed."""
     if shutil.which("mpirun") is None:
-        apt.install("openmpi-bin")
+        debian_packages.install("openmpi-bin")
     return "" if shutil.which("mpirun") else "needs an MPI: apt-get install openmpi-bin"
 
 

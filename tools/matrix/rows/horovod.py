@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tools import curated
+from tools import curated_environments
 from tools.matrix.row import RECIPES, Row
 from tools.matrix.rows.digits import RANKS_PER_NODE, Material
 
@@ -39,9 +39,8 @@ def by_gloo(made: Material, compute: str, nodes: int) -> dict[str, Any]:
 def by_itself(made: Material, compute: str, nodes: int) -> dict[str, Any]:
     """The launcher `horovodrun` on node 0, which starts ranks on the hosts that drumbeat has listed."""
     job = _job(made, compute, nodes, "pytorch", {})
-    command = (
-        f"export PATH={curated.folder('horovod')}/bin:$PATH; {horovodrun(RANKS_PER_NODE * nodes)} {job['command']}"
-    )
+    programs = f"export PATH={curated_environments.folder('horovod')}/bin:$PATH"
+    command = f"{programs}; {horovodrun(RANKS_PER_NODE * nodes)} {job['command']}"
     return {**job, "command": command, "distribution": {"type": "pytorch"}}
 
 
@@ -54,7 +53,7 @@ def horovodrun(count: int) -> str:
 
 def _job(made: Material, compute: str, nodes: int, launcher: str, variables: dict[str, str]) -> dict[str, Any]:
     # Its folder is named, for hosts and clusters have other caches and would build it again.
-    there = curated.folder("horovod")
+    there = curated_environments.folder("horovod")
     return {
         "command": f"{there}/bin/python train.py {OPTIONS}",
         "code": str(made.code),
@@ -69,7 +68,7 @@ def _job(made: Material, compute: str, nodes: int, launcher: str, variables: dic
 
 
 ROWS = (
-    Row("horovod by mpi", prepare, by_mpi, curated.without_compiler, SIZES),
-    Row("horovod by gloo", prepare, by_gloo, curated.without_compiler, SIZES),
-    Row("horovodrun", prepare, by_itself, curated.without_compiler, SIZES),
+    Row("horovod by mpi", prepare, by_mpi, curated_environments.without_compiler, SIZES),
+    Row("horovod by gloo", prepare, by_gloo, curated_environments.without_compiler, SIZES),
+    Row("horovodrun", prepare, by_itself, curated_environments.without_compiler, SIZES),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tools import launchers
+from tools import deepspeed_environment
 from tools.matrix.row import Row
 from tools.matrix.rows.digits import RANKS_PER_NODE, TRAIN, Material, prepare
 
@@ -18,12 +18,12 @@ CHECK = "python world.py {world} ${{{{outputs.model}}}}"
 def job(made: Material, compute: str, nodes: int, command: str, *, per_node: int = 1) -> dict[str, Any]:
     """The job, as a file would say it. per_node: processes that drumbeat starts on a node."""
     return {
-        "command": f"{launchers.shell()}; {command} && {CHECK.format(world=nodes * RANKS_PER_NODE)}",
+        "command": f"{deepspeed_environment.shell()}; {command} && {CHECK.format(world=nodes * RANKS_PER_NODE)}",
         "code": str(made.code),
         "compute": compute,
         "inputs": {"data": {"type": "uri_folder", "path": str(made.data)}},
         "outputs": {"model": {"type": "uri_folder"}},
-        "environment_variables": launchers.variables(),
+        "environment_variables": deepspeed_environment.variables(),
         "distribution": {"type": "pytorch", "process_count_per_instance": per_node},
         "resources": {"instance_count": nodes},
         "drumbeat": {"max_retries": 0},
@@ -56,7 +56,7 @@ def lightning(made: Material, compute: str, nodes: int) -> dict[str, Any]:
 
 
 ROWS = (
-    Row("torchrun", prepare, torchrun, launchers.missing, SIZES),
-    Row("accelerate", prepare, accelerate, launchers.missing, SIZES),
-    Row("lightning", prepare, lightning, launchers.missing, SIZES),
+    Row("torchrun", prepare, torchrun, deepspeed_environment.missing, SIZES),
+    Row("accelerate", prepare, accelerate, deepspeed_environment.missing, SIZES),
+    Row("lightning", prepare, lightning, deepspeed_environment.missing, SIZES),
 )

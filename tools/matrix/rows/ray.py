@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from tools import rays
+from tools import ray_environment
 from tools.matrix.row import Row
 from tools.matrix.rows.digits import RANKS_PER_NODE, TRAIN, Material, prepare
 
 
 def job(made: Material, compute: str, nodes: int) -> dict[str, Any]:
     """The job, as a file would say it."""
-    there = rays.provide()
+    there = ray_environment.provide()
     if isinstance(there, str):
         raise RuntimeError(there)  # noqa: TRY004 (it is a sentence, not a wrong type)
     return {
@@ -27,5 +27,5 @@ def job(made: Material, compute: str, nodes: int) -> dict[str, Any]:
     }
 
 
-ROWS = (Row("ray", prepare, job, rays.missing, (1, 2)),)
+ROWS = (Row("ray", prepare, job, ray_environment.missing, (1, 2)),)
 """One row."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tools import curated
+from tools import curated_environments
 from tools.matrix.row import RECIPES, Row
 from tools.matrix.rows.digits import RECIPE, Material
 
@@ -38,7 +38,7 @@ class Strategy:
         """The job, as a file would say it."""
         tasks = {"type": "tensorflow", "worker_count": 2, "parameter_server_count": self.servers}
         return {
-            "command": f"{curated.folder(ENVIRONMENT)}/bin/python {self.script} {OPTIONS}",
+            "command": f"{curated_environments.folder(ENVIRONMENT)}/bin/python {self.script} {OPTIONS}",
             "code": str(made.code),
             "compute": compute,
             "inputs": {"data": {"type": "uri_folder", "path": str(made.data)}},
@@ -52,7 +52,7 @@ class Strategy:
 def missing() -> str:
     """Why drumbeat's environment can't be had, "" = it is there."""
     try:
-        curated.folder(ENVIRONMENT)
+        curated_environments.folder(ENVIRONMENT)
     except LookupError as error:
         return str(error)
     return ""

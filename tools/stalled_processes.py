@@ -1,4 +1,4 @@
-"""`python -m tools.stalls PID`: lets what a run of the tests starts stand still, here and there, for moments (root).
+"""`python -m tools.stalled_processes PID`: lets what a run of the tests starts stand still for moments (root).
 
 A loaded machine does this to every process, most seldom where it hurts. A stalled process is frozen as its machine
 might freeze it (a freezer of control groups, version 1: no signal, nothing that its parent sees), now one that has just
@@ -144,7 +144,7 @@ def _freeze(process: psutil.Process, freezer: Freezer, chance: random.Random) ->
 
 def main() -> int:
     """0; 1 = this machine has no such freezer, or none for this user."""
-    options = argparse.ArgumentParser(prog="python -m tools.stalls")
+    options = argparse.ArgumentParser(prog="python -m tools.stalled_processes")
     options.add_argument("run", type=int, metavar="PID")
     options.add_argument("--seed", type=int, default=None)
     given = options.parse_args()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from drumbeat.protocol.states import Reason
 from tools.faults.incidents import Finding, count_right
-from tools.faults.theirs import Theirs
+from tools.faults.torchrun_blame import Theirs
 
 INCIDENTS = """
 ## Who was the cause

@@ -12,7 +12,7 @@ import psutil
 
 from drumbeat.host import processes
 from tests.real.house import until
-from tools.faults.grounds import LOW, Ground
+from tools.faults.engines import LOW, Ground
 
 CUT_S = 5.0
 AWAY_S = 2.0

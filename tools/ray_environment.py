@@ -17,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from tools.installer import run_installer
-from tools.kept import KEPT
+from tools.kept_folder import KEPT
 
 PACKAGES = ("ray==2.60.0",)
 _MARK = "\n".join((*PACKAGES, *site.getsitepackages()))

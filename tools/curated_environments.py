@@ -11,7 +11,7 @@ from pathlib import Path
 
 from drumbeat import Client
 from drumbeat.protocol.api.jobs import JobView
-from tools.kept import KEPT
+from tools.kept_folder import KEPT
 
 NODES = KEPT / "drumbeat"
 """What a server that is started with DRUMBEAT_CACHE set to it has its nodes keep there."""

@@ -14,8 +14,8 @@ import subprocess
 import time
 from pathlib import Path
 
-from tools import curated
-from tools.kept import KEPT
+from tools import curated_environments
+from tools.kept_folder import KEPT
 
 OPERATORS = KEPT / "torch_extensions"
 _NOTE = KEPT / "launchers"
@@ -45,7 +45,7 @@ def _folder() -> Path:
     KEPT.mkdir(parents=True, exist_ok=True)
     with _NOTE.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        there = curated.folder("deepspeed")
+        there = curated_environments.folder("deepspeed")
         if not (_NOTE.exists() and _NOTE.read_text() == str(there)):
             _NOTE.unlink(missing_ok=True)
             _compile(there)
