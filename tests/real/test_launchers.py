@@ -94,7 +94,8 @@ def test_deepspeeds_autotuner_runs_its_experiments_to_the_end(house: House, mate
     job = by_deepspeed.by_itself(made, "local", 1)
     job["command"] = (
         f"{deepspeed_environment.shell()}; deepspeed --autotuning tune --hostfile $DLTS_HOSTFILE "
-        "--master_addr $MASTER_ADDR train.py --data ${{inputs.data}} --epochs 1 --model-dir m --deepspeed_config ds_tune.json "
+        "--master_addr $MASTER_ADDR train.py --data ${{inputs.data}} --epochs 1 --model-dir m "
+        "--deepspeed_config ds_tune.json "
         "&& cp autotuning_results/*optimal* ${{outputs.model}}/"
     )
     ended = house.client.wait(house.client.submit(job).name, 600)
