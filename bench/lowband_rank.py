@@ -21,7 +21,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from drumbeat import train
-from drumbeat.train import compression, outer_steps, parameter_server
+from drumbeat.train import gradient_compression, outer_steps, parameter_server
 
 TEXT, HELD_OUT = 100_000, 20_000
 
@@ -77,7 +77,7 @@ class Compressed(Way):
     def prepare(self) -> None:
         """DDP with the hook."""
         self.model = DistributedDataParallel(self.network)
-        compression.compress(self.model, self.kind, rank=self.value)
+        gradient_compression.compress(self.model, self.kind, rank=self.value)
 
 
 class Bf16(Compressed):

@@ -20,8 +20,8 @@ from tf_images import normalized, testing_batches, training_batches
 from tf_ranks import MODELS, TensorFlowRanks, count_weights, join, make_model
 
 from drumbeat import train
+from drumbeat.train.batch_scaling import BatchScaling
 from drumbeat.train.launchers import read_identity
-from drumbeat.train.scaling import BatchScaling
 
 
 class EachEpoch(tf.keras.callbacks.Callback):

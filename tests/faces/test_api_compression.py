@@ -8,7 +8,7 @@ import httpx
 import pytest
 from starlette.datastructures import Headers
 
-from drumbeat.server.access.compression import MIN_BYTES, THREAD_BYTES, accepts_gzip
+from drumbeat.server.access.response_compression import MIN_BYTES, THREAD_BYTES, accepts_gzip
 
 from .api_house import House, house_in
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from drumbeat.agent.keeper import listener
-from drumbeat.agent.keeper.records import Records
+from drumbeat.agent.keeper.round_records import Records
 from drumbeat.host import processes
 from drumbeat.protocol.keeper import exit_to_wire
 from drumbeat.testing.agent_gang import end_all, mentioning

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from drumbeat.agent.ground.backoff import until_reached
+from drumbeat.agent.ground.request_backoff import until_reached
 from drumbeat.agent.inputs.input_stager import forget
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import Enrolment, Remark

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from drumbeat.agent.ground.agent_log import Journal
-from drumbeat.agent.ground.backoff import Backoff
+from drumbeat.agent.ground.request_backoff import Backoff
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.protocol.agent import LISTED_BYTES, WAITS
 from drumbeat.protocol.errors import (

@@ -1,6 +1,9 @@
 """Reports the agent's status to the server and receives its directives.
 
 One thread polls for directives. A change of the status must not wait until a poll returns, so a second thread sends it.
+
+Each of its requests is the heartbeat of the node; after how long a silence the server counts it as lost is in
+`control/gangs/heartbeats.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 
 from drumbeat.agent.ground.agent_log import Journal
-from drumbeat.agent.ground.backoff import Backoff
+from drumbeat.agent.ground.request_backoff import Backoff
 from drumbeat.agent.ground.server_addresses import remember
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.protocol import wire

@@ -27,8 +27,8 @@ from drumbeat.control.data.inputs import Inputs
 from drumbeat.control.data.job_output_reader import JobOutputs
 from drumbeat.control.data.manifests import Whole
 from drumbeat.control.gangs.agents import Agents
+from drumbeat.control.gangs.engine_gangs import GangFactory, Secrets
 from drumbeat.control.gangs.gang_watch import PAUSED_AFTER_S, GangWatch
-from drumbeat.control.gangs.gangs import GangFactory, Secrets
 from drumbeat.control.gangs.hang_watch import HangWatch
 from drumbeat.control.gangs.heartbeats import Heartbeats
 from drumbeat.control.gangs.node_requests import NodeRequests

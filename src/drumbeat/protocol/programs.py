@@ -26,8 +26,8 @@ MPI_CHILD = "drumbeat.agent.launchers.mpi.mpirun_child"
 MPI_RANK = "drumbeat.agent.launchers.mpi.rank"
 HOROVOD_RENDEZVOUS = "drumbeat.agent.launchers.horovod.rendezvous"
 COMMAND_SERVER = "drumbeat.agent.launchers.remote.command_server"
-SHELL = "drumbeat.agent.launchers.remote.ssh"
-PDSH = "drumbeat.agent.launchers.remote.pdsh"
+SHELL = "drumbeat.agent.launchers.remote.ssh_stand_in"
+PDSH = "drumbeat.agent.launchers.remote.pdsh_stand_in"
 
 PROGRAMS = (
     SERVER,

@@ -8,14 +8,14 @@
 Nothing here needs a server, and nothing of drumbeat but `protocol` and `rank`: the room travels to nodes.
 """
 
+from drumbeat.train.batch_scaling import BatchScaling, scaled
 from drumbeat.train.checkpoints import Checkpoints
-from drumbeat.train.compression import compress
+from drumbeat.train.gradient_compression import compress
 from drumbeat.train.lars import use_lars
 from drumbeat.train.outer_steps import OuterSteps, average, local_sgd
 from drumbeat.train.parameter_server import AsynchronousUpdates
 from drumbeat.train.process_group import TrainingWorld, init, leave
 from drumbeat.train.resumable_loader import ResumableLoader
-from drumbeat.train.scaling import BatchScaling, scaled
 
 __all__ = [
     "AsynchronousUpdates", "BatchScaling", "Checkpoints", "OuterSteps", "ResumableLoader", "TrainingWorld", "average",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.agent.ground.backoff import Backoff
+from drumbeat.agent.ground.request_backoff import Backoff
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.ground.snapshot_archive import is_inside
 from drumbeat.agent.launchers.mpi import abort_code

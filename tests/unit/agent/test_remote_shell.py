@@ -16,11 +16,11 @@ def a_shell(line: socket.socket, then: str = "") -> subprocess.Popen[str]:
     """A process that follows a command of another node over the line; `then` is what it does when that is over."""
     code = f"""
 import os, signal, socket, sys
-from drumbeat.agent.launchers.remote import ssh
+from drumbeat.agent.launchers.remote import ssh_stand_in
 with socket.socket(fileno={line.fileno()}) as line:
-    with ssh._passing_signals_on(line):
+    with ssh_stand_in._passing_signals_on(line):
         pass
-    code = ssh._follow(line)
+    code = ssh_stand_in._follow(line)
 {then}
 sys.exit(code)
 """

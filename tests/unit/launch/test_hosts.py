@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from drumbeat import launch
-from drumbeat.agent.launchers.remote import pdsh, ssh
-from drumbeat.agent.launchers.remote.addresses import NodeAddresses
+from drumbeat.agent.launchers.remote import pdsh_stand_in, ssh_stand_in
 from drumbeat.agent.launchers.remote.command_server import localized
 from drumbeat.agent.launchers.remote.frames import CommandRequest
+from drumbeat.agent.launchers.remote.node_addresses import NodeAddresses
 from drumbeat.launch import host_file
 from drumbeat.protocol.plan import Container, Plan
 from drumbeat.protocol.roster import Member, Roster
@@ -101,31 +101,31 @@ def test_other_jobs_have_no_door(plan: Plan, has_programs: bool):
     ],
 )
 def test_host_and_command_of_a_line_for_ssh(line: str, host: str, command: str):
-    assert ssh.parse(line.split(" ")) == (host, command)
+    assert ssh_stand_in.parse(line.split(" ")) == (host, command)
 
 
 def test_a_line_for_pdsh():
-    line = pdsh.parse(["-S", "-f", "1024", "-w", "a,b,c", "-x", "b", "cd", "/x;", "run", "--node_rank=%n"])
-    assert line == pdsh.Line(["a", "c"], "cd /x; run --node_rank=%n", is_strict=True)
-    assert pdsh.parse(["-NRssh", "-wa", "id"]) == pdsh.Line(["a"], "id", is_bare=True)
-    assert [pdsh.filled("%h is %n, 5%% %u", 3, "c")] == ["c is 3, 5% %u"]
+    line = pdsh_stand_in.parse(["-S", "-f", "1024", "-w", "a,b,c", "-x", "b", "cd", "/x;", "run", "--node_rank=%n"])
+    assert line == pdsh_stand_in.Line(["a", "c"], "cd /x; run --node_rank=%n", is_strict=True)
+    assert pdsh_stand_in.parse(["-NRssh", "-wa", "id"]) == pdsh_stand_in.Line(["a"], "id", is_bare=True)
+    assert [pdsh_stand_in.filled("%h is %n, 5%% %u", 3, "c")] == ["c is 3, 5% %u"]
 
 
 def test_pdsh_waits_for_all_unless_one_failing_ends_what_is_one_job():
     patience = [
-        pdsh.parse(["-S", "-w", "a,b", *words]).patience
+        pdsh_stand_in.parse(["-S", "-w", "a,b", *words]).patience
         for words in (["make"], ["-k", "make"], ["python", "-m", "deepspeed.launcher.launch", "t.py"])
     ]
     assert patience == [None, 0.0, 30.0]
 
 
 def test_what_pdsh_passes_on_is_told_apart_by_host_also_of_a_line_without_an_end():
-    long, read = b"x" * (3 * pdsh._PIECE), list[bytes]()
+    long, read = b"x" * (3 * pdsh_stand_in._PIECE), list[bytes]()
     out, into = os.pipe()
     with os.fdopen(out, "rb") as file:
         reading = threading.Thread(target=lambda: read.append(file.read()))
         reading.start()
-        pdsh._pump(io.BytesIO(b"one\n" + long + b"\nlast"), into, b"h: ")
+        pdsh_stand_in._pump(io.BytesIO(b"one\n" + long + b"\nlast"), into, b"h: ")
         os.close(into)
         reading.join(60)
     assert read == [b"h: one\nh: " + long + b"\nh: last\n"]
@@ -134,14 +134,14 @@ def test_what_pdsh_passes_on_is_told_apart_by_host_also_of_a_line_without_an_end
 def test_a_rank_is_read_to_its_end_though_nobody_takes_what_it_says():
     said = io.BytesIO(b"line\n" * 1000)
     with Path("/dev/full").open("wb", buffering=0) as full:
-        pdsh._pump(said, full.fileno(), b"h: ")
+        pdsh_stand_in._pump(said, full.fileno(), b"h: ")
     assert said.read() == b""
 
 
 @pytest.mark.parametrize("words", [["-w", "a"], ["ls"], ["-g", "all", "ls"], []])
 def test_a_line_for_pdsh_that_cannot_be_done_is_refused(words: list[str]):
-    with pytest.raises(pdsh.UnknownOptionError):
-        pdsh.parse(words)
+    with pytest.raises(pdsh_stand_in.UnknownOptionError):
+        pdsh_stand_in.parse(words)
 
 
 def test_a_command_names_the_folders_of_the_node_that_it_runs_on():

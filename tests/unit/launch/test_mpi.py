@@ -8,7 +8,7 @@ import pytest
 
 from drumbeat import launch
 from drumbeat.agent.launchers.mpi import installation
-from drumbeat.agent.launchers.remote import ssh
+from drumbeat.agent.launchers.remote import ssh_stand_in
 from drumbeat.launch import mpi
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.plan import Plan
@@ -181,4 +181,4 @@ def test_which_mpi_it_is_is_read_from_what_it_says(said: str, has: str):
     ],
 )
 def test_what_stands_in_for_ssh_is_called_like_it(words: list[str], host: str, command: str):
-    assert ssh.parse(words) == (host, command)
+    assert ssh_stand_in.parse(words) == (host, command)

@@ -8,7 +8,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from drumbeat.server.description import add_routes
+from drumbeat.server.openapi_description import add_routes
 from drumbeat.server.routing import LateRoute, new_router
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from drumbeat.protocol.errors import RefusedError
-from drumbeat.train.scaling import scaling_of
+from drumbeat.train.batch_scaling import scaling_of
 
 pytestmark = pytest.mark.feature("T7")
 

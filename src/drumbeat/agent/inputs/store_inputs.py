@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from drumbeat.agent.ground import cache_folders
-from drumbeat.agent.ground.backoff import Backoff
+from drumbeat.agent.ground.request_backoff import Backoff
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.inputs.cache import link_tree
 from drumbeat.agent.inputs.cache.eviction import Room, in_words

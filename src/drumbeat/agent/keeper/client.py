@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from drumbeat.agent.ground import child_processes
 from drumbeat.agent.ground.agent_log import Journal
-from drumbeat.agent.ground.backoff import Backoff
+from drumbeat.agent.ground.request_backoff import Backoff
 from drumbeat.agent.keeper import listener
 from drumbeat.agent.keeper.leftover_processes import VARIABLE, end_rest
 from drumbeat.host import processes

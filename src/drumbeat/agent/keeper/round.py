@@ -18,7 +18,7 @@ from drumbeat.agent.keeper.leftover_processes import KILL_TIMEOUT_S, LEFTOVER_GR
 from drumbeat.agent.keeper.listener import read_marker
 from drumbeat.agent.keeper.liveness import LIVENESS_FILE
 from drumbeat.agent.keeper.machine import KeeperMachine
-from drumbeat.agent.keeper.records import Records
+from drumbeat.agent.keeper.round_records import Records
 from drumbeat.agent.keeper.standby_pool import ENDED_FROM_OUTSIDE, Standbys
 from drumbeat.host import processes
 from drumbeat.protocol.fault_points import faultpoint

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from drumbeat.agent.launchers.launcher import NodeLauncher
-from drumbeat.agent.launchers.remote import addresses
+from drumbeat.agent.launchers.remote import node_addresses
 
-LAUNCHER = NodeLauncher(prepare=lambda round_: addresses.make(round_.plan, round_.roster, round_.node, round_.secret))
+LAUNCHER = NodeLauncher(
+    prepare=lambda round_: node_addresses.make(round_.plan, round_.roster, round_.node, round_.secret)
+)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
-from drumbeat.agent.ground.backoff import Backoff
+from drumbeat.agent.ground.request_backoff import Backoff
 
 TRIES = 24
 """How often a log is tried after the end of its round, which takes a minute or two."""

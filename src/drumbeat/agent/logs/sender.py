@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 
 from drumbeat.agent.ground.agent_log import Journal
-from drumbeat.agent.ground.backoff import Backoff
+from drumbeat.agent.ground.request_backoff import Backoff
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.logs.log_retries import LogRetries
 from drumbeat.protocol.errors import DrumbeatError, StaleError, UnreachableError

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 
 from drumbeat.agent.ground import child_processes, locks
-from drumbeat.agent.ground.backoff import Backoff
+from drumbeat.agent.ground.request_backoff import Backoff
 from drumbeat.agent.metrics.folder import (
     MetricsFolder,
     end_endpoint,

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from drumbeat.agent.ground.backoff import Backoff
+from drumbeat.agent.ground.request_backoff import Backoff
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.ground.unusable_node import UnusableNodeError
 from drumbeat.agent.preflight import tournament

@@ -19,7 +19,7 @@ from drumbeat.protocol.states import JobKind
 if TYPE_CHECKING:
     from drumbeat.cli.follow.background_reader import Batches
     from drumbeat.cli.follow.log_lines import Passing, Whole
-    from drumbeat.cli.follow.steps import StepLogs
+    from drumbeat.cli.follow.step_logs import StepLogs
     from drumbeat.protocol.api.jobs import Event, JobView, LogPiece
 
 
@@ -80,7 +80,7 @@ def logs(
     job_view = find_job(server, job)
     chosen = Chosen(rank, node, number, job_view)
     if job_view.type == JobKind.PIPELINE:
-        from drumbeat.cli.follow.steps import StepLogs
+        from drumbeat.cli.follow.step_logs import StepLogs
 
         look = LogLook(ink_for(sys.stdout), raw, collapse)
         _of_steps(StepLogs(server, job_view.name, look), chosen, is_following=follow)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from drumbeat.control.catalog.registries import Registries
 from drumbeat.control.computes.agent_addresses import AgentAddresses
-from drumbeat.control.gangs.gangs import Secrets
+from drumbeat.control.gangs.engine_gangs import Secrets
 from drumbeat.control.gangs.heartbeats import Heartbeats
 from drumbeat.control.loop.loop import Loop
 from drumbeat.core.life.directive import directive

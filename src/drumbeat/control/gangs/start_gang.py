@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from drumbeat.control.computes.engines import Engines
 from drumbeat.control.data.inputs import Inputs
-from drumbeat.control.gangs.gangs import GangFactory
+from drumbeat.control.gangs.engine_gangs import GangFactory
 from drumbeat.control.loop.loop import Loop
 from drumbeat.control.loop.outbox import NODES, Handler, Pool
 from drumbeat.core.life.events import GangRefused, GangSeen, NodeLost, StartGang

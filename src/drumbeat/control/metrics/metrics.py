@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from drumbeat.control.bus import job_topic
-from drumbeat.control.gangs.gangs import Secrets
+from drumbeat.control.gangs.engine_gangs import Secrets
 from drumbeat.control.loop.loop import Loop
 from drumbeat.control.metrics.checkpoint_points import saves_of
 from drumbeat.control.metrics.first_values import FirstValues

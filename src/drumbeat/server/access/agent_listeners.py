@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from drumbeat.ports import Clock
 from drumbeat.protocol.errors import DrumbeatError
-from drumbeat.server.access.addresses import HostAddress, address_of, literal, not_listened, plain
+from drumbeat.server.access.listen_addresses import HostAddress, address_of, literal, not_listened, plain
 from drumbeat.server.access.name_lookups import NameLookups
 from drumbeat.server.home import write_whole
 from drumbeat.server.options import quiet_ports

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 
 from drumbeat.protocol.errors import DrumbeatError
-from drumbeat.server.access.addresses import HostAddress
+from drumbeat.server.access.listen_addresses import HostAddress
 
 _INTERVAL_S, _MAX_INTERVAL_S = 4.0, 32.0
 """Between two lookups, and while none of the names can be looked up."""

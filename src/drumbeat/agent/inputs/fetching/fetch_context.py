@@ -12,7 +12,7 @@ from drumbeat.agent.inputs.fetching.progress import Meter
 from drumbeat.protocol.errors import StorageError, UnreachableError
 
 if TYPE_CHECKING:
-    from drumbeat.agent.ground.backoff import Backoff
+    from drumbeat.agent.ground.request_backoff import Backoff
     from drumbeat.agent.ground.server_link import Link as Server
     from drumbeat.agent.inputs.fetching.peer_client import PeerClient
     from drumbeat.agent.inputs.fetching.piece_queue import Want

@@ -10,7 +10,7 @@ import errno
 from collections.abc import Sequence
 from contextlib import closing
 
-from drumbeat.agent.ground.backoff import Backoff
+from drumbeat.agent.ground.request_backoff import Backoff
 from drumbeat.agent.inputs.cache.partial_file import PIECE, forget
 from drumbeat.agent.inputs.cache.small_file import SMALL
 from drumbeat.agent.inputs.fetching.fetch_context import Means

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
-from drumbeat.agent.ground.backoff import Backoff
+from drumbeat.agent.ground.request_backoff import Backoff
 from drumbeat.agent.inputs.cache.partial_file import Claim
 from drumbeat.agent.inputs.cache.small_file import Small, claim_small
 from drumbeat.agent.inputs.fetching.fetch_context import Means

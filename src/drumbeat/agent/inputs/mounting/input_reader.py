@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 
-from drumbeat.agent.ground.backoff import Backoff
+from drumbeat.agent.ground.request_backoff import Backoff
 from drumbeat.agent.ground.server_link import Link as Server
 from drumbeat.agent.inputs.fetching.http_client import Patience
 from drumbeat.agent.inputs.fetching.piece_queue import Want

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from drumbeat.agent.ground import child_processes, locks
-from drumbeat.agent.ground.backoff import Backoff
+from drumbeat.agent.ground.request_backoff import Backoff
 from drumbeat.agent.inputs.mounting.mount_holder import MOUNT_S
 from drumbeat.agent.inputs.mounting.read_rates import Rates, measure
 from drumbeat.agent.inputs.mounting.unmounting import clear, end_holder, folder_of, state, unmount

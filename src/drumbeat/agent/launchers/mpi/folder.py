@@ -9,8 +9,8 @@ import shutil
 from typing import Any
 
 from drumbeat.agent.ground.files import require_own, write_whole
-from drumbeat.agent.launchers.remote import addresses
-from drumbeat.agent.launchers.remote.addresses import NodeAddresses
+from drumbeat.agent.launchers.remote import node_addresses
+from drumbeat.agent.launchers.remote.node_addresses import NodeAddresses
 from drumbeat.launch import mpi
 from drumbeat.protocol import programs
 from drumbeat.protocol.errors import StorageError
@@ -31,9 +31,9 @@ def make(plan: Plan, roster: Roster, node: int, secret: str) -> str:
         require_own(folder)
         write_whole(f"{folder}/node.{node}", "")
         write_whole(f"{folder}/{_RANKS}", json.dumps(_ranks(plan, roster)))
-        addresses.note(folder, _servers(plan, roster, secret))
-        write_whole(f"{folder}/rank", addresses.script(programs.MPI_CHILD, folder))
-        write_whole(f"{folder}/shell", addresses.script(programs.SHELL, folder))
+        node_addresses.note(folder, _servers(plan, roster, secret))
+        write_whole(f"{folder}/rank", node_addresses.script(programs.MPI_CHILD, folder))
+        write_whole(f"{folder}/shell", node_addresses.script(programs.SHELL, folder))
     except OSError as error:
         what = f"mpirun's folder can't be made: {error.strerror}"
         raise StorageError(what, where=folder, fix="Free space in /dev/shm, or grant write permission.") from error
@@ -86,7 +86,7 @@ def _ranks(plan: RankTable, roster: Roster) -> dict[str, Any]:
 def _servers(plan: Plan, roster: Roster, secret: str) -> NodeAddresses:
     """Returns the addresses for mpirun, whose own is the one that it runs at."""
     return NodeAddresses(
-        key=addresses.key(secret, "mpi", plan.job, roster.attempt, roster.round),
+        key=node_addresses.key(secret, "mpi", plan.job, roster.attempt, roster.round),
         own=(roster.master.address,),
         servers={host.address: (host.address, mpi.port(roster, host.node)) for host in mpi.hosts(plan, roster)},
     )

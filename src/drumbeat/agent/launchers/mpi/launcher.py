@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from drumbeat.agent.launchers.launcher import NodeLauncher, NodeRound
 from drumbeat.agent.launchers.mpi import abort_code, folder, installation
-from drumbeat.agent.launchers.remote import addresses
+from drumbeat.agent.launchers.remote import node_addresses
 from drumbeat.launch.container_command import Engine
 from drumbeat.protocol.plan import Plan
 
@@ -21,7 +21,7 @@ def prepare(round_: NodeRound) -> None:
     """Makes the folder of mpirun's processes and the host file."""
     folder.note(_note(round_.root), round_.roster, round_.node)
     folder.make(round_.plan, round_.roster, round_.node, round_.secret)
-    addresses.make(round_.plan, round_.roster, round_.node, round_.secret)
+    node_addresses.make(round_.plan, round_.roster, round_.node, round_.secret)
 
 
 def _note(root: str) -> str:

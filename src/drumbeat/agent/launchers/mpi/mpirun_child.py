@@ -15,7 +15,7 @@ import sys
 import time
 
 from drumbeat.agent.keeper.listener import hold_folder
-from drumbeat.agent.keeper.records import Records
+from drumbeat.agent.keeper.round_records import Records
 from drumbeat.agent.launchers.mpi import handover
 from drumbeat.agent.launchers.mpi.folder import ranks
 

@@ -19,8 +19,8 @@ import threading
 import time
 from typing import IO
 
-from drumbeat.agent.launchers.remote import addresses, frames
-from drumbeat.agent.launchers.remote.addresses import NodeAddresses
+from drumbeat.agent.launchers.remote import frames, node_addresses
+from drumbeat.agent.launchers.remote.node_addresses import NodeAddresses
 
 _REQUEST_TIMEOUT_S = 10.0
 _GRACE_S = 5.0
@@ -35,7 +35,7 @@ _FAILED = 255
 def main() -> int:
     """Returns 0; with `--once` the exit code of the one command."""
     folder, address, port, *how = sys.argv[1:]
-    nodes = addresses.read(folder)
+    nodes = node_addresses.read(folder)
     try:
         listener = _listen(address, int(port))
     except OSError as error:

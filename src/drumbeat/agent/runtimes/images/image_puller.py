@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
-from drumbeat.agent.ground.backoff import Backoff
+from drumbeat.agent.ground.request_backoff import Backoff
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.keeper.errands import Errands
 from drumbeat.agent.logs.node_log import NodeLog

@@ -1,4 +1,4 @@
-"""The stand-in for pdsh: `python -I -m drumbeat.agent.launchers.remote.pdsh FOLDER [options] -w HOSTS COMMAND…`.
+"""`python -I -m drumbeat.agent.launchers.remote.pdsh_stand_in FOLDER [options] -w HOSTS COMMAND…`: stands in for pdsh.
 
 It runs one shell for each host, and prefixes each line of output with the host, as pdsh does.
 """

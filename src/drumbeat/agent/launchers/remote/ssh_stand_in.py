@@ -1,4 +1,4 @@
-"""The stand-in for ssh: `python -I -m drumbeat.agent.launchers.remote.ssh FOLDER [options] HOST COMMAND…`.
+"""The stand-in for ssh: `python -I -m drumbeat.agent.launchers.remote.ssh_stand_in FOLDER [options] HOST COMMAND…`.
 
 A command for a node of the job runs there, in the folder and with the variables of that node's own rank; one for this
 node runs in place of this program. For any other host it becomes the real ssh.
@@ -15,8 +15,8 @@ import sys
 import time
 from collections.abc import Generator
 
-from drumbeat.agent.launchers.remote import addresses, frames
-from drumbeat.agent.launchers.remote.addresses import Address, NodeAddresses
+from drumbeat.agent.launchers.remote import frames, node_addresses
+from drumbeat.agent.launchers.remote.node_addresses import Address, NodeAddresses
 from drumbeat.host.program import become
 
 _CONNECT_TIMEOUT_S = 120.0
@@ -30,7 +30,7 @@ def main() -> int:
     """Returns the exit code of the command, 255 if it could not be run, as ssh does."""
     folder, *words = sys.argv[1:]
     host, command = parse(words)
-    nodes = addresses.read(folder)
+    nodes = node_addresses.read(folder)
     if host not in nodes.own and host not in nodes.servers:
         return _become_ssh(folder, words, host, nodes)
     if not command:
