@@ -22,7 +22,7 @@ AFTER_S = "DRUMBEAT_STANDBY_AFTER_S"
 """The variable of the agent that sets another `_AFTER_S`."""
 _AFTER_S = 5.0
 """Seconds from the start of the ranks to the first preparation: until then they start themselves."""
-_CHECK_INTERVAL_S = 5.0
+MEMORY_CHECK_INTERVAL_S = 5.0
 """How often memory is looked at."""
 _FIRST_PAUSE_S, _MAX_PAUSE_S = 0.5, 60.0
 """From one look whether the ranks have imported torch to the next: each pause is twice as long as the one before."""
@@ -78,7 +78,7 @@ class Standbys:
         """Begins the next interpreter if it is time, and ends all if memory is short. ranks: that run, by their pid."""
         if self._order is None or now < self._due:
             return
-        self._due = now + _CHECK_INTERVAL_S
+        self._due = now + MEMORY_CHECK_INTERVAL_S
         if self._next and now > self._next_at + _PREPARE_TIMEOUT_S:
             self._give_up(f"an interpreter wasn't ready in {_PREPARE_TIMEOUT_S:g} s")
         free, total = self._machine.memory_left()
@@ -98,14 +98,14 @@ class Standbys:
         """Ends all if memory is short, while the ranks are stopped, or the next round is waited for."""
         if not self.pids or self.due_between_s(now) > 0:
             return
-        self._due = now + _CHECK_INTERVAL_S
+        self._due = now + MEMORY_CHECK_INTERVAL_S
         free, total = self._machine.memory_left()
         if free < _MIN_LEFT * total:
             self._give_up(_SHORT)
 
     def due_between_s(self, now: float) -> float:
         """Seconds until `look_between` has something to do."""
-        return min(self._due - now, _CHECK_INTERVAL_S)
+        return min(self._due - now, MEMORY_CHECK_INTERVAL_S)
 
     def look_spare(self) -> None:
         """Ends all of them if another program needs the memory: no job waits for them."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from drumbeat.agent.keeper import listener, spare_folders
 from drumbeat.agent.keeper.spare_keeper import SPARE_CHECK_INTERVAL_S
-from drumbeat.agent.keeper.standby_pool import MAX_STANDBYS
+from drumbeat.agent.keeper.standby_pool import MAX_STANDBYS, MEMORY_CHECK_INTERVAL_S
 from drumbeat.protocol.keeper import ProcessStart
 from drumbeat.testing.simulation.keepers.machine import Box, KeeperProcess, PlayedProcess
 from drumbeat.testing.simulation.violation import require
@@ -67,7 +67,7 @@ def check_after_wait(box: Box, seconds: float) -> None:
         one for one in waiting if one.lock is not None and any(one.is_in(f"{home}/{name}") for name in _names(home))
     ]
     require(len(here) <= spare_folders.MAX_SPARES, f"{len(here)} spare keepers wait")
-    if box.free < 0.05:
+    if box.free < 0.05 and box.free_for_s >= MEMORY_CHECK_INTERVAL_S:
         idle = [one.pid for one in box.processes.values() if one.is_alive and one.is_interpreter and not one.served]
         require(not idle, f"memory is short, and {idle} wait")
 

@@ -127,10 +127,10 @@ class KeeperProcess:
 
 
 class Box:
-    """The machine. free: the part of its memory that is left."""
+    """The machine."""
 
     def __init__(self, clock: FakeClock) -> None:
-        self.clock, self.free = clock, 0.6
+        self.clock, self._free, self._free_since = clock, 0.6, clock.monotonic()
         self.home = tempfile.mkdtemp(prefix="drumbeat-keepers-", dir=_SHM if os.access(_SHM, os.W_OK) else None)
         self.processes: dict[int, PlayedProcess] = {}
         self.keepers: dict[int, KeeperProcess] = {}
@@ -146,6 +146,21 @@ class Box:
         """Connections of those who have told a keeper something, and wait."""
         self._pids = iter(range(100, 1 << 30))
         self._closes = weakref.finalize(self, shutil.rmtree, self.home, ignore_errors=True)
+
+    @property
+    def free(self) -> float:
+        """The part of its memory that is left."""
+        return self._free
+
+    @free.setter
+    def free(self, part: float) -> None:
+        if part != self._free:
+            self._free, self._free_since = part, self.clock.monotonic()
+
+    @property
+    def free_for_s(self) -> float:
+        """Seconds since that part has changed."""
+        return self.clock.monotonic() - self._free_since
 
     def close(self) -> None:
         """Ends everything."""
