@@ -13,7 +13,7 @@ import pytest
 from drumbeat.ports import JobFilter
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.stores.sql import make_store
-from drumbeat.testing.artifacts_contract import contents, text
+from drumbeat.testing.artifacts_access import contents, text
 from tests.runs import is_thorough
 
 pytestmark = [

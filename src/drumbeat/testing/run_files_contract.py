@@ -13,7 +13,7 @@ import pytest
 
 from drumbeat.ports import RunFile
 from drumbeat.protocol.errors import ConflictError, ForbiddenError, NotFoundError
-from drumbeat.testing.artifacts_contract import HOSTILE, Open
+from drumbeat.testing.artifacts_access import HOSTILE, Open
 
 JOBS = ("", "train-1")
 RUN = "0" * 32
