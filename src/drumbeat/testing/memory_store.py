@@ -5,16 +5,14 @@ from __future__ import annotations
 import copy
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
-from threading import RLock
 
 from drumbeat.core.fair_share import HALF_LIFE, HeldSlots, PastUse, charged
 from drumbeat.core.life.events import DROPPED_WITH_JOB, StoryEntry
 from drumbeat.core.life.job import Job
 from drumbeat.core.quotas import Quota
-from drumbeat.dialect.reading.error_messages import nearest
 from drumbeat.ports import (
     ALL_COMPUTES,
     HALF_LIFE_SETTING,
@@ -25,9 +23,7 @@ from drumbeat.ports import (
     History,
     JobFilter,
     Letter,
-    LiveServer,
     Message,
-    Ownership,
     PendingEffect,
     Record,
     Reservation,
@@ -37,55 +33,14 @@ from drumbeat.ports import (
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError
 from drumbeat.protocol.states import State
-from drumbeat.testing.memory_catalog import CatalogShelf, MemoryCatalog
-from drumbeat.testing.memory_people import MemoryPeople, PeopleShelf
-
-LEFT = -1
-"""The beats of a server that has left."""
-
-Held = tuple[str, str, int, int]
-"""Compute, job, attempt, node: what a reservation is kept under."""
+from drumbeat.testing.memory_catalog import MemoryCatalog
+from drumbeat.testing.memory_leases import MemoryLeases
+from drumbeat.testing.memory_people import MemoryPeople
+from drumbeat.testing.memory_settings import MemorySettings
+from drumbeat.testing.memory_shelf import Held, Shelf
 
 
-@dataclass
-class Shelf:
-    """What several stores see as one database. records: by name, oldest first. servers: token to beats, or LEFT.
-
-    deleted: the last version and the note of each deleted job. facts: agreed on. specs: of computes. places: of each
-    token. bookings: compute to how often its slots changed hands. last: see `next`.
-    """
-
-    records: dict[str, Record] = field(default_factory=dict[str, Record])
-    keys: dict[str, str] = field(default_factory=dict[str, str])
-    requests: dict[str, JobRequest] = field(default_factory=dict[str, JobRequest])
-    """Of parent jobs."""
-    stories: dict[str, list[StoryEntry]] = field(default_factory=dict[str, list[StoryEntry]])
-    effects: dict[int, PendingEffect] = field(default_factory=dict[int, PendingEffect])
-    held: dict[Held, Reservation] = field(default_factory=dict[Held, Reservation])
-    since: dict[Held, datetime] = field(default_factory=dict[Held, datetime])
-    """When reservations were made."""
-    names: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
-    facts: dict[str, str] = field(default_factory=dict[str, str])
-    specs: dict[str, dict[str, object]] = field(default_factory=dict[str, dict[str, object]])
-    servers: dict[int, int] = field(default_factory=dict[int, int])
-    places: dict[int, LiveServer] = field(default_factory=dict[int, LiveServer])
-    bookings: Counter[str] = field(default_factory=Counter[str])
-    letters: dict[int, Letter] = field(default_factory=dict[int, Letter])
-    deleted: dict[str, tuple[int, str]] = field(default_factory=dict[str, tuple[int, str]])
-    removals: dict[str, str] = field(default_factory=dict[str, str])
-    settings: dict[str, str] = field(default_factory=dict[str, str])
-    catalog: CatalogShelf = field(default_factory=CatalogShelf)
-    people: PeopleShelf = field(default_factory=PeopleShelf)
-    last: Counter[str] = field(default_factory=Counter[str])
-    lock: RLock = field(default_factory=RLock)
-
-    def next(self, what: str) -> int:
-        """A number that was never given before."""
-        self.last[what] += 1
-        return self.last[what]
-
-
-class MemoryStore(MemoryCatalog, MemoryPeople):
+class MemoryStore(MemoryLeases, MemorySettings, MemoryCatalog, MemoryPeople):
     """The `Store` port over a `Shelf`. Two stores over one shelf are two servers that share a database.
 
     lease_timeout: how long a server may be silent before `claim` replaces it, by `monotonic`.
@@ -101,70 +56,7 @@ class MemoryStore(MemoryCatalog, MemoryPeople):
         self.shelf = shelf or Shelf()
         MemoryCatalog.__init__(self, self.shelf.catalog, self.shelf.lock)
         MemoryPeople.__init__(self, self.shelf.people, self.shelf.lock)
-        self._monotonic = monotonic
-        self._silent_s = lease_timeout.total_seconds()
-        self._heard: dict[int, tuple[int, float]] = {}
-
-    # --- leases ---
-    def lease(self, ownership: Ownership, *, address: str = "") -> int:
-        shelf = self.shelf
-        with shelf.lock:
-            token = shelf.next("token")
-            replaced = set(shelf.servers) if ownership is Ownership.ALONE else set[int]()
-            shelf.servers[token], shelf.places[token] = 0, LiveServer(token, address)
-            self._replace(token, replaced)
-            return token
-
-    def leave(self, token: int) -> None:
-        with self.shelf.lock:
-            if token in self.shelf.servers:
-                self.shelf.servers[token] = LEFT
-
-    def live_servers(self) -> list[LiveServer]:
-        with self.shelf.lock:
-            live = [token for token, beats in self.shelf.servers.items() if beats != LEFT]
-            there = [self.shelf.places[token] for token in sorted(live, reverse=True)]
-            return [one for one in there if one.address]
-
-    def show_doors(self, token: int, doors: Mapping[str, tuple[str, ...]]) -> None:
-        with self.shelf.lock:
-            self.shelf.places[token] = replace(self.shelf.places[token], doors=dict(doors))
-
-    def beat(self, token: int) -> None:
-        with self.shelf.lock:
-            self._require_live(token)
-            self.shelf.servers[token] += 1
-
-    def claim(self, token: int) -> list[str]:
-        with self.shelf.lock:
-            self._require_live(token)
-            now = self._monotonic()
-            for other, beats in self.shelf.servers.items():
-                if self._heard.get(other, (None, 0.0))[0] != beats:
-                    self._heard[other] = (beats, now)
-            since = {other: now - at for other, (_, at) in self._heard.items() if other in self.shelf.servers}
-            silent = {other for other, for_s in since.items() if other != token and for_s >= self._silent_s}
-            left = {other for other, beats in self.shelf.servers.items() if beats == LEFT}
-            return self._replace(token, silent | left)
-
-    def _replace(self, token: int, replaced: set[int]) -> list[str]:
-        """Hands what those servers held, and isn't done with, to this one."""
-        shelf = self.shelf
-        for other in replaced:
-            del shelf.servers[other]
-        pending = {one.job for one in shelf.effects.values()} | {job for _, job, _, _ in shelf.held}
-        taken = [
-            name
-            for name, record in shelf.records.items()
-            if record.lease in replaced and (name in pending or not record.job.state.is_terminal)
-        ]
-        for name in taken:
-            shelf.records[name] = replace(shelf.records[name], lease=token)
-        return taken
-
-    def _require_live(self, token: int) -> None:
-        if self.shelf.servers.get(token, LEFT) == LEFT:
-            raise StaleError(f"server {token} has been replaced")
+        MemoryLeases.__init__(self, self.shelf, monotonic, lease_timeout)
 
     # --- writing jobs ---
     def submit(self, token: int, submission: Submission) -> tuple[Record, bool]:
@@ -348,7 +240,7 @@ class MemoryStore(MemoryCatalog, MemoryPeople):
                 and (since is None or not one.job.state.is_terminal or any(line.at >= since for line in story))
             ]
 
-    # --- outbox, inbox, slots, aliases, computes ---
+    # --- outbox, inbox, slots ---
     def outbox(self, token: int | None = None) -> list[PendingEffect]:
         with self.shelf.lock:
             effects = self.shelf.effects.values()
@@ -419,41 +311,6 @@ class MemoryStore(MemoryCatalog, MemoryPeople):
         past = self.shelf.people.past_use
         for one in held:
             past[one.person] = charged(past.get(one.person, PastUse(one.person, 0.0, at)), [one], at, half_life)
-
-    def aliases(self) -> dict[tuple[str, str], str]:
-        with self.shelf.lock:
-            return dict(self.shelf.names)
-
-    def set_alias(self, kind: str, name: str, target: str | None) -> None:
-        with self.shelf.lock:
-            if target is not None:
-                self.shelf.names[kind, name] = target
-            elif self.shelf.names.pop((kind, name), None) is None:
-                names = [one for of, one in self.shelf.names if of == kind]
-                raise NotFoundError(f"there is no {kind.replace('_', ' ')} alias {name}", fix=nearest(name, names))
-
-    def agreed(self, name: str, value: str) -> str:
-        with self.shelf.lock:
-            return self.shelf.facts.setdefault(name, value)
-
-    def setting(self, name: str) -> str:
-        with self.shelf.lock:
-            return self.shelf.settings.get(name, "")
-
-    def set_setting(self, name: str, value: str) -> None:
-        with self.shelf.lock:
-            self.shelf.settings[name] = value
-
-    def computes(self) -> dict[str, dict[str, object]]:
-        with self.shelf.lock:
-            return copy.deepcopy(self.shelf.specs)
-
-    def set_compute(self, name: str, spec: dict[str, object] | None) -> None:
-        with self.shelf.lock:
-            if spec is not None:
-                self.shelf.specs[name] = copy.deepcopy(spec)
-            elif self.shelf.specs.pop(name, None) is None:
-                raise NotFoundError(f"there is no compute {name}")
 
     def close(self) -> None:
         """The shelf stays: another store may be over it."""
