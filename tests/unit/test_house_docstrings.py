@@ -82,5 +82,7 @@ def test_paths_in_docs_lead_to_files() -> None:
         for one in (ROOT / top).rglob("*.*")
     }
     named = [(page, path) for page in DOCS for path in PATHS.findall(page.read_text(encoding="utf-8"))]
+    where = ROOT / "docs" / "where.md"
+    named += [(where, name) for name in re.findall(r"`([\w-]+\.(?:py|tsx?))`", where.read_text(encoding="utf-8"))]
     assert len(named) > 100
     assert [f"{page.name}: {path}" for page, path in named if not any(one.endswith(f"/{path}") for one in files)] == []
