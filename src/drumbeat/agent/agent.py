@@ -33,7 +33,7 @@ from drumbeat.agent.runtimes import container_engine
 from drumbeat.agent.stacks.silence import Silence, SilenceLimits, SilenceWatch
 from drumbeat.agent.status_reporter import StatusReporter
 from drumbeat.agent.torn_files.guard import CheckpointGuard
-from drumbeat.agent.world_check import WorldCheck
+from drumbeat.agent.world_size_check import WorldCheck
 from drumbeat.launch import more_ports, warm_start
 from drumbeat.protocol.agent import WAITS, Directive, Enrolment, Order, RankExit, Remark
 from drumbeat.protocol.errors import DrumbeatError

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from drumbeat.engines.kubernetes.capacity import amount
 from drumbeat.engines.kubernetes.connection import refusal
+from drumbeat.engines.kubernetes.machines import amount
 from drumbeat.protocol.errors import EngineError, UnreachableError
 
 pytestmark = pytest.mark.feature("C4")

@@ -17,7 +17,7 @@ from typing import Any
 
 from drumbeat.dialect.compute.kubernetes import KubernetesCompute
 from drumbeat.engines.agent_archive import agent_archive
-from drumbeat.engines.kubernetes import capacity, render, scheduling_gates
+from drumbeat.engines.kubernetes import machines, render, scheduling_gates
 from drumbeat.engines.kubernetes.connection import ClusterConnection
 from drumbeat.engines.kubernetes.lost_nodes import GRACE_S, QUIET_S, NodeLooks, unknown_nodes
 from drumbeat.engines.kubernetes.names import GANG, gang_name, owner
@@ -103,7 +103,7 @@ class KubernetesEngine:
         self._begin()
         if (problem := self.poller.problem) and self._nodes_at == -math.inf:
             raise UnreachableError(problem.what, fix=problem.fix)
-        listed = capacity.machines(self._spec, self._nodes, self._occupants)
+        listed = machines.machines(self._spec, self._nodes, self._occupants)
         if not listed and self._is_blind:
             what = "the server may not list the cluster's nodes, so it doesn't know how large a job can be"
             raise UnreachableError(what, fix="Set `nodes` and `cpus_per_node` in the compute's file.")
