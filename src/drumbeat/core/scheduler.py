@@ -8,7 +8,7 @@ that come later and count on the same limit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -21,6 +21,11 @@ from drumbeat.core.slot_fitting import Holding, Room, crowd, fit, fits_when_empt
 from drumbeat.protocol.states import Reason
 
 _LACKS = "it was given up for this job"
+_QUEUED = (Reason.WAITING_FOR_SLOTS, Reason.WAITING_FOR_TURN)
+MAX_HOLDERS = 3
+"""So many of the jobs that hold slots are named in a sentence."""
+_MAX_TRIED = 50
+"""Of more jobs than these it isn't tried whose end is enough for the next one."""
 
 
 @dataclass(frozen=True)
@@ -133,9 +138,10 @@ def place(  # noqa: PLR0913 - the queue, what there is, and how the persons stan
                 )
             else:
                 reason = Reason.WAITING_FOR_TURN
+                place = 1 + sum(one.reason in _QUEUED for one in said)
                 sentence = (
-                    f"jobs with a higher priority or an earlier place wait for slots of {compute}: {blocked.job} is "
-                    f"next, and they are held by {_holders(holding)}{_say_use(balances, job, blocked)}"
+                    f"number {place} in the queue of {compute}: {blocked.job} is next, and the slots are held by "
+                    f"{_holders(holding)}{_say_use(balances, job, blocked)}"
                 )
             is_unsure = is_unseen(rooms) and not fits_when_empty(job.need, rooms)
             said.append(Placed(job.job, reason=reason, sentence=sentence, is_unsure=is_unsure))
@@ -271,17 +277,46 @@ def _never(job: Waiting, rooms: Sequence[Room], compute: str) -> str:
 
 
 def _needs(job: Waiting, rooms: Sequence[Room], held: Sequence[Holding], compute: str) -> str:
-    free = free_of([room for room in rooms if not room.unusable], held)
-    cpus, gpus = sum(r.cpus for r in free.values()), sum(len(r.gpus) for r in free.values())
+    usable = [room for room in rooms if not room.unusable]
+    free = free_of(usable, held).values()
     what = "all CPU slots" if job.need.alone else say_amount(job.need)
     what = f"at least {what}" if job.need.is_elastic and job.need.nodes == job.need.min_nodes else what
-    left = _size(cpus, gpus) if job.need.gpus else counted(cpus, "CPU slot")
+    left, whole = sum(room.cpus for room in free), sum(room.cpus for room in usable)
+    free_gpus, gpus = sum(len(room.gpus) for room in free), sum(len(room.gpus) for room in usable)
+    is_full = not left and not (job.need.gpus and free_gpus)
+    of = f"{left} of {counted(whole, 'CPU slot')}"
+    if job.need.gpus:
+        of += f" and {free_gpus} of {counted(gpus, 'GPU')} are free"
+    else:
+        of += " is free" if left == 1 else " are free"
+    holders = (
+        f"; {'all' if is_full else 'the others'} are held by {_holders(held)}" if any(h.slots for h in held) else ""
+    )
     unusable = "".join(f"; {room.name} can't be used: {room.unusable}" for room in rooms if room.unusable)
-    are = "is" if left == "1 CPU slot" else "are"
-    return f"needs {what} of {compute}, where {left} {are} free; held by {_holders(held)}{unusable}"
+    start = _say_start(job, rooms, held)
+    return (
+        f"needs {what} of {compute}, where {of}{holders}; it is next{f' and starts {start}' if start else ''}{unusable}"
+    )
 
 
-def _holders(held: Sequence[Holding], most: int = 3) -> str:
+def _say_start(job: Waiting, rooms: Sequence[Room], held: Sequence[Holding]) -> str:
+    """Whose end is enough for the next job to start; "" = that isn't known, or would be a long list."""
+    names = sorted({one.job for one in held if one.slots} - {job.job})
+    if len(names) > _MAX_TRIED:
+        return ""
+
+    def fits(remaining: Collection[str]) -> bool:
+        return fit(job.need, rooms, [one for one in held if one.job in {*remaining, job.job}]) is not None
+
+    enough = [name for name in names if fits({*names} - {name})]
+    if len(names) > 1 and enough == names:
+        return "when one of them ends"
+    if enough or not 1 < len(names) <= MAX_HOLDERS or not fits(()):
+        return f"when {' or '.join(enough)} ends" if 0 < len(enough) <= MAX_HOLDERS else ""
+    return f"{'at the latest ' if any(fits({name}) for name in names) else ''}when they have ended"
+
+
+def _holders(held: Sequence[Holding], most: int = MAX_HOLDERS) -> str:
     """The jobs that hold slots, those that cannot go on first, with what they wait for."""
     waits = {h.job: h.waits_for for h in held if h.slots}
     names = sorted(waits, key=lambda name: (not waits[name], name))

@@ -52,7 +52,8 @@ def test_an_elastic_job_starts_at_once_with_the_nodes_that_are_free():
     said = placed([job], holds("x", "a", "b", "c"))["e"]
     assert (said.reason, said.slots) == (Reason.WAITING_FOR_SLOTS, ())
     assert said.sentence.startswith(
-        "needs at least 2 CPU slots on each of 2 nodes of rack, where 2 CPU slots are free; held by x"
+        "needs at least 2 CPU slots on each of 2 nodes of rack, where 2 of 8 CPU slots are free; "
+        "the others are held by x; it is next and starts when x ends"
     )
 
 
@@ -112,7 +113,7 @@ def test_a_job_waits_for_the_slots_of_its_last_attempt_rather_than_shrink():
     ending = waits("e", 3, 1, 3, is_resized=True)
     said = placed([ending], holds("e", "a", "b"))["e"]
     assert said.sentence.startswith(
-        "needs 2 CPU slots on each of 3 nodes of rack, where 4 CPU slots are free; held by e"
+        "needs 2 CPU slots on each of 3 nodes of rack, where 4 of 8 CPU slots are free; the others are held by e"
     )
     assert machines(placed([ending], holds("e", "a"))["e"]) == "bcd"
     grows = waits("e", 2, 1, 4, is_resized=True, growth=4)

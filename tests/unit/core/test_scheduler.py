@@ -82,23 +82,43 @@ def test_nothing_is_started_where_nothing_may_be():
     assert [slot.machine for slot in placed([waits("one", cpus=1)], rooms=rooms)["one"].slots] == ["n"]
     said = placed([waits("pair", nodes=2, cpus=1)], rooms=rooms)["pair"]
     assert said.reason is Reason.WAITING_FOR_SLOTS
-    assert said.sentence.endswith("held by nobody; m can't be used: it doesn't answer")
+    assert said.sentence.endswith("where 4 of 4 CPU slots are free; it is next; m can't be used: it doesn't answer")
 
 
 def test_the_wait_says_what_for_and_who_has_it():
     said = placed([waits("big", nodes=2, cpus=2)], held=[holds("x", 3)])
-    assert said["big"].sentence == "needs 2 CPU slots on each of 2 nodes of local, where 1 CPU slot is free; held by x"
+    assert said["big"].sentence == (
+        "needs 2 CPU slots on each of 2 nodes of local, where 1 of 4 CPU slots is free; the others are held by x; "
+        "it is next and starts when x ends"
+    )
+
+
+@pytest.mark.parametrize(
+    ("needed", "held", "start"),
+    [
+        (2, {"a": 2, "b": 2}, " and starts when one of them ends"),
+        (2, {"a": 2, "b": 1, "c": 1}, " and starts when a ends"),
+        (1, {"a": 4}, " and starts when a ends"),
+        (4, {"a": 2, "b": 1, "c": 1}, " and starts when they have ended"),
+        (3, {"a": 2, "b": 1, "c": 1}, " and starts at the latest when they have ended"),
+        (4, {"a": 1, "b": 1, "c": 1, "d": 1}, ""),
+    ],
+)
+def test_the_next_job_says_whose_end_is_enough_for_its_start(needed: int, held: dict[str, int], start: str):
+    holding = [holds(name, cpus) for name, cpus in held.items() if cpus]
+    said = placed([waits("next", cpus=needed)], held=holding)["next"]
+    assert said.sentence.partition("; it is next")[2] == start
 
 
 def test_holder_that_waits_for_its_store_is_named_first_and_with_what_it_waits_for():
     held = [holds("a", 1), holds("b", 1), holds("c", 1), stuck("z", 1, "input train")]
     said = placed([waits("big", cpus=2), waits("small", cpus=1, second=1)], held=held)
     holders = "held by z (input train waits; see drumbeat show z), a, b and 1 more"
-    assert said["big"].sentence == f"needs 2 CPU slots of local, where 0 CPU slots are free; {holders}"
-    assert said["small"].reason is Reason.WAITING_FOR_TURN
-    assert said["small"].sentence == (
-        "jobs with a higher priority or an earlier place wait for slots of local: big is next, and they are " + holders
+    assert said["big"].sentence == (
+        f"needs 2 CPU slots of local, where 0 of 4 CPU slots are free; all are {holders}; it is next"
     )
+    assert said["small"].reason is Reason.WAITING_FOR_TURN
+    assert said["small"].sentence == (f"number 2 in the queue of local: big is next, and the slots are {holders}")
 
 
 def test_devices_are_dealt_out_and_never_twice():

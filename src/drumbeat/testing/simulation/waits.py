@@ -38,9 +38,9 @@ _REASONS = {
 
 _SAID = {
     Reason.ACCEPTED: "accepted for compute {compute}(; .+)?",
-    Reason.WAITING_FOR_SLOTS: r"needs {amount} of {compute}, where (?P<free>\d+) CPU slots? (is|are) free; held by .+",
-    Reason.WAITING_FOR_TURN: "jobs with a higher priority or an earlier place wait for slots of {compute}: .+ is next, "
-    "and they are held by .+",
+    Reason.WAITING_FOR_SLOTS: r"needs {amount} of {compute}, where (?P<free>\d+) of \d+ CPU slots? (is|are) free"
+    "(; (all|the others) are held by .+)?; it is next.*",
+    Reason.WAITING_FOR_TURN: r"number [1-9]\d* in the queue of {compute}: .+ is next, and the slots are held by .+",
     Reason.WAITING_FOR_QUOTA: r"(experiment )?.+ uses \d+ of \d+ CPU slots? of the quota, and the job needs \d+(; .+)?"
     r"|(experiment )?.+ may use \d+ CPU slots? at a time, and the job needs \d+: it waits until .+ raises the quota",
     Reason.BACKING_OFF: ".+; the (ranks start again|job gets a new set of nodes|job goes on with \\d+ to \\d+ nodes?)"
