@@ -22,3 +22,5 @@ class Verdict:
     tail: str = ""
     advice: str = ""
     place: str = ""
+    ranks: tuple[int, ...] = ()
+    """Every rank that failed in the same way as the first one; `rank` is one of them."""

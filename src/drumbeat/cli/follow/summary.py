@@ -37,6 +37,8 @@ def _failure(job: JobView, took: str, ink: Ink) -> list[str]:
     lines = [f"{ink.paint(f'failed after {took}:', 'bad')} {make_safe(verdict.sentence)}"]
     if verdict.rank is not None:
         lines.append(f"  cause    {_culprit(verdict)}")
+    if verdict.aftermath:
+        lines.append(f"  others   {make_safe(verdict.aftermath)}")
     tail = safe_lines(verdict.tail, last=TAIL_LINES)
     if tail:
         lines.append("  the end of its log:")

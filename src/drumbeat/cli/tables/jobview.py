@@ -163,6 +163,7 @@ def _verdict(job: JobView) -> Iterator[RenderableType]:
         [
             ("cause", verdict.sentence),
             ("where", ", ".join(place) if verdict.rank is not None else ""),
+            ("others", verdict.aftermath),
             ("exit code", verdict.code),
             ("what to do", verdict.advice),
         ]

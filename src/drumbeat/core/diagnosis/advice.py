@@ -126,8 +126,11 @@ SIGNALS: dict[signal.Signals, str] = {
 """The usual cause of a signal; SIGKILL is missing, since its usual cause is memory (see `Reason.RANK_KILLED`)."""
 
 
-def advice_on(log: LogSummary, cause: RankExit, reason: Reason, sentence: str) -> str:
-    """Returns the advice for a failed rank, by its log and then by its signal. sentence: of the verdict."""
+def advice_on(log: LogSummary, cause: RankExit, reason: Reason, sentence: str, line: str = "") -> str:
+    """Returns the advice for a failed rank, by its log and then by its signal.
+
+    sentence: of the verdict. line: of the job's code, at which the error was raised; "" = unknown.
+    """
     if log.is_shut_down and not log.errors:
         return SHUT_DOWN
     text = "\n".join([*(error.line for error in log.errors), log.line, cause.error, sentence])
@@ -137,4 +140,6 @@ def advice_on(log: LogSummary, cause: RankExit, reason: Reason, sentence: str) -
     number = cause.signal if cause.signal is not None else (cause.code or 0) - 128
     if reason is Reason.RANK_KILLED and number in set(signal.Signals):
         return SIGNALS.get(signal.Signals(number), REASONS[reason].advice)
+    if reason is Reason.RANK_FAILED and line:
+        return f"Fix the error at {line}, then run the job again; the traceback is at the end of its log."
     return REASONS[reason].advice

@@ -67,6 +67,8 @@ SEEN_WITHIN_S = 0.1
 _MPI_CODE = re.compile(r"^Abort\(\d+\)", re.MULTILINE)
 """MPICH's line when it ends the rank with its own exit code, whose eighth bit means that an error was fatal."""
 _MPI_ABORT = re.compile(r"^Abort\((-?\d+)\) .*application called MPI_Abort\(", re.MULTILINE)
+_CODE = "/root/code/"
+"""Ends the path of the folder with a job's code, on every node."""
 _OF_THE_SHELL = (126, 127)
 _PASSING = re.compile(
     r"EADDRINUSE|address already in use|timed? ?out|temporarily unavailable|Failed to (?:start|connect to) GCS",
@@ -191,8 +193,9 @@ def verdict(exits: Sequence[Exit], world: int = 0, names: Mapping[int, str] = Ma
         node=cause.node,
         code=cause.abort_code or shell_code(cause.exit),
         tail=cause.exit.tail,
-        advice=advice_on(cause.log, cause.exit, reason, sentence),
+        advice=advice_on(cause.log, cause.exit, reason, sentence, _own_line(cause)),
         place=_place(cause),
+        ranks=tuple(one.exit.rank for one in alike),
     )
 
 
@@ -323,7 +326,14 @@ def _place(cause: _RankEnd) -> str:
     if not errors or cause.is_far or cause.is_symptom or _PASSING.search(cause.root):
         return ""
     file, line = errors[0].frames[-1]
-    return f"{file.rpartition('/root/code/')[2]}:{line} {errors[0].kind}"
+    return f"{file.rpartition(_CODE)[2]}:{line} {errors[0].kind}"
+
+
+def _own_line(cause: _RankEnd) -> str:
+    """`train.py:14`, the line of the job's own code at which the error was raised, or from which; "" = unknown."""
+    frames = cause.log.errors[0].frames if cause.log.errors else []
+    own = [f"{file.rpartition(_CODE)[2]}:{line}" for file, line in frames if _CODE in file or file[0] not in "/<"]
+    return "" if cause.is_far or not own else own[-1]
 
 
 # --- how --------------------------------------------------------------------------------------------------------

@@ -91,7 +91,7 @@ def _own(failures: Sequence[Failure]) -> int:
 def _own_refusal(failures: Sequence[Failure], max_retries: int) -> str:
     """Why the job's own failure isn't tried again; "" if it is."""
     if max_retries == 0:
-        return "not tried again, for max_retries is 0"
+        return "not retried: max_retries is 0"
     if _own(failures) > max_retries:
         return f"all {max_retries} retries are used up"
     place = failures[-1].verdict.place

@@ -238,7 +238,7 @@ def say_progress(sweep: str, progress: SweepProgress) -> str:
     parts = [f"{ended} of {total} trials ended"]
     leader = leading_trial(progress)
     if leader is not None:
-        parts.append(f"best {trial_name(sweep, leader.number)}: {progress.metric} {leader.best:.6g}")
+        parts.append(f"best {trial_name(sweep, leader.number)}: {progress.metric} {leader.best:.4g}")
     return ", ".join(parts)
 
 
@@ -257,7 +257,7 @@ def _verdict(job: Job, progress: SweepProgress) -> Verdict:
     parts += [f"{failed} failed or canceled"] if failed else []
     leader = leading_trial(progress)
     if leader is not None:
-        parts.append(f"best {trial_name(job.name, leader.number)}: {progress.metric} {leader.best:.6g}")
+        parts.append(f"best {trial_name(job.name, leader.number)}: {progress.metric} {leader.best:.4g}")
     else:
         parts.append(f"no trial reported `{progress.metric}`")
     return end_verdicts.of(Reason.TRIALS_ENDED, "; ".join(parts))

@@ -83,7 +83,10 @@ class ObservedView:
 
 @dataclass(frozen=True)
 class VerdictView:
-    """Why a job or a round ended."""
+    """Why a job or a round ended.
+
+    aftermath: what became of the ranks that aren't the cause, "" = there are none, or nothing is known of them.
+    """
 
     reason: Reason
     sentence: str
@@ -92,6 +95,7 @@ class VerdictView:
     code: int | None = None
     tail: str = ""
     advice: str = ""
+    aftermath: str = ""
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,7 @@ class OutputView:
     """An output that goes into a store, or gets a name.
 
     place: how far it is. uri: where it goes, "" = it stays in the job's folder. asset: `name:version`, once it has one.
-    size: bytes. problem: why it isn't in its place, or not yet.
+    size: bytes. problem: why it isn't in its place, or not yet. type: as in the job file, such as `custom_model`.
     """
 
     name: str
@@ -119,6 +123,7 @@ class OutputView:
     files: int
     size: int
     problem: str
+    type: str = ""
 
     @property
     def notice(self) -> str:
@@ -133,12 +138,23 @@ class OutputView:
 
 
 PRIMARY = "The last value of the first metric that rank 0 logged; absent until there is one."
+BEST_TRIAL = "The best trial of a sweep so far; absent until one has a value, and for other jobs."
+SLOW = "Whether a rank, or all of a node, was found slow in this round: the story says which; absent when not."
 MESH = "Sizes of the dimensions in which the ranks divide a model, outermost first; absent when there are none."
 ELASTIC = "The numbers of nodes between which the job runs; absent when its number is fixed."
 SERVICES = "The interactive services beside the ranks, on each node that has them; absent when there are none."
 PERSON = "Who submitted the job; absent when that is unknown."
 PREFLIGHT = "What the nodes of the present attempt measured before their ranks started; absent where they did not."
 PARENT = "The sweep or pipeline that the job is a part of; absent when there is none."
+
+
+@dataclass(frozen=True)
+class BestTrialView:
+    """The trial of a sweep with the best value so far. name: of the sweep's primary metric."""
+
+    job: str
+    name: str
+    value: float
 
 
 @dataclass(frozen=True)
@@ -183,6 +199,8 @@ class JobView:
     parent: str = field(default="", metadata=limited(PARENT, exclude_if=operator.not_))
     person: str = field(default="", metadata=limited(PERSON, exclude_if=operator.not_))
     primary: PrimaryView | None = field(default=None, metadata=limited(PRIMARY, exclude_if=operator.not_))
+    best_trial: BestTrialView | None = field(default=None, metadata=limited(BEST_TRIAL, exclude_if=operator.not_))
+    has_slow_rank: bool = field(default=False, metadata=limited(SLOW, exclude_if=operator.not_))
     mesh: dict[str, int] = field(default_factory=dict[str, int], metadata=limited(MESH, exclude_if=operator.not_))
     elastic: Elastic | None = field(default=None, metadata=limited(ELASTIC, exclude_if=operator.not_))
     type: JobKind = field(default=JobKind.COMMAND, metadata=limited("Whether it has ranks, or is the parent of jobs."))

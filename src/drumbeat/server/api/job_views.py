@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from drumbeat.core.child_jobs import trial_name
+from drumbeat.core.diagnosis.aftermath import aftermath
 from drumbeat.core.life.exit_code import exit_code
+from drumbeat.core.life.hang_response import slow_subject
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.output_publication import whereabouts
+from drumbeat.core.life.sweep import leading_trial
 from drumbeat.core.verdict import Verdict
 from drumbeat.launch.services import is_web, services_on
 from drumbeat.protocol.api.jobs import (
+    BestTrialView,
     ExitView,
     FailureView,
     JobView,
@@ -23,6 +28,7 @@ from drumbeat.protocol.api.jobs import (
 from drumbeat.protocol.api.metrics import PrimaryView
 from drumbeat.protocol.api.sessions import ServiceView
 from drumbeat.protocol.metrics import value_to_json
+from drumbeat.protocol.states import State
 from drumbeat.server.api.preflight_view import preflight_view
 
 if TYPE_CHECKING:
@@ -68,14 +74,23 @@ def _facts(record: Record) -> dict[str, Any]:
         "attempt": job.attempt, "round": job.round, "nodes": _nodes(job), "outputs": _outputs(job),
         "submitted_at": job.submitted_at, "started_at": job.started_at, "ended_at": job.ended_at,
         "stop_at": job.stop_at, "deadline": job.deadline,
-        "verdict": _verdict(job.verdict) if job.verdict else None, "exit_code": exit_code(job),
+        "verdict": _verdict(job.verdict, aftermath(job.verdict, job.exits)) if job.verdict else None,
+        "exit_code": exit_code(job),
         "failures": tuple(FailureView(one.attempt, one.round, one.at, _verdict(one.verdict)) for one in job.failures),
         "experiment": plan.experiment, "launcher": plan.launcher, "compute": plan.compute,
         "environment": plan.environment, "command": plan.command, "world_size": plan.world_size,
         "node_count": plan.nodes, "processes_per_node": plan.processes_per_node, "parent": job.parent,
         "person": job.person, "type": job.kind, "mesh": plan.mesh,
-        "elastic": plan.elastic, "services": tuple(_services(job)),
+        "elastic": plan.elastic, "services": tuple(_services(job)), "best_trial": _best_trial(job),
+        "has_slow_rank": job.state is State.RUNNING and slow_subject(job) in job.remarks,
     }  # fmt: skip
+
+
+def _best_trial(job: Job) -> BestTrialView | None:
+    best = leading_trial(job.sweep) if job.sweep else None
+    if job.sweep is None or best is None or best.best is None:
+        return None
+    return BestTrialView(trial_name(job.name, best.number), job.sweep.metric, best.best)
 
 
 def _properties(record: Record) -> dict[str, str]:
@@ -85,14 +100,18 @@ def _properties(record: Record) -> dict[str, str]:
     return {str(key): str(value) for key, value in table.items()}
 
 
-def _verdict(one: Verdict) -> VerdictView:
-    return VerdictView(one.reason, one.sentence, one.rank, one.node, one.code, one.tail, one.advice)
+def _verdict(one: Verdict, others: str = "") -> VerdictView:
+    return VerdictView(one.reason, one.sentence, one.rank, one.node, one.code, one.tail, one.advice, others)
 
 
 def _outputs(job: Job) -> tuple[OutputView, ...]:
+    types = {one.name: one.type for one in job.plan.outputs}
     return tuple(
-        OutputView(one.told.output, one.place, one.told.uri, one.told.asset, one.told.files, one.told.size, one.problem)
+        OutputView(
+            told.output, one.place, told.uri, told.asset, told.files, told.size, one.problem, types.get(told.output, "")
+        )
         for one in whereabouts(job)
+        for told in (one.told,)
     )
 
 
