@@ -31,7 +31,7 @@ for step in range(10_000):
     if step % 5 == 0:
         print(f"step {step} loss {2 / (step + 1):.4f}", flush=True)
     if step == 40 and rank == 2:
-        raise ValueError(f"label 1000 of sample {step * 4 + rank} is none of the 1000 classes 0 to 999")
+        raise ValueError(f"sample {step * 4 + rank} has label 1000, but the model has 1000 classes, 0 to 999")
     time.sleep(0.05)
 """
 DRAGS = """

@@ -62,6 +62,9 @@ export function number(value: number | string | null | undefined): string {
   return String(Number(value.toPrecision(4)));
 }
 
+/** Processor cores that are in use, with two digits: what is measured is no more exact. */
+export const cores = (value: number | string): string => (typeof value === "number" ? value.toFixed(2) : value);
+
 /** A count or a step: whole, with its thousands apart. `toLocaleString` would load the browser's tables of languages first. */
 export const whole = (value: number): string => String(value).replace(/\B(?=(\d{3})+$)/g, ",");
 

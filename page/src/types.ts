@@ -12,12 +12,15 @@ export interface JobNode {
 export interface Verdict {
   reason: string; sentence: string; rank: number | null; node: number | null; code: number | null; tail: string;
   advice: string;
+  /** What became of the ranks that aren't the cause. */
+  aftermath?: string;
 }
 export interface Failure { attempt: number; round: number; at: string; verdict: Verdict }
 export interface Output {
   name: string; place: "to_come" | "under_way" | "in_place" | "failed" | "kept"; uri: string; asset: string;
-  files: number; size: number; problem: string;
+  files: number; size: number; problem: string; type?: string;
 }
+export interface BestTrial { job: string; name: string; value: number }
 export interface Primary { name: string; value: number | string; step: number }
 export interface Service {
   name: string; type: string; node: number; is_running: boolean; problem: string; is_web: boolean;
@@ -33,7 +36,7 @@ export interface Job {
   stop_at: string | null; deadline: string | null; verdict: Verdict | null; exit_code: number | null;
   failures: Failure[]; tags: Record<string, string>; archived: boolean; priority: number;
   properties: Record<string, string>; notice: string; outputs: Output[]; parent?: string; person?: string;
-  primary?: Primary; services?: Service[]; mesh?: Record<string, number>; elastic?: Elastic;
+  primary?: Primary; best_trial?: BestTrial; has_slow_rank?: boolean; services?: Service[]; mesh?: Record<string, number>; elastic?: Elastic;
   /** Only with the story. */
   preflight?: Preflight | null;
   type: "command" | "sweep" | "pipeline"; story?: StoryLine[];

@@ -2,7 +2,10 @@ import { expect, test } from "vitest";
 import { latency, rate } from "../src/format";
 import { scaleOf } from "../src/parts/parallel-scale";
 import { partsOf } from "../src/parts/job-links";
-import { elasticOf, phasesOf, stagesOf } from "../src/screens/job/progress";
+import { elasticOf, phasesOf, sharesOf, stagesOf } from "../src/screens/job/progress";
+import { holdersOf } from "../src/screens/job/holders";
+import { assetsOf, downloadCommand, isModel } from "../src/screens/job/results";
+import { busiestOf, sayBusiest } from "../src/screens/job/slow-rank";
 import { wayOf } from "../src/screens/job/preflight";
 import { hangOf, slowOf, startOf } from "../src/screens/job/hang-and-start";
 import { costOf, readReport, reportFile, roleOf } from "../src/screens/job/rehearsal-report";
@@ -13,10 +16,10 @@ const jobs = (sentence: string) => partsOf(sentence).filter((part) => part.job).
 
 test("the jobs that hold slots and the job that is next are links, and no word is lost", () => {
   const sentences: [string, string[]][] = [
-    ["needs 2 CPU slots of local, where 1 CPU slot is free; held by live", ["live"]],
-    ["needs 2 CPU slots of local, where 1 CPU slot is free; held by a-1 (node 1 waits; see drumbeat show a-1), b.2 and 3 more; lab-1 can't be used: it is off", ["a-1", "b.2"]],
-    ["jobs with a higher priority or an earlier place wait for slots of rack: first is next, and they are held by live, late", ["first", "live", "late"]],
-    ["needs 2 CPU slots of local, where 1 CPU slot is free; held by nobody", []],
+    ["needs 2 CPU slots of local, where 1 of 4 CPU slots is free; the others are held by live; it is next and starts when live ends", ["live"]],
+    ["needs 2 CPU slots of local, where 0 of 4 CPU slots are free; all are held by a-1 (node 1 waits; see drumbeat show a-1), b.2 and 3 more; it is next; lab-1 can't be used: it is off", ["a-1", "b.2"]],
+    ["number 2 in the queue of rack: first is next, and the slots are held by live, late", ["first", "live", "late"]],
+    ["needs 2 CPU slots of local, where 4 of 4 CPU slots are free; it is next; lab-1 can't be used: it is off", []],
     ["training", []],
   ];
   for (const [sentence, names] of sentences) {
@@ -44,6 +47,36 @@ test("a slow rank, or all ranks of a slow node, is known by the story of the pre
   expect(slowOf(job, [node])?.ranks).toEqual([2, 3]);
   expect(slowOf({ ...job, round: 2 }, [rank])).toBeUndefined();
   expect(slowOf({ ...job, state: "completed" }, [rank])).toBeUndefined();
+});
+
+test("a busy rank is named with as many digits as its neighbours", () => {
+  const used = [{ rank: 2, value: 0.301 }, { rank: 0, value: 0.04 }, { rank: 1, value: 0.03 }];
+  expect(busiestOf({ state: "running", world_size: 3 }, used)).toBe(2);
+  expect(busiestOf({ state: "running", world_size: 4 }, used)).toBeUndefined();
+  expect(busiestOf({ state: "running", world_size: 3 }, [{ rank: 2, value: 0.07 }, ...used.slice(1)])).toBeUndefined();
+  expect(sayBusiest([used[0]!, used[1]!])).toBe("rank 2 computes (0.30 cores) while the others mostly wait (at most 0.04 cores): it may hold them up");
+});
+
+test("the bar of states is as wide as they lasted, and shows the shortest, too", () => {
+  expect(sharesOf([1, 3])).toEqual([0.25, 0.75]);
+  expect(sharesOf([0, 0.1, 100])[0]).toBe(0.004);
+  expect(sharesOf([0])).toEqual([1]);
+  expect(sharesOf([2.3, 0])[0]).toBe(1);
+});
+
+test("what an output is and which command brings it", () => {
+  const output = { name: "model", place: "in_place" as const, uri: "", asset: "classifier:1", files: 1, size: 3, problem: "", type: "custom_model" };
+  expect([isModel(output), isModel({ ...output, type: "uri_folder" })]).toEqual([true, false]);
+  expect(downloadCommand("trains", output)).toBe("drumbeat download trains --outputs model");
+  expect(downloadCommand("trains", { ...output, uri: "s3://b/m" })).toBe("drumbeat data download s3://b/m model");
+  expect(assetsOf({ outputs: [output, { ...output, asset: "" }, { ...output, place: "failed" }] })).toEqual([output]);
+});
+
+test("each job that holds slots is one line, the largest first", () => {
+  const held = (job: string, machine: string, cpus: number, gpus: string[] = []) => ({ job, attempt: 1, node: 0, machine, cpus, gpus });
+  expect(holdersOf([held("small", "a", 1), held("big", "a", 2, ["0"]), held("big", "b", 2, ["0", "1"])])).toEqual([
+    { job: "big", nodes: 2, cpus: 4, gpus: 3, machines: ["a", "b"] }, { job: "small", nodes: 1, cpus: 1, gpus: 0, machines: ["a"] },
+  ]);
 });
 
 test("a node says how its last round started", () => {

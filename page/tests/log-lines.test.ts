@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { findHits } from "../src/screens/job/log-search";
-import { addressOf, bytes, failingLine, LogLines, visible } from "../src/screens/job/log-lines";
+import { addressOf, bytes, endOf, failingLine, LogLines, visible } from "../src/screens/job/log-lines";
 import type { LogPiece } from "../src/types";
 
 let position = 0;
@@ -56,4 +56,12 @@ test("a search finds what a line shows, and nothing of its control sequences", (
   expect(findHits(lines, "31m")).toEqual([]);
   expect(findHits(lines, "ab")).toEqual([3]);
   expect(findHits(lines, "")).toEqual([]);
+});
+
+test("of a failed rank's end the traceback is shown, or else the last lines", () => {
+  const traceback = 'Traceback (most recent call last):\n  File "train.py", line 14\nValueError: no';
+  expect(endOf(`step 1\nstep 2\n${traceback}\n`)).toBe(traceback);
+  const steps = Array.from({ length: 20 }, (_, n) => `step ${n}`);
+  expect(endOf(`${steps.join("\n")}\n`)).toBe(steps.slice(8).join("\n"));
+  expect(endOf(`${traceback}\n${steps.join("\n")}`)).toBe(steps.slice(8).join("\n"));
 });

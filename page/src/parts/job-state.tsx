@@ -2,7 +2,7 @@
 
 import type { State } from "../types";
 
-type Shape = "ring" | "quarter" | "half" | "full" | "square" | "check" | "cross" | "bar" | "arrow";
+type Shape = "ring" | "quarter" | "half" | "full" | "square" | "check" | "cross" | "bar" | "arrow" | "warning";
 
 const SHAPES: Record<string, [Shape, string]> = {
   queued: ["ring", "wait"],
@@ -18,6 +18,7 @@ const SHAPES: Record<string, [Shape, string]> = {
   canceled: ["bar", "off"],
   "not run": ["bar", "off"],
   attempt: ["bar", "off"],
+  slow: ["warning", "wait"],
   idle: ["ring", "off"],
   unusable: ["cross", "bad"],
 };
@@ -31,6 +32,7 @@ const PATHS: Record<Shape, string> = {
   check: "M6.6 12.4 2.6 8.4l1.3-1.3 2.7 2.7 5.5-5.6 1.3 1.3Z",
   cross: "M4.4 3.1 8 6.7l3.6-3.6 1.3 1.3L9.3 8l3.6 3.6-1.3 1.3L8 9.3l-3.6 3.6-1.3-1.3L6.7 8 3.1 4.4Z",
   bar: "M3.5 7h9v2h-9Z",
+  warning: "M8 1.8 15 14H1Zm-.9 4.4.2 4h1.4l.2-4Zm.9 5a.95.95 0 1 0 0 1.9a.95.95 0 0 0 0-1.9Z",
   arrow: "M8.5 3v2.5a5 5 0 0 0-5 5v2h1.8v-2a3.2 3.2 0 0 1 3.2-3.2V10L13 6.5Z",
 };
 

@@ -13,6 +13,7 @@ import { Ago, Took } from "../parts/time";
 import { go, href, jobHref, setQuery, usePlace } from "../router";
 import type { Experiment, Job, JobChanges, JobCurve, JobPage, Uses } from "../types";
 import { progressOf, sizeOf } from "./job/progress";
+import { SlowWord } from "./job/slow-rank";
 import { SelectionBar } from "./job/actions";
 import { choiceOf, GROUPS, listOf, PAGE, type Choice } from "./jobs-filter";
 
@@ -153,6 +154,9 @@ function useCounts(): Record<string, number> {
   return Object.fromEntries(COUNTED.map((group) => [group, count(group)]));
 }
 
+const MAX_WATCHED = 8;
+/** Jobs of a list whose ranks are compared: each is a request of its own. */
+
 function JobTable({ jobs, selected, toggle }: {
   jobs: Job[]; selected: ReadonlySet<string>; toggle: (name: string) => void;
 }) {
@@ -163,6 +167,7 @@ function JobTable({ jobs, selected, toggle }: {
   const byJob = new Map((curves.value ?? []).map((curve) => [curve.job, curve]));
   const hasPersons = new Set(jobs.map((job) => job.person)).size > 1;
   const drawn = useGradual(jobs.length);
+  const watched = new Set(jobs.filter((job) => job.state === "running" && job.type === "command" && job.world_size > 1).slice(0, MAX_WATCHED).map((job) => job.name));
   useRowKeys();
   if (jobs.length === 0) return null;
   return (
@@ -181,7 +186,7 @@ function JobTable({ jobs, selected, toggle }: {
       <tbody>
         {jobs.slice(0, drawn).map((job) => (
           <JobRow key={job.name} job={job} curve={byJob.get(job.name)} isSelected={selected.has(job.name)} toggle={toggle}
-            hasPersons={hasPersons} />
+            hasPersons={hasPersons} isWatched={watched.has(job.name)} />
         ))}
       </tbody>
     </table>
@@ -190,13 +195,15 @@ function JobTable({ jobs, selected, toggle }: {
 
 interface RowProps {
   job: Job; curve: JobCurve | undefined; isSelected: boolean; toggle: (name: string) => void; hasPersons: boolean;
+  isWatched: boolean;
 }
 
 /** A row is drawn again only when its own job changes: while one job runs, the others stay as they are. */
 class JobRow extends Component<RowProps> {
   override shouldComponentUpdate(next: RowProps): boolean {
     const now = this.props;
-    return next.job !== now.job || next.curve !== now.curve || next.isSelected !== now.isSelected || next.hasPersons !== now.hasPersons;
+    return next.job !== now.job || next.curve !== now.curve || next.isSelected !== now.isSelected || next.hasPersons !== now.hasPersons
+      || next.isWatched !== now.isWatched;
   }
 
   override render() {
@@ -204,7 +211,7 @@ class JobRow extends Component<RowProps> {
   }
 }
 
-function Row({ job, curve, isSelected, toggle, hasPersons }: RowProps) {
+function Row({ job, curve, isSelected, toggle, hasPersons, isWatched }: RowProps) {
   return (
     <tr class={isSelected ? "selected" : ""}>
       <td class="col-check">
@@ -221,6 +228,7 @@ function Row({ job, curve, isSelected, toggle, hasPersons }: RowProps) {
       <td class="col-state">
         <StateWord state={job.state} />
         <span class="under clamp" title={progressOf(job)}>{progressOf(job)}</span>
+        {isWatched && <SlowWord job={job} />}
       </td>
       <td class="col-metric">
         {job.primary && (

@@ -91,7 +91,7 @@ function Head({ job, reload }: { job: Job; reload: () => void }) {
           <Fact key={one.name} label={one.name}><a href={jobHref(job.name, { tab: "outputs" })}>{one.asset || one.uri}</a></Fact>
         ))}
         <Fact label="submitted"><Ago at={job.submitted_at} /></Fact>
-        <Fact label="ran for"><Took from={job.started_at} to={job.ended_at} /></Fact>
+        {job.started_at && <Fact label="ran for"><Took from={job.started_at} to={job.ended_at} /></Fact>}
         {job.attempt > 1 && <Fact label="attempt">{job.attempt}</Fact>}
         {job.round > 1 && <Fact label="round">{job.round}</Fact>}
         {job.failures.length > (job.state === "failed" ? 1 : 0) && <Fact label="failed">{counted(job.failures.length, "time")}</Fact>}

@@ -81,6 +81,17 @@ export function bytes(text: string): number {
   return count;
 }
 
+const MAX_END = 12;
+/** Lines of a failed rank's log that are shown at once: a traceback mostly fits, and the log below it is still seen. */
+const TRACEBACK = /Traceback \(most recent call last\)/;
+
+/** The last lines of a failed rank: its traceback alone where they have one from its beginning. */
+export function endOf(tail: string): string {
+  const lines = tail.trimEnd().split("\n").slice(-MAX_END);
+  const begin = lines.findIndex((line) => TRACEBACK.test(line));
+  return lines.slice(Math.max(begin, 0)).join("\n");
+}
+
 /** The line at which a rank failed: the last of its output that says something, by the verdict's own tail. */
 export function failingLine(lines: LogLine[], rank: number, tail: string): number {
   const wanted = tail.split("\n").map((line) => visible(line).trim()).filter(Boolean).at(-1);

@@ -12,13 +12,16 @@ import { stream } from "../../stream";
 import type { Job, StoryLine } from "../../types";
 import { addressOf, failingLine, type LogLine } from "./log-lines";
 import { findHits } from "./log-search";
+import { Holders } from "./holders";
 import { LogSource } from "./log-source";
 
 const LINE_PX = 18;
 const MAX_PX = 16e6;
 /** A browser makes no element higher than this: in a longer log, a pixel of scrolling is more than a pixel of the log. */
-const [AROUND_PX, LEAST_PX, BORDERS_PX, PADDING_PX] = [330, 320, 2, 12];
+const [AROUND_PX, LEAST_PX, BORDERS_PX, PADDING_PX] = [330, 200, 2, 12];
 /** Of the view, as its style has them. */
+const BELOW_PX = 16;
+/** What stays free below the view: its last line is seen without scrolling the page. */
 const MAX_GROWING = 64;
 /** Logs whose last line may grow at the same time. */
 const SPARE = 20;
@@ -52,6 +55,7 @@ export function LogsTab({ job, story }: { job: Job; story: StoryLine[] }) {
   useEffect(() => setHit(hits.length ? hits.length - 1 : -1), [chosen.text]);
   useKey("n", "The next line found", () => step(1));
   useKey("N", "The line found before", () => step(-1));
+  if (!source.isLoading && shown.length === 0 && !hasStarted(job)) return <Awaited job={job} />;
   return (
     <div class="logs">
       <LogBar job={job} chosen={chosen} source={source} hits={hits.length} hit={hit} step={step} />
@@ -66,8 +70,19 @@ export function LogsTab({ job, story }: { job: Job; story: StoryLine[] }) {
 }
 
 function NoLines({ job }: { job: Job }) {
-  if (ENDED.has(job.state)) return <Nothing>It has printed nothing.</Nothing>;
-  return <Nothing>Nothing is printed yet.</Nothing>;
+  return <Nothing>{ENDED.has(job.state) ? "It has printed nothing." : "It has printed nothing yet."}</Nothing>;
+}
+
+const hasStarted = (job: Job): boolean => job.started_at !== null || ENDED.has(job.state);
+
+/** In place of an empty log, before a job has started: who holds what it waits for. */
+function Awaited({ job }: { job: Job }) {
+  return (
+    <>
+      <p class="nothing-yet">It hasn't started: nothing is printed yet.</p>
+      {job.state === "queued" && <Holders compute={job.compute} />}
+    </>
+  );
 }
 
 interface Filtered { key: string; seen: number; lines: LogLine[]; at: number[] }
@@ -140,11 +155,6 @@ function LogBar({ job, chosen, source, hits, hit, step }: {
           {source.first > 0 && <button type="button" class="quiet" onClick={() => void source.earlier(true)}>Search all of it</button>}
         </span>
       )}
-      {job.verdict?.rank != null && job.state === "failed" && (
-        <button type="button" onClick={() => setQuery({ rank: String(job.verdict!.rank), at: "failure", search: "" })}>
-          Failing line
-        </button>
-      )}
       <span class="grow" />
       <span class="muted">{counted(source.log.lines.length, "line")}{source.first > 0 ? " at the end" : ""}</span>
       <Raw job={job} chosen={chosen} lines={source.log.lines} />
@@ -177,8 +187,14 @@ function LogView({ lines, target, isLive, text, hasRanks, width, older, epoch }:
 
   useLayoutEffect(() => {
     const element = box.current!;
-    const watch = new ResizeObserver(() => setHeight(element.clientHeight));
+    const watch = new ResizeObserver(() => {
+      // The box above may have become higher or lower: the view takes what is left of the window.
+      const above = `${Math.round(element.getBoundingClientRect().top + scrollY) + BELOW_PX}px`;
+      if (element.style.getPropertyValue("--above") !== above) element.style.setProperty("--above", above);
+      setHeight(element.clientHeight);
+    });
     watch.observe(element);
+    watch.observe(document.body);
     return () => watch.disconnect();
   }, []);
   // A follower at the end stays there; one that has scrolled up stays where it is, also when older lines come above.

@@ -87,4 +87,13 @@ export function stagesOf(phases: Phase[]): Stage[] {
   return stages;
 }
 
+const LEAST_SHARE = 0.004;
+/** Of the bar: what lasted less can still be seen, and pointed at. */
+
+/** How wide each state is drawn, of 1 in all: as long as it lasted. */
+export function sharesOf(seconds: number[]): number[] {
+  const whole = seconds.reduce((sum, one) => sum + Math.max(one, 0), 0);
+  return seconds.map((one) => (whole > 0 ? Math.max(one / whole, LEAST_SHARE) : 1 / seconds.length));
+}
+
 const stageOf = ({ state, from, to, sentence, first }: Phase): Stage => ({ name: state, state, from, to, sentence, line: first });

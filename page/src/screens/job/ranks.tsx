@@ -1,7 +1,7 @@
 /** Nodes and ranks: how far each is, how it ended, which failed first. */
 
 import { segment } from "../../api";
-import { number, whole } from "../../format";
+import { cores, whole } from "../../format";
 import { useAnswer, useEvents, useThrottled } from "../../hooks";
 import { Nothing } from "../../parts/placeholders";
 import { ENDED, StateIcon } from "../../parts/job-state";
@@ -101,7 +101,7 @@ function RankTile({ job, rank, exit, step, furthest, isSlow, hangs, cpu }: {
         <span class="rank-name"><StateIcon state={state} /> rank {rank}</span>
         <span class="rank-word">{isCause ? `failed first: ${word}` : hangs ? `the others wait: it ${hangs}` : isBehind || isSlow ? `${word}, slow` : word}</span>
         {step !== undefined && <span class="rank-word">step {whole(step)}{isBehind ? `, behind the others' ${whole(furthest)}` : ""}</span>}
-        {cpu && !exit && <span class="rank-word">uses {number(cpu.last.value)} cores</span>}
+        {cpu && !exit && <span class="rank-word">uses {cores(cpu.last.value)} cores</span>}
       </a>
     </li>
   );

@@ -1,9 +1,10 @@
-/** The rank that the others seem to wait for, told above the tabs while a job runs. */
+/** The rank that the others seem to wait for, in a box of its own above the tabs while a job runs. */
 
 import { useRef } from "preact/hooks";
 import { segment } from "../../api";
-import { number } from "../../format";
+import { cores } from "../../format";
 import { useAnswer, useEvents, useThrottled } from "../../hooks";
+import { StateIcon } from "../../parts/job-state";
 import { jobHref } from "../../router";
 import { Ago } from "../../parts/time";
 import type { Job, Metrics, Series, StoryLine } from "../../types";
@@ -23,29 +24,57 @@ export function SlowRank({ job, story }: { job: Job; story: StoryLine[] }) {
   const slow = slowOf(job, story);
   if (!slow) return <BusiestRank job={job} />;
   return (
-    <p class="note tone-wait">
-      {slow.sentence} <span class="muted">(<Ago at={slow.at} />)</span> <a href={jobHref(job.name, { tab: "ranks" })}>All ranks</a>
-    </p>
+    <Box job={job} sentence={slow.sentence}>
+      The waits in the ranks' stacks show it (<Ago at={slow.at} />).
+    </Box>
+  );
+}
+
+function Box({ job, sentence, children }: { job: Job; sentence: string; children: preact.ComponentChildren }) {
+  return (
+    <div class="cause tone-wait" role="status">
+      <p class="cause-sentence"><StateIcon state="slow" /> {sentence}</p>
+      <p class="muted">{children} <a href={jobHref(job.name, { tab: "ranks" })}>All ranks</a></p>
+    </div>
   );
 }
 
 function BusiestRank({ job }: { job: Job }) {
-  const metrics = useAnswer<Metrics>(`/jobs/${segment(job.name)}/metrics`);
-  useEvents("state", useThrottled(metrics.reload, PAUSE_MS));
-  const cores = coresOf(metrics.value?.series ?? []);
-  const held = useRef<{ cores: Cores[]; until: number } | undefined>(undefined);
-  if (busiestOf(job, cores) !== undefined) held.current = { cores, until: Date.now() + HELD_MS };
-  if (!held.current || held.current.until < Date.now()) return null;
-  const [slow, next] = held.current.cores;
-  return (
-    <p class="note tone-wait">
-      <a href={jobHref(job.name, { tab: "ranks" })}>Rank {slow!.rank}</a> looks slow: the others wait for it. It uses {number(slow!.value)} cores,
-      and each of them at most {number(next!.value)}.
-    </p>
-  );
+  const busiest = useBusiest(job, false);
+  if (!busiest) return null;
+  return <Box job={job} sentence={sayBusiest(busiest)}>Judged by how much of the processors each rank uses.</Box>;
 }
 
+/** The same in a list of jobs, as one line. */
+export function SlowWord({ job }: { job: Job }) {
+  return job.has_slow_rank ? <Word>a rank is slow: the others wait for it</Word> : <BusiestWord job={job} />;
+}
+
+function BusiestWord({ job }: { job: Job }) {
+  const busiest = useBusiest(job, true);
+  return busiest ? <Word>{sayBusiest(busiest)}</Word> : null;
+}
+
+const Word = ({ children }: { children: preact.ComponentChildren }) => (
+  <span class="slow-word tone-wait"><StateIcon state="slow" /> {children}</span>
+);
+
 interface Cores { rank: number; value: number }
+
+/** The busiest rank and the next one, while the others seem to wait for the first. isLate: asked for behind the screen. */
+export function useBusiest(job: Job, isLate: boolean): [Cores, Cores] | undefined {
+  const metrics = useAnswer<Metrics>(`/jobs/${segment(job.name)}/metrics`, {}, isLate);
+  const reload = useThrottled(metrics.reload, PAUSE_MS);
+  useEvents("state", reload);
+  useEvents("jobs", (changes) => changes.jobs.some((one) => one.name === job.name) && reload());
+  const used = coresOf(metrics.value?.series ?? []);
+  const held = useRef<{ pair: [Cores, Cores]; until: number } | undefined>(undefined);
+  if (busiestOf(job, used) !== undefined) held.current = { pair: [used[0]!, used[1]!], until: Date.now() + HELD_MS };
+  return held.current && held.current.until >= Date.now() && job.state === "running" ? held.current.pair : undefined;
+}
+
+export const sayBusiest = ([first, next]: [Cores, Cores]): string =>
+  `rank ${first.rank} computes (${cores(first.value)} cores) while the others mostly wait (at most ${cores(next.value)} cores): it may hold them up`;
 
 /** What each rank uses, the most first. */
 export function coresOf(series: Series[]): Cores[] {
@@ -54,8 +83,8 @@ export function coresOf(series: Series[]): Cores[] {
 }
 
 /** The rank that the others of a running job seem to wait for: they use far less processor time. */
-export function busiestOf(job: Pick<Job, "state" | "world_size">, cores: Cores[]): number | undefined {
-  if (job.state !== "running" || job.world_size < 2 || cores.length < job.world_size) return undefined;
-  const [first, second] = [cores[0]!, cores[1]!];
+export function busiestOf(job: Pick<Job, "state" | "world_size">, used: Cores[]): number | undefined {
+  if (job.state !== "running" || job.world_size < 2 || used.length < job.world_size) return undefined;
+  const [first, second] = [used[0]!, used[1]!];
   return first.value > Math.max(second.value, MIN_CORES) * BUSY_LEAD ? first.rank : undefined;
 }

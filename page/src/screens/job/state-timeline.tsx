@@ -1,37 +1,50 @@
-/** The life of a job as a strip: each state with its time, as wide as it took. */
+/** The life of a job: a bar whose parts are as wide as the states lasted, and below it each state with its time. */
 
-import { useLayoutEffect, useRef } from "preact/hooks";
 import { between, clock, duration, exact } from "../../format";
 import { useNow } from "../../hooks";
-import { ENDED, StateIcon, tone } from "../../parts/job-state";
+import { ENDED, StateIcon, tone, WAITING } from "../../parts/job-state";
 import { setQuery } from "../../router";
 import type { Job, StoryLine } from "../../types";
-import { phasesOf, stagesOf } from "./progress";
+import { phasesOf, sharesOf, stagesOf } from "./progress";
 
 export function StateStrip({ job, story }: { job: Job; story: StoryLine[] }) {
   const isLive = !ENDED.has(job.state);
   const now = useNow(isLive);
   const stages = stagesOf(phasesOf(story, job.ended_at));
-  const list = useRef<HTMLOListElement>(null);
-  // Of a strip that is wider than the window, its end matters.
-  useLayoutEffect(() => void (list.current && (list.current.scrollLeft = list.current.scrollWidth)), [stages.length]);
+  const lasting = stages.filter((stage) => !ENDED.has(stage.state));
+  const shares = sharesOf(lasting.map((stage) => between(stage.from, stage.to ?? now)));
   return (
-    <ol class="strip" aria-label="States" ref={list}>
-      {stages.map((stage) => {
-        const isLast = ENDED.has(stage.state);
-        const seconds = between(stage.from, stage.to ?? now);
-        const width = isLast ? 0 : Math.min(Math.max(Math.sqrt(seconds), 0.8), 60);
-        return (
-          <li key={stage.line} class={`tone-${tone(stage.state)}${stage.to || isLast ? "" : " current"}`} style={{ flexGrow: String(width) }}>
-            <button type="button" title={`${stage.sentence}\nfrom ${exact(stage.from)}`}
-              onClick={() => setQuery({ tab: "story", line: String(stage.line) }, false)}>
-              <span class="strip-bar" aria-hidden="true" />
-              <span class="strip-word"><StateIcon state={stage.state} /> {stage.name}</span>
-              <span class="strip-time">{isLast ? clock(stage.from) : duration(seconds)}</span>
-            </button>
-          </li>
-        );
-      })}
-    </ol>
+    <div class="strip">
+      <div class="strip-bars" aria-hidden="true">
+        {lasting.map((stage, n) => {
+          const current = isLive && !stage.to ? (WAITING.has(stage.state) ? " awaits" : " current") : "";
+          return (
+            <span key={stage.line} class={`strip-bar tone-${tone(stage.state)}${current}`} style={{ flexGrow: String(shares[n]) }}
+              title={`${stage.name}: ${duration(between(stage.from, stage.to ?? now))}`} />
+          );
+        })}
+      </div>
+      <ol aria-label="States">
+        {stages.map((stage) => {
+          const isEnd = ENDED.has(stage.state);
+          return (
+            <li key={stage.line} class={`tone-${tone(stage.state)}`}>
+              <button type="button" title={`${stage.sentence}\n${isEnd ? "at" : "from"} ${exact(stage.from)} ${zone(stage.from)}`}
+                onClick={() => setQuery({ tab: "story", line: String(stage.line) }, false)}>
+                <StateIcon state={stage.state} /> <span class="strip-word">{stage.name}</span>{" "}
+                <span class="strip-time">{isEnd ? `at ${clock(stage.from)}` : duration(between(stage.from, stage.to ?? now))}</span>
+              </button>
+            </li>
+          );
+        })}
+      </ol>
+    </div>
   );
+}
+
+/** How far the browser's clock is from UTC: `UTC+02:00`. */
+function zone(time: string): string {
+  const minutes = -new Date(time).getTimezoneOffset();
+  const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60];
+  return minutes === 0 ? "UTC" : `UTC${minutes < 0 ? "-" : "+"}${String(hours).padStart(2, "0")}:${String(rest).padStart(2, "0")}`;
 }
