@@ -102,4 +102,4 @@ def _initialize(module: nn.Module) -> None:
 
 def loss_of(logits_BTV: Tensor, targets_BT: Tensor) -> Tensor:
     """Mean cross entropy per word."""
-    return functional.cross_entropy(logits_BTV.flatten(0, 1), targets_BT.flatten())
+    return functional.cross_entropy(logits_BTV.flatten(0, 1).float(), targets_BT.flatten())

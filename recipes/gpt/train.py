@@ -36,6 +36,8 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--lr", type=float, default=3e-3, help="highest learning rate")
     parser.add_argument("--schedule", choices=sorted(VIRTUAL), default="1f1b", help="of the pipeline")
     parser.add_argument("--microbatches", type=int, default=4, help="of a pipeline's batch")
+    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32", help="of the computation, for GPUs")
+    parser.add_argument("--compile", action="store_true", help="compile the network, for GPUs")
     parser.add_argument("--seed", type=int, default=42)
     parser.add_argument("--model-dir", type=Path, default=Path("model"), help="where rank 0 saves the model")
     options = parser.parse_args()
@@ -64,6 +66,23 @@ def check_batch(options: argparse.Namespace, sizes: dict[str, int]) -> None:
     if options.rows % parts:
         raise SystemExit(f"--rows {options.rows} doesn't divide into {parts} equal parts: take a multiple of {parts}")
 
+    if "pp" in sizes and (options.compile or options.precision != "fp32"):
+        raise SystemExit("--compile and --precision bf16 are for a mesh without pp: the stages' tensors are float32")
+
+
+def prepare(part: GPT, options: argparse.Namespace, device: torch.device) -> None:
+    """Has a model compute in bfloat16, compiled, where that was asked for. Its weights stay in float32."""
+    if options.precision == "bf16":
+        forward = part.forward
+
+        def in_bf16(x: torch.Tensor) -> torch.Tensor:
+            with torch.autocast(device.type, torch.bfloat16):
+                return forward(x)
+
+        part.forward = in_bf16
+    if options.compile:
+        part.compile()
+
 
 def share_of_rate(step: int, steps: int) -> float:
     """The learning rate as a share of the highest: up for a tenth of the steps, then half a cosine down."""
@@ -76,6 +95,8 @@ def train(options: argparse.Namespace, sizes: dict[str, int], device: torch.devi
     torch.manual_seed(options.seed)
     size = Size(len(sums.WORDS), options.context, options.layers, channels=options.channels)
     divided = divide(size, sizes, device, options.schedule, options.microbatches)
+    for part in divided.parts:
+        prepare(part, options, device)
     # With foreach, torch refuses weights of which some are shards and some are whole.
     optimizer = torch.optim.AdamW(divided.parameters(), lr=options.lr, weight_decay=0.01, foreach="tp" not in sizes)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: share_of_rate(step, options.steps))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,3 +22,14 @@ def own_house(tmp_path: Path) -> Iterator[House]:
     """For a test that kills servers or counts what is left."""
     with a_house(tmp_path) as there:
         yield there
+
+
+@pytest.fixture(scope="module")
+def first_gpu() -> Iterator[None]:
+    """Makes the first GPU the only one that servers of this module find."""
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("this torch can't use the GPU")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CUDA_VISIBLE_DEVICES", os.environ["TESTS_GPUS"].partition(",")[0])
+        yield

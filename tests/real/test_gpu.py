@@ -5,8 +5,6 @@ Left out where there is none. They use the first of several.
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import subprocess
 import sys
@@ -17,15 +15,13 @@ from pathlib import Path
 import pytest
 
 from drumbeat.host.gpus import gpus
-from drumbeat.protocol.api.jobs import JobView
 
+from .gpus import CPU, job_of, run_job, said, used_mib
 from .house import House, a_house, until
 
 pytestmark = pytest.mark.gpu
 
-FIRST = os.environ["TESTS_GPUS"].partition(",")[0]
 RECIPE = Path(__file__).parents[2] / "recipes" / "fashion_mnist"
-GPU, CPU = "{instance_type: gpu}", "{instance_type: cpu}"
 
 SEES = """
 import json, os, torch
@@ -51,44 +47,9 @@ print("holds", flush=True)
 
 
 @pytest.fixture(scope="module")
-def first_gpu() -> Iterator[None]:
-    """The only one that this module's server will find."""
-    torch = pytest.importorskip("torch")
-    if not torch.cuda.is_available():
-        pytest.skip("this torch can't use the GPU")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CUDA_VISIBLE_DEVICES", FIRST)
-        yield
-
-
-@pytest.fixture(scope="module")
 def house(first_gpu: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     with a_house(tmp_path_factory.mktemp("house")) as there:
         yield there
-
-
-def used_mib() -> int:
-    """What the driver says of the first GPU's memory."""
-    words = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", f"--id={FIRST}"]
-    return int(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
-
-
-def job_of(house: House, script: str, command: str = "python t.py", **keys: str) -> Path:
-    """A job file of one rank that takes a GPU, where the keys don't say otherwise."""
-    house.script(script)
-    return house.job_file(code=".", command=command, **{"resources": GPU, "distribution": "{type: pytorch}", **keys})
-
-
-def run_job(house: House, script: str, command: str = "python t.py", **keys: str) -> JobView:
-    """Such a job, to its end."""
-    job = house.client.submit(job_of(house, script, command, **keys))
-    ended = house.client.wait(job.name, 240)
-    assert ended is not None, house.logs(job.name)
-    return ended
-
-
-def said(house: House, job: JobView) -> dict[str, object]:
-    return json.loads(house.logs(job.name)[0].splitlines()[-1])
 
 
 # --- who gets it -------------------------------------------------------------------------------------------------

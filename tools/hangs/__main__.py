@@ -9,11 +9,15 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
-from tools.hangs import records, scene
-from tools.hangs.case import Case, judged
+from bench.start import describe_machine
+from tools.hangs import on_gpu, records, scene
+from tools.hangs.case import NEEDS_ROOT, Case, judged
 from tools.hangs.hung import HANGS
-from tools.hangs.report import page
+from tools.hangs.report import gpu_page, page
 from tools.hangs.scene import Finding
 from tools.hangs.working import WORKING
 
@@ -23,23 +27,37 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.hangs")
     parser.add_argument("words", nargs="*", help="run only cases with one of these in their names")
     parser.add_argument("--half", choices=("tuned", "judged"), help="run only this half")
+    parser.add_argument("--gpu", action="store_true", help="the cases for a machine with a GPU, in the place of these")
+    parser.add_argument("--at-once", type=int, default=1, metavar="N", help="run so many cases beside each other")
     chosen = parser.parse_args()
-    kept = records.load()
+    place = records.GPU_RECORDED if chosen.gpu else records.RECORDED
+    kept = records.load(place)
     is_right = True
-    for case in selected(chosen.words, chosen.half):
-        finding = _run(case)
-        is_right &= finding.is_right
-        kept[case.name] = records.record(finding)
-        records.save(kept)
+    cases = (
+        matching(chosen.words, (*on_gpu.HANGS, *on_gpu.WORKING)) if chosen.gpu else selected(chosen.words, chosen.half)
+    )
+    # Each process has the ranks of its cases below itself.
+    with ProcessPoolExecutor(chosen.at_once, get_context("fork")) as pool:
+        for finding in pool.map(_run, cases):
+            is_right &= finding.is_right
+            kept[finding.case.name] = records.record(finding)
+            records.save(kept, place)
+    if chosen.gpu:
+        records.GPU_PAGE.write_text(gpu_page(kept, describe_machine()), encoding="utf-8")
+    else:
         records.PAGE.write_text(page(kept), encoding="utf-8")
     return int(not is_right)
 
 
+def matching(words: list[str], cases: Sequence[Case]) -> list[Case]:
+    """Returns the cases that have one of the words in their names, all without words."""
+    return [case for case in cases if not words or any(word in case.name for word in words)]
+
+
 def selected(words: list[str], half: str | None) -> list[Case]:
     """Returns the cases that this machine can run, of those that are chosen."""
-    cases = [case for case in (*HANGS, *WORKING) if case.needs != "root" or os.geteuid() == 0]
-    if words:
-        cases = [case for case in cases if any(word in case.name for word in words)]
+    cases = matching(words, (*HANGS, *WORKING))
+    cases = [case for case in cases if case.needs != NEEDS_ROOT or os.geteuid() == 0]
     kept = judged(HANGS) | judged(WORKING)
     return [case for case in cases if not half or (case.name in kept) == (half == "judged")]
 

@@ -20,6 +20,7 @@ import os, sys, threading, time
 rank = int(os.environ["RANK"])
 """
 READY = 'print("ready", flush=True)\n'
+NEEDS_ROOT, NEEDS_GPU = "root", "gpu"
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Case:
     ranks: int = 2
     begins: str = DISTRIBUTED
     needs: str = ""
-    """What the machine must have: `root`."""
+    """What the machine must have: `root`, `gpu`."""
 
     @property
     def text(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.hangs.case import PLAIN, READY, Case, beside, hang
+from tools.hangs.case import NEEDS_ROOT, PLAIN, READY, Case, beside, hang
 
 _LOADER = """\
 from torch.utils.data import DataLoader, Dataset
@@ -50,7 +50,7 @@ HANGS: tuple[Case, ...] = (
     hang("named pipe without a writer", beside(
         "import tempfile\npath = tempfile.mkdtemp() + '/pipe'\nos.mkfifo(path)\nopen(path)")),
     hang("empty queue", beside("import queue\nqueue.Queue().get()")),
-    hang("dead file system", beside(_FUSE), needs="root"),
+    hang("dead file system", beside(_FUSE), needs=NEEDS_ROOT),
     hang("joined thread that never ends", beside(
         "event = threading.Event()\nthread = threading.Thread(target=event.wait)\nthread.start()\nthread.join()")),
     hang("rank missing at the start", "if rank == 1:\n" + "    print('ready', flush=True)\n    time.sleep(1000)\n"

@@ -10,8 +10,8 @@ from typing import Any
 from drumbeat.protocol import wire
 from tools.hangs.scene import Finding
 
-PAGE = Path("docs/hang-set.md")
-RECORDED = Path("tests/unit/core/hang_facts.json")
+PAGE, GPU_PAGE = Path("docs/hang-set.md"), Path("docs/hang-set-gpu.md")
+RECORDED, GPU_RECORDED = Path("tests/unit/core/hang_facts.json"), Path("tests/unit/core/hang_facts_gpu.json")
 _PATHS = (
     (r'"file": "/[^"]*?/site-packages/', '"file": "/env/lib/python3/site-packages/'),
     (r'"file": "/[^"]*?/lib/python3[.]\d+/', '"file": "/usr/lib/python3.11/'),
@@ -25,16 +25,16 @@ _MAIN_FRAMES, _FRAMES = 30, 2
 Record = dict[str, Any]
 
 
-def load() -> dict[str, Record]:
+def load(path: Path = RECORDED) -> dict[str, Record]:
     """Returns what is kept, by case."""
-    if not RECORDED.exists():
+    if not path.exists():
         return {}
-    return {one["case"]: one for one in json.loads(RECORDED.read_text(encoding="utf-8"))}
+    return {one["case"]: one for one in json.loads(path.read_text(encoding="utf-8"))}
 
 
-def save(kept: dict[str, Record]) -> None:
+def save(kept: dict[str, Record], path: Path = RECORDED) -> None:
     """Writes what is kept."""
-    RECORDED.write_text(json.dumps([*kept.values()], separators=(",", ":")).replace('{"case"', '\n{"case"') + "\n")
+    path.write_text(json.dumps([*kept.values()], separators=(",", ":")).replace('{"case"', '\n{"case"') + "\n")
 
 
 def record(finding: Finding) -> Record:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from tools.hangs import on_gpu
 from tools.hangs.case import Case, judged
 from tools.hangs.hung import HANGS
 from tools.hangs.records import Record
@@ -29,12 +30,31 @@ a hang to begin since then, and has played this case again.
 
 """
 
+_GPU_HEAD = """\
+# The labelled set of hangs on a GPU
+
+`python -m tools.hangs --gpu` writes this page on a machine with an NVIDIA GPU. Each case is a script of one or two
+ranks (`tools/hangs/on_gpu.py`), which share the GPU and meet by NCCL over a socket, or by gloo. Each is looked at as
+[a silent job is](hangs.md), and a verdict is right as in [the set for CPUs](hang-set.md).
+
+Machine: {machine}.
+
+"""
+
 
 def page(kept: Mapping[str, Record]) -> str:
     """Returns the page."""
     parts = [_HEAD, *_summary([*kept.values()])]
-    parts += _table("Hangs", HANGS, kept)
-    parts += _table("Silences that are no hang", WORKING, kept)
+    parts += _table("Hangs", HANGS, kept, judged(HANGS))
+    parts += _table("Silences that are no hang", WORKING, kept, judged(WORKING))
+    return "".join(parts)
+
+
+def gpu_page(kept: Mapping[str, Record], machine: str) -> str:
+    """Returns the page of the cases on a GPU. machine: its GPU and what runs there."""
+    parts = [_GPU_HEAD.format(machine=machine), *_summary([*kept.values()])]
+    parts += _table("Hangs", on_gpu.HANGS, kept, frozenset())
+    parts += _table("Silences that are no hang", on_gpu.WORKING, kept, frozenset())
     return "".join(parts)
 
 
@@ -44,9 +64,8 @@ def _summary(kept: Sequence[Record]) -> Iterator[str]:
     yield f"**{right} of {len(kept)} verdicts are right; {alarms} false alarms.**\n"
 
 
-def _table(title: str, cases: Sequence[Case], kept: Mapping[str, Record]) -> Iterator[str]:
+def _table(title: str, cases: Sequence[Case], kept: Mapping[str, Record], names: Collection[str]) -> Iterator[str]:
     yield f"\n## {title}\n\n| case | verdict | |\n|---|---|---|\n"
-    names = judged(cases)
     for case in cases:
         if (record := kept.get(case.name)) is not None:
             half = ", kept for judging" if case.name in names else ""

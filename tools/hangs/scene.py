@@ -22,11 +22,13 @@ from drumbeat.control.gangs.stacks import JobFacts
 from drumbeat.core.diagnosis.hangs.verdict import HangVerdict, Stillness
 from drumbeat.host import processes
 from drumbeat.launch.tracking_variables import ENDPOINT
-from tools.hangs.case import Case
+from tools.hangs.case import NEEDS_GPU, Case
 
 HANG_AFTER_S = 3.0
-SETTLE_S, SETTLE_LOOKS, SETTLE_HANG_LOOKS = 1.0, 10, 90
-"""A silence that is none may never settle; a hang does, later on a machine that is busy: ranks may import first."""
+SETTLE_S, SETTLE_LOOKS, SETTLE_HANG_LOOKS, SETTLE_GPU_LOOKS = 1.0, 10, 90, 4
+"""A silence that is none may never settle; a hang does, later on a machine that is busy: ranks may import first.
+
+A rank that waits for its GPU polls, and never settles."""
 READY_WITHIN_S = 180.0
 
 
@@ -41,7 +43,7 @@ class Finding:
     @property
     def is_right(self) -> bool:
         """Whether it was told from its opposite, and a hang's rank was named."""
-        if self.case.is_hang != self.verdict.is_hang:
+        if self.case.is_hang != self.verdict.is_hang or not self.facts.answers:
             return False
         return not self.case.is_hang or self.case.odd is None or self.verdict.rank == self.case.odd
 
@@ -56,6 +58,8 @@ class Ranks:
             held.bind(("127.0.0.1", 0))
             port = held.getsockname()[1]
         self._settle_looks = SETTLE_HANG_LOOKS if case.is_hang else SETTLE_LOOKS
+        if case.needs == NEEDS_GPU:
+            self._settle_looks = SETTLE_GPU_LOOKS
         self.logs = {rank: folder / f"{rank}.log" for rank in range(case.ranks)}
         self._ranks = {rank: self._start(script, rank, case.ranks, port) for rank in self.logs}
 

@@ -190,6 +190,20 @@ def test_gpu_or_one_collective_of_all_ranks_needs_time() -> None:
     assert not judge([rank(0, WAITING), rank(1, process(OWN, state="T"))]).needs_time
 
 
+def test_rank_that_waits_for_its_gpu_beside_a_collective_of_the_others_is_the_odd_one() -> None:
+    said = judge([rank(0, WAITING), rank(1, process(GPU)), rank(2, WAITING)])
+    assert said.sentence == (
+        "rank 1 on node 0 waits for its GPU at train.py:40, while ranks 0 and 2 wait in all_reduce at train.py:40"
+    )
+    assert (said.rank, said.is_certain, said.needs_time) == (1, False, True)
+
+
+def test_rank_that_goes_on_on_its_gpu_computes() -> None:
+    said = judge([rank(0, WAITING), rank(1, process(GPU, is_same_place=False, cpu_s=5.0, main_cpu_s=5.0))])
+    assert said.stillness is Stillness.SLOW
+    assert said.sentence.startswith("rank 1 on node 0 computes at train.py:40, while rank 0 waits in all_reduce")
+
+
 def test_without_stacks_the_kernel_alone_names_a_stopped_rank() -> None:
     blind = process(kernel="futex_do_wait", problem="py-spy isn't installed")
     said = judge([rank(0, blind), rank(1, replace(blind, state="T"))])

@@ -41,6 +41,16 @@ class Gpus:
                 self._add(f"gpu_{name}_", handle, values)
         return values
 
+    def memory_mib_of_processes(self) -> dict[int, float]:
+        """Returns what each process holds on these GPUs together, by pid, of the processes that the driver names."""
+        held: dict[int, float] = {}
+        for handle in self._handles.values():
+            with contextlib.suppress(Exception):
+                for process in self._library.nvmlDeviceGetComputeRunningProcesses(handle):
+                    # None where the driver doesn't tell, as in a container of its own.
+                    held[process.pid] = held.get(process.pid, 0.0) + (process.usedGpuMemory or 0) / _MIB
+        return held
+
     def _add(self, prefix: str, handle: Any, values: dict[str, float]) -> None:
         library = self._library
         memory = library.nvmlDeviceGetMemoryInfo(handle)

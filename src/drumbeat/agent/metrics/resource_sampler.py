@@ -19,7 +19,7 @@ from drumbeat.protocol.plan import RankTable
 INTERVAL_S = 5.0
 _POINTS_PER_S = 500
 """What the nodes of a large job write together."""
-_POINTS_OF_NODE, _POINTS_OF_RANK = 8, 4
+_POINTS_OF_NODE, _POINTS_OF_RANK = 8, 5
 
 
 def interval_s(plan: RankTable) -> float:

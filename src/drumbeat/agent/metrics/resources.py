@@ -68,6 +68,7 @@ class ResourceProbe:
     def _ranks(self, keeper: int, passed_s: float) -> dict[int, Values]:
         before, self._usages = self._usages, {}
         ranks: defaultdict[int, Values] = defaultdict(lambda: defaultdict(float))
+        on_gpus = self._gpus.memory_mib_of_processes()
         for pid, rank in rank_pids(keeper):
             usage = _usage(pid)
             if usage is None:
@@ -79,6 +80,8 @@ class ResourceProbe:
             values["memory_mib"] += usage.memory / _MIB
             values["disk_read_mib_s"] += (usage.read - old.read) / _MIB / passed_s
             values["disk_written_mib_s"] += (usage.written - old.written) / _MIB / passed_s
+            if pid in on_gpus:
+                values["gpu_memory_mib"] += on_gpus[pid]
         return {rank: dict(values) for rank, values in ranks.items()}
 
 

@@ -156,7 +156,8 @@ def _is_parked(process: ProcessFacts) -> bool:
 
 def _phase(thread: ThreadStack | None, wait: Wait | None) -> str:
     if wait is not None and wait.kind.is_for_ranks:
-        return "sync"
+        # A rank that waits for its GPU and goes on computes there, as far as can be seen.
+        return "compute" if wait.kind is WaitKind.DEVICE else "sync"
     if thread is None:
         return ""
     reads = wait is not None and wait.kind in (WaitKind.DATA, WaitKind.FILE)

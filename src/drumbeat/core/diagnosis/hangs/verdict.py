@@ -159,6 +159,11 @@ def _is_deadlocked(one: Activity) -> bool:
 
 
 def _all_wait(ranks: Sequence[Activity]) -> HangVerdict:
+    # Who has come to a collective on the CPU has its part of what is on GPUs behind it.
+    on_gpu = [one for one in ranks if one.wait and one.wait.kind is WaitKind.DEVICE]
+    if on_gpu and len(on_gpu) * 2 <= len(ranks):
+        first = on_gpu[0]
+        return _by(Stillness.HUNG, first, f"{_subject(on_gpu, first)} {_doing(first)}{_others(ranks, on_gpu)}")
     names = Counter(one.wait.name for one in ranks if one.wait and one.wait.kind is WaitKind.COLLECTIVE)
     if len(names) > 1:
         least = min(names, key=lambda name: (names[name], -_first(ranks, name).rank))
