@@ -26,11 +26,11 @@ PAGE = """\
 
 <!-- Written by `python -m bench.recover`. -->
 
-{ranks} ranks on one machine, from `kill -9` of the last rank to the end of the first optimizer step of every rank that
+{ranks} on one machine, from `kill -9` of the last rank to the end of the first optimizer step of every rank that
 comes after it (`bench/first_step.py`: a DDP model of one layer). *Warm* kills once the node's
 [prepared interpreters](../warm-start.md) are ready; *cold* is the same job with `warm_start: false`; `torchrun`
 restarts its ranks itself. Each round takes every way in turn; ratios are taken within a round. Each figure is the
-median, in brackets the inner half and the ends of {rounds} rounds. A restart that takes more than {deadline:.0f} s is
+median, in brackets the inner half and the ends of {rounds}. A restart that takes more than {deadline:.0f} s is
 given up: it *never ended*.
 
 Machine: {machine}.
@@ -96,14 +96,18 @@ def render(runs: dict[str, list[Run]], stories: list[str], machine: str, world: 
     warm = sum(sentence.endswith("started warm") for sentence in stories)
     phases = {name: [after_kill(run, is_warm=name == "warm") for run in each] for name, each in runs.items()}
     return PAGE.format(
-        ranks=world,
-        rounds=len(again["warm"]),
+        ranks=_count(world, "rank"),
+        rounds=_count(len(again["warm"]), "round"),
         deadline=DEADLINE_S,
         machine=machine,
         rows="\n".join(rows),
         rounds_warm=f"By the jobs' stories, {warm} of {len(again['warm'])} rounds that were to be warm were.",
         phases=tabulate(phases),
     )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def after_kill(run: Run, *, is_warm: bool) -> dict[str, float]:

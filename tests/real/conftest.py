@@ -28,8 +28,9 @@ def own_house(tmp_path: Path) -> Iterator[House]:
 def first_gpu() -> Iterator[None]:
     """Makes the first GPU the only one that servers of this module find."""
     torch = pytest.importorskip("torch")
-    if not torch.cuda.is_available():
-        pytest.skip("this torch can't use the GPU")
     with pytest.MonkeyPatch.context() as patch:
+        # Until here it is empty (tests/conftest.py), and torch would see none.
         patch.setenv("CUDA_VISIBLE_DEVICES", os.environ["TESTS_GPUS"].partition(",")[0])
+        if not torch.cuda.is_available():
+            pytest.skip("this torch can't use the GPU")
         yield

@@ -64,11 +64,11 @@ def test_rank_that_waits_for_its_gpu_without_end_is_told(house: House, case: str
 
 
 def test_rank_that_computes_on_its_gpu_for_longer_is_slow_and_no_hang(house: House) -> None:
-    job = submit(house, CASES["validation on the GPU beside NCCL"], "validation")
+    job = submit(house, CASES["validation on the GPU beside gloo"], "validation")
     until(lambda: story(house, job, "silent for"), 150, "the slow rank")
     (told,) = story(house, job, "silent for")
     assert told.startswith(f"silent for {HANG_AFTER_S} s: rank 1 on node 0 computes at train.py:")
-    assert ", while rank 0 waits for its GPU at train.py:" in told
+    assert ", while rank 0 waits in all_reduce at train.py:" in told
     house.client.cancel(job)
     assert house.client.wait(job, 60) is not None
 

@@ -46,7 +46,6 @@ print(torch.cuda.get_device_properties(0).total_memory)
 
 
 @pytest.mark.feature("M2")
-@pytest.mark.skipif(find_spec("pynvml") is None, reason="nvidia-ml-py isn't installed: pip install nvidia-ml-py")
 def test_gpu_of_a_rank_that_computes_is_seen_in_the_metrics(house: House) -> None:
     job = run_job(house, WORKS, drumbeat="{system_metrics: true}")
     assert job.state == "completed", house.logs(job.name)

@@ -131,11 +131,20 @@ def test_the_text_has_a_floor_that_pairs_of_words_do_not_reach(recipe: Any):
 
 
 @pytest.mark.thorough
-def test_a_mesh_that_the_recipe_cannot_divide_ends_in_one_sentence():
-    mesh = json.dumps({"dp": 1, "tp": 1})
+@pytest.mark.parametrize(
+    ("sizes", "options", "sentence"),
+    [
+        ({"dp": 1, "tp": 1}, [], "mesh {'dp': 1, 'tp': 1}: beside fsdp or tp, name the dimension that shares the data"),
+        ({"pp": 1}, ["--compile"], "--compile and --precision bf16 are for a mesh without pp"),
+    ],
+)
+def test_a_mesh_that_the_recipe_cannot_divide_ends_in_one_sentence(
+    sizes: dict[str, int], options: list[str], sentence: str
+):
+    mesh = json.dumps(sizes)
     done = subprocess.run(
-        [sys.executable, RECIPE / "train.py"],
+        [sys.executable, RECIPE / "train.py", *options],
         env={**os.environ, "DRUMBEAT_MESH": mesh}, capture_output=True, text=True, timeout=240, check=False,
     )  # fmt: skip
     assert done.returncode == 1
-    assert done.stderr.startswith("mesh {'dp': 1, 'tp': 1}: beside fsdp or tp, name the dimension that shares the data")
+    assert done.stderr.startswith(sentence)

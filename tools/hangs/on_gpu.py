@@ -113,6 +113,10 @@ _WORKING: tuple[Case, ...] = (
     busy("graph that is replayed", MATMUL + "graph = torch.cuda.CUDAGraph()\nwork(3)\nwith torch.cuda.graph(graph):\n"
          "    work(100)\n" + READY + "for step in range(10**9):\n    graph.replay()\n    torch.cuda.synchronize()\n",
          ranks=1, begins=ALONE),
+    busy("small steps, values read", "model = torch.nn.Linear(64, 10).cuda()\n"
+         "optimizer = torch.optim.SGD(model.parameters(), 0.01)\n" + READY + "while True:\n"
+         "    loss = model(torch.randn(8, 64, device='cuda')).square().mean()\n    optimizer.zero_grad()\n"
+         "    loss.backward()\n    optimizer.step()\n    loss.item()\n", ranks=1, begins=ALONE),
     busy("validation on the GPU beside gloo", MATMUL + beside(
         "for batch in range(10**9):\n    work(30)\n    large[0, 0].item()"), begins=GLOO),
     busy("validation on the GPU beside NCCL", MATMUL + beside(
@@ -126,7 +130,7 @@ _WORKING: tuple[Case, ...] = (
     busy("gradient exchange of NCCL", _DDP + MATMUL + READY + "for number in range(10**9):\n    work(30)\n    step()\n",
          begins=NCCL),
     busy("loader that is slow on one rank beside NCCL", READY + _LOADER.format(
-        0, "time.sleep(1)", "torch.cuda.synchronize()"), begins=NCCL),
+        0, "sum(range(10**7))", "torch.cuda.synchronize()"), begins=NCCL),
     busy("save of one rank beside a barrier of NCCL", MATMUL + beside(
         "import tempfile\nwith tempfile.TemporaryFile() as file:\n    while True:\n"
         "        torch.save(large, file); file.seek(0)", "dist.barrier()"), begins=NCCL),

@@ -74,6 +74,8 @@ class ProcessFacts:
     swap_faults: int = 0
     """How many pages the process had to wait for between the looks."""
     swapped_mib: float = 0.0
+    gpu_memory_percent: float = 0.0
+    """For what part of a moment the memory of its GPU was read or written, at the looks; 0 = at rest, or not shown."""
     threads: tuple[ThreadStack, ...] = ()
     """The main thread first; () = there is no stack."""
     place: str = ""

@@ -39,12 +39,23 @@ HOROVODRUN = (
 LOADERS = raised("", "ValueError: Caught ValueError in DataLoader worker process 0.") + (
     f"Original {HEADER}" + '  File "/env/lib/fetch.py", line 7, in fetch\n' + f"{OWN}\n\n"
 )
+DUPLICATE = """\
+torch.distributed.DistBackendError: NCCL error in: /pytorch/NCCLUtils.cpp:93, invalid usage, NCCL version 2.28.9
+ncclInvalidUsage: This usually reflects invalid usage of NCCL library.
+Last error:
+Duplicate GPU detected : rank 3 and rank 2"""
 TORCHRUNS = raised("", "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:")
 
 
 @pytest.mark.parametrize(
     ("log", "line", "host", "process"),
     [
+        (
+            raised("[rank3]: ", DUPLICATE) + raised("[rank2]: ", DUPLICATE.replace("3 and rank 2", "2 and rank 3"))
+            + TORCHRUNS + TABLE.format(1),
+            "torch.distributed.DistBackendError: ncclInvalidUsage: Duplicate GPU detected : rank 3 and rank 2", "",
+            "torchrun's rank 3",
+        ),
         (
             "".join(raised(f"node-{rank // 2}: [rank{rank}]: ", OWN if rank == 3 else LOST) for rank in (3, 2, 0, 1))
             + CLOSED,
@@ -88,7 +99,8 @@ TORCHRUNS = raised("", "torch.distributed.elastic.multiprocessing.errors.ChildFa
             OWN, "", "horovodrun's rank 3",
         ),
     ],
-    ids=["deepspeed raises", "deepspeed killed", "torchrun raises", "torchrun raises at once", "torchrun's record",
+    ids=["torchrun's ranks share a GPU", "deepspeed raises",
+         "deepspeed killed", "torchrun raises", "torchrun raises at once", "torchrun's record",
          "torchrun's data loader", "horovodrun's rank logs one that it got over", "torchrun killed",
          "horovodrun raises, interleaved", "horovodrun raises, the others first"],
 )  # fmt: skip

@@ -198,6 +198,18 @@ def test_rank_that_waits_for_its_gpu_beside_a_collective_of_the_others_is_the_od
     assert (said.rank, said.is_certain, said.needs_time) == (1, False, True)
 
 
+def test_rank_whose_gpu_reads_and_writes_its_memory_works_wherever_it_stands() -> None:
+    computes = process(GPU, gpu_memory_percent=3.0, cpu_s=5.0, main_cpu_s=5.0)
+    assert judge([rank(0, computes)]).stillness is Stillness.BUSY
+    said = judge([rank(0, process(GPU, cpu_s=5.0, main_cpu_s=5.0)), rank(1, computes)])
+    assert said.stillness is Stillness.SLOW
+    assert said.sentence == "rank 1 on node 0 computes at train.py:40, while rank 0 waits for its GPU at train.py:40"
+    in_barrier = process(ALL_REDUCE, gpu_memory_percent=3.0, cpu_s=5.0, main_cpu_s=5.0)
+    assert judge([rank(0, in_barrier), rank(1, in_barrier)]).stillness is Stillness.BUSY
+    asleep_in_gloo = process(ALL_REDUCE, "futex_do_wait", gpu_memory_percent=3.0)
+    assert judge([rank(0, asleep_in_gloo), rank(1, process(OWN, "futex_do_wait"))]).is_hang
+
+
 def test_rank_that_goes_on_on_its_gpu_computes() -> None:
     said = judge([rank(0, WAITING), rank(1, process(GPU, is_same_place=False, cpu_s=5.0, main_cpu_s=5.0))])
     assert said.stillness is Stillness.SLOW
@@ -218,7 +230,11 @@ def test_report_has_every_frame_and_why_there_is_none() -> None:
     assert "no stack: no py-spy" in text
 
 
-RECORDED = json.loads(Path(__file__).with_name("hang_facts.json").read_text(encoding="utf-8"))
+RECORDED = [
+    one
+    for name in ("hang_facts.json", "hang_facts_gpu.json")
+    for one in json.loads(Path(__file__).with_name(name).read_text(encoding="utf-8"))
+]
 
 
 @pytest.mark.parametrize("recorded", RECORDED, ids=[one["case"] for one in RECORDED])

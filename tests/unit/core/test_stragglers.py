@@ -5,6 +5,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,6 +106,18 @@ def test_recorded_ranks_on_a_machine_with_a_load_of_35(kind: str, sentence: str)
     assert said is None or said.rank == 1
 
 
+ON_GPU = json.loads(Path(__file__).with_name("straggler_series_gpu.json").read_text())
+
+
+@pytest.mark.parametrize("recorded", ON_GPU, ids=[one["case"] for one in ON_GPU])
+def test_recorded_ranks_on_a_gpu(recorded: dict[str, Any]) -> None:
+    """Two ranks on one GPU; only one that loads data, for which the other waits in `barrier`, can be told."""
+    said = verdict([[from_wire(RankPhases, one, "look") for one in look] for look in recorded["looks"]])
+    is_named = recorded["case"] == "one loads for longer, barrier of NCCL"
+    assert (said is not None) is is_named
+    assert said is None or (said.rank, "while it loads data at train.py:" in said.sentence) == (1, True)
+
+
 def test_wait_that_does_not_end_names_nobody_for_it_is_a_hang() -> None:
     hung = [[rank(0, 1.0, 9), rank(1, 0.0, 9)] for _ in range(100)]
     assert verdict(looks(*[(0.1, 0.1)] * 9) + hung) is None
@@ -124,6 +137,23 @@ def test_rank_that_polls_while_it_waits_has_gone_on_once_it_was_seen_elsewhere(s
     said = verdict(series)
     assert (said is not None) is is_named
     assert said is None or said.rank == 1
+
+
+@pytest.mark.parametrize(
+    ("wait", "is_named"),
+    [("barrier at train.py:9", True), ("all_reduce at train.py:9", True), ("recv at t.py:9", False)],
+)
+def test_rank_that_polls_has_ended_its_wait_once_another_has_left_the_same(wait: str, *, is_named: bool) -> None:
+    polls = replace(rank(0, 1.0, 5), waits_at=wait, elsewhere=0.0)
+    series = [[polls, replace(rank(1, 0.6, 5), waits_at=wait, data=0.4)] for _ in range(MAX_WAITS)]
+    said = verdict(series)
+    assert (said is not None) is is_named
+    assert said is None or said.rank == 1
+
+
+def test_rank_that_prepares_data_while_the_others_poll_has_not_left_their_wait() -> None:
+    polls = replace(rank(0, 1.0, 5), waits_at="barrier at train.py:9", elsewhere=0.0)
+    assert verdict([[polls, rank(1, 0.0, number)] for number in range(MAX_WAITS)]) is None
 
 
 def test_wait_at_another_line_is_another_one() -> None:

@@ -14,9 +14,13 @@ from drumbeat.protocol.shared_logs import NOBODY, Speaker, Traceback, are_severa
 
 _GONE = re.compile(r"\[launch\.py:.* exits with return code = -(?!6$|15$)\d+$")
 """DeepSpeed's word on a process that a signal has ended; SIGABRT and SIGTERM are often the fault of another one."""
+_BEGINS = re.compile(r"Traceback \(most recent call last\):|\[?[IWEF]\d{4} |\s*$")
+"""A line that begins something else: a traceback, or a line of torch's log in C++."""
 _TABLE = b"Root Cause (first observed failure)"
 _OF_TORCHRUN = "ChildFailedError"
 _KEPT_BYTES = 2048
+_MORE_LINES = 4
+"""How many lines of an error's message are kept after the first: NCCL's has four, the last of which says it."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +52,21 @@ def _words(lines: list[bytes]) -> list[Word]:
         return [Word(begins[number], (lines[number],), messages[number][1]) for number in gone]
     is_torchruns = any(_TABLE in line for line in lines)
     return [
-        Word(begins[one.lines[0]], tuple(lines[number] for number in one.lines), one.error)
+        Word(begins[one.lines[0]], tuple(lines[number] for number in (*one.lines, *_message(one, messages))), one.error)
         for one in _of_several(
             [one for one in tracebacks(messages, are_bare=True) if one.error], messages, is_torchruns=is_torchruns
         )
     ]
+
+
+def _message(raised: Traceback, messages: list[tuple[Speaker, str]]) -> Iterable[int]:
+    """The lines of an error's message after its first: those of the same process that stand right below it."""
+    last = raised.lines[-1]
+    for number in range(last + 1, min(last + 1 + _MORE_LINES, len(messages))):
+        speaker, text = messages[number]
+        if speaker != raised.speaker or raised.speaker == NOBODY or _BEGINS.match(text):
+            return
+        yield number
 
 
 def _of_several(

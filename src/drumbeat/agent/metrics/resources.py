@@ -1,4 +1,4 @@
-"""What a node and its ranks use of the machine, read from /proc (proc(5)), and of GPUs where nvidia-ml-py is installed.
+"""What a node and its ranks use of the machine, read from /proc (proc(5)), and of GPUs where there is NVIDIA's driver.
 
 A rank's values are the sums over its process and all that it started. Rates are since the sample before.
 """

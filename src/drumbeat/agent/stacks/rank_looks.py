@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from drumbeat.agent.ground.rank_pids import rank_pids
-from drumbeat.agent.stacks import procfs, py_spy, stack_samples
+from drumbeat.agent.stacks import gpu_activity, procfs, py_spy, stack_samples
 from drumbeat.host import processes
 from drumbeat.protocol.stacks import NodeFacts, ProcessFacts, ProgramSamples, RankFacts
 
@@ -39,6 +39,8 @@ class _Look:
     at: float
     logs: dict[int, int]
     glances: dict[int, _Glance] = field(default_factory=dict[int, _Glance])
+    on_gpus: dict[int, float] = field(default_factory=dict[int, float])
+    """As `gpu_activity.memory_percent` has it."""
 
 
 class RankLooks:
@@ -104,6 +106,7 @@ class RankLooks:
         for pids in members.values():
             for pid in pids:
                 look.glances[pid] = self._process(pid, is_native=is_native)
+        look.on_gpus = gpu_activity.memory_percent()
         return look
 
     def _process(self, pid: int, *, is_native: bool) -> _Glance:
@@ -122,15 +125,16 @@ class RankLooks:
     def _facts(self, members: dict[int, list[int]], first: _Look, second: _Look) -> NodeFacts:
         ranks: list[RankFacts] = []
         for rank, pids in members.items():
-            facts = [_process_facts(pid, first.glances[pid], second.glances[pid]) for pid in pids]
+            facts = [_process_facts(pid, first, second) for pid in pids]
             living = tuple(one for one in facts if one is not None)
             grown = second.logs.get(rank, 0) - first.logs.get(rank, 0)
             ranks.append(RankFacts(rank, living, grown, len(facts) - len(living)))
         return NodeFacts(round(second.at - first.at, 3), tuple(ranks))
 
 
-def _process_facts(pid: int, first: _Glance, second: _Glance) -> ProcessFacts | None:
+def _process_facts(pid: int, earlier: _Look, later: _Look) -> ProcessFacts | None:
     """Returns what a process did between two looks, None = it has ended."""
+    first, second = earlier.glances[pid], later.glances[pid]
     before, after = first.usage, second.usage
     if before is None or after is None:
         return None
@@ -147,6 +151,7 @@ def _process_facts(pid: int, first: _Glance, second: _Glance) -> ProcessFacts | 
         switches=after.switches - before.switches,
         swap_faults=after.swap_faults - before.swap_faults,
         swapped_mib=round(after.swapped_mib, 1),
+        gpu_memory_percent=max(earlier.on_gpus.get(pid, 0.0), later.on_gpus.get(pid, 0.0)),
         threads=dump.threads if dump else (),
         place=dump.place if dump else "",
         is_same_place=dump is not None and first.dump is not None and first.dump.place == dump.place,

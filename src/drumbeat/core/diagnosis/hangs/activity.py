@@ -139,6 +139,8 @@ def _works(process: ProcessFacts, activity: Activity, seconds: float) -> bool:
     if wait is None:
         return has_moved or share >= WORKING_SHARE
     if wait.kind.is_for_ranks:
+        if process.gpu_memory_percent > 0 and (wait.kind is WaitKind.DEVICE or activity.is_polling):
+            return True  # Its place says little: a loop without local variables stands still in each look.
         others = (process.cpu_s - process.main_cpu_s) / seconds if seconds else 0.0
         return has_moved or (not activity.is_polling and others >= WORKING_SHARE)
     if wait.kind is WaitKind.NETWORK and seconds and process.switches / seconds >= NETWORK_SWITCHES_PER_S:

@@ -9,6 +9,7 @@ Time of which it is undecided whether a rank waits is no wait of those that woul
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -28,6 +29,8 @@ MIN_ERRORS = 5.0
 """That part must be so many times its standard error: chance, and single long waits, don't come to that."""
 _MIN_ELSEWHERE = 0.05
 """A rank has gone on if so many samples aren't in its wait; fewer may be stacks that were read while they changed."""
+_MEETING = re.compile(r"barrier |monitored_barrier |all_\w+ |reduce_scatter\w* ")
+"""Collectives that no rank leaves before all have come: once one has left, each has ended its wait there."""
 _DOING = {"data": ("loads data", "load data"), "compute": ("computes", "compute")}
 _ASLEEP = ("sleeps or waits", "sleep or wait")
 
@@ -57,7 +60,10 @@ def _all_went_on(looks: Sequence[Look], latest: Look) -> bool:
     """Whether each rank is known to have ended, since the first of these looks, the wait in which it was then."""
     before = {one.rank: one for one in looks[0]}
     moved = {one.rank for look in (*looks[1:], latest) for one in look if _has_left(before.get(one.rank), one)}
-    return all(one.rank in moved for one in latest)
+    # A rank that polls on its GPU is hardly seen elsewhere, and never sleeps.
+    left = {before[rank].waits_at for rank in moved if rank in before}
+    over = {one.rank for one in before.values() if one.waits_at in left and _MEETING.match(one.waits_at)}
+    return all(one.rank in moved | over for one in latest)
 
 
 def _has_left(before: RankPhases | None, now: RankPhases) -> bool:
