@@ -5,6 +5,7 @@ It comes with the driver, as nvidia-smi does. Reading it makes no context on a G
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 from functools import cache
 from typing import Any
@@ -41,7 +42,7 @@ class _Process(ctypes.Structure):
 
 
 class Nvml:
-    """The library, ready for use. Raises NvmlError where it is missing or finds no driver; so does each method."""
+    """The library, ready for use. Raises NvmlError where it is missing or finds no driver; so do most methods."""
 
     def __init__(self, library: str = LIBRARY) -> None:
         try:
@@ -51,10 +52,14 @@ class Nvml:
         self._call("nvmlInit_v2")
 
     def devices(self) -> list[Device]:
-        """Returns all GPUs, in the order of nvidia-smi."""
-        count = ctypes.c_uint()
-        self._call("nvmlDeviceGetCount_v2", ctypes.byref(count))
-        return [self.device(str(number)) for number in range(count.value)]
+        """Returns the GPUs that answer, in the order of nvidia-smi. Raises nothing: one may have failed meanwhile."""
+        count, devices = ctypes.c_uint(), list[Device]()
+        with contextlib.suppress(NvmlError):
+            self._call("nvmlDeviceGetCount_v2", ctypes.byref(count))
+        for number in range(count.value):
+            with contextlib.suppress(NvmlError):
+                devices.append(self.device(str(number)))
+        return devices
 
     def device(self, name: str) -> Device:
         """Returns a GPU by its number or UUID, as in CUDA_VISIBLE_DEVICES."""

@@ -7,6 +7,8 @@ in a cache: the GPU's memory is at rest. Seen on an H200: 0 % in kernels without
 
 from __future__ import annotations
 
+import contextlib
+
 from drumbeat.agent.ground.nvml import Nvml, NvmlError, nvml
 
 
@@ -20,11 +22,9 @@ def memory_percent(library: Nvml | None = None) -> dict[int, float]:
     busy: dict[int, float] = {}
     if library is None:
         return busy
-    try:
-        for device in library.devices():
+    for device in library.devices():
+        with contextlib.suppress(NvmlError):  # A GPU that is divided (MIG) doesn't say it.
             percent = float(library.utilization(device)[1])
             for pid in library.processes(device):
                 busy[pid] = max(busy.get(pid, 0.0), percent)
-    except NvmlError:  # A GPU that is divided (MIG) doesn't say it.
-        return busy
     return busy
