@@ -8,9 +8,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+from drumbeat.agent.keeper.standbys import AFTER_S
 
 from drumbeat.agent.keeper import spares
-from drumbeat.agent.keeper.standbys import AFTER_S
 
 from .gpus import CPU, GPU, has_gpu_open, job_of, processes_on_gpus
 from .house import House, a_house, until
