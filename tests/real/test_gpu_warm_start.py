@@ -8,9 +8,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from drumbeat.agent.keeper.standbys import AFTER_S
 
-from drumbeat.agent.keeper import spares
+from drumbeat.agent.keeper import spare_folders
+from drumbeat.agent.keeper.standby_pool import AFTER_S
 
 from .gpus import CPU, GPU, has_gpu_open, job_of, processes_on_gpus
 from .house import House, a_house, until
@@ -34,14 +34,14 @@ ON_GPU = {"visible": "0", "devices": 1, "sum": float(1 << 20)}
 @pytest.fixture
 def house(first_gpu: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
     monkeypatch.setenv(AFTER_S, "0.2")
-    monkeypatch.setenv(spares.IDLE_S, "120")
+    monkeypatch.setenv(spare_folders.IDLE_S, "120")
     monkeypatch.setenv("DRUMBEAT_CACHE", str(tmp_path / "cache"))
     try:
         with a_house(tmp_path) as there:
             yield there
     finally:
-        for spare in spares.listed():
-            spares.end(spare)
+        for spare in spare_folders.listed():
+            spare_folders.end(spare)
 
 
 def submit(house: House, resources: str = GPU) -> str:
@@ -98,8 +98,8 @@ def test_interpreters_that_wait_for_the_next_job_hold_no_gpu_and_serve_only_its_
     wait_for_interpreter(house, first)
     stop.touch()
     assert house.client.wait(first, 60) is not None
-    until(spares.listed, 30, "a spare keeper")
-    interpreters = [pid for spare in spares.listed() for pid in spare.interpreters]
+    until(spare_folders.listed, 30, "a spare keeper")
+    interpreters = [pid for spare in spare_folders.listed() for pid in spare.interpreters]
     assert len(interpreters) == 1
     assert not has_gpu_open(interpreters[0])
     on_cpu = submit(house, CPU)

@@ -19,7 +19,7 @@ from drumbeat.agent.stacks.rank_looks import RankLooks
 from drumbeat.control.gangs.closer_look import Ask, CloserLook
 from drumbeat.control.gangs.silence_look import SilenceLook
 from drumbeat.control.gangs.stacks import JobFacts
-from drumbeat.core.diagnosis.hangs.verdict import HangVerdict, Stillness
+from drumbeat.core.diagnosis.hangs.hang_verdict import HangVerdict, Stillness
 from drumbeat.host import processes
 from drumbeat.launch.tracking_variables import ENDPOINT
 from tools.hangs.case import NEEDS_GPU, Case

@@ -9,7 +9,7 @@ import pytest
 from drumbeat.control.gangs.closer_look import Ask, CloserLook
 from drumbeat.control.gangs.silence_look import SilenceLook
 from drumbeat.control.gangs.stacks import JobFacts
-from drumbeat.core.diagnosis.hangs.verdict import Stillness
+from drumbeat.core.diagnosis.hangs.hang_verdict import Stillness
 from drumbeat.protocol.stacks import NodeFacts, ProcessFacts, RankFacts, StackFrame, ThreadStack
 
 pytestmark = pytest.mark.feature("F4")

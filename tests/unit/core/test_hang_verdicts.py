@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from drumbeat.core.diagnosis.hangs import report
+from drumbeat.core.diagnosis.hangs import stack_report
 from drumbeat.core.diagnosis.hangs.activity import Activity, of_rank
-from drumbeat.core.diagnosis.hangs.verdict import HangVerdict, Stillness, judge
+from drumbeat.core.diagnosis.hangs.hang_verdict import HangVerdict, Stillness, judge
 from drumbeat.protocol.stacks import NodeFacts, ProcessFacts, RankFacts, StackFrame, ThreadStack
 from drumbeat.protocol.wire import from_wire
 
@@ -224,7 +224,7 @@ def test_without_stacks_the_kernel_alone_names_a_stopped_rank() -> None:
 
 def test_report_has_every_frame_and_why_there_is_none() -> None:
     facts = NodeFacts(5.0, (RankFacts(0, (WAITING,)), RankFacts(1, (process(problem="no py-spy"),))))
-    text = report.text([report.node_stacks(0, "gpu-1", facts)])
+    text = stack_report.text([stack_report.node_stacks(0, "gpu-1", facts)])
     assert "rank 0 on node 0 (gpu-1) waits in all_reduce at train.py:40" in text
     assert f"all_reduce ({SITE}/torch/distributed/distributed_c10d.py:3252)" in text
     assert "no stack: no py-spy" in text
@@ -240,7 +240,7 @@ RECORDED = [
 @pytest.mark.parametrize("recorded", RECORDED, ids=[one["case"] for one in RECORDED])
 def test_recorded_silence_is_judged_as_it_was(recorded: dict[str, Any]) -> None:
     facts = {int(node): from_wire(NodeFacts, answer) for node, answer in recorded["answers"].items()}
-    activities = [one for node, answer in facts.items() for one in report.activities(node, answer)]
+    activities = [one for node, answer in facts.items() for one in stack_report.activities(node, answer)]
     ranks = set(range(recorded["ranks"]))
     said = judge(activities, ranks - {one.rank for one in activities})
     assert (said.stillness.value, said.rank) == (recorded["verdict"]["stillness"], recorded["verdict"]["rank"])

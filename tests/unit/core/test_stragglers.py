@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from drumbeat.core.diagnosis.hangs.hang_verdict import HangVerdict, Stillness
 from drumbeat.core.diagnosis.hangs.phases import RankPhases
 from drumbeat.core.diagnosis.hangs.stragglers import MAX_WAITS, Look, WaitRecord
-from drumbeat.core.diagnosis.hangs.verdict import HangVerdict, Stillness
 from drumbeat.protocol.wire import from_wire
 
 pytestmark = pytest.mark.feature("F4")

@@ -30,6 +30,6 @@ def stacks(job: JobName, rank: Rank = None, native: Native = False, as_json: AsJ
 
         print_json(nodes)
         return
-    from drumbeat.core.diagnosis.hangs.report import text
+    from drumbeat.core.diagnosis.hangs.stack_report import text
 
     print(text(nodes), end="")

@@ -25,9 +25,9 @@ from drumbeat.control.gangs.silence_look import SilenceLook
 from drumbeat.control.gangs.stacks import JobFacts, hosts_of, request_fields, result_of
 from drumbeat.control.gangs.straggler_samples import SAMPLED_S, StragglerSamples
 from drumbeat.control.loop.loop import Loop
-from drumbeat.core.diagnosis.hangs import report
+from drumbeat.core.diagnosis.hangs import stack_report
+from drumbeat.core.diagnosis.hangs.hang_verdict import HangVerdict, Stillness
 from drumbeat.core.diagnosis.hangs.rendezvous import RendezvousState, RendezvousVerdict
-from drumbeat.core.diagnosis.hangs.verdict import HangVerdict, Stillness
 from drumbeat.core.life import hang_response
 from drumbeat.core.life.events import StillnessSeen
 from drumbeat.core.life.job import Job
@@ -194,7 +194,7 @@ class HangWatch(PooledWatch):
         """Keeps the stacks in the job's folder, and returns the sentence with where they are."""
         path = f"hangs/{job.attempt}.{job.round}.txt"
         try:
-            self._keep(job.name, path, f"{sentence}\n\n{report.text(facts.stacks(hosts_of(job)))}")
+            self._keep(job.name, path, f"{sentence}\n\n{stack_report.text(facts.stacks(hosts_of(job)))}")
         except StorageError as error:
             log.warning("the stacks of job %s could not be kept: %s", job.name, error)
             return sentence

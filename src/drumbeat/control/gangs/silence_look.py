@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from drumbeat.control.gangs.closer_look import CloserLook
 from drumbeat.control.gangs.stacks import JobFacts
-from drumbeat.core.diagnosis.hangs.verdict import HangVerdict, Stillness, judge
+from drumbeat.core.diagnosis.hangs.hang_verdict import HangVerdict, Stillness, judge
 
 _UNSURE = HangVerdict(Stillness.UNKNOWN)
 

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
 
-from drumbeat.core.diagnosis.hangs import report
+from drumbeat.core.diagnosis.hangs import stack_report
 from drumbeat.core.diagnosis.hangs.activity import Activity
 from drumbeat.core.diagnosis.hangs.phases import RankPhases, of_samples
 from drumbeat.core.life.job import Job
@@ -31,7 +31,7 @@ class JobFacts:
             one
             for node, facts in self.answers.items()
             if isinstance(facts, NodeFacts)
-            for one in report.activities(node, facts)
+            for one in stack_report.activities(node, facts)
         ]
 
     @property
@@ -48,7 +48,7 @@ class JobFacts:
     def stacks(self, hosts: Sequence[str]) -> list[NodeStacks]:
         """The stacks, node by node."""
         return [
-            report.node_stacks(node, hosts[node], facts)
+            stack_report.node_stacks(node, hosts[node], facts)
             if isinstance(facts, NodeFacts)
             else NodeStacks(node, hosts[node], error=facts)
             for node, facts in self.answers.items()

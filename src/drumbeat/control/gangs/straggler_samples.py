@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
+from drumbeat.core.diagnosis.hangs.hang_verdict import HangVerdict
 from drumbeat.core.diagnosis.hangs.phases import RankPhases
 from drumbeat.core.diagnosis.hangs.stragglers import MIN_WAITS, WaitRecord
-from drumbeat.core.diagnosis.hangs.verdict import HangVerdict
 from drumbeat.core.life import hang_response
 from drumbeat.core.life.job import Job
 

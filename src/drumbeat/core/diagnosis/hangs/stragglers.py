@@ -15,8 +15,8 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
+from drumbeat.core.diagnosis.hangs.hang_verdict import HangVerdict, Stillness
 from drumbeat.core.diagnosis.hangs.phases import RankPhases
-from drumbeat.core.diagnosis.hangs.verdict import HangVerdict, Stillness
 
 Look = Sequence[RankPhases]
 """All ranks of a job, sampled at the same time."""
