@@ -15,10 +15,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.report import publish
-from bench.runs import HERE
 from bench.serving import MIB, at_percent, bare_server, memory_mib, sampled, serving
 from bench.start import describe_machine
+from bench.start_report import publish
+from bench.start_runs import HERE
 from drumbeat.client import Client
 from drumbeat.ports import Ownership
 from drumbeat.stores.sql import make_store

@@ -11,8 +11,19 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from bench.report import STARTS_RANKS
-from bench.runs import BIN, DEADLINE_S, HERE, Run, end, kill_and_wait, make_folder, split_phases, start, wait_for_step
+from bench.start_report import STARTS_RANKS
+from bench.start_runs import (
+    BIN,
+    DEADLINE_S,
+    HERE,
+    Run,
+    end,
+    kill_and_wait,
+    make_folder,
+    split_phases,
+    start,
+    wait_for_step,
+)
 from drumbeat.agent.keeper import spare_folders
 from drumbeat.client import Client
 from drumbeat.protocol.errors import NotFoundError

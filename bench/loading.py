@@ -14,10 +14,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench.report import publish
-from bench.runs import HERE
 from bench.spread import ratios, say, spread
 from bench.start import describe_machine
+from bench.start_report import publish
+from bench.start_runs import HERE
 from tools.kept_folder import KEPT
 
 READER = HERE / "loading_reader.py"

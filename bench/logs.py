@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.log_report import render
-from bench.report import publish
-from bench.runs import BIN, HERE
 from bench.serving import memory_mib, most, peak_mib, sampled, serving
 from bench.start import describe_machine
+from bench.start_report import publish
+from bench.start_runs import BIN, HERE
 from drumbeat.client import Client
 from drumbeat.protocol.api.jobs import End, LogPiece
 

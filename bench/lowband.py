@@ -15,9 +15,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from bench.lowband_report import render
-from bench.report import publish
 from bench.serving import serving
 from bench.start import describe_machine
+from bench.start_report import publish
 from drumbeat.client import Client
 
 ROOT = Path(__file__).parents[1]

@@ -25,9 +25,9 @@ import httpx
 import psutil
 
 from bench.metrics_report import render
-from bench.runs import HERE
 from bench.serving import MIB, command_of, processes_of, serving
 from bench.start import describe_machine
+from bench.start_runs import HERE
 from drumbeat.client import Client
 from drumbeat.protocol.metrics import Point, PointsLogged, run_id
 from drumbeat.stores.metrics import make_metric_store

@@ -18,10 +18,10 @@ from typing import Any
 
 from bench.page_data import CURVES, LOGGED, MILLION, SWEEP, curve_name, fill
 from bench.page_report import render
-from bench.report import publish
-from bench.runs import BIN, HERE
 from bench.serving import bare_server, serving
 from bench.start import describe_machine
+from bench.start_report import publish
+from bench.start_runs import BIN, HERE
 from drumbeat.client import Client
 from tests.real.browsers import Seen, drive_from
 

@@ -13,9 +13,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.report import publish
 from bench.serving import serving
 from bench.start import describe_machine
+from bench.start_report import publish
 from drumbeat.bench.machine_load import busy_share
 from drumbeat.cli.commands.predict import gradients_of, network_of, run_measured, step_of
 from drumbeat.cli.job_options.file_or_command import Chosen

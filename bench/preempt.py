@@ -21,9 +21,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.report import publish
 from bench.spread import say, spread
 from bench.start import describe_machine
+from bench.start_report import publish
 from drumbeat import Client
 from tools.slurmlab import SlurmLab, missing, slurm_lab, until
 

@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import Path
 
 from bench.drumbeat_runs import Drumbeat, make_drumbeat
-from bench.report import SCRIPT_PHASES, publish, tabulate
-from bench.runs import DEADLINE_S, Run, kill_and_wait, make_folder, run_torchrun, wait_for_step
 from bench.spread import ratios, say, spread
 from bench.start import describe_machine
+from bench.start_report import SCRIPT_PHASES, publish, tabulate
+from bench.start_runs import DEADLINE_S, Run, kill_and_wait, make_folder, run_torchrun, wait_for_step
 from drumbeat.client import Client
 
 WAYS = {"torchrun": "`torchrun --max-restarts`", "cold": "drumbeat, cold", "warm": "drumbeat, warm"}

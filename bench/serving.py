@@ -15,7 +15,7 @@ from threading import Event, Thread
 
 import psutil
 
-from bench.runs import BIN
+from bench.start_runs import BIN
 
 MIB = 1 << 20
 

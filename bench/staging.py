@@ -16,7 +16,7 @@ from pathlib import Path
 
 from bench.spread import ratios, say, spread
 from bench.stage_tools import aws, azcopy, drop, fsspec_python, rclone, sent, serving, set_aside
-from bench.stores import Store, bucket, container, web
+from bench.staging_stores import Store, bucket, container, web
 from drumbeat.client import Client
 
 EGRESS = "200mbit"

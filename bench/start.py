@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 
 from bench.drumbeat_runs import make_drumbeat
-from bench.report import publish, render
-from bench.runs import Run, run_plain, run_torchrun
+from bench.start_report import publish, render
+from bench.start_runs import Run, run_plain, run_torchrun
 
 
 def measure_all(rounds: int, world: int) -> dict[str, list[Run]]:

@@ -20,9 +20,9 @@ from pathlib import Path
 
 import psutil
 
-from bench.report import publish
 from bench.serving import command_of, kind_of, processes_of, serving
 from bench.start import describe_machine
+from bench.start_report import publish
 from bench.sweep_report import render
 from bench.sweep_tools import SCRIPT, RayTune, Size, Sweep, make_ray, run_bare, run_optuna
 from drumbeat.client import Client

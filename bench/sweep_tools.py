@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.runs import HERE
+from bench.start_runs import HERE
 
 SCRIPT = HERE / "empty_trial.py"
 

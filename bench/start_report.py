@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.runs import DEADLINE_S, Run
 from bench.spread import ratios, say, spread
+from bench.start_runs import DEADLINE_S, Run
 
 HEAD = """\
 # Start-up times
