@@ -79,6 +79,30 @@ def test_whatever_is_heard_of_while_ranks_miss_a_peer_counts_at_once(event: Even
 
 
 @pytest.mark.feature("F1")
+@pytest.mark.parametrize(
+    "status",
+    [
+        said(1, Phase.RUNNING, lost=True),
+        said(1, Phase.RUNNING, exits=(ended(2, None, signal=15, is_stopped=True),), lost=True),
+        said(1, Phase.ENDED, exits=tuple(ended(rank, None, signal=9, is_stopped=True) for rank in (2, 3)), lost=True),
+    ],
+    ids=["stopping", "one has ended", "over"],
+)
+def test_ranks_that_a_keeper_ended_without_its_agent_are_not_blamed_for_the_signal(status: Event):
+    for job in (running(), missing_a_peer()):
+        stopped = after(job, status)
+        assert stopped.reason is Reason.KEEPER_LOST
+        assert stopped.sentence.startswith("node 1 was without its agent for longer than lost_after_s, so its keeper")
+
+
+@pytest.mark.feature("F1")
+def test_a_rank_that_failed_before_its_keeper_gave_up_is_the_cause():
+    exits = (ended(2, 1, tail=RAISED), ended(3, None, signal=9, is_stopped=True))
+    job = after(running(), said(1, Phase.ENDED, exits=exits, lost=True))
+    assert job.sentence.startswith("rank 2 on node 1 stopped with exit code 1: ValueError")
+
+
+@pytest.mark.feature("F1")
 def test_a_failure_that_nobody_knows_of_any_more_is_not_waited_for():
     """The keeper is gone, and its agent had to start again and can't start another one."""
     job = after(missing_a_peer(), said(0, Phase.ENROLLED, 0))

@@ -144,7 +144,7 @@ class Keeper:
     def _look_after_agent(self) -> None:
         if not self.leaving and self.listener.alone_s() > self.patience_s:
             self.leaving = True
-            self.round.stop(self.round.grace_s)
+            self.round.abandon()
 
     def _send_state(self) -> None:
         self.listener.send_state()

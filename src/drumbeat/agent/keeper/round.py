@@ -156,6 +156,11 @@ class RankRound:
             self._on_change()
         self.kill_at = min(self.kill_at, self.machine.monotonic() + grace_s)
 
+    def abandon(self) -> None:
+        """Stops ranks whose agent doesn't come back: what they end with then says nothing of why the round failed."""
+        self.stop(self.grace_s)
+        self.lost = self.lost or bool(self.running)
+
     def reap(self) -> None:
         """Takes every ended child, orphans that this process adopted too, and reports the ranks among them."""
         reported, ended, is_news = len(self.exits), self.machine.ended_children(), False

@@ -11,6 +11,7 @@ from drumbeat.core.plurals import counted
 from drumbeat.core.reason_table import REASONS
 from drumbeat.core.verdict import Verdict
 from drumbeat.launch import world_size
+from drumbeat.protocol.agent import AgentStatus, Phase
 from drumbeat.protocol.states import Reason
 
 
@@ -66,6 +67,14 @@ def by_loss(event: NodeLost) -> Verdict:
     """Judges a lost node by what its engine says of it."""
     sentence = f"node {event.node} is gone: {event.sentence}" if event.cause is Loss.LOST else event.sentence
     return of(REASON_OF_LOSS[event.cause], sentence, node=event.node)
+
+
+def lost(node: int, status: AgentStatus) -> Verdict:
+    """Judges a node whose keeper died with its ranks, or has stopped them because its agent didn't come back."""
+    is_there = status.phase is Phase.RUNNING or any(one.is_stopped for one in status.exits)
+    abandoned = f"node {node} was without its agent for longer than lost_after_s, so its keeper ended the ranks"
+    sentence = abandoned if is_there else f"the keeper of node {node} is gone, and its ranks with it"
+    return of(Reason.KEEPER_LOST, sentence, node=node)
 
 
 def taken(node: int) -> Verdict:

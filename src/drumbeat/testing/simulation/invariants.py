@@ -135,7 +135,9 @@ class Checker:
             return any(failure.round in node.bereft for node in self._nodes_of(job, failure.attempt))
         done = self._done(job, failure.attempt, failure.round)
         code = 0 if verdict.reason is Reason.RANK_LEFT_EARLY else verdict.code
-        return verdict.rank is None or (verdict.rank, code) in {(one.rank, one.code) for _, one in done}
+        return verdict.rank is None or (verdict.rank, code) in {
+            (one.rank, one.code if one.signal is None else 128 + one.signal) for _, one in done if not one.is_stopped
+        }
 
     def _waits(self, sight: Sight) -> None:
         """Who has to wait was told so, and can't have what it waits for."""

@@ -17,7 +17,7 @@ _WORDS = {MISSES_A_PEER: "RuntimeError: Connection closed by peer"}
 class Node:
     """What one node does. running: ranks at work. started: rounds whose ranks were ever started here.
 
-    done: how the ranks of each of them really ended. bereft: those whose keeper was killed.
+    done: how the ranks of each of them really ended. bereft: those whose keeper was killed, or gave them up.
     """
 
     gang: Gang

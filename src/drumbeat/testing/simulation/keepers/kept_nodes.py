@@ -61,6 +61,7 @@ class KeptNode(Node):
         self.running = [one.served[-1].rank for one in alive]
         self.started = sorted({one.served[-1].round for one in self._processes()})
         self.is_stopping = any(one.is_asked for one in alive)
+        self.bereft |= {number for root, number in self.box.abandoned if root == self.enrolment.root}
         if self.agent.has_left:
             self.has_left = True
 

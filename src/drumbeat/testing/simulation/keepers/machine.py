@@ -98,8 +98,12 @@ class KeeperProcess:
     def check_stop(self) -> None:
         """Takes note if it stops ranks whose agent hasn't asked for it."""
         keeper = self.keeper
-        if keeper is None or keeper.listener.alone_s() > keeper.patience_s or self.root in self.box.stopping:
-            return
+        if keeper is not None and keeper.listener.alone_s() > keeper.patience_s:
+            self.box.abandoned.add((self.root, keeper.round.number))
+        elif keeper is not None and self.root not in self.box.stopping:
+            self._stops_unasked()
+
+    def _stops_unasked(self) -> None:
         ranks = [str(one.served[-1]) for one in self.box.of(self.pid) if one.served]
         if ranks:
             self.box.wrongs.append(f"{ranks} are stopped, and their agent hasn't asked for it")
@@ -142,6 +146,8 @@ class Box:
         """The folders of attempts on this machine."""
         self.stopping: set[str] = set()
         """Those whose agents have asked for an end of the ranks."""
+        self.abandoned: set[tuple[str, int]] = set()
+        """The folder of an attempt and the round whose ranks its keeper has ended, since their agent didn't come."""
         self.letters: list[socket.socket] = []
         """Connections of those who have told a keeper something, and wait."""
         self._pids = iter(range(100, 1 << 30))
