@@ -28,9 +28,9 @@ export function TopBar({ path }: { path: string }) {
       <nav aria-label="Screens">
         {TARGETS.map((target) => <Destination key={target.path} target={target} path={path} />)}
       </nav>
-      <span class={`live ${isOpen ? "" : "tone-wait"}`} role="status">
+      <span class={`live ${isOpen ? "" : "tone-wait"}`} role="status" title={isOpen ? "The page is connected to the server: it follows every change" : "The page has lost the server: what it shows may be old"}>
         <span class="live-dot" aria-hidden="true" />
-        <span class="live-word">{isOpen ? "live" : "not connected"}</span>
+        <span class="live-word">{isOpen ? "connected" : "not connected"}</span>
       </span>
       <DesktopNotices />
       <button type="button" class="quiet" aria-label="Keys" title="Keys (?)" onClick={() => setKeys(true)}>?</button>

@@ -2,7 +2,9 @@ import { expect, test } from "vitest";
 import { latency, rate } from "../src/format";
 import { scaleOf } from "../src/parts/parallel-scale";
 import { partsOf } from "../src/parts/job-links";
-import { elasticOf, phasesOf, sharesOf, stagesOf } from "../src/screens/job/progress";
+import { elasticOf, isPlain, phasesOf, sharesOf, stagesOf } from "../src/screens/job/progress";
+import { rankedOf } from "../src/screens/job/sweep";
+import { choiceOf, countsOf, sumsOf } from "../src/screens/jobs-filter";
 import { holdersOf } from "../src/screens/job/holders";
 import { assetsOf, downloadCommand, isModel } from "../src/screens/job/results";
 import { busiestOf, sayBusiest } from "../src/screens/job/slow-rank";
@@ -138,4 +140,24 @@ test("axes of settings are linear, logarithmic, or have one place for each word"
   expect(scaleOf([3, 3], String).at(3)).toBe(0.5);
   const many = scaleOf([0.13, 0.2, 0.31, 0.44, 0.5, 0.97], String);
   expect(many.ticks.map((tick) => tick.label)).toEqual(["0", "0.2", "0.4", "0.6", "0.8", "1"]);
+});
+
+test("filters are counted by the states that each lists, and an address of former days still means one", () => {
+  expect(sumsOf({ queued: 2, staging: 1, running: 3, failed: 4 })).toEqual({ "": 10, queued: 2, running: 4, failed: 4, completed: 0, canceled: 0 });
+  const choice = choiceOf(new URLSearchParams("state=waiting&experiment=cifar"));
+  expect(choice.group).toBe("queued");
+  expect(countsOf(choice)).toEqual(["/job-counts?parent=", { experiment: "cifar", person: "", archived: "false" }]);
+  expect(countsOf({ ...choice, text: "x" })).toBeUndefined();
+});
+
+test("what says no more than that a job has completed is left out", () => {
+  expect([isPlain("completed", "1 rank ended with exit code 0"), isPlain("completed", "12 ranks ended with exit code 0")]).toEqual([true, true]);
+  expect([isPlain("running", "1 rank ended with exit code 0"), isPlain("completed", "4 ranks ended with exit code 0; but on node 1 WORLD_SIZE was 2")]).toEqual([false, false]);
+});
+
+test("trials with a value are ranked by the goal of their sweep", () => {
+  const trial = (number: number, value: number | null) => ({ number, job: `s_${number}`, state: "completed" as const, sentence: "", parameters: {}, value, last: value, reports: 1, stopped: "" });
+  const sweep = { name: "s", state: "running" as const, sentence: "", goal: "minimize", primary_metric: "loss", max_total_trials: 3, max_concurrent_trials: 1, trials: [trial(0, 3), trial(1, null), trial(2, 1)], best: 2 };
+  expect(rankedOf(sweep).map((one) => one.number)).toEqual([2, 0]);
+  expect(rankedOf({ ...sweep, goal: "maximize" }).map((one) => one.number)).toEqual([0, 2]);
 });

@@ -3,13 +3,17 @@
 import type { Query } from "../api";
 
 export const PAGE = 100;
+/** Each filter by the state that it is named after; a job with nodes counts as running. */
 export const GROUPS: Record<string, string[]> = {
-  running: ["running", "stopping", "finalizing"],
-  waiting: ["queued", "provisioning", "staging"],
+  queued: ["queued"],
+  running: ["provisioning", "staging", "running", "stopping", "finalizing"],
   failed: ["failed"],
   completed: ["completed"],
   canceled: ["canceled"],
 };
+
+/** A name that filters had before, in addresses that are kept. */
+const FORMER: Record<string, string> = { waiting: "queued" };
 
 export interface Choice {
   text: string; group: string; experiment: string; person: string; parent: string; isArchived: boolean;
@@ -18,9 +22,26 @@ export interface Choice {
 export function choiceOf(query: URLSearchParams): Choice {
   const word = (name: string) => query.get(name) ?? "";
   return {
-    text: word("text"), group: word("state"), experiment: word("experiment"), person: word("person"),
+    text: word("text"), group: FORMER[word("state")] ?? word("state"), experiment: word("experiment"), person: word("person"),
     parent: word("parent"), isArchived: query.has("archived"),
   };
+}
+
+/** How the counts beside the filters are asked for; undefined where the server can't count what is listed. */
+export function countsOf(choice: Choice): [string, Query] | undefined {
+  if (choice.text) return undefined;
+  return [choice.parent ? "/job-counts" : "/job-counts?parent=", {
+    experiment: choice.experiment,
+    person: choice.person,
+    archived: choice.isArchived ? "true" : "false",
+    ...(choice.parent ? { parent: choice.parent } : {}),
+  }];
+}
+
+/** The jobs of each filter, by how many are in each state; "" = all of them. */
+export function sumsOf(states: Record<string, number>): Record<string, number> {
+  const sum = (group: string[]) => group.reduce((total, state) => total + (states[state] ?? 0), 0);
+  return { "": sum(Object.values(GROUPS).flat()), ...Object.fromEntries(Object.entries(GROUPS).map(([group, own]) => [group, sum(own)])) };
 }
 
 export function listOf(query: URLSearchParams): [string, Query] {

@@ -3,7 +3,7 @@
 import { Component } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { get } from "../api";
-import { number } from "../format";
+import { number, size, whole } from "../format";
 import { useAnswer, useEvents, useGradual, useThrottled } from "../hooks";
 import { useKey } from "../keys";
 import { Nothing, Refused } from "../parts/placeholders";
@@ -12,10 +12,11 @@ import { ENDED, StateWord } from "../parts/job-state";
 import { Ago, Took } from "../parts/time";
 import { go, href, jobHref, setQuery, usePlace } from "../router";
 import type { Experiment, Job, JobChanges, JobCurve, JobPage, Uses } from "../types";
-import { progressOf, sizeOf } from "./job/progress";
+import { sizeOf, wordOf } from "./job/progress";
+import { assetsOf, isModel } from "./job/results";
 import { SlowWord } from "./job/slow-rank";
 import { SelectionBar } from "./job/actions";
-import { choiceOf, GROUPS, listOf, PAGE, type Choice } from "./jobs-filter";
+import { choiceOf, countsOf, GROUPS, listOf, sumsOf, PAGE, type Choice } from "./jobs-filter";
 
 export function JobsScreen() {
   const { query: words } = usePlace();
@@ -80,7 +81,7 @@ function setCompare(jobs: Job[]): void {
 
 function Filters({ choice }: { choice: Choice }) {
   const experiments = useAnswer<Experiment[]>("/experiments", {}, true);
-  const counts = useCounts();
+  const counts = useCounts(choice);
   const names = new Set([...(experiments.value ?? []).map((one) => one.name), ...(choice.experiment ? [choice.experiment] : [])]);
   useKey("/", "Filter", (event) => {
     event.preventDefault();
@@ -92,7 +93,7 @@ function Filters({ choice }: { choice: Choice }) {
         value={choice.text} onInput={(event) => setQuery({ text: event.currentTarget.value })}
         onKeyDown={(event) => event.key === "Escape" && event.currentTarget.blur()} />
       <div class="chips" role="group" aria-label="State">
-        <Chip group="" label="All" chosen={choice.group} />
+        <Chip group="" label="all" chosen={choice.group} count={counts[""]} />
         {Object.keys(GROUPS).map((group) => (
           <Chip key={group} group={group} label={group} chosen={choice.group} count={counts[group]} />
         ))}
@@ -137,21 +138,19 @@ function PersonFilter({ chosen }: { chosen: string }) {
 function Chip({ group, label, chosen, count }: { group: string; label: string; chosen: string; count?: number | undefined }) {
   return (
     <button type="button" class={`chip${group === chosen ? " chosen" : ""}`} aria-pressed={group === chosen}
-      onClick={() => setQuery({ state: group })}>
-      {label}{count ? <span class="count">{count}</span> : null}
+      title={GROUPS[group] && GROUPS[group].length > 1 ? GROUPS[group].join(", ") : undefined} onClick={() => setQuery({ state: group })}>
+      {label}{count === undefined ? null : <span class="count">{whole(count)}</span>}
     </button>
   );
 }
 
-const COUNTED = ["running", "waiting"];
-
-/** How many jobs run and wait now. */
-function useCounts(): Record<string, number> {
-  const answer = useAnswer<Record<string, number>>("/job-counts?parent=", { state: COUNTED.flatMap((group) => GROUPS[group]!) }, true);
+/** How many jobs each filter would list. */
+function useCounts(choice: Choice): Record<string, number> {
+  const asked = countsOf(choice);
+  const answer = useAnswer<Record<string, number>>(asked?.[0], asked?.[1] ?? {}, true);
   const reload = useThrottled(answer.reload, 1500);
   useEvents("jobs", (event) => event.jobs.some((job) => !job.parent) && reload());
-  const count = (group: string) => GROUPS[group]!.reduce((sum, state) => sum + (answer.value?.[state] ?? 0), 0);
-  return Object.fromEntries(COUNTED.map((group) => [group, count(group)]));
+  return answer.value ? sumsOf(answer.value) : {};
 }
 
 const MAX_WATCHED = 8;
@@ -212,6 +211,7 @@ class JobRow extends Component<RowProps> {
 }
 
 function Row({ job, curve, isSelected, toggle, hasPersons, isWatched }: RowProps) {
+  const word = wordOf(job);
   return (
     <tr class={isSelected ? "selected" : ""}>
       <td class="col-check">
@@ -221,16 +221,27 @@ function Row({ job, curve, isSelected, toggle, hasPersons, isWatched }: RowProps
         <a class="row-link" href={jobHref(job.name)}>{job.name}</a>
         <span class="under">
           {job.type !== "command" && <span class="tag">{job.type}</span>}
-          <span>{job.experiment}</span>
+          <span>experiment {job.experiment}</span>
           {hasPersons && job.person && <span>{job.person}</span>}
         </span>
       </td>
       <td class="col-state">
         <StateWord state={job.state} />
-        <span class="under clamp" title={progressOf(job)}>{progressOf(job)}</span>
+        {word && <span class={`clamp ${job.state === "failed" ? "cause-word" : "under-word"}`} title={word}>{word}</span>}
+        {assetsOf(job).map((one) => (
+          <span key={one.name} class="under-word">
+            {isModel(one) ? "model" : "output"} <a href={jobHref(job.name)}>{one.asset}</a>, {size(one.size)}
+          </span>
+        ))}
         {isWatched && <SlowWord job={job} />}
       </td>
       <td class="col-metric">
+        {job.best_trial && (
+          <>
+            <span class="number">{number(job.best_trial.value)}</span>
+            <span class="under">best {job.best_trial.name}, {job.best_trial.job}</span>
+          </>
+        )}
         {job.primary && (
           <>
             {curve && <Sparkline steps={curve.steps} values={curve.values} />}

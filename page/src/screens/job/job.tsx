@@ -85,7 +85,7 @@ function Head({ job, reload }: { job: Job; reload: () => void }) {
         {job.elastic && <Fact label="nodes">{elasticOf(job)}</Fact>}
         {job.mesh && <Fact label="mesh">{Object.entries(job.mesh).map(([name, size]) => `${name} ${size}`).join(" × ")}</Fact>}
         <Fact label="compute"><a href={href("/computes", { name: job.compute })}>{job.compute}</a></Fact>
-        {job.type === "command" && <Fact label="environment">{job.environment}</Fact>}
+        {job.type === "command" && <Fact label="environment">{job.environment === CURRENT ? <span class="hinted" title={CURRENT_MEANS}>{CURRENT}</span> : job.environment}</Fact>}
         {job.primary && <Fact label={job.primary.name}><strong class="number">{number(job.primary.value)}</strong> at step {whole(job.primary.step)}</Fact>}
         {job.outputs.filter((one) => one.place === "in_place").map((one) => (
           <Fact key={one.name} label={one.name}><a href={jobHref(job.name, { tab: "outputs" })}>{one.asset || one.uri}</a></Fact>
@@ -101,6 +101,9 @@ function Head({ job, reload }: { job: Job; reload: () => void }) {
     </header>
   );
 }
+
+const CURRENT = "current";
+const CURRENT_MEANS = "The Python interpreter that is there: the server's own, or on a remote compute that of its `programs`. Nothing is built.";
 
 function Fact({ label, children }: { label: string; children: preact.ComponentChildren }) {
   return <div><dt>{label}</dt><dd>{children}</dd></div>;

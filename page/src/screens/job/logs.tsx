@@ -227,6 +227,7 @@ function LogView({ lines, target, isLive, text, hasRanks, width, older, epoch }:
   const to = Math.min(lines.length, Math.ceil((top * stretch + height) / LINE_PX) + SPARE);
   return (
     <div class="log-frame">
+      {hasRanks && <p class="log-head" aria-hidden="true">rank</p>}
       <div class="log machine" ref={box} onScroll={scrolled} tabIndex={0} role="log" aria-label="Log" aria-live="off">
         <div class="log-all" style={{ height: `${drawn}px` }}>
           <div class="log-window" style={{ transform: `translateY(${from * LINE_PX - top * (stretch - 1)}px)` }}>
@@ -241,11 +242,13 @@ function LogView({ lines, target, isLive, text, hasRanks, width, older, epoch }:
   );
 }
 
+const BAD = /\b(?:Traceback|Error|Exception|FATAL|CRITICAL)\b|^[\w.]*(?:Error|Exception|Interrupt)\b/;
+
 function Line({ line, isMarked, text, hasRank, width }: {
   line: LogLine; isMarked: boolean; text: string; hasRank: boolean; width: number;
 }) {
   const name = line.rank < 0 ? `node ${line.node}` : String(line.rank).padStart(width);
-  const isBad = /\b(Traceback|Error|Exception|FATAL|CRITICAL)\b/.test(line.text);
+  const isBad = BAD.test(line.text);
   return (
     <div class={`line${isMarked ? " marked" : ""}${isBad ? " bad" : ""}`}>
       <button type="button" class={`line-rank hue-${line.rank < 0 ? "n" : line.rank % 6}`} tabIndex={-1}

@@ -29,8 +29,18 @@ function noticeOf(output: Job["outputs"][number]): string[] {
 
 export function sizeOf(job: Job): string {
   if (job.type !== "command") return job.type;
-  if (job.node_count === 1) return counted(job.world_size, "rank");
   return `${counted(job.node_count, "node")}, ${counted(job.world_size, "rank")}`;
+}
+
+const PLAIN = /^\d+ ranks? ended with exit code 0$/;
+
+/** Whether the sentence says no more than the state `completed` does. */
+export const isPlain = (state: string | null, sentence: string): boolean => state === "completed" && PLAIN.test(sentence);
+
+/** What a list says of a job beside its state; "" = the state says it all. */
+export function wordOf(job: Job): string {
+  const word = progressOf(job);
+  return isPlain(job.state, word) ? "" : word;
 }
 
 /** How many nodes an elastic job has, and how many it may have. */

@@ -110,7 +110,7 @@ function RankTile({ job, rank, exit, step, furthest, isSlow, hangs, cpu }: {
 function stateOf(job: Job, exit: Exit | undefined): [string, string] {
   if (!exit) return ENDED.has(job.state) ? [job.state === "completed" ? "completed" : "canceled", job.state] : [job.state, job.state];
   // The others are ended when one has failed: that is no failure of theirs.
-  if (exit.signal === SIGTERM && job.verdict?.rank !== exit.rank) return ["canceled", "ended with the round"];
+  if (exit.signal === SIGTERM && job.verdict?.rank !== exit.rank) return ["canceled", "stopped afterwards"];
   if (exit.signal) return ["failed", `signal ${exit.signal}`];
   return exit.code === 0 ? ["completed", "exit 0"] : ["failed", `exit ${exit.code}`];
 }

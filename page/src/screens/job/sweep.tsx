@@ -1,14 +1,16 @@
 /** A sweep: the best trial so far, all trials, their curves, and which settings led where. */
 
-import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { number, text } from "../../format";
-import { useGradual } from "../../hooks";
+import { useAnswer, useGradual } from "../../hooks";
 import { importanceOf } from "../../parts/parameter-importance";
 import { Answered, Nothing } from "../../parts/placeholders";
 import { drawParallel } from "../../parts/parallel-coordinates";
 import { ENDED, StateWord } from "../../parts/job-state";
 import { href, jobHref, setQuery, usePlace } from "../../router";
-import type { Job, StoryLine, Sweep, Trial } from "../../types";
+import type { Job, JobPage, StoryLine, Sweep, Trial } from "../../types";
+import { Took } from "../../parts/time";
+import { isPlain } from "./progress";
 import { useSweep } from "./sweep-requests";
 
 interface TabProps { job: Job; story: StoryLine[] }
@@ -34,7 +36,7 @@ function Best({ sweep }: { sweep: Sweep }) {
   return (
     <div class="tiles">
       <div class="tile">
-        <span class="muted">best {sweep.primary_metric} ({sweep.goal})</span>
+        <span class="muted">best {sweep.primary_metric} ({betterOf(sweep)})</span>
         {best ? (
           <>
             <strong class="big number">{number(best.value)}</strong>
@@ -52,13 +54,31 @@ function Best({ sweep }: { sweep: Sweep }) {
         <div class="tile">
           <span class="muted">settings of the best trial</span>
           <dl class="settings">
-            {Object.entries(best.parameters).map(([key, value]) => <div key={key}><dt>{key}</dt><dd class="machine">{text(value)}</dd></div>)}
+            {Object.entries(best.parameters).map(([key, value]) => <div key={key}><dt>{key}</dt><dd class="number">{text(value)}</dd></div>)}
           </dl>
         </div>
       )}
     </div>
   );
 }
+
+const betterOf = (sweep: Sweep): string => `${sweep.goal === "minimize" ? "lower" : "higher"} is better`;
+
+/** A trial has the state and sentence that its job has; its times are the job's own. */
+function useTrialJobs(sweep: Sweep): Map<string, Job> {
+  const isAsked = sweep.trials.length > 0 && sweep.trials.length <= MAX_TIMED;
+  const answer = useAnswer<JobPage>(isAsked ? "/jobs" : undefined, { parent: sweep.name, limit: MAX_TIMED, archived: "all" }, true);
+  const ended = sweep.trials.filter((trial) => trial.state && ENDED.has(trial.state)).length;
+  useEffect(() => void (isAsked && answer.reload()), [ended]);
+  return new Map((answer.value?.jobs ?? []).map((job) => [job.name, job]));
+}
+
+const MAX_TIMED = 100;
+/** Trials whose times are shown: the jobs of so many are asked for at once. */
+const BEST_COMPARED = 5;
+
+/** The trials with a value, the best first. */
+export const rankedOf = (sweep: Sweep): Trial[] => sorted(sweep, "value").filter((trial) => trial.value !== null);
 
 type Order = "number" | "value" | `p:${string}`;
 
@@ -69,25 +89,36 @@ function TrialTable({ sweep }: { sweep: Sweep }) {
   const trials = useMemo(() => sorted(sweep, order), [sweep, order]);
   const [limit, setLimit] = useState(100);
   const drawn = useGradual(limit);
+  const jobs = useTrialJobs(sweep);
+  const hasWhy = trials.some((trial) => trial.sentence && !isPlain(trial.state, trial.sentence));
+  const ranked = rankedOf(sweep).slice(0, BEST_COMPARED);
   const head = (id: Order, label: string, isRight = false) => (
-    <th scope="col" class={isRight ? "right" : ""} aria-sort={order === id ? "descending" : undefined}>
-      <button type="button" class="as-link" onClick={() => setQuery({ sort: id === "value" ? "" : id })}>{label}{order === id ? " ↓" : ""}</button>
+    <th scope="col" class={isRight ? "right" : ""} aria-sort={order !== id ? undefined : id === "value" && sweep.goal !== "minimize" ? "descending" : "ascending"}>
+      <button type="button" class={`as-link${order === id ? " sorted" : ""}`} title={`Sort by ${label}${id === "value" ? ", best first" : ""}`}
+        onClick={() => setQuery({ sort: id === "value" ? "" : id })}>{label}</button>
+      {id === "value" && <span class="better">{betterOf(sweep)}</span>}
     </th>
   );
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label="Trials">
+      {ranked.length > 1 && (
+        <p class="buttons trials-buttons">
+          <a class="button" href={href("/compare", { job: ranked.map((trial) => trial.job) })}>Compare the best {ranked.length}</a>
+        </p>
+      )}
       <table class="plain trials">
         <thead>
-          <tr>{head("number", "Trial")}<th scope="col">State</th>{head("value", sweep.primary_metric, true)}{names.map((name) => head(`p:${name}`, name, true))}<th scope="col">Why</th></tr>
+          <tr>{head("number", "Trial")}<th scope="col">State</th>{head("value", sweep.primary_metric, true)}{names.map((name) => head(`p:${name}`, name, true))}<th scope="col" class="right">Took</th>{hasWhy && <th scope="col">Why</th>}</tr>
         </thead>
         <tbody>
           {trials.slice(0, drawn).map((trial) => (
             <tr key={trial.number} class={trial.number === sweep.best ? "selected" : ""}>
-              <td><a href={jobHref(trial.job)}>{trial.number}</a>{trial.number === sweep.best && <span class="tag best-tag">best</span>}</td>
+              <td><a href={jobHref(trial.job)}>{trial.job}</a>{trial.number === sweep.best && <span class="tag best-tag">best</span>}</td>
               <td><StateWord state={trial.state ?? "waiting"} /></td>
               <td class="right number">{number(trial.value)}</td>
-              {names.map((name) => <td key={name} class="right machine">{text(trial.parameters[name])}</td>)}
-              <td class="muted"><span class="clamp">{trial.sentence}</span></td>
+              {names.map((name) => <td key={name} class="right number">{text(trial.parameters[name])}</td>)}
+              <td class="right"><Took from={jobs.get(trial.job)?.started_at ?? null} to={jobs.get(trial.job)?.ended_at ?? null} /></td>
+              {hasWhy && <td class="muted why"><span class="clamp">{isPlain(trial.state, trial.sentence) ? "" : trial.sentence}</span></td>}
             </tr>
           ))}
         </tbody>
@@ -145,12 +176,12 @@ function Parallel({ sweep, trials }: { sweep: Sweep; trials: Trial[] }) {
     <figure class="chart-card">
       <figcaption>
         <span class="chart-name">Settings and {sweep.primary_metric}</span>
-        {pointed ? <span class="number">trial {pointed.number}: {number(pointed.value)}</span> : <span class="muted">drag along an axis to choose</span>}
+        {pointed ? <span class="number">{pointed.job}: {number(pointed.value)}</span> : <span class="muted">drag along an axis to choose</span>}
       </figcaption>
       <div class="parallel" ref={box} role="img" aria-label={`Parallel coordinates of ${names.join(", ")} and ${sweep.primary_metric}; the table of trials has the same values`} />
       {picked.length > 0 && picked.length < trials.length && (
         <p class="picked-trials">
-          {picked.length} chosen: {picked.slice(0, 12).map((trial) => <a key={trial.number} href={jobHref(trial.job)}>{trial.number}</a>)}
+          {picked.length} chosen: {picked.slice(0, 12).map((trial) => <a key={trial.number} href={jobHref(trial.job)}>{trial.job}</a>)}
           {picked.length > 1 && picked.length <= 20 && <a class="button" href={href("/compare", { job: picked.map((trial) => trial.job) })}>Compare them</a>}
         </p>
       )}
