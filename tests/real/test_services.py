@@ -91,7 +91,7 @@ def two_ranks(house: House) -> Iterator[Running]:
     with contextlib.suppress(ConflictError):  # The last test may have ended it.
         house.client.cancel(there.job)
     assert house.client.wait(there.job, 60)
-    assert not [one for one in house.processes() if "echo_service" in " ".join(one.cmdline())]
+    assert not [one for one in house.processes() if "echo_service" in line_of(one)]
 
 
 @pytest.mark.feature("M10")
