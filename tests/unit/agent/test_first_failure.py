@@ -4,7 +4,9 @@ import pytest
 
 from drumbeat.agent.logs.failure_excerpt import failure_excerpt
 from drumbeat.agent.logs.first_failure import first_failure
+from drumbeat.core.diagnosis.blame import verdict
 from drumbeat.core.diagnosis.tracebacks import read
+from drumbeat.protocol.agent import RankExit
 
 pytestmark = pytest.mark.feature("F1", "L6")
 
@@ -44,6 +46,11 @@ torch.distributed.DistBackendError: NCCL error in: /pytorch/NCCLUtils.cpp:93, in
 ncclInvalidUsage: This usually reflects invalid usage of NCCL library.
 Last error:
 Duplicate GPU detected : rank 3 and rank 2"""
+KEYS = ", ".join(f'"module.layers.{n}.attention.query.weight"' for n in range(60))
+MISMATCH = f"""\
+RuntimeError: Error(s) in loading state_dict for GPT:
+\tMissing key(s) in state_dict: {KEYS}.
+\tUnexpected key(s) in state_dict: {KEYS}."""
 TORCHRUNS = raised("", "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:")
 
 
@@ -119,6 +126,52 @@ def test_the_word_is_kept_short_with_its_innermost_frames():
     assert word.startswith(f"node-0: [rank0]: {HEADER}")
     assert "part59.py" in word
     assert word.endswith(f"node-0: [rank0]: {OWN}")
+
+
+def test_an_error_with_a_long_message_keeps_its_line_and_its_place(tmp_path):
+    file = tmp_path / "0.log"
+    file.write_text(raised("[rank3]: ", MISMATCH) + raised("[rank2]: ", MISMATCH) + TORCHRUNS + TABLE.format(1))
+    excerpt = failure_excerpt(str(file), is_raised=True)
+    found = verdict([(0, RankExit(0, 1, None, 1.0, 1, tail=excerpt))])
+    assert (
+        'RuntimeError: Error(s) in loading state_dict for GPT: Missing key(s) in state_dict: "module' in found.sentence
+    )
+    assert found.place == "/env/lib/part59.py:59 RuntimeError"
+    assert len(excerpt) <= 2048 + 1 + 4096
+
+
+def test_frames_are_left_out_from_the_middle_before_lines_of_the_message():
+    word = first_failure(raised("node-0: [rank0]: ", MISMATCH).encode(), 10**6)
+    files = [line.split('"')[1].rpartition("/")[2] for line in word.splitlines() if "File" in line]
+    assert (files[0], files[-1]) == ("part0.py", "part59.py"), "the job's own code, and where it was raised"
+    assert word.count("self.inner(") == len(files) < 10
+    assert [line.partition("\t")[2].split()[0] for line in word.splitlines()[-2:]] == ["Missing", "Unexpected"]
+    assert all(len(line.encode()) <= 510 for line in word.splitlines())
+    assert len(word.encode()) <= 2048
+
+
+@pytest.mark.parametrize("code", ["f()", "f(" + "'x'," * 400 + ")"], ids=["short code", "long code"])
+def test_the_end_of_a_message_goes_before_the_innermost_frame_and_the_error(code: str):
+    log = f'{HEADER}  File "/a.py", line 1, in f\n    {code}\nValueError: {"e" * 3000}: last\n' + "".join(
+        f"{n}{'m' * 600}\n" for n in range(4)
+    )
+    word = first_failure("".join(f"node-0: {line}\n" for line in log.splitlines()).encode(), 10**6)
+    lines = [line.removeprefix("node-0: ")[:14] for line in word.splitlines()]
+    kept = [line for line in lines if line.endswith("mmm")]
+    assert lines[:4] == [HEADER[:14], '  File "/a.py"', f"    {code}"[:14], "ValueError: ee"]
+    assert word.splitlines()[3].endswith("eee: last")
+    assert [line[0] for line in kept] == [str(n) for n in range(len(kept))]
+    assert len(kept) < 4
+    assert len(word.encode()) <= 2048
+
+
+def test_the_last_line_of_nccl_is_kept_whatever_stands_around_it():
+    long = DUPLICATE.replace("rank 3 and", f"rank 3 {'on a CUDA device ' * 60} and")
+    log = raised("[rank3]: ", f"{long}\nException raised from {'c' * 900}") + raised("[rank2]: ", OWN)
+    told = read(first_failure(log.encode(), 10**6))
+    assert "ncclInvalidUsage: Duplicate GPU detected : rank 3 on a CUDA" in told.line
+    assert told.line.endswith("and rank 2")
+    assert told.errors[-1].frames[-1] == ("/env/lib/part59.py", 59)
 
 
 @pytest.mark.parametrize(

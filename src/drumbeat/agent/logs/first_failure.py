@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 
 from drumbeat.protocol.shared_logs import NOBODY, Speaker, Traceback, are_several, is_of_another, split, tracebacks
 
@@ -18,29 +18,76 @@ _BEGINS = re.compile(r"Traceback \(most recent call last\):|\[?[IWEF]\d{4} |\s*$
 """A line that begins something else: a traceback, or a line of torch's log in C++."""
 _TABLE = b"Root Cause (first observed failure)"
 _OF_TORCHRUN = "ChildFailedError"
+_FRAME = '  File "'
 _KEPT_BYTES = 2048
+_MAX_LINE_BYTES, _MAX_ERROR_BYTES = 500, 1000
+"""How much of a line of a message or of code is kept, and of an error's own line: torch's on CUDA's memory has 600."""
 _MORE_LINES = 4
 """How many lines of an error's message are kept after the first: NCCL's has four, the last of which says it."""
 
 
 @dataclass(frozen=True)
 class Word:
-    """began: the byte at which its first line begins. error: its last line, without what stands before it."""
+    """What one process has said of its failure."""
 
     began: int
-    lines: tuple[bytes, ...]
+    """The byte at which its first line begins."""
+    traceback: tuple[bytes, ...]
+    """From the header to the line of the error."""
     error: str
+    """That line, without what stands before it."""
+    message: tuple[bytes, ...] = ()
+    """The lines of the error's message below that."""
 
 
 def first_failure(seen: bytes, end_at: int) -> str:
     """What the first of several processes to fail has said; "" = there are no several, or it begins beyond `end_at`."""
-    words = min(_words(seen.split(b"\n")), key=lambda word: (is_of_another(word.error), word.began), default=None)
-    if words is None or words.began >= end_at:
+    first = min(_words(seen.split(b"\n")), key=lambda word: (is_of_another(word.error), word.began), default=None)
+    if first is None or first.began >= end_at:
         return ""
-    lines = list(words.lines)
-    while len(lines) > 2 and sum(map(len, lines)) > _KEPT_BYTES:
-        del lines[1]  # The innermost frames tell most, and the header that there is a traceback.
-    return b"\n".join(lines).decode("utf-8", "replace")
+    return b"\n".join(_shortened(first)).decode("utf-8", "replace")
+
+
+def _shortened(word: Word) -> list[bytes]:
+    """Its lines without frames from the middle, and where that isn't enough, without the end of the message.
+
+    The header, the innermost frame and the error's line stay: without them, neither the error nor its place is known.
+    """
+    *before, error = word.traceback
+    header, frames = before[:1], _frames(before[1:])
+    message = [_cut(line, _MAX_LINE_BYTES) for line in word.message]
+    error = _cut(error, _MAX_ERROR_BYTES)
+    while _size(lines := [*header, *chain.from_iterable(frames), error, *message]) > _KEPT_BYTES:
+        if len(frames) > 1:  # The outer ones are of the job's own code, the inner ones tell what failed.
+            del frames[(len(frames) - 1) // 2]
+        elif message:
+            del message[-1]
+        else:
+            break
+    return lines
+
+
+def _frames(lines: list[bytes]) -> list[list[bytes]]:
+    """The lines of each frame of a traceback: its file, and the code there."""
+    frames: list[list[bytes]] = []
+    for line in lines:
+        is_file = split(line.decode("utf-8", "replace"))[1].startswith(_FRAME)
+        if is_file or not frames:
+            frames.append([])
+        frames[-1].append(line if is_file else _cut(line, _MAX_LINE_BYTES))
+    return frames
+
+
+def _cut(line: bytes, most: int) -> bytes:
+    """The line without its middle where it is longer: the last words often say what the first ones announce."""
+    if len(line) <= most:
+        return line
+    begin, end = (part.decode("utf-8", "ignore") for part in (line[: most * 2 // 3], line[-(most // 3) :]))
+    return f"{begin}…{end}".encode()
+
+
+def _size(lines: list[bytes]) -> int:
+    return sum(len(line) + 1 for line in lines)
 
 
 def _words(lines: list[bytes]) -> list[Word]:
@@ -52,7 +99,12 @@ def _words(lines: list[bytes]) -> list[Word]:
         return [Word(begins[number], (lines[number],), messages[number][1]) for number in gone]
     is_torchruns = any(_TABLE in line for line in lines)
     return [
-        Word(begins[one.lines[0]], tuple(lines[number] for number in (*one.lines, *_message(one, messages))), one.error)
+        Word(
+            begins[one.lines[0]],
+            tuple(lines[number] for number in one.lines),
+            one.error,
+            tuple(lines[number] for number in _message(one, messages)),
+        )
         for one in _of_several(
             [one for one in tracebacks(messages, are_bare=True) if one.error], messages, is_torchruns=is_torchruns
         )
