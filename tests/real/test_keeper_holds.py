@@ -348,7 +348,7 @@ def test_a_keeper_whose_agent_does_not_come_back_ends_its_ranks_and_goes(kept):
     assert (ended.signal, ended.is_stopped) == (9, True)
     record = Records(str(kept.folder)).read_round()
     assert record is not None
-    assert (record["over"], record["lost"]) == (True, True)
+    assert (record["over"], record["lost"], record["abandoned"]) == (True, True, True)
 
 
 def test_an_agent_that_comes_back_in_time_finds_everything(kept):

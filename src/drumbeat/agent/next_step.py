@@ -50,6 +50,7 @@ class RoundFacts:
     over: bool = False
     clearing: bool = False
     lost: bool = False
+    abandoned: bool = False
     logs_sent: bool = False
     closed: bool = False
     exits: dict[int, RankExit] = field(default_factory=dict[int, RankExit])
@@ -178,6 +179,7 @@ def status(facts: Facts, member: Member) -> AgentStatus:
         detail=facts.detail,
         error=facts.error or facts.keeper_error,
         lost=here.lost,
+        is_abandoned=here.abandoned,
         is_taken=facts.is_taken,
         more_ports=here.more_ports,
         remarks=facts.remarks,

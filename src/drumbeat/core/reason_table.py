@@ -179,7 +179,10 @@ REASONS: dict[Reason, ReasonRow] = {
         takes_nodes=True,
     ),
     Reason.KEEPER_LOST: ReasonRow(
-        "the process that held a node's ranks was lost", State.FAILED, Retry.OWN, evidence=Evidence.SILENCE
+        "the process that held a node's ranks was lost, or ended them because the node's agent stayed away",
+        State.FAILED,
+        Retry.OWN,
+        evidence=Evidence.SILENCE,
     ),
     Reason.RANKS_HUNG: ReasonRow(
         "the ranks hung, and the job restarts them (on_hang: restart)",

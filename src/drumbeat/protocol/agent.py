@@ -98,7 +98,9 @@ class AgentStatus:
     error: str = ""
     """Why staging, starting or uploading can't succeed; "" = no error."""
     lost: bool = False
-    """The keeper died, and with it the ranks whose exits are missing."""
+    """The keeper died, and with it the ranks whose exits are missing; or they are abandoned."""
+    is_abandoned: bool = field(default=False, metadata={wire.KEY: "abandoned"})
+    """The keeper ended the ranks since their agent had been away for longer than `Plan.lost_after_s`."""
     serial: int = 0
     """Grows with each status of a node, also from one agent to the next: the server ignores a lower one."""
     is_taken: bool = False

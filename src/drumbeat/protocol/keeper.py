@@ -180,7 +180,9 @@ class KeeperState:
     over: bool = True
     stopping: bool = False
     lost: bool = False
-    """A keeper before this one died, and the ranks whose exits are missing died with it."""
+    """A keeper before this one died, and the ranks whose exits are missing died with it; or they are abandoned."""
+    is_abandoned: bool = field(default=False, metadata={wire.KEY: "abandoned"})
+    """The keeper ended the ranks since their agent didn't come back."""
     trouble: str = ""
     held_by: str = ""
     """How the keeper confines the ranks (`agent/keeper/leftover_processes.py`)."""

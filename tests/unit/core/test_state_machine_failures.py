@@ -31,6 +31,9 @@ def test_one_failing_rank_stops_the_others():
     assert "rank 3 on node 1 stopped with exit code 1: ValueError: loss is nan" in job.sentence
 
 
+ABANDONED = {"lost": True, "is_abandoned": True}
+
+
 def missing_a_peer() -> Job:
     """Two ranks on each of two nodes; rank 0 has lost a peer, and nobody knows yet why."""
     return after(running(), said(0, Phase.RUNNING, exits=(ended(0, 1, tail=PEER_GONE),)), now=at(10))
@@ -82,9 +85,9 @@ def test_whatever_is_heard_of_while_ranks_miss_a_peer_counts_at_once(event: Even
 @pytest.mark.parametrize(
     "status",
     [
-        said(1, Phase.RUNNING, lost=True),
-        said(1, Phase.RUNNING, exits=(ended(2, None, signal=15, is_stopped=True),), lost=True),
-        said(1, Phase.ENDED, exits=tuple(ended(rank, None, signal=9, is_stopped=True) for rank in (2, 3)), lost=True),
+        said(1, Phase.RUNNING, **ABANDONED),
+        said(1, Phase.RUNNING, exits=(ended(2, None, signal=15, is_stopped=True),), **ABANDONED),
+        said(1, Phase.ENDED, exits=tuple(ended(rank, None, signal=9, is_stopped=True) for rank in (2, 3)), **ABANDONED),
     ],
     ids=["stopping", "one has ended", "over"],
 )
@@ -96,9 +99,26 @@ def test_ranks_that_a_keeper_ended_without_its_agent_are_not_blamed_for_the_sign
 
 
 @pytest.mark.feature("F1")
+def test_abandoned_ranks_are_the_cause_too_when_their_peers_were_judged_before_they_were_heard_of():
+    job = after(missing_a_peer(), JudgeDue())
+    assert job.reason is Reason.RANK_FAILED
+    gone = tuple(ended(rank, None, signal=9, is_stopped=True) for rank in (2, 3))
+    peers = (ended(0, 1, tail=PEER_GONE), ended(1, None, signal=15, is_stopped=True))
+    job = after(job, said(0, Phase.ENDED, exits=peers), said(1, Phase.ENDED, exits=gone, **ABANDONED))
+    assert job.failures[-1].verdict.reason is Reason.KEEPER_LOST
+    assert job.failures[-1].verdict.sentence.startswith("node 1 was without its agent")
+
+
+@pytest.mark.feature("F1")
+def test_a_killed_keeper_is_told_as_that_while_its_agent_still_sends_logs():
+    job = after(running(), said(1, Phase.RUNNING, lost=True))
+    assert job.sentence.startswith("the keeper of node 1 is gone, and its ranks with it")
+
+
+@pytest.mark.feature("F1")
 def test_a_rank_that_failed_before_its_keeper_gave_up_is_the_cause():
     exits = (ended(2, 1, tail=RAISED), ended(3, None, signal=9, is_stopped=True))
-    job = after(running(), said(1, Phase.ENDED, exits=exits, lost=True))
+    job = after(running(), said(1, Phase.ENDED, exits=exits, **ABANDONED))
     assert job.sentence.startswith("rank 2 on node 1 stopped with exit code 1: ValueError")
 
 

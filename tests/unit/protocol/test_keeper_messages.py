@@ -52,7 +52,7 @@ STATE_LINE = (
     '{"pid":71,"round":2,"running":[0,1],"exits":['
     '{"rank":3,"code":null,"signal":9,"at":1764108375.5,"order":1,"told":true,"error":""},'
     '{"rank":4,"code":1,"signal":null,"at":1.0,"order":2,"told":false,"error":"","launcher":"mpirun ended"}],'
-    '"over":false,"stopping":false,"lost":false,"trouble":"","held_by":"","warm":[],"cold":"","standbys":[],'
+    '"over":false,"stopping":false,"lost":false,"abandoned":false,"trouble":"","held_by":"","warm":[],"cold":"","standbys":[],'
     '"companions":[],"companion_exits":[]}'
 )
 

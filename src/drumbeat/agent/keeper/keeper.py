@@ -100,6 +100,7 @@ class Keeper:
             over=round_.over,
             stopping=round_.is_stopping,
             lost=round_.lost,
+            is_abandoned=round_.is_abandoned,
             trouble=round_.trouble,
             held_by=round_.confinement.way,
             warm=tuple(round_.warm),

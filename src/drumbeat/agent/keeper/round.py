@@ -40,7 +40,8 @@ class RankRound:
         self.companions = Companions()
         self.sessions: set[int] = set()
         self.exits: list[KeptExit] = []
-        self.over, self.lost = True, False
+        self.over, self.lost, self.is_abandoned = True, False, False
+        self._ranks = 0
         self.kill_at: float | None = None
         self.sweep_at: float | None = None
         self.killed_at: float | None = None
@@ -62,6 +63,7 @@ class RankRound:
         """Begins a round, in prepared interpreters where they fit."""
         number, todo, starter = request.round, request.ranks, request.starter
         self.number, self.exits, self.over, self.lost = number, [], False, False
+        self.is_abandoned, self._ranks = False, len(todo)
         self.kill_at = self.killed_at = self.sweep_at = self.swept_at = None
         self.sessions, self.trouble, self.starter = set(), "", Starter(self.selector)
         self.companions = Companions(todo)
@@ -159,7 +161,10 @@ class RankRound:
     def abandon(self) -> None:
         """Stops ranks whose agent doesn't come back: what they end with then says nothing of why the round failed."""
         self.stop(self.grace_s)
-        self.lost = self.lost or bool(self.running)
+        if self.running and not self.is_abandoned:
+            self.lost = self.is_abandoned = True
+            self._record(over=False)
+            self._on_change()
 
     def reap(self) -> None:
         """Takes every ended child, orphans that this process adopted too, and reports the ranks among them."""
@@ -273,10 +278,12 @@ class RankRound:
         self.confinement.move(folder)
         self.standbys.move(folder)
 
-    def _record(self) -> None:
-        """Writes that the round is over."""
+    def _record(self, *, over: bool = True) -> None:
+        """Writes that the round is over, or abandoned."""
         try:
-            self.records.write_round(self.number, over=True, lost=self.lost)
+            self.records.write_round(
+                self.number, over=over, lost=self.lost, abandoned=self.is_abandoned, ranks=self._ranks
+            )
         except OSError as failure:
             self.trouble = f"the round can't be written down: {failure}"
 
@@ -287,9 +294,10 @@ class RankRound:
         if record is None:
             return
         self.number, self.lost = record["round"], record["lost"]
+        self.is_abandoned, self._ranks = record.get("abandoned", False), record["ranks"]
         self.exits = self.records.read_exits(self.number)
         if not record["over"]:
-            self.lost = len(self.exits) < record["ranks"]
+            self.lost = self.is_abandoned or len(self.exits) < record["ranks"]
             self._record()
 
     def is_ending(self, now: float) -> bool:

@@ -24,10 +24,13 @@ class Records:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
 
-    def write_round(self, number: int, *, over: bool, lost: bool = False, ranks: int = 0) -> None:
-        """Writes which round was started, with how many ranks, and whether all of it has ended."""
+    def write_round(
+        self, number: int, *, over: bool, lost: bool = False, abandoned: bool = False, ranks: int = 0
+    ) -> None:
+        """Writes which round was started, with how many ranks, and what became of it as a whole."""
+        known = {"round": number, "over": over, "lost": lost, "abandoned": abandoned, "ranks": ranks}
         part = self._round + ".part"
-        _write(part, json.dumps({"round": number, "over": over, "lost": lost, "ranks": ranks}), os.O_TRUNC)
+        _write(part, json.dumps(known), os.O_TRUNC)
         os.replace(part, self._round)
 
     def add_exit(self, number: int, ended: KeptExit) -> None:

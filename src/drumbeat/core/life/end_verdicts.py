@@ -11,7 +11,6 @@ from drumbeat.core.plurals import counted
 from drumbeat.core.reason_table import REASONS
 from drumbeat.core.verdict import Verdict
 from drumbeat.launch import world_size
-from drumbeat.protocol.agent import AgentStatus, Phase
 from drumbeat.protocol.states import Reason
 
 
@@ -69,11 +68,18 @@ def by_loss(event: NodeLost) -> Verdict:
     return of(REASON_OF_LOSS[event.cause], sentence, node=event.node)
 
 
-def lost(node: int, status: AgentStatus) -> Verdict:
-    """Judges a node whose keeper died with its ranks, or has stopped them because its agent didn't come back."""
-    is_there = status.phase is Phase.RUNNING or any(one.is_stopped for one in status.exits)
+def lost(job: Job) -> Verdict | None:
+    """Judges a round in which a keeper died with its ranks, or has ended them because its agent didn't come back.
+
+    None = there is no such node, or a rank has a failure of its own.
+    """
+    here = ((node, one) for node, one in enumerate(job.nodes) if one and one.lost and one.round == job.round)
+    node, status = next(((node, one) for node, one in here if node not in job.lost), (0, None))
+    own = [(node, one) for node, one in job.exits if one.is_failure and not one.is_stopped]
+    if status is None or (own and not blame.is_guess(own)):
+        return None
     abandoned = f"node {node} was without its agent for longer than lost_after_s, so its keeper ended the ranks"
-    sentence = abandoned if is_there else f"the keeper of node {node} is gone, and its ranks with it"
+    sentence = abandoned if status.is_abandoned else f"the keeper of node {node} is gone, and its ranks with it"
     return of(Reason.KEEPER_LOST, sentence, node=node)
 
 

@@ -93,6 +93,9 @@ def _judged_again(job: Job) -> Job:
         if job.are_workers_done:  # A service rank missed the workers, and its exit was reported first.
             well = replace(job, verdict=end_verdicts.finished(job))
             return _without_results(well, job.lost[0], "the node is gone") if job.lost else well
+        lost = end_verdicts.lost(job)
+        if lost is not None:  # Ranks that missed their peers were reported first.
+            return replace(job, verdict=lost)
         return replace(job, verdict=end_verdicts.failed(job))
     return job
 

@@ -155,7 +155,7 @@ class Job:
         Those are service ranks, or the servers through which nodes run commands on each other.
         """
         workers = self.plan.workers
-        succeeded = {one.rank for _, one in self.exits if not one.is_failure}
+        succeeded = {one.rank for _, one in self.exits if not one.is_failure and not one.is_stopped}
         has_services = len(workers) < self.plan.world_size or host_file.is_visited(self.plan)
         return has_services and succeeded.issuperset(workers)
 

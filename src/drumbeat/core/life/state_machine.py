@@ -280,12 +280,12 @@ def _agent_running(job: Job, event: AgentSaid, now: datetime) -> Decision:
         return ending.stop(updated, end_verdicts.taken(event.node), now)
     if updated.are_workers_done:
         return ending.stop(updated, end_verdicts.finished(updated), now)
+    lost = end_verdicts.lost(updated)
+    if lost is not None:
+        return ending.stop(updated, lost, now)
     has_failed = any(ended.is_failure for _, ended in updated.exits)
-    is_lost = _is_lost(updated, event)
-    if has_failed and not is_lost and not (updated.has_ranks_left and _is_guess(job, updated)):
+    if has_failed and not (updated.has_ranks_left and _is_guess(job, updated)):
         return ending.stop(updated, end_verdicts.failed(updated), now)
-    if is_lost:
-        return ending.stop(updated, end_verdicts.lost(event.node, event.status), now)
     if has_failed:
         return _wait_for_the_first(updated, now)
     # An agent that has lost its keeper, and can't start another, reports no exits.
@@ -310,14 +310,6 @@ def _training(job: Job, event: ValueLogged, now: datetime) -> Decision:
         return Decision(job)
     remarked = replace(job, remarks=(*job.remarks, subject))
     return move(remarked, now, State.RUNNING, Reason.TRAINING, event.sentence)
-
-
-def _is_lost(updated: Job, event: AgentSaid) -> bool:
-    """Whether the node's ranks were lost or abandoned in this round, and no rank has a failure of its own."""
-    if not event.status.lost or event.status.round != updated.round:
-        return False
-    own = [(node, one) for node, one in updated.exits if one.is_failure and not one.is_stopped]
-    return not own or blame.is_guess(own)
 
 
 def _is_guess(job: Job, updated: Job) -> bool:
