@@ -110,6 +110,16 @@ def test_abandoned_ranks_are_the_cause_too_when_their_peers_were_judged_before_t
 
 
 @pytest.mark.feature("F1")
+def test_a_worker_that_saved_and_left_when_its_keeper_gave_up_is_not_done_beside_ranks_that_serve():
+    job = running(1, 2)
+    server, worker = job.plan.ranks
+    job = replace(job, plan=replace(job.plan, ranks=(replace(server, serves=True), worker)))
+    gone = (ended(0, None, signal=15, is_stopped=True), ended(1, 0, is_stopped=True))
+    job = after(job, said(0, Phase.ENDED, exits=gone, **ABANDONED))
+    assert job.failures[-1].verdict.reason is Reason.KEEPER_LOST
+
+
+@pytest.mark.feature("F1")
 def test_a_killed_keeper_is_told_as_that_while_its_agent_still_sends_logs():
     job = after(running(), said(1, Phase.RUNNING, lost=True))
     assert job.sentence.startswith("the keeper of node 1 is gone, and its ranks with it")
