@@ -7,11 +7,11 @@ import { rankedOf } from "../src/screens/job/sweep";
 import { choiceOf, countsOf, sumsOf } from "../src/screens/jobs-filter";
 import { holdersOf } from "../src/screens/job/holders";
 import { assetsOf, downloadCommand, isModel } from "../src/screens/job/results";
-import { busiestOf, sayBusiest } from "../src/screens/job/slow-rank";
+import { busiestOf, comparedCores, sayBusiest } from "../src/screens/job/slow-rank";
 import { wayOf } from "../src/screens/job/preflight";
 import { hangOf, slowOf, startOf } from "../src/screens/job/hang-and-start";
 import { costOf, readReport, reportFile, roleOf } from "../src/screens/job/rehearsal-report";
-import type { Rehearsal, State, StoryLine } from "../src/types";
+import type { Rehearsal, Series, State, StoryLine } from "../src/types";
 
 const line = (sentence: string, round = 1, n = 1): StoryLine => ({ n, at: "", state: "running", reason: "", sentence, attempt: 1, round });
 const jobs = (sentence: string) => partsOf(sentence).filter((part) => part.job).map((part) => part.job);
@@ -57,6 +57,16 @@ test("a busy rank is named with as many digits as its neighbours", () => {
   expect(busiestOf({ state: "running", world_size: 4 }, used)).toBeUndefined();
   expect(busiestOf({ state: "running", world_size: 3 }, [{ rank: 2, value: 0.07 }, ...used.slice(1)])).toBeUndefined();
   expect(sayBusiest([used[0]!, used[1]!])).toBe("rank 2 computes (0.30 cores) while the others mostly wait (at most 0.04 cores): it may hold them up");
+});
+
+test("the use of processors names no rank of a job with GPUs, where those that wait poll", () => {
+  const series = (name: string, rank: number, value: number): Series =>
+    ({ name, rank, count: 2, last: { step: 1, value, at: "" }, min: null, max: null });
+  const used = [series("system/cpu_cores", 0, 0.3), series("system/cpu_cores", 1, 1), series("system/memory_mib", 0, 9)];
+  const job = { state: "running" as const, world_size: 2 };
+  expect(busiestOf(job, comparedCores(used))).toBe(1);
+  expect(busiestOf(job, comparedCores([...used, series("system/gpu_0_percent", -1, 100)]))).toBeUndefined();
+  expect(busiestOf(job, comparedCores([...used, series("system/gpu_memory_mib", 0, 500)]))).toBeUndefined();
 });
 
 test("the bar of states is as wide as they lasted, and shows the shortest, too", () => {

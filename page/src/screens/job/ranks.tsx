@@ -9,7 +9,7 @@ import { jobHref } from "../../router";
 import type { Exit, Job, JobNode, Metrics, Preflight, Series, StoryLine } from "../../types";
 import { PreflightCard } from "./preflight";
 import { hangOf, slowOf, startOf, type Hang } from "./hang-and-start";
-import { busiestOf, coresOf } from "./slow-rank";
+import { busiestOf, comparedCores } from "./slow-rank";
 
 const SIGTERM = 15;
 const PREFLIGHT_MS = 10_000;
@@ -23,7 +23,7 @@ export function RanksTab({ job, story }: { job: Job; story: StoryLine[] }) {
   const series = metrics.value?.series ?? [];
   const steps = stepsOf(series);
   const furthest = Math.max(0, ...steps.values());
-  const busiest = busiestOf(job, coresOf(series));
+  const busiest = busiestOf(job, comparedCores(series));
   const slow = slowOf(job, story)?.ranks ?? (busiest === undefined ? [] : [busiest]);
   const hang = hangOf(job, story);
   return (

@@ -67,7 +67,7 @@ export function useBusiest(job: Job, isLate: boolean): [Cores, Cores] | undefine
   const reload = useThrottled(metrics.reload, PAUSE_MS);
   useEvents("state", reload);
   useEvents("jobs", (changes) => changes.jobs.some((one) => one.name === job.name) && reload());
-  const used = coresOf(metrics.value?.series ?? []);
+  const used = comparedCores(metrics.value?.series ?? []);
   const held = useRef<{ pair: [Cores, Cores]; until: number } | undefined>(undefined);
   if (busiestOf(job, used) !== undefined) held.current = { pair: [used[0]!, used[1]!], until: Date.now() + HELD_MS };
   return held.current && held.current.until >= Date.now() && job.state === "running" ? held.current.pair : undefined;
@@ -76,8 +76,9 @@ export function useBusiest(job: Job, isLate: boolean): [Cores, Cores] | undefine
 export const sayBusiest = ([first, next]: [Cores, Cores]): string =>
   `rank ${first.rank} computes (${cores(first.value)} cores) while the others mostly wait (at most ${cores(next.value)} cores): it may hold them up`;
 
-/** What each rank uses, the most first. */
-export function coresOf(series: Series[]): Cores[] {
+/** What each rank uses, the most first; none in a job with GPUs, where a rank that waits in NCCL polls and uses a core. */
+export function comparedCores(series: Series[]): Cores[] {
+  if (series.some((one) => one.name.startsWith("system/gpu_"))) return [];
   return series.filter((one) => one.name === "system/cpu_cores" && one.rank >= 0 && one.count > 1)
     .map((one) => ({ rank: one.rank, value: Number(one.last.value) })).sort((a, b) => b.value - a.value);
 }
