@@ -20,6 +20,7 @@ KEEPER = "drumbeat.agent.keeper.keeper"
 ERRAND = "drumbeat.agent.keeper.errand_process"
 MOUNT_HOLDER = "drumbeat.agent.inputs.mounting.mount_holder"
 METRICS_ENDPOINT = "drumbeat.agent.metrics.endpoint_process"
+GPU_READER = "drumbeat.agent.ground.gpu_reader_process"
 SESSION = "drumbeat.agent.companions.session_process"
 
 MPI_CHILD = "drumbeat.agent.launchers.mpi.mpirun_child"
@@ -44,6 +45,7 @@ PROGRAMS = (
     ERRAND,
     MOUNT_HOLDER,
     METRICS_ENDPOINT,
+    GPU_READER,
     SESSION,
     MPI_CHILD,
     MPI_RANK,

@@ -75,7 +75,9 @@ class ProcessFacts:
     """How many pages the process had to wait for between the looks."""
     swapped_mib: float = 0.0
     gpu_memory_percent: float = 0.0
-    """For what part of a moment the memory of its GPU was read or written, at the looks; 0 = at rest, or not shown."""
+    """For what part of a moment it read or wrote the memory of its GPU, at the looks; 0 = at rest, or not shown."""
+    has_device: bool = False
+    """Whether it has a GPU, or another accelerator, open."""
     threads: tuple[ThreadStack, ...] = ()
     """The main thread first; () = there is no stack."""
     place: str = ""

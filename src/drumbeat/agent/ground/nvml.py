@@ -1,13 +1,15 @@
 """NVIDIA's management library (NVML) by ctypes: what the GPUs of this machine do, without a package and without CUDA.
 
-It comes with the driver, as nvidia-smi does. Reading it makes no context on a GPU, and takes none of its memory.
+It comes with the driver, as nvidia-smi does. Reading it makes no context on a GPU, and takes none of its memory. A call
+may never return when a driver is broken: only `gpu_reader_process` makes any.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-from functools import cache
+import os
+import time
 from typing import Any
 
 LIBRARY = "libnvidia-ml.so.1"
@@ -16,6 +18,12 @@ _TOO_SMALL = 7
 _UNKNOWN = (1 << 64) - 1
 """NVML_VALUE_NOT_AVAILABLE."""
 _SPARE_ROOM = 32
+_MAX_TRIES = 3
+_SEEN_S = 3
+"""How far back the use of a GPU by its processes is asked for."""
+_STRIDES = (24, 32, 40)
+"""Bytes of one entry in a list of processes: 24 by the header, 32 from some drivers of R535 and R550."""
+_UNWRITTEN = 0xA5
 
 Device = ctypes.c_void_p
 
@@ -33,18 +41,30 @@ class _Utilization(ctypes.Structure):
 
 
 class _Process(ctypes.Structure):
+    """The beginning of an entry, the same in all layouts."""
+
+    _fields_ = (("pid", ctypes.c_uint), ("used", ctypes.c_ulonglong))
+
+
+class _Use(ctypes.Structure):
     _fields_ = (
         ("pid", ctypes.c_uint),
-        ("used", ctypes.c_ulonglong),
-        ("gpu_instance", ctypes.c_uint),
-        ("compute_instance", ctypes.c_uint),
+        ("at_us", ctypes.c_ulonglong),
+        ("sm", ctypes.c_uint),
+        ("memory", ctypes.c_uint),
+        ("encoder", ctypes.c_uint),
+        ("decoder", ctypes.c_uint),
     )
 
 
 class Nvml:
-    """The library, ready for use. Raises NvmlError where it is missing or finds no driver; so do most methods."""
+    """The library, ready for use. Raises NvmlError where it is missing or finds no driver; so do most methods.
 
-    def __init__(self, library: str = LIBRARY) -> None:
+    proc: the folder that has one named for each process.
+    """
+
+    def __init__(self, library: str = LIBRARY, proc: str = "/proc") -> None:
+        self._proc = proc
         try:
             self._library = ctypes.CDLL(library)
         except OSError as error:
@@ -88,16 +108,48 @@ class Nvml:
         self._call("nvmlDeviceGetPowerUsage", device, ctypes.byref(milliwatts))
         return milliwatts.value / 1000
 
-    def processes(self, device: Device) -> dict[int, int]:
-        """Returns the bytes that each process with a context on the GPU holds, by pid; 0 = the driver doesn't say."""
-        room, code = 0, _TOO_SMALL
-        found, count = (_Process * 0)(), ctypes.c_uint()
-        while code == _TOO_SMALL:
-            room += _SPARE_ROOM
-            found, count = (_Process * room)(), ctypes.c_uint(room)
-            code = self._code("nvmlDeviceGetComputeRunningProcesses_v3", device, ctypes.byref(count), found)
+    def processes(self, device: Device) -> dict[int, int | None]:
+        """Returns the bytes that each process with a context on the GPU holds, by pid; None = the driver doesn't say.
+
+        Numbers that no process here has are left out: the driver may have those of another PID namespace.
+        """
+        room, count, code = _SPARE_ROOM, ctypes.c_uint(), _TOO_SMALL
+        buffer = ctypes.create_string_buffer(0)
+        for _ in range(_MAX_TRIES):
+            size = room * _STRIDES[-1]
+            buffer = ctypes.create_string_buffer(bytes([_UNWRITTEN]) * size, size)
+            count.value = room
+            code = self._code("nvmlDeviceGetComputeRunningProcesses_v3", device, ctypes.byref(count), buffer)
+            if code != _TOO_SMALL:
+                break
+            room = max(room, count.value) + _SPARE_ROOM
         _check("nvmlDeviceGetComputeRunningProcesses_v3", code)
-        return {one.pid: 0 if one.used == _UNKNOWN else one.used for one in found[: count.value]}
+        entries = _entries(buffer, min(count.value, room))
+        return {one.pid: None if one.used == _UNKNOWN else one.used for one in entries if self.is_alive(one.pid)}
+
+    def memory_percents(self, device: Device) -> dict[int, int]:
+        """Returns for what part of a moment each process read or wrote the GPU's memory, by pid, in percent.
+
+        Processes that ran no kernel in the last seconds aren't in it.
+        """
+        name, count = "nvmlDeviceGetProcessUtilization", ctypes.c_uint()
+        since = ctypes.c_ulonglong(int((time.time() - _SEEN_S) * 1e6))
+        code = self._code(name, device, None, ctypes.byref(count), since)
+        if code != _TOO_SMALL:
+            _check(name, code)
+        room = count.value + _SPARE_ROOM
+        uses, count = (_Use * room)(), ctypes.c_uint(room)
+        _check(name, self._code(name, device, uses, ctypes.byref(count), since))
+        percents: dict[int, int] = {}
+        for use in uses[: min(count.value, room)]:
+            if use.memory > 100:
+                raise NvmlError(f"{name} gave {use.memory} %")
+            percents[use.pid] = max(percents.get(use.pid, 0), use.memory)
+        return percents
+
+    def is_alive(self, pid: int) -> bool:
+        """Whether a process here has this number."""
+        return pid > 0 and os.path.isdir(f"{self._proc}/{pid}")
 
     def _call(self, name: str, *arguments: Any) -> None:
         _check(name, self._code(name, *arguments))
@@ -114,10 +166,12 @@ def _check(name: str, code: int) -> None:
         raise NvmlError(f"{name} failed ({code})")
 
 
-@cache
-def nvml() -> Nvml | None:
-    """Returns the library of this machine; None = there is none, as on machines without an NVIDIA GPU."""
-    try:
-        return Nvml()
-    except NvmlError:
-        return None
+def _entries(buffer: ctypes.Array[ctypes.c_char], count: int) -> list[_Process]:
+    """Returns the entries of a list. Their size is the smallest with which all that was written has room."""
+    written = len(buffer.raw.rstrip(bytes([_UNWRITTEN])))
+    if not count or not written:
+        return []
+    stride = next((one for one in _STRIDES if one * count >= written), 0)
+    if not stride:
+        raise NvmlError(f"{written} bytes were written for {count} processes")
+    return [_Process.from_buffer(buffer, number * stride) for number in range(count)]

@@ -2,50 +2,40 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
-from drumbeat.agent.ground.nvml import Device, Nvml, NvmlError, nvml
+from drumbeat.agent.ground.gpu_reader import gpu_reader
+from drumbeat.agent.ground.gpu_readings import GpuReading
 
 _MIB = 1 << 20
 
+Read = Callable[[Sequence[str]], Sequence[GpuReading]]
+
 
 class Gpus:
-    """Samples of these GPUs, named by number or UUID as in CUDA_VISIBLE_DEVICES."""
+    """Samples of these GPUs, named by number or UUID as in CUDA_VISIBLE_DEVICES. read: asks the driver."""
 
-    def __init__(self, names: Iterable[str], library: Nvml | None = None) -> None:
-        self._devices: dict[str, Device] = {}
-        wanted = list(names)
-        self._library = (library or nvml()) if wanted else None
-        if self._library is None:
-            return
-        for name in wanted:
-            with contextlib.suppress(NvmlError):
-                self._devices[name] = self._library.device(name)
+    def __init__(self, names: Iterable[str], read: Read | None = None) -> None:
+        self._names, self._read = list(names), read or gpu_reader().read
 
-    def sample(self) -> dict[str, float]:
-        """Returns the values of each GPU by `gpu_<name>_<what>`."""
-        values: dict[str, float] = {}
-        for name, device in self._devices.items():
-            if self._library is not None:
-                with contextlib.suppress(NvmlError):  # Some GPUs don't tell all of it.
-                    _add(f"gpu_{name}_", self._library, device, values)
-        return values
+    def sample(self) -> tuple[dict[str, float], dict[int, float]]:
+        """Returns the values of each GPU by `gpu_<name>_<what>`, and the MiB that each process holds on them, by pid.
 
-    def memory_mib_of_processes(self) -> dict[int, float]:
-        """Returns what each process holds on these GPUs together, by pid, of the processes that the driver names."""
+        What the driver doesn't say is missing, as is a process of which it doesn't say it on one of the GPUs.
+        """
+        readings = self._read(self._names) if self._names else ()
+        values = {f"gpu_{one.name}_{what}": value for one in readings for what, value in _values(one).items()}
+        processes = [process for one in readings for process in one.processes]
+        unknown = {one.pid for one in processes if one.used is None}
         held: dict[int, float] = {}
-        for device in self._devices.values():
-            if self._library is not None:
-                with contextlib.suppress(NvmlError):
-                    for pid, used in self._library.processes(device).items():
-                        held[pid] = held.get(pid, 0.0) + used / _MIB
-        return held
+        for one in processes:
+            if one.used is not None and one.pid not in unknown:
+                held[one.pid] = held.get(one.pid, 0.0) + one.used / _MIB
+        return values, held
 
 
-def _add(prefix: str, library: Nvml, device: Device, values: dict[str, float]) -> None:
-    used, total = library.memory(device)
-    values[f"{prefix}memory_mib"] = used / _MIB
-    values[f"{prefix}memory_percent"] = 100 * used / total
-    values[f"{prefix}percent"] = float(library.utilization(device)[0])
-    values[f"{prefix}power_w"] = library.power_w(device)
+def _values(one: GpuReading) -> dict[str, float]:
+    values = {"percent": one.percent, "power_w": one.power_w}
+    if one.used is not None and one.total:
+        values |= {"memory_mib": one.used / _MIB, "memory_percent": 100 * one.used / one.total}
+    return {what: value for what, value in values.items() if value is not None}

@@ -9,7 +9,7 @@ import contextlib
 import os
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from drumbeat.agent.ground.rank_pids import rank_pids
@@ -43,10 +43,11 @@ class ResourceProbe:
 
     def sample(self, keeper: int) -> tuple[Values, dict[int, Values]]:
         """Returns the values of the node, and those of each rank below this keeper."""
+        gpus, on_gpus = self._gpus.sample()
         now = time.monotonic()
         passed_s, self._at = max(now - self._at, 0.001), now
-        ranks = self._ranks(keeper, passed_s)
-        return {**self._node(passed_s), **self._gpus.sample()}, ranks
+        ranks = self._ranks(keeper, passed_s, on_gpus)
+        return {**self._node(passed_s), **gpus}, ranks
 
     # --- the node ---------------------------------------------------------------------------------------------------
     def _node(self, passed_s: float) -> Values:
@@ -65,10 +66,9 @@ class ResourceProbe:
         }
 
     # --- its ranks --------------------------------------------------------------------------------------------------
-    def _ranks(self, keeper: int, passed_s: float) -> dict[int, Values]:
+    def _ranks(self, keeper: int, passed_s: float, on_gpus: Mapping[int, float]) -> dict[int, Values]:
         before, self._usages = self._usages, {}
         ranks: defaultdict[int, Values] = defaultdict(lambda: defaultdict(float))
-        on_gpus = self._gpus.memory_mib_of_processes()
         for pid, rank in rank_pids(keeper):
             usage = _usage(pid)
             if usage is None:

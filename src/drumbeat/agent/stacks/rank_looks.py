@@ -30,6 +30,7 @@ class _Glance:
     usage: procfs.ProcessUse | None = None
     dump: py_spy.Dump | None = None
     problem: str = ""
+    has_device: bool = False
 
 
 @dataclass
@@ -40,7 +41,7 @@ class _Look:
     logs: dict[int, int]
     glances: dict[int, _Glance] = field(default_factory=dict[int, _Glance])
     on_gpus: dict[int, float] = field(default_factory=dict[int, float])
-    """As `gpu_activity.memory_percent` has it."""
+    """As `gpu_activity.now` has it."""
 
 
 class RankLooks:
@@ -106,11 +107,12 @@ class RankLooks:
         for pids in members.values():
             for pid in pids:
                 look.glances[pid] = self._process(pid, is_native=is_native)
-        look.on_gpus = gpu_activity.memory_percent()
+        if any(one.has_device for one in look.glances.values()):
+            look.on_gpus = gpu_activity.now()
         return look
 
     def _process(self, pid: int, *, is_native: bool) -> _Glance:
-        glance = _Glance(procfs.usage(pid))
+        glance = _Glance(procfs.usage(pid), has_device=processes.has_mapped(pid, _DEVICES))
         if glance.usage is None or not processes.is_python(pid):
             return glance
         if not self._program:
@@ -152,6 +154,7 @@ def _process_facts(pid: int, earlier: _Look, later: _Look) -> ProcessFacts | Non
         swap_faults=after.swap_faults - before.swap_faults,
         swapped_mib=round(after.swapped_mib, 1),
         gpu_memory_percent=max(earlier.on_gpus.get(pid, 0.0), later.on_gpus.get(pid, 0.0)),
+        has_device=second.has_device,
         threads=dump.threads if dump else (),
         place=dump.place if dump else "",
         is_same_place=dump is not None and first.dump is not None and first.dump.place == dump.place,
