@@ -128,7 +128,8 @@ def test_exits_are_told_in_order_with_code_signal_and_time(kept):
     ]
     assert before <= exits[0]["at"] <= exits[1]["at"] <= exits[2]["at"] <= time.time()
     assert [*map(exit_to_wire, Records(str(kept.folder)).read_exits(1))] == exits
-    assert Records(str(kept.folder)).read_round() == {"round": 1, "over": True, "lost": False, "ranks": 0}
+    known = {"round": 1, "over": True, "lost": False, "abandoned": False, "ranks": 3}
+    assert Records(str(kept.folder)).read_round() == known
 
 
 @pytest.mark.feature("F1")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.control.loop.elastic_growth import LOOK_INTERVAL_S
+from drumbeat.control.loop.growth_offers import LOOK_INTERVAL_S
 from drumbeat.core.life.events import CheckpointSaved
 from drumbeat.protocol.agent import AgentStatus, Phase, RankExit
 from drumbeat.protocol.api.computes import NodeState

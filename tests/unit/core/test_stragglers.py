@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from drumbeat.core.diagnosis.hangs.hang_verdict import HangVerdict, Stillness
-from drumbeat.core.diagnosis.hangs.phases import RankPhases
+from drumbeat.core.diagnosis.hangs.straggler_phases import RankPhases
 from drumbeat.core.diagnosis.hangs.stragglers import MAX_WAITS, Look, WaitRecord
 from drumbeat.protocol.wire import from_wire
 

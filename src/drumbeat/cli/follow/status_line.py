@@ -1,4 +1,8 @@
-"""What the live line at the bottom of a terminal says of a job that is followed."""
+"""What the live line at the bottom of a terminal says of a job that is followed.
+
+Its words for a job that waits are the job's sentence, which the server writes: what is missing and the place in the
+queue in `core/scheduler.py`, for clusters with a queue of their own in `core/cluster_queue.py`.
+"""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from drumbeat.core.diagnosis.hangs import stack_report
 from drumbeat.core.diagnosis.hangs.activity import Activity
-from drumbeat.core.diagnosis.hangs.phases import RankPhases, of_samples
+from drumbeat.core.diagnosis.hangs.straggler_phases import RankPhases, of_samples
 from drumbeat.core.life.job import Job
 from drumbeat.protocol.api.stacks import NodeStacks
 from drumbeat.protocol.stacks import NATIVE_FIELD, PAUSE_FIELD, RANKS_FIELD, ROUND_FIELD, SAMPLE_FIELD, NodeFacts

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from drumbeat.core.diagnosis.hangs.hang_verdict import HangVerdict
-from drumbeat.core.diagnosis.hangs.phases import RankPhases
+from drumbeat.core.diagnosis.hangs.straggler_phases import RankPhases
 from drumbeat.core.diagnosis.hangs.stragglers import MIN_WAITS, WaitRecord
 from drumbeat.core.life import hang_response
 from drumbeat.core.life.job import Job

@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from drumbeat.control.bus import Bus, job_topic
-from drumbeat.control.loop.elastic_growth import Grower
+from drumbeat.control.loop.growth_offers import Grower
 from drumbeat.control.loop.peers import Peers
 from drumbeat.control.loop.placer import Booking, Placer, Supply
 from drumbeat.core.life.events import Effect, Event, JudgeDue, RetryDue, StoryEntry, TimeUp, Waits

@@ -2,6 +2,8 @@
 
     python gang_program.py start | stop        beside `gang.json` and the agent's file, `agent.pyz`
 
+`render.py` writes `gang.json`, with the bundles and how they are placed (`share_machines` in `dialect/compute/ray.py`).
+
 It runs with the cluster's own Python (3.9 or newer) and Ray, and imports nothing of drumbeat. Placement group and
 actors are detached: they outlive this job, which ends as soon as it has done its part. What it says are JSON lines.
 

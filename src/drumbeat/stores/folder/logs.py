@@ -6,6 +6,8 @@ the next append to that log; an agent that got no answer sends again, so there i
 A power failure may also keep a record and lose its data. Of such a piece readers are given what there is, and go on.
 Its agent sends the rest again: the record is made as short as what was there, and the rest has one of its own. When the
 agent has nothing more to send, and its node may go, all of it is on the disk (`settle`).
+
+What a node sends, again or no more, is decided in `agent/logs/sender.py`.
 """
 
 from __future__ import annotations

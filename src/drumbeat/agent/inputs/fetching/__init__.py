@@ -2,4 +2,5 @@
 
 `fetch_threads` has the threads that fetch, `piece_queue` what they fetch next, `thread_pool` how many there are.
 `store_client` asks the store or the server, `peer_client` the node before; `peer_server` answers the node after.
+`http_client` says which answers are passing troubles, `fetch_context` how long a fetch waits after one.
 """

@@ -16,7 +16,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from drumbeat.core.diagnosis.hangs.hang_verdict import HangVerdict, Stillness
-from drumbeat.core.diagnosis.hangs.phases import RankPhases
+from drumbeat.core.diagnosis.hangs.straggler_phases import RankPhases
 
 Look = Sequence[RankPhases]
 """All ranks of a job, sampled at the same time."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from drumbeat.core.diagnosis.hangs.hang_verdict import HangVerdict
-from drumbeat.core.diagnosis.hangs.phases import RankPhases, of_samples
+from drumbeat.core.diagnosis.hangs.straggler_phases import RankPhases, of_samples
 from drumbeat.core.diagnosis.hangs.stragglers import WaitRecord
 from drumbeat.protocol.stacks import ProgramSamples, RankFacts, StackFrame, StackSample
 

@@ -1,5 +1,7 @@
 """How a rank has spent a short time: waiting for other ranks, for data, or with work of its own.
 
+This is for slow ranks. Whether ranks hang is decided in `activity.py` and `hang_verdict.py`; `waits.py` has the frames.
+
 From samples of its main thread's stack. Samples don't show whether a thread slept, so that a frame in which a rank both
 computes and waits, such as torch's backward pass, counts as a wait for as long as the thread slept by the kernel.
 
