@@ -56,7 +56,7 @@ test("a busy rank is named with as many digits as its neighbours", () => {
   expect(busiestOf({ state: "running", world_size: 3 }, used)).toBe(2);
   expect(busiestOf({ state: "running", world_size: 4 }, used)).toBeUndefined();
   expect(busiestOf({ state: "running", world_size: 3 }, [{ rank: 2, value: 0.07 }, ...used.slice(1)])).toBeUndefined();
-  expect(sayBusiest([used[0]!, used[1]!])).toBe("rank 2 computes (0.30 cores) while the others mostly wait (at most 0.04 cores): it may hold them up");
+  expect(sayBusiest([used[0]!, used[1]!])).toBe("rank 2 looks slow: it computes (0.30 cores) while the others mostly wait, it seems for it (at most 0.04 cores)");
 });
 
 test("the use of processors names no rank of a job with GPUs, where those that wait poll", () => {

@@ -74,7 +74,7 @@ export function useBusiest(job: Job, isLate: boolean): [Cores, Cores] | undefine
 }
 
 export const sayBusiest = ([first, next]: [Cores, Cores]): string =>
-  `rank ${first.rank} computes (${cores(first.value)} cores) while the others mostly wait (at most ${cores(next.value)} cores): it may hold them up`;
+  `rank ${first.rank} looks slow: it computes (${cores(first.value)} cores) while the others mostly wait, it seems for it (at most ${cores(next.value)} cores)`;
 
 /** What each rank uses, the most first; none in a job with GPUs, where a rank that waits in NCCL polls and uses a core. */
 export function comparedCores(series: Series[]): Cores[] {
