@@ -40,9 +40,15 @@ ranks (`tools/hangs/on_gpu.py`), which share the GPU and meet by NCCL over a soc
 When the set first ran, 19 of its 28 verdicts were right, and 8 were false alarms: a rank that computes on its GPU
 stands in one line, as one that hangs does. Since then what the driver says of the GPU's memory counts. In one of the 8,
 a loader slept for each sample, which no look can tell from a hang when it lasts longer than `hang_after_s`, 3 s here;
-now it computes. In the run below, hangs ran six at a time, and the others three at a time beside trainings, so what the
-driver said was of all of them. `sleep beside the gradient exchange of NCCL`, played once more beside trainings on the
-same GPU, wasn't told; its facts are those of the first run.
+now it computes.
+
+In the run below, hangs ran six at a time, and the others three at a time beside trainings. What the driver said was the
+value of the whole GPU: 0 % in hangs, and in the others 13 to 20 %, of all that ran there together. So the page doesn't
+show what it says of a light job that has the GPU for itself. Had it been 0 % in the 13 cases without a hang, 7 would be
+told as `may hang` after twice `hang_after_s`; none would be restarted. `sleep beside the gradient exchange of NCCL`,
+played once more beside trainings on the same GPU, wasn't told; its facts are those of the first run, which didn't ask
+the driver. Since this run a rank's own use of the memory counts where the driver says it, and a rank that is blocked is
+told beside busy GPUs, too: neither was seen on a GPU.
 
 Machine: {machine}.
 

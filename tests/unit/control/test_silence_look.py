@@ -17,6 +17,8 @@ pytestmark = pytest.mark.feature("F4")
 MODULE = StackFrame("<module>", "/job/train.py", 40)
 ALL_REDUCE = (StackFrame("all_reduce", "/env/site-packages/torch/distributed/distributed_c10d.py", 9), MODULE)
 MPI = (StackFrame("opal_progress", "libopen-pal.so"), StackFrame("PMPI_Allreduce", "libmpi.so"), MODULE)
+SYNCHRONIZE = (StackFrame("cuStreamSynchronize", "libcuda.so.1"), MODULE)
+SLEEP = StackFrame("<module>", "/job/train.py", 44)
 SORT = (StackFrame("list_sort_impl", "python3.11"), MODULE)
 
 
@@ -79,6 +81,40 @@ def test_place_that_native_frames_showed_to_be_work_is_not_read_again() -> None:
     assert look.look()[0].stillness is Stillness.SLOW
     assert look.look()[0].stillness is Stillness.BUSY
     assert [one.is_native for one in ranks.asked] == [False, True, False]
+
+
+def test_hang_at_the_line_of_a_healthy_silence_is_told_once_the_gpu_is_at_rest() -> None:
+    polling = process((MODULE,), cpu_s=5.0)
+    ranks = Ranks([{0: polling, 1: polling}], {0: process(SYNCHRONIZE), 1: process(SYNCHRONIZE)})
+    look, at_rest = ranks.look(), ranks.answers[0]
+    ranks.answers = [{rank: replace(one, gpu_memory_percent=13.0) for rank, one in at_rest.items()}]
+    assert [look.look()[0].stillness for _ in range(3)] == [Stillness.BUSY] * 3
+    assert [one.is_native for one in ranks.asked] == [False, True, False, False]
+    ranks.answers = [at_rest]
+    assert [look.look()[0].stillness for _ in range(3)] == [Stillness.UNKNOWN, Stillness.HUNG, Stillness.HUNG]
+
+
+def test_rank_that_falls_asleep_beside_a_busy_gpu_is_told_after_the_interval() -> None:
+    busy = replace(process((MODULE,), cpu_s=5.0), gpu_memory_percent=1.0)
+    ranks = Ranks([{0: busy, 1: busy}], {0: process(SYNCHRONIZE), 1: process(SYNCHRONIZE)})
+    look = ranks.look()
+    assert look.look()[0].stillness is Stillness.BUSY
+    ranks.answers = [{0: busy, 1: replace(process((SLEEP,), "q"), kernel="hrtimer_nanosleep")}]
+    assert look.look()[0].stillness is Stillness.UNKNOWN
+    verdict, _ = look.look()
+    assert verdict.sentence == "rank 1 on node 0 sleeps at train.py:44, while rank 0 waits for its GPU at train.py:40"
+    assert (verdict.is_hang, verdict.is_certain) == (True, False)
+
+
+def test_native_frames_prove_a_lock_beside_a_rank_whose_gpu_is_busy() -> None:
+    synchronize = (StackFrame("synchronize", "/env/site-packages/torch/cuda/__init__.py", 9), MODULE)
+    busy = replace(process(synchronize, cpu_s=5.0), gpu_memory_percent=1.0)
+    locked = replace(process((SLEEP,)), kernel="futex_do_wait", gpu_memory_percent=1.0)
+    lock = process((StackFrame("PyThread_acquire_lock_timed", "python3.11"), SLEEP))
+    ranks = Ranks([{0: busy, 1: locked}], {1: lock})
+    look = ranks.look()
+    assert [look.look()[0].stillness for _ in range(2)] == [Stillness.UNKNOWN, Stillness.HUNG]
+    assert ranks.asked[1] == Ask(is_native=True, ranks=(1,))
 
 
 def test_ranks_in_one_collective_must_be_there_still_after_the_interval() -> None:

@@ -191,11 +191,62 @@ def test_gpu_or_one_collective_of_all_ranks_needs_time() -> None:
 
 
 def test_rank_that_waits_for_its_gpu_beside_a_collective_of_the_others_is_the_odd_one() -> None:
-    said = judge([rank(0, WAITING), rank(1, process(GPU)), rank(2, WAITING)])
+    behind = process((ALL_REDUCE[0], replace(MODULE, line=41)), "futex_do_wait")
+    said = judge([rank(0, behind), rank(1, process(GPU)), rank(2, behind)])
     assert said.sentence == (
-        "rank 1 on node 0 waits for its GPU at train.py:40, while ranks 0 and 2 wait in all_reduce at train.py:40"
+        "rank 1 on node 0 waits for its GPU at train.py:40, while ranks 0 and 2 wait in all_reduce at train.py:41"
     )
     assert (said.rank, said.is_certain, said.needs_time) == (1, False, True)
+
+
+BARRIER = replace(ALL_REDUCE[0], function="barrier")
+POLLS = {"cpu_s": 5.0, "main_cpu_s": 5.0}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        process((BARRIER, replace(MODULE, line=50)), **POLLS),
+        process((BARRIER, replace(MODULE, line=30)), "futex_do_wait"),
+        process((BARRIER, replace(MODULE, file="/job/end.py", line=50)), "futex_do_wait"),
+    ],
+    ids=["by NCCL", "line before", "other file"],
+)
+def test_rank_that_waits_for_its_gpu_is_not_blamed_if_the_others_may_have_left_it_alone(other: ProcessFacts) -> None:
+    said = judge([rank(0, process(GPU, **POLLS)), rank(1, other), rank(2, other)])
+    assert said.sentence.startswith(
+        "the ranks wait at different lines: rank 0 waits for its GPU at train.py:40, rank 1 "
+    )
+    assert (said.is_hang, said.rank, said.is_certain, said.needs_time) == (True, None, False, True)
+
+
+def test_collective_that_polls_beside_a_gpu_may_be_a_long_step_and_is_not_certain() -> None:
+    polling = process((BARRIER, MODULE), **POLLS)
+    with_gpu = replace(polling, has_device=True)
+    assert [judge([rank(0, one), rank(1, one)]).is_certain for one in (polling, with_gpu)] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("blocked", "sentence"),
+    [
+        (process(OWN, "hrtimer_nanosleep"), "sleeps at eval.py:7"),
+        (process(OWN, "unix_stream_read_generic"), "waits at a socket or pipe at eval.py:7"),
+        (process(OWN, "futex_do_wait"), "waits for a lock or another thread at eval.py:7"),
+    ],
+)
+def test_rank_that_is_blocked_may_hang_though_gpus_seem_busy(blocked: ProcessFacts, sentence: str) -> None:
+    busy = process(GPU, gpu_memory_percent=1.0, **POLLS)
+    said = judge([rank(0, busy), rank(1, blocked)])
+    assert said.sentence == f"rank 1 on node 0 {sentence}, while rank 0 waits for its GPU at train.py:40"
+    assert (said.is_hang, said.rank, said.is_certain, said.needs_time) == (True, 1, False, True)
+
+
+def test_rank_without_proof_that_it_is_blocked_is_not_told_while_gpus_are_busy() -> None:
+    busy = process(GPU, gpu_memory_percent=1.0, **POLLS)
+    sleeps_in_cuda = process(OWN, "do_poll.constprop.0", gpu_memory_percent=1.0)
+    moves = process(OWN, is_same_place=False, **POLLS)
+    without_stack = process(kernel="hrtimer_nanosleep", problem="py-spy isn't installed")
+    assert not any(judge([rank(0, busy), rank(1, one)]).is_hang for one in (sleeps_in_cuda, moves, without_stack))
 
 
 def test_rank_whose_gpu_reads_and_writes_its_memory_works_wherever_it_stands() -> None:
@@ -244,3 +295,40 @@ def test_recorded_silence_is_judged_as_it_was(recorded: dict[str, Any]) -> None:
     ranks = set(range(recorded["ranks"]))
     said = judge(activities, ranks - {one.rank for one in activities})
     assert (said.stillness.value, said.rank) == (recorded["verdict"]["stillness"], recorded["verdict"]["rank"])
+
+
+BY_CASE = {one["case"]: one for one in RECORDED}
+ON_GPU = [
+    one["case"] for one in json.loads(Path(__file__).with_name("hang_facts_gpu.json").read_text(encoding="utf-8"))
+]
+PROVEN = {
+    "lock beside NCCL", "sleep beside NCCL, value read", "stopped rank beside NCCL, value read",
+    "loader's worker in a lock beside NCCL", "loader's worker asleep beside NCCL, value read",
+    "sleep beside the gradient exchange of NCCL", "collective of NCCL that one rank leaves out",
+}  # fmt: skip
+"""Hangs in which one rank is blocked for all to see."""
+
+
+def judged_at(case: str, percent: float) -> HangVerdict:
+    """What a recorded silence would be if the driver had said this of each process's GPU."""
+    activities: list[Activity] = []
+    for node, answer in BY_CASE[case]["answers"].items():
+        recorded = from_wire(NodeFacts, answer)
+        for facts in recorded.ranks:
+            on_gpu = (replace(one, gpu_memory_percent=percent, has_device=True) for one in facts.processes)
+            activities.append(of_rank(int(node), replace(facts, processes=tuple(on_gpu)), recorded.seconds))
+    return judge(activities)
+
+
+@pytest.mark.parametrize("case", ON_GPU)
+def test_recorded_hang_on_a_busy_gpu_is_told_where_a_rank_is_provably_blocked(case: str) -> None:
+    said = judged_at(case, 1.0)
+    assert said.is_hang == (case in PROVEN)
+    assert not said.is_certain
+
+
+@pytest.mark.parametrize("case", [one for one in ON_GPU if not BY_CASE[one]["is_hang"]])
+def test_recorded_work_on_a_gpu_that_seems_at_rest_is_never_a_certain_hang(case: str) -> None:
+    said = judged_at(case, 0.0)
+    assert not said.is_certain
+    assert said.needs_time or not said.is_hang

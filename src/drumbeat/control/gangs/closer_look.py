@@ -69,7 +69,7 @@ class CloserLook:
         """Returns the workers whose native frames decide whether it is a hang; [] = it is clear without."""
         activities = self.activities(facts)
         unclear = [one for one in activities if one.is_unclear]
-        is_open = all(one.is_unclear or not one.works for one in activities)
+        is_open = all(one.is_unclear or not one.works or one.works_by_gpu for one in activities)
         return unclear if is_open else []
 
     def confirmed(
@@ -86,7 +86,7 @@ class CloserLook:
 
 
 def _is_still(first: JobFacts, second: JobFacts) -> bool:
-    """Whether no rank that waits for others has moved between two looks, as far as the stacks say."""
+    """Whether no rank that waits for others or its GPU has moved between two looks, as far as the stacks say."""
     before = {one.rank: one.digest for one in first.activities}
-    waiting = (one for one in second.activities if one.waits_for_ranks and one.digest)
+    waiting = (one for one in second.activities if (one.waits_for_ranks or one.works_by_gpu) and one.digest)
     return all(one.digest == before.get(one.rank, "") for one in waiting)

@@ -5,10 +5,12 @@ After how long a silence is the job's key `hang_after_s`; its default is in `dia
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from drumbeat.control.gangs.closer_look import CloserLook
 from drumbeat.control.gangs.stacks import JobFacts
+from drumbeat.core.diagnosis.hangs.activity import Activity
 from drumbeat.core.diagnosis.hangs.hang_verdict import HangVerdict, Stillness, judge
 
 _UNSURE = HangVerdict(Stillness.UNKNOWN)
@@ -21,6 +23,8 @@ class SilenceLook:
     closer: CloserLook
     working: set[tuple[int, str]] = field(default_factory=set[tuple[int, str]])
     """Ranks and places that native frames have shown to be work."""
+    on_gpu: set[tuple[int, str]] = field(default_factory=set[tuple[int, str]])
+    """Ranks and places that are work for as long as the rank's GPU is busy."""
     places: dict[int, str] = field(default_factory=dict[int, str])
     """Where each rank was at the look before, `hang_after_s` ago."""
 
@@ -43,11 +47,26 @@ class SilenceLook:
     def _once(self) -> tuple[HangVerdict, JobFacts]:
         closer, facts = self.closer, self.closer.facts()
         if unclear := closer.unclear(facts):
-            if {(one.rank, one.digest) for one in unclear} <= self.working:
+            if self._is_known(closer.activities(facts), unclear):
                 return HangVerdict(Stillness.BUSY), facts
             facts = closer.with_native(facts, unclear)
-            self.working |= {(one.rank, one.digest) for one in closer.activities(facts) if one.works}
+            works = [one for one in closer.activities(facts) if one.works]
+            self.working |= {_place(one) for one in works if not one.works_by_gpu}
+            self.on_gpu |= {_place(one) for one in works if one.works_by_gpu}
         left = set(closer.left()) & set(closer.workers)
         activities = [one for one in closer.activities(facts) if one.rank not in left]
         missing = set(closer.workers) - left - {one.rank for one in activities}
         return judge(activities, left, missing), facts
+
+    def _is_known(self, activities: Sequence[Activity], unclear: Sequence[Activity]) -> bool:
+        """Whether the ranks that are unclear work, by what native frames showed before."""
+        if {_place(one) for one in unclear} <= self.working:
+            return True
+        is_work = all(
+            _place(one) in self.working or (one.has_busy_gpu and _place(one) in self.on_gpu) for one in unclear
+        )
+        return is_work and not any(one.is_blocked for one in activities)
+
+
+def _place(one: Activity) -> tuple[int, str]:
+    return one.rank, one.digest

@@ -30,6 +30,12 @@ class Activity:
     node: int
     works: bool = False
     """Whether it makes progress."""
+    works_by_gpu: bool = False
+    """Whether only its GPU says so, whose memory is read or written: that may be the work of other processes."""
+    has_busy_gpu: bool = False
+    """Whether its GPU's memory was read or written at one of the looks."""
+    is_on_device: bool = False
+    """Whether it may wait for work of its own GPU, be it in a collective: a healthy long step can't be excluded."""
     is_stopped: bool = False
     is_swapped: bool = False
     """Whether it waits for pages in swap."""
@@ -66,6 +72,15 @@ class Activity:
         return has_place and (self.wait is None or self.is_guess)
 
     @property
+    def is_blocked(self) -> bool:
+        """Whether frames or the kernel show that it stands outside of any wait for other ranks."""
+        if self.works or not self.digest or self.wait is None or self.wait.kind.is_for_ranks:
+            return False
+        if self.is_guess and self.has_busy_gpu:  # CUDA can sleep in the kernel while its GPU computes.
+            return False
+        return self.wait.kind is not WaitKind.DATA or bool(self.helper)
+
+    @property
     def waits_for_ranks(self) -> bool:
         """Whether other ranks have to do something first."""
         return not self.works and self.wait is not None and self.wait.kind.is_for_ranks
@@ -82,7 +97,7 @@ def of_rank(node: int, facts: RankFacts, seconds: float) -> Activity:
     own, main = next(training, candidates[0])
     stopped = next((one for one in facts.processes if one.state == STOPPED), None)
     if stopped is not None:
-        return replace(own, works=False, is_stopped=True, helper=_say_stopped(main, stopped))
+        return replace(own, works=False, works_by_gpu=False, is_stopped=True, helper=_say_stopped(main, stopped))
     helpers = [one for one in facts.processes if one is not main]
     if own.wait and own.wait.kind in (WaitKind.DATA, WaitKind.CHILD, WaitKind.LOCK, WaitKind.NETWORK) and not own.works:
         return replace(own, works=True) if facts.ended else _with_helpers(own, helpers, seconds)
@@ -110,22 +125,31 @@ def _of_process(unknown: Activity, process: ProcessFacts, seconds: float) -> Act
     if is_file or (wait is None and is_idle):
         wait = kernel
     place = waits.user_frame(frames)
+    is_polling = wait is not None and wait.kind.is_for_ranks and not is_idle
+    is_device = wait is not None and wait.kind is WaitKind.DEVICE
+    has_busy_gpu = process.gpu_memory_percent > 0
     activity = replace(
         unknown,
+        has_busy_gpu=has_busy_gpu,
+        # NCCL's barrier waits for all kernels that the rank has launched before.
+        is_on_device=is_device or (is_polling and (process.has_device or has_busy_gpu)),
         wait=wait,
         function=place.function if place else "",
         place=f"{place.file.rpartition('/')[2]}:{place.line}" if place else "",
         phase=_phase(thread, wait),
         digest=process.place if process.is_same_place else "",
         is_guess=is_guess and wait is not None and wait.kind in (WaitKind.LOCK, WaitKind.NETWORK),
-        is_polling=wait is not None and wait.kind.is_for_ranks and not is_idle,
+        is_polling=is_polling,
         is_parked=_is_parked(process),
         is_at_start=wait is not None and wait.kind.is_for_ranks and waits.is_at_start(frames),
         problem=process.problem,
     )
     faults = process.swap_faults / seconds if seconds else 0.0
     is_swapped = faults >= SWAP_FAULTS_PER_S and process.swapped_mib > 1
-    return replace(activity, is_swapped=is_swapped, works=_works(process, activity, seconds))
+    works = _works(process, activity, seconds)
+    # The place of such a rank says little: a loop without local variables stands still in each look.
+    by_gpu = has_busy_gpu and activity.is_on_device and not works and process.state != STOPPED
+    return replace(activity, is_swapped=is_swapped, works=works or by_gpu, works_by_gpu=by_gpu)
 
 
 def _works(process: ProcessFacts, activity: Activity, seconds: float) -> bool:
@@ -139,8 +163,6 @@ def _works(process: ProcessFacts, activity: Activity, seconds: float) -> bool:
     if wait is None:
         return has_moved or share >= WORKING_SHARE
     if wait.kind.is_for_ranks:
-        if process.gpu_memory_percent > 0 and (wait.kind is WaitKind.DEVICE or activity.is_polling):
-            return True  # Its place says little: a loop without local variables stands still in each look.
         others = (process.cpu_s - process.main_cpu_s) / seconds if seconds else 0.0
         return has_moved or (not activity.is_polling and others >= WORKING_SHARE)
     if wait.kind is WaitKind.NETWORK and seconds and process.switches / seconds >= NETWORK_SWITCHES_PER_S:

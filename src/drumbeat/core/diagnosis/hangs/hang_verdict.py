@@ -54,10 +54,11 @@ def judge(activities: Sequence[Activity], left: Collection[int] = (), missing: C
     ranks = sorted(activities, key=lambda one: one.rank)
     if not ranks:
         return HangVerdict(Stillness.UNKNOWN)
-    for rule in (_stopped, _swapped, _working, _unanswered(missing), _file, _left_early(left), _odd, _together):
+    rules = (_stopped, _swapped, _blocked, _working, _unanswered(missing), _file, _left_early(left), _odd, _together)
+    for rule in rules:
         verdict = rule(ranks)
         if verdict is not None:
-            is_on_device = any(one.wait is not None and one.wait.kind is WaitKind.DEVICE for one in ranks)
+            is_on_device = any(one.is_on_device for one in ranks)
             is_certain = verdict.is_hang and not is_on_device and _is_certain(ranks, len(left))
             needs_time = is_on_device or verdict.rank is None
             silent_s = max((one.idle_s for one in ranks if verdict.rank in (one.rank, None)), default=0.0)
@@ -110,6 +111,18 @@ def _working(ranks: Sequence[Activity]) -> HangVerdict | None:
     return _by(Stillness.SLOW, first, f"{_subject(odd, first)} {doing}{_at(first)}{_others(ranks, odd)}")
 
 
+def _blocked(ranks: Sequence[Activity]) -> HangVerdict | None:
+    """A rank is blocked while all others wait for ranks or for GPUs that seem busy: those may be so without them."""
+    odd = [one for one in ranks if one.is_blocked]
+    others = [one for one in ranks if not one.is_blocked]
+    if not odd or not any(one.works_by_gpu for one in others):
+        return None
+    if not all(one.works_by_gpu or one.waits_for_ranks for one in others):
+        return None
+    first, waiting = odd[0], [replace(one, works=False) for one in others]
+    return _by(Stillness.HUNG, first, f"{_subject(odd, first)} {_doing(first)}{_others(waiting, ())}")
+
+
 def _unanswered(missing: Collection[int]) -> _Rule:
     return lambda _: HangVerdict(Stillness.UNKNOWN) if missing else None
 
@@ -159,11 +172,10 @@ def _is_deadlocked(one: Activity) -> bool:
 
 
 def _all_wait(ranks: Sequence[Activity]) -> HangVerdict:
-    # Who has come to a collective on the CPU has its part of what is on GPUs behind it.
     on_gpu = [one for one in ranks if one.wait and one.wait.kind is WaitKind.DEVICE]
-    if on_gpu and len(on_gpu) * 2 <= len(ranks):
-        first = on_gpu[0]
-        return _by(Stillness.HUNG, first, f"{_subject(on_gpu, first)} {_doing(first)}{_others(ranks, on_gpu)}")
+    others = [one for one in ranks if one not in on_gpu]
+    if on_gpu and others:
+        return _some_on_gpus(on_gpu, others)
     names = Counter(one.wait.name for one in ranks if one.wait and one.wait.kind is WaitKind.COLLECTIVE)
     if len(names) > 1:
         least = min(names, key=lambda name: (names[name], -_first(ranks, name).rank))
@@ -185,6 +197,24 @@ def _all_wait(ranks: Sequence[Activity]) -> HangVerdict:
         return _by(Stillness.HUNG, one, sentence)
     sentence = f"every rank {_doing(ranks[0])}, and none goes on: check the network between the nodes"
     return HangVerdict(Stillness.HUNG, sentence)
+
+
+def _some_on_gpus(on_gpu: Sequence[Activity], others: Sequence[Activity]) -> HangVerdict:
+    """Some ranks wait for their GPUs, where a kernel never ends, or waits for a collective that the others left out."""
+    first, other = on_gpu[0], others[0]
+    if len(on_gpu) <= len(others) and all(_has_passed(one, gpu) for one in others for gpu in on_gpu):
+        return _by(Stillness.HUNG, first, f"{_subject(on_gpu, first)} {_doing(first)}{_others(others, ())}")
+    at = "at different lines" if first.place != other.place else "for different things"
+    sentence = f"the ranks wait {at}: rank {first.rank} {_doing(first)}, rank {other.rank} {_doing(other)}"
+    return HangVerdict(Stillness.HUNG, sentence)
+
+
+def _has_passed(one: Activity, gpu: Activity) -> bool:
+    """Whether a rank is in a collective on the CPU behind the line where another one waits for its GPU."""
+    is_on_cpu = not one.is_polling or (one.wait is not None and one.wait.name.startswith("MPI_"))
+    (file, _, line), (at_file, _, at_line) = one.place.rpartition(":"), gpu.place.rpartition(":")
+    is_behind = bool(file) and file == at_file and one.function == gpu.function and int(line) > int(at_line)
+    return is_on_cpu and is_behind and one.wait is not None and one.wait.kind is WaitKind.COLLECTIVE
 
 
 def _first(ranks: Sequence[Activity], name: str) -> Activity:
