@@ -46,6 +46,29 @@ def look(program: str, problem: str = "") -> RankFacts:
     return next(one for one in facts.ranks if one.rank == 3)
 
 
+def test_driver_is_asked_only_for_ranks_that_have_a_gpu_open(rank: subprocess.Popen[str], tmp_path: Path) -> None:
+    asked: list[int] = []
+
+    def on_gpus() -> dict[int, float]:
+        asked.append(len(asked))
+        return {with_gpu.pid: 3.0 * len(asked)}
+
+    looks = RankLooks(os.getpid(), {}, "", "none", on_gpus)
+    library = tmp_path / "libcuda.so.1"
+    library.write_bytes(bytes(4096))
+    script = f"import mmap; file = open({str(library)!r}); held = mmap.mmap(file.fileno(), 0, prot=1); print(); input()"
+    (plain,) = (one for one in looks.look(0.05, ranks=[3]).ranks if one.rank == 3)
+    assert ([one.has_device for one in plain.processes], asked) == ([False], [])
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    environment = {**os.environ, ENDPOINT: "http://localhost/token/4"}
+    with subprocess.Popen([sys.executable, "-c", script], env=environment, **pipes) as with_gpu:
+        assert with_gpu.stdout
+        with_gpu.stdout.readline()
+        (four,) = (one for one in looks.look(0.05).ranks if one.rank == 4)
+        with_gpu.kill()
+    assert [(one.has_device, one.gpu_memory_percent) for one in four.processes] == [(True, 6.0)]
+
+
 @pytest.mark.skipif(not PY_SPY, reason="py-spy isn't installed: pip install py-spy")
 def test_stack_of_a_rank_has_its_functions_though_it_is_stopped(rank: subprocess.Popen[str]) -> None:
     os.kill(rank.pid, signal.SIGSTOP)

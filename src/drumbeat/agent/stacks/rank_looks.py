@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -47,11 +47,20 @@ class _Look:
 class RankLooks:
     """Looks at ranks below one keeper.
 
-    program: py-spy, or the reason in `problem` why there is none. logs: the file of each rank's log.
+    program: py-spy, or the reason in `problem` why there is none. logs: the file of each rank's log. on_gpus: returns
+    the use of GPUs as `gpu_activity.now` does, and is asked if a process has one.
     """
 
-    def __init__(self, keeper: int, logs: Mapping[int, str], program: str, problem: str = "") -> None:
+    def __init__(
+        self,
+        keeper: int,
+        logs: Mapping[int, str],
+        program: str,
+        problem: str = "",
+        on_gpus: Callable[[], dict[int, float]] = gpu_activity.now,
+    ) -> None:
         self._keeper, self._logs, self._program, self._problem = keeper, logs, program, problem
+        self._on_gpus = on_gpus
 
     def look(self, pause_s: float = 0.0, *, ranks: Collection[int] = (), is_native: bool = False) -> NodeFacts:
         """Returns what the ranks do. pause_s: between two looks, 0 = one only. ranks: () = all of the node's."""
@@ -108,7 +117,7 @@ class RankLooks:
             for pid in pids:
                 look.glances[pid] = self._process(pid, is_native=is_native)
         if any(one.has_device for one in look.glances.values()):
-            look.on_gpus = gpu_activity.now()
+            look.on_gpus = self._on_gpus()
         return look
 
     def _process(self, pid: int, *, is_native: bool) -> _Glance:
