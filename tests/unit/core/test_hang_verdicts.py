@@ -220,10 +220,13 @@ def test_rank_that_waits_for_its_gpu_is_not_blamed_if_the_others_may_have_left_i
     assert (said.is_hang, said.rank, said.is_certain, said.needs_time) == (True, None, False, True)
 
 
-def test_collective_that_polls_beside_a_gpu_may_be_a_long_step_and_is_not_certain() -> None:
-    polling = process((BARRIER, MODULE), **POLLS)
-    with_gpu = replace(polling, has_device=True)
-    assert [judge([rank(0, one), rank(1, one)]).is_certain for one in (polling, with_gpu)] == [True, False]
+def test_collective_of_ranks_with_gpus_may_be_a_long_step_and_is_not_certain() -> None:
+    polling, by_clock = process((BARRIER, MODULE), **POLLS), process((BARRIER, MODULE), "hrtimer_nanosleep")
+    in_gloo = process((BARRIER, MODULE), "futex_do_wait")
+    with_gpu = [replace(one, has_device=True) for one in (polling, by_clock, in_gloo)]
+    said = [judge([rank(0, one), rank(1, one)]) for one in (polling, by_clock, *with_gpu)]
+    assert all(one.is_hang for one in said)
+    assert [one.is_certain for one in said] == [True, True, False, False, True]
 
 
 @pytest.mark.parametrize(

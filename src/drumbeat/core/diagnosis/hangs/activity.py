@@ -126,13 +126,11 @@ def _of_process(unknown: Activity, process: ProcessFacts, seconds: float) -> Act
         wait = kernel
     place = waits.user_frame(frames)
     is_polling = wait is not None and wait.kind.is_for_ranks and not is_idle
-    is_device = wait is not None and wait.kind is WaitKind.DEVICE
     has_busy_gpu = process.gpu_memory_percent > 0
     activity = replace(
         unknown,
         has_busy_gpu=has_busy_gpu,
-        # NCCL's barrier waits for all kernels that the rank has launched before.
-        is_on_device=is_device or (is_polling and (process.has_device or has_busy_gpu)),
+        is_on_device=_is_on_device(wait, kernel, has_gpu=process.has_device or has_busy_gpu, is_polling=is_polling),
         wait=wait,
         function=place.function if place else "",
         place=f"{place.file.rpartition('/')[2]}:{place.line}" if place else "",
@@ -150,6 +148,18 @@ def _of_process(unknown: Activity, process: ProcessFacts, seconds: float) -> Act
     # The place of such a rank says little: a loop without local variables stands still in each look.
     by_gpu = has_busy_gpu and activity.is_on_device and not works and process.state != STOPPED
     return replace(activity, is_swapped=is_swapped, works=works or by_gpu, works_by_gpu=by_gpu)
+
+
+def _is_on_device(wait: Wait | None, kernel: Wait | None, *, has_gpu: bool, is_polling: bool) -> bool:
+    """Whether a wait may be one for the rank's own GPU: NCCL's barrier waits for all that the rank gave it before.
+
+    NCCL uses the CPU meanwhile, or sleeps by the clock (a blocking wait); gloo sleeps in a lock.
+    """
+    if wait is None or wait.kind is WaitKind.DEVICE:
+        return wait is not None
+    is_collective = wait.kind in (WaitKind.COLLECTIVE, WaitKind.PEER)
+    is_asleep_in_lock = not is_polling and kernel is not None and kernel.kind is WaitKind.LOCK
+    return has_gpu and is_collective and not is_asleep_in_lock
 
 
 def _works(process: ProcessFacts, activity: Activity, seconds: float) -> bool:
