@@ -14,7 +14,7 @@ from pydantic_core import PydanticUndefined
 
 from drumbeat.dialect.data import inputs_outputs
 from drumbeat.dialect.environments import environment
-from drumbeat.dialect.job import distribution, extensions, job, resources
+from drumbeat.dialect.job import distribution, extensions, identity, job, resources_and_limits, services
 from drumbeat.dialect.pipelines import component, step_types
 from drumbeat.dialect.pipelines import pipeline_job as pipelines
 from drumbeat.dialect.reading.frozen_model import Model
@@ -153,17 +153,17 @@ CHAPTERS: list[tuple[str, str, tuple[type[Model], ...]]] = [
         "Compute",
         "",
         (
-            resources.Resources,
-            resources.CommandJobLimits,
-            resources.QueueSettings,
-            resources.SshService,
-            resources.JupyterLabService,
-            resources.TensorBoardService,
-            resources.VsCodeService,
-            resources.Service,
-            resources.ManagedIdentity,
-            resources.AmlTokenIdentity,
-            resources.UserIdentity,
+            resources_and_limits.Resources,
+            resources_and_limits.CommandJobLimits,
+            resources_and_limits.QueueSettings,
+            services.SshService,
+            services.JupyterLabService,
+            services.TensorBoardService,
+            services.VsCodeService,
+            services.Service,
+            identity.ManagedIdentity,
+            identity.AmlTokenIdentity,
+            identity.UserIdentity,
         ),
     ),
     (

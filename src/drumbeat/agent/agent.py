@@ -28,7 +28,7 @@ from drumbeat.agent.node_keeper import NodeKeeper, outliving
 from drumbeat.agent.node_requests import RequestHandler
 from drumbeat.agent.node_stager import NodeStager
 from drumbeat.agent.round_logs import RoundLogs
-from drumbeat.agent.round_processes import RoundProcesses
+from drumbeat.agent.round_process_specs import RoundProcesses
 from drumbeat.agent.runtimes import container_engine
 from drumbeat.agent.stacks.silence import Silence, SilenceLimits, SilenceWatch
 from drumbeat.agent.status_reporter import StatusReporter

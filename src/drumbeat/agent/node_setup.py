@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from drumbeat.agent.ground import completion_marks
 from drumbeat.agent.keeper.errands import Command, Errands
 from drumbeat.agent.logs.node_log import NodeLog
-from drumbeat.agent.round_processes import RoundProcesses
+from drumbeat.agent.round_process_specs import RoundProcesses
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.errors import RefusedError, StorageError
 from drumbeat.protocol.fault_points import faultpoint

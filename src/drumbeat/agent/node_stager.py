@@ -16,7 +16,7 @@ from drumbeat.agent.inputs.missing_share import MissingShareError
 from drumbeat.agent.keeper.errands import Errands
 from drumbeat.agent.next_step import Facts, Work
 from drumbeat.agent.roster_member import member
-from drumbeat.agent.round_processes import RoundProcesses
+from drumbeat.agent.round_process_specs import RoundProcesses
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.errors import DrumbeatError, UnreachableError
 

@@ -2,6 +2,8 @@
 
 The use of a person is counted in slot-hours and halves with each half-life, as Slurm's `PriorityDecayHalfLife` has it
 (https://slurm.schedmd.com/priority_multifactor.html). Slurm divides the use by a person's shares; here all are equal.
+
+The order of the queue with all that it depends on is `Waiting.rank` in `core/scheduler.py`.
 """
 
 from __future__ import annotations
@@ -50,6 +52,11 @@ class PastUse:
 def decayed(amount: float, passed: timedelta, half_life: timedelta) -> float:
     """What an amount counts after a time. A clock that was put back changes nothing."""
     return amount * 0.5 ** (max(0.0, passed.total_seconds()) / half_life.total_seconds())
+
+
+def use_that_counts(use: float, waited: timedelta) -> float:
+    """The part of a person's recent use that orders one of their jobs: none once that has waited for `PATIENCE`."""
+    return round(use, 2) if waited < PATIENCE else 0.0
 
 
 def use_of(held: HeldSlots, now: datetime, half_life: timedelta) -> float:

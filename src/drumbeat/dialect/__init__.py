@@ -32,21 +32,15 @@ if TYPE_CHECKING:
         TensorFlowDistribution,
     )
     from drumbeat.dialect.job.extensions import CheckpointSettings, Extensions
+    from drumbeat.dialect.job.identity import AmlTokenIdentity, ManagedIdentity, UserIdentity
     from drumbeat.dialect.job.job import CommandJob
-    from drumbeat.dialect.job.resources import (
-        AmlTokenIdentity,
+    from drumbeat.dialect.job.resources_and_limits import (
         CommandJobLimits,
         JobResourceConfiguration,
-        JupyterLabService,
-        ManagedIdentity,
         QueueSettings,
         Resources,
-        Service,
-        SshService,
-        TensorBoardService,
-        UserIdentity,
-        VsCodeService,
     )
+    from drumbeat.dialect.job.services import JupyterLabService, Service, SshService, TensorBoardService, VsCodeService
     from drumbeat.dialect.job_file import Job, Loaded, from_dict, load, load_file, loads
     from drumbeat.dialect.pipelines.component import CommandComponent
     from drumbeat.dialect.pipelines.pipeline_job import PipelineComponent, PipelineJob
@@ -84,20 +78,9 @@ if TYPE_CHECKING:
 HOMES = {
     "builders.command": ["Command", "command", "load_job"],
     "builders.pipeline": ["Pipeline", "load_component", "pipeline"],
-    "job.resources": [
-        "AmlTokenIdentity",
-        "CommandJobLimits",
-        "JobResourceConfiguration",
-        "JupyterLabService",
-        "ManagedIdentity",
-        "QueueSettings",
-        "Resources",
-        "Service",
-        "SshService",
-        "TensorBoardService",
-        "UserIdentity",
-        "VsCodeService",
-    ],
+    "job.identity": ["AmlTokenIdentity", "ManagedIdentity", "UserIdentity"],
+    "job.resources_and_limits": ["CommandJobLimits", "JobResourceConfiguration", "QueueSettings", "Resources"],
+    "job.services": ["JupyterLabService", "Service", "SshService", "TensorBoardService", "VsCodeService"],
     "compute.amlcompute": ["AmlCompute"],
     "compute.kubernetes": ["KubernetesCompute", "KubernetesVolume"],
     "compute.ray": ["RayCompute"],

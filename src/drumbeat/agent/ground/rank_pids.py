@@ -1,6 +1,6 @@
 """The pids of a node's ranks, found in /proc by what the keeper's descendants began with.
 
-What the processes of ranks are started as is said in `launch/rank_process.py` and `agent/round_processes.py`.
+What the processes of ranks are started as is said in `launch/rank_process.py` and `agent/round_process_specs.py`.
 """
 
 from __future__ import annotations

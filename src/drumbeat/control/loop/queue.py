@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from drumbeat.core.fair_share import HALF_LIFE, PATIENCE, recent_use
+from drumbeat.core.fair_share import HALF_LIFE, recent_use, use_that_counts
 from drumbeat.core.life.job import Job
 from drumbeat.core.quota_balances import NO_BALANCES, Balances
 from drumbeat.core.quotas import Allowances, Payer
@@ -48,8 +48,7 @@ def _balances(jobs: Sequence[Job], store: Store, now: datetime) -> Balances:
 def _waiting(job: Job, balances: Balances, now: datetime) -> Waiting:
     limit = job.policy.timeout_s
     lasts = timedelta(seconds=limit + job.plan.grace_s) if limit is not None else None
-    is_patient = now - job.submitted_at < PATIENCE
-    use = round(balances.use.get(job.person, 0.0), 2) if is_patient else 0.0
+    use = use_that_counts(balances.use.get(job.person, 0.0), now - job.submitted_at)
     payer = Payer(job.person, job.plan.experiment)
     lacks = [one.sentence for one in job.machine_faults]
     waiting = Waiting(job.name, job.need, job.policy.priority, job.submitted_at, lasts, job.avoided, payer)

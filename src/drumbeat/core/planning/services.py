@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from drumbeat.dialect.job.job import CommandJob
-from drumbeat.dialect.job.resources import Service, ServiceValue, SshService, TensorBoardService
+from drumbeat.dialect.job.services import Service, ServiceValue, SshService, TensorBoardService
 from drumbeat.dialect.reading import expressions
 from drumbeat.protocol.errors import Problem, SpecError
 from drumbeat.protocol.plan import ServicePlan

@@ -12,14 +12,9 @@ from drumbeat.dialect.data.inputs_outputs import Input, InputValue, OutputValue
 from drumbeat.dialect.environments.environment import EnvironmentValue
 from drumbeat.dialect.job.distribution import Distribution, RayDistribution, TensorFlowDistribution
 from drumbeat.dialect.job.extensions import Extensions
-from drumbeat.dialect.job.resources import (  # fmt: skip
-    CommandJobLimits,
-    ComputeName,
-    IdentityValue,
-    QueueSettings,
-    Resources,
-    ServiceValue,
-)
+from drumbeat.dialect.job.identity import IdentityValue
+from drumbeat.dialect.job.resources_and_limits import CommandJobLimits, ComputeName, QueueSettings, Resources
+from drumbeat.dialect.job.services import ServiceValue
 from drumbeat.dialect.reading.expressions import missing
 from drumbeat.dialect.reading.field_types import AsText, Filled, Identifier, Name, Text, Variable
 from drumbeat.dialect.reading.frozen_model import AnyCase, Contradiction, Model

@@ -10,7 +10,7 @@ from pydantic import Field
 from drumbeat.dialect.data.inputs_outputs import Input, OutputValue
 from drumbeat.dialect.environments.environment import EnvironmentValue
 from drumbeat.dialect.job.distribution import Distribution
-from drumbeat.dialect.job.resources import Resources
+from drumbeat.dialect.job.resources_and_limits import Resources
 from drumbeat.dialect.reading.expressions import missing
 from drumbeat.dialect.reading.field_types import AsText, Filled, Identifier, Text, Variable, Version, named, pattern
 from drumbeat.dialect.reading.frozen_model import AnyCase, Contradiction, Model, model_or_text

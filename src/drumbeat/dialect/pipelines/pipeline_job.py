@@ -9,7 +9,7 @@ from pydantic import Field
 
 from drumbeat.dialect.job.extensions import Extensions
 from drumbeat.dialect.job.job import JobHead
-from drumbeat.dialect.job.resources import ComputeName
+from drumbeat.dialect.job.resources_and_limits import ComputeName
 from drumbeat.dialect.pipelines.component import ComponentHead
 from drumbeat.dialect.pipelines.graph import step_contradictions
 from drumbeat.dialect.pipelines.step_types import (

@@ -11,14 +11,9 @@ from drumbeat.dialect.data.inputs_outputs import InputValue, Output
 from drumbeat.dialect.environments.environment import EnvironmentValue
 from drumbeat.dialect.job.distribution import Distribution
 from drumbeat.dialect.job.extensions import Extensions
-from drumbeat.dialect.job.resources import (
-    CommandJobLimits,
-    ComputeName,
-    IdentityValue,
-    QueueSettings,
-    Resources,
-    ServiceValue,
-)
+from drumbeat.dialect.job.identity import IdentityValue
+from drumbeat.dialect.job.resources_and_limits import CommandJobLimits, ComputeName, QueueSettings, Resources
+from drumbeat.dialect.job.services import ServiceValue
 from drumbeat.dialect.pipelines.component import CommandComponent, ComponentValue
 from drumbeat.dialect.reading.error_messages import either, shown
 from drumbeat.dialect.reading.expressions import missing

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo
 from drumbeat.dialect.environments.environment import EnvironmentValue
 from drumbeat.dialect.job.distribution import Distribution
 from drumbeat.dialect.job.job import JobHead, output_contradictions
-from drumbeat.dialect.job.resources import QueueSettings, Resources
+from drumbeat.dialect.job.resources_and_limits import QueueSettings, Resources
 from drumbeat.dialect.reading.error_messages import fold, nearest, shown, words
 from drumbeat.dialect.reading.expressions import missing, references
 from drumbeat.dialect.reading.field_types import (
