@@ -51,8 +51,9 @@ print([each.name for each in threading.enumerate()], "sitecustomize" in sys.modu
 import gc, locale, logging, random, warnings
 print(gc.isenabled(), gc.get_threshold(), locale.setlocale(locale.LC_ALL), logging.root.handlers, logging.root.level)
 import numpy, torch
-print(torch.get_num_threads(), torch.get_default_dtype(), torch.is_grad_enabled(), torch.initial_seed())
-print(torch.rand(2), torch.manual_seed(3), torch.rand(2), random.Random(3).random(), numpy.random.RandomState(3).rand())
+print(torch.get_num_threads(), torch.get_default_dtype(), torch.is_grad_enabled())
+has_own_seed = torch.initial_seed() != 67280421310721  # Some builds of torch draw one in each process.
+print(has_own_seed, None if has_own_seed else torch.rand(2), torch.manual_seed(3), torch.rand(2), random.Random(3).random(), numpy.random.RandomState(3).rand())
 print(len([each for each in os.listdir("/proc/self/task")]), warnings.filters)
 """
 DATA = """
@@ -160,6 +161,8 @@ PROBES = {
     "chatty torch": Probe("import torch", variables={"PYTHONVERBOSE": "1"}, cold="prints something"),
 }  # fmt: skip
 LIGHT = "import types\ncuda = types.SimpleNamespace(is_initialized=lambda: False)\n"
+SETS = "import os\nos.environ['TORCHINDUCTOR_CACHE_DIR'] = os.environ['HOME'] = '/nowhere'\n"
+"""A module of torch that sets variables, as the real one does; a script that doesn't import it mustn't see them."""
 LIGHT_PROBES = tuple(name for name, one in PROBES.items() if not one.cold and "torch" not in one.script + one.command)
 """Those that work with `LIGHT` as torch."""
 QUICK = ("threads set by script", "logs set by a module", "settings updated", "missing script", "failing torch")
@@ -175,6 +178,7 @@ class Runs:
         for name in self.last_on_path:
             (Path(name) / "torch").mkdir(parents=True)
             (Path(name) / "torch" / "__init__.py").write_text(LIGHT, encoding="utf-8")
+            (Path(name) / "torch" / "_dynamo.py").write_text(SETS, encoding="utf-8")
         for name, text in {"train.py": probe.script, **probe.files}.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)

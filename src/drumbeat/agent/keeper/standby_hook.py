@@ -196,15 +196,23 @@ def _prepare() -> str:
 
 
 def _import() -> None:
+    """Imports all. What modules other than torch itself do to variables and filters of warnings is taken back."""
     import importlib
+    import warnings
 
-    for name in MODULES:
-        try:
-            importlib.import_module(name)
-        except ModuleNotFoundError as error:
-            # Another version of torch doesn't have it; torch itself must be there.
-            if name == "torch" or not name.startswith(error.name or " "):
-                raise
+    importlib.import_module("torch")
+    variables = dict(os.environ)
+    with warnings.catch_warnings():
+        for name in MODULES:
+            try:
+                importlib.import_module(name)
+            except ModuleNotFoundError as error:
+                # Another version of torch doesn't have it.
+                if not name.startswith(error.name or " "):
+                    raise
+    for name in set(os.environ) - set(variables):
+        del os.environ[name]
+    os.environ.update(variables)
 
 
 def _first_folder() -> str | None:
