@@ -21,7 +21,7 @@ from drumbeat.control.gangs.closer_look import Ask, CloserLook
 from drumbeat.control.gangs.node_requests import Answer, NodeRequests
 from drumbeat.control.gangs.pooled_watch import PooledWatch
 from drumbeat.control.gangs.rendezvous_look import RendezvousLook, interval_s, may_hold_one
-from drumbeat.control.gangs.silence_look import SilenceLook
+from drumbeat.control.gangs.silence_look import Remembered, SilenceLook
 from drumbeat.control.gangs.stacks import JobFacts, hosts_of, request_fields, result_of
 from drumbeat.control.gangs.straggler_samples import SAMPLED_S, StragglerSamples
 from drumbeat.control.loop.loop import Loop
@@ -57,10 +57,7 @@ class _Round:
     arrivals: dict[int, float] = field(default_factory=dict[int, float])
     """As in `RendezvousLook`."""
     work: Future[None] | None = None
-    working: set[tuple[int, str]] = field(default_factory=set[tuple[int, str]])
-    """As in `SilenceLook`."""
-    places: dict[int, str] = field(default_factory=dict[int, str])
-    """As in `SilenceLook`."""
+    silence: Remembered = field(default_factory=Remembered)
     samples: StragglerSamples = field(default_factory=StragglerSamples)
 
     @property
@@ -132,7 +129,7 @@ class HangWatch(PooledWatch):
         )
 
     def _look(self, job: Job, round_: _Round) -> None:
-        look = SilenceLook(self._closer(job, job.plan.hang_after_s), round_.working, round_.places)
+        look = SilenceLook(self._closer(job, job.plan.hang_after_s), round_.silence)
         verdict, facts = look.look()
         if verdict.stillness is Stillness.SLOW:
             self._say_slow(job, verdict, f"silent for {job.plan.hang_after_s:g} s: {verdict.sentence}")

@@ -17,16 +17,23 @@ _UNSURE = HangVerdict(Stillness.UNKNOWN)
 
 
 @dataclass
-class SilenceLook:
-    """Looks at the ranks of one round."""
+class Remembered:
+    """What looks at the ranks of one round remember from one to the next."""
 
-    closer: CloserLook
     working: set[tuple[int, str]] = field(default_factory=set[tuple[int, str]])
     """Ranks and places that native frames have shown to be work."""
     on_gpu: set[tuple[int, str]] = field(default_factory=set[tuple[int, str]])
     """Ranks and places that are work for as long as the rank's GPU is busy."""
     places: dict[int, str] = field(default_factory=dict[int, str])
     """Where each rank was at the look before, `hang_after_s` ago."""
+
+
+@dataclass
+class SilenceLook:
+    """Looks at the ranks of one round."""
+
+    closer: CloserLook
+    remembered: Remembered = field(default_factory=Remembered)
 
     def look(self) -> tuple[HangVerdict, JobFacts]:
         """Returns what the silence is. A hang is one only if a second look has the same ranks in the same places."""
@@ -39,10 +46,10 @@ class SilenceLook:
 
     def _is_as_before(self, facts: JobFacts) -> bool:
         """Whether every rank is where it was at the look before, which was `hang_after_s` ago."""
-        before = dict(self.places)
-        self.places.clear()
-        self.places.update({one.rank: one.digest for one in facts.activities})
-        return before == self.places
+        before = dict(self.remembered.places)
+        self.remembered.places.clear()
+        self.remembered.places.update({one.rank: one.digest for one in facts.activities})
+        return before == self.remembered.places
 
     def _once(self) -> tuple[HangVerdict, JobFacts]:
         closer, facts = self.closer, self.closer.facts()
@@ -51,8 +58,8 @@ class SilenceLook:
                 return HangVerdict(Stillness.BUSY), facts
             facts = closer.with_native(facts, unclear)
             works = [one for one in closer.activities(facts) if one.works]
-            self.working |= {_place(one) for one in works if not one.works_by_gpu}
-            self.on_gpu |= {_place(one) for one in works if one.works_by_gpu}
+            self.remembered.working |= {_place(one) for one in works if not one.works_by_gpu}
+            self.remembered.on_gpu |= {_place(one) for one in works if one.works_by_gpu}
         left = set(closer.left()) & set(closer.workers)
         activities = [one for one in closer.activities(facts) if one.rank not in left]
         missing = set(closer.workers) - left - {one.rank for one in activities}
@@ -60,10 +67,11 @@ class SilenceLook:
 
     def _is_known(self, activities: Sequence[Activity], unclear: Sequence[Activity]) -> bool:
         """Whether the ranks that are unclear work, by what native frames showed before."""
-        if {_place(one) for one in unclear} <= self.working:
+        if {_place(one) for one in unclear} <= self.remembered.working:
             return True
         is_work = all(
-            _place(one) in self.working or (one.has_busy_gpu and _place(one) in self.on_gpu) for one in unclear
+            _place(one) in self.remembered.working or (one.has_busy_gpu and _place(one) in self.remembered.on_gpu)
+            for one in unclear
         )
         return is_work and not any(one.is_blocked for one in activities)
 
