@@ -1,4 +1,7 @@
-"""Faults of a whole node or its link: off, cut for a while, cut for good, and a job that goes on with fewer nodes."""
+"""Faults of a whole node or its link: off, cut for a while, cut for good, and a job that goes on with fewer nodes.
+
+Faults of a part of a node (its disk, clock, agent) are in `node_parts.py`.
+"""
 
 from __future__ import annotations
 

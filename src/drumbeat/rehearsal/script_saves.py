@@ -1,4 +1,7 @@
-"""A script's checkpoints: which of its calls save a state to go on from, where, and whether a state is in it. Pure."""
+"""A script's checkpoints: which of its calls save a state to go on from, where, and whether a state is in it. Pure.
+
+What a report advises because of them is in `script_hints.py`.
+"""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from drumbeat.control.gangs.closer_look import Ask, CloserLook
-from drumbeat.control.gangs.silence_look import Remembered, SilenceLook
+from drumbeat.control.gangs.silence_look import SilenceLook, SilenceMemory
 from drumbeat.control.gangs.stacks import JobFacts
 from drumbeat.core.diagnosis.hangs.hang_verdict import Stillness
 from drumbeat.protocol.stacks import NodeFacts, ProcessFacts, RankFacts, StackFrame, ThreadStack
@@ -44,8 +44,8 @@ class Ranks:
         facts = (RankFacts(rank, (replace(one, pid=100 + rank),)) for rank, one in processes.items())
         return JobFacts({0: NodeFacts(5.0, tuple(facts))})
 
-    def look(self, remembered: Remembered | None = None) -> SilenceLook:
-        return SilenceLook(CloserLook((0, 1), 600.0, self.ask, tuple, lambda _: False), remembered or Remembered())
+    def look(self, remembered: SilenceMemory | None = None) -> SilenceLook:
+        return SilenceLook(CloserLook((0, 1), 600.0, self.ask, tuple, lambda _: False), remembered or SilenceMemory())
 
 
 def test_hang_must_be_the_same_in_two_looks() -> None:
@@ -126,7 +126,7 @@ def test_ranks_in_one_collective_must_be_there_still_after_the_interval() -> Non
 
 def test_a_look_remembers_where_the_look_before_it_saw_the_ranks() -> None:
     """As the watch looks: with a look of its own each time."""
-    ranks, remembered = Ranks([{0: process(ALL_REDUCE), 1: process(ALL_REDUCE)}]), Remembered()
+    ranks, remembered = Ranks([{0: process(ALL_REDUCE), 1: process(ALL_REDUCE)}]), SilenceMemory()
     assert [ranks.look(remembered).look()[0].is_hang for _ in range(2)] == [False, True]
 
 

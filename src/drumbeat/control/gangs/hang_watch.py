@@ -21,7 +21,7 @@ from drumbeat.control.gangs.closer_look import Ask, CloserLook
 from drumbeat.control.gangs.node_requests import Answer, NodeRequests
 from drumbeat.control.gangs.pooled_watch import PooledWatch
 from drumbeat.control.gangs.rendezvous_look import RendezvousLook, interval_s, may_hold_one
-from drumbeat.control.gangs.silence_look import Remembered, SilenceLook
+from drumbeat.control.gangs.silence_look import SilenceLook, SilenceMemory
 from drumbeat.control.gangs.stacks import JobFacts, hosts_of, request_fields, result_of
 from drumbeat.control.gangs.straggler_samples import SAMPLED_S, StragglerSamples
 from drumbeat.control.loop.loop import Loop
@@ -57,7 +57,7 @@ class _Round:
     arrivals: dict[int, float] = field(default_factory=dict[int, float])
     """As in `RendezvousLook`."""
     work: Future[None] | None = None
-    silence: Remembered = field(default_factory=Remembered)
+    silence: SilenceMemory = field(default_factory=SilenceMemory)
     samples: StragglerSamples = field(default_factory=StragglerSamples)
 
     @property

@@ -17,7 +17,7 @@ _UNSURE = HangVerdict(Stillness.UNKNOWN)
 
 
 @dataclass
-class Remembered:
+class SilenceMemory:
     """What looks at the ranks of one round remember from one to the next."""
 
     working: set[tuple[int, str]] = field(default_factory=set[tuple[int, str]])
@@ -33,7 +33,7 @@ class SilenceLook:
     """Looks at the ranks of one round."""
 
     closer: CloserLook
-    remembered: Remembered = field(default_factory=Remembered)
+    remembered: SilenceMemory = field(default_factory=SilenceMemory)
 
     def look(self) -> tuple[HangVerdict, JobFacts]:
         """Returns what the silence is. A hang is one only if a second look has the same ranks in the same places."""

@@ -15,7 +15,7 @@ from drumbeat.control.space.items import freed_of, job_item, needed_by, refusal,
 from drumbeat.control.space.job_pruning import TRIMMED, JobPruner
 from drumbeat.control.space.job_removal import JobRemoval
 from drumbeat.control.space.references import ReferenceReader
-from drumbeat.control.space.retention import RetentionRule
+from drumbeat.control.space.retention_setting import RetentionRule
 from drumbeat.core import deletion
 from drumbeat.ports import Artifacts, MachineCaches
 from drumbeat.protocol.api.server import SpareView

@@ -1,4 +1,4 @@
-"""The functions that a sweep draws its values from."""
+"""The functions that a sweep draws its values from, as keys. The drawing is in `core/sweeping/random_sampling.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Why a gang is gone whose Slurm job is over, in the words of losses. Pure."""
+"""Why a gang is gone whose Slurm job is over, in the words of losses. Pure.
+
+What each state of Slurm's means is the table in `job_states.py`.
+"""
 
 from __future__ import annotations
 

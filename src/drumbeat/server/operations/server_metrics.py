@@ -1,4 +1,4 @@
-"""What is measured of one server process."""
+"""What is measured of one server process. The table of all metrics, with names and help, is in `prometheus.py`."""
 
 from __future__ import annotations
 
