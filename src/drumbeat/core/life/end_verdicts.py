@@ -28,8 +28,7 @@ def finished(job: Job) -> Verdict:
 
 def has_finished(job: Job) -> bool:
     """Tells whether every worker had exited 0 before it was stopped, on nodes that are all there."""
-    well = {one.rank for _, one in job.exits if not one.is_failure and not one.is_stopped}
-    return not job.lost and well.issuperset(job.plan.workers)
+    return not job.lost and job.are_all_workers_well
 
 
 def growing(job: Job, nodes: int, why: str = "") -> Verdict:
@@ -73,11 +72,12 @@ def lost(job: Job) -> Verdict | None:
 
     None = there is no such node, or a rank has a failure of its own.
     """
-    here = ((node, one) for node, one in enumerate(job.nodes) if one and one.lost and one.round == job.round)
-    node, status = next(((node, one) for node, one in here if node not in job.lost), (0, None))
+    there = (one for node, one in enumerate(job.nodes) if one and node not in job.lost)
+    status = next((one for one in there if one.lost and one.round == job.round), None)
     own = [(node, one) for node, one in job.exits if one.is_failure and not one.is_stopped]
     if status is None or (own and not blame.is_guess(own)):
         return None
+    node = status.member.node
     abandoned = f"node {node} was without its agent for longer than lost_after_s, so its keeper ended the ranks"
     sentence = abandoned if status.is_abandoned else f"the keeper of node {node} is gone, and its ranks with it"
     return of(Reason.KEEPER_LOST, sentence, node=node)

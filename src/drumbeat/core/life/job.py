@@ -149,15 +149,19 @@ class Job:
         return tuple(sorted(exits, key=lambda pair: (pair[1].at, pair[1].order)))
 
     @property
+    def are_all_workers_well(self) -> bool:
+        """Whether every worker rank exited 0 before it was stopped."""
+        well = {one.rank for _, one in self.exits if not one.is_failure and not one.is_stopped}
+        return well.issuperset(self.plan.workers)
+
+    @property
     def are_workers_done(self) -> bool:
         """Whether every worker rank exited 0 while other processes of the job are still running.
 
         Those are service ranks, or the servers through which nodes run commands on each other.
         """
-        workers = self.plan.workers
-        succeeded = {one.rank for _, one in self.exits if not one.is_failure and not one.is_stopped}
-        has_services = len(workers) < self.plan.world_size or host_file.is_visited(self.plan)
-        return has_services and succeeded.issuperset(workers)
+        has_services = len(self.plan.workers) < self.plan.world_size or host_file.is_visited(self.plan)
+        return has_services and self.are_all_workers_well
 
     @property
     def has_ranks_left(self) -> bool:
