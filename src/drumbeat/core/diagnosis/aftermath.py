@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from drumbeat.core.plurals import name_ranks
 from drumbeat.core.verdict import Verdict
 from drumbeat.protocol.agent import RankExit
 from drumbeat.protocol.states import Reason
@@ -47,7 +48,4 @@ def _say(exits: Sequence[RankExit]) -> str:
 
 
 def _names(ranks: Sequence[int]) -> str:
-    names = [str(rank) for rank in sorted(ranks)]
-    if len(names) == 1:
-        return f"rank {names[0]}"
-    return f"{len(names)} ranks" if len(names) > MAX_NAMED else f"ranks {', '.join(names[:-1])} and {names[-1]}"
+    return name_ranks(sorted(ranks), MAX_NAMED)

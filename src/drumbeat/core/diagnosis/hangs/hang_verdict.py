@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from drumbeat.core.diagnosis.hangs.activity import Activity, say_wait
 from drumbeat.core.diagnosis.hangs.waits import WaitKind
+from drumbeat.core.plurals import name_ranks
 
 
 class Stillness(StrEnum):
@@ -139,7 +140,7 @@ def _left_early(left: Collection[int]) -> _Rule:
     def rule(ranks: Sequence[Activity]) -> HangVerdict | None:
         if not left or not all(one.waits_for_ranks for one in ranks):
             return None
-        whom = _names(sorted(left))
+        whom = name_ranks(sorted(left), _MAX_RANKS_NAMED)
         sentence = f"{whom} ended with exit code 0{_others(ranks, ())}"
         return HangVerdict(Stillness.HUNG, sentence, rank=min(left))
 
@@ -232,7 +233,11 @@ def _by(stillness: Stillness, odd: Activity, sentence: str) -> HangVerdict:
 
 def _subject(odd: Sequence[Activity], first: Activity) -> str:
     where = f"rank {first.rank} on node {first.node}"
-    return f"{where} (and {_names([one.rank for one in odd if one is not first])})" if len(odd) > 1 else where
+    return (
+        f"{where} (and {name_ranks([one.rank for one in odd if one is not first], _MAX_RANKS_NAMED)})"
+        if len(odd) > 1
+        else where
+    )
 
 
 def _doing(one: Activity) -> str:
@@ -253,12 +258,5 @@ def _others(ranks: Sequence[Activity], odd: Collection[Activity]) -> str:
         return ""
     first = waiting[0]
     verb = "waits" if len(waiting) == 1 else "wait"
-    return f", while {_names([one.rank for one in waiting])} {verb}{_doing(first).removeprefix('waits')}"
-
-
-def _names(ranks: Sequence[int]) -> str:
-    if len(ranks) == 1:
-        return f"rank {ranks[0]}"
-    if len(ranks) > _MAX_RANKS_NAMED:
-        return f"{len(ranks)} ranks"
-    return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
+    whom = name_ranks([one.rank for one in waiting], _MAX_RANKS_NAMED)
+    return f", while {whom} {verb}{_doing(first).removeprefix('waits')}"

@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from drumbeat.core.diagnosis.hangs.activity import Activity, say_activity
 from drumbeat.core.diagnosis.hangs.waits import WaitKind
+from drumbeat.core.plurals import name_ranks
 from drumbeat.protocol.plan import Rank
 
 MAX_RANKS_NAMED = 4
@@ -121,7 +122,8 @@ def _incomplete(
         more = len(doing) - len(named)
         whom = f"{len(doing)} ranks have not arrived: {', '.join(named)}{f', and {more} more' if more else ''}"
     verb = "waits" if len(arrived) == 1 else "wait"
-    waiting = f"{_names([one.rank for one in arrived])} {verb}{say_activity(arrived[0]).removeprefix('waits')}"
+    waiting = name_ranks([one.rank for one in arrived], MAX_RANKS_NAMED)
+    waiting += f" {verb}{say_activity(arrived[0]).removeprefix('waits')}"
     head, tail = (_LATE, _GOES_ON) if state is RendezvousState.LATE else (_TIMED_OUT, "")
     sentence = f"{head.format(limit.timeout_s)}{whom}, while {waiting}{tail}"
     silent_s = max((one.idle_s for one in absent), default=0.0)
@@ -137,11 +139,3 @@ _GOES_ON = "; the round goes on: with `rendezvous_timeout_s` in the job file, th
 def _subject(rank: int, node: int, hosts: Sequence[str]) -> str:
     host = hosts[node] if node < len(hosts) else ""
     return f"rank {rank} on node {node}{f' ({host})' if host else ''}"
-
-
-def _names(ranks: Sequence[int]) -> str:
-    if len(ranks) == 1:
-        return f"rank {ranks[0]}"
-    if len(ranks) > MAX_RANKS_NAMED:
-        return f"{len(ranks)} ranks"
-    return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
