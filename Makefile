@@ -37,13 +37,15 @@ check: setup ## The fast loop: lint, unit tests, and contract tests that need no
 	$(PYTEST) -q -m "not (servers or real or thorough)" $(FAST) || status=$$?; \
 	wait $$lint || status=$$?; cat $$said; rm -f $$said; exit $$status
 
-# The tests run even when lint has failed; its failure still counts.
+# The tests run even when lint has failed; its failure still counts. What they need of package registries comes beside it.
 test: setup ## Lint and every test that isn't marked thorough; pytest's closing line comes last
-	@status=0; $(MAKE) --no-print-directory lint || status=$$?; \
+	@status=0; $(PYTHON) -m tools.kept_programs & fetching=$$!; \
+	$(MAKE) --no-print-directory lint || status=$$?; wait $$fetching; \
 	$(PYTEST) $(OPTIONS) || status=$$?; \
 	exit $$status
 
 thorough: setup ## Every test: every fault at every point, every launcher, recipe and kind of failure; hours (PART=2/5 for a fifth)
+	@$(PYTHON) -m tools.kept_programs
 	TESTS_THOROUGH=1 TESTS_PART=$(or $(PART),1/1) $(PYTEST) $(OPTIONS)
 
 coverage: setup ## Which lines the unit and contract tests run

@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import os
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 
@@ -21,5 +20,4 @@ def install(*packages: str) -> None:
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     with Path(tempfile.gettempdir(), "drumbeat-tests-apt.lock").open("w") as lock, contextlib.suppress(OSError):
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with contextlib.suppress(subprocess.SubprocessError):
-            run_installer(command, environment=environment, timeout_s=240)
+        run_installer(command, environment=environment, timeout_s=240)

@@ -12,14 +12,13 @@ from typing import Any
 
 import pytest
 
-from tools.kept_folder import KEPT
+from tools.kept_programs import PAGE_DRIVER, PAGE_PACKAGES
 
 from .house import House
-from .started import installed
+from .started import provide
 
 ROOT = Path(__file__).parents[2]
 DRIVER = ROOT / "page" / "tests" / "drive.mjs"
-PACKAGES = ("playwright-core", "axe-core")
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 TIMEOUT_S = 840
 """For a whole walk; a loaded machine needs some 20 s for each screen."""
@@ -67,16 +66,9 @@ def find_browser() -> str:
 def find_packages() -> Path:
     """The folder with the driver's packages: that of `page/`, else one that npm fills once."""
     own = ROOT / "page" / "node_modules"
-    if all((own / name).is_dir() for name in PACKAGES):
+    if all((own / name).is_dir() for name in PAGE_PACKAGES):
         return own
-    if shutil.which("npm") is None:
-        pytest.skip("npm brings what drives the browser: install npm, or run `npm ci` in page/")
-    wanted = json.loads((ROOT / "page" / "package.json").read_text())["devDependencies"]
-    folder = KEPT / "-".join(["page", *(f"{name}-{wanted[name]}" for name in PACKAGES)])
-    pins = [f"{name}@{wanted[name]}" for name in PACKAGES]
-    install = ["npm", "install", "--silent", "--no-save", "--ignore-scripts", "--prefix", str(folder), *pins]
-    installed(install, folder / "node_modules" / PACKAGES[-1] / "axe.min.js")
-    return folder / "node_modules"
+    return provide(PAGE_DRIVER).parents[1]
 
 
 def drive(house: House, steps: Sequence[dict[str, Any]]) -> dict[str, Seen]:

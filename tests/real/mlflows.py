@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from tools.kept_folder import KEPT
+from tools.kept_programs import MLFLOW_VERSION, pip_program
 
-from .started import installed
+from . import started
 
-NEWEST, OLDEST = "3.17.2", "2.22.1"
-SKINNY = NEWEST
+NEWEST, OLDEST = MLFLOW_VERSION, "2.22.1"
 
 
-def provide(package: str = "mlflow-skinny", version: str = SKINNY) -> Path:
+def provide(package: str = "mlflow-skinny", version: str = NEWEST) -> Path:
     """The folder to put on PYTHONPATH. Skips the test, saying what is missing, when it can't be had."""
     return packages(f"{package}-{version}", [f"{package}=={version}"], Path("mlflow/__init__.py"))
 
 
 def packages(name: str, wanted: list[str], file: Path) -> Path:
     """A folder of KEPT with these packages, of which this file is one."""
-    folder = KEPT / name
-    pip = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--only-binary", ":all:"]
-    installed([*pip, "--target", str(folder), *wanted], folder / file)
-    return folder
+    started.provide(pip_program(name, str(file), wanted))
+    return KEPT / name

