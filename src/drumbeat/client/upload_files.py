@@ -10,6 +10,7 @@ from pathlib import Path
 
 from drumbeat.dialect.reading.error_messages import short
 from drumbeat.protocol.errors import RefusedError, StorageError
+from drumbeat.protocol.plurals import list_first
 
 NAMED = 3
 """Links that are named in a sentence."""
@@ -108,7 +109,7 @@ def say_followed(sources: Sequence[SourceFile]) -> str:
     links = [*dict.fromkeys(one.link for one in sources if one.link)]
     if not links:
         return ""
-    named = ", ".join(map(short, links[:NAMED])) + (f" and {len(links) - NAMED} more" if len(links) > NAMED else "")
+    named = list_first([short(link) for link in links], NAMED)
     if len(links) == 1:
         return f"1 link leads out of the folder and is followed: {named}"
     return f"{len(links)} links lead out of the folder and are followed: {named}"

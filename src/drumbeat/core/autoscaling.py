@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from statistics import median
 
-from drumbeat.core.plurals import counted
 from drumbeat.core.resource_needs import Slot
 from drumbeat.core.scheduler import Placed
 from drumbeat.core.slot_fitting import Room
 from drumbeat.protocol.api.computes import NodeState
+from drumbeat.protocol.plurals import counted, name_some
 from drumbeat.protocol.states import Reason
 
 LEAVE_TIME = timedelta(seconds=3)
@@ -113,19 +113,12 @@ def awaited(slots: Sequence[Slot], rooms: Sequence[Room], usual_s: float | None)
     names = sorted({slot.machine for slot in slots if slot.machine in coming})
     if not names:
         return ""
-    return f"waits for {some(names)}, which {'is' if len(names) == 1 else 'are'} being started{usually(usual_s)}"
+    return f"waits for {name_some(names)}, which {'is' if len(names) == 1 else 'are'} being started{usually(usual_s)}"
 
 
 def usually(usual_s: float | None) -> str:
     """How long a start usually takes, as an aside."""
     return f" (usually {say_time(usual_s)} here)" if usual_s else ""
-
-
-def some(names: Sequence[str], most: int = 3) -> str:
-    """The first names, and how many more there are."""
-    if len(names) > most:
-        return f"{', '.join(names[:most])} and {len(names) - most} more"
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def say_time(seconds: float) -> str:
@@ -181,7 +174,7 @@ def _within_cap(one: Placed, left: int) -> Placed:
 
 
 def _over_cap(nodes: int, most: int, held: Mapping[str, int], compute: str) -> str:
-    holders = f"; held by {some(sorted(held))}" if held else ""
+    holders = f"; held by {name_some(sorted(held))}" if held else ""
     of = f"needs {counted(nodes, 'node')} of {compute}, which has at most {most} at a time (max_instances)"
     return f"{of}, {sum(held.values())} in use{holders}"
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from drumbeat.core.plurals import counted
 from drumbeat.core.quota_balances import NO_BALANCES, Balances
 from drumbeat.core.quotas import Amount
 from drumbeat.core.resource_needs import Need, Slot
 from drumbeat.core.scheduler import Placed, Waiting, say_amount
 from drumbeat.core.slot_fitting import Room, capacity
 from drumbeat.protocol.api.computes import NodeState
+from drumbeat.protocol.plurals import counted
 from drumbeat.protocol.states import Reason
 
 

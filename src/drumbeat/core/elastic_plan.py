@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from drumbeat.core.plurals import counted
 from drumbeat.core.resource_needs import Need
 from drumbeat.dialect.job.job import CommandJob
 from drumbeat.launch.launcher import JobShape
 from drumbeat.launch.launcher_table import LAUNCHERS
 from drumbeat.protocol.plan import Elastic, Growth, Plan
+from drumbeat.protocol.plurals import counted
 
 
 def elastic_of(job: CommandJob) -> Elastic | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from drumbeat.core.fair_share import HeldSlots
-from drumbeat.core.plurals import counted
+from drumbeat.protocol.plurals import counted, name_some
 
 EVERYONE = "*"
 """The name of the quota of everybody, and of every experiment, without one of their own."""
@@ -136,7 +136,7 @@ class _Limit:
 
     def say_wait(self, user: str) -> str:
         used = sum(self.used.values())
-        by = f"; held by {_listed(self.used)}" if self.used else ""
+        by = f"; held by {name_some(sorted(set(self.used)))}" if self.used else ""
         behind = "" if used + self.takes > self.most else "; an earlier job waits for the same quota"
         of = f"{used} of {counted(self.most, self.what)} of the quota"
         return f"{user} uses {of}, and the job needs {self.takes}{by}{behind}"
@@ -174,12 +174,6 @@ def who(quota: Quota) -> str:
     if quota.kind is QuotaKind.EXPERIMENT:
         return f"experiment {quota.name}"
     return quota.name or "the unknown person"
-
-
-def _listed(names: Iterable[str], most: int = 3) -> str:
-    shown = sorted(set(names))
-    rest = f" and {len(shown) - most} more" if len(shown) > most else ""
-    return ", ".join(shown[:most]) + rest
 
 
 def refused_waiting(quotas: Sequence[Quota], payer: Payer, waiting: Mapping[QuotaKind, int]) -> str:

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 
-from drumbeat.core.plurals import counted
 from drumbeat.core.quota_balances import NO_BALANCES, Balances
 from drumbeat.core.quotas import Allowances, Amount, Payer
 from drumbeat.core.resource_needs import Need, Slot
 from drumbeat.core.slot_fitting import Holding, Room, crowd, fit, fits_when_empty, free_of, is_unseen
+from drumbeat.protocol.plurals import counted, list_first
 from drumbeat.protocol.states import Reason
 
 _LACKS = "it was given up for this job"
@@ -321,8 +321,7 @@ def _holders(held: Sequence[Holding], most: int = MAX_HOLDERS) -> str:
     waits = {h.job: h.waits_for for h in held if h.slots}
     names = sorted(waits, key=lambda name: (not waits[name], name))
     shown = [f"{name} ({waits[name]} waits; see drumbeat show {name})" if waits[name] else name for name in names]
-    rest = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(shown[:most]) + rest if names else "nobody"
+    return list_first(shown, most) if names else "nobody"
 
 
 def say_amount(need: Need) -> str:

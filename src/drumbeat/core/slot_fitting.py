@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from drumbeat.core.plurals import counted
 from drumbeat.core.resource_needs import Need, Slot
 from drumbeat.protocol.api.computes import NodeState
+from drumbeat.protocol.plurals import counted
 
 MAX_NODES, MAX_RANKS = 64, 1024
 """So many nodes and ranks of one job may share a machine's CPU slots, or one a slot where it has more. Each node takes

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from drumbeat.cli.terminal.formatting import say_moment
 from drumbeat.cli.terminal.screen import fill_table, heading, make_table, pairs
+from drumbeat.protocol.plurals import list_first
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -36,7 +37,7 @@ def component_table(components: list[ComponentView]) -> Table:
 
 def render_component(one: ComponentView) -> Iterator[RenderableType]:
     """Everything about one component."""
-    names = ", ".join(one.jobs[:MAX_JOBS]) + (f" and {len(one.jobs) - MAX_JOBS} more" if one.jobs[MAX_JOBS:] else "")
+    names = list_first(one.jobs, MAX_JOBS)
     steps: Mapping[str, Any] = one.document.get("jobs") or {}
     yield pairs(
         [

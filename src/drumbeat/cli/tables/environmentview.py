@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from drumbeat.cli.terminal.formatting import count, say_moment
 from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_table, pairs
 from drumbeat.cli.terminal.untrusted_text import make_safe
+from drumbeat.protocol.plurals import list_first
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -124,5 +125,4 @@ def _packages(made: PythonEnvironment) -> Iterator[RenderableType]:
 
 
 def _jobs(jobs: tuple[str, ...]) -> str:
-    more = f" and {len(jobs) - SHOWN} more" if len(jobs) > SHOWN else ""
-    return ", ".join(jobs[:SHOWN]) + more
+    return list_first(jobs, SHOWN)

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from drumbeat.cli.terminal.connect import Server
 from drumbeat.protocol.api.jobs import JobWithStory
 from drumbeat.protocol.errors import NotFoundError
+from drumbeat.protocol.plurals import list_first
 
 LAST = "@last"
 MAX_JOBS_SEARCHED = 1000
@@ -37,9 +38,8 @@ def pick(typed: str, names: list[str]) -> str:
     if len(matches) == 1:
         return matches[0]
     if matches:
-        more = f" and {len(matches) - MAX_NAMED} more" if len(matches) > MAX_NAMED else ""
         raise NotFoundError(
-            f"{len(matches)} jobs begin with {typed!r}: {', '.join(matches[:MAX_NAMED])}{more}",
+            f"{len(matches)} jobs begin with {typed!r}: {list_first(matches, MAX_NAMED)}",
             fix="Type more of the name.",
         )
     close = get_close_matches(typed, names, n=1)

@@ -24,6 +24,7 @@ from drumbeat.dialect.reading.writer import to_dict
 from drumbeat.launch.container_command import CONTAINER_ENGINES
 from drumbeat.ports import Engine, ScaledEngine
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError, RefusedError
+from drumbeat.protocol.plurals import name_some
 
 log = logging.getLogger(__name__)
 
@@ -291,7 +292,7 @@ class Engines(Mapping[str, Engine]):
     def _shut(self, name: str, why: str) -> None:
         users = self._users(name)
         if users:
-            raise ConflictError(f"compute {name} is used by {_some(users)}", fix="Wait for them, or cancel them.")
+            raise ConflictError(f"compute {name} is used by {name_some(users)}", fix="Wait for them, or cancel them.")
         supply = self.loop.supply
         self.loop.furnish(replace(supply, troubles={**supply.troubles, name: why}))
 
@@ -327,7 +328,3 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, DrumbeatError):
         return f"{error.what}. {error.fix}".removesuffix(".") if error.fix else error.what
     return f"{type(error).__name__}: {error}"
-
-
-def _some(names: list[str], most: int = 3) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -18,7 +18,6 @@ from drumbeat.core.pipelines.registered_components import digests_of
 from drumbeat.core.pipelines.step_jobs import step_request
 from drumbeat.core.planning.inputs import JobOutputs
 from drumbeat.core.planning.plan import Planned
-from drumbeat.core.plurals import counted
 from drumbeat.core.resource_needs import Need, Policy
 from drumbeat.dialect.data.paths import OfJob, reference_to
 from drumbeat.dialect.pipelines.step_types import SweepNode
@@ -26,6 +25,7 @@ from drumbeat.dialect.sweeping.sweep import SweepJob
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import DrumbeatError, RefusedError
 from drumbeat.protocol.plan import InputPlan, OutputPlan, Plan
+from drumbeat.protocol.plurals import counted
 from drumbeat.protocol.states import JobKind, Reason, State
 
 MAX_NAME = 255

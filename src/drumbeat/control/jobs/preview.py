@@ -11,10 +11,10 @@ from drumbeat.core.elastic_plan import resized
 from drumbeat.core.life.job import Job
 from drumbeat.core.planning import plan as planning
 from drumbeat.core.planning.plan import Planned
-from drumbeat.core.plurals import counted
 from drumbeat.core.scheduler import Placed
 from drumbeat.ports import Engine, Gang
 from drumbeat.protocol.api.jobs import PreviewView
+from drumbeat.protocol.plurals import counted
 
 
 def preview(job: Job, made: Planned, loop: Loop, engines: Mapping[str, Engine]) -> PreviewView:

@@ -9,7 +9,6 @@ from drumbeat.core.child_jobs import SweepProgress, trial_name
 from drumbeat.core.life.events import StoryEntry
 from drumbeat.core.life.job import Job
 from drumbeat.core.planning.plan import Planned
-from drumbeat.core.plurals import counted
 from drumbeat.core.resource_needs import Need, Policy
 from drumbeat.core.sweeping import early_termination, grid_sampling, random_sampling
 from drumbeat.core.sweeping.trial_jobs import algorithm_of, notes, own_trial, trial_document
@@ -19,6 +18,7 @@ from drumbeat.dialect.sweeping.early_termination import Asha
 from drumbeat.dialect.sweeping.sweep import RandomSampling, SweepJob
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.plurals import counted
 from drumbeat.protocol.states import JobKind, Reason, State
 
 

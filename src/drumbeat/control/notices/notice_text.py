@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from drumbeat.core.life.job import Job
-from drumbeat.core.plurals import counted
+from drumbeat.protocol.plurals import counted
 
 MAX_SENTENCE = 2000
 

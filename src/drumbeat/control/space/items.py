@@ -9,6 +9,7 @@ from drumbeat.core.deletion import JobNeeds
 from drumbeat.ports import JobSpace
 from drumbeat.protocol.api.space import Freed, KeptItem, SpaceItem
 from drumbeat.protocol.errors import ConflictError
+from drumbeat.protocol.plurals import name_some
 
 
 def unknown(name: str, removals: Collection[str]) -> str:
@@ -37,8 +38,7 @@ def snapshot_item(digest: str, size: int, asked_at: float) -> SpaceItem:
 
 def needed_by(users: list[str]) -> str:
     """Names the first three users of a snapshot."""
-    more = f" and {len(users) - 3} more" if len(users) > 3 else ""
-    return f"needed by {', '.join(users[:3])}{more}"
+    return f"needed by {name_some(users)}"
 
 
 def freed_of(items: Collection[SpaceItem], kept: Collection[KeptItem]) -> Freed:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from drumbeat.core.plurals import name_ranks
 from drumbeat.core.verdict import Verdict
 from drumbeat.protocol.agent import RankExit
+from drumbeat.protocol.plurals import name_ranks
 from drumbeat.protocol.states import Reason
 
 MAX_NAMED = 8

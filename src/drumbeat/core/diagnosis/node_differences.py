@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from drumbeat.protocol import python_fingerprint
+from drumbeat.protocol.plurals import list_first
 from drumbeat.protocol.python_fingerprint import Fingerprint
 from drumbeat.protocol.roster import Member
 
@@ -42,8 +43,7 @@ def say_image(members: Sequence[Member]) -> str:
         f"{image} on {'node' if len(nodes) == 1 else 'nodes'} {_numbers(nodes)}"
         for image, nodes in nodes_by_image.items()
     ]
-    more = f" and {len(images) - MAX_NAMED} more" if len(images) > MAX_NAMED else ""
-    return ", ".join(images[:MAX_NAMED]) + more
+    return list_first(images, MAX_NAMED)
 
 
 def _numbers(nodes: Sequence[int]) -> str:
@@ -66,8 +66,7 @@ def _differences(one: Fingerprint, other: Fingerprint, place: str, other_place: 
         f"{name} {_version(one.versions, name)} on {place}, {_version(other.versions, name)} on {other_place}"
         for name in names
     ]
-    more = f"; and {len(packages) - MAX_NAMED} more" if len(packages) > MAX_NAMED else ""
-    return "; ".join(packages[:MAX_NAMED]) + more
+    return list_first(packages, MAX_NAMED, "; ")
 
 
 def _differ(name: str, one: Fingerprint, other: Fingerprint) -> bool:

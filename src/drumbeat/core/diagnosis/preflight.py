@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from drumbeat.core.plurals import counted
+from drumbeat.protocol.plurals import counted
 from drumbeat.protocol.preflight import LinkCheck, NodeCheck
 
 SLOW_FACTOR = 4

@@ -14,10 +14,10 @@ from drumbeat.core.elastic_plan import resized
 from drumbeat.core.life import end_verdicts, ending
 from drumbeat.core.life.events import CheckpointSaved, Decision, GrowthPossible, StoryEntry
 from drumbeat.core.life.job import Job
-from drumbeat.core.plurals import counted
 from drumbeat.core.reason_table import REASONS
 from drumbeat.core.resource_needs import Slot
 from drumbeat.protocol.plan import Elastic, Growth, Plan
+from drumbeat.protocol.plurals import counted
 from drumbeat.protocol.states import Reason, State
 
 FIRST_PAUSE = timedelta(seconds=5)

@@ -12,9 +12,9 @@ from drumbeat.core.life.events import Decision, OutputHeldUp, PublishOutputs, St
 from drumbeat.core.life.job import HeldUp, Job, Published
 from drumbeat.core.life.transitions import with_effects
 from drumbeat.core.planning.outputs import is_published, is_registered
-from drumbeat.core.plurals import counted
 from drumbeat.protocol.api.jobs import OutputPlace
 from drumbeat.protocol.plan import OutputPlan
+from drumbeat.protocol.plurals import counted
 
 PATIENCE = timedelta(seconds=30)
 """How long after a job's end its followers wait for an output that is held up."""

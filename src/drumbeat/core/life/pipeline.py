@@ -25,8 +25,8 @@ from drumbeat.core.life.events import (
 )
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.transitions import move, then, with_effects
-from drumbeat.core.plurals import counted
 from drumbeat.core.verdict import Verdict
+from drumbeat.protocol.plurals import counted
 from drumbeat.protocol.states import Reason, State
 
 ChildEvent = ChildrenSeen | StepReused | ChildRefused

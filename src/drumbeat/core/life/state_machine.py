@@ -48,8 +48,8 @@ from drumbeat.core.life.events import (
 from drumbeat.core.life.job import Job, Observed
 from drumbeat.core.life.transitions import move, then
 from drumbeat.core.life.unusable_machines import checked_nodes, give_up
-from drumbeat.core.plurals import counted
 from drumbeat.protocol.agent import Phase
+from drumbeat.protocol.plurals import counted
 from drumbeat.protocol.roster import Roster
 from drumbeat.protocol.states import Reason, State
 

@@ -32,7 +32,6 @@ from drumbeat.core.life.events import (
 )
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.transitions import move, then, with_effects
-from drumbeat.core.plurals import counted
 from drumbeat.core.sweeping import best_trial, early_termination, metric_order, parallel_trials
 from drumbeat.core.verdict import Verdict
 from drumbeat.dialect.sweeping.early_termination import (
@@ -42,6 +41,7 @@ from drumbeat.dialect.sweeping.early_termination import (
     TruncationSelectionPolicy,
 )
 from drumbeat.dialect.sweeping.sweep import Objective
+from drumbeat.protocol.plurals import counted
 from drumbeat.protocol.states import Reason, State
 
 RULES: dict[str, type[Asha | BanditPolicy | MedianStoppingPolicy | TruncationSelectionPolicy]] = {

@@ -17,7 +17,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from drumbeat.core.plurals import counted
 from drumbeat.core.sweeping.metric_order import Goal, average, best, best_first, is_worse, worst
 from drumbeat.dialect.sweeping.early_termination import (
     Asha,
@@ -26,6 +25,7 @@ from drumbeat.dialect.sweeping.early_termination import (
     TruncationSelectionPolicy,
 )
 from drumbeat.dialect.sweeping.sweep import Objective, SweepJob
+from drumbeat.protocol.plurals import counted
 
 Rule = BanditPolicy | MedianStoppingPolicy | TruncationSelectionPolicy | Asha
 Reports = Mapping[str, Sequence[float]]

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from drumbeat.protocol.errors import Problem
+from drumbeat.protocol.plurals import list_first
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -131,8 +132,7 @@ def either(name: object, valid: Iterable[str], what: str = "Valid") -> str:
     close = nearest(name, names)
     if not names or (close and len(names) > MAX_SHORT_LIST):
         return close
-    more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
-    return f"{close} {what}: {', '.join(map(short, names[:MAX_LISTED]))}{more}.".strip()
+    return f"{close} {what}: {list_first([short(name) for name in names], MAX_LISTED)}.".strip()
 
 
 def no_version(what: str, name: str, version: str, versions: Sequence[str]) -> tuple[str, str]:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from drumbeat.core.autoscaling import some, usually
+from drumbeat.core.autoscaling import usually
 from drumbeat.engines.slurm.client import SlurmJob
 from drumbeat.engines.slurm.node_states import RESUME_FAILED, NodeWord
 from drumbeat.protocol.api.computes import NodeState
+from drumbeat.protocol.plurals import name_some
 
 _NOT_THERE = ("ReqNodeNotAvail", "Nodes required for job are DOWN")
 _HELD = ("BeginTime", *_NOT_THERE)
@@ -25,10 +26,12 @@ def word(job: SlurmJob, nodes: Mapping[str, NodeWord], reasons: Mapping[str, str
         return job.told
     going = sorted(name for name, one in nodes.items() if one.state is NodeState.LEAVING)
     if going and job.reason.startswith(_NOT_THERE):
-        return f"PENDING: {some(going)} {'are' if len(going) > 1 else 'is'} being switched off, and on again for it"
+        return (
+            f"PENDING: {name_some(going)} {'are' if len(going) > 1 else 'is'} being switched off, and on again for it"
+        )
     failed = sorted(name for name, why in reasons.items() if RESUME_FAILED in why)
     if failed:
-        return f"PENDING: {some(failed)} didn't start in time (Slurm's ResumeTimeout)"
+        return f"PENDING: {name_some(failed)} didn't start in time (Slurm's ResumeTimeout)"
     return job.told
 
 

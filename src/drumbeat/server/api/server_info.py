@@ -10,10 +10,12 @@ from pydantic import BaseModel, ConfigDict
 from drumbeat.control.control import Control
 from drumbeat.protocol.api.server import DoorView, StatusView, VersionView
 from drumbeat.protocol.errors import ConflictError
+from drumbeat.protocol.plurals import list_first
 from drumbeat.server.context import ContextOf
 from drumbeat.server.routing import new_router
 
 AFTER_THE_END_S = 5.0
+MAX_NAMED = 5
 STOP_FIX = (
     "Wait for the end (drumbeat wait JOB), cancel it (drumbeat cancel JOB), or stop the server all the same "
     "(drumbeat server stop --force): jobs that run go on without one."
@@ -49,15 +51,11 @@ def _refusal(control: Control) -> ConflictError:
     jobs = [one.name for one in control.store.heads()]
     if jobs:
         how_many = "1 job isn't" if len(jobs) == 1 else f"{len(jobs)} jobs aren't"
-        return ConflictError(f"{how_many} finished: {_named(jobs)}", fix=STOP_FIX)
+        return ConflictError(f"{how_many} finished: {list_first(jobs, MAX_NAMED)}", fix=STOP_FIX)
     if ended := control.pending_outputs.own():
-        what = f"outputs are still being put in their places: those of {_named(ended)}"
+        what = f"outputs are still being put in their places: those of {list_first(ended, MAX_NAMED)}"
         return ConflictError(what, fix=PUBLISHING_FIX)
     return ConflictError("the end of the last job is being seen to", fix="Try again in a moment, or with --force.")
-
-
-def _named(jobs: list[str]) -> str:
-    return ", ".join(jobs[:5]) + (f" and {len(jobs) - 5} more" if len(jobs) > 5 else "")
 
 
 @router.get("/version")

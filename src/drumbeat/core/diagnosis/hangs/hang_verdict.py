@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from drumbeat.core.diagnosis.hangs.activity import Activity, say_wait
 from drumbeat.core.diagnosis.hangs.waits import WaitKind
-from drumbeat.core.plurals import name_ranks
+from drumbeat.protocol.plurals import name_ranks
 
 
 class Stillness(StrEnum):
