@@ -146,6 +146,30 @@ def test_unchanged_deterministic_steps_are_reused(house: House) -> None:
 
 
 @pytest.mark.thorough
+def test_step_with_a_folder_in_place_is_reused_until_a_file_behind_its_link_changes(house: House, tmp_path: Path):
+    (tmp_path / "digits").mkdir()
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "one").write_text("one\n")
+    (tmp_path / "digits" / "more").symlink_to(tmp_path / "linked")
+    file = tmp_path / "pipeline.yml"
+    file.write_text(
+        "type: pipeline\njobs:\n  read:\n    command: cat ${{inputs.digits}}/more/one\n"
+        "    inputs: {digits: {type: uri_folder, path: ./digits}}\n"
+    )
+
+    def reused(name: str) -> str:
+        house.client.submit(file, name=name)
+        job = waited(house, name)
+        assert job.state == State.COMPLETED, job.sentence
+        return house.client.pipeline(name).steps[0].reused
+
+    assert [reused("place-1"), reused("place-2")] == ["", "place-1_read"]
+    (tmp_path / "linked" / "one").write_text("1\n")
+    assert reused("place-3") == ""
+    assert house.logs("place-3_read")[0] == "1\n"
+
+
+@pytest.mark.thorough
 def test_steps_run_again_with_other_values_and_where_reuse_is_off(house: House) -> None:
     first = run(house, "reuse-5", "reuse", **{"inputs.seed": 5})
     assert "reused" not in first.sentence

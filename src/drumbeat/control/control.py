@@ -129,7 +129,7 @@ class Control:
         self.loop.closing_effects = partial(due_notices, self.catalogs.notices)
         self.jobs = Jobs(self.loop, planner, self.engines, setting.artifacts, stories, self.quotas)
         proposals = Proposals(self.loop, setting.samplers)
-        steps = Steps(self.loop, self.jobs, self.data)
+        steps = Steps(self.loop, self.jobs, self.data, self.engines.is_visible)
         children = Children(self.loop, self.jobs, proposals.request_of, steps.submit)
         self.child_watch = ChildWatch(self.loop, SweepReports(self.metrics.history), BusyShares(self.metrics.history))
         self.outbox = Outbox(

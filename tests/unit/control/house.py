@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from drumbeat.control.computes.agent_addresses import Endpoints
+from drumbeat.control.computes.engines import EngineMaker, no_engines
 from drumbeat.control.control import Control, Setting
 from drumbeat.protocol.agent import AgentStatus, Phase, RankExit
 from drumbeat.protocol.api.requests import JobRequest
@@ -30,14 +31,19 @@ def until(condition: Callable[[], bool], seconds: float = 60) -> None:
 class House:
     """A control room, and the agents of its jobs."""
 
-    def __init__(self, folder: Path, store: MemoryStore, engine: FakeEngine) -> None:
-        self.store, self.engine, self.folder = store, engine, folder
+    def __init__(
+        self, folder: Path, store: MemoryStore, engine: FakeEngine, make_engine: EngineMaker = no_engines
+    ) -> None:
+        self.store, self.engine, self.folder, self.make_engine = store, engine, folder, make_engine
         self.control = self._open()
 
     def _open(self) -> Control:
         artifacts = FolderArtifacts(self.folder)
         endpoints = Endpoints(("http://127.0.0.1:1",))
-        setting = Setting(self.store, artifacts, {"local": self.engine}, SystemClock(), b"key", endpoints=endpoints)
+        setting = Setting(
+            self.store, artifacts, {"local": self.engine}, SystemClock(), b"key", make_engine=self.make_engine,
+            endpoints=endpoints,
+        )  # fmt: skip
         control = Control(setting)
         control.start()
         return control

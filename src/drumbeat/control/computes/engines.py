@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from drumbeat.control.computes.broken_engine import BrokenEngine
 from drumbeat.control.computes.compute_state import ComputeState, cap_of, followed, is_same_but_for_scale
+from drumbeat.control.computes.visible_paths import is_visible
 from drumbeat.control.loop.loop import Loop
 from drumbeat.control.loop.placer import Supply
 from drumbeat.dialect.compute.compute_keys import ScaledCompute
@@ -81,6 +82,10 @@ class Engines(Mapping[str, Engine]):
         if state is None:
             raise no_compute(name, self)
         return state
+
+    def is_visible(self, place: str, name: str) -> bool:
+        """Whether this machine has at a path what the nodes of a compute have there."""
+        return is_visible(place, self._known.get(name))
 
     def await_machines(self, name: str) -> None:
         """Waits until each machine of a new compute has answered, or its time to answer is over."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections import OrderedDict
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import cast
 
 from drumbeat import dialect
 from drumbeat.control.catalog.results import result_of, step_result
 from drumbeat.control.jobs.jobs import Jobs, Reuse
 from drumbeat.control.loop.loop import Loop
+from drumbeat.control.pipelines.local_content import content_key
 from drumbeat.core.child_jobs import step_name
 from drumbeat.core.life.events import ChildRefused
 from drumbeat.core.life.job import Job
@@ -25,7 +23,7 @@ from drumbeat.ports import DataAccess
 from drumbeat.protocol import folder_layout
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import DrumbeatError, NotFoundError, RefusedError, SpecError
-from drumbeat.protocol.plan import InputPlan, Plan, StagedFiles
+from drumbeat.protocol.plan import InputPlan, Plan
 from drumbeat.protocol.states import State
 
 MAX_REMEMBERED = 16
@@ -33,10 +31,13 @@ MAX_REMEMBERED = 16
 
 
 class Steps:
-    """Submits the jobs of steps. For any thread."""
+    """Submits the jobs of steps. For any thread.
 
-    def __init__(self, loop: Loop, jobs: Jobs, data: DataAccess) -> None:
-        self._loop, self._jobs, self._data = loop, jobs, data
+    is_visible: whether this machine has at a path what the nodes of a compute have there.
+    """
+
+    def __init__(self, loop: Loop, jobs: Jobs, data: DataAccess, is_visible: Callable[[str, str], bool]) -> None:
+        self._loop, self._jobs, self._data, self._is_visible = loop, jobs, data, is_visible
         self._graphs: OrderedDict[str, tuple[JobRequest, Graph]] = OrderedDict()
 
     def submit(self, parent: Job, job: str) -> None:
@@ -90,32 +91,18 @@ class Steps:
                 continue
         return ""
 
-    def _contents(self, plan: StagedFiles) -> dict[str, str] | None:
+    def _contents(self, plan: Plan) -> dict[str, str] | None:
         """What tells the content of each input whose address does not; None where it can't be told."""
+        unsettled = [one for one in plan.inputs if not is_settled(one)]
+        local = [folder_layout.file_path(one.uri) for one in unsettled if one.uri.startswith("file:")]
         try:
-            return {one.name: self._content(one) for one in plan.inputs if not is_settled(one)}
+            if not all(self._is_visible(place, plan.compute) for place in local):
+                return None
+            return {one.name: self._content(one) for one in unsettled}
         except (DrumbeatError, OSError):
             return None  # The step is run, and says what is wrong.
 
     def _content(self, planned: InputPlan) -> str:
         if planned.uri.startswith("file:"):
-            return _local_content(Path(folder_layout.file_path(planned.uri)))
+            return content_key(folder_layout.file_path(planned.uri))
         return self._data.listing(planned.uri, is_file=planned.type == "uri_file").key
-
-
-def _local_content(place: Path) -> str:
-    """What tells the content of a file or folder here: paths, sizes and times of change."""
-    facts = hashlib.sha256()
-    for path in _files(place):
-        status = path.stat()
-        facts.update(f"{path.relative_to(place.parent)}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
-    return facts.hexdigest()
-
-
-def _files(place: Path) -> Iterator[Path]:
-    if place.is_file():
-        yield place
-        return
-    for above, folders, names in os.walk(place):
-        folders.sort()
-        yield from (Path(above) / name for name in sorted(names))
