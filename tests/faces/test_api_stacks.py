@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from drumbeat.agent.stacks import py_spy_program
+from drumbeat.agent.stacks import find_py_spy
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import Directive, NodeRequest, Phase
 from drumbeat.protocol.stacks import DIGEST_HEADER, NodeFacts, ProcessFacts, RankFacts, StackFrame, ThreadStack
@@ -68,7 +68,7 @@ def test_rank_that_a_job_does_not_have_is_refused(agent: Agent) -> None:
     assert "has no rank 99" in refused.text
 
 
-@pytest.mark.skipif(not py_spy_program.find_here(), reason="py-spy isn't installed: pip install py-spy")
+@pytest.mark.skipif(not find_py_spy.find_here(), reason="py-spy isn't installed: pip install py-spy")
 def test_node_gets_py_spy_with_its_hash(agent: Agent) -> None:
     answer = agent.house.http.get(
         f"{agent.path}/tools/py-spy?machine={platform.machine()}", headers=agent.headers, timeout=60

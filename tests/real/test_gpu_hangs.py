@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from drumbeat.agent.stacks import py_spy_program
+from drumbeat.agent.stacks import find_py_spy
 from tools.hangs.case import Case
 from tools.hangs.on_gpu import HANGS, WORKING
 
@@ -16,7 +16,7 @@ from .house import House, a_house, until
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.feature("F4"),
-    pytest.mark.skipif(not py_spy_program.find_here(), reason="py-spy isn't installed: pip install py-spy"),
+    pytest.mark.skipif(not find_py_spy.find_here(), reason="py-spy isn't installed: pip install py-spy"),
 ]
 CASES = {case.name: case for case in (*HANGS, *WORKING)}
 HANG_AFTER_S = 4

@@ -10,14 +10,14 @@ from shutil import which
 
 import pytest
 
-from drumbeat.agent.stacks import py_spy_program
+from drumbeat.agent.stacks import find_py_spy
 from drumbeat.protocol.errors import RefusedError
 
 from .house import House, a_house, until
 
 pytestmark = [
     pytest.mark.feature("F4", "M10"),
-    pytest.mark.skipif(not py_spy_program.find_here(), reason="py-spy isn't installed: pip install py-spy"),
+    pytest.mark.skipif(not find_py_spy.find_here(), reason="py-spy isn't installed: pip install py-spy"),
 ]
 
 STOPPED = """

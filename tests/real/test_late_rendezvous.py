@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from drumbeat.agent.stacks import py_spy_program
+from drumbeat.agent.stacks import find_py_spy
 from drumbeat.agent.stacks.rank_looks import RankLooks
 from drumbeat.agent.stacks.silence import SilenceLimits, SilenceWatch
 from drumbeat.control.gangs.closer_look import Ask, CloserLook
@@ -28,7 +28,7 @@ from .house import until
 pytestmark = [
     pytest.mark.feature("F2", "F4"),
     pytest.mark.thorough,
-    pytest.mark.skipif(not py_spy_program.find_here(), reason="py-spy isn't installed: pip install py-spy"),
+    pytest.mark.skipif(not find_py_spy.find_here(), reason="py-spy isn't installed: pip install py-spy"),
 ]
 
 TIMEOUT_S = 2.0
@@ -44,7 +44,7 @@ class Looks:
 
     def __init__(self, ranks: Ranks, watch: SilenceWatch) -> None:
         logs = {rank: str(log) for rank, log in ranks.logs.items()}
-        self._watch, self._looks = watch, RankLooks(os.getpid(), logs, py_spy_program.find_here())
+        self._watch, self._looks = watch, RankLooks(os.getpid(), logs, find_py_spy.find_here())
         job = running(1, 2)
         job = replace(job, plan=replace(job.plan, rendezvous_timeout_s=TIMEOUT_S))
         assert not job.plan.is_rendezvous_strict

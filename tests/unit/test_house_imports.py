@@ -166,7 +166,7 @@ def test_programs_are_named_in_the_table_only():
 
 
 def test_optuna_is_imported_in_its_own_program_only():
-    program = SOURCE / "samplers" / "optuna.py"
+    program = SOURCE / "samplers" / "optuna_program.py"
     importing = re.compile(r"^\s*(import|from) optuna\b|import_module\(.optuna", re.MULTILINE)
     files = [path for path in SOURCE.rglob("*.py") if importing.search(path.read_text(encoding="utf-8"))]
     assert files == [program]

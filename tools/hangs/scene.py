@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from drumbeat.agent.stacks import procfs, py_spy_program
+from drumbeat.agent.stacks import find_py_spy, procfs
 from drumbeat.agent.stacks.rank_looks import RankLooks
 from drumbeat.control.gangs.closer_look import Ask, CloserLook
 from drumbeat.control.gangs.silence_look import SilenceLook
@@ -144,7 +144,7 @@ def run(case: Case, program: str) -> Finding:
 
 def find_program() -> str:
     """Returns where py-spy is; "" = nowhere here."""
-    return py_spy_program.find_here()
+    return find_py_spy.find_here()
 
 
 def failed(case: Case, why: Exception) -> Finding:

@@ -25,8 +25,8 @@ from drumbeat.agent.keeper.errands import Errands
 from drumbeat.agent.metrics.endpoint_supervisor import MetricsSupervisor
 from drumbeat.agent.next_step import Facts, RoundFacts, Step, Work, next_step, status
 from drumbeat.agent.node_keeper import NodeKeeper, outliving
-from drumbeat.agent.node_requests import RequestHandler
 from drumbeat.agent.node_stager import NodeStager
+from drumbeat.agent.request_handler import RequestHandler
 from drumbeat.agent.round_logs import RoundLogs
 from drumbeat.agent.round_process_specs import RoundProcesses
 from drumbeat.agent.runtimes import container_engine

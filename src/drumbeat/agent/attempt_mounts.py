@@ -18,7 +18,7 @@ from drumbeat.protocol import wire
 from drumbeat.protocol.agent import Enrolment, Remark
 
 if TYPE_CHECKING:
-    from drumbeat.agent.inputs.in_place_or_mounted import Ways
+    from drumbeat.agent.inputs.input_ways import Ways
     from drumbeat.agent.inputs.mounting.mounts import Mounts
 
 
@@ -40,7 +40,7 @@ class AttemptMounts:
 
     def ways(self) -> Ways:
         """Returns the ways to use inputs without fetching them."""
-        from drumbeat.agent.inputs.in_place_or_mounted import Ways
+        from drumbeat.agent.inputs.input_ways import Ways
 
         return Ways(self._enrolment, self._mounts, self.remember)
 

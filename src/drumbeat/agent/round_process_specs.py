@@ -22,7 +22,7 @@ from drumbeat.agent.launchers.node_launchers import node_launcher
 from drumbeat.agent.rank_exit import RankExits
 from drumbeat.agent.roster_member import seen_from
 from drumbeat.agent.runtimes import container_engine, rank_modules
-from drumbeat.host.program import program
+from drumbeat.host.own_programs import program
 from drumbeat.launch import render, starter, warm_start
 from drumbeat.launch.container_command import Engine, contained
 from drumbeat.launch.preparation import preparation
@@ -127,7 +127,7 @@ class RoundProcesses:
     def _resolve(self) -> None:
         """Puts the paths and links into the plan that are known only after staging."""
         if any(one.in_folder for one in self._plan.inputs):
-            from drumbeat.agent.inputs.mounting.in_place import as_seen
+            from drumbeat.agent.inputs.mounting.in_place_record import as_seen
 
             self._plan = as_seen(self._plan, self._enrolment.root)
         if any(one.mode == "direct" for one in self._plan.outputs):

@@ -45,7 +45,7 @@ from drumbeat.control.metrics.event_files import EventFiles
 from drumbeat.control.metrics.experiments import Experiments
 from drumbeat.control.metrics.metrics import MetricPlace, Metrics
 from drumbeat.control.metrics.run_copies import RunCopies
-from drumbeat.control.notices.due_notices import due_notices
+from drumbeat.control.notices.end_notices import due_notices
 from drumbeat.control.notices.send_notice import NoticeSender
 from drumbeat.control.outputs.direct_links import DirectOutputs
 from drumbeat.control.outputs.keep_story import Stories

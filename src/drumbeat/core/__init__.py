@@ -10,7 +10,7 @@ first and why, `sweeping` and `pipelines` choose what parent jobs submit. The mo
 - elastic_plan, elastic_placement: the sizes of elastic jobs, and how many nodes are free for them
 - resource_needs: what each node of a job takes, and what a person set of its treatment
 - reason_table: what each reason of a state means for retries and advice
-- wall_time: which class of time each second of a job is in
+- ledger_times: which class of time each second of a job is in
 - prediction, measured_steps: how long a step would take on other nodes, and what it takes
 - curve_thinning: which points of a metric stand for all of them
 - deletion: what may be deleted to free space

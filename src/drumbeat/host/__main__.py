@@ -20,8 +20,8 @@ from drumbeat._version import __version__
 from drumbeat.host.gangs import Gangs, StuckError
 from drumbeat.host.gpus import gpus
 from drumbeat.host.machine import PASSING, memory_mib
+from drumbeat.host.machine_notice import notice
 from drumbeat.host.server_names import require_resolvable
-from drumbeat.host.termination_notice import notice
 
 RESOLVE_S = 5.0
 """How long the server's name may be unknown here; the engine waits for the answer."""

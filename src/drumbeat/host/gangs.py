@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from drumbeat.host import processes
+from drumbeat.host.own_programs import program
 from drumbeat.host.processes import GANG, OUTPUT
-from drumbeat.host.program import program
 from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.programs import AGENT, CLEANUP
 

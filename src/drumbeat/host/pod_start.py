@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from drumbeat.host.gangs import write_private
-from drumbeat.host.program import become, program
+from drumbeat.host.own_programs import become, program
 from drumbeat.host.server_names import require_resolvable
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import Enrolment

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from drumbeat.protocol import folder_layout
-from drumbeat.protocol.plan import ImageBuild, Plan, RankRuntime, StagedFiles
+from drumbeat.protocol.plan import Plan, RankRuntime, StagedFiles
 from drumbeat.protocol.process import ProcessSpec
 from drumbeat.protocol.roster import Member
 
@@ -94,15 +94,6 @@ def run_once(engine: Engine, image: str, argv: Sequence[str]) -> list[str]:
     limits = [f"nofile={engine.files}:{engine.files}", f"nproc={engine.processes}:{engine.processes}"]
     words = ["run", "--rm", "--network", "host", "--entrypoint", "", "--workdir", "/"]
     return [*words, *(word for limit in limits for word in ("--ulimit", limit)), image, *argv]
-
-
-def build_line(engine: Engine, image: str, context: str, build: ImageBuild) -> list[str]:
-    """What builds an image of a folder that lies on the node. The images that it is made from are there already."""
-    words = [engine.program, "build", "--tag", image, "--file", f"{context}/{build.dockerfile}", "--network", "host"]
-    if engine.kind == "podman":
-        words += ["--layers", "--pull=missing", "--ulimit", f"nofile={engine.files}:{engine.files}"]
-        words += ["--ulimit", f"nproc={engine.processes}:{engine.processes}"]
-    return [*words, context]
 
 
 def _mounts(plan: StagedFiles, member: Member, shown: Sequence[str]) -> list[str]:

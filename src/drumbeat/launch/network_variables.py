@@ -1,4 +1,7 @@
-"""Which network the ranks use, put into the variables that Gloo, NCCL, TensorPipe and UCX read."""
+"""Which network the ranks use, put into the variables that Gloo, NCCL, TensorPipe and UCX read.
+
+Which interface a node has is decided in `agent/roster_member.py`.
+"""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ class NodeRequest:
     id: str
     """Identifies the request in its answer."""
     kind: str
-    """Selects what the agent does (`drumbeat.agent.node_requests`)."""
+    """Selects what the agent does (`drumbeat.agent.request_handler`)."""
     fields: dict[str, str] = field(default_factory=dict[str, str])
 
 

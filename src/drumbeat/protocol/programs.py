@@ -6,7 +6,7 @@ A name in a string escapes type checkers and rename tools, so each stands here o
 from __future__ import annotations
 
 SERVER = "drumbeat.server"
-OPTUNA = "drumbeat.samplers.optuna"
+OPTUNA = "drumbeat.samplers.optuna_program"
 EVENT_FILES = "drumbeat.stores.event_files.program"
 HOST = "drumbeat.host"
 SLURM_STEP = "drumbeat.host.slurm_step"

@@ -1,4 +1,7 @@
-"""Samplers of bayesian sweeps: each asks the one process that runs Optuna, with all that is known of its trials."""
+"""Samplers of bayesian sweeps: each asks the one process that runs Optuna, with all that is known of its trials.
+
+What the study makes of them, failed ones too, is in `optuna_program.py`; `optuna_client.py` talks to that process.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from drumbeat.core.child_jobs import TrialProgress
 from drumbeat.dialect.sweeping.sweep import SweepJob
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.states import State
-from drumbeat.samplers.optuna_process import OptunaProcess
+from drumbeat.samplers.optuna_client import OptunaProcess
 
 MAX_AT_ONCE = 50
 """Trials in one question: a tenth of a second each with 1,000 trials, so other sweeps wait for seconds at most."""

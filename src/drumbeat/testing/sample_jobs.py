@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from drumbeat.core.end_verdict import Verdict
 from drumbeat.core.life.events import StartGang, StopGang, StoryEntry
 from drumbeat.core.life.job import Failure, Job, Observed
 from drumbeat.core.resource_needs import Need, Policy, Slot
-from drumbeat.core.verdict import Verdict
 from drumbeat.ports import Change, Record, Submission
 from drumbeat.protocol.agent import AgentStatus, Phase, RankExit
 from drumbeat.protocol.plan import InputPlan, OutputPlan, Plan, Rank

@@ -14,9 +14,9 @@ from urllib.parse import unquote
 
 import pytest
 
-from drumbeat.agent.inputs.in_place_or_mounted import Ways, say_rates, sees
+from drumbeat.agent.inputs.input_ways import Ways, say_rates, sees
 from drumbeat.agent.inputs.mounting import unmounting
-from drumbeat.agent.inputs.mounting.in_place import as_seen, note
+from drumbeat.agent.inputs.mounting.in_place_record import as_seen, note
 from drumbeat.agent.inputs.mounting.mounts import Mounts
 from drumbeat.agent.inputs.mounting.read_rates import Rates, measure
 from drumbeat.agent.inputs.mounting.webdav_server import Dav

@@ -21,7 +21,7 @@ from drumbeat.agent.ground.gpu_readings import GpuProcess, GpuReading
 from drumbeat.agent.ground.nvml import Nvml, NvmlError
 from drumbeat.agent.metrics.gpus import Gpus
 from drumbeat.agent.stacks.gpu_activity import memory_percents
-from drumbeat.host.program import program
+from drumbeat.host.own_programs import program
 from drumbeat.protocol.programs import GPU_READER
 
 pytestmark = pytest.mark.feature("M2", "F4")

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from drumbeat.agent.stacks import procfs, py_spy, py_spy_program, rank_looks, stack_samples
+from drumbeat.agent.stacks import find_py_spy, procfs, py_spy, rank_looks, stack_samples
 from drumbeat.agent.stacks.rank_looks import RankLooks
 from drumbeat.host import processes
 from drumbeat.launch.tracking_variables import ENDPOINT
@@ -24,7 +24,7 @@ from drumbeat.protocol.stacks import DIGEST_HEADER, RankFacts
 
 pytestmark = pytest.mark.feature("F4", "M10")
 
-PY_SPY = py_spy_program.find_here()
+PY_SPY = find_py_spy.find_here()
 SLEEPER = "def wait_long():\n    print('ready', flush=True)\n    input()\nwait_long()\n"
 
 
@@ -182,6 +182,6 @@ def test_servers_program_is_kept_by_its_hash(tmp_path: Path, monkeypatch: pytest
             assert (name, bool(machine)) == ("py-spy", True)
             yield SimpleNamespace(headers={DIGEST_HEADER: digest}, read=lambda: reads.append(1) or b"program")
 
-    first = py_spy_program.copy_of_server(LinkToServer())
-    assert py_spy_program.copy_of_server(LinkToServer()) == first
+    first = find_py_spy.copy_of_server(LinkToServer())
+    assert find_py_spy.copy_of_server(LinkToServer()) == first
     assert (Path(first).read_bytes(), len(reads), os.access(first, os.X_OK)) == (b"program", 1, True)

@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 
 from drumbeat.control.metrics.comparison import Compared, compare
+from drumbeat.core.ledger_times import Save
 from drumbeat.core.life.events import StoryEntry
-from drumbeat.core.wall_time import Save
 from drumbeat.ports import Record
 from drumbeat.protocol.states import Reason, State
 from tests.unit.core.jobs import START, a_job, at

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from drumbeat.core.end_verdict import Verdict
 from drumbeat.core.life import backoff
 from drumbeat.core.life.events import AgentSaid, CancelRequested, Granted, NodeLost, RetryDue, TimeUp
 from drumbeat.core.life.job import Failure, Job
 from drumbeat.core.life.state_machine import decide
 from drumbeat.core.resource_needs import Policy
-from drumbeat.core.verdict import Verdict
 from drumbeat.protocol.agent import Phase
 from drumbeat.protocol.states import Reason, State
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from drumbeat.core.end_verdict import Verdict
 from drumbeat.core.life.cancellation import is_repeated, refusal
 from drumbeat.core.life.events import CancelRequested
 from drumbeat.core.life.job import Job, Published
-from drumbeat.core.verdict import Verdict
 from drumbeat.protocol.plan import OutputPlan
 from drumbeat.protocol.states import Reason, State
 

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
+from drumbeat.core.end_verdict import Verdict
 from drumbeat.core.life.job import Failure
 from drumbeat.core.life.recovery import Next, after
-from drumbeat.core.verdict import Verdict
 from drumbeat.protocol.states import Reason
 
 from .jobs import START

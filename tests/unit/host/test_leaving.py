@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.host.termination_notice import Notice, notice
+from drumbeat.host.machine_notice import Notice, notice
 
 pytestmark = pytest.mark.feature("C6")
 

@@ -9,10 +9,10 @@ from typing import Any, cast
 import pytest
 
 from drumbeat.control.loop.loop import Applied
+from drumbeat.core.end_verdict import Verdict
 from drumbeat.core.life.events import Granted
 from drumbeat.core.life.job import Failure, Job
 from drumbeat.core.life.state_machine import decide
-from drumbeat.core.verdict import Verdict
 from drumbeat.protocol.states import Reason
 from drumbeat.server.operations.job_counts import JobCounts
 from drumbeat.server.operations.prometheus import METRICS, MetricSources

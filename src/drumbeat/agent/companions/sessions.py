@@ -9,10 +9,10 @@ import socket
 import time
 from typing import TYPE_CHECKING, Any
 
-from drumbeat.agent.companions import tunnels
+from drumbeat.agent.companions import node_tunnels
 from drumbeat.agent.companions.local_sockets import listen_at
 from drumbeat.agent.companions.session_process import PIPES
-from drumbeat.host.program import program
+from drumbeat.host.own_programs import program
 from drumbeat.launch.tracking_variables import ENDPOINT
 from drumbeat.protocol.errors import ConflictError, EngineError, RefusedError
 from drumbeat.protocol.keeper import SessionStart
@@ -36,7 +36,7 @@ def open_session(context: RequestContext) -> dict[str, Any]:
     argv = [str(word) for word in json.loads(fields["argv"])]
     if enrolment.plan.container:
         argv = _in_container(enrolment.root, rank, argv, is_tty=bool(size))
-    path = tunnels.socket_path(enrolment.root, context.request.id)
+    path = node_tunnels.socket_path(enrolment.root, context.request.id)
     command = (*program(SESSION), path, size or PIPES, *argv)
     log = f"{enrolment.root}/services/sessions.log"
     with contextlib.closing(listen_at(path)) as listener:
@@ -44,7 +44,7 @@ def open_session(context: RequestContext) -> dict[str, Any]:
             context.keeper_client.start_session(
                 SessionStart(context.request.id, rank, command, log, left_out=(ENDPOINT,))
             )
-            tunnels.begin(context, lambda: _accepted(context, listener))
+            node_tunnels.begin(context, lambda: _accepted(context, listener))
         finally:
             with contextlib.suppress(OSError):
                 os.unlink(path)

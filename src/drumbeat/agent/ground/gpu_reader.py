@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, cast
 from drumbeat.agent.ground import child_processes
 from drumbeat.agent.ground.gpu_readings import GpuReading
 from drumbeat.agent.ground.nvml import LIBRARY
-from drumbeat.host.program import program
+from drumbeat.host.own_programs import program
 from drumbeat.protocol.programs import GPU_READER
 from drumbeat.protocol.wire import from_wire
 

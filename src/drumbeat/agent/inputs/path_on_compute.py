@@ -13,7 +13,7 @@ import glob
 import json
 import os
 
-from drumbeat.agent.inputs.mounting.in_place import as_seen
+from drumbeat.agent.inputs.mounting.in_place_record import as_seen
 from drumbeat.protocol import folder_layout
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.plan import Plan

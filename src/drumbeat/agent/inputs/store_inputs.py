@@ -33,7 +33,7 @@ from drumbeat.protocol.roster import Member
 if TYPE_CHECKING:
     from drumbeat.agent.inputs.fetching.peer_client import PeerClient
     from drumbeat.agent.inputs.fetching.peer_server import DataServer
-    from drumbeat.agent.inputs.in_place_or_mounted import Ways
+    from drumbeat.agent.inputs.input_ways import Ways
 
 T = TypeVar("T")
 

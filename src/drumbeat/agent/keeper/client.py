@@ -16,7 +16,7 @@ from drumbeat.agent.ground.request_backoff import Backoff
 from drumbeat.agent.keeper import listener
 from drumbeat.agent.keeper.leftover_processes import VARIABLE, end_rest
 from drumbeat.host import processes
-from drumbeat.host.program import program
+from drumbeat.host.own_programs import program
 from drumbeat.protocol import programs
 from drumbeat.protocol.errors import ConflictError, EngineError
 from drumbeat.protocol.keeper import (

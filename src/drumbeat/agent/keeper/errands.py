@@ -15,7 +15,7 @@ from typing import IO
 from drumbeat.agent.ground import child_processes
 from drumbeat.agent.keeper.leftover_processes import VARIABLE as CONFINEMENT
 from drumbeat.agent.keeper.leftover_processes import end_rest
-from drumbeat.host.program import program
+from drumbeat.host.own_programs import program
 from drumbeat.protocol import wire
 from drumbeat.protocol.errors import EngineError
 from drumbeat.protocol.keeper import ErrandRequest, ErrandResult

@@ -46,7 +46,7 @@ class RankRound:
         self.sweep_at: float | None = None
         self.killed_at: float | None = None
         self.swept_at: float | None = None
-        self.grace_s = 30.0
+        self.grace_s = 30.0  # Until the agent tells the job's own.
         self.trouble = ""
         self._recall(folder)
         self.confinement: Subreaper = machine.confinement(folder, read_marker(folder))

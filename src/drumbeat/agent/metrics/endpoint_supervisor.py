@@ -27,7 +27,7 @@ from drumbeat.agent.metrics.folder import (
     is_over,
     sent_offset,
 )
-from drumbeat.host.program import program
+from drumbeat.host.own_programs import program
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.programs import METRICS_ENDPOINT

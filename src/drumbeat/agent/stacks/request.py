@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from drumbeat.agent.ground.rank_pids import rank_pids
-from drumbeat.agent.stacks import py_spy_program
+from drumbeat.agent.stacks import find_py_spy
 from drumbeat.agent.stacks.rank_looks import RankLooks
 from drumbeat.host import processes
 from drumbeat.protocol import wire
@@ -18,7 +18,7 @@ from drumbeat.protocol.logs import LogName
 from drumbeat.protocol.stacks import NATIVE_FIELD, PAUSE_FIELD, RANKS_FIELD, ROUND_FIELD, SAMPLE_FIELD, NodeFacts
 
 MAX_PAUSE_S = 30.0
-_SEARCH = py_spy_program.Search()
+_SEARCH = find_py_spy.Search()
 _ONE_LOOK = threading.Lock()
 """Held by the look that goes on: however many are asked for, they cost no more than one at a time."""
 

@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from drumbeat.cli.terminal.people_server import PeopleServer
-from drumbeat.cli.terminal.session_server import SessionServer
+from drumbeat.cli.terminal.people_requests import PeopleServer
+from drumbeat.cli.terminal.session_requests import SessionServer
 
 if TYPE_CHECKING:
     from drumbeat.client.transfer_result import Transfer

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 
 from drumbeat.control.loop.loop import Loop
-from drumbeat.core import wall_time
-from drumbeat.core.wall_time import Save, Stretch
+from drumbeat.core import ledger_times
+from drumbeat.core.ledger_times import Save, Stretch
 from drumbeat.ports import History
 from drumbeat.protocol.api.ledger import LedgerGroup, LedgerRow, LedgerView, TimeClass
 
@@ -63,7 +63,7 @@ def summed(
     parts: dict[str, list[Stretch]] = {}
     jobs: dict[str, set[str]] = {}
     for history in histories:
-        if not wall_time.is_parent(history.story):
+        if not ledger_times.is_parent(history.story):
             for name, stretches in _PARTS[by](history, _stretches(history, now, saves)):
                 parts.setdefault(name, []).extend(stretches)
                 jobs.setdefault(name, set()).add(history.job)
@@ -73,7 +73,7 @@ def summed(
 
 
 def _stretches(history: History, now: datetime, saves: Mapping[str, list[Save]]) -> list[Stretch]:
-    return wall_time.stretches(history.story, now, saves.get(history.job, ()))
+    return ledger_times.stretches(history.story, now, saves.get(history.job, ()))
 
 
 def _sorted(rows: list[LedgerRow], by: LedgerGroup) -> list[LedgerRow]:
@@ -85,13 +85,13 @@ def _sorted(rows: list[LedgerRow], by: LedgerGroup) -> list[LedgerRow]:
 
 def _row(name: str, jobs: int, stretches: list[Stretch]) -> LedgerRow:
     seconds: dict[TimeClass, float] = {
-        time_class: length.total_seconds() for time_class, length in wall_time.by_class(stretches).items()
+        time_class: length.total_seconds() for time_class, length in ledger_times.by_class(stretches).items()
     }
     return LedgerRow(name, jobs, sum(seconds.values()), seconds)
 
 
 def _of_weeks(_history: History, stretches: list[Stretch]) -> Parts:
-    return [(f"{monday:%Y-%m-%d}", some) for monday, some in wall_time.in_weeks(stretches).items()]
+    return [(f"{monday:%Y-%m-%d}", some) for monday, some in ledger_times.in_weeks(stretches).items()]
 
 
 _PARTS: dict[LedgerGroup, Callable[[History, list[Stretch]], Parts]] = {

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from drumbeat.core.wall_time import Save
+from drumbeat.core.ledger_times import Save
 from drumbeat.ports.metrics import MetricStore
 from drumbeat.protocol.metrics import Point, run_id
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
 
-from drumbeat.core import wall_time
+from drumbeat.core import ledger_times
+from drumbeat.core.ledger_times import Save
 from drumbeat.core.life.events import StoryEntry
-from drumbeat.core.wall_time import Save
 from drumbeat.ports import Record
 from drumbeat.ports.metrics import Series
 from drumbeat.protocol.api.ledger import TimeClass
@@ -68,7 +68,7 @@ def _outcome(one: Compared, now: datetime) -> dict[tuple[str, str], Any]:
         facts["outcome", "duration_s"] = round((end - job.started_at).total_seconds(), 3)
     facts["outcome", "attempts"] = job.attempt
     facts["outcome", "failures"] = len(job.failures)
-    times = wall_time.by_class(wall_time.stretches(one.story, end, one.saves))
+    times = ledger_times.by_class(ledger_times.stretches(one.story, end, one.saves))
     facts["outcome", "lost_s"] = round(times[TimeClass.LOST].total_seconds(), 3)
     return facts | {("metrics", series.name): value_to_json(series.last.value) for series in one.metrics}
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from drumbeat.control.loop.loop import Loop
 from drumbeat.control.metrics.comparison import Compared, compare
 from drumbeat.control.metrics.metrics import Metrics
-from drumbeat.core.wall_time import Save
+from drumbeat.core.ledger_times import Save
 from drumbeat.dialect.reading.error_messages import nearest
 from drumbeat.ports import ExperimentUse, Record
 from drumbeat.ports.metrics import Experiment, View

@@ -15,8 +15,8 @@ from drumbeat.control.loop.loop import Loop
 from drumbeat.control.metrics.checkpoint_points import saves_of
 from drumbeat.control.metrics.first_values import FirstValues
 from drumbeat.control.metrics.growth_after_save import CheckpointSaves
+from drumbeat.core.ledger_times import Save
 from drumbeat.core.life.job import Job
-from drumbeat.core.wall_time import Save
 from drumbeat.ports.metrics import HistoryPage, MetricStore, Run, Series
 from drumbeat.protocol.errors import NotFoundError, RefusedError, SpecError, StaleError
 from drumbeat.protocol.metric_lines import Spooled, spooled

@@ -1,4 +1,7 @@
-"""The pruning of jobs by age: old jobs are deleted, or lose their logs and checkpoints and keep their outputs."""
+"""The pruning of jobs by age: old jobs are deleted, or lose their logs and checkpoints and keep their outputs.
+
+Which jobs are old enough, and which are kept all the same, is decided in `core/deletion.py`.
+"""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from drumbeat.core.verdict import Verdict
+from drumbeat.core.end_verdict import Verdict
 from drumbeat.protocol.agent import RankExit
 from drumbeat.protocol.plurals import name_ranks
 from drumbeat.protocol.states import Reason

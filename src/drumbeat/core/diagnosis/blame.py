@@ -18,7 +18,7 @@ from types import MappingProxyType
 
 from drumbeat.core.diagnosis import tracebacks
 from drumbeat.core.diagnosis.advice import advice_on
-from drumbeat.core.verdict import Verdict
+from drumbeat.core.end_verdict import Verdict
 from drumbeat.protocol.agent import LEFT_OUT, RankExit
 from drumbeat.protocol.states import Reason
 

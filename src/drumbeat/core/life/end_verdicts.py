@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from drumbeat.core.diagnosis import blame
+from drumbeat.core.end_verdict import Verdict
 from drumbeat.core.life.events import CancelRequested, Loss, NodeDeparture, NodeLost
 from drumbeat.core.life.job import Job
 from drumbeat.core.reason_table import REASONS
-from drumbeat.core.verdict import Verdict
 from drumbeat.launch import world_size
 from drumbeat.protocol.plurals import counted
 from drumbeat.protocol.states import Reason

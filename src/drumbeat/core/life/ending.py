@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from drumbeat.core.elastic_plan import say_sizes
+from drumbeat.core.end_verdict import Verdict
 from drumbeat.core.life import backoff, end_verdicts, output_publication, recovery
 from drumbeat.core.life.events import (
     AgentSaid,
@@ -25,7 +26,6 @@ from drumbeat.core.life.job import Failure, Job
 from drumbeat.core.life.recovery import Next
 from drumbeat.core.life.transitions import move, then
 from drumbeat.core.reason_table import REASONS, Evidence
-from drumbeat.core.verdict import Verdict
 from drumbeat.protocol.agent import Phase
 from drumbeat.protocol.states import Reason, State
 

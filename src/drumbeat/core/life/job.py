@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from drumbeat.core.child_jobs import PipelineProgress, SweepProgress
+from drumbeat.core.end_verdict import Verdict
 from drumbeat.core.resource_needs import Need, Policy, Slot
-from drumbeat.core.verdict import Verdict
 from drumbeat.launch import host_file
 from drumbeat.protocol.agent import WAITS, AgentStatus, Phase, RankExit
 from drumbeat.protocol.plan import Plan

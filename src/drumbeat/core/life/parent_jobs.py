@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
+from drumbeat.core.end_verdict import Verdict
 from drumbeat.core.life import end_verdicts, ending
 from drumbeat.core.life.events import CancelRequested, Decision
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.transitions import move, then
 from drumbeat.core.reason_table import REASONS
-from drumbeat.core.verdict import Verdict
 from drumbeat.protocol.states import Reason, State
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from drumbeat.core.child_jobs import PipelineProgress, StepProgress, step_name
+from drumbeat.core.end_verdict import Verdict
 from drumbeat.core.life import end_verdicts, ending, parent_jobs
 from drumbeat.core.life.events import (
     CancelChild,
@@ -25,7 +26,6 @@ from drumbeat.core.life.events import (
 )
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.transitions import move, then, with_effects
-from drumbeat.core.verdict import Verdict
 from drumbeat.protocol.plurals import counted
 from drumbeat.protocol.states import Reason, State
 

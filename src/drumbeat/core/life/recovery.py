@@ -1,7 +1,7 @@
 """What follows a failure: the ranks again on the same nodes, other nodes, or the end. With a sentence.
 
 How many retries a job has is its key `max_retries`, with a default in `dialect/job/timeouts_and_retries.py`; how long
-each waits is in `backoff.py`.
+each waits is in `backoff.py`; which failures count as one is the column `retry` of `core/reason_table.py`.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from datetime import datetime
 from functools import lru_cache
 
 from drumbeat.core.child_jobs import SweepProgress, TrialProgress, trial_name
+from drumbeat.core.end_verdict import Verdict
 from drumbeat.core.life import end_verdicts, ending, parent_jobs
 from drumbeat.core.life.events import (
     CancelChild,
@@ -33,7 +34,6 @@ from drumbeat.core.life.events import (
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.transitions import move, then, with_effects
 from drumbeat.core.sweeping import best_trial, early_termination, metric_order, parallel_trials
-from drumbeat.core.verdict import Verdict
 from drumbeat.dialect.sweeping.early_termination import (
     Asha,
     BanditPolicy,

@@ -11,7 +11,7 @@ from drumbeat.dialect.environments.definition import Build, Definition, define, 
 from drumbeat.dialect.environments.environment import Environment
 from drumbeat.dialect.environments.references import Reference, parse_reference
 from drumbeat.dialect.reading.error_messages import nearest, no_version
-from drumbeat.launch import dockerfile
+from drumbeat.launch import dockerfile_reader
 from drumbeat.protocol.api.requests import EnvironmentFiles
 from drumbeat.protocol.errors import SpecError, UnknownNameError
 from drumbeat.protocol.plan import ImageBuild, PythonEnvironment
@@ -80,10 +80,10 @@ def image_build(build: Build | None) -> ImageBuild | None:
     """The same as nodes get it. Raises SpecError for a Dockerfile that is made from nothing."""
     if build is None:
         return None
-    if not any(one.word == "FROM" for one in dockerfile.instructions(build.text)):
+    if not any(one.word == "FROM" for one in dockerfile_reader.instructions(build.text)):
         fix = "It begins with the image that yours is made from: FROM python:3.11-slim"
         raise SpecError("this Dockerfile has no FROM", where=build.source, fix=fix)
-    return ImageBuild(build.key, build.context, build.dockerfile, build.source, dockerfile.images(build.text))
+    return ImageBuild(build.key, build.context, build.dockerfile, build.source, dockerfile_reader.images(build.text))
 
 
 def wanted_names(written: Environment | str | None, aliases: Mapping[tuple[str, str], str]) -> list[str]:

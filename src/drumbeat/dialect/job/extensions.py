@@ -4,7 +4,7 @@ The keys of retries, grace and silence are in `timeouts_and_retries.py`. Where t
 launch/warm_start.py; `environment` in core/planning/plan.py; `prepare` in launch/preparation.py; `mpi_options`
 in launch/mpi.py; `tensorflow_chief` in launch/tensorflow.py; `network` in launch/network_variables.py; `preflight` in
 agent/preflight/preflight.py; `mesh` in protocol/mesh.py; `system_metrics` in agent/metrics/resource_sampler.py;
-`notify` and `notify_on` in control/notices/due_notices.py; `checkpoints` in train/checkpoint_folder.py (`keep`) and
+`notify` and `notify_on` in control/notices/end_notices.py; `checkpoints` in train/checkpoint_folder.py (`keep`) and
 agent/torn_files/copies.py (`copies_gib`).
 """
 

@@ -16,7 +16,7 @@ from drumbeat.dialect.compute.kubernetes import OWN_FOLDER, KubernetesCompute
 from drumbeat.engines.agent_archive import AgentArchive
 from drumbeat.engines.enrolment import enrolment
 from drumbeat.engines.kubernetes.names import GANG, JOB, NODE, OWNER, gang_name, pod_name
-from drumbeat.engines.kubernetes.pod_template import Json, merged
+from drumbeat.engines.kubernetes.own_pod_keys import Json, merged
 from drumbeat.engines.kubernetes.scheduling_gates import GATE
 from drumbeat.ports import Gang
 from drumbeat.protocol.errors import EngineError

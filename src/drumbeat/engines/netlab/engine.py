@@ -15,7 +15,7 @@ from drumbeat.core.autoscaling import StartTimes
 from drumbeat.engines.netlab.lab import LEAVING, PARKED, Lab
 from drumbeat.engines.remote_engine import RemoteEngine, understood
 from drumbeat.engines.remote_host import Answer, Host
-from drumbeat.host.program import program
+from drumbeat.host.own_programs import program
 from drumbeat.ports import Gang, Machine, Sighting
 from drumbeat.protocol.api.computes import NodeState
 from drumbeat.protocol.errors import EngineError, UnreachableError

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from drumbeat.core.child_jobs import trial_name
 from drumbeat.core.diagnosis.aftermath import aftermath
+from drumbeat.core.end_verdict import Verdict
 from drumbeat.core.life.exit_code import exit_code
 from drumbeat.core.life.hang_response import slow_subject
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.output_publication import whereabouts
 from drumbeat.core.life.sweep import leading_trial
-from drumbeat.core.verdict import Verdict
 from drumbeat.launch.services import is_web, services_on
 from drumbeat.protocol.api.jobs import (
     BestTrialView,

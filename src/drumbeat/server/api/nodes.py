@@ -16,7 +16,7 @@ from drumbeat.protocol.stacks import STACKS
 from drumbeat.protocol.wire import from_wire
 from drumbeat.server.access.permissions import ASK
 from drumbeat.server.context import ContextOf, PrincipalOf, ServerContext, away
-from drumbeat.server.node_requests import ask_node, ask_nodes
+from drumbeat.server.node_answers import ask_node, ask_nodes
 from drumbeat.server.routing import new_router
 
 router = new_router("/api/v1", tags=["jobs"])

@@ -17,10 +17,10 @@ from drumbeat.server.access.page_sessions import LINK_LIFETIME_S
 from drumbeat.server.access.request_guard import values
 from drumbeat.server.api.page_sessions import digest_of_caller
 from drumbeat.server.context import ContextOf, ServerContext, away
-from drumbeat.server.node_tunnels import CHECK_INTERVAL_S, attempt_of, open_to_service
 from drumbeat.server.routing import new_router
 from drumbeat.server.services.ports import ServicePorts
 from drumbeat.server.services.service_access import ServiceKey
+from drumbeat.server.tunnel_opening import CHECK_INTERVAL_S, attempt_of, open_to_service
 from drumbeat.server.tunnels import Tunnel
 
 router = new_router("/api/v1/jobs", tags=["jobs"])

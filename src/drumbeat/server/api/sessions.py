@@ -12,8 +12,8 @@ from drumbeat.protocol.api.sessions import SessionStartRequest, SessionView
 from drumbeat.protocol.errors import SpecError
 from drumbeat.server.api.page_sessions import digest_of_caller
 from drumbeat.server.context import ContextOf, PrincipalOf
-from drumbeat.server.node_tunnels import SessionRequest, open_session
 from drumbeat.server.routing import new_router
+from drumbeat.server.tunnel_opening import SessionRequest, open_session
 
 router = new_router("/api/v1/jobs", tags=["jobs"])
 

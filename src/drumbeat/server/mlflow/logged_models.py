@@ -14,7 +14,7 @@ from drumbeat.server.mlflow.errors import invalid, missing
 from drumbeat.server.mlflow.experiments import active_experiment, location_of
 from drumbeat.server.mlflow.limits import MAX_REGISTRY_TAG_VALUE, check_pairs
 from drumbeat.server.mlflow.request import Call, listed, paged, pairs, whole
-from drumbeat.server.mlflow.searches import module, parsed
+from drumbeat.server.mlflow.search_filters import module, parsed
 
 KIND = "logged_model"
 _STATUSES = {

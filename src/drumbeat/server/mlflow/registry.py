@@ -12,7 +12,7 @@ from drumbeat.server.mlflow import model_versions as versions
 from drumbeat.server.mlflow.errors import EXISTS, MlflowRefusal, missing
 from drumbeat.server.mlflow.limits import MAX_REGISTRY_TAG_VALUE, check_alias, check_model_name, check_pairs
 from drumbeat.server.mlflow.request import Call, listed, paged
-from drumbeat.server.mlflow.searches import module, selected
+from drumbeat.server.mlflow.search_filters import module, selected
 
 KIND = versions.MODELS
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from drumbeat.core import wall_time
+from drumbeat.core import ledger_times
+from drumbeat.core.ledger_times import Stretch
 from drumbeat.core.life.events import StoryEntry
 from drumbeat.core.life.job import Job
-from drumbeat.core.wall_time import Stretch
 from drumbeat.protocol.states import State
 
 Attributes = dict[str, str | int | float | bool]
@@ -53,7 +53,7 @@ class TraceOrigin:
 
 def job_spans(job: Job, story: Sequence[StoryEntry], now: datetime) -> list[SpanDraft]:
     """Returns the spans of a job: the job, its attempts, their rounds, and in these one for each class of time."""
-    parts = _merged(wall_time.stretches(story, now))
+    parts = _merged(ledger_times.stretches(story, now))
     if not parts:
         return []
     error = job.sentence if job.state is State.FAILED else ""

@@ -11,9 +11,8 @@ from sqlalchemy import Connection, select, text, update
 from drumbeat.ports.metrics import Document, Experiment, HistoryPage, Run, RunPage, RunSearch, Series, Taken, View
 from drumbeat.protocol.metric_lines import Spooled
 from drumbeat.protocol.metrics import JsonObject, MetricRecord, Point, RunCreated, RunStatus, Source
-from drumbeat.stores.metrics import documents, experiments, read_curves, removals
+from drumbeat.stores.metrics import documents, experiments, read_curves, removals, run_search
 from drumbeat.stores.metrics import records as arrivals
-from drumbeat.stores.metrics import search as searches
 from drumbeat.stores.metrics.curve_cache import CurveCache
 from drumbeat.stores.metrics.group_writer import GroupWriter
 from drumbeat.stores.metrics.schema import HEAD
@@ -116,13 +115,13 @@ class SqlMetricStore:
             pass
 
     def run(self, run: str) -> Run:
-        return self._read(lambda connection: searches.one(connection, run))
+        return self._read(lambda connection: run_search.one(connection, run))
 
     def search_runs(self, search: RunSearch) -> RunPage:
         def page(connection: Connection) -> RunPage:
             if self._database.is_sqlite:
                 connection.execute(text("PRAGMA case_sensitive_like = ON"))
-            return searches.page(connection, search)
+            return run_search.page(connection, search)
 
         return self._read(page)
 

@@ -18,7 +18,7 @@ from drumbeat.agent.inputs.mounting.mount_holder import MOUNT_S
 from drumbeat.agent.inputs.mounting.read_rates import Rates, measure
 from drumbeat.agent.inputs.mounting.unmounting import clear, end_holder, folder_of, state, unmount
 from drumbeat.host import processes
-from drumbeat.host.program import program
+from drumbeat.host.own_programs import program
 from drumbeat.protocol import folder_layout, wire
 from drumbeat.protocol.agent import Enrolment, Remark
 from drumbeat.protocol.errors import EngineError, RefusedError

@@ -13,7 +13,7 @@ import sys
 
 from drumbeat.agent.keeper.liveness import LIVENESS_FILE
 from drumbeat.agent.launchers.mpi import handover
-from drumbeat.host.program import become
+from drumbeat.host.own_programs import become
 from drumbeat.launch.container_command import with_given
 
 BEGIN_TIMEOUT_S = 600.0

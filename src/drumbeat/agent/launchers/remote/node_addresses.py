@@ -10,7 +10,7 @@ import shlex
 from dataclasses import dataclass, field
 
 from drumbeat.agent.ground.files import write_whole
-from drumbeat.host.program import program
+from drumbeat.host.own_programs import program
 from drumbeat.launch import host_file
 from drumbeat.protocol import programs
 from drumbeat.protocol.errors import StorageError

@@ -16,7 +16,7 @@ import time
 from dataclasses import dataclass
 from typing import IO
 
-from drumbeat.host.program import program
+from drumbeat.host.own_programs import program
 from drumbeat.protocol.programs import SHELL
 
 _WITH_VALUE = frozenset("wxlRftu")

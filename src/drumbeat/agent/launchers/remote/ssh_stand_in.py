@@ -17,7 +17,7 @@ from collections.abc import Generator
 
 from drumbeat.agent.launchers.remote import frames, node_addresses
 from drumbeat.agent.launchers.remote.node_addresses import Address, NodeAddresses
-from drumbeat.host.program import become
+from drumbeat.host.own_programs import become
 
 _CONNECT_TIMEOUT_S = 120.0
 _WITH_VALUE = frozenset("BbcDEeFIiJLlmOopQRSWw")

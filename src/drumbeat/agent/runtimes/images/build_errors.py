@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from drumbeat.launch import dockerfile
-from drumbeat.launch.dockerfile import Instruction
+from drumbeat.launch import dockerfile_reader
+from drumbeat.launch.dockerfile_reader import Instruction
 from drumbeat.protocol.plan import ImageBuild
 
 LONGEST = 400
@@ -37,7 +37,7 @@ def explain(build: ImageBuild, text: str, tool: str, said: str, code: int) -> st
 
 def _where(text: str, said: str) -> str:
     """`, line 4 (RUN pip install nosuch)`; "" where it can't be told."""
-    found = dockerfile.instructions(text)
+    found = dockerfile_reader.instructions(text)
     if told := _LINE.findall(said):
         number = int(told[-1])
         named = next((one for one in reversed(found) if one.line <= number), None)

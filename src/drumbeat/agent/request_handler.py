@@ -81,9 +81,9 @@ def stacks_of(context: RequestContext) -> Answer:
 
 
 _HANDLERS = {
-    "processes": "drumbeat.agent.node_requests:processes_of",
-    STACKS: "drumbeat.agent.node_requests:stacks_of",
-    "service": "drumbeat.agent.companions.tunnels:open_to_service",
+    "processes": "drumbeat.agent.request_handler:processes_of",
+    STACKS: "drumbeat.agent.request_handler:stacks_of",
+    "service": "drumbeat.agent.companions.node_tunnels:open_to_service",
     "session": "drumbeat.agent.companions.sessions:open_session",
 }
 """By kind, where the handler is: imported when it is asked for, so that no agent pays for what it isn't asked."""

@@ -1,4 +1,5 @@
-"""Filters and orders of searches, read by mlflow-skinny's own parser.
+"""Filters and orders of searches, read by mlflow-skinny's own parser. What they do in SQL is in
+`stores/metrics/run_search.py`.
 
 The package takes about two seconds to import, so it is imported by the first search that has a filter or an order.
 """

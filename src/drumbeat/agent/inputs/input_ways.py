@@ -7,7 +7,7 @@ import stat
 from collections.abc import Callable
 
 from drumbeat.agent.inputs.cache.eviction import in_words
-from drumbeat.agent.inputs.mounting.in_place import forget, note
+from drumbeat.agent.inputs.mounting.in_place_record import forget, note
 from drumbeat.agent.inputs.mounting.mounts import Mounts
 from drumbeat.agent.inputs.mounting.read_rates import LEAST, Rates
 from drumbeat.agent.inputs.mounting.unmounting import folder_of

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drumbeat.core import wall_time
+from drumbeat.core import ledger_times
 from drumbeat.core.life.events import (  # fmt: skip
     AgentSaid,
     CancelRequested,
@@ -46,8 +46,8 @@ def story_of(job: Job, *events: tuple[float, Event]) -> list[StoryEntry]:
 
 def seconds(story: list[StoryEntry], now: float, *saves: tuple[float, float]) -> dict[str, float]:
     """The classes that have any time, in seconds. saves: when the state was copied, after how long a stall."""
-    copies = [wall_time.Save(at(copied), timedelta(seconds=stall)) for copied, stall in saves]
-    sums = wall_time.by_class(wall_time.stretches(story, at(now), copies))
+    copies = [ledger_times.Save(at(copied), timedelta(seconds=stall)) for copied, stall in saves]
+    sums = ledger_times.by_class(ledger_times.stretches(story, at(now), copies))
     return {name.value: length.total_seconds() for name, length in sums.items() if length}
 
 
@@ -230,9 +230,9 @@ def test_wait_before_another_try_is_lost():
 
 def test_weeks_are_cut_on_monday_in_utc():
     sunday = datetime(2026, 11, 29, 23, tzinfo=UTC)
-    part = wall_time.Stretch(sunday, sunday + timedelta(hours=3), TimeClass.TRAIN)
-    weeks = {f"{monday:%Y-%m-%d}": parts for monday, parts in wall_time.in_weeks([part]).items()}
-    assert {week: wall_time.by_class(parts)[TimeClass.TRAIN] for week, parts in weeks.items()} == {
+    part = ledger_times.Stretch(sunday, sunday + timedelta(hours=3), TimeClass.TRAIN)
+    weeks = {f"{monday:%Y-%m-%d}": parts for monday, parts in ledger_times.in_weeks([part]).items()}
+    assert {week: ledger_times.by_class(parts)[TimeClass.TRAIN] for week, parts in weeks.items()} == {
         "2026-11-23": timedelta(hours=1),
         "2026-11-30": timedelta(hours=2),
     }
@@ -251,8 +251,8 @@ lines = st.lists(
 )  # fmt: skip
 
 
-def a_save(copied: int, stall: int) -> wall_time.Save:
-    return wall_time.Save(at(copied), timedelta(seconds=stall))
+def a_save(copied: int, stall: int) -> ledger_times.Save:
+    return ledger_times.Save(at(copied), timedelta(seconds=stall))
 
 
 copies = st.lists(st.builds(a_save, st.integers(-50, 1000), st.integers(0, 99)), max_size=5)
@@ -260,14 +260,14 @@ copies = st.lists(st.builds(a_save, st.integers(-50, 1000), st.integers(0, 99)),
 
 @given(lines, st.integers(-10, 2000), copies)
 def test_classes_sum_to_wall_time_in_any_story_by_any_clock(
-    some: list[StoryEntry], now: int, saves: list[wall_time.Save]
+    some: list[StoryEntry], now: int, saves: list[ledger_times.Save]
 ):
     story = [ACCEPTED, *some]
     over = next((line for line in story if line.state.is_terminal), None)
     read = story[: story.index(over) + 1] if over else story
     end = over.at if over else max(read[-1].at, at(now))
-    parts = wall_time.stretches(story, at(now), saves)
-    assert sum(wall_time.by_class(parts).values(), timedelta()) == max(end - START, timedelta())
+    parts = ledger_times.stretches(story, at(now), saves)
+    assert sum(ledger_times.by_class(parts).values(), timedelta()) == max(end - START, timedelta())
     assert all(one.end == other.start for one, other in pairwise(parts))
-    weeks = [part for some in wall_time.in_weeks(parts).values() for part in some]
-    assert wall_time.by_class(weeks) == wall_time.by_class(parts)
+    weeks = [part for some in ledger_times.in_weeks(parts).values() for part in some]
+    assert ledger_times.by_class(weeks) == ledger_times.by_class(parts)

@@ -1,4 +1,4 @@
-"""The merge of a person's own keys into a pod: pure."""
+"""The merge of a person's own keys into a pod: pure. What else a pod has, tolerations included, is in `render.py`."""
 
 from __future__ import annotations
 

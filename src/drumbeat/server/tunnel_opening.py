@@ -12,7 +12,7 @@ from drumbeat.control.gangs.node_requests import Answer, NodeKey
 from drumbeat.protocol.errors import DrumbeatError, NotFoundError, RefusedError
 from drumbeat.protocol.principal import Role
 from drumbeat.server.context import ServerContext, away
-from drumbeat.server.node_requests import ask_node
+from drumbeat.server.node_answers import ask_node
 from drumbeat.server.tunnels import Tunnel
 
 CHECK_INTERVAL_S = 30.0

@@ -1,4 +1,7 @@
-"""A Dockerfile, as far as drumbeat reads one: the images that it needs, and the line at which an instruction stands."""
+"""A Dockerfile, as far as drumbeat reads one: the images that it needs, and the line at which an instruction stands.
+
+The command that builds an image is in `image_build_command.py`.
+"""
 
 from __future__ import annotations
 

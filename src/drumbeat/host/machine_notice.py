@@ -1,7 +1,8 @@
 """Whether this machine says that it will soon be gone: a scheduled shutdown, `/run/nologin`, or its own notice.
 
 systemd writes `/run/systemd/shutdown/scheduled` when a shutdown is scheduled, and `/run/nologin` five minutes before it
-(shutdown(8), nologin(5)). A cloud's early notice is what the compute names: a file, or a command.
+(shutdown(8), nologin(5)). A cloud's early notice is what the compute names: a file, or a command. A scheduler's SIGTERM
+is passed on to the agent in `node_holder.py`; Slurm's own notice of preemption is in `engines/slurm/loss_reasons.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The program that runs Optuna: `python -m drumbeat.samplers.optuna IDLE_S`, questions on stdin, answers on stdout.
+"""The program that runs Optuna: `python -m drumbeat.samplers.optuna_program IDLE_S`.
+
+It reads questions from stdin and writes answers to stdout. What becomes of failed trials is in `_frozen`.
 
 It keeps nothing between questions: each carries all trials, and the study is built from them. The sampler (TPE) gets a
 seed for each trial, from the sweep's seed and the trial's number. So the same question has the same answer, whether

@@ -1,4 +1,4 @@
-"""Which notices the end of a job calls for."""
+"""Which notices the end of a job calls for. The loop asks for them as the job's closing effects, and only then."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drumbeat.launch.dockerfile import images, instructions
+from drumbeat.launch.dockerfile_reader import images, instructions
 
 pytestmark = pytest.mark.feature("E5")
 
