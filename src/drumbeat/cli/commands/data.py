@@ -147,7 +147,7 @@ def download(
         moved = connect().download_data(uri, local, seen=seen)
     from drumbeat.cli.tables.dataview import say_moved
 
-    print(say_moved(moved, f"in {local.absolute()}"))
+    print(say_moved(moved, f"in {local.resolve()}"))
 
 
 def _named(reference: str) -> tuple[str, str]:

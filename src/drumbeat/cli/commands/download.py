@@ -40,7 +40,7 @@ def download(
     files = choose_files(all_files, output=outputs, is_logs=logs)
     folder = to or Path(name)
     fetch(server, name, files, folder)
-    print(f"{count(len(files), 'file')}, {say_size(sum(file.size for file in files))}, in {folder.absolute()}")
+    print(f"{count(len(files), 'file')}, {say_size(sum(file.size for file in files))}, in {folder.resolve()}")
 
 
 def outputs_of(files: list[FileView]) -> list[str]:
