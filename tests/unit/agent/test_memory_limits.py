@@ -36,3 +36,8 @@ def test_group_that_says_nothing_of_kills_has_none(tmp_path: Path):
     (tmp_path / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\n")
     assert machine_memory.kernel_kills([str(tmp_path)]) == 0
     assert machine_memory.limit() >= 0
+
+
+def test_kill_is_seen_in_a_container_that_knows_its_group_by_the_hosts_name(tmp_path: Path):
+    (tmp_path / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 1\n")
+    assert machine_memory.kernel_kills([f"{tmp_path}/kubepods/pod1/rank", f"{tmp_path}/kubepods", str(tmp_path)]) == 1

@@ -27,9 +27,11 @@ def kernel_kills(folders: Iterable[str] | None = None) -> int:
     """Returns how many processes of this process's own control group the kernel has ended at a memory limit.
 
     The kernel counts a kill in the victim's group, whichever group's limit was reached; in version 2 in those above,
-    too, which also hold the processes of others. folders: of the groups, innermost first, None = they are looked up.
+    too, which also hold the processes of others. In a container the names may be the host's, while its own group is
+    mounted as the top: so names that aren't there are passed over. folders: of the groups, innermost first, None = they
+    are looked up.
     """
-    return next((_kills(folder) for folder in (_folders() if folders is None else folders)), 0)
+    return next((_kills(folder) for folder in (_folders() if folders is None else folders) if os.path.isdir(folder)), 0)
 
 
 def limit() -> int:
