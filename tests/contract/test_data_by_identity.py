@@ -12,6 +12,7 @@ import pytest
 from drumbeat.dialect.data.datastores import Datastore, datastore_from
 from drumbeat.protocol.errors import ForbiddenError
 from drumbeat.stores.data import StoreAccess
+from drumbeat.stores.data.certificates import REQUESTS_VARIABLES
 from drumbeat.testing.data_contract import DataContract, DataReading, Store
 from tests.real.identities import (
     Authority,
@@ -43,6 +44,8 @@ def trusted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trusted]:
     with an_authority(certificate) as authority, pytest.MonkeyPatch.context() as patch:
         for name, value in certificate.trusted.items():
             patch.setenv(name, value)
+        for name in REQUESTS_VARIABLES:  # SSL_CERT_FILE is enough.
+            patch.delenv(name, raising=False)
         yield Trusted(authority, certificate)
 
 

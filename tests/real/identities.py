@@ -14,6 +14,9 @@ import http.server
 import json
 import os
 import secrets
+import select
+import socket
+import socketserver
 import ssl
 import subprocess
 import threading
@@ -60,6 +63,43 @@ def a_certificate(folder: Path) -> Certificate:
         check=True, capture_output=True,
     )  # fmt: skip
     return made
+
+
+# --- TLS before a server that has none ------------------------------------------------------------------------------
+@contextlib.contextmanager
+def a_tls_front(url: str, certificate: Certificate) -> Iterator[str]:
+    """The address at which a server of plain HTTP is spoken to by TLS."""
+    there = urllib.parse.urlsplit(url)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate.file, certificate.key)
+
+    class Line(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            with (
+                contextlib.suppress(OSError),  # A client that doesn't trust the certificate hangs up.
+                context.wrap_socket(self.request, server_side=True) as client,
+                socket.create_connection((there.hostname or "", there.port or 80)) as server,
+            ):
+                while pieces := _next_pieces(client, server):
+                    for to, piece in pieces:
+                        to.sendall(piece)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Line) as front:
+        front.daemon_threads = True
+        thread = threading.Thread(target=front.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield f"https://127.0.0.1:{front.server_address[1]}"
+        finally:
+            front.shutdown()
+            thread.join()
+
+
+def _next_pieces(client: ssl.SSLSocket, server: socket.socket) -> list[tuple[socket.socket, bytes]]:
+    """What has come, and to whom it goes; [] = one of the two has hung up."""
+    ready = [client] if client.pending() else select.select([client, server], [], [])[0]
+    pieces = [(server if one is client else client, one.recv(1 << 16)) for one in ready]
+    return pieces if all(piece for _, piece in pieces) else []
 
 
 # --- who answers for principals and accounts --------------------------------------------------------------------

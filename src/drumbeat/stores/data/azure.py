@@ -23,6 +23,7 @@ from drumbeat.protocol.errors import (
 from drumbeat.protocol.input_listing import Link
 from drumbeat.stores.data.azure_blocks import put_blocks
 from drumbeat.stores.data.backend import Counted, Found, Patience, Trouble, Wanted, asked, changed
+from drumbeat.stores.data.certificates import REQUESTS_VARIABLES, authority_file
 from drumbeat.stores.data.libraries import library
 from drumbeat.stores.data.sas import is_skewed, why_refused
 
@@ -111,6 +112,7 @@ class AzureBackend:
             ),
             connection_timeout=self._patience.connect_s,
             read_timeout=silent_s,
+            connection_verify=authority_file(REQUESTS_VARIABLES) or True,
             max_single_get_size=_READ,
             max_chunk_get_size=_READ,
         )
@@ -275,9 +277,14 @@ def _credential(spec: AzureBlobDatastore | DataLakeDatastore, patience: Patience
         return None
     if account_url(spec).startswith("http:") and (held == "environment" or held.client_secret is not None):
         raise RefusedError("an identity of Azure is shown over `https` only", fix="Give an account key or a SAS token.")
-    waits = {"connection_timeout": patience.connect_s, "read_timeout": patience.answer_s, "retry_total": 1}
+    transport = {
+        "connection_timeout": patience.connect_s,
+        "read_timeout": patience.answer_s,
+        "retry_total": 1,
+        "connection_verify": authority_file(REQUESTS_VARIABLES) or True,
+    }
     if not isinstance(held, AzureCredentials):
-        return library("azure.identity", "azure").DefaultAzureCredential(**waits)
+        return library("azure.identity", "azure").DefaultAzureCredential(**transport)
     if held.account_key is not None:
         return {"account_name": spec.account_name, "account_key": held.account_key.get_secret_value()}
     if held.sas_token is not None:
@@ -287,7 +294,7 @@ def _credential(spec: AzureBlobDatastore | DataLakeDatastore, patience: Patience
     # One that a person named is asked itself, and Azure isn't asked whether there is such a one.
     where = {"authority": held.authority_url, "disable_instance_discovery": True} if held.authority_url else {}
     return library("azure.identity", "azure").ClientSecretCredential(
-        held.tenant_id, held.client_id, secret, **where, **waits
+        held.tenant_id, held.client_id, secret, **where, **transport
     )
 
 

@@ -12,8 +12,16 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from drumbeat.ports import Written
-from drumbeat.protocol.errors import ConflictError, DrumbeatError, NoConnectionError, StorageError, UnreachableError
+from drumbeat.protocol.errors import (
+    ConflictError,
+    DrumbeatError,
+    ForbiddenError,
+    NoConnectionError,
+    StorageError,
+    UnreachableError,
+)
 from drumbeat.protocol.input_listing import Link
+from drumbeat.stores.data.certificates import certificate_problem
 from drumbeat.stores.data.connection_errors import root_reason_for_no_connection
 
 PIECE = 1 << 20
@@ -164,7 +172,9 @@ def asked(
     except DrumbeatError:
         raise
     except foreign as error:
-        raise refused(title, verb, place, _with_reason(judge(error), error)) from None  # Theirs may hold a signature.
+        problem = certificate_problem(error)
+        trouble = Trouble(ForbiddenError, *problem) if problem else _with_reason(judge(error), error)
+        raise refused(title, verb, place, trouble) from None  # Theirs may hold a signature.
 
 
 def _with_reason(trouble: Trouble, error: BaseException) -> Trouble:

@@ -12,16 +12,18 @@ def root_reason_for_no_connection(error: BaseException) -> str:
     """Why the error, or one that it was raised for, means that nothing is at the address; "" = it means something
     else.
     """
+    return next((reason for one in with_causes(error) if (reason := reason_for_no_connection(one))), "")
+
+
+def with_causes(error: BaseException) -> Iterator[BaseException]:
+    """Yields the error and those that it was raised for."""
     pending, seen = [error], set[int]()
     while pending:
         one = pending.pop()
-        if id(one) in seen:
-            continue
-        seen.add(id(one))
-        if reason := reason_for_no_connection(one):
-            return reason
-        pending.extend(_causes(one))
-    return ""
+        if id(one) not in seen:
+            seen.add(id(one))
+            yield one
+            pending.extend(_causes(one))
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

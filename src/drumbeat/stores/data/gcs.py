@@ -16,6 +16,7 @@ from drumbeat.ports import Written
 from drumbeat.protocol.errors import ConflictError, ForbiddenError, NotFoundError, StorageError, UnreachableError
 from drumbeat.protocol.input_listing import Link
 from drumbeat.stores.data.backend import Counted, Found, Patience, Trouble, Wanted, asked, changed
+from drumbeat.stores.data.certificates import REQUESTS_VARIABLES, authority_file, certificate_problem
 from drumbeat.stores.data.libraries import library
 
 PIECE = 8 << 20
@@ -45,10 +46,9 @@ class GcsBackend:
         self._requests = library("requests.exceptions", "gcs")
         with self._asked("read", ""):
             self._client = _client(spec)
+            _trust(self._client)
         self._bucket = self._client.bucket(spec.bucket)
-        # Without these Google's library tries for two minutes.
-        retry = library("google.cloud.storage.retry", "gcs").DEFAULT_RETRY.with_timeout(patience.answer_s)
-        self._asking: dict[str, Any] = {"timeout": (patience.connect_s, patience.answer_s), "retry": retry}
+        self._asking: dict[str, Any] = {"timeout": (patience.connect_s, patience.answer_s), "retry": _retry(patience)}
         self._writing = {"timeout": (patience.connect_s, patience.take_s)}
         self.address = f"{spec.endpoint}/{spec.bucket}" if spec.endpoint else f"gs://{spec.bucket}"
 
@@ -198,6 +198,17 @@ class _Stream(io.RawIOBase):
             raise self._broken from error
 
 
+def _retry(patience: Patience) -> Any:
+    """Google's rule of what is asked again: without a limit it tries for two minutes, also where no trust is."""
+    usual = library("google.cloud.storage.retry", "gcs").DEFAULT_RETRY.with_timeout(patience.answer_s)
+    is_passing = usual._predicate  # noqa: SLF001 - there is no other way to ask it
+
+    def is_asked_again(error: Exception) -> bool:
+        return certificate_problem(error) is None and is_passing(error)
+
+    return usual.with_predicate(is_asked_again)
+
+
 def _client(spec: GcsDatastore) -> Any:
     storage = library("google.cloud.storage", "gcs")
     options = {"api_endpoint": spec.endpoint} if spec.endpoint else None
@@ -209,6 +220,16 @@ def _client(spec: GcsDatastore) -> Any:
     told = json.loads(spec.credentials.service_account.get_secret_value())
     account = library("google.oauth2.service_account", "gcs").Credentials.from_service_account_info(told)
     return storage.Client(project=told.get("project_id", "-"), credentials=account, client_options=options)
+
+
+def _trust(client: Any) -> None:
+    """Gives both sessions of Google's client, the one for the store and the one for tokens, the file of authorities.
+
+    Both are private; its options have a certificate of the client only.
+    """
+    if file := authority_file(REQUESTS_VARIABLES):
+        session = client._http  # noqa: SLF001
+        session.verify = session._auth_request.session.verify = file  # noqa: SLF001
 
 
 def _prefix(place: str) -> str | None:

@@ -226,9 +226,6 @@ def _judge(error: BaseException) -> Trouble:
         return Trouble(
             UnreachableError, "no answer from the web server in time", "See that it runs. A job tries again."
         )
-    if "CERTIFICATE_VERIFY_FAILED" in str(error):
-        what = "the web server's certificate isn't one that is trusted here"
-        return Trouble(ForbiddenError, what, "Name its authority in SSL_CERT_FILE where the server starts.")
     return Trouble(UnreachableError, "no answer from the web server", "See that its name is right and that it runs.")
 
 

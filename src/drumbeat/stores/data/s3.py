@@ -20,6 +20,7 @@ from drumbeat.protocol.errors import (
 )
 from drumbeat.protocol.input_listing import Link
 from drumbeat.stores.data.backend import PIECE, Counted, Found, Patience, Trouble, Wanted, asked, changed
+from drumbeat.stores.data.certificates import BOTOCORE_VARIABLES, authority_file
 from drumbeat.stores.data.libraries import library
 from drumbeat.stores.data.s3_parts import PART, put_parts
 
@@ -211,7 +212,10 @@ def _client(spec: S3Datastore, connect_s: float, silent_s: float, *, attempts: i
         }
     session = library("botocore.session", "s3").Session()
     region = spec.region or session.get_config_variable("region") or "us-east-1"
-    return session.create_client("s3", region_name=region, endpoint_url=spec.endpoint, config=config, **keys)
+    trusted = session.get_config_variable("ca_bundle") or authority_file(BOTOCORE_VARIABLES)
+    return session.create_client(
+        "s3", region_name=region, endpoint_url=spec.endpoint, config=config, verify=trusted, **keys
+    )
 
 
 def _code(error: Any) -> str:
