@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from drumbeat.dialect.data import inputs_outputs
-from drumbeat.dialect.environments import environment
+from drumbeat.dialect.environments import environment_keys
 from drumbeat.dialect.job import distribution, extensions, identity, job, resources_and_limits, services
 from drumbeat.dialect.pipelines import component, step_types
 from drumbeat.dialect.pipelines import pipeline_job as pipelines
@@ -141,12 +141,12 @@ CHAPTERS: list[tuple[str, str, tuple[type[Model], ...]]] = [
         "Environment",
         "",
         (
-            environment.Environment,
-            environment.EnvironmentExtensions,
-            environment.FromSource,
-            environment.BuildContext,
-            environment.InferenceConfig,
-            environment.Route,
+            environment_keys.Environment,
+            environment_keys.EnvironmentExtensions,
+            environment_keys.FromSource,
+            environment_keys.BuildContext,
+            environment_keys.InferenceConfig,
+            environment_keys.Route,
         ),
     ),
     (

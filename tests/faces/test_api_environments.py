@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from drumbeat.client import Client
-from drumbeat.dialect.environments.environment import Environment
+from drumbeat.dialect.environments.environment_keys import Environment
 from drumbeat.protocol.errors import ConflictError, NotFoundError, SpecError, UnknownNameError
 from tests.faces.api_house import TOKEN, House, house_in
 

@@ -109,3 +109,31 @@ def test_a_broken_checkpoint_is_named_and_put_aside(tmp_path: Path):
     assert "goes on after step 4" in done.stdout
     assert min(path.name for path in kept.glob("step-*")) == "step-000000000008"
     assert "broken" not in torchrun(2, "ddp", folder, kept).stdout
+
+
+BEGINS_ANEW = """
+import sys, torch
+from drumbeat.train import Checkpoints
+saves = Checkpoints(torch.nn.Linear(1, 1), folder=sys.argv[1])
+for step in map(int, sys.argv[2:]):
+    saves.save(step)
+saves.close()
+"""
+
+
+def begin_anew(folder: Path, *steps: int, **variables: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", BEGINS_ANEW, str(folder), *map(str, steps)]
+    return subprocess.run(command, env=os.environ | variables, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_a_training_that_begins_anew_keeps_what_it_saves_and_hears_of_later_steps(tmp_path: Path):
+    assert "resume" not in begin_anew(tmp_path, 100, 110, DRUMBEAT_CHECKPOINT_KEEP="2").stdout
+    told = begin_anew(tmp_path, 5, 10, DRUMBEAT_CHECKPOINT_KEEP="2").stdout
+    assert told.count("the folder also has step 110, from which `resume` would go on") == 1
+    assert sorted(path.name for path in tmp_path.glob("step-*")) == ["step-000000000010", "step-000000000110"]
+
+
+def test_a_number_of_checkpoints_that_is_none_is_refused_in_words(tmp_path: Path):
+    done = begin_anew(tmp_path, 5, DRUMBEAT_CHECKPOINT_KEEP="all")
+    assert done.returncode == 1
+    assert "DRUMBEAT_CHECKPOINT_KEEP is 'all', which is no number" in done.stderr

@@ -75,7 +75,7 @@ def _with_dockerfile(build: Mapping[str, Any], base: Path, keep: Keep) -> Enviro
 
 def given(environment: GivenEnvironment, sets: Sequence[str], keep: Keep) -> dict[str, Any]:
     """The request that makes an environment: what a file, a mapping or an object describes. Raises SpecError."""
-    from drumbeat.dialect.environments.environment import environment_from, load_environment
+    from drumbeat.dialect.environments.environment_keys import environment_from, load_environment
     from drumbeat.dialect.reading.writer import to_dict
 
     if isinstance(environment, str | Path):

@@ -7,7 +7,7 @@ first and why, `sweeping` and `pipelines` choose what parent jobs submit. The mo
 - scheduler, slot_fitting, fair_share, quotas, quota_balances: who starts next, where, and why the others wait
 - cluster_queue: how many jobs are handed to a cluster's own queue
 - autoscaling: which machines are started and switched off
-- elastic_plan, elastic_placement: the sizes of elastic jobs, and how many nodes are free for them
+- elastic_sizes, elastic_placement: the sizes of elastic jobs, and how many nodes are free for them
 - resource_needs: what each node of a job takes, and what a person set of its treatment
 - reason_table: what each reason of a state means for retries and advice
 - ledger_times: which class of time each second of a job is in

@@ -19,7 +19,7 @@ GPU_SLOTS = 8
 HALF_LIFE = timedelta(days=7)
 """The default."""
 PATIENCE = timedelta(days=1)
-"""A job that has waited for so long is served by its age again, so that no job is passed for ever."""
+"""A job that was submitted so long ago is served by its age again, so that no job is passed for ever."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ def decayed(amount: float, passed: timedelta, half_life: timedelta) -> float:
     return amount * 0.5 ** (max(0.0, passed.total_seconds()) / half_life.total_seconds())
 
 
-def use_that_counts(use: float, waited: timedelta) -> float:
-    """The part of a person's recent use that orders one of their jobs: none once that has waited for `PATIENCE`."""
-    return round(use, 2) if waited < PATIENCE else 0.0
+def use_that_counts(use: float, age: timedelta) -> float:
+    """The part of a person's recent use that orders one of their jobs: none once its age is `PATIENCE`."""
+    return round(use, 2) if age < PATIENCE else 0.0
 
 
 def use_of(held: HeldSlots, now: datetime, half_life: timedelta) -> float:

@@ -47,7 +47,7 @@ class Waiting:
     lack: str = ""
     """What the last of them lacked, in a sentence."""
     use: float = 0.0
-    """Slot-hours that count against its person; 0 once it has waited for longer than `PATIENCE` in fair_share.py."""
+    """Slot-hours that count against its person; 0 once its age is `PATIENCE` in fair_share.py."""
     is_resized: bool = False
     """It is an elastic job between two attempts: it comes first, so that it keeps the nodes that it had."""
 

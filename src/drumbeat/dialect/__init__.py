@@ -24,7 +24,12 @@ if TYPE_CHECKING:
     from drumbeat.dialect.data.assets import DataAsset, load_data
     from drumbeat.dialect.data.inputs_outputs import Input, Output
     from drumbeat.dialect.data.model_assets import ModelAsset
-    from drumbeat.dialect.environments.environment import BuildContext, Environment, environment_from, load_environment
+    from drumbeat.dialect.environments.environment_keys import (
+        BuildContext,
+        Environment,
+        environment_from,
+        load_environment,
+    )
     from drumbeat.dialect.job.distribution import (
         MpiDistribution,
         PyTorchDistribution,

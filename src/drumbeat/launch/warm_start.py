@@ -3,6 +3,7 @@
 A prepared interpreter runs the job's own command, shell included, until Python has started: so the command must do
 nothing before that which another round could see.
 
+What it imports beforehand is `MODULES` in `agent/keeper/prepared_interpreter.py`.
 The job's key `warm_start`, with a default in `dialect/job/extensions.py`, turns it off.
 """
 

@@ -25,8 +25,10 @@ from drumbeat.server.api import (
     data,
     datastores,
     environments,
+    exec_sessions,
     job_events,
     job_files,
+    job_logs,
     jobs,
     ledger,
     metrics,
@@ -40,7 +42,6 @@ from drumbeat.server.api import (
     registries,
     server_info,
     services,
-    sessions,
     space,
     store_files,
     sweeps,
@@ -74,10 +75,10 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
     context.callers = Callers(token, user_of_server(), find)
     context.services = ServicePorts(token, context.callers, hosts, context.service_host)
     for part in (
-        server_info, jobs, job_events, job_files, aliases, components, computes, environments, datastores, registries,
-        data, store_files, space, sweeps, pipelines, sessions, services, metrics, ledger, nodes, page_events,
-        monitoring, notices, tokens, quotas, page_sessions, page, sync, programs, tunnels, inputs, metric_spools,
-        agent_mlflow, mlflow,
+        server_info, jobs, job_logs, job_events, job_files, aliases, components, computes, environments, datastores,
+        registries, data, store_files, space, sweeps, pipelines, exec_sessions, services, metrics, ledger, nodes,
+        page_events, monitoring, notices, tokens, quotas, page_sessions, page, sync, programs, tunnels, inputs,
+        metric_spools, agent_mlflow, mlflow,
     ):  # fmt: skip
         add_routes(app, part.router)
     errors.install(app)

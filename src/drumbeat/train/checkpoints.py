@@ -78,7 +78,7 @@ class Checkpoints:
         else 3. folder: by default $DRUMBEAT_CHECKPOINT_DIR, else `checkpoints`. others: what else has a state that is
         the same on all ranks. Raises RefusedError if an argument makes no sense.
         """
-        keep = int(os.environ.get("DRUMBEAT_CHECKPOINT_KEEP", DEFAULT_KEEP)) if keep is None else keep
+        keep = _keep_of_job() if keep is None else keep
         if keep < 1 or every < 0 or every_s < 0:
             what = f"keep={keep}, every={every}, every_s={every_s} make no sense"
             raise RefusedError(what, where="train.Checkpoints", fix="Keep at least 1, and give positive intervals.")
@@ -96,6 +96,7 @@ class Checkpoints:
         self._files = CheckpointFiles(self.folder, writers)
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="drumbeat.checkpoint")
         self._pending: Future[int] | None = None
+        self._has_warned = False
         self._saved_at, self._last_step = time.monotonic(), 0
         self._stepped_at, self._longest_step_s = time.monotonic(), 0.0
         self._termination = TerminationRequest(lambda: max(MIN_PATIENCE_S, 3 * self._longest_step_s))
@@ -185,9 +186,29 @@ class Checkpoints:
             f"checkpoint: step {step:,} saved, {size / 1e6:,.1f} MB written in {took_s:.2f} s, "
             f"training held up for {stall_s:.2f} s"
         )
+        self._warn_of_later_steps(step)
         return size
+
+    def _warn_of_later_steps(self, step: int) -> None:
+        """Says once that the folder has later steps: the training began anew without emptying it."""
+        if self._ranks.is_leader and not self._has_warned and (newest := self.folder.steps()[0]) > step:
+            self._has_warned = True
+            self._say(
+                f"checkpoint: the folder also has step {newest:,}, from which `resume` would go on; "
+                f"to begin anew, empty {self.folder.root} or give another folder"
+            )
 
     def _say(self, line: str) -> None:
         """Prints a line on rank 0, for the job's log."""
         if self._ranks.is_leader:
             print(line, flush=True)  # noqa: T201 (the log of a rank is what it prints)
+
+
+def _keep_of_job() -> int:
+    """Reads how many checkpoints the job keeps. Raises RefusedError if its variable is no number."""
+    text = os.environ.get("DRUMBEAT_CHECKPOINT_KEEP", "")
+    try:
+        return int(text or DEFAULT_KEEP)
+    except ValueError:
+        what = f"DRUMBEAT_CHECKPOINT_KEEP is {text!r}, which is no number"
+        raise RefusedError(what, where="train.Checkpoints", fix="Set it to a whole number, or unset it.") from None

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drumbeat.core.life.elastic_resizing import FIRST_PAUSE, MAX_PAUSE, may_grow
+from drumbeat.core.life.elastic_growth import FIRST_PAUSE, MAX_PAUSE, may_grow
 from drumbeat.core.life.events import (  # fmt: skip
     CancelRequested,
     CheckpointSaved,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from drumbeat.core.elastic_plan import resized
+from drumbeat.core.elastic_sizes import resized
 from drumbeat.core.planning import plan as planning
 from drumbeat.core.planning.plan import Facts, Planned, Sources
 from drumbeat.core.resource_needs import Need

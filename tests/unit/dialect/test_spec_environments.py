@@ -7,7 +7,7 @@ import pytest
 
 from drumbeat.dialect.environments.curated import CURATED, curated, curated_image
 from drumbeat.dialect.environments.definition import Definition, define, define_file, key_of, of_text
-from drumbeat.dialect.environments.environment import Environment
+from drumbeat.dialect.environments.environment_keys import Environment
 from drumbeat.dialect.environments.included_files import beside, included
 from drumbeat.dialect.environments.inline_conda import lines_of, requirements_in
 from drumbeat.dialect.environments.references import Reference, parse_reference

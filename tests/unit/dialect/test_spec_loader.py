@@ -10,7 +10,7 @@ import pytest
 from drumbeat.dialect import CommandJob, dumps, load, load_file, loads
 from drumbeat.dialect.compute.computes import load_compute
 from drumbeat.dialect.data.datastores import load_datastore
-from drumbeat.dialect.environments.environment import load_environment
+from drumbeat.dialect.environments.environment_keys import load_environment
 from drumbeat.dialect.environments.registries import load_registry
 from drumbeat.protocol.errors import SpecError
 

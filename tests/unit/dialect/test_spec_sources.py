@@ -4,7 +4,7 @@ import pytest
 
 from drumbeat.dialect.environments.curated import CURATED
 from drumbeat.dialect.environments.definition import Definition, define, key_of, of_curated
-from drumbeat.dialect.environments.environment import environment_from
+from drumbeat.dialect.environments.environment_keys import environment_from
 from drumbeat.protocol.api.requests import EnvironmentFiles
 from drumbeat.protocol.errors import SpecError
 

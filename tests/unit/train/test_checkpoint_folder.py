@@ -40,6 +40,14 @@ def test_the_newest_are_kept_in_order_of_their_steps(tmp_path: Path):
     assert not list(tmp_path.glob(".partial*"))
 
 
+def test_step_that_was_just_saved_stays_though_the_folder_has_later_ones(tmp_path: Path):
+    folder = a_folder(tmp_path, keep=2)
+    for step in (100, 110, 5, 10):
+        save(folder, step)
+    assert folder.steps() == [110, 10]
+    assert save(a_folder(tmp_path, keep=1), 7).is_dir()
+
+
 @pytest.mark.parametrize("name", [*FILES, MANIFEST])
 def test_a_file_cut_at_any_byte_is_noticed(tmp_path: Path, name: str):
     folder = a_folder(tmp_path)

@@ -18,14 +18,14 @@ from drumbeat.protocol.keeper import ProcessStart, StandbyOrder
 from drumbeat.protocol.process import is_scrubbed
 
 VARIABLE = "DRUMBEAT_STANDBY"
-"""The variable that tells the interpreter the number of its socket (`standby_hook`)."""
+"""The variable that tells the interpreter the number of its socket (`prepared_interpreter`)."""
 _LATE = ("MASTER_ADDR", "MASTER_PORT")
 """Variables that an interpreter gets with its round: without them it could not meet the ranks of the present one."""
 LOW_PRIORITY = 5
 """What is added to the nice value of an interpreter that is being prepared: it gets a third of a rank's share."""
 _CAPABILITY_TO_RAISE = 23
 """CAP_SYS_NICE (capabilities(7))."""
-_HOOK, _SITE = "standby_hook.py", "sitecustomize.py"
+_HOOK, _SITE = "prepared_interpreter.py", "sitecustomize.py"
 _BEGINNING = """\
 # Of drumbeat: holds a prepared interpreter until its round begins (docs/warm-start.md). Any Python can read this file.
 import os
@@ -36,9 +36,9 @@ if "DRUMBEAT_STANDBY" in os.environ:
     try:
         if sys.version_info < (3, 8):
             raise ImportError("too old")
-        import standby_hook
+        import prepared_interpreter
 
-        standby_hook.main(here)
+        prepared_interpreter.main(here)
     except BaseException:
         os._exit(0)  # The script must not run: this is no rank.
 sys.path[:] = [folder for folder in sys.path if folder != here]

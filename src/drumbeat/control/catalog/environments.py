@@ -14,7 +14,7 @@ from drumbeat.core.planning import environments as core
 from drumbeat.core.planning.environments import Registered, Shelf
 from drumbeat.dialect.environments.curated import CURATED, Curated, curated
 from drumbeat.dialect.environments.definition import define
-from drumbeat.dialect.environments.environment import Environment, environment_from
+from drumbeat.dialect.environments.environment_keys import Environment, environment_from
 from drumbeat.dialect.environments.included_files import MAX_BYTES
 from drumbeat.dialect.environments.references import NAME, VERSION
 from drumbeat.dialect.reading.error_messages import nearest, shown

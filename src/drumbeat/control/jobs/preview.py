@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from drumbeat.control.jobs import job_submission
 from drumbeat.control.loop.loop import Loop
-from drumbeat.core.elastic_plan import resized
+from drumbeat.core.elastic_sizes import resized
 from drumbeat.core.life.job import Job
 from drumbeat.core.planning import plan as planning
 from drumbeat.core.planning.plan import Planned

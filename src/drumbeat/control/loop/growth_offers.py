@@ -1,6 +1,6 @@
 """The growth of elastic jobs: those that run on fewer nodes than they may have hear how many are free.
 
-What a job does then is decided by `core/life/elastic_resizing.py`. This runs on the loop's thread.
+What a job does then is decided by `core/life/elastic_growth.py`. This runs on the loop's thread.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from drumbeat.control.loop.queue import queue_of
 from drumbeat.core import autoscaling
 from drumbeat.core.cluster_queue import idle_nodes
 from drumbeat.core.elastic_placement import growth, idle_growth
-from drumbeat.core.life import elastic_resizing
+from drumbeat.core.life import elastic_growth
 from drumbeat.core.life.events import GrowthPossible
 from drumbeat.core.life.job import Job
 from drumbeat.core.resource_needs import Slot
@@ -36,7 +36,7 @@ class Grower:
     def look(self) -> None:
         """Tells each job that may grow how many nodes it could have."""
         now, at = self._loop.clock.now(), self._loop.clock.monotonic()
-        computes = {job.plan.compute for job in self._jobs(self._loop.jobs) if elastic_resizing.may_grow(job, now)}
+        computes = {job.plan.compute for job in self._jobs(self._loop.jobs) if elastic_growth.may_grow(job, now)}
         if not computes or at - self._looked_at < LOOK_INTERVAL_S:
             return
         self._looked_at = at
@@ -57,7 +57,7 @@ class Grower:
         """
         jobs = [record.job for record in unfinished.values() if record.job.plan.compute == compute]
         now = self._loop.clock.now()
-        able = sorted((one for one in jobs if elastic_resizing.may_grow(one, now)), key=lambda one: not one.growth)
+        able = sorted((one for one in jobs if elastic_growth.may_grow(one, now)), key=lambda one: not one.growth)
         if not able or any(_comes_first(job) for job in jobs):
             return {}
         held = self._loop.placer.holdings(compute, unfinished)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from drumbeat.core.elastic_plan import say_sizes
+from drumbeat.core.elastic_sizes import say_sizes
 from drumbeat.core.end_verdict import Verdict
 from drumbeat.core.life import backoff, end_verdicts, output_publication, recovery
 from drumbeat.core.life.events import (

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from drumbeat.core.diagnosis import blame, node_differences, preflight
 from drumbeat.core.diagnosis.preflight import PreflightVerdict
 from drumbeat.core.life import (
-    elastic_resizing,
+    elastic_growth,
     end_verdicts,
     ending,
     hang_response,
@@ -80,7 +80,7 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
     if isinstance(event, AgentSaid) and not job.state.is_terminal and (remarked := _remarked(job, event, now)).story:
         return then(remarked, decide(remarked.job, event, now))
     if isinstance(event, GrowthPossible | CheckpointSaved):
-        return elastic_resizing.decide(job, event, now)
+        return elastic_growth.decide(job, event, now)
     if isinstance(event, NodeDeparture):
         return _node_leaving(job, event, now)
     match job.state, event:
@@ -148,7 +148,7 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
 
 def _granted(job: Job, event: Granted, now: datetime) -> Decision:
     attempt = job.attempt + 1
-    plan, sentence = elastic_resizing.granted(job, event.slots)
+    plan, sentence = elastic_growth.granted(job, event.slots)
     placed = replace(
         job,
         plan=plan,

@@ -8,7 +8,7 @@ from typing import Any
 
 from drumbeat.dialect.environments.curated import CURATED, Curated, curated
 from drumbeat.dialect.environments.definition import Build, Definition, define, of_curated
-from drumbeat.dialect.environments.environment import Environment
+from drumbeat.dialect.environments.environment_keys import Environment
 from drumbeat.dialect.environments.references import Reference, parse_reference
 from drumbeat.dialect.reading.error_messages import nearest, no_version
 from drumbeat.launch import dockerfile_reader

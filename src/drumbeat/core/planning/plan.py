@@ -11,8 +11,8 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from drumbeat.core.elastic_plan import elastic_of, largest_world, stretched
-from drumbeat.core.elastic_plan import notes as elastic_notes
+from drumbeat.core.elastic_sizes import elastic_of, largest_world, stretched
+from drumbeat.core.elastic_sizes import notes as elastic_notes
 from drumbeat.core.planning import registries
 from drumbeat.core.planning.environments import CURRENT, Found, Shelf, resolve
 from drumbeat.core.planning.inputs import HERE, DataFacts, UsedData, plan_inputs, say_staged

@@ -9,7 +9,7 @@ from typing import Any
 
 from drumbeat.dialect.builders.command import Command, command
 from drumbeat.dialect.data.inputs_outputs import Input
-from drumbeat.dialect.environments.environment import Environment
+from drumbeat.dialect.environments.environment_keys import Environment
 from drumbeat.dialect.reading.error_messages import fold, nearest, words
 from drumbeat.protocol.errors import SpecError
 

@@ -1,4 +1,7 @@
-"""The definition of an environment: a Python with its packages, and its key; or an image, pulled or built."""
+"""The definition of an environment: a Python with its packages, and its key; or an image, pulled or built.
+
+The keys that a person writes are in `environment_keys.py`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from drumbeat.dialect.environments import conda, requirements, sources
 from drumbeat.dialect.environments.curated import Curated, curated_image
-from drumbeat.dialect.environments.environment import BuildContext, Environment
+from drumbeat.dialect.environments.environment_keys import BuildContext, Environment
 from drumbeat.dialect.environments.included_files import is_requirements
 from drumbeat.dialect.environments.requirements import Line
 from drumbeat.dialect.reading.error_messages import short

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from drumbeat.dialect.environments import requirements
-from drumbeat.dialect.environments.environment import FromSource
+from drumbeat.dialect.environments.environment_keys import FromSource
 from drumbeat.dialect.environments.requirements import Line
 from drumbeat.dialect.reading.error_messages import nearest, shown
 from drumbeat.protocol.api.requests import EnvironmentFiles

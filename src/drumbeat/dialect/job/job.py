@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 from pydantic import Field
 
 from drumbeat.dialect.data.inputs_outputs import Input, InputValue, OutputValue
-from drumbeat.dialect.environments.environment import EnvironmentValue
+from drumbeat.dialect.environments.environment_keys import EnvironmentValue
 from drumbeat.dialect.job.distribution import Distribution, RayDistribution, TensorFlowDistribution
 from drumbeat.dialect.job.extensions import Extensions
 from drumbeat.dialect.job.identity import IdentityValue

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from drumbeat.dialect.data.inputs_outputs import Input, OutputValue
-from drumbeat.dialect.environments.environment import EnvironmentValue
+from drumbeat.dialect.environments.environment_keys import EnvironmentValue
 from drumbeat.dialect.job.distribution import Distribution
 from drumbeat.dialect.job.resources_and_limits import Resources
 from drumbeat.dialect.reading.expressions import missing

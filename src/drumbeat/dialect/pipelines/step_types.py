@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo
 
 from drumbeat.dialect.data.inputs_outputs import InputValue, Output
-from drumbeat.dialect.environments.environment import EnvironmentValue
+from drumbeat.dialect.environments.environment_keys import EnvironmentValue
 from drumbeat.dialect.job.distribution import Distribution
 from drumbeat.dialect.job.extensions import Extensions
 from drumbeat.dialect.job.identity import IdentityValue

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, cast
 
 from pydantic import BeforeValidator, Field, ValidationInfo
 
-from drumbeat.dialect.environments.environment import EnvironmentValue
+from drumbeat.dialect.environments.environment_keys import EnvironmentValue
 from drumbeat.dialect.job.distribution import Distribution
 from drumbeat.dialect.job.job import JobHead, output_contradictions
 from drumbeat.dialect.job.resources_and_limits import QueueSettings, Resources

@@ -39,7 +39,10 @@ KUBELET: dict[str, tuple[Loss, str]] = {
 STUCK = frozenset(
     {"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError"}
 )
-"""Waiting reasons that don't end by themselves, though Kubernetes keeps trying."""
+"""Waiting reasons that don't end by themselves, though Kubernetes keeps trying.
+
+How long a pod may stay in one is judged in `pod_history.py`.
+"""
 STARTING = frozenset({"ContainerCreating", "PodInitializing"})
 
 EVENTS: dict[str, tuple[Loss, str]] = {

@@ -9,13 +9,11 @@ from fastapi import Query, Response
 
 from drumbeat.dialect.reading.writer import dumps_document
 from drumbeat.ports import JobFilter, Record, Store
-from drumbeat.protocol.api.jobs import JobPage, JobView, JobWithStory, LogPage, PreviewView, StoryLine
+from drumbeat.protocol.api.jobs import JobPage, JobView, JobWithStory, PreviewView, StoryLine
 from drumbeat.protocol.api.page import DefinitionView
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.states import State
 from drumbeat.server.api.job_views import job_view, job_with_story, story_lines
-from drumbeat.server.api.log_reader import LogReader
-from drumbeat.server.api.log_tail import read_tail
 from drumbeat.server.context import ContextOf, ControlOf, PrincipalOf, current
 from drumbeat.server.routing import new_router
 
@@ -25,7 +23,6 @@ Discard = Annotated[bool, Query(description="Also while it keeps its results; wh
 PARENT = "Jobs of this sweep or pipeline; empty: jobs that are part of none; every job when absent."
 PERSON = "Jobs of this person; empty: jobs whose person is unknown; of anyone when absent."
 TEXT = "Only jobs with this text in their name, display name, experiment, compute or tags; in any case of letters."
-TAIL = "Instead of what comes after a position: the end, about so many bytes; the first piece begins with a whole line."
 SCANNED = 100
 """Jobs that are read at once while a text is looked for."""
 HIDDEN: dict[str, bool | None] = {"false": False, "true": True, "all": None}
@@ -142,21 +139,3 @@ def restore(name: str, control: ControlOf) -> JobView:
     """Shows a job in lists again."""
     control.store.archive(name, is_archived=False)
     return job_view(control.store.load(name))
-
-
-@router.get("/jobs/{name}/logs")
-def logs(
-    name: str,
-    control: ControlOf,
-    after: Annotated[int, Query(ge=0)] = 0,
-    limit: Annotated[int, Query(ge=1, le=4 << 20, description="Bytes, about.")] = 1 << 20,
-    tail: Annotated[int, Query(ge=0, le=4 << 20, description=TAIL)] = 0,
-) -> LogPage:
-    """Pieces of all ranks' logs in the order of their arrival, for readers that don't follow."""
-    control.store.load(name)
-    if tail:
-        last = read_tail(control.artifacts, name, tail)
-        return LogPage(tuple(last.pieces), last.end, last.end, last.first)
-    reader = LogReader(control.artifacts, name, after)
-    end = control.artifacts.log_end(name)
-    return LogPage(tuple(reader.read(limit)), reader.position, end)

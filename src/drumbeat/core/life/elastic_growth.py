@@ -1,8 +1,8 @@
-"""How elastic jobs change their number of nodes: rows of the table in state_machine.py, which says when.
+"""How elastic jobs grow: rows of the table in state_machine.py, which says when.
 
-A job shrinks because it has lost nodes, and nothing here is needed for that: its next attempt takes the nodes that
-there are. It grows by ending its round well and starting an attempt on more nodes. When it grows is the job's key
-`grow`, with a default in `dialect/job/timeouts_and_retries.py`.
+A job shrinks because it has lost nodes, and nothing here is needed for that: `ending.py` queues it again, and its next
+attempt takes the nodes that `core/scheduler.py` finds. It grows by ending its round well and starting an attempt on
+more nodes. When it grows is the job's key `grow`, with a default in `dialect/job/timeouts_and_retries.py`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from drumbeat.core.elastic_plan import resized
+from drumbeat.core.elastic_sizes import resized
 from drumbeat.core.life import end_verdicts, ending
 from drumbeat.core.life.events import CheckpointSaved, Decision, GrowthPossible, StoryEntry
 from drumbeat.core.life.job import Job
