@@ -33,7 +33,7 @@ def enqueue(  # noqa: PLR0913 - as `place`
     allowances = balances.allowances
     for asked in queue:
         job = asked.least
-        most = max((room.cpus for room in rooms), default=0)
+        most = max((room.cpus for room in rooms if room.takes(job.need)), default=0)
         size = replace(job.need, cpus=min(job.need.cpus, most) if job.need.alone else job.need.cpus)
         able = sum(capacity(room, size) if is_shared else capacity(room, size) > 0 for room in rooms)
         if able < size.nodes:

@@ -24,6 +24,12 @@ class Room:
     gpus: tuple[str, ...] = ()
     unusable: str = ""
     state: NodeState = NodeState.IDLE
+    is_for_gpus: bool = False
+    """Only jobs with GPUs may run there."""
+
+    def takes(self, size: Need) -> bool:
+        """Whether nodes of this kind may run there at all."""
+        return size.gpus > 0 or not self.is_for_gpus
 
 
 @dataclass(frozen=True)
@@ -107,6 +113,8 @@ def is_unseen(rooms: Sequence[Room]) -> bool:
 
 def capacity(room: Room, size: Need) -> int:
     """How many nodes of that size a machine can hold."""
+    if not room.takes(size):
+        return 0
     by_cpus = room.cpus // max(1, size.cpus)
     return min(by_cpus, len(room.gpus) // size.gpus) if size.gpus else by_cpus
 

@@ -34,6 +34,8 @@ class Machine:
     """Why it is in that state, "" = there is nothing to say, or `unusable` says it."""
     since: datetime | None = None
     """When it entered that state, where the cluster itself tells; None = as the server sees it."""
+    is_for_gpus: bool = False
+    """Only jobs with GPUs may run on it."""
 
 
 @dataclass(frozen=True)

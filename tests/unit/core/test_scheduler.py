@@ -247,6 +247,15 @@ def test_machines_that_nodes_share_hold_as_many_as_fit_into_them():
     assert said[2].sentence == "the job needs 2 CPU slots on each of 34 nodes; c has room for 33 nodes"
 
 
+def test_machines_that_are_for_gpus_count_for_jobs_with_gpus_only():
+    rooms = [Room("m", 4), Room("n", 16, ("0",), is_for_gpus=True)]
+    said = enqueue([waits("cpu", cpus=5), waits("gpu", cpus=5, gpus=1), waits("two", nodes=2)], rooms, compute="c")
+    assert [one.never for one in said] == [True, False, True]
+    assert said[0].sentence == "the job needs 5 CPU slots; c has 0 machines with that much"
+    (said,) = enqueue([waits("all", cpus=64, alone=True)], rooms, compute="c")
+    assert [slot.cpus for slot in said.slots] == [4]
+
+
 def test_devices_in_a_queue_are_numbers_that_only_say_how_many():
     (said,) = enqueue([waits("a", gpus=2)], ROOM, compute="c")
     assert said.slots == (Slot(0, "", 1, ("0", "1")),)

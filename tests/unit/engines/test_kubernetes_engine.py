@@ -92,6 +92,33 @@ def test_machines_are_the_clusters_nodes_with_what_pods_may_use(make: Make, clus
     assert make(node_selector={"gpu": "h100"}, nodes=2, cpus_per_node=8).machines()[1].cpus == 8
 
 
+def test_machine_that_its_cluster_keeps_for_gpus_is_one_of_jobs_with_gpus(make: Make, cluster: FakeCluster):
+    """As GKE taints them, where the admission plugin ExtendedResourceToleration lets pods with GPUs in."""
+    cluster.nodes["n2"]["spec"]["taints"] = [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]
+    free, kept, _ = make().machines()
+    assert (free.is_for_gpus, free.why) == (False, "")
+    assert (kept.name, kept.is_for_gpus, len(kept.gpus)) == ("n2", True, 2)
+    assert kept.why == "only jobs with GPUs run on it: it has the taint nvidia.com/gpu"
+    own = make(tolerations=[{"key": "nvidia.com/gpu", "operator": "Exists"}])
+    assert not any(one.is_for_gpus for one in own.machines())
+
+
+@pytest.mark.parametrize(
+    ("taint", "keys"),
+    [
+        ({"key": "nvidia.com/gpu", "effect": "NoExecute"}, {}),
+        ({"key": "amd.com/gpu", "effect": "NoSchedule"}, {}),
+        ({"key": "nvidia.com/gpu", "effect": "NoSchedule"}, {"gpus_per_node": 0}),
+    ],
+    ids=["another_effect", "another_resource", "no_gpus_for_jobs"],
+)
+def test_machine_that_no_pod_would_tolerate_is_left_out(
+    make: Make, cluster: FakeCluster, taint: dict[str, str], keys: dict[str, int]
+):
+    cluster.nodes["n2"]["spec"]["taints"] = [taint]
+    assert [one.name for one in make(**keys).machines()] == ["n1", "n3"]
+
+
 def test_machine_runs_while_a_node_of_a_job_is_on_it(make: Make, cluster: FakeCluster):
     engine, gang = make(), a_gang(nodes=2)
     engine.start(gang)

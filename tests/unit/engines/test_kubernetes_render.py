@@ -175,6 +175,15 @@ def test_everything_that_a_compute_can_say_is_in_its_pods():
     assert container["command"][-1] == f"/data/drumbeat/jobs/{SITE.owner}-cifar/checkpoints"
 
 
+def test_pod_with_gpus_tolerates_the_taint_that_keeps_other_pods_from_them():
+    taint = {"operator": "Exists", "effect": "NoSchedule"}
+    inner = pod(gang(1, gpus=1))["spec"]
+    assert inner["tolerations"][-1] == {"key": "nvidia.com/gpu", **taint}
+    inner = pod(gang(1, gpus=1), gpu_resource="amd.com/gpu", tolerations=[{"key": "team"}])["spec"]
+    assert inner["tolerations"][2:] == [{"key": "amd.com/gpu", **taint}, {"key": "team"}]
+    assert not [one for one in pod()["spec"]["tolerations"] if one["key"] == "nvidia.com/gpu"]
+
+
 def test_pod_with_a_user_satisfies_the_restricted_standard():
     """The fields that PodSecurity lists when it refuses; fsGroup, so that the user can read a key of mode 0400."""
     inner = pod(user=1000)["spec"]

@@ -59,7 +59,9 @@ class Supply:
 
     def rooms(self, compute: str) -> list[Room]:
         """The machines of a compute that jobs may be placed on."""
-        rooms = [Room(m.name, m.cpus, m.gpus, m.unusable, m.state) for m in self.machines.get(compute, ())]
+        rooms = [
+            Room(m.name, m.cpus, m.gpus, m.unusable, m.state, m.is_for_gpus) for m in self.machines.get(compute, ())
+        ]
         cap = self.caps.get(compute)
         return rooms if cap is None or compute in self.with_queue else autoscaling.within(rooms, cap.most)
 

@@ -99,7 +99,8 @@ class KubernetesCompute(RemoteCompute):
         default_factory=dict, description="Labels that Kubernetes nodes must have."
     )
     tolerations: list[Table] = Field(
-        default_factory=list[Table], description="Taints of Kubernetes nodes that the pods tolerate."
+        default_factory=list[Table],
+        description="Taints of Kubernetes nodes that the pods tolerate; pods with GPUs also tolerate `gpu_resource`.",
     )
     priority_class: Filled | None = Field(default=None, description="Priority class of the pods.")
     scheduler: Filled | None = Field(default=None, description="Name of the scheduler; the default one when not set.")

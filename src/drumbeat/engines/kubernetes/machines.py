@@ -30,7 +30,7 @@ def machines(
 
     occupants: the nodes of jobs by the machines that they are on.
     """
-    listed = [_machine(spec, node, occupants) for node in nodes if _is_eligible(spec, node)]
+    listed = [one for node in nodes if (one := _machine(spec, node, occupants))]
     missing = (spec.nodes or 0) - len(listed)
     cpus = spec.cpus_per_node or max((one.cpus for one in listed), default=1)
     count = max((len(one.gpus) for one in listed), default=0) if spec.gpus_per_node is None else spec.gpus_per_node
@@ -38,34 +38,49 @@ def machines(
     return [*listed, *(Machine(f"{spec.name}-{n + 1}", cpus, gpus, word="not listed") for n in range(max(0, missing)))]
 
 
-def _machine(spec: KubernetesCompute, node: Json, occupants: Mapping[str, Sequence[Occupant]]) -> Machine:
+def gpu_toleration(spec: KubernetesCompute) -> dict[str, str]:
+    """What pods with GPUs tolerate: just what the admission plugin ExtendedResourceToleration adds to them.
+
+    Clusters have it to keep other pods from machines with GPUs; it isn't on everywhere that such taints are.
+    https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#extendedresourcetoleration
+    """
+    return {"key": spec.gpu_resource, "operator": "Exists", "effect": "NoSchedule"}
+
+
+def _machine(spec: KubernetesCompute, node: Json, occupants: Mapping[str, Sequence[Occupant]]) -> Machine | None:
+    """None = no pod of this compute may run there."""
     has: Json = node.get("status", {}).get("allocatable") or {}
     gpus = int(amount(has.get(spec.gpu_resource, 0))) if spec.gpus_per_node is None else spec.gpus_per_node
-    name, own = node["metadata"]["name"], int(amount(has.get("cpu", 0)))
+    own = cast("Iterable[Json]", spec.pod.get("spec", {}).get("tolerations") or ())
+    tolerations: list[Json] = [*spec.tolerations, *own]
+    is_for_gpus = not _is_eligible(spec, node, tolerations)
+    if is_for_gpus and not (gpus and _is_eligible(spec, node, [*tolerations, gpu_toleration(spec)])):
+        return None
+    name, cpus = node["metadata"]["name"], int(amount(has.get("cpu", 0)))
     alone = judged_node(node)
     verdict = occupied(alone, occupants.get(name, ()))
+    kept = f"only jobs with GPUs run on it: it has the taint {spec.gpu_resource}" if is_for_gpus else ""
     return Machine(
         name,
         # A machine that pods share has room for several of `cpus_per_node`.
-        own if spec.share_machines else spec.cpus_per_node or own,
+        cpus if spec.share_machines else spec.cpus_per_node or cpus,
         tuple(str(number) for number in range(gpus)),
         int(amount(has.get("memory", 0)) / 2**20),
         word=verdict.word,
         unusable="" if alone.state is NodeState.IDLE else alone.why,
         state=verdict.state,
-        why=verdict.why,
+        why=verdict.why or kept,
         since=verdict.since,
+        is_for_gpus=is_for_gpus,
     )
 
 
-def _is_eligible(spec: KubernetesCompute, node: Json) -> bool:
+def _is_eligible(spec: KubernetesCompute, node: Json, tolerations: Sequence[Json]) -> bool:
     labels: Json = node["metadata"].get("labels") or {}
     if any(labels.get(key) != value for key, value in spec.node_selector.items()):
         return False
     taints: list[Json] = node.get("spec", {}).get("taints") or []
     lasting = [one for one in taints if not is_passing(one)]
-    own = cast("Iterable[Json]", spec.pod.get("spec", {}).get("tolerations") or ())
-    tolerations = [*spec.tolerations, *own]
     return all(one.get("effect") == "PreferNoSchedule" or _tolerates(tolerations, one) for one in lasting)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from drumbeat.dialect.compute.kubernetes import OWN_FOLDER, KubernetesCompute
 from drumbeat.engines.agent_archive import AgentArchive
 from drumbeat.engines.enrolment import enrolment
+from drumbeat.engines.kubernetes.machines import gpu_toleration
 from drumbeat.engines.kubernetes.names import GANG, JOB, NODE, OWNER, gang_name, pod_name
 from drumbeat.engines.kubernetes.own_pod_keys import Json, merged
 from drumbeat.engines.kubernetes.scheduling_gates import GATE
@@ -150,7 +151,8 @@ def _placing(spec: KubernetesCompute, gang: Gang, name: str) -> Json:
         for what in ("not-ready", "unreachable")
     ]
     apart = {"labelSelector": {"matchLabels": {GANG: name}}, "topologyKey": "kubernetes.io/hostname"}
-    placing: Json = {"tolerations": [*silent, *spec.tolerations]}
+    own = [gpu_toleration(spec)] if any(slot.gpus for slot in gang.slots) else []
+    placing: Json = {"tolerations": [*silent, *own, *spec.tolerations]}
     if not spec.share_machines:
         placing["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
     optional: Mapping[str, Any] = {
