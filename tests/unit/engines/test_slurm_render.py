@@ -84,5 +84,12 @@ def test_devices_that_a_job_needs_are_asked_for():
     assert "#SBATCH --gres=gpu:2\n" in rendered(gang(gpus=2))
 
 
+@pytest.mark.parametrize(("grace_s", "signal"), [(0.2, 1), (65535, 65535), (65535.5, 65535), (1e9, 65535)])
+def test_grace_time_before_the_limit_is_at_most_what_sbatch_takes(grace_s: float, signal: int):
+    one = gang()
+    script = rendered(replace(one, plan=replace(one.plan, grace_s=grace_s)))
+    assert f"#SBATCH --signal=TERM@{signal}\n" in script
+
+
 def test_no_secret_is_in_it():
     assert "s3cret" not in rendered(replace(gang(), secret="s3cret"))

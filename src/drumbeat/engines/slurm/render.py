@@ -10,6 +10,9 @@ from drumbeat.dialect.compute.slurm import SlurmCompute
 from drumbeat.ports import Gang
 from drumbeat.protocol.programs import SLURM_STEP
 
+MAX_SIGNAL_S = 65535
+"""The most seconds that `--signal` takes (sbatch(1)); sbatch refuses more: "Invalid --signal specification"."""
+
 
 def gang_folder(spec: SlurmCompute, name: str) -> str:
     """Where a gang's files lie for all nodes. name: its Slurm job's."""
@@ -49,7 +52,7 @@ def _options(spec: SlurmCompute, gang: Gang, name: str) -> Iterator[str]:
     if spec.time_limit:
         yield _option("time", spec.time_limit)
     # Slurm tells the ranks as long before it kills them as the job asks for; a requeue is a new attempt of drumbeat's.
-    yield _option("signal", f"TERM@{max(1, math.ceil(gang.plan.grace_s))}")
+    yield _option("signal", f"TERM@{min(max(1, math.ceil(gang.plan.grace_s)), MAX_SIGNAL_S)}")
     yield "--no-requeue"
     yield _option("chdir", gang_folder(spec, name))
     yield _option("output", f"{gang_folder(spec, name)}/slurm-%j.out")
