@@ -63,6 +63,7 @@ def test_gpu_of_a_rank_that_computes_is_seen_in_the_metrics(house: House) -> Non
         node["system/gpu_0_memory_percent"], abs=3
     )
     assert 100 < node["system/gpu_0_power_w"] < 1000
+    assert 15 < node["system/gpu_0_temperature_c"] < 100
     own = highest[0, "system/gpu_memory_mib"]
     assert 4096 < own <= node["system/gpu_0_memory_mib"]
 

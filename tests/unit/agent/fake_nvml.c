@@ -1,4 +1,4 @@
-/* A libnvidia-ml.so.1 of two GPUs: the first computes and has 40 processes, the second draws no power that is known.
+/* A libnvidia-ml.so.1 of two GPUs: the first computes and has 40 processes, the second has no power and temperature that are known.
    STUCK: a driver whose calls don't return. GROWS: there are always more processes than room was given for.
    SAMPLED: the number of the process that reads the first GPU's memory, 30 % of the time. */
 #include <unistd.h>
@@ -44,6 +44,12 @@ int nvmlDeviceGetUtilizationRates(int *device, utilization_t *rates) {
 int nvmlDeviceGetPowerUsage(int *device, unsigned *milliwatts) {
     if (*device) return 3;
     *milliwatts = 350500;
+    return 0;
+}
+int nvmlDeviceGetTemperature(int *device, int sensor, unsigned *celsius) {
+    if (sensor) return 2;
+    if (*device) return 3;
+    *celsius = 61;
     return 0;
 }
 int nvmlDeviceGetComputeRunningProcesses_v3(int *device, unsigned *count, process_t *processes) {

@@ -62,7 +62,8 @@ def test_gpus_of_the_job_are_sampled(library: Nvml):
     assert values["gpu_0_memory_mib"] == 20480
     assert (values["gpu_0_memory_percent"], values["gpu_0_percent"], values["gpu_0_power_w"]) == (25, 97, 350.5)
     assert values["gpu_GPU-second_percent"] == 100
-    assert "gpu_GPU-second_power_w" not in values
+    assert values["gpu_0_temperature_c"] == 61
+    assert not {"gpu_GPU-second_power_w", "gpu_GPU-second_temperature_c"} & values.keys()
     assert not any("gpu_7" in name for name in values)
 
 

@@ -36,6 +36,7 @@ class GpuReading:
     memory_percent: float | None = None
     """For what part of a moment its memory was read or written, by any process."""
     power_w: float | None = None
+    temperature_c: float | None = None
     processes: tuple[GpuProcess, ...] = ()
 
 
@@ -51,7 +52,9 @@ def _reading(library: Nvml, name: str, device: Device) -> GpuReading:
     used, total = _told(lambda: library.memory(device)) or (None, None)
     percent, memory_percent = _told(lambda: library.utilization(device)) or (None, None)  # Not of a divided GPU (MIG).
     power_w = _told(lambda: library.power_w(device))
-    return GpuReading(name, used, total, percent, memory_percent, power_w, _processes(library, device))
+    temperature_c = _told(lambda: library.temperature_c(device))
+    processes = _processes(library, device)
+    return GpuReading(name, used, total, percent, memory_percent, power_w, temperature_c, processes)
 
 
 def _processes(library: Nvml, device: Device) -> tuple[GpuProcess, ...]:

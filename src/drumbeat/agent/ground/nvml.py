@@ -17,6 +17,8 @@ _TOO_SMALL = 7
 """NVML_ERROR_INSUFFICIENT_SIZE: there are more processes than room was given for."""
 _UNKNOWN = (1 << 64) - 1
 """NVML_VALUE_NOT_AVAILABLE."""
+_CHIP = ctypes.c_int(0)
+"""NVML_TEMPERATURE_GPU: the sensor."""
 _SPARE_ROOM = 32
 _MAX_TRIES = 3
 _SEEN_S = 3
@@ -107,6 +109,12 @@ class Nvml:
         milliwatts = ctypes.c_uint()
         self._call("nvmlDeviceGetPowerUsage", device, ctypes.byref(milliwatts))
         return milliwatts.value / 1000
+
+    def temperature_c(self, device: Device) -> int:
+        """Returns how hot the GPU's chip is, in degrees Celsius."""
+        degrees = ctypes.c_uint()
+        self._call("nvmlDeviceGetTemperature", device, _CHIP, ctypes.byref(degrees))
+        return degrees.value
 
     def processes(self, device: Device) -> dict[int, int | None]:
         """Returns the bytes that each process with a context on the GPU holds, by pid; None = the driver doesn't say.

@@ -35,7 +35,7 @@ class Gpus:
 
 
 def _values(one: GpuReading) -> dict[str, float]:
-    values = {"percent": one.percent, "power_w": one.power_w}
+    values = {"percent": one.percent, "power_w": one.power_w, "temperature_c": one.temperature_c}
     if one.used is not None and one.total:
         values |= {"memory_mib": one.used / _MIB, "memory_percent": 100 * one.used / one.total}
     return {what: value for what, value in values.items() if value is not None}
