@@ -116,6 +116,8 @@ GOING = {"n1": NodeWord(NodeState.LEAVING), "n2": NodeWord(NodeState.LEAVING), "
     ("job", "nodes", "reasons", "word"),
     [
         (SlurmJob("1", "PENDING", reason="Resources"), GOING, {}, "PENDING (Resources)"),
+        (SlurmJob("1", "PENDING", reason="QOSMaxCpuPerUserLimit"), GOING, {},
+         "PENDING (QOSMaxCpuPerUserLimit): with it, a user would have more CPUs than the QOS allows"),
         (SlurmJob("1", "RUNNING", nodes="n1"), GOING, {}, "RUNNING"),
         (SlurmJob("1", "CONFIGURING", nodes="n[1-2]"), {}, {},
          "CONFIGURING: n[1-2] are being started (usually 31 s here)"),

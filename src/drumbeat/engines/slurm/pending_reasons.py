@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from drumbeat.core.autoscaling import usually
+from drumbeat.engines.slurm.account_limits import sentence_of
 from drumbeat.engines.slurm.client import SlurmJob
 from drumbeat.engines.slurm.node_states import RESUME_FAILED, NodeWord
 from drumbeat.protocol.api.computes import NodeState
@@ -22,6 +23,8 @@ def word(job: SlurmJob, nodes: Mapping[str, NodeWord], reasons: Mapping[str, str
     if job.word == "CONFIGURING":
         machines = job.nodes or "its machines"
         return f"CONFIGURING: {machines} {'are' if _is_many(machines) else 'is'} being started{usually(usual_s)}"
+    if job.word == "PENDING" and (sentence := sentence_of(job.reason)):
+        return f"{job.told}: {sentence}"
     if job.word != "PENDING" or not job.reason.startswith(_HELD):
         return job.told
     going = sorted(name for name, one in nodes.items() if one.state is NodeState.LEAVING)
