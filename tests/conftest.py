@@ -8,7 +8,7 @@ import hypothesis
 import pytest
 
 from drumbeat.host.gpus import gpus
-from tests.runs import is_quick
+from tests.runs import is_quick, is_thorough
 from tools.make_features_docs import read_features
 
 TESTS = Path(__file__).parent
@@ -62,7 +62,8 @@ def leave_out_other_parts(config: pytest.Config, items: list[pytest.Item]) -> No
 
 def put_longest_first(items: list[pytest.Item]) -> None:
     """Sorts by the seconds of each lane, so that no worker begins a long lane when the others have nothing left."""
-    seconds: dict[str, float] = tomllib.loads(DURATIONS.read_text(encoding="utf-8"))["seconds"]
+    tables = tomllib.loads(DURATIONS.read_text(encoding="utf-8"))
+    seconds: dict[str, float] = tables["seconds"] | (tables["thorough"] if is_thorough() else {})
     items.sort(key=lambda item: (-seconds.get(lane_of(item), 0), lane_of(item)))
 
 

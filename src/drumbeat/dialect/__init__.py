@@ -98,7 +98,7 @@ HOMES = {
     "data.inputs_outputs": ["Input", "Output"],
     "data.model_assets": ["ModelAsset"],
     "job.distribution": ["MpiDistribution", "PyTorchDistribution", "RayDistribution", "TensorFlowDistribution"],
-    "environments.environment": ["BuildContext", "Environment", "environment_from", "load_environment"],
+    "environments.environment_keys": ["BuildContext", "Environment", "environment_from", "load_environment"],
     "builders.estimator": ["Estimator"],
     "reading.expressions": ["Reference", "references", "render"],
     "job.extensions": ["CheckpointSettings", "Extensions"],

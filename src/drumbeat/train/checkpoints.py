@@ -190,12 +190,12 @@ class Checkpoints:
         return size
 
     def _warn_of_later_steps(self, step: int) -> None:
-        """Says once that the folder has later steps: the training began anew without emptying it."""
+        """Says once that the folder has later steps: the training started from the beginning without emptying it."""
         if self._ranks.is_leader and not self._has_warned and (newest := self.folder.steps()[0]) > step:
             self._has_warned = True
             self._say(
                 f"checkpoint: the folder also has step {newest:,}, from which `resume` would go on; "
-                f"to begin anew, empty {self.folder.root} or give another folder"
+                f"to start from the beginning, empty {self.folder.root} or give another folder"
             )
 
     def _say(self, line: str) -> None:

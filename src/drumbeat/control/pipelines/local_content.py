@@ -32,8 +32,8 @@ def _facts(place: str) -> Iterator[tuple[str, ...]]:
     folders = [(place, real)]
     while folders:
         folder, real = folders.pop()
-        with os.scandir(folder) as found:
-            entries = sorted(found, key=lambda one: one.name)
+        with os.scandir(folder) as scan:
+            entries = sorted(scan, key=lambda one: one.name)
         for entry in entries:
             status = entry.stat()
             if not stat.S_ISDIR(status.st_mode):
