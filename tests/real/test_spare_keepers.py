@@ -17,7 +17,7 @@ import pytest
 from drumbeat.agent.keeper import spare_folders
 from drumbeat.agent.keeper.standby_pool import AFTER_S
 from drumbeat.host import processes
-from drumbeat.launch.warm_start import PER_ROUND
+from drumbeat.launch.warm_start_fit import PER_ROUND
 
 from .house import until
 from .test_keeper_holds import Kept

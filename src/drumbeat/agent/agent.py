@@ -34,7 +34,7 @@ from drumbeat.agent.stacks.silence import Silence, SilenceLimits, SilenceWatch
 from drumbeat.agent.status_reporter import StatusReporter
 from drumbeat.agent.torn_files.guard import CheckpointGuard
 from drumbeat.agent.world_size_check import WorldCheck
-from drumbeat.launch import more_ports, warm_start
+from drumbeat.launch import more_ports, warm_start_fit
 from drumbeat.protocol.agent import WAITS, Directive, Enrolment, Order, RankExit, Remark
 from drumbeat.protocol.errors import DrumbeatError
 from drumbeat.protocol.fault_points import faultpoint
@@ -301,7 +301,7 @@ class Agent:
             self._journal.note(f"interpreters ready for the next round: {self._standbys}")
         if state.warm or state.cold:
             own = len(self._plan.on(self._enrolment.node))
-            sentence = warm_start.say_start(state.round, own, len(state.warm), state.cold)
+            sentence = warm_start_fit.say_start(state.round, own, len(state.warm), state.cold)
             kind = "warm" if len(state.warm) == own else "cold"
             self._mounts.remember(Remark(f"{kind} start of round {state.round}", sentence))
 

@@ -9,7 +9,7 @@ from drumbeat.agent.attempt_mounts import AttemptMounts
 from drumbeat.agent.ground.agent_log import Journal
 from drumbeat.agent.keeper.client import KeeperClient
 from drumbeat.agent.keeper.machine import MACHINE
-from drumbeat.launch import warm_start
+from drumbeat.launch import warm_start_fit
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.keeper import KeeperState
 from drumbeat.protocol.plan import NodeOptions
@@ -34,7 +34,7 @@ class NodeKeeper(KeeperClient):
 
     @property
     def _has_spares(self) -> bool:
-        if not self._enrolment.keeps_spares or warm_start.why_cold(self._enrolment.plan):
+        if not self._enrolment.keeps_spares or warm_start_fit.why_cold(self._enrolment.plan):
             return False
         from drumbeat.agent.keeper import spare_folders
 

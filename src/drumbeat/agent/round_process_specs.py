@@ -21,9 +21,9 @@ from drumbeat.agent.launchers.launcher import NodeRound
 from drumbeat.agent.launchers.node_launchers import node_launcher
 from drumbeat.agent.rank_exit import RankExits
 from drumbeat.agent.roster_member import seen_from
-from drumbeat.agent.runtimes import container_engine, rank_modules
+from drumbeat.agent.runtimes import container_engine, modules_for_ranks
 from drumbeat.host.own_programs import program
-from drumbeat.launch import render, starter, warm_start
+from drumbeat.launch import render, starter, warm_start_fit
 from drumbeat.launch.container_command import Engine, contained
 from drumbeat.launch.preparation import preparation
 from drumbeat.launch.services import ServiceNode, has_process, service_process, services_on
@@ -120,7 +120,7 @@ class RoundProcesses:
     def preparation(self, member: Member, number: int) -> ProcessSpec | None:
         """Returns the job's preparation on this node, in what its ranks run in; None = it has none."""
         self._resolve()
-        rank_modules.provide(self._enrolment.root)
+        modules_for_ranks.provide(self._enrolment.root)
         spec = preparation(self._plan, member, self._enrolment.attempt, number)
         return spec and self._contained(self._with_modules(spec), member)
 
@@ -152,7 +152,7 @@ class RoundProcesses:
         node, root = self._enrolment.node, self._enrolment.root
         self._resolve()
         roster = seen_from(roster, node, self._plan)
-        rank_modules.provide(root)
+        modules_for_ranks.provide(root)
         ranks = [self._with_modules(self._tracked(each, metrics)) for each in render(self._plan, roster, node)]
         ranks = [self._contained(each, roster.members[node]) for each in ranks]
         beside = starter(self._plan, roster, node)
@@ -178,7 +178,7 @@ class RoundProcesses:
 
     def standby_order(self, ranks: Sequence[ProcessStart]) -> StandbyOrder:
         """Returns what the keeper prepares for the round after that of these ranks."""
-        order = warm_start.order(self._plan, ranks)
+        order = warm_start_fit.order(self._plan, ranks)
         if order.cold:
             return order
         from drumbeat.agent.keeper import spare_folders

@@ -3,7 +3,8 @@
 Jobs are looked at by priority, then by what their persons have used recently, then by age. A gang gets all of its slots
 or none. A job that comes later may pass the first one that is blocked only where that can't delay it (EASY backfilling:
 Lifka, JSSPP 1995), which needs the time limits of the jobs that run. A job that waits for a quota holds up only those
-that come later and count on the same limit.
+that come later and count on the same limit. How use and age count is in `fair_share.py`; what is known of each waiting
+job comes from `control/loop/waiting_jobs.py`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drumbeat.core.life.end_verdicts import REASON_OF_LOSS
 from drumbeat.core.life.events import (  # fmt: skip
     CancelRequested,
     Event,
@@ -25,6 +24,7 @@ from drumbeat.core.life.events import (  # fmt: skip
 from drumbeat.core.life.exit_code import exit_code
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.state_machine import decide
+from drumbeat.core.life.verdict_rules import REASON_OF_LOSS
 from drumbeat.core.reason_table import MOVES, REASONS
 from drumbeat.protocol.agent import Phase
 from drumbeat.protocol.states import Reason, Retry, State

@@ -265,7 +265,7 @@ class Standbys:
         """
         if number in self._taken:
             return ""  # Its interpreter has imported the hook.
-        from drumbeat.launch import warm_start  # Later: a keeper that prepares nothing starts faster without it.
+        from drumbeat.launch import warm_start_fit  # Later: a keeper that prepares nothing starts faster without it.
 
         rank = next(each for each in self._todo if each.rank == number)
         words, path = self._machine.begun_with(pid, "PYTHONPATH")
@@ -274,7 +274,7 @@ class Standbys:
         if path not in own or not self._machine.sees(pid, self._folder):
             return "a program around Python changes PYTHONPATH or the files that it sees"
         try:
-            warm_start.check_interpreter(words)
+            warm_start_fit.check_interpreter(words)
         except ValueError as error:
             return str(error)
         return ""

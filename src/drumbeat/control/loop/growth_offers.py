@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from drumbeat.control.loop.queue import queue_of
+from drumbeat.control.loop.waiting_jobs import queue_of
 from drumbeat.core import autoscaling
 from drumbeat.core.cluster_queue import idle_nodes
 from drumbeat.core.elastic_placement import growth, idle_growth

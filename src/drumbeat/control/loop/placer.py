@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from drumbeat.control.loop.queue import Queue, queue_of
+from drumbeat.control.loop.waiting_jobs import Queue, queue_of
 from drumbeat.core import autoscaling
 from drumbeat.core.cluster_queue import enqueue
 from drumbeat.core.life.events import Granted, NeverFits, Waits

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from drumbeat.control.loop.loop import Loop
-from drumbeat.control.loop.queue import half_life_of
+from drumbeat.control.loop.waiting_jobs import half_life_of
 from drumbeat.control.people.tokens import require_person
 from drumbeat.core.fair_share import recent_use
 from drumbeat.core.life.job import Job

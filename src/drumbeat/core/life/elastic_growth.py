@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from drumbeat.core.elastic_sizes import resized
-from drumbeat.core.life import end_verdicts, ending
+from drumbeat.core.life import ending, verdict_rules
 from drumbeat.core.life.events import CheckpointSaved, Decision, GrowthPossible, StoryEntry
 from drumbeat.core.life.job import Job
 from drumbeat.core.reason_table import REASONS
@@ -61,7 +61,7 @@ def _growth_possible(job: Job, elastic: Elastic, event: GrowthPossible, now: dat
     if event.nodes <= job.plan.nodes:
         return Decision(replace(job, growth=0))
     if elastic.grow is Growth.AT_ONCE:
-        return ending.stop(replace(job, growth=event.nodes), end_verdicts.growing(job, event.nodes), now)
+        return ending.stop(replace(job, growth=event.nodes), verdict_rules.growing(job, event.nodes), now)
     noted = replace(job, growth=event.nodes)
     if _GROWTH in job.remarks:
         return Decision(noted)
@@ -78,7 +78,9 @@ def _checkpoint_saved(job: Job, event: CheckpointSaved, now: datetime) -> Decisi
     """Takes more nodes, if there are any, now that little work is lost by it."""
     if event.round != job.round or job.growth <= job.plan.nodes:
         return Decision(job)
-    return ending.stop(job, end_verdicts.growing(job, job.growth, f" after the checkpoint of step {event.step:,}"), now)
+    return ending.stop(
+        job, verdict_rules.growing(job, job.growth, f" after the checkpoint of step {event.step:,}"), now
+    )
 
 
 def granted(job: Job, slots: tuple[Slot, ...]) -> tuple[Plan, str]:

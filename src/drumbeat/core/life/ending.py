@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from drumbeat.core.elastic_sizes import say_sizes
 from drumbeat.core.end_verdict import Verdict
-from drumbeat.core.life import backoff, end_verdicts, output_publication, recovery
+from drumbeat.core.life import backoff, output_publication, recovery, verdict_rules
 from drumbeat.core.life.events import (
     AgentSaid,
     CancelRequested,
@@ -50,23 +50,23 @@ def cancel_stopping(job: Job, event: CancelRequested, now: datetime) -> Decision
     """A request to cancel outranks a failure: the job isn't retried. It doesn't undo a success."""
     if job.verdict and REASONS[job.verdict.reason].ends in (State.CANCELED, State.COMPLETED):
         return Decision(job)
-    verdict = end_verdicts.canceled(event)
+    verdict = verdict_rules.canceled(event)
     return move(replace(job, verdict=verdict), now, State.STOPPING, verdict.reason, verdict.sentence)
 
 
 def lost_stopping(job: Job, event: NodeLost, now: datetime) -> Decision:
     """A node that its engine took away is the cause, whatever its ranks reported before."""
     left = _without_results(job, event.node, event.sentence)
-    is_stated = REASONS[end_verdicts.REASON_OF_LOSS[event.cause]].evidence is Evidence.STATED
+    is_stated = REASONS[verdict_rules.REASON_OF_LOSS[event.cause]].evidence is Evidence.STATED
     is_weaker = is_stated and _evidence(job) in (Evidence.RANKS, Evidence.SILENCE)
     is_cause = is_weaker or (job.verdict is not None and job.verdict.reason is Reason.NODE_TAKEN)
-    return stopped(replace(left, verdict=end_verdicts.by_loss(event)) if is_cause else left, now)
+    return stopped(replace(left, verdict=verdict_rules.by_loss(event)) if is_cause else left, now)
 
 
 def leaving_stopping(job: Job, event: NodeDeparture) -> Decision:
     """A node that was told to stop from outside, whose machine now says that it leaves: that is the cause."""
     is_cause = job.verdict is not None and job.verdict.reason is Reason.NODE_TAKEN
-    return Decision(replace(job, verdict=end_verdicts.leaving(event)) if is_cause else job)
+    return Decision(replace(job, verdict=verdict_rules.leaving(event)) if is_cause else job)
 
 
 def stopped(job: Job, now: datetime) -> Decision:
@@ -75,7 +75,7 @@ def stopped(job: Job, now: datetime) -> Decision:
     taken_node = next((status.member.node for status in statuses if status.is_taken), None)
     if taken_node is not None:  # Its engine will report the cause, or its agent is started again.
         is_cause = _evidence(job) is Evidence.RANKS
-        return Decision(replace(job, verdict=end_verdicts.taken(taken_node)) if is_cause else job)
+        return Decision(replace(job, verdict=verdict_rules.taken(taken_node)) if is_cause else job)
     if not job.are_all(Phase.ENDED, Phase.UPLOADING, Phase.UPLOADED):
         return Decision(job)
     return _after_stop(_judged_again(job), now)
@@ -87,16 +87,16 @@ def _evidence(job: Job) -> Evidence | None:
 
 def _judged_again(job: Job) -> Job:
     """Judges the round by all of its exits: the cause may differ from the first exit that was reported."""
-    if job.verdict and job.verdict.reason is Reason.RESIZING and end_verdicts.has_finished(job):
-        return replace(job, verdict=end_verdicts.finished(job))  # It was over before SIGTERM came.
+    if job.verdict and job.verdict.reason is Reason.RESIZING and verdict_rules.has_finished(job):
+        return replace(job, verdict=verdict_rules.finished(job))  # It was over before SIGTERM came.
     if _evidence(job) is Evidence.RANKS:
         if job.are_workers_done:  # A service rank missed the workers, and its exit was reported first.
-            well = replace(job, verdict=end_verdicts.finished(job))
+            well = replace(job, verdict=verdict_rules.finished(job))
             return _without_results(well, job.lost[0], "the node is gone") if job.lost else well
-        lost = end_verdicts.lost(job)
+        lost = verdict_rules.lost(job)
         if lost is not None:  # Ranks that missed their peers were reported first.
             return replace(job, verdict=lost)
-        return replace(job, verdict=end_verdicts.failed(job))
+        return replace(job, verdict=verdict_rules.failed(job))
     return job
 
 
@@ -170,7 +170,7 @@ def _without_results(job: Job, node: int, why: str) -> Job:
     if job.verdict is None or job.verdict.reason is not Reason.FINISHED:
         return lost
     sentence = f"the ranks ended well, but the outputs of node {node} could not be kept: {why}"
-    return replace(lost, verdict=end_verdicts.of(Reason.RESULTS_LOST, sentence, node=node))
+    return replace(lost, verdict=verdict_rules.of(Reason.RESULTS_LOST, sentence, node=node))
 
 
 def _finalized(job: Job, now: datetime) -> Decision:

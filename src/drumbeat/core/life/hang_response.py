@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from drumbeat.core.life import end_verdicts, ending
+from drumbeat.core.life import ending, verdict_rules
 from drumbeat.core.life.events import Decision, StillnessSeen
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.transitions import move
@@ -56,7 +56,7 @@ def _at_rendezvous(job: Job, event: StillnessSeen, now: datetime) -> Decision:
 
 def _restart(job: Job, reason: Reason, event: StillnessSeen, now: datetime) -> Decision:
     """Ends the round; what follows is decided as after any other failure."""
-    verdict = replace(end_verdicts.of(reason, event.sentence, node=event.node), rank=event.rank)
+    verdict = replace(verdict_rules.of(reason, event.sentence, node=event.node), rank=event.rank)
     return _dated(ending.stop(job, verdict, now), event, now)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from drumbeat.core.end_verdict import Verdict
-from drumbeat.core.life import end_verdicts, ending
+from drumbeat.core.life import ending, verdict_rules
 from drumbeat.core.life.events import CancelRequested, Decision
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.transitions import move, then
@@ -32,7 +32,7 @@ def cancel_stopping(job: Job, event: CancelRequested, now: datetime) -> Decision
     """Lets a request to cancel outrank the failure for which the children are being stopped."""
     if job.verdict and REASONS[job.verdict.reason].ends is State.CANCELED:
         return Decision(job)
-    verdict = end_verdicts.canceled(event)
+    verdict = verdict_rules.canceled(event)
     return move(replace(job, verdict=verdict), now, State.STOPPING, verdict.reason, verdict.sentence)
 
 

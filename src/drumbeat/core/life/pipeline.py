@@ -11,7 +11,7 @@ from datetime import datetime
 
 from drumbeat.core.child_jobs import PipelineProgress, StepProgress, step_name
 from drumbeat.core.end_verdict import Verdict
-from drumbeat.core.life import end_verdicts, ending, parent_jobs
+from drumbeat.core.life import ending, parent_jobs, verdict_rules
 from drumbeat.core.life.events import (
     CancelChild,
     CancelRequested,
@@ -39,9 +39,9 @@ def decide(job: Job, progress: PipelineProgress, event: Event, now: datetime) ->
             return _advance(job, progress, _changed(job.name, progress, event), now)
         case State.RUNNING, TimeUp():
             sentence = f"the time limit of {job.policy.timeout_s:g} s was reached"
-            return _stop(job, progress, end_verdicts.of(Reason.TIMED_OUT, sentence), now)
+            return _stop(job, progress, verdict_rules.of(Reason.TIMED_OUT, sentence), now)
         case State.RUNNING, CancelRequested():
-            return _stop(job, progress, end_verdicts.canceled(event), now)
+            return _stop(job, progress, verdict_rules.canceled(event), now)
         case State.STOPPING, ChildrenSeen() | StepReused() | ChildRefused():
             return _stopping(job, _changed(job.name, progress, event, State.CANCELED), now)
         case State.STOPPING, CancelRequested():
@@ -156,7 +156,7 @@ def _news(old: StepProgress, new: StepProgress) -> str:
 def _failure(progress: PipelineProgress, failed: StepProgress) -> Verdict:
     """Judges a pipeline that a step ends."""
     never = [one.path for one in progress.steps if not one.is_submitted and not one.has_ended]
-    return end_verdicts.of(Reason.STEP_FAILED, f"{_say_failed(failed)}{say_never_run(never)}")
+    return verdict_rules.of(Reason.STEP_FAILED, f"{_say_failed(failed)}{say_never_run(never)}")
 
 
 def _say_failed(step: StepProgress) -> str:
@@ -178,11 +178,11 @@ def _verdict(progress: PipelineProgress) -> Verdict:
     if failed:
         never = [one.path for one in progress.steps if one.skipped]
         more = f" (and {counted(len(failed) - 1, 'other step')})" if failed[1:] else ""
-        return end_verdicts.of(Reason.STEP_FAILED, f"{_say_failed(failed[0])}{more}{say_never_run(never)}")
+        return verdict_rules.of(Reason.STEP_FAILED, f"{_say_failed(failed[0])}{more}{say_never_run(never)}")
     reused = sum(bool(one.reused) for one in progress.steps)
     parts = [f"{counted(len(progress.steps), 'step')} completed"]
     parts += [f"{reused} of them reused"] if reused else []
-    return end_verdicts.of(Reason.STEPS_ENDED, ", ".join(parts))
+    return verdict_rules.of(Reason.STEPS_ENDED, ", ".join(parts))
 
 
 def _stop(job: Job, progress: PipelineProgress, verdict: Verdict, now: datetime) -> Decision:

@@ -13,12 +13,12 @@ from drumbeat.core.diagnosis import blame, node_differences, preflight
 from drumbeat.core.diagnosis.preflight import PreflightVerdict
 from drumbeat.core.life import (
     elastic_growth,
-    end_verdicts,
     ending,
     hang_response,
     output_publication,
     pipeline,
     sweep,
+    verdict_rules,
 )
 from drumbeat.core.life.events import (
     AgentSaid,
@@ -89,15 +89,15 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
         case State.QUEUED, Granted():
             return _granted(job, event, now)
         case State.QUEUED, NeverFits():
-            return ending.end(replace(job, verdict=end_verdicts.of(event.reason, event.sentence)), now)
+            return ending.end(replace(job, verdict=verdict_rules.of(event.reason, event.sentence)), now)
         case ((State.QUEUED | State.STAGING), RetryDue()) if job.retry_at:
             return _retry_due(job, now)
         case ((State.QUEUED | State.STAGING), TimeUp()) if job.retry_at:
             return _time_up(job, now)
         case State.QUEUED, CancelRequested():
-            return ending.end(replace(job, verdict=end_verdicts.canceled(event)), now)
+            return ending.end(replace(job, verdict=verdict_rules.canceled(event)), now)
         case State.PROVISIONING, GangRefused():
-            return ending.stop(job, end_verdicts.of(Reason.NODES_REFUSED, event.sentence), now)
+            return ending.stop(job, verdict_rules.of(Reason.NODES_REFUSED, event.sentence), now)
         case State.PROVISIONING, Unheard() if event.sentence != job.sentence:
             return move(job, now, State.PROVISIONING, Reason.STARTING_NODES, event.sentence)
         case ((State.PROVISIONING | State.STAGING), AgentSaid()):
@@ -111,11 +111,11 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
         case State.RUNNING, TimeUp():
             return _time_up(job, now)
         case State.RUNNING, JudgeDue() if job.judge_at:
-            return ending.stop(job, end_verdicts.failed(job), now)
+            return ending.stop(job, verdict_rules.failed(job), now)
         case ((State.PROVISIONING | State.STAGING | State.RUNNING), NodeLost()):
             return _node_lost(job, event, now)
         case ((State.PROVISIONING | State.STAGING | State.RUNNING), CancelRequested()):
-            return ending.stop(job, end_verdicts.canceled(event), now)
+            return ending.stop(job, verdict_rules.canceled(event), now)
         case State.STOPPING, AgentSaid():
             return ending.stopped(job.with_node(event.node, event.status), now)
         case State.STOPPING, NodeLost():
@@ -125,7 +125,7 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
         case State.FINALIZING, AgentSaid():
             return ending.agent_finalizing(job, event, now)
         case State.FINALIZING, CancelRequested(discard=True):
-            verdict = end_verdicts.canceled(event)
+            verdict = verdict_rules.canceled(event)
             discarded = replace(verdict, sentence=f"{verdict.sentence}; results that weren't kept yet are discarded")
             return ending.end(replace(job, verdict=discarded), now)
         case State.FINALIZING, NodeLost():
@@ -213,7 +213,7 @@ def _agent_preparing(job: Job, event: AgentSaid, now: datetime) -> Decision:
         if event.status.is_unusable:
             return give_up(updated, event.node, event.status.error, Reason.NODE_UNUSABLE, now)
         reason = Reason.OUT_OF_REACH if event.status.is_passing else Reason.STAGING_FAILED
-        return ending.stop(updated, end_verdicts.of(reason, sentence, node=event.node), now)
+        return ending.stop(updated, verdict_rules.of(reason, sentence, node=event.node), now)
     enrolled = Decision(updated)
     if updated.state is State.PROVISIONING and all(updated.nodes):
         sentence = f"{counted(len(updated.nodes), 'agent')} enrolled"
@@ -241,7 +241,7 @@ def _if_ready(job: Job, now: datetime) -> Decision:
     if job.retry_at or not job.are_all(Phase.READY):
         return Decision(job)
     if differs := node_differences.difference([status.member for status in job.nodes if status]):
-        return ending.stop(job, end_verdicts.of(Reason.ENVIRONMENTS_DIFFER, differs), now)
+        return ending.stop(job, verdict_rules.of(Reason.ENVIRONMENTS_DIFFER, differs), now)
     if _PREFLIGHT in job.remarks or not (checked := checked_nodes(job)):
         return _run(job, now)
     return _checked(job, preflight.judge(checked), now)
@@ -255,7 +255,7 @@ def _checked(job: Job, verdict: PreflightVerdict, now: datetime) -> Decision:
         has_tried = any(one.verdict.reason is Reason.NODE_UNUSABLE for one in job.failures)
         if job.plan.nodes == 2 and not has_tried:  # Either machine may be the cause: the job tries another pair.
             return give_up(job, 1, verdict.sentence, Reason.NODE_UNUSABLE, now)
-        return ending.stop(job, end_verdicts.of(Reason.STAGING_FAILED, verdict.sentence), now)
+        return ending.stop(job, verdict_rules.of(Reason.STAGING_FAILED, verdict.sentence), now)
     line = StoryEntry(now, job.state, job.reason, verdict.sentence, job.attempt, job.round)
     remarked = replace(job, remarks=(*job.remarks, _PREFLIGHT))
     return then(Decision(remarked, (), (line,)), _run(remarked, now))
@@ -277,28 +277,28 @@ def _run(job: Job, now: datetime) -> Decision:
 def _agent_running(job: Job, event: AgentSaid, now: datetime) -> Decision:
     updated = job.with_node(event.node, event.status)
     if event.status.is_taken:
-        return ending.stop(updated, end_verdicts.taken(event.node), now)
+        return ending.stop(updated, verdict_rules.taken(event.node), now)
     if updated.are_workers_done:
-        return ending.stop(updated, end_verdicts.finished(updated), now)
-    lost = end_verdicts.lost(updated)
+        return ending.stop(updated, verdict_rules.finished(updated), now)
+    lost = verdict_rules.lost(updated)
     if lost is not None:
         return ending.stop(updated, lost, now)
     has_failed = any(ended.is_failure for _, ended in updated.exits)
     if has_failed and not (updated.has_ranks_left and _is_guess(job, updated)):
-        return ending.stop(updated, end_verdicts.failed(updated), now)
+        return ending.stop(updated, verdict_rules.failed(updated), now)
     if has_failed:
         return _wait_for_the_first(updated, now)
     # An agent that has lost its keeper, and can't start another, reports no exits.
     updated = replace(updated, judge_at=None)
     if updated.are_all(Phase.ENDED):
-        return ending.finalize(replace(updated, verdict=end_verdicts.finished(updated)), now)
+        return ending.finalize(replace(updated, verdict=verdict_rules.finished(updated)), now)
     return Decision(updated)
 
 
 def _wait_for_the_first(job: Job, now: datetime) -> Decision:
     if job.judge_at:
         return Decision(job)
-    lost = end_verdicts.failed(job).sentence
+    lost = verdict_rules.failed(job).sentence
     sentence = f"{lost}; the rank that failed first has {JUDGE_AFTER.total_seconds():g} s to say why"
     return move(replace(job, judge_at=now + JUDGE_AFTER), now, State.RUNNING, job.reason, sentence)
 
@@ -326,19 +326,19 @@ def _is_guess(job: Job, updated: Job) -> bool:
 def _time_up(job: Job, now: datetime) -> Decision:
     if job.policy.timeout_s is None:
         return Decision(job)
-    verdict = end_verdicts.of(Reason.TIMED_OUT, f"the time limit of {job.policy.timeout_s:g} s was reached")
+    verdict = verdict_rules.of(Reason.TIMED_OUT, f"the time limit of {job.policy.timeout_s:g} s was reached")
     if job.state is State.QUEUED:
         return ending.end(replace(job, verdict=verdict), now)
     return ending.stop(job, verdict, now)
 
 
 def _node_lost(job: Job, event: NodeLost, now: datetime) -> Decision:
-    return ending.stop(job.without_node(event.node), end_verdicts.by_loss(event), now)
+    return ending.stop(job.without_node(event.node), verdict_rules.by_loss(event), now)
 
 
 def _node_leaving(job: Job, event: NodeDeparture, now: datetime) -> Decision:
     if job.state in (State.PROVISIONING, State.STAGING, State.RUNNING):
-        return ending.stop(job, end_verdicts.leaving(event), now)
+        return ending.stop(job, verdict_rules.leaving(event), now)
     return ending.leaving_stopping(job, event) if job.state is State.STOPPING else Decision(job)
 
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from drumbeat.core.child_jobs import SweepProgress, TrialProgress, trial_name
 from drumbeat.core.end_verdict import Verdict
-from drumbeat.core.life import end_verdicts, ending, parent_jobs
+from drumbeat.core.life import ending, parent_jobs, verdict_rules
 from drumbeat.core.life.events import (
     CancelChild,
     CancelRequested,
@@ -70,12 +70,12 @@ def decide(job: Job, progress: SweepProgress, event: Event, now: datetime) -> De
             return _advance(job, progress, _refused(progress, job.name, event), (), now)
         case State.RUNNING, SamplerRefused():
             sentence = f"no further trials can be proposed: {event.sentence}"
-            return _stop(job, progress, end_verdicts.of(Reason.TRIALS_FAILED, sentence), now)
+            return _stop(job, progress, verdict_rules.of(Reason.TRIALS_FAILED, sentence), now)
         case State.RUNNING, TimeUp():
             sentence = f"the time limit of {job.policy.timeout_s:g} s was reached"
-            return _stop(job, progress, end_verdicts.of(Reason.TIMED_OUT, sentence), now)
+            return _stop(job, progress, verdict_rules.of(Reason.TIMED_OUT, sentence), now)
         case State.RUNNING, CancelRequested():
-            return _stop(job, progress, end_verdicts.canceled(event), now)
+            return _stop(job, progress, verdict_rules.canceled(event), now)
         case State.STOPPING, ChildrenSeen():
             return _stopping(replace(job, sweep=_seen(progress, job.name, event)), now)
         case State.STOPPING, ChildRefused():
@@ -188,7 +188,7 @@ def _advance(
     if not any(one.is_good or one.reports for one in progress.trials) and len(ended) >= MAX_FAILED_AT_FIRST:
         first = ended[0]
         sentence = f"the first {len(ended)} trials all failed; {trial_name(job.name, first.number)}: {first.sentence}"
-        return _stop(job, progress, end_verdicts.of(Reason.TRIALS_FAILED, sentence), now)
+        return _stop(job, progress, verdict_rules.of(Reason.TRIALS_FAILED, sentence), now)
     is_full = progress.is_exhausted or len(progress.trials) >= progress.max_trials
     if is_full and len(ended) == len(progress.trials):
         return parent_jobs.complete(replace(job, sweep=progress), _verdict(job, progress), now)
@@ -251,7 +251,9 @@ def _verdict(job: Job, progress: SweepProgress) -> Verdict:
     if not good:
         last = next((one for one in reversed(progress.trials)), None)
         why = f"; {trial_name(job.name, last.number)}: {last.sentence}" if last else ""
-        return end_verdicts.of(Reason.TRIALS_FAILED, f"none of {counted(len(progress.trials), 'trial')} completed{why}")
+        return verdict_rules.of(
+            Reason.TRIALS_FAILED, f"none of {counted(len(progress.trials), 'trial')} completed{why}"
+        )
     parts = [f"{counted(len(progress.trials), 'trial')} ended"]
     parts += [f"{stopped} of them early"] if stopped else []
     parts += [f"{failed} failed or canceled"] if failed else []
@@ -260,7 +262,7 @@ def _verdict(job: Job, progress: SweepProgress) -> Verdict:
         parts.append(f"best {trial_name(job.name, leader.number)}: {progress.metric} {leader.best:.4g}")
     else:
         parts.append(f"no trial reported `{progress.metric}`")
-    return end_verdicts.of(Reason.TRIALS_ENDED, "; ".join(parts))
+    return verdict_rules.of(Reason.TRIALS_ENDED, "; ".join(parts))
 
 
 def _stop(job: Job, progress: SweepProgress, verdict: Verdict, now: datetime) -> Decision:

@@ -1,7 +1,7 @@
 """The `drumbeat:` table: what drumbeat adds to the dialect.
 
 The keys of retries, grace and silence are in `timeouts_and_retries.py`. Where those of this file act: `warm_start` in
-launch/warm_start.py; `environment` in core/planning/plan.py; `prepare` in launch/preparation.py; `mpi_options`
+launch/warm_start_fit.py; `environment` in core/planning/plan.py; `prepare` in launch/preparation.py; `mpi_options`
 in launch/mpi.py; `tensorflow_chief` in launch/tensorflow.py; `network` in launch/network_variables.py; `preflight` in
 agent/preflight/preflight.py; `mesh` in protocol/mesh.py; `system_metrics` in agent/metrics/resource_sampler.py;
 `notify` and `notify_on` in control/notices/end_notices.py; `checkpoints` in train/checkpoint_folder.py (`keep`) and

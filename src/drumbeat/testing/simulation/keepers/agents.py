@@ -12,7 +12,7 @@ from drumbeat.agent.keeper import listener
 from drumbeat.agent.keeper.client import process_start
 from drumbeat.agent.next_step import Facts, RoundFacts, Step, Work, next_step, status
 from drumbeat.agent.node_keeper import NodeKeeper
-from drumbeat.launch import render, warm_start
+from drumbeat.launch import render, warm_start_fit
 from drumbeat.protocol.agent import AgentStatus, Directive, Enrolment, RankExit
 from drumbeat.protocol.keeper import KeeperState, ProcessStart, StartRound
 from drumbeat.protocol.roster import Member, Roster
@@ -187,7 +187,7 @@ class NodeAgent:
         ranks = self._ranks(roster) if roster else ()
         self.facts.round.asked = True
         self.box.stopping.discard(self.enrolment.root)
-        order = warm_start.order(self.plan, ranks)
+        order = warm_start_fit.order(self.plan, ranks)
         order = order if order.cold else replace(order, outlives=True)
         self.client.start(StartRound(self.facts.round.number, ranks, None, order))
 

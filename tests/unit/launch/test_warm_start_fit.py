@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from drumbeat.launch import warm_start
+from drumbeat.launch import warm_start_fit
 from drumbeat.protocol.plan import Container, Plan
 
 PREPARED = {
@@ -50,19 +50,19 @@ COLD = {
 
 @pytest.mark.parametrize("command", PREPARED)
 def test_a_python_program_gives_the_variables_that_its_shell_reads(command):
-    assert warm_start.shell_variables(command) == PREPARED[command]
+    assert warm_start_fit.shell_variables(command) == PREPARED[command]
 
 
 @pytest.mark.parametrize("command", COLD)
 def test_another_command_is_refused_with_the_reason(command):
     with pytest.raises(ValueError, match=COLD[command]):
-        warm_start.shell_variables(command)
+        warm_start_fit.shell_variables(command)
 
 
 def test_a_start_is_told_as_warm_cold_or_both():
-    assert warm_start.say_start(2, 2, 2, "no") == "round 2 started warm"
-    assert warm_start.say_start(2, 2, 0, "no") == "round 2 started cold: no"
-    assert warm_start.say_start(2, 2, 1, "no") == "round 2 started warm with 1 of 2 ranks; the others cold: no"
+    assert warm_start_fit.say_start(2, 2, 2, "no") == "round 2 started warm"
+    assert warm_start_fit.say_start(2, 2, 0, "no") == "round 2 started cold: no"
+    assert warm_start_fit.say_start(2, 2, 1, "no") == "round 2 started warm with 1 of 2 ranks; the others cold: no"
 
 
 @pytest.mark.parametrize(
@@ -76,4 +76,4 @@ def test_a_start_is_told_as_warm_cold_or_both():
 )
 def test_a_plan_says_why_its_ranks_start_cold(changes, cold):
     plan = Plan("j", "e", "pytorch", 1, 1, "python train.py", ())
-    assert warm_start.why_cold(replace(plan, **changes)) == cold
+    assert warm_start_fit.why_cold(replace(plan, **changes)) == cold

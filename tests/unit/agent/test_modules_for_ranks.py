@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import drumbeat
-from drumbeat.agent.runtimes import rank_modules
+from drumbeat.agent.runtimes import modules_for_ranks
 from drumbeat.engines.agent_archive import agent_archive
 from drumbeat.protocol import folder_layout
 
@@ -20,7 +20,7 @@ SCRIPT = "import drumbeat; from drumbeat import train; drumbeat.log(x=1); print(
 
 
 def run(root: Path, *options: str) -> list[str]:
-    rank_modules.provide(str(root))
+    modules_for_ranks.provide(str(root))
     environment = {**os.environ, "PYTHONPATH": folder_layout.modules_folder(str(root)), "DRUMBEAT_METRICS": ""}
     line = [sys.executable, *options, "-c", SCRIPT]
     return subprocess.run(line, env=environment, capture_output=True, text=True, check=True, cwd=root).stdout.split()
@@ -39,11 +39,11 @@ def test_installed_drumbeat_is_preferred(tmp_path: Path):
 def test_modules_are_those_of_the_rooms_in_a_folder_and_in_the_agents_archive(tmp_path: Path):
     package = Path(drumbeat.__file__).parent
     rooms = [path for room in ("rank", "train") for path in (package / room).glob("*.py")]
-    expected = {*(path.relative_to(package).as_posix() for path in rooms), *rank_modules.BESIDE}
-    assert set(rank_modules.files()) == expected
+    expected = {*(path.relative_to(package).as_posix() for path in rooms), *modules_for_ranks.BESIDE}
+    assert set(modules_for_ranks.files()) == expected
     archive = agent_archive()
     (tmp_path / archive.name).write_bytes(archive.content)
-    script = "from drumbeat.agent.runtimes import rank_modules; rank_modules.provide('.'); print(*rank_modules.files())"
+    script = "from drumbeat.agent.runtimes import modules_for_ranks as m; m.provide('.'); print(*m.files())"
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / archive.name)}
     line = [sys.executable, "-S", "-c", script]
     done = subprocess.run(line, env=environment, capture_output=True, text=True, check=True, cwd=tmp_path)

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from drumbeat.control.loop.queue import queue_of
+from drumbeat.control.loop.waiting_jobs import queue_of
 from drumbeat.core.fair_share import PATIENCE
 from drumbeat.core.life.job import Job
 from drumbeat.core.quotas import Quota, QuotaKind
