@@ -233,9 +233,9 @@ Type = Callable[..., Result]
 
 
 @contextmanager
-def in_memory() -> Generator[FakeServer]:
+def in_memory(server: FakeServer | None = None) -> Generator[FakeServer]:
     """The server that commands find."""
-    fake = FakeServer()
+    fake = server or FakeServer()
     token = MAKER.set(lambda _: fake)
     yield fake
     MAKER.reset(token)

@@ -1,7 +1,11 @@
-"""The logs of a pipeline's steps: of all that there are, or as they come."""
+"""The logs of a pipeline's steps: of all that there are, or as they come.
+
+How a line is prefixed and colored is in `log_lines.py` (`LogLook.title`, `LogView._prefixed`).
+"""
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
@@ -12,7 +16,7 @@ from drumbeat.cli.follow.log_lines import LogLook, LogView
 from drumbeat.cli.terminal.connect import Server
 from drumbeat.protocol.api.jobs import End, Event, LogPiece
 from drumbeat.protocol.api.pipelines import StepView
-from drumbeat.protocol.errors import DrumbeatError
+from drumbeat.protocol.errors import UnreachableError
 from drumbeat.protocol.states import JobKind
 
 POLL_S = 0.2
@@ -24,7 +28,10 @@ Has = Callable[[LogPiece], bool]
 
 @dataclass(frozen=True)
 class LogSource:
-    """A job with ranks, and what its lines are prefixed with: the step, and of a sweep the trial's number."""
+    """A job with ranks, and what its lines are prefixed with: the step, and of a sweep the trial's number.
+
+    The pipeline itself, whose events say when steps begin, has the title "".
+    """
 
     job: str
     title: str
@@ -32,10 +39,11 @@ class LogSource:
 
 @dataclass(frozen=True)
 class _Arrived:
-    """An event of a job, or the end of its stream. title: of the source, "" = the pipeline itself."""
+    """An event of a job, or the end of its stream. error: why the stream ended before the job's end."""
 
-    title: str
-    event: Event | None
+    source: LogSource
+    event: Event | None = None
+    error: Exception | None = None
 
 
 class StepLogs:
@@ -47,6 +55,10 @@ class StepLogs:
         self._arrived: queue.SimpleQueue[_Arrived] = queue.SimpleQueue()
         self._open: set[str] = set()
         """The titles whose streams are read."""
+        self._positions: dict[str, int] = {}
+        """Of the last piece of each source's log that was seen, by title."""
+        self._failed: dict[str, Exception] = {}
+        """Why streams failed that are not read any more, by title."""
 
     def all(self, has: Has) -> Iterator[str]:
         """Gives what all steps have printed, one step after the other."""
@@ -58,7 +70,11 @@ class StepLogs:
             yield _text(view.end())
 
     def follow(self, has: Has) -> Iterator[str]:
-        """Gives what the steps print as it comes, until the pipeline ends."""
+        """Gives what the steps print as it comes, until the pipeline ends.
+
+        Raises the failure of the pipeline's stream, or of a step's that could not be read again, after the other
+        streams have ended.
+        """
         self._read(LogSource(self._pipeline, ""))
         self._read_new()
         while self._open:
@@ -68,30 +84,48 @@ class StepLogs:
                 yield _text(view.due(now))
         for view in self._views.values():
             yield _text(view.end())
+        if self._failed:
+            raise self._failed[min(self._failed)]  # The pipeline's own, if it is among them.
 
     def _next(self, has: Has, now: float) -> Iterator[str]:
         try:
             arrived = self._arrived.get(timeout=POLL_S)
         except queue.Empty:
             return
-        if arrived.event is None:
-            self._open.discard(arrived.title)
-            if arrived.title:
-                yield _text(self._view(arrived.title).end())
-        elif isinstance(arrived.event, LogPiece):
-            if arrived.title and has(arrived.event):
-                yield _text(self._view(arrived.title).take(arrived.event, now))
-        elif not isinstance(arrived.event, End):
+        title, event = arrived.source.title, arrived.event
+        if event is None:
+            yield from self._ended(title, arrived.error)
+        elif isinstance(event, LogPiece):
+            if title and self._is_new(title, event) and has(event):
+                yield _text(self._view(title).take(event, now))
+        elif not isinstance(event, End):
             self._read_new()  # A step, or a trial, may have begun.
 
+    def _ended(self, title: str, error: Exception | None) -> Iterator[str]:
+        self._open.discard(title)
+        if error:
+            self._failed[title] = error
+        elif title:
+            yield _text(self._view(title).end())
+
+    def _is_new(self, title: str, piece: LogPiece) -> bool:
+        """Whether a piece comes for the first time: a stream that is read again begins at the log's beginning."""
+        if piece.position <= self._positions.get(title, -1):
+            return False
+        self._positions[title] = piece.position
+        return True
+
     def _read_new(self) -> None:
-        for source in self._sources():
-            if source.title not in self._views:
-                self._read(source)
+        """Reads the streams of sources that are new, and again those to which the connection was lost."""
+        with contextlib.suppress(UnreachableError):  # The pipeline's own stream says when it is too long.
+            for source in self._sources():
+                if source.title not in self._views or isinstance(self._failed.get(source.title), UnreachableError):
+                    self._read(source)
 
     def _read(self, source: LogSource) -> None:
         """Reads a job's stream on a thread of its own."""
         self._open.add(source.title)
+        self._failed.pop(source.title, None)
         if source.title:
             self._view(source.title)
         threading.Thread(target=self._stream, args=(source,), daemon=True).start()
@@ -99,11 +133,10 @@ class StepLogs:
     def _stream(self, source: LogSource) -> None:
         try:
             for event in self._server.stream(source.job, away=threading.Event()):
-                self._arrived.put(_Arrived(source.title, event))
-        except DrumbeatError:
-            pass  # What the others print is shown all the same.
-        finally:
-            self._arrived.put(_Arrived(source.title, None))
+                self._arrived.put(_Arrived(source, event))
+            self._arrived.put(_Arrived(source))
+        except Exception as error:  # noqa: BLE001 - it is raised again when the other streams have ended
+            self._arrived.put(_Arrived(source, error=error))
 
     def _sources(self) -> Iterator[LogSource]:
         """The jobs with ranks of all steps that have begun."""
