@@ -67,11 +67,11 @@ def at(position: int, text: str) -> LogPiece:
     return replace(piece(text), position=position)
 
 
-def followed(server: StepServer) -> tuple[list[str], Exception | None]:
+def followed(server: StepServer, **options: float) -> tuple[list[str], Exception | None]:
     """The lines that were printed, and the failure that came last."""
     lines: list[str] = []
     try:
-        for text in StepLogs(server, "pipe", LogLook()).follow(lambda _: True):
+        for text in StepLogs(server, "pipe", LogLook(), **options).follow(lambda _: True):
             lines += text.splitlines()
     except (UnreachableError, NotFoundError) as error:
         return lines, error
@@ -127,3 +127,20 @@ def test_a_step_whose_log_cannot_be_read_is_told_at_the_end():
     lines, error = followed(server)
     assert [line[-1] for line in lines] == ["b"]
     assert error is gone
+
+
+def test_a_trial_that_begins_after_the_last_event_is_followed():
+    followed_too, first_ended = threading.Event(), threading.Event()
+    trials = [sample(TrialView, number=n, job=f"pipe_tune_{n}", state=State.RUNNING) for n in range(2)]
+    server = StepServer(steps=[step("tune", JobKind.SWEEP)], trials=trials[:1])
+
+    def begin_another() -> None:
+        assert first_ended.wait(20)
+        server.trials = trials
+
+    server.scripts["pipe"] = [[begin_another, lambda: followed_too.wait(10), END]]
+    server.scripts["pipe_tune_0"] = [[at(1, "a\n"), first_ended.set, END]]
+    server.scripts["pipe_tune_1"] = [[followed_too.set, at(1, "b\n"), END]]
+    lines, error = followed(server, look_s=0.1)
+    assert lines == ["tune_0 0:0 │ a", "tune_1 0:0 │ b"]
+    assert (error, followed_too.is_set()) == (None, True)

@@ -22,6 +22,9 @@ from drumbeat.protocol.states import JobKind
 POLL_S = 0.2
 """How long it waits for an event before it prints lines that are not finished."""
 
+LOOK_S = 3.0
+"""How often it looks for trials that have begun: no event of the pipeline or of another trial says so."""
+
 Has = Callable[[LogPiece], bool]
 """Whether a piece of a log is one of those that are asked for."""
 
@@ -49,8 +52,9 @@ class _Arrived:
 class StepLogs:
     """The logs of the steps of one pipeline."""
 
-    def __init__(self, server: Server, pipeline: str, look: LogLook) -> None:
+    def __init__(self, server: Server, pipeline: str, look: LogLook, *, look_s: float = LOOK_S) -> None:
         self._server, self._pipeline, self._look = server, pipeline, look
+        self._look_s, self._looked_at = look_s, 0.0
         self._views: dict[str, LogView] = {}
         self._arrived: queue.SimpleQueue[_Arrived] = queue.SimpleQueue()
         self._open: set[str] = set()
@@ -79,6 +83,8 @@ class StepLogs:
         self._read_new()
         while self._open:
             now = time.monotonic()
+            if "" in self._open and now - self._looked_at > self._look_s:
+                self._read_new()
             yield from self._next(has, now)
             for view in self._views.values():
                 yield _text(view.due(now))
@@ -117,6 +123,7 @@ class StepLogs:
 
     def _read_new(self) -> None:
         """Reads the streams of sources that are new, and again those to which the connection was lost."""
+        self._looked_at = time.monotonic()
         with contextlib.suppress(UnreachableError):  # The pipeline's own stream says when it is too long.
             for source in self._sources():
                 if source.title not in self._views or isinstance(self._failed.get(source.title), UnreachableError):
