@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from drumbeat.client import job_downloads, job_events, job_upload, partial_files
+from drumbeat.client import job_downloads, job_events, job_upload, partial_file_names
 from drumbeat.client.calls.components import ComponentCalls
 from drumbeat.client.calls.computes import ComputeCalls
 from drumbeat.client.calls.data import DataCalls
@@ -234,7 +234,7 @@ class Client(
         places = [job_downloads.place_in(Path(to), path) for path in chosen]
         for path, place in zip(chosen, places, strict=True):
             self.fetch(name, path, place)
-        partial_files.clear(places)
+        partial_file_names.clear(places)
         return places
 
     # --- the server -------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import BinaryIO
 import httpx
 
 from drumbeat.client.connection import Connection, again, part
-from drumbeat.client.partial_files import partial_of
+from drumbeat.client.partial_file_names import partial_of
 from drumbeat.protocol.errors import ConflictError, ForbiddenError, RefusedError, StorageError, UnreachableError
 
 PIECE = 1 << 20

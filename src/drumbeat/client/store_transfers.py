@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from drumbeat.client import partial_files
+from drumbeat.client import partial_file_names
 from drumbeat.client.connection import Connection, again
 from drumbeat.client.job_downloads import check_folder, place_in
 from drumbeat.client.transfer_result import Transfer
@@ -197,7 +197,7 @@ class Download:
             each(self.listing.files, lambda one: self._fetch(lines.mine(), one, moved))
         finally:
             lines.close()
-        partial_files.clear(place_in(self.to, file.path) for file in self.listing.files)
+        partial_file_names.clear(place_in(self.to, file.path) for file in self.listing.files)
         return Transfer(self.listing.uri, len(self.listing.files), self.listing.size, len(moved))
 
     def _fetch(self, line: Connection, file: ListedFile, moved: list[str]) -> None:
@@ -207,7 +207,7 @@ class Download:
             return
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
-            partial = partial_files.partial_of(place, file.key[:12])
+            partial = partial_file_names.partial_of(place, file.key[:12])
             self._complete(line, file, partial)
             partial.replace(place)
         except OSError as error:

@@ -5,7 +5,7 @@ from itertools import count
 
 import pytest
 
-from drumbeat.agent.inputs.fetching.thread_pool import Crew
+from drumbeat.agent.inputs.fetching.thread_count import Crew
 
 
 def nothing() -> None:

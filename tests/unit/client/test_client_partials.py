@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.client.partial_files import clear, partial_of
+from drumbeat.client.partial_file_names import clear, partial_of
 
 VERSION = "0123456789ab"
 

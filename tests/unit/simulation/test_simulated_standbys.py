@@ -12,7 +12,7 @@ import pytest
 from drumbeat.agent.keeper import spare_folders
 from drumbeat.agent.keeper.keeper import Keeper
 from drumbeat.agent.keeper.machine import KeeperMachine
-from drumbeat.agent.keeper.round import RankRound
+from drumbeat.agent.keeper.rank_round import RankRound
 from drumbeat.agent.keeper.spare_keeper import SpareKeeper
 from drumbeat.agent.keeper.standby import Standby
 from drumbeat.agent.keeper.standby_pool import Standbys

@@ -4,8 +4,8 @@ One per node and attempt, one thread, apart from the agent, so that either can d
 `python -m drumbeat.agent.keeper.keeper FOLDER`; the agent speaks to it over FOLDER/keeper.sock (`protocol.keeper`).
 Requests are idempotent, and what the keeper sends is always its whole state.
 
-`round.py` has the round of ranks, `spare_keeper.py` what becomes of a keeper after its attempt. How long it waits for
-an agent that is gone is the job's key `lost_after_s`, and `grace_s` the time between SIGTERM and SIGKILL; both have
+`rank_round.py` has the round of ranks, `spare_keeper.py` what becomes of a keeper after its attempt. How long it waits
+for an agent that is gone is the job's key `lost_after_s`, and `grace_s` the time between SIGTERM and SIGKILL; both have
 their defaults in `dialect/job/timeouts_and_retries.py`.
 """
 
@@ -18,7 +18,7 @@ import sys
 from drumbeat.agent.keeper.leftover_processes import ENDING_INTERVAL_S
 from drumbeat.agent.keeper.listener import hold_folder
 from drumbeat.agent.keeper.machine import MACHINE, KeeperMachine
-from drumbeat.agent.keeper.round import RankRound
+from drumbeat.agent.keeper.rank_round import RankRound
 from drumbeat.agent.keeper.spare_keeper import SPARE_CHECK_INTERVAL_S, SpareKeeper
 from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.keeper import (

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 
 from drumbeat.agent.keeper.machine import KeeperMachine
-from drumbeat.agent.keeper.round import RankRound
+from drumbeat.agent.keeper.rank_round import RankRound
 from drumbeat.protocol.keeper import Adopt, KeeperRequest, LeaveNode, Probe, Retire
 
 SPARE_CHECK_INTERVAL_S = 5.0

@@ -71,7 +71,7 @@ def choose_files(files: list[FileView], *, output: str | None, is_logs: bool) ->
 
 def fetch(server: Server, name: str, files: list[FileView], folder: Path) -> None:
     """Brings the files, with progress on a terminal."""
-    from drumbeat.client import partial_files
+    from drumbeat.client import partial_file_names
     from drumbeat.client.job_downloads import check_folder, place_in
 
     check_folder(folder)
@@ -80,7 +80,7 @@ def fetch(server: Server, name: str, files: list[FileView], folder: Path) -> Non
         for file, place in wanted:
             place.parent.mkdir(parents=True, exist_ok=True)
             server.fetch(name, file.path, place, seen=advance)
-    partial_files.clear(place for _, place in wanted)
+    partial_file_names.clear(place for _, place in wanted)
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """The keys of the `drumbeat:` table about waiting and recovery, with their defaults: retries, grace, sizes.
 
 Where each acts: `max_retries` in core/life/recovery.py; `retry_delay_s` and `max_retry_delay_s` in
-core/life/backoff.py; `grace_s` in agent/keeper/round.py; `lost_after_s` in control/gangs/heartbeats.py; `hang_after_s`
-and `on_hang` in control/gangs/hang_watch.py and core/life/hang_response.py; `rendezvous_timeout_s` in
+core/life/backoff.py; `grace_s` in agent/keeper/rank_round.py; `lost_after_s` in control/gangs/heartbeats.py;
+`hang_after_s` and `on_hang` in control/gangs/hang_watch.py and core/life/hang_response.py; `rendezvous_timeout_s` in
 control/gangs/rendezvous_look.py; `min_nodes` and `max_nodes` in core/elastic_sizes.py; `grow` in
 core/life/elastic_growth.py. The limits of a job as a whole (`limits: timeout`) are in `resources_and_limits.py`.
 """

@@ -17,7 +17,7 @@ from drumbeat.agent.inputs.fetching.fetch_context import Means
 from drumbeat.agent.inputs.fetching.piece_queue import Batch, Piece, Want, Work
 from drumbeat.agent.inputs.fetching.small_file_batches import BatchFetch
 from drumbeat.agent.inputs.fetching.store_client import Links, Store
-from drumbeat.agent.inputs.fetching.thread_pool import Crew
+from drumbeat.agent.inputs.fetching.thread_count import Crew
 from drumbeat.protocol.errors import DrumbeatError, StorageError, UnreachableError
 
 THREADS = 8

@@ -1,4 +1,4 @@
-"""The threads of a fetch: as many as help."""
+"""How many threads a fetch has: as many as help, up to the limit in `fetch_threads.py`."""
 
 from __future__ import annotations
 
