@@ -109,6 +109,9 @@ def test_machines_that_are_never_switched_off_are_counted(kept: str, count: int)
 
 
 # --- what a job waits for ---------------------------------------------------------------------------------------
+MAINTENANCE = "ReqNodeNotAvail, Reserved for maintenance"
+BEFORE_IT = "it starts before that only if its time limit ends before (scontrol show reservation)"
+FOR_OTHERS = "ReqNodeNotAvail, May be reserved for other job"
 GOING = {"n1": NodeWord(NodeState.LEAVING), "n2": NodeWord(NodeState.LEAVING), "n3": NodeWord(NodeState.IDLE)}
 
 
@@ -128,6 +131,12 @@ GOING = {"n1": NodeWord(NodeState.LEAVING), "n2": NodeWord(NodeState.LEAVING), "
          "PENDING: n1 and n2 are being switched off, and on again for it"),
         (SlurmJob("1", "PENDING", reason=DOWN), {}, {"n2": "ResumeTimeout reached", "n1": "none"},
          "PENDING: n2 didn't start in time (Slurm's ResumeTimeout)"),
+        (SlurmJob("1", "PENDING", reason=MAINTENANCE), GOING, {},
+         f"PENDING ({MAINTENANCE}): its machines are reserved for maintenance; {BEFORE_IT}"),
+        (SlurmJob("1", "PENDING", reason=MAINTENANCE.replace(" ", "_")), {}, {"n2": "ResumeTimeout reached"},
+         f"PENDING ({MAINTENANCE.replace(' ', '_')}): its machines are reserved for maintenance; {BEFORE_IT}"),
+        (SlurmJob("1", "PENDING", reason=FOR_OTHERS), GOING, {"n2": "ResumeTimeout reached"},
+         f"PENDING ({FOR_OTHERS}): its machines may be reserved for others (scontrol show reservation)"),
         (SlurmJob("1", "PENDING", reason="BeginTime"), GOING, {"n2": "ResumeTimeout reached"},
          "PENDING: n2 didn't start in time (Slurm's ResumeTimeout)"),
         (SlurmJob("1", "PENDING", reason=DOWN), {}, {"n1": "bad fan"}, f"PENDING ({DOWN})"),

@@ -16,6 +16,13 @@ from drumbeat.protocol.plurals import name_some
 
 _NOT_THERE = ("ReqNodeNotAvail", "Nodes required for job are DOWN")
 _HELD = ("BeginTime", *_NOT_THERE)
+_RESERVED = {
+    "ReqNodeNotAvail, Reserved for maintenance": "its machines are reserved for maintenance; it starts before that "
+    "only if its time limit ends before (scontrol show reservation)",
+    "ReqNodeNotAvail, May be reserved for other job": "its machines may be reserved for others "
+    "(scontrol show reservation)",
+}
+"""What a reservation keeps from starting, however the machines are. Some commands of Slurm print `_` for spaces."""
 
 
 def word(job: SlurmJob, nodes: Mapping[str, NodeWord], reasons: Mapping[str, str], usual_s: float | None) -> str:
@@ -23,7 +30,7 @@ def word(job: SlurmJob, nodes: Mapping[str, NodeWord], reasons: Mapping[str, str
     if job.word == "CONFIGURING":
         machines = job.nodes or "its machines"
         return f"CONFIGURING: {machines} {'are' if _is_many(machines) else 'is'} being started{usually(usual_s)}"
-    if job.word == "PENDING" and (sentence := sentence_of(job.reason)):
+    if job.word == "PENDING" and (sentence := sentence_of(job.reason) or _RESERVED.get(job.reason.replace("_", " "))):
         return f"{job.told}: {sentence}"
     if job.word != "PENDING" or not job.reason.startswith(_HELD):
         return job.told
