@@ -15,8 +15,8 @@ from drumbeat.protocol.api.pipelines import PipelineView, StepView
 from drumbeat.protocol.api.sweeps import SweepView, TrialView
 from drumbeat.protocol.errors import NotFoundError, UnreachableError
 from drumbeat.protocol.states import JobKind, State
-from tests.unit.cli.fake_server import FakeServer, in_memory, typing_in
-from tests.unit.cli.samples import a_job, piece, sample
+from tests.unit.cli.fake_server import FakeServer, Type, in_memory, typing_in
+from tests.unit.cli.samples import NOON, a_job, piece, sample
 
 pytestmark = pytest.mark.feature("E4")
 
@@ -55,6 +55,10 @@ class StepServer(FakeServer):
             else:
                 yield one
 
+    def logs(self, name: str) -> Iterator[LogPiece]:
+        self._called("logs", name)
+        return (one for script in self.scripts[name] for one in script if isinstance(one, LogPiece))
+
     def count(self, name: str) -> int:
         return self.calls.count(("stream", name))
 
@@ -71,7 +75,7 @@ def followed(server: StepServer, **options: float) -> tuple[list[str], Exception
     """The lines that were printed, and the failure that came last."""
     lines: list[str] = []
     try:
-        for text in StepLogs(server, "pipe", LogLook(), **options).follow(lambda _: True):
+        for text in StepLogs(server, "pipe", LogLook(), **options).follow(lambda _: True, lambda _title, _job: None):
             lines += text.splitlines()
     except (UnreachableError, NotFoundError) as error:
         return lines, error
@@ -144,3 +148,68 @@ def test_a_trial_that_begins_after_the_last_event_is_followed():
     lines, error = followed(server, look_s=0.1)
     assert lines == ["tune_0 0:0 │ a", "tune_1 0:0 │ b"]
     assert (error, followed_too.is_set()) == (None, True)
+
+
+# --- what is typed ----------------------------------------------------------------------------------------------
+@pytest.fixture
+def server() -> Iterator[StepServer]:
+    """A pipeline of which one step has 4 ranks on 2 nodes, the other one rank; both have ended."""
+    ended = {"state": State.COMPLETED, "ended_at": NOON}
+    small = a_job(name="pipe_small", world_size=1, node_count=1, processes_per_node=1, **ended)
+    jobs = {"pipe": replace(PIPELINE, **ended), "pipe_large": a_job(name="pipe_large", **ended), "pipe_small": small}
+    server = StepServer(steps=[step("large"), step("small")], jobs=jobs)
+    server.scripts |= {
+        "pipe": [[END]],
+        "pipe_large": [[at(1, "a\n"), replace(piece("b\n", 3), position=2), END]],
+        "pipe_small": [[at(1, "c\n"), END]],
+    }
+    with in_memory(server):
+        yield server
+
+
+@pytest.fixture
+def drumbeat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Type:
+    return typing_in(tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("follow", [(), ("-f",)])
+@pytest.mark.parametrize(
+    ("options", "what", "advice"),
+    [
+        (("--rank", 4), "rank 4", "pipe_large has the most ranks. It has ranks 0 to 3."),
+        (("--node", 2), "node 2", "pipe_large has the most nodes. It has nodes 0 to 1."),
+        (("--round", "1.9"), "round 1.9", "pipe_large has the most rounds. Its last is 1.1; it has ended."),
+        (("--rank", 9, "--node", 1), "rank 9 and node 1", "pipe_large has the most ranks. It has ranks 0 to 3."),
+    ],
+)
+@pytest.mark.usefixtures("server")
+def test_what_no_step_has_is_refused(
+    drumbeat: Type, options: tuple[object, ...], what: str, advice: str, follow: tuple[str, ...]
+):
+    shown = drumbeat("logs", "pipe", *options, *follow)
+    assert shown.stderr == f"error: no step has {what}\n  at pipe\n  → {advice}\n"
+    assert (shown.stdout, shown.exit_code) == ("", 1)
+
+
+@pytest.mark.parametrize("follow", [(), ("-f",)])
+@pytest.mark.usefixtures("server")
+def test_a_rank_that_one_step_has_is_shown(drumbeat: Type, follow: tuple[str, ...]):
+    shown = drumbeat("logs", "pipe", "--rank", 3, *follow)
+    assert (shown.output, shown.exit_code) == ("large 1:3 │ b\n", 0)
+
+
+def test_a_rank_is_missed_at_the_end_where_a_step_could_still_have_had_it(drumbeat: Type, server: StepServer):
+    server.jobs["pipe"] = PIPELINE
+    shown = drumbeat("logs", "pipe", "--rank", 4, "-f")
+    assert shown.stderr.startswith("error: no step has rank 4\n")
+    assert server.count("pipe_large") == 1
+
+
+@pytest.mark.parametrize("follow", [(), ("-f",)])
+def test_what_keeps_a_step_s_logs_away_is_told(drumbeat: Type, server: StepServer, follow: tuple[str, ...]):
+    held_up = replace(server.jobs["pipe_small"], notice="the disk is full")
+    server.jobs["pipe_small"] = held_up
+    server.scripts["pipe_small"] = [[held_up, held_up, at(1, "c\n"), END]]
+    shown = drumbeat("logs", "pipe", *follow)
+    assert shown.stderr == "── small: the disk is full ──\n"
+    assert sorted(shown.stdout.splitlines()) == ["large 0:0 │ a", "large 1:3 │ b", "small 0:0 │ c"]

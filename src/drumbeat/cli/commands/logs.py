@@ -6,48 +6,24 @@ import sys
 import threading
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from drumbeat.cli.commands.jobs import Job
 from drumbeat.cli.terminal.connect import connect
-from drumbeat.protocol.errors import NotFoundError
 from drumbeat.protocol.states import JobKind
 
 if TYPE_CHECKING:
     from drumbeat.cli.follow.background_reader import Batches
+    from drumbeat.cli.follow.chosen_logs import Chosen
     from drumbeat.cli.follow.log_lines import Passing, Whole
     from drumbeat.cli.follow.step_logs import StepLogs
     from drumbeat.protocol.api.jobs import Event, JobView, LogPiece
 
 
 RAW = "Print lines as they were written, without prefix or escaping; with --rank, pass the text through unchanged."
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """Which pieces are shown; None = all, but what is only shown where its rank or its node is asked for."""
-
-    rank: int | None = None
-    node: int | None = None
-    round: tuple[int, int] | None = None
-    job: JobView | None = None
-
-    def has(self, piece: LogPiece) -> bool:
-        """Whether a piece is one of them."""
-        return (
-            self.rank in (None, piece.rank)
-            and self.node in (None, piece.node)
-            and self.round in (None, (piece.attempt, piece.round))
-            and not (self.is_open and self.job and self.job.is_infrastructure(piece.rank))
-        )
-
-    @property
-    def is_open(self) -> bool:
-        """Whether neither a rank nor a node was asked for."""
-        return self.rank is None and self.node is None
 
 
 def logs(
@@ -71,6 +47,7 @@ def logs(
     Shows all rounds in the order in which their lines arrived; a line marks the start of a new round. The logs of Ray's
     head and nodes are shown only with --rank or --node.
     """
+    from drumbeat.cli.follow.chosen_logs import Chosen, check_places
     from drumbeat.cli.follow.log_lines import LogLook, LogView, Passing, Whole, prefix_width, weight_of
     from drumbeat.cli.terminal.job_names import find_job
     from drumbeat.cli.terminal.styles import ink_for
@@ -83,7 +60,7 @@ def logs(
         from drumbeat.cli.follow.step_logs import StepLogs
 
         look = LogLook(ink_for(sys.stdout), raw, collapse)
-        _of_steps(StepLogs(server, job_view.name, look), chosen, is_following=follow)
+        _of_steps(StepLogs(server, job_view.name, look), job_view, chosen, is_following=follow)
         return
     check_places(job_view, chosen)
     width = prefix_width(job_view.node_count, job_view.world_size)
@@ -99,11 +76,27 @@ def logs(
         Told().see(server.get(job_view.name))
 
 
-def _of_steps(steps: StepLogs, chosen: Chosen, *, is_following: bool) -> None:
+def _of_steps(steps: StepLogs, pipeline: JobView, chosen: Chosen, *, is_following: bool) -> None:
     """Prints the logs of a pipeline's steps, each line prefixed with the step's name."""
+    from drumbeat.cli.follow.chosen_logs import check_steps
+
+    told: dict[str, Told] = {}
+
+    def see(title: str, job: JobView) -> None:
+        told.setdefault(title, Told(title)).see(job)
+
+    # A step that begins later may have what is asked for.
+    is_checked_late = is_following and not pipeline.has_ended
+    if chosen.sentence and not is_checked_late:
+        check_steps(pipeline.name, list(steps.jobs().values()), chosen)
     has = replace(chosen, job=None).has
-    for text in steps.follow(has) if is_following else steps.all(has):
+    for text in steps.follow(has, see) if is_following else steps.all(has):
         _write(text)
+    if chosen.sentence and is_checked_late:
+        check_steps(pipeline.name, list(steps.jobs().values()), chosen)
+    if not is_following:
+        for title, job in steps.jobs().items():
+            see(title, job)
 
 
 def parse_round(written: str | None) -> tuple[int, int] | None:
@@ -116,22 +109,6 @@ def parse_round(written: str | None) -> tuple[int, int] | None:
     return int(attempt), int(number)
 
 
-def check_places(job: JobView, chosen: Chosen) -> None:
-    """Raises NotFoundError for a rank or a node that the job doesn't have: silence would look like an empty log."""
-    nodes, ranks = job.node_count, job.world_size
-    if job.elastic:  # An earlier attempt may have had more.
-        nodes, ranks = job.elastic.max_nodes, ranks // nodes * job.elastic.max_nodes
-    asked = (("rank", chosen.rank, ranks), ("node", chosen.node, nodes))
-    for place, number, size in asked:
-        if number is not None and number >= size:
-            advice = f"It has {place}s 0 to {size - 1}." if size > 1 else f"Its only {place} is 0."
-            raise NotFoundError(f"the job has no {place} {number}", where=job.name, fix=advice)
-    if chosen.round is not None and chosen.round > (job.attempt, job.round) and job.ended_at:
-        asked_for = ".".join(map(str, chosen.round))
-        advice = f"Its last is {job.attempt}.{job.round}; it has ended."
-        raise NotFoundError(f"the job has no round {asked_for}", where=job.name, fix=advice)
-
-
 def _print(pieces: Iterable[LogPiece], chosen: Chosen, view: Passing | Whole) -> None:
     for piece in pieces:
         if chosen.has(piece):
@@ -142,25 +119,27 @@ def _print(pieces: Iterable[LogPiece], chosen: Chosen, view: Passing | Whole) ->
 class Told:
     """Tells on standard error, once, what keeps the logs from being stored, and when nothing does any more.
 
-    Of a job that has ended: what becomes of its outputs.
+    Of a job that has ended: what becomes of its outputs. title: of a step, which its lines begin with.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, title: str = "") -> None:
         self._notice = self._outputs = ""
+        self._title = title
 
     def see(self, job: JobView) -> None:
         """The job as it is now."""
-        from drumbeat.cli.follow.event_printer import notice_lines
+        from drumbeat.cli.follow.event_printer import notice_lines, of_step
         from drumbeat.cli.terminal.styles import ink_for
         from drumbeat.cli.terminal.untrusted_text import make_safe
 
-        for line in notice_lines(self._notice, job.notice, ink_for(sys.stderr)):
+        for line in notice_lines(self._notice, job.notice, ink_for(sys.stderr), self._title):
             print(line, file=sys.stderr, flush=True)
         self._notice = job.notice
         outputs = "; ".join(one.notice for one in job.outputs if one.notice)
         if outputs not in ("", self._outputs):
             self._outputs = outputs
-            print(ink_for(sys.stderr).paint(f"── {make_safe(outputs)} ──", "warn"), file=sys.stderr, flush=True)
+            line = f"── {make_safe(of_step(self._title, outputs))} ──"
+            print(ink_for(sys.stderr).paint(line, "warn"), file=sys.stderr, flush=True)
 
 
 def _follow(batches: Batches[Event], chosen: Chosen, view: Passing | Whole) -> None:

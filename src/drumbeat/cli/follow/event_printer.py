@@ -31,11 +31,16 @@ RANKS_ENDED = TERMINAL | {State.FINALIZING}
 """States in which no rank writes any more: an unfinished line stays so."""
 
 
-def notice_lines(before: str, now: str, ink: Ink) -> list[str]:
-    """What to print when something begins to keep a job's logs, and when nothing does any more."""
+def notice_lines(before: str, now: str, ink: Ink, title: str = "") -> list[str]:
+    """What to print when something begins to keep a job's logs, and when nothing does any more. title: of a step."""
     if bool(before) == bool(now):
         return []
-    return [ink.paint(f"── {make_safe(now or 'its logs go on')} ──", "warn" if now else "dim")]
+    return [ink.paint(f"── {make_safe(of_step(title, now or 'its logs go on'))} ──", "warn" if now else "dim")]
+
+
+def of_step(title: str, sentence: str) -> str:
+    """A sentence about a job, behind the title of the step that it is of; "" = it is of none."""
+    return f"{title}: {sentence}" if title else sentence
 
 
 def what_is_new(before: str, sentence: str) -> str:

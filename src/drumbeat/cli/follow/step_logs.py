@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from drumbeat.cli.follow.log_lines import LogLook, LogView
 from drumbeat.cli.terminal.connect import Server
-from drumbeat.protocol.api.jobs import End, Event, LogPiece
+from drumbeat.protocol.api.jobs import End, Event, JobView, LogPiece
 from drumbeat.protocol.api.pipelines import StepView
 from drumbeat.protocol.errors import UnreachableError
 from drumbeat.protocol.states import JobKind
@@ -27,6 +27,9 @@ LOOK_S = 3.0
 
 Has = Callable[[LogPiece], bool]
 """Whether a piece of a log is one of those that are asked for."""
+
+See = Callable[[str, JobView], None]
+"""Takes the title of a source, and its job as it is now."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,10 @@ class StepLogs:
         self._failed: dict[str, Exception] = {}
         """Why streams failed that are not read any more, by title."""
 
+    def jobs(self) -> dict[str, JobView]:
+        """Gives the jobs of the steps that have begun, by title."""
+        return {source.title: self._server.get(source.job) for source in self._sources()}
+
     def all(self, has: Has) -> Iterator[str]:
         """Gives what all steps have printed, one step after the other."""
         for source in self._sources():
@@ -73,8 +80,8 @@ class StepLogs:
                     yield _text(view.take(piece, 0.0))
             yield _text(view.end())
 
-    def follow(self, has: Has) -> Iterator[str]:
-        """Gives what the steps print as it comes, until the pipeline ends.
+    def follow(self, has: Has, see: See) -> Iterator[str]:
+        """Gives what the steps print as it comes, until the pipeline ends. see: is called for each change of a job.
 
         Raises the failure of the pipeline's stream, or of a step's that could not be read again, after the other
         streams have ended.
@@ -85,7 +92,7 @@ class StepLogs:
             now = time.monotonic()
             if "" in self._open and now - self._looked_at > self._look_s:
                 self._read_new()
-            yield from self._next(has, now)
+            yield from self._next(has, see, now)
             for view in self._views.values():
                 yield _text(view.due(now))
         for view in self._views.values():
@@ -93,7 +100,7 @@ class StepLogs:
         if self._failed:
             raise self._failed[min(self._failed)]  # The pipeline's own, if it is among them.
 
-    def _next(self, has: Has, now: float) -> Iterator[str]:
+    def _next(self, has: Has, see: See, now: float) -> Iterator[str]:
         try:
             arrived = self._arrived.get(timeout=POLL_S)
         except queue.Empty:
@@ -105,6 +112,8 @@ class StepLogs:
             if title and self._is_new(title, event) and has(event):
                 yield _text(self._view(title).take(event, now))
         elif not isinstance(event, End):
+            if title and isinstance(event, JobView):
+                see(title, event)
             self._read_new()  # A step, or a trial, may have begun.
 
     def _ended(self, title: str, error: Exception | None) -> Iterator[str]:
