@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+from drumbeat.control.catalog.data_assets import DataAssets
+from drumbeat.control.catalog.datastores import Datastores
+from drumbeat.control.data.job_output_reader import JobOutputs
+from drumbeat.control.outputs.output_publisher import PASSING
+from drumbeat.control.outputs.resumable_publishing import Publishing
 from drumbeat.dialect.data.datastores import Datastore, datastore_from
 from drumbeat.protocol.errors import ForbiddenError, RefusedError
+from drumbeat.protocol.plan import OutputPlan
+from drumbeat.protocol.states import State
 from drumbeat.stores.data import StoreAccess
 from drumbeat.stores.data.certificates import BOTOCORE_VARIABLES, REQUESTS_VARIABLES
-from tests.real.identities import Certificate, a_bucket_server, a_certificate, a_tls_front
+from drumbeat.stores.folder import FolderArtifacts
+from drumbeat.testing.memory_store import MemoryStore
+from drumbeat.testing.sample_jobs import submission
+from drumbeat.wiring import SystemClock
+from tests.real.identities import Certificate, a_bucket_server, a_certificate, a_tls_front, made_out_anew
 from tests.real.store_servers import S3Server, WebServer, an_azurite, s3_server, web_server
 
 __all__ = ["s3_server", "web_server"]
@@ -126,3 +140,37 @@ def test_certificate_for_another_name_is_not_told_as_one_of_an_unknown_authority
     with pytest.raises(ForbiddenError, match="Hostname mismatch") as refused:
         names_in(http.model_copy(update={"url": http.url.replace("127.0.0.1", "localhost")}))
     assert refused.value.fix == "Use a name that the certificate is made out to."
+
+
+EXPIRED = (timedelta(days=-2), timedelta(days=-1))
+VALID = (timedelta(days=-1), timedelta(days=1))
+MODEL = OutputPlan("model", "uri_folder", "upload", f"{HERE}model")
+
+
+def test_outputs_wait_for_an_expired_certificate_to_be_renewed(
+    s3: Datastore, certificate: Certificate, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    artifacts, records = FolderArtifacts(tmp_path), MemoryStore()
+    artifacts.append_output("j", 1, 0, "model/weights.pt", 0, b"weights")
+    assert artifacts.commit_outputs("j", 1, 0, {"model/weights.pt": (7, sha256(b"weights").hexdigest())}) == []
+    made = submission("j").job
+    job = replace(made, state=State.COMPLETED, attempt=1, plan=replace(made.plan, outputs=(MODEL,)))
+    access = StoreAccess(lambda: {"here": s3})
+    data = JobOutputs(artifacts, access)
+    publishing = Publishing(data, access, DataAssets(records, SystemClock(), Datastores(records, b"k"), data))
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate.file))
+    made_out_anew(certificate, *EXPIRED)
+    try:
+        with pytest.raises(PASSING, match="certificate has expired"):
+            publishing.publish(job, MODEL, is_last=False)
+        told = publishing.publish(job, MODEL, is_last=True)
+        assert told is not None
+        assert told.problem.endswith("certificate has expired. Have the certificate renewed.")
+        made_out_anew(certificate, *VALID)
+        told = publishing.publish(job, MODEL, is_last=False)
+        assert told is not None
+        assert (told.problem, told.files) == ("", 1)
+        assert {one.path for one in access.listing(MODEL.uri, is_file=False).files} >= {"weights.pt"}
+    finally:
+        made_out_anew(certificate, *VALID)
+        access.close()

@@ -24,10 +24,14 @@ import time
 import urllib.parse
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from tools.kept_programs import FAKE_GCS
 from tools.sshlab import SSHD, missing_openssh
@@ -65,16 +69,28 @@ def a_certificate(folder: Path) -> Certificate:
     return made
 
 
+def made_out_anew(certificate: Certificate, begins: timedelta, ends: timedelta) -> None:
+    """Replaces a certificate by one with the same key that is valid between two times, counted from now."""
+    private = serialization.load_pem_private_key(certificate.key.read_bytes(), password=None)
+    assert isinstance(private, ec.EllipticCurvePrivateKey)
+    earlier, now = x509.load_pem_x509_certificate(certificate.file.read_bytes()), datetime.now(UTC)
+    made = x509.CertificateBuilder(
+        earlier.issuer, earlier.subject, earlier.public_key(), x509.random_serial_number(), now + begins, now + ends,
+        list(earlier.extensions),
+    )  # fmt: skip
+    certificate.file.write_bytes(made.sign(private, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+
+
 # --- TLS before a server that has none ------------------------------------------------------------------------------
 @contextlib.contextmanager
 def a_tls_front(url: str, certificate: Certificate) -> Iterator[str]:
-    """The address at which a server of plain HTTP is spoken to by TLS."""
+    """The address at which a server of plain HTTP is spoken to by TLS, with what the certificate's file has by then."""
     there = urllib.parse.urlsplit(url)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate.file, certificate.key)
 
     class Line(socketserver.BaseRequestHandler):
         def handle(self) -> None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate.file, certificate.key)
             with (
                 contextlib.suppress(OSError),  # A client that doesn't trust the certificate hangs up.
                 context.wrap_socket(self.request, server_side=True) as client,

@@ -11,6 +11,7 @@
     ├── StaleError           stale              sent by an old server, attempt or round
     ├── UnauthorizedError    unauthorized       no token, or an invalid one
     ├── ForbiddenError       forbidden          a host, origin or path that isn't allowed
+    │   └── CertificateError untrusted_certificate  a store's certificate that isn't trusted
     ├── UnreachableError     unreachable        no server answers
     │   └── NoConnectionError no_connection    nothing answers: no such host, no route, connection refused
     ├── VersionError         version_mismatch   incompatible client and server
@@ -134,6 +135,12 @@ class ForbiddenError(DrumbeatError):
     """The host name, origin or path isn't allowed."""
 
     code = "forbidden"
+
+
+class CertificateError(ForbiddenError):
+    """The certificate of a store isn't trusted: it has expired, is for another name, or its authority isn't known."""
+
+    code = "untrusted_certificate"
 
 
 class UnreachableError(DrumbeatError):

@@ -20,6 +20,7 @@ from drumbeat.core.life.output_publication import outputs_left
 from drumbeat.core.planning.outputs import MANIFEST
 from drumbeat.ports import Written
 from drumbeat.protocol.errors import (
+    CertificateError,
     ConflictError,
     DrumbeatError,
     ForbiddenError,
@@ -128,6 +129,15 @@ def test_a_store_that_refuses_is_told_and_not_asked_for_ever(room: Room):
     room.data.left, room.data.error = 0, ForbiddenError("the store refuses: no permission to write")  # type: ignore[assignment]
     assert room.publish().problem == "the store refuses: no permission to write"
     assert room.store.assets("data") == []
+
+
+def test_untrusted_certificate_of_a_store_is_tried_again(room: Room):
+    room.data.left, room.data.error = 0, CertificateError("the certificate has expired", fix="Have it renewed.")  # type: ignore[assignment]
+    with pytest.raises(CertificateError):
+        room.publish()
+    assert room.publish(is_last=True).problem == "the certificate has expired. Have it renewed."
+    room.data.left = 1000
+    assert room.publish().problem == ""
 
 
 def test_the_last_try_tells_instead_of_trying_again(room: Room):

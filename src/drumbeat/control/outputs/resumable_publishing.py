@@ -22,6 +22,7 @@ from drumbeat.dialect.data.assets import DataAsset
 from drumbeat.dialect.data.paths import OfJob
 from drumbeat.ports import DataAccess
 from drumbeat.protocol.errors import (
+    CertificateError,
     ConflictError,
     DrumbeatError,
     NotFoundError,
@@ -44,8 +45,8 @@ TELL_EVERY = 64
 LONGEST_WAIT_S = 300.0
 MAX_TRIES = 300
 """A day, about: then the job's page says that its outputs could not be put there."""
-PASSING = (UnreachableError, StorageError)
-"""Troubles that may be over later."""
+PASSING = (UnreachableError, StorageError, CertificateError)
+"""Troubles that may be over later: a certificate is renewed, a clock set right."""
 
 
 def said(error: DrumbeatError) -> str:

@@ -13,9 +13,9 @@ from typing import Protocol, runtime_checkable
 
 from drumbeat.ports import Written
 from drumbeat.protocol.errors import (
+    CertificateError,
     ConflictError,
     DrumbeatError,
-    ForbiddenError,
     NoConnectionError,
     StorageError,
     UnreachableError,
@@ -173,7 +173,7 @@ def asked(
         raise
     except foreign as error:
         problem = certificate_problem(error)
-        trouble = Trouble(ForbiddenError, *problem) if problem else _with_reason(judge(error), error)
+        trouble = Trouble(CertificateError, *problem) if problem else _with_reason(judge(error), error)
         raise refused(title, verb, place, trouble) from None  # Theirs may hold a signature.
 
 
