@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.control.pipelines.local_content import content_key
+from drumbeat.control.pipelines import local_content
 from tests.nobody import run_as_nobody
 
 pytestmark = pytest.mark.feature("P1")
+
+
+def content_key(place: str) -> str:
+    return local_content.content_key(place, lambda _place: True)
 
 
 @pytest.fixture
@@ -72,6 +76,34 @@ def test_link_to_a_folder_beside_it_is_told_from_a_link_to_another(digits: Path)
     assert content_key(str(digits)) != before
 
 
+@pytest.mark.parametrize("link", ["", "latest"], ids=["place_itself", "link_in_it"])
+@pytest.mark.parametrize("name", ["", "one"], ids=["folder", "file"])
+def test_link_that_leads_elsewhere_changes_the_key(tmp_path: Path, link: str, name: str):
+    place = tmp_path / "digits"
+    at = place / link
+    at.parent.mkdir(exist_ok=True)
+    keys: list[str] = []
+    for version in ("v1", "v2"):
+        folder = tmp_path / version
+        folder.mkdir()
+        (folder / "one").write_text(version)
+        os.utime(folder / "one", (0, 0))  # As an archive's files have it that were packed reproducibly.
+        at.unlink(missing_ok=True)
+        at.symlink_to(folder / name)
+        keys.append(content_key(str(place)))
+    assert keys[0] != keys[1]
+
+
+@pytest.mark.parametrize("name", ["", "one"], ids=["folder", "file"])
+def test_link_to_what_nodes_do_not_have_is_an_error(digits: Path, tmp_path: Path, name: str):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "one").write_text("1")
+    (digits / "more").symlink_to(elsewhere / name)
+    with pytest.raises(FileNotFoundError, match="nodes don't have what the server has there"):
+        local_content.content_key(str(digits), lambda place: not place.startswith(str(elsewhere)))
+
+
 def test_file_whose_name_is_no_utf_8_has_a_key(digits: Path):
     before = content_key(str(digits))
     (digits / os.fsdecode(b"\xff")).write_text("x")
@@ -84,7 +116,7 @@ def test_unreadable_folder_is_an_error(digits: Path, tmp_path: Path):
         "from drumbeat.control.pipelines.local_content import content_key\n"
         "become_nobody()\n"
         "try:\n"
-        "    content_key('digits')\n"
+        "    content_key('digits', bool)\n"
         "except PermissionError:\n"
         "    raise SystemExit(0)\n"
         "raise SystemExit('it has a key')\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -120,3 +121,29 @@ def test_change_below_a_link_is_seen(house: House, digits: Path, tmp_path: Path)
     (linked / "two").write_text("2")
     assert reused(house, "b", digits) == ""
     assert reused(house, "c", digits) == "b_read"
+
+
+def test_link_to_a_file_system_that_slurms_nodes_lack_is_never_reused(house: House, digits: Path, tmp_path: Path):
+    memory = Path("/dev/shm")
+    if memory.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("/dev/shm and the folder of tests are one file system: give --basetemp another one")
+    with tempfile.TemporaryDirectory(dir=memory) as elsewhere:
+        (Path(elsewhere) / "two").write_text("2")
+        (digits / "more").symlink_to(elsewhere)
+        add(house, "slurm", digits.parent, {}, folder=str(tmp_path))
+        assert reused(house, "a", digits, "slurm") == ""
+        assert reused(house, "b", digits, "slurm") == "", "nodes have a folder of their own there, or none"
+
+
+def test_link_that_leads_to_another_folder_is_read_again(house: House, digits: Path, tmp_path: Path):
+    other, latest = tmp_path / "other", tmp_path / "latest"
+    other.mkdir()
+    (other / "one").write_text("9")
+    for folder in (digits, other):
+        os.utime(folder / "one", (0, 0))
+    latest.symlink_to(digits)
+    assert reused(house, "a", latest) == ""
+    assert reused(house, "b", latest) == "a_read"
+    latest.unlink()
+    latest.symlink_to(other)
+    assert reused(house, "c", latest) == ""

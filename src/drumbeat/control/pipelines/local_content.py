@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 
-def content_key(place: str) -> str:
-    """Returns the SHA-256 of a path here and of the paths, sizes and times of change of its files.
+def content_key(place: str, is_visible: Callable[[str], bool]) -> str:
+    """Returns the SHA-256 of a path here and of the paths, sizes and times of change of its files, and of link targets.
 
     The path is a part of it: sizes and times tell that a file is still the same, not that two files are alike.
-    Raises OSError where a file or folder is absent or can't be read.
+    is_visible: whether nodes have at a path what this machine has there.
+    Raises OSError where a file or folder is absent, can't be read, or isn't visible.
     """
     facts = hashlib.sha256()
-    for fact in _facts(place):
+    for fact in _facts(place, is_visible):
         facts.update(os.fsencode("\0".join(fact)) + b"\0\0")
     return facts.hexdigest()
 
 
-def _facts(place: str) -> Iterator[tuple[str, ...]]:
-    status = Path(place).stat()
+def _facts(place: str, is_visible: Callable[[str], bool]) -> Iterator[tuple[str, ...]]:
+    def require_visible(path: str) -> str:
+        if not is_visible(path):
+            raise FileNotFoundError(errno.ENOENT, "nodes don't have what the server has there", path)
+        return path
+
+    status = Path(require_visible(place)).stat()
+    real = require_visible(os.path.realpath(place))
     if not stat.S_ISDIR(status.st_mode):
-        yield _file(place, status)
+        yield *_file(place, status), real
         return
-    yield (place, "folder")
-    real = os.path.realpath(place)
+    yield (place, "folder", real)
     first_paths = {real: place}  # By where links lead: a folder that several lead to, or around to, is read once.
     folders = [(place, real)]
     while folders:
@@ -36,12 +43,12 @@ def _facts(place: str) -> Iterator[tuple[str, ...]]:
             entries = sorted(scan, key=lambda one: one.name)
         for entry in entries:
             status = entry.stat()
+            target = require_visible(os.path.realpath(entry.path)) if entry.is_symlink() else f"{real}/{entry.name}"
             if not stat.S_ISDIR(status.st_mode):
-                yield _file(entry.path, status)
+                yield *_file(entry.path, status), target
                 continue
-            target = os.path.realpath(entry.path) if entry.is_symlink() else f"{real}/{entry.name}"
             first = first_paths.setdefault(target, entry.path)
-            yield (entry.path, "folder", first)
+            yield (entry.path, "folder", target, first)
             if first == entry.path:
                 folders.append((entry.path, target))
 

@@ -94,15 +94,12 @@ class Steps:
     def _contents(self, plan: Plan) -> dict[str, str] | None:
         """What tells the content of each input whose address does not; None where it can't be told."""
         unsettled = [one for one in plan.inputs if not is_settled(one)]
-        local = [folder_layout.file_path(one.uri) for one in unsettled if one.uri.startswith("file:")]
         try:
-            if not all(self._is_visible(place, plan.compute) for place in local):
-                return None
-            return {one.name: self._content(one) for one in unsettled}
+            return {one.name: self._content(one, plan.compute) for one in unsettled}
         except (DrumbeatError, OSError):
             return None  # The step is run, and says what is wrong.
 
-    def _content(self, planned: InputPlan) -> str:
+    def _content(self, planned: InputPlan, compute: str) -> str:
         if planned.uri.startswith("file:"):
-            return content_key(folder_layout.file_path(planned.uri))
+            return content_key(folder_layout.file_path(planned.uri), lambda place: self._is_visible(place, compute))
         return self._data.listing(planned.uri, is_file=planned.type == "uri_file").key
