@@ -175,7 +175,8 @@ def test_a_list_of_one_that_isnt_there_says_so(drumbeat: Type, server: FakeServe
 
 def test_a_build_is_a_job_on_every_machine_that_can_be_used(drumbeat: Type, server: FakeServer):
     machines = (sample(MachineView, "a", 4), sample(MachineView, "b", 4), sample(MachineView, "c", 4, unusable="away"))
-    server.known_computes = [sample(ComputeView, "rack", "ssh", machines)]
+    kept = sample(MachineView, "g", 4, is_for_gpus=True)
+    server.known_computes = [sample(ComputeView, "rack", "ssh", (*machines, kept))]
     shown = drumbeat("environment", "build", "mine:2", "--compute", "rack", "--detach")
     assert shown.stdout == f"{a_job().name}\n"
     assert shown.stderr == f"follow it: drumbeat logs -f {a_job().name}\n"

@@ -80,6 +80,19 @@ def test_check_of_one_machine_is_refused(server: FakeServer, drumbeat: Type):
     assert "compute rack has 1 machine" in done.output
 
 
+@pytest.mark.feature("B3", "C4")
+def test_check_leaves_out_machines_that_are_kept_for_jobs_with_gpus(server: FakeServer, drumbeat: Type):
+    server.jobs["mnist-7f3a"] = a_job(state="completed", ended_at=after(9), preflight=CHECKED)
+    kept = tuple(replace(one, is_for_gpus=True) for one in MACHINES)
+    for machines, count in (((*MACHINES[:2], kept[2]), 2), (kept, 3)):
+        server.known_computes, server.calls = [sample(ComputeView, name="rack", machines=machines)], []
+        drumbeat("compute", "check", "rack")
+        submitted = next(call for call in server.calls if call[0] == "submit")
+        assert submitted[1]["resources"] == {"instance_count": count}
+    server.known_computes = [sample(ComputeView, name="rack", machines=(MACHINES[0], *kept[1:]))]
+    assert "compute rack has 1 machine for jobs without GPUs" in drumbeat("compute", "check", "rack").output
+
+
 @pytest.mark.feature("B2")
 def test_prediction_from_given_numbers_starts_nothing(server: FakeServer, drumbeat: Type):
     words = ("--step", "400ms", "--data-wait", "40ms", "--gradients", "12.5MB", "--network", "1gbit/200us")

@@ -223,7 +223,7 @@ def taken_by(need: Need, slots: Sequence[Slot] | None, rooms: Sequence[Room]) ->
     """What a job takes of quotas: its slots, or what it would have."""
     if slots:
         return Amount(sum(slot.cpus for slot in slots), sum(len(slot.gpus) for slot in slots))
-    cpus = sum(room.cpus for room in rooms) if need.alone else need.nodes * need.cpus
+    cpus = sum(room.cpus for room in rooms if room.takes(need)) if need.alone else need.nodes * need.cpus
     return Amount(cpus, need.nodes * need.gpus)
 
 

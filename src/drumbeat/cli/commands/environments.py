@@ -168,7 +168,7 @@ def build(
 def _usable(server: Server, compute: str) -> int:
     """Machines that something can be started on; a compute that isn't there is refused when the job is submitted."""
     own_compute = next((one for one in server.computes() if one.name == compute), None)
-    return max(1, sum(not one.unusable for one in own_compute.machines)) if own_compute else 1
+    return max(1, sum(not one.unusable for one in own_compute.machines_for_all)) if own_compute else 1
 
 
 def delete(title: Annotated[str, typer.Argument(metavar="NAME:VERSION", help="The version to delete.")]) -> None:

@@ -10,11 +10,13 @@ from drumbeat.control.catalog.catalogs import Catalogs
 from drumbeat.control.computes.engines import Engines
 from drumbeat.control.jobs import job_submission
 from drumbeat.control.loop.loop import Loop
+from drumbeat.control.loop.placer import Supply
 from drumbeat.control.outputs.direct_links import DirectOutputs
 from drumbeat.core.life.job import Job
 from drumbeat.core.pipelines.registered_components import Resolved
 from drumbeat.core.planning import plan as planning
 from drumbeat.core.planning.inputs import JobOutputs
+from drumbeat.core.planning.node_resources import Size
 from drumbeat.core.planning.plan import Facts, Planned
 from drumbeat.dialect.job.job import CommandJob
 from drumbeat.protocol.api.requests import JobRequest
@@ -84,8 +86,17 @@ class Planner:
             supply.troubles,
             prepare={name: one.prepare for name, one in computes.items() if one.prepare},
             data=self._catalogs.data.facts(),
-            machines={name: [(m.cpus, len(m.gpus)) for m in machines] for name, machines in supply.machines.items()},
+            machines=_sizes(supply, is_for_gpus=False),
+            gpu_machines=_sizes(supply, is_for_gpus=True),
             without_containers=self._engines.without_containers(),
             registries=self._catalogs.registries.addresses(),
             shares={name: one.spec.share_plans for name, one in computes.items() if one.spec},
         )
+
+
+def _sizes(supply: Supply, *, is_for_gpus: bool) -> dict[str, list[Size]]:
+    """The machines of each compute that are for jobs with GPUs only, or the others."""
+    return {
+        name: [(one.cpus, len(one.gpus)) for one in machines if one.is_for_gpus == is_for_gpus]
+        for name, machines in supply.machines.items()
+    }

@@ -16,7 +16,7 @@ from drumbeat.core.elastic_sizes import notes as elastic_notes
 from drumbeat.core.planning import registries
 from drumbeat.core.planning.environments import CURRENT, Found, Shelf, resolve
 from drumbeat.core.planning.inputs import HERE, DataFacts, UsedData, plan_inputs, say_staged
-from drumbeat.core.planning.node_resources import Kind, find_launcher, fullest, parse_kind, size_up
+from drumbeat.core.planning.node_resources import Kind, Size, find_launcher, fullest, parse_kind, size_up
 from drumbeat.core.planning.outputs import plan_outputs
 from drumbeat.core.planning.path_on_compute import check_apart
 from drumbeat.core.planning.ray_cluster import plan_cluster, unused
@@ -36,6 +36,7 @@ from drumbeat.protocol import folder_layout, mesh
 from drumbeat.protocol.api.requests import EnvironmentFiles
 from drumbeat.protocol.errors import NotYetError, Problem, RefusedError, SpecError, UnknownNameError
 from drumbeat.protocol.plan import Container, Plan
+from drumbeat.protocol.plurals import counted
 from drumbeat.protocol.shares import SharePlan
 
 MAX_RANKS = 100_000
@@ -54,7 +55,8 @@ class Facts:
     the current environment, by compute. troubles: computes that can't be used now, and why. environments: those that
     the job may mean. prepare: the set-up commands of computes. data: what names of data mean. without_containers:
     computes that are known to have neither Podman nor Docker. registries: name to address of those that there are
-    credentials for. machines: CPU slots and devices of each machine of a compute. shares: those of computes.
+    credentials for. machines: CPU slots and devices of each machine of a compute. gpu_machines: the same of those on
+    which only jobs with GPUs may run; they aren't among `machines`. shares: those of computes.
     """
 
     computes: Mapping[str, tuple[int, int]]
@@ -67,6 +69,7 @@ class Facts:
     without_containers: frozenset[str] = frozenset()
     registries: Mapping[str, str] = field(default_factory=dict[str, str])
     machines: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict[str, Sequence[tuple[int, int]]])
+    gpu_machines: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict[str, Sequence[tuple[int, int]]])
     shares: Mapping[str, tuple[SharePlan, ...]] = field(default_factory=dict[str, tuple[SharePlan, ...]])
 
 
@@ -111,12 +114,15 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
     check_apart(data.inputs, outputs)
     launcher = _launcher(job)
     ranks = launcher.ranks(_shape(job))
-    kind, machines = _kind(job, facts), facts.machines.get(compute) or [facts.computes[compute]]
+    kind = _kind(job, facts)
+    machines = _machines(compute, kind, facts)
     need, notes = size_up(job.node_count, ranks, machines, kind, find_launcher(job.command, job.node_count))
     cluster = None
     if isinstance(job.distribution, RayDistribution):
         cluster, need = plan_cluster(job.distribution, job.node_count, machines, kind)
         notes = unused(job.distribution)
+    if not (cluster and cluster.address):
+        notes = [*notes, *_kept_gpus(compute, kind, need, facts)]
     elastic = elastic_of(job)
     need = stretched(need, elastic)
     plan = Plan(
@@ -254,6 +260,28 @@ def _prepare(of_job: str, of_compute: str) -> str:
 def _kind(job: CommandJob, facts: Facts) -> Kind:
     name = job.resources.instance_type
     return parse_kind(name, facts.aliases.get(("instance_type", name), name)) if name is not None else Kind()
+
+
+# --- the machines that count -------------------------------------------------------------------------------------
+def _machines(compute: str, kind: Kind, facts: Facts) -> Sequence[Size]:
+    """CPU slots and devices of the machines that a job is planned for.
+
+    Those for jobs with GPUs count where the job insists on GPUs, or where there are no others: a job that asks for
+    nothing would otherwise take GPUs that too few machines have, and never fit.
+    """
+    others, kept = facts.machines.get(compute, ()), facts.gpu_machines.get(compute, ())
+    sizes = [*others, *kept] if kind.insists or not others else others
+    return sizes or [facts.computes[compute]]
+
+
+def _kept_gpus(compute: str, kind: Kind, need: Need, facts: Facts) -> Iterator[str]:
+    """What is to be said of GPUs that a job doesn't get because it doesn't ask for them."""
+    gpus = sum(count for _, count in facts.gpu_machines.get(compute, ()))
+    if gpus and not (kind.word or need.gpus):
+        yield (
+            f"the ranks run on CPUs: machines with {counted(gpus, 'GPU')} in all are kept for jobs that ask for them "
+            "(resources.instance_type: gpu)"
+        )
 
 
 # --- notes -----------------------------------------------------------------------------------------------------

@@ -28,12 +28,14 @@ def machines(
 ) -> list[Machine]:
     """The nodes on which this compute's pods may run; with `nodes: N`, as many as the cluster may grow to.
 
-    occupants: the nodes of jobs by the machines that they are on.
+    occupants: the nodes of jobs by the machines that they are on. Machines that aren't listed count as like those for
+    all jobs, if there are any.
     """
     listed = [one for node in nodes if (one := _machine(spec, node, occupants))]
     missing = (spec.nodes or 0) - len(listed)
-    cpus = spec.cpus_per_node or max((one.cpus for one in listed), default=1)
-    count = max((len(one.gpus) for one in listed), default=0) if spec.gpus_per_node is None else spec.gpus_per_node
+    known = [one for one in listed if not one.is_for_gpus] or listed
+    cpus = spec.cpus_per_node or max((one.cpus for one in known), default=1)
+    count = max((len(one.gpus) for one in known), default=0) if spec.gpus_per_node is None else spec.gpus_per_node
     gpus = tuple(str(number) for number in range(count))
     return [*listed, *(Machine(f"{spec.name}-{n + 1}", cpus, gpus, word="not listed") for n in range(max(0, missing)))]
 

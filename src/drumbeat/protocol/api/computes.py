@@ -40,6 +40,8 @@ class MachineView:
     """Why it is in its state, "" = there is nothing to say."""
     since: datetime | None = None
     """When it entered its state: as its cluster tells, else as the server saw it."""
+    is_for_gpus: bool = False
+    """Only jobs with GPUs may run on it."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,11 @@ class ComputeView:
     """How many machines there are; None = that isn't known yet."""
     remarks: tuple[str, ...] = ()
     """What of its file is otherwise than the cluster has it."""
+
+    @property
+    def machines_for_all(self) -> tuple[MachineView, ...]:
+        """The machines on which jobs run that ask for no GPUs: all, if each is kept for jobs with GPUs."""
+        return tuple(one for one in self.machines if not one.is_for_gpus) or self.machines
 
 
 @dataclass(frozen=True)

@@ -113,4 +113,5 @@ def _machine(one: Machine, seen: Seen) -> MachineView:
         one.unusable,
         one.why or one.unusable,
         seen.since,
+        one.is_for_gpus,
     )
