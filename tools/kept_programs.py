@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[1]
 TIMEOUT_S = 240
 """For one installation in a test, waits for another process's included: less than a test's own limit."""
 AHEAD_TIMEOUT_S = 600
+MARKER = "complete"
 PIP = (sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--only-binary", ":all:")
 PAGE_PACKAGES = ("playwright-core", "axe-core")
 """What drives Chromium through the page; `page/package.json` has their versions."""
@@ -37,8 +38,9 @@ class NotFetchedError(Exception):
 class KeptProgram:
     """A program that an installer puts below KEPT.
 
-    folder: its own, below KEPT. file: the path in it that is there once the installation is complete. command: the
-    installer, whose first argument is a program to be found on PATH.
+    folder: its own, below KEPT. file: what is wanted of it, as a path in the folder. command: the installer, whose
+    first argument is a program to be found on PATH. What an installer leaves that failed or was ended doesn't count:
+    the file MARKER says that one has succeeded.
     """
 
     folder: str
@@ -50,11 +52,16 @@ class KeptProgram:
         """Where the file is, once the program has been fetched."""
         return KEPT / self.folder / self.file
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether an installation has succeeded, and the file is still there."""
+        return (KEPT / self.folder / MARKER).exists() and self.path.exists()
+
     def fetch(self, timeout_s: float = TIMEOUT_S) -> Path:
         """Returns the file's path, having installed the program if it was missing. Processes that ask for it at once
         wait for one installation. Raises NotFetchedError where it fails or takes longer than timeout_s seconds.
         """
-        if self.path.exists():
+        if self.is_complete:
             return self.path
         if shutil.which(self.command[0]) is None:
             raise NotFetchedError(f"needs {self.command[0]}, which isn't installed")
@@ -62,13 +69,16 @@ class KeptProgram:
         KEPT.mkdir(parents=True, exist_ok=True)
         try:
             with filelock.FileLock(KEPT / f"{self.folder.replace('/', '-')}.lock", timeout_s):
-                if self.path.exists():
+                if self.is_complete:
                     return self.path
+                shutil.rmtree(KEPT / self.folder, ignore_errors=True)
                 done = run_installer(self.command, timeout_s=max(1, deadline - time.monotonic()))
+                if done.returncode == 0 and self.path.exists():
+                    (KEPT / self.folder / MARKER).touch()
         except filelock.Timeout as error:
             said = f"another process has been installing {self.folder} for {timeout_s:.0f} s"
             raise NotFetchedError(said) from error
-        if done.returncode or not self.path.exists():
+        if not self.is_complete:
             last = (done.stderr.strip().splitlines() or [f"no {self.path.name} after it"])[-1]
             raise NotFetchedError(f"{Path(self.command[0]).name} could not install {self.folder}: {last[:200]}")
         return self.path

@@ -72,6 +72,18 @@ def test_program_that_another_process_installs_too_long_is_given_up(kept: Path):
     assert writing(kept, "other").fetch(timeout_s=30).exists(), "each program has a lock of its own"
 
 
+def test_what_an_installer_left_that_was_cut_off_does_not_count(kept: Path):
+    script = "import pathlib, sys, time; p = pathlib.Path(sys.argv[1]); p.mkdir(parents=True); (p / 'bin').touch(); "
+    cut = KeptProgram("one", "bin", (sys.executable, "-c", script + "time.sleep(60)", str(kept / "one")))
+    with pytest.raises(NotFetchedError, match="not done within"):
+        cut.fetch(timeout_s=2)
+    assert cut.path.exists(), "the installer got as far as the file"
+    whole = KeptProgram("one", "bin", (sys.executable, "-c", script, str(kept / "one")))
+    assert not whole.is_complete
+    assert whole.fetch(timeout_s=30).exists()
+    assert whole.is_complete
+
+
 def test_program_without_its_installer_says_what_is_missing(kept: Path):
     with pytest.raises(NotFetchedError, match="needs no-such-npm"):
         KeptProgram("one", "bin", ("no-such-npm", "install")).fetch()

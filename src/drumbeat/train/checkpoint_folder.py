@@ -140,11 +140,11 @@ class CheckpointFolder:
         return partial
 
     def publish(self, manifest: Manifest) -> Path:
-        """Makes a written checkpoint visible, and removes those that are more than `keep`, the lowest steps first.
+        """Makes a written checkpoint visible, and removes earlier steps, so that `keep` are left with it.
 
-        It is never itself among those: a training that didn't resume may write lower steps than the folder has. A
-        checkpoint of the same step from an earlier generation is replaced. Raises RefusedError if a later
-        generation, or another job, has claimed the folder.
+        Later steps stay: they are those of a training that this one doesn't go on from. A checkpoint of the same step
+        from an earlier generation is replaced. Raises RefusedError if a later generation, or another job, has claimed
+        the folder.
         """
         partial, final = self.partial(manifest.step), self.path(manifest.step)
         manifest.write(partial)
@@ -157,8 +157,8 @@ class CheckpointFolder:
             partial.rename(final)
             _sync_folder(self.root)
             shutil.rmtree(replaced, ignore_errors=True)
-            others = [step for step in self.steps() if step != manifest.step]
-            for step in others[self.keep - 1 :]:
+            earlier = [step for step in self.steps() if step < manifest.step]
+            for step in earlier[self.keep - 1 :]:
                 _remove(self.path(step))
         return final
 

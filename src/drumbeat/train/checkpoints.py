@@ -191,7 +191,8 @@ class Checkpoints:
 
     def _warn_of_later_steps(self, step: int) -> None:
         """Says once that the folder has later steps: the training started from the beginning without emptying it."""
-        if self._ranks.is_leader and not self._has_warned and (newest := self.folder.steps()[0]) > step:
+        newest = max(self.folder.steps(), default=0)
+        if newest > step and not self._has_warned:
             self._has_warned = True
             self._say(
                 f"checkpoint: the folder also has step {newest:,}, from which `resume` would go on; "

@@ -82,14 +82,16 @@ REASONS = [
 ]
 
 
+FEW = "left for a job of this length; a shorter time limit may fit, or who runs the cluster grants more"
+
+
 @pytest.mark.parametrize(
     ("reason", "sentence"),
     [
         ("AssocGrpCpuLimit", "with it, the account as a whole would have more CPUs than it may"),
-        ("AssocGrpGRESMinutes",
-         "the account has used up its minutes of GPUs (or other GRES); who runs the cluster can grant more"),
+        ("AssocGrpGRESMinutes", f"the account has too few minutes of GPUs (or other GRES) {FEW}"),
         ("QOSGrpMemoryRunMinutes", "with it, the QOS as a whole would have more minutes of memory than it may"),
-        ("AssocGrpWallLimit", "the account has used up its time; who runs the cluster can grant more"),
+        ("AssocGrpWallLimit", f"the account has too little time {FEW}"),
         ("AssocMaxJobsLimit", "with it, a user would have more running jobs than the account allows"),
         ("QOSMaxGRESPerUser", "with it, a user would have more GPUs (or other GRES) than the QOS allows"),
         ("MaxNodePerAccount", "with it, an account would have more nodes than the QOS allows"),

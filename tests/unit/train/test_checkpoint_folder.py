@@ -33,19 +33,20 @@ def a_folder(root: Path, keep: int = 3, attempt: int = 1, round_: int = 0, job: 
 
 def test_the_newest_are_kept_in_order_of_their_steps(tmp_path: Path):
     folder = a_folder(tmp_path, keep=2)
-    for step in (5, 10, 1_000_000_000_000, 20):
+    for step in (5, 10, 20, 1_000_000_000_000):
         save(folder, step)
     assert folder.steps() == [1_000_000_000_000, 20]
     assert folder.broken_files(20) == []
     assert not list(tmp_path.glob(".partial*"))
 
 
-def test_step_that_was_just_saved_stays_though_the_folder_has_later_ones(tmp_path: Path):
+def test_later_steps_of_another_training_stay_and_do_not_count(tmp_path: Path):
     folder = a_folder(tmp_path, keep=2)
-    for step in (100, 110, 5, 10):
+    for step in (100, 110, 5, 10, 15):
         save(folder, step)
-    assert folder.steps() == [110, 10]
-    assert save(a_folder(tmp_path, keep=1), 7).is_dir()
+    assert folder.steps() == [110, 100, 15, 10]
+    save(a_folder(tmp_path, keep=1), 17)
+    assert folder.steps() == [110, 100, 17]
 
 
 @pytest.mark.parametrize("name", [*FILES, MANIFEST])

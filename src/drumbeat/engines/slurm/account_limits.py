@@ -45,7 +45,10 @@ def sentence_of(reason: str) -> str:
         return f"it asks for more {minutes} than {owner} allows a {each}, and can't start as it is"
     if match["kind"].lower() == "grp":
         if match["minutes"].lower() == "minutes" or match["resource"].lower() == "wall":
-            return f"{owner} has used up its {minutes}; who runs the cluster can grant more"
+            # With AccountingStorageEnforce=safe, what is left must last to the job's time limit.
+            few = "few" if minutes.endswith("s") or "minutes" in minutes else "little"
+            left = f"{owner} has too {few} {minutes} left for a job of this length"
+            return f"{left}; a shorter time limit may fit, or who runs the cluster grants more"
         return f"with it, {owner} as a whole would have more {minutes} than it may"
     whose = "an account" if per == "peraccount" else "a user"
     return f"with it, {whose} would have more {minutes} than {owner} allows"
