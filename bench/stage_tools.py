@@ -1,4 +1,6 @@
-"""What the staging benchmark stands on: a web server, and the programs that it is compared with."""
+"""What the staging benchmark stands on: a web server, and the programs that it is compared with; their command
+lines are in `staging_stores.py`.
+"""
 
 import contextlib
 import os

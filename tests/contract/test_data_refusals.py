@@ -40,7 +40,7 @@ from drumbeat.protocol.errors import (
 from drumbeat.protocol.input_listing import ListedFile
 from drumbeat.stores.data import StoreAccess
 from drumbeat.stores.data.azure import AzureBackend
-from drumbeat.stores.data.backend import Patience, Wanted
+from drumbeat.stores.data.backend_contract import Patience, Wanted
 from tests.real.store_servers import (
     Azurite,
     S3Server,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.protocol.errors import UnreachableError
-from drumbeat.stores.data.backend import Wanted
+from drumbeat.stores.data.backend_contract import Wanted
 from drumbeat.stores.data.folder import FolderBackend
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from drumbeat.server.access.token import user_of_server
+from drumbeat.server.access.home_token import user_of_server
 
 from .api_house import DOCUMENT, House, house_in
 

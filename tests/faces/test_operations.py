@@ -13,7 +13,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from drumbeat.protocol.agent import Phase
-from drumbeat.server.operations.prometheus import METRICS, SCRAPE
+from drumbeat.server.operations.metric_table import METRICS, SCRAPE
 
 from .api_house import House, house_in
 

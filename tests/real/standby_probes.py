@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from drumbeat.agent.keeper import rank_start
-from drumbeat.agent.keeper.leftover_processes import Subreaper
+from drumbeat.agent.keeper.confinement import Subreaper
 from drumbeat.agent.keeper.standby import Standby, write_hook
 from drumbeat.launch.warm_start_fit import PER_ROUND
 from drumbeat.protocol.keeper import ProcessStart, StandbyOrder

@@ -11,7 +11,7 @@ import pytest
 
 from drumbeat.client import git_commit
 from drumbeat.protocol.errors import ConflictError, ForbiddenError, NotFoundError, UnknownNameError
-from drumbeat.server.access.token import user_of_server
+from drumbeat.server.access.home_token import user_of_server
 
 from .house import House, contents, until
 from .started import free_ports

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.agent.keeper import leftover_processes
+from drumbeat.agent.keeper import confinement
 
 from .house import until
 from .test_keeper_holds import Kept, finish
@@ -85,7 +85,7 @@ def test_a_segment_of_a_rank_whose_keeper_was_killed_goes_with_what_else_it_left
     until(lambda: is_noted(kept, segment))
     kept.process.kill()
     kept.process.wait(10)
-    assert leftover_processes.end_rest(str(kept.folder)) == []
+    assert confinement.end_rest(str(kept.folder)) == []
     assert not segment.exists()
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from drumbeat.agent.ground.agent_log import Journal
-from drumbeat.agent.keeper import leftover_processes, listener
+from drumbeat.agent.keeper import confinement, listener
 from drumbeat.agent.keeper.client import KeeperClient
-from drumbeat.agent.keeper.leftover_processes import WAYS
+from drumbeat.agent.keeper.confinement import WAYS
 from drumbeat.host import processes
 from drumbeat.protocol.agent import Order
 from drumbeat.testing.agent_gang import AgentGang, mentioning
@@ -43,9 +43,9 @@ def works(way: str) -> bool:
     here.mkdir(exist_ok=True)
     child = os.fork()
     if child == 0:
-        os.environ[leftover_processes.VARIABLE] = way
+        os.environ[confinement.VARIABLE] = way
         try:
-            leftover_processes.choose(str(here), f"{here}#probe")
+            confinement.choose(str(here), f"{here}#probe")
         except OSError:
             os._exit(1)
         os._exit(0)
@@ -58,7 +58,7 @@ def works(way: str) -> bool:
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if not works(request.param):
         pytest.skip(f"{request.param}: this kernel or this user can't; run the tests as root on Linux 5.14 or later")
-    monkeypatch.setenv(leftover_processes.VARIABLE, request.param)
+    monkeypatch.setenv(confinement.VARIABLE, request.param)
     return request.param
 
 
@@ -106,7 +106,7 @@ def test_daemons_are_gone_after_their_killed_keeper(tmp_path: Path, way: str):
         keeper.process.kill()
         keeper.process.wait(10)
         if way != "namespace":
-            leftover_processes.end_rest(str(keeper.folder))
+            confinement.end_rest(str(keeper.folder))
         until(lambda: sleepers() <= before)
     finally:
         finish(keeper, tmp_path)
@@ -278,7 +278,7 @@ def test_what_another_process_has_as_its_number_by_now_is_left_alone(tmp_path: P
     listener.read_marker(str(tmp_path))
     hold = {"way": "PID namespace", "first": os.getpid(), "birth": "another-boot 1"}
     (tmp_path / "hold.json").write_text(json.dumps(hold))
-    assert leftover_processes.end_rest(str(tmp_path)) == []
+    assert confinement.end_rest(str(tmp_path)) == []
     assert not (tmp_path / "hold.json").exists()
 
 

@@ -12,7 +12,7 @@ import sys
 from drumbeat.agent.inputs.mounting.unmounting import clear
 from drumbeat.agent.inputs.path_on_compute import vanish
 from drumbeat.agent.keeper import listener
-from drumbeat.agent.keeper.leftover_processes import end_rest
+from drumbeat.agent.keeper.confinement import end_rest
 from drumbeat.agent.launchers import node_launchers
 from drumbeat.agent.runtimes import container_engine
 

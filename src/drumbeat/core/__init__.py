@@ -13,5 +13,5 @@ first and why, `sweeping` and `pipelines` choose what parent jobs submit. The mo
 - ledger_times: which class of time each second of a job is in
 - prediction, measured_steps: how long a step would take on other nodes, and what it takes
 - curve_thinning: which points of a metric stand for all of them
-- deletion: what may be deleted to free space
+- deletion_rules: what may be deleted to free space
 """

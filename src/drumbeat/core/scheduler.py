@@ -4,7 +4,8 @@ Jobs are looked at by priority, then by what their persons have used recently, t
 or none. A job that comes later may pass the first one that is blocked only where that can't delay it (EASY backfilling:
 Lifka, JSSPP 1995), which needs the time limits of the jobs that run. A job that waits for a quota holds up only those
 that come later and count on the same limit. How use and age count is in `fair_share.py`; what is known of each waiting
-job comes from `control/loop/waiting_jobs.py`.
+job comes from `control/loop/waiting_jobs.py`. What keeps all jobs of a compute from starting is asked for before, in
+`control/loop/placer.py`; the reasons of waiting are in `reason_table.py`.
 """
 
 from __future__ import annotations

@@ -185,7 +185,7 @@ class KeeperState:
     """The keeper ended the ranks since their agent didn't come back."""
     trouble: str = ""
     held_by: str = ""
-    """How the keeper confines the ranks (`agent/keeper/leftover_processes.py`)."""
+    """How the keeper confines the ranks (`agent/keeper/confinement.py`)."""
     warm: tuple[int, ...] = ()
     """Ranks of this round that began in prepared interpreters."""
     cold: str = ""

@@ -11,11 +11,11 @@ from drumbeat._version import __version__
 from drumbeat.protocol.principal import Principal
 from drumbeat.server import errors
 from drumbeat.server.access.callers import Callers
+from drumbeat.server.access.home_token import user_of_server
 from drumbeat.server.access.page_sessions import PageSessions
 from drumbeat.server.access.request_guard import Guard
 from drumbeat.server.access.request_limits import TrafficMeter
 from drumbeat.server.access.response_compression import Compression
-from drumbeat.server.access.token import user_of_server
 from drumbeat.server.agent_api import inputs, metric_spools, programs, sync, tunnels
 from drumbeat.server.agent_api import mlflow as agent_mlflow
 from drumbeat.server.api import (
@@ -50,8 +50,8 @@ from drumbeat.server.api import (
 from drumbeat.server.context import ServerContext
 from drumbeat.server.mlflow import router as mlflow
 from drumbeat.server.openapi_description import add_routes, describe
+from drumbeat.server.operations.process_metrics import Operations
 from drumbeat.server.operations.request_times import RequestTimes
-from drumbeat.server.operations.server_metrics import Operations
 from drumbeat.server.page import routes as page
 from drumbeat.server.services.ports import ServicePorts
 

@@ -20,7 +20,7 @@ from drumbeat.server.access.page_sessions import PageSessions
 from drumbeat.server.access.request_limits import Traffic
 from drumbeat.server.fanout import Fanout
 from drumbeat.server.log_storage_errors import Notices
-from drumbeat.server.operations.server_metrics import Operations
+from drumbeat.server.operations.process_metrics import Operations
 from drumbeat.server.services.ports import ServicePorts
 from drumbeat.server.tunnels import Tunnels
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import http.client
+import socket
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from drumbeat.agent.inputs.fetching.http_client import Patience, Refusal, check, require_same, stream
-from drumbeat.agent.inputs.fetching.peer_client import answer_proof, ask_proof, before
+from drumbeat.agent.inputs.fetching.peer_client import answer_proof, ask_proof, before, read_body
 from drumbeat.agent.inputs.fetching.progress import Meter
 from drumbeat.protocol.errors import UnreachableError
 
@@ -119,6 +121,19 @@ def test_a_body_that_ends_too_early_is_half_a_file():
     answer: Any = Reply(206, 500, iter([b"x"]))
     with pytest.raises(UnreachableError, match="ended 500 bytes too early"):
         list(stream(answer, Patience()))
+
+
+def test_a_node_before_that_breaks_off_is_no_impostor():
+    """Its proof would be that of the whole body; so nothing is judged by the part that came."""
+    here, there = socket.socketpair()
+    with here, there:
+        there.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\nxyz")
+        there.shutdown(socket.SHUT_WR)
+        answer = http.client.HTTPResponse(here)
+        answer.begin()
+        with pytest.raises(UnreachableError, match="broke off: 497 bytes too early"):
+            read_body(answer, 500)
+        answer.close()
 
 
 # --- progress ---------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from drumbeat.control.data.mltables import evaluate
 from drumbeat.dialect.data.datastores import FolderDatastore
 from drumbeat.protocol.errors import DrumbeatError, RefusedError, SpecError
 from drumbeat.protocol.input_listing import Listing, Origin
-from drumbeat.stores.data.access import StoreAccess
+from drumbeat.stores.data.store_access import StoreAccess
 
 pytestmark = pytest.mark.feature("D2")
 

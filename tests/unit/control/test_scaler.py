@@ -288,3 +288,21 @@ class Scaled(RuleBasedStateMachine):
 
 TestScaled = Scaled.TestCase
 TestScaled.settings = settings(max_examples=25, stateful_step_count=40, deadline=None)
+
+
+def test_a_failure_to_start_machines_that_goes_on_is_logged_once(
+    town: Town, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    town.control.computes.create(LAB)
+
+    def fail(names: Sequence[str]) -> None:
+        raise OSError("the switch is locked")
+
+    monkeypatch.setattr(town.lab, "switch_on", fail)
+    town.submit("a")
+    for _ in range(4):
+        town.look(1)
+    assert [record.levelname for record in caplog.records].count("ERROR") == 1
+    monkeypatch.undo()
+    town.look(1)
+    assert NodeState.PREPARING in town.lab.states.values()

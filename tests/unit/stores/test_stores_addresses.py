@@ -22,10 +22,10 @@ from drumbeat.dialect.data.datastores import (
     kind_of_credentials,
 )
 from drumbeat.protocol.errors import DrumbeatError, RefusedError, TooBigError
-from drumbeat.stores.data import backend, listings
+from drumbeat.stores.data import backend_contract, listings
 from drumbeat.stores.data.addresses import target_of, without_query
 from drumbeat.stores.data.autoindex import names_in
-from drumbeat.stores.data.backend import Counted, Found
+from drumbeat.stores.data.backend_contract import Counted, Found
 from drumbeat.stores.data.sas import is_skewed, why_refused
 
 pytestmark = pytest.mark.feature("D1", "D2", "X5")
@@ -218,6 +218,6 @@ def test_blocks_are_the_same_bytes(pieces: list[bytes], size: int) -> None:
 
 
 def test_a_long_or_odd_place_is_shown_short() -> None:
-    assert len(backend.shown("x" * 10_000)) < 200
-    assert "\n" not in backend.shown("a\nb")
-    assert json.dumps(backend.shown("a\ud800"))
+    assert len(backend_contract.shown("x" * 10_000)) < 200
+    assert "\n" not in backend_contract.shown("a\nb")
+    assert json.dumps(backend_contract.shown("a\ud800"))

@@ -13,7 +13,7 @@ from google.auth.exceptions import RefreshError
 
 from drumbeat.dialect.data.datastores import GcsDatastore
 from drumbeat.protocol.errors import ForbiddenError, NotFoundError, StorageError, UnreachableError
-from drumbeat.stores.data.backend import Counted, Patience, Wanted
+from drumbeat.stores.data.backend_contract import Counted, Patience, Wanted
 from drumbeat.stores.data.gcs import GcsBackend, _Stream
 
 pytestmark = pytest.mark.feature("D1")

@@ -14,7 +14,7 @@ from drumbeat.agent.ground import child_processes
 from drumbeat.agent.ground.agent_log import Journal
 from drumbeat.agent.ground.request_backoff import Backoff
 from drumbeat.agent.keeper import listener
-from drumbeat.agent.keeper.leftover_processes import VARIABLE, end_rest
+from drumbeat.agent.keeper.confinement import VARIABLE, end_rest
 from drumbeat.host import processes
 from drumbeat.host.own_programs import program
 from drumbeat.protocol import programs
@@ -67,7 +67,7 @@ class KeeperClient:
     """Keeps one keeper running in `folder` and hands every state of it to `on_state`.
 
     Every connection gets all requests again, for requests are idempotent. `on_failure` gets a sentence while no keeper
-    can be had, "" when there is one again. confinement: how it is to hold its ranks (`leftover_processes.WAYS`), "" =
+    can be had, "" when there is one again. confinement: how it is to hold its ranks (`confinement.WAYS`), "" =
     as well as the machine allows.
     """
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from drumbeat.agent.keeper import rank_start
-from drumbeat.agent.keeper.leftover_processes import Subreaper
+from drumbeat.agent.keeper.confinement import Subreaper
 from drumbeat.protocol.keeper import CompanionExit, ProcessStart, SessionStart
 from drumbeat.protocol.process import COMPANION
 

@@ -15,7 +15,7 @@ import sys
 import time
 
 from drumbeat.agent.keeper import rank_start
-from drumbeat.agent.keeper.leftover_processes import (
+from drumbeat.agent.keeper.confinement import (
     ENDING_INTERVAL_S,
     KILL_TIMEOUT_S,
     LEFTOVER_GRACE_S,

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import IO
 
 from drumbeat.agent.ground import child_processes
-from drumbeat.agent.keeper.leftover_processes import VARIABLE as CONFINEMENT
-from drumbeat.agent.keeper.leftover_processes import end_rest
+from drumbeat.agent.keeper.confinement import VARIABLE as CONFINEMENT
+from drumbeat.agent.keeper.confinement import end_rest
 from drumbeat.host.own_programs import program
 from drumbeat.protocol import wire
 from drumbeat.protocol.errors import EngineError
@@ -37,7 +37,7 @@ class Command:
     """The file that its output is added to."""
     grace_s: float = 0.0
     confinement: str = ""
-    """How what it starts is held (`leftover_processes.WAYS`), "" = as well as the machine allows."""
+    """How what it starts is held (`confinement.WAYS`), "" = as well as the machine allows."""
     kept: tuple[int, ...] = ()
     """Open files that stay open as long as anything of it lives."""
     meanwhile: Callable[[], None] = field(default=lambda: None)

@@ -15,7 +15,7 @@ import os
 import signal
 import sys
 
-from drumbeat.agent.keeper.leftover_processes import ENDING_INTERVAL_S
+from drumbeat.agent.keeper.confinement import ENDING_INTERVAL_S
 from drumbeat.agent.keeper.listener import hold_folder
 from drumbeat.agent.keeper.machine import MACHINE, KeeperMachine
 from drumbeat.agent.keeper.rank_round import RankRound

@@ -11,7 +11,7 @@ from typing import Any
 
 from drumbeat.agent.ground import locks
 from drumbeat.agent.keeper import rank_start
-from drumbeat.agent.keeper.leftover_processes import Subreaper
+from drumbeat.agent.keeper.confinement import Subreaper
 from drumbeat.protocol.keeper import ProcessStart
 from drumbeat.protocol.process import COMMAND_SERVER
 

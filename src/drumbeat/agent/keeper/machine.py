@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Mapping
 
 from drumbeat.agent.ground import cache_folders, machine_memory
-from drumbeat.agent.keeper import leftover_processes, listener, rank_start
-from drumbeat.agent.keeper.leftover_processes import Subreaper
+from drumbeat.agent.keeper import confinement, listener, rank_start
+from drumbeat.agent.keeper.confinement import Subreaper
 from drumbeat.agent.keeper.listener import AgentListener
 from drumbeat.agent.keeper.shared_memory import Segments
 from drumbeat.agent.keeper.signal_pipe import SignalPipe
@@ -66,11 +66,11 @@ class KeeperMachine:
     # --- processes ----------------------------------------------------------------------------------------------------
     def confinement(self, folder: str, marker: str) -> Subreaper:
         """Returns how the keeper holds its ranks. Raises OSError."""
-        return leftover_processes.choose(folder, marker)
+        return confinement.choose(folder, marker)
 
     def end_rest(self, folder: str) -> list[int]:
         """Ends what a keeper of this folder left when it died; returns the processes that can't be killed."""
-        return leftover_processes.end_rest(folder)
+        return confinement.end_rest(folder)
 
     def start(self, rank: ProcessStart, held: Subreaper, files: Mapping[str, int]) -> int:
         """Starts a rank; returns its pid. Raises OSError."""

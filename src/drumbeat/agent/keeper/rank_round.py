@@ -1,7 +1,7 @@
 """A round of ranks in the keeper: they are started, reaped, stopped, and what is left of them is ended.
 
 SIGTERM first, SIGKILL after the grace time, which comes with the request: it is the job's key `grace_s`, with a default
-in `dialect/job/timeouts_and_retries.py`. How the keeper finds all that came of a rank is in `leftover_processes.py`.
+in `dialect/job/timeouts_and_retries.py`. How the keeper finds all that came of a rank is in `confinement.py`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import signal
 from collections.abc import Callable, Sequence
 
 from drumbeat.agent.keeper.companions import Companions
+from drumbeat.agent.keeper.confinement import KILL_TIMEOUT_S, LEFTOVER_GRACE_S, Subreaper
 from drumbeat.agent.keeper.launcher_process import Starter
-from drumbeat.agent.keeper.leftover_processes import KILL_TIMEOUT_S, LEFTOVER_GRACE_S, Subreaper
 from drumbeat.agent.keeper.listener import read_marker
-from drumbeat.agent.keeper.liveness import LIVENESS_FILE
+from drumbeat.agent.keeper.liveness_pipe import LIVENESS_FILE
 from drumbeat.agent.keeper.machine import KeeperMachine
 from drumbeat.agent.keeper.round_records import Records
 from drumbeat.agent.keeper.standby_pool import ENDED_FROM_OUTSIDE, Standbys

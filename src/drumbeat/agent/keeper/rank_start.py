@@ -8,7 +8,7 @@ import signal
 from collections.abc import Mapping
 from typing import NoReturn
 
-from drumbeat.agent.keeper.leftover_processes import Subreaper
+from drumbeat.agent.keeper.confinement import Subreaper
 from drumbeat.host import processes
 from drumbeat.protocol.keeper import ProcessStart
 

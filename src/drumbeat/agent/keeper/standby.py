@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from drumbeat.agent.keeper import rank_start
-from drumbeat.agent.keeper.leftover_processes import Subreaper
+from drumbeat.agent.keeper.confinement import Subreaper
 from drumbeat.host import processes
 from drumbeat.protocol.keeper import ProcessStart, StandbyOrder
 from drumbeat.protocol.process import is_scrubbed

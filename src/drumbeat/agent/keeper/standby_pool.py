@@ -13,7 +13,7 @@ import selectors
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from drumbeat.agent.keeper.leftover_processes import STANDBY, Subreaper
+from drumbeat.agent.keeper.confinement import STANDBY, Subreaper
 from drumbeat.agent.keeper.machine import KeeperMachine
 from drumbeat.agent.keeper.standby import Standby, with_hook
 from drumbeat.protocol.keeper import ProcessStart, StandbyOrder

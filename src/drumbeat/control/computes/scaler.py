@@ -28,6 +28,8 @@ class Scaler:
 
     def __init__(self, loop: Loop, engines: Engines, states: NodeStates) -> None:
         self._loop, self._engines, self._states = loop, engines, states
+        self._failures: dict[str, str] = {}
+        """The last error of each compute that could not be scaled at its last look."""
 
     def look(self) -> None:
         """Decides for each compute whose machines come and go, and carries it out."""
@@ -49,8 +51,13 @@ class Scaler:
             engine.let_go(step.keep, is_leaving=False)
             engine.switch_on(step.switch_on)
             engine.switch_off(step.switch_off)
-        except Exception:
-            log.exception("compute %s could not be scaled; trying again", name)
+        except Exception as error:
+            # It is tried again at each look: one that goes on failing is told once.
+            if self._failures.get(name) != str(error):
+                log.exception("compute %s could not be scaled; trying again", name)
+            self._failures[name] = str(error)
+        else:
+            self._failures.pop(name, None)
         return True
 
     def _decided(self, name: str, limits: Limits) -> ScaleStep:

@@ -1,6 +1,7 @@
 """The watch over ranks: nodes are asked what theirs do, and a hang or a slow rank goes into the story.
 
-A round whose nodes report silence is looked at again and again, at intervals of `hang_after_s`. A hang must be the same
+A round whose nodes report silence is looked at again and again, at intervals of `hang_after_s`. What counts as
+silence is decided on each node (`agent/stacks/silence.py`). A hang must be the same
 in two looks before it counts: in slow exchanges of data, every rank may stand in the same line for a while.
 
 A round that hangs at its rendezvous has a limit of its own, and is ended if ranks won't come (`rendezvous_look`).

@@ -1,6 +1,7 @@
 """A closer look at silent ranks.
 
-After how long a silence is the job's key `hang_after_s`; its default is in `dialect/job/timeouts_and_retries.py`.
+What counts as silence is decided on each node, in `agent/stacks/silence.py`; after how long is the job's key
+`hang_after_s`, with its default in `dialect/job/timeouts_and_retries.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Which notices the end of a job calls for. The loop asks for them as the job's closing effects, and only then."""
+"""Which notices the end of a job calls for. Only the end asks for them: `closing_effects` in
+`control/loop/loop.py`.
+"""
 
 from __future__ import annotations
 

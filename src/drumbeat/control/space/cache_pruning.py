@@ -10,7 +10,7 @@ from drumbeat.control.catalog.environments import KIND, Environments
 from drumbeat.control.loop.loop import Loop
 from drumbeat.control.space.items import snapshot_item
 from drumbeat.control.space.references import References
-from drumbeat.core import deletion
+from drumbeat.core import deletion_rules
 from drumbeat.ports import Artifacts, MachineCaches
 from drumbeat.protocol.api.space import Freed, SpaceItem
 from drumbeat.protocol.errors import DrumbeatError
@@ -38,8 +38,8 @@ class CachePruner:
         done: digests that are counted already.
         """
         rest = world.without(going)
-        needed = deletion.needed_snapshots(rest.jobs, rest.assets)
-        before = deletion.needed_snapshots(world.jobs, ())
+        needed = deletion_rules.needed_snapshots(rest.jobs, rest.assets)
+        before = deletion_rules.needed_snapshots(world.jobs, ())
         since = (self._loop.clock.now() - ORPHAN_AGE).timestamp()
         items: list[SpaceItem] = []
         for one in self._artifacts.snapshots():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import UTC, datetime
 
-from drumbeat.core.deletion import JobNeeds
+from drumbeat.core.deletion_rules import JobNeeds
 from drumbeat.ports import JobSpace
 from drumbeat.protocol.api.space import Freed, KeptItem, SpaceItem
 from drumbeat.protocol.errors import ConflictError

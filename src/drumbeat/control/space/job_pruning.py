@@ -1,6 +1,6 @@
 """The pruning of jobs by age: old jobs are deleted, or lose their logs and checkpoints and keep their outputs.
 
-Which jobs are old enough, and which are kept all the same, is decided in `core/deletion.py`.
+Which jobs are old enough, and which are kept all the same, is decided in `core/deletion_rules.py`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from drumbeat.control.loop.loop import Loop
 from drumbeat.control.space.items import freed_of, job_item
 from drumbeat.control.space.job_removal import JobRemoval
 from drumbeat.control.space.references import ReferenceReader, References
-from drumbeat.core import deletion
+from drumbeat.core import deletion_rules
 from drumbeat.core.life.events import StoryEntry
 from drumbeat.ports import Artifacts, Change, JobSpace
 from drumbeat.protocol.api.space import Freed, KeptItem, SpaceItem
@@ -43,10 +43,10 @@ class JobPruner:
     def prune(self, older_than: timedelta, *, keep_outputs: bool, is_dry: bool, by: str) -> Freed:
         """Deletes the jobs that ended at least so long ago. keep_outputs: those that have outputs are only trimmed."""
         world = self._references.all()
-        asked = deletion.expired(world.jobs, self._loop.clock.now(), older_than)
+        asked = deletion_rules.expired(world.jobs, self._loop.clock.now(), older_than)
         spaces = {name: self._removal.space_of(name) for name in asked}
         trimmed = [name for name in asked if keep_outputs and spaces[name].outputs]
-        decision = deletion.decide([name for name in asked if name not in trimmed], world.jobs, world.assets)
+        decision = deletion_rules.decide([name for name in asked if name not in trimmed], world.jobs, world.assets)
         kept = list(decision.reasons.values())
         if is_dry:
             gone = [job_item(world.needs(name), spaces[name]) for name in decision.jobs]

@@ -16,7 +16,7 @@ from drumbeat.control.bus import job_topic
 from drumbeat.control.loop.loop import Loop
 from drumbeat.control.space.items import job_item, needed_by, refusal, snapshot_item
 from drumbeat.control.space.references import ReferenceReader, References
-from drumbeat.core import deletion
+from drumbeat.core import deletion_rules
 from drumbeat.core.life.events import DROPPED_WITH_JOB
 from drumbeat.ports import Artifacts, JobSpace
 from drumbeat.protocol.api.space import KeptItem, SpaceItem
@@ -75,11 +75,14 @@ class JobRemoval:
     def _delete_rows(self, name: str, world: References) -> None:
         known = {one.name for one in world.jobs}
         newer = tuple(self._references.jobs(until=known))
-        if kept := deletion.decide([name], (*newer, *world.jobs), self._references.assets()).reasons.get(name):
+        if kept := deletion_rules.decide([name], (*newer, *world.jobs), self._references.assets()).reasons.get(name):
             raise refusal(kept)
         job = self._store.load(name).job
         note = json.dumps(
-            {"snapshots": sorted(deletion.needs_of_job(job).snapshots), "asked_until": job.submitted_at.timestamp()}
+            {
+                "snapshots": sorted(deletion_rules.needs_of_job(job).snapshots),
+                "asked_until": job.submitted_at.timestamp(),
+            }
         )
         try:
             self._store.delete_job(self._loop.token, name, note)
@@ -118,7 +121,7 @@ class JobRemoval:
         # An earlier deleted job's asking counts for this one's snapshots, too.
         asked_until = _asked_until(self._store.removals(finished=True).values())
         newer = self._references.jobs(until={one.name for one in world.jobs})
-        needed = deletion.needed_snapshots((*world.jobs, *newer), self._references.assets())
+        needed = deletion_rules.needed_snapshots((*world.jobs, *newer), self._references.assets())
         gone: list[SpaceItem] = []
         kept: list[KeptItem] = []
         for one in [one for one in self._artifacts.snapshots() if one.digest in digests]:
@@ -138,7 +141,7 @@ class JobRemoval:
 
     def _item_of(self, name: str) -> SpaceItem:
         try:
-            needs = deletion.needs_of_job(self._store.load(name).job)
+            needs = deletion_rules.needs_of_job(self._store.load(name).job)
         except NotFoundError:
             needs = None
         return job_item(needs or name, self.space_of(name))

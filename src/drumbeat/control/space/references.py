@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
-from drumbeat.core import deletion
-from drumbeat.core.deletion import AssetNeeds, JobNeeds
+from drumbeat.core import deletion_rules
+from drumbeat.core.deletion_rules import AssetNeeds, JobNeeds
 from drumbeat.ports import AssetKind, JobFilter, Store
 from drumbeat.protocol.errors import NotFoundError
 
@@ -55,7 +55,7 @@ class ReferenceReader:
                     return
                 if record.job.name not in seen:
                     seen.add(record.job.name)
-                    yield deletion.needs_of_job(record.job)
+                    yield deletion_rules.needs_of_job(record.job)
             if len(page) < PAGE:
                 return
             after = page[-1].job.name
@@ -64,4 +64,4 @@ class ReferenceReader:
         """Every registered version."""
         kinds: tuple[AssetKind, ...] = ("data", "environment", "component")
         versions = [one for kind in kinds for one in self._store.assets(kind)]
-        return tuple(deletion.needs_of_asset(one.kind, one.name, one.version, one.document) for one in versions)
+        return tuple(deletion_rules.needs_of_asset(one.kind, one.name, one.version, one.document) for one in versions)

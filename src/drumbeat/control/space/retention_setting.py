@@ -1,6 +1,6 @@
 """The retention rule of a server: after how long jobs that have ended are deleted.
 
-Which of them are old enough is decided in `core/deletion.py`; `job_pruning.py` beside this file deletes them.
+Which of them are old enough is decided in `core/deletion_rules.py`; `job_pruning.py` beside this file deletes them.
 """
 
 from __future__ import annotations

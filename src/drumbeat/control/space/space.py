@@ -16,7 +16,7 @@ from drumbeat.control.space.job_pruning import TRIMMED, JobPruner
 from drumbeat.control.space.job_removal import JobRemoval
 from drumbeat.control.space.references import ReferenceReader
 from drumbeat.control.space.retention_setting import RetentionRule
-from drumbeat.core import deletion
+from drumbeat.core import deletion_rules
 from drumbeat.ports import Artifacts, MachineCaches
 from drumbeat.protocol.api.server import SpareView
 from drumbeat.protocol.api.space import Freed, KeptItem, SpaceItem, Usage
@@ -97,7 +97,7 @@ class Space:
             return Freed()
         self._removal.await_end(name)
         world = self._references.all()
-        plan = deletion.decide([name], world.jobs, world.assets)
+        plan = deletion_rules.decide([name], world.jobs, world.assets)
         if kept := plan.reasons.get(name):
             raise refusal(kept)
         items: list[SpaceItem] = []
@@ -133,7 +133,7 @@ class Space:
         """What takes space, the biggest first."""
         world = self._references.all()
         jobs = {one.name: one for one in world.jobs}
-        needed = deletion.needed_snapshots(world.jobs, world.assets)
+        needed = deletion_rules.needed_snapshots(world.jobs, world.assets)
         items = [
             job_item(jobs.get(name) or unknown(name, self._store.removals()), space)
             for name, space in self._artifacts.job_space().items()

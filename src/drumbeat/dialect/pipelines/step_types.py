@@ -1,4 +1,4 @@
-"""The kinds of step that a pipeline may have."""
+"""The kinds of step that a pipeline may have. Which of them run is decided in `core/pipelines/expansion.py`."""
 
 from __future__ import annotations
 

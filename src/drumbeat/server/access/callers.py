@@ -1,4 +1,7 @@
-"""The callers of a server: which principal a token or a session of the web page belongs to."""
+"""The callers of a server: which principal a token or a session of the web page belongs to.
+
+The tokens of persons are made, found and removed in `control/people/tokens.py`.
+"""
 
 from __future__ import annotations
 

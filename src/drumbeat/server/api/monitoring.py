@@ -8,7 +8,7 @@ from fastapi import Response
 
 from drumbeat.server.context import ContextOf, away
 from drumbeat.server.operations import health
-from drumbeat.server.operations.prometheus import CONTENT_TYPE
+from drumbeat.server.operations.metric_table import CONTENT_TYPE
 from drumbeat.server.routing import new_router
 
 router = new_router(tags=["operations"])

@@ -125,8 +125,8 @@ class Stand:
 
 def _listen(stand: Stand, listeners: list[socket.socket], told: StopSignals) -> None:
     """Serves until stopped, in whatever way."""
+    from drumbeat.server.access.home_token import token_of
     from drumbeat.server.access.request_guard import allowed_hosts
-    from drumbeat.server.access.token import token_of
     from drumbeat.server.app import make_app
     from drumbeat.server.context import Identity, ServerContext
     from drumbeat.server.process.uvicorn_server import Running

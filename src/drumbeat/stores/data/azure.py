@@ -22,7 +22,7 @@ from drumbeat.protocol.errors import (
 )
 from drumbeat.protocol.input_listing import Link
 from drumbeat.stores.data.azure_blocks import put_blocks
-from drumbeat.stores.data.backend import Counted, Found, Patience, Trouble, Wanted, asked, changed
+from drumbeat.stores.data.backend_contract import Counted, Found, Patience, Trouble, Wanted, asked, changed
 from drumbeat.stores.data.certificates import REQUESTS_VARIABLES, authority_file
 from drumbeat.stores.data.libraries import library
 from drumbeat.stores.data.sas import is_skewed, why_refused

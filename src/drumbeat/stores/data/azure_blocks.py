@@ -11,7 +11,7 @@ import io
 import math
 from typing import Any
 
-from drumbeat.stores.data.backend import Counted
+from drumbeat.stores.data.backend_contract import Counted
 from drumbeat.stores.data.libraries import library
 
 BLOCK = 8 << 20

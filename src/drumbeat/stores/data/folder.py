@@ -19,7 +19,7 @@ from drumbeat.protocol.errors import (
     UnreachableError,
 )
 from drumbeat.protocol.input_listing import Link
-from drumbeat.stores.data.backend import PIECE, Counted, Found, Trouble, Wanted, asked, changed, refused
+from drumbeat.stores.data.backend_contract import PIECE, Counted, Found, Trouble, Wanted, asked, changed, refused
 from drumbeat.stores.data.partial_writes import PARTIAL_SUFFIX
 from drumbeat.stores.folder.atomic_files import sync_folder, write_all
 

@@ -15,7 +15,7 @@ from drumbeat.dialect.data.datastores import GcsDatastore
 from drumbeat.ports import Written
 from drumbeat.protocol.errors import ConflictError, ForbiddenError, NotFoundError, StorageError, UnreachableError
 from drumbeat.protocol.input_listing import Link
-from drumbeat.stores.data.backend import Counted, Found, Patience, Trouble, Wanted, asked, changed
+from drumbeat.stores.data.backend_contract import Counted, Found, Patience, Trouble, Wanted, asked, changed
 from drumbeat.stores.data.certificates import REQUESTS_VARIABLES, authority_file, certificate_problem
 from drumbeat.stores.data.libraries import library
 

@@ -19,7 +19,7 @@ from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
-from drumbeat.stores.data.backend import Found
+from drumbeat.stores.data.backend_contract import Found
 
 AT_ONCE = 16
 """Connections."""

@@ -25,7 +25,7 @@ from drumbeat.protocol.errors import (
 )
 from drumbeat.protocol.input_listing import Link
 from drumbeat.stores.data.autoindex import is_index, names_in
-from drumbeat.stores.data.backend import (
+from drumbeat.stores.data.backend_contract import (
     MAX_FILES,
     PIECE,
     Counted,

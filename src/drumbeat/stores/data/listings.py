@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from drumbeat.protocol.errors import ForbiddenError, RefusedError, TooBigError
 from drumbeat.protocol.input_listing import ListedFile, Listing
 from drumbeat.protocol.input_listing import listing as in_order
-from drumbeat.stores.data.backend import MAX_FILES, Found, shown
+from drumbeat.stores.data.backend_contract import MAX_FILES, Found, shown
 from drumbeat.stores.folder.paths import parts_of
 
 

@@ -19,7 +19,7 @@ from drumbeat.protocol.errors import (
     UnreachableError,
 )
 from drumbeat.protocol.input_listing import Link
-from drumbeat.stores.data.backend import PIECE, Counted, Found, Patience, Trouble, Wanted, asked, changed
+from drumbeat.stores.data.backend_contract import PIECE, Counted, Found, Patience, Trouble, Wanted, asked, changed
 from drumbeat.stores.data.certificates import BOTOCORE_VARIABLES, authority_file
 from drumbeat.stores.data.libraries import library
 from drumbeat.stores.data.s3_parts import PART, put_parts

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from drumbeat.protocol.errors import ConflictError, StorageError
-from drumbeat.stores.data.backend import Counted
+from drumbeat.stores.data.backend_contract import Counted
 from drumbeat.stores.data.libraries import library
 
 PART = 16 << 20

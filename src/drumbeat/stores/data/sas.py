@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from drumbeat.dialect.data.credentials import read_sas
 from drumbeat.protocol.errors import ForbiddenError
-from drumbeat.stores.data.backend import Trouble
+from drumbeat.stores.data.backend_contract import Trouble
 
 NEEDS = {"list": "l", "read": "r", "write": "w", "remove": "d"}
 WORDS = {"r": "read", "l": "list", "w": "write", "d": "delete", "a": "add", "c": "create"}

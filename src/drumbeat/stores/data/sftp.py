@@ -24,7 +24,7 @@ from drumbeat.protocol.errors import (
     UnreachableError,
 )
 from drumbeat.protocol.input_listing import Link
-from drumbeat.stores.data.backend import Counted, Found, Patience, Trouble, Wanted, asked, changed, refused
+from drumbeat.stores.data.backend_contract import Counted, Found, Patience, Trouble, Wanted, asked, changed, refused
 from drumbeat.stores.data.libraries import library
 from drumbeat.stores.data.partial_writes import PARTIAL_SUFFIX
 

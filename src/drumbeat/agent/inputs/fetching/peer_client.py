@@ -166,7 +166,7 @@ class PeerClient:
     def _ask(self, lines: Lines, url: str, proof: str, asked: bytes | None, most: int) -> bytes | None:
         answer = lines.get(url, {"Authorization": f"Proof {proof}"}, asked)
         with closing(lines, url, answer):
-            body = _body(answer, most)
+            body = read_body(answer, most)
             if answer.status == 202:
                 self._heard(answer.headers.get(PROGRESS, ""))
                 return None
@@ -188,8 +188,12 @@ class PeerClient:
                 self._progress, self._moved_at = progress, time.monotonic()
 
 
-def _body(answer: http.client.HTTPResponse, most: int) -> bytes:
+def read_body(answer: http.client.HTTPResponse, most: int) -> bytes:
+    """Reads an answer of at most so many bytes. Raises UnreachableError if it ends too early."""
     try:
-        return answer.read(most)
+        body = answer.read(most)
     except (OSError, http.client.HTTPException) as error:
         raise UnreachableError(f"the node before this one broke off: {error}") from error
+    if len(body) < most and answer.length:  # A read of at most so many bytes doesn't raise where a connection ends.
+        raise UnreachableError(f"the node before this one broke off: {answer.length} bytes too early")
+    return body

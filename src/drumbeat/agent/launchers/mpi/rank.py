@@ -11,7 +11,7 @@ import os
 import socket
 import sys
 
-from drumbeat.agent.keeper.liveness import LIVENESS_FILE
+from drumbeat.agent.keeper.liveness_pipe import LIVENESS_FILE
 from drumbeat.agent.launchers.mpi import handover
 from drumbeat.host.own_programs import become
 from drumbeat.launch.container_command import with_given

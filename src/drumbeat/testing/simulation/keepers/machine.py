@@ -16,8 +16,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from drumbeat.agent.keeper import listener, standby
+from drumbeat.agent.keeper.confinement import STANDBY, Subreaper
 from drumbeat.agent.keeper.keeper import Keeper
-from drumbeat.agent.keeper.leftover_processes import STANDBY, Subreaper
 from drumbeat.agent.keeper.listener import AgentListener
 from drumbeat.agent.keeper.machine import KeeperMachine
 from drumbeat.agent.keeper.shared_memory import Segments
@@ -333,7 +333,7 @@ class AgentMachine(KeeperMachine):
         return self.box.clock.now().timestamp()
 
     def end_rest(self, folder: str) -> list[int]:
-        """Ends what lives and carries the folder's marker, as `leftover_processes.end_rest` does."""
+        """Ends what lives and carries the folder's marker, as `confinement.end_rest` does."""
         self.box.end_marked(listener.read_marker(folder))
         return []
 

@@ -18,7 +18,7 @@ from drumbeat.ports import Entry, Written
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError, RefusedError, UnreachableError
 from drumbeat.protocol.input_listing import Link, ListedFile, Listing
 from drumbeat.stores.data.addresses import Target, target_of
-from drumbeat.stores.data.backend import (
+from drumbeat.stores.data.backend_contract import (
     MAX_FILES,
     Backend,
     Counted,

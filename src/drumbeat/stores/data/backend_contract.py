@@ -1,5 +1,7 @@
 """The backend of a datastore: what each adapter provides, files by their place in it and errors in our words.
 
+Which adapter serves a URI is decided in `store_access.py`; which schemes there are, in `addresses.py`.
+
 A place is a path in the store, with `/`, "" = its root; it has been checked before it comes here.
 """
 

@@ -1,4 +1,4 @@
-"""What is measured of one server process. The table of all metrics, with names and help, is in `prometheus.py`."""
+"""What is measured of one server process. The table of all metrics, with names and help, is in `metric_table.py`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cached_property
 from drumbeat.control.control import Control
 from drumbeat.server.operations.counters import Histogram
 from drumbeat.server.operations.job_counts import JobCounts
-from drumbeat.server.operations.prometheus import Exposition, MetricSources
+from drumbeat.server.operations.metric_table import Exposition, MetricSources
 from drumbeat.server.operations.request_times import BOUNDS_S
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drumbeat.core.deletion import (
+from drumbeat.core.deletion_rules import (
     AssetNeeds,
     JobNeeds,
     decide,
