@@ -10,6 +10,7 @@ import pytest
 
 from drumbeat.cli.follow.log_lines import LogLook
 from drumbeat.cli.follow.step_logs import StepLogs
+from drumbeat.cli.terminal.connect import MAKER
 from drumbeat.protocol.api.jobs import End, Event, LogPiece
 from drumbeat.protocol.api.pipelines import PipelineView, StepView
 from drumbeat.protocol.api.sweeps import SweepView, TrialView
@@ -213,3 +214,12 @@ def test_what_keeps_a_step_s_logs_away_is_told(drumbeat: Type, server: StepServe
     shown = drumbeat("logs", "pipe", *follow)
     assert shown.stderr == "── small: the disk is full ──\n"
     assert sorted(shown.stdout.splitlines()) == ["large 0:0 │ a", "large 1:3 │ b", "small 0:0 │ c"]
+
+
+def test_a_server_that_is_stopped_while_a_pipeline_is_followed_stays_so(drumbeat: Type, server: StepServer):
+    starting = FakeServer(jobs=server.jobs)  # The connection that starts a server is for the first look.
+    token = MAKER.set(lambda wish: starting if wish.autostart else server)
+    shown = drumbeat("logs", "pipe", "-f")
+    MAKER.reset(token)
+    assert (shown.exit_code, server.count("pipe")) == (0, 1)
+    assert ("stream", "pipe") not in starting.calls

@@ -60,7 +60,9 @@ def logs(
         from drumbeat.cli.follow.step_logs import StepLogs
 
         look = LogLook(ink_for(sys.stdout), raw, collapse)
-        _of_steps(StepLogs(server, job_view.name, look), job_view, chosen, is_following=follow)
+        # What is asked again and again mustn't start a server that a person has stopped.
+        steps = StepLogs(connect(autostart=False), job_view.name, look)
+        _of_steps(steps, job_view, chosen, is_following=follow)
         return
     check_places(job_view, chosen)
     width = prefix_width(job_view.node_count, job_view.world_size)
