@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -22,7 +23,7 @@ def enqueue(  # noqa: PLR0913 - as `place`
     compute: str,
     balances: Balances = NO_BALANCES,
     is_shared: bool = False,
-    taken: int = 0,
+    taken: Sequence[Slot] = (),
 ) -> list[Placed]:
     """A word for every job of a compute whose engine has a queue of its own: at once, by a quota later, or never.
 
@@ -30,7 +31,7 @@ def enqueue(  # noqa: PLR0913 - as `place`
     that jobs have now.
     """
     said: list[Placed] = []
-    allowances = balances.allowances
+    allowances, held = balances.allowances, [*taken]
     for asked in queue:
         job = asked.least
         most = max((room.cpus for room in rooms if room.takes(job.need)), default=0)
@@ -41,7 +42,7 @@ def enqueue(  # noqa: PLR0913 - as `place`
             sentence = f"the job needs {say_amount(size)}; {compute} has {has}"
             said.append(Placed(job.job, never=True, sentence=sentence))
             continue
-        idle = idle_nodes(size, rooms, taken, is_shared=is_shared)
+        idle = idle_nodes(size, rooms, held, is_shared=is_shared) if asked.need.is_elastic else 0
         size = _queued_size(asked, size, idle, has_spare=len(queue) == 1)
         takes = Amount(size.nodes * size.cpus, size.nodes * size.gpus)
         if wait := allowances.wait(job.payer, takes):
@@ -51,21 +52,27 @@ def enqueue(  # noqa: PLR0913 - as `place`
             gpus = tuple(str(number) for number in range(size.gpus))
             slots = tuple(Slot(node, "", size.cpus, gpus) for node in range(size.nodes))
             said.append(Placed(job.job, slots, least=job.need.nodes if job.need.is_elastic else 0))
-            allowances, taken = allowances.taken(job.job, job.payer, takes), taken + size.nodes
+            allowances = allowances.taken(job.job, job.payer, takes)
+            held += slots
     return said
 
 
-def idle_nodes(size: Need, rooms: Sequence[Room], taken: int, *, is_shared: bool) -> int:
+def idle_nodes(size: Need, rooms: Sequence[Room], taken: Sequence[Slot], *, is_shared: bool) -> int:
     """How many nodes of that size a cluster has idle, at most what jobs leave. taken: nodes that jobs have now.
 
-    The states of machines are as old as the last look at the cluster, and a job may have been started since.
+    The states of machines are as old as the last look at the cluster, and a job may have been started since. On which
+    machines its nodes are isn't known: each counts that can be on one for nodes of that size.
     """
-    usable = [room for room in rooms if not room.unusable]
+    usable = [room for room in rooms if not room.unusable and capacity(room, size)]
+    kinds = Counter((slot.cpus, len(slot.gpus)) for slot in taken)
+    count = sum(
+        number for (cpus, gpus), number in kinds.items() if any(capacity(room, Need(1, cpus, gpus)) for room in usable)
+    )
     idle = [room for room in usable if room.state is NodeState.IDLE]
     able, free = (
         sum(capacity(room, size) if is_shared else capacity(room, size) > 0 for room in some) for some in (usable, idle)
     )
-    return max(0, min(free, able - taken))
+    return max(0, min(free, able - count))
 
 
 def _queued_size(asked: Waiting, size: Need, idle: int, *, has_spare: bool) -> Need:

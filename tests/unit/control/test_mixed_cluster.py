@@ -71,12 +71,12 @@ def asked(ranks: int = 1, kind: str = "", nodes: int = 1, **more: Any) -> dict[s
     }
 
 
-def granted(house: House, document: dict[str, Any]) -> list[tuple[int, int]] | str:
+def granted(house: House, document: dict[str, Any], name: str = "j") -> list[tuple[int, int]] | str:
     """CPU slots and GPUs of each node, or why the job never fits."""
-    house.control.jobs.submit(JobRequest({**document, "name": "j"}))
-    until(lambda: house.engine.started or house.state("j").is_terminal)
-    gang = house.engine.gangs.get("j.1")
-    return [(slot.cpus, len(slot.gpus)) for slot in gang.slots] if gang else house.store.load("j").job.sentence
+    house.control.jobs.submit(JobRequest({**document, "name": name}))
+    until(lambda: f"{name}.1" in house.engine.started or house.state(name).is_terminal)
+    gang = house.engine.gangs.get(f"{name}.1")
+    return [(slot.cpus, len(slot.gpus)) for slot in gang.slots] if gang else house.store.load(name).job.sentence
 
 
 @pytest.mark.parametrize(
@@ -116,6 +116,15 @@ def test_job_takes_gpus_unasked_where_all_machines_are_kept_for_them(of: Open):
 
 def test_job_takes_gpus_unasked_of_machines_for_all_jobs(of: Open):
     assert granted(of([node("c", 8, 2), GPU_NODE]), asked(ranks=2)) == [(2, 2)]
+
+
+def test_elastic_job_has_idle_machines_beside_jobs_on_machines_that_it_cant_have(of: Open):
+    sizes = {"min_nodes": 1, "max_nodes": 3}
+    plain, kept = [node(f"c{one}", 8) for one in range(3)], [node(f"g{one}", 8, 1, is_tainted=True) for one in range(3)]
+    house = of([*plain, *kept])
+    assert granted(house, asked(nodes=2, kind="gpu")) == [(1, 1)] * 2
+    assert granted(house, asked(drumbeat=sizes), "cpu") == [(1, 0)] * 3
+    assert granted(house, asked(kind="gpu", drumbeat=sizes), "gpu") == [(1, 1)]
 
 
 def test_machine_that_is_not_listed_is_like_those_for_all_jobs(of: Open):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -140,7 +141,7 @@ def test_quotas_count_what_a_job_has_once_when_it_grows():
 
 
 # --- engines with a queue of their own ----------------------------------------------------------------------------
-def queue(job: Waiting, *states: NodeState, taken: int = 0) -> Placed:
+def queue(job: Waiting, *states: NodeState, taken: Sequence[Slot] = ()) -> Placed:
     rooms = [Room(f"n{number}", 2, state=state) for number, state in enumerate(states)]
     (said,) = enqueue([job], rooms, compute="slurm", taken=taken)
     return said
@@ -179,9 +180,18 @@ def test_a_job_in_a_cluster_may_grow_by_the_nodes_that_are_idle():
 def test_nodes_that_a_job_has_just_taken_are_not_idle_though_the_cluster_was_seen_so():
     idle = NodeState.IDLE
     rooms = [Room("n0", 2), Room("n1", 2), Room("n2", 2, unusable="down"), Room("n3", 2, state=NodeState.RUNNING)]
-    need = Need(1, 2)
-    assert idle_nodes(need, rooms, 0, is_shared=False) == 2
-    assert idle_nodes(need, rooms, 2, is_shared=False) == 1
-    assert idle_nodes(need, rooms, 4, is_shared=False) == 0
-    assert idle_nodes(Need(1, 1), rooms, 1, is_shared=True) == 4
-    assert len(queue(waits("e", 3, 1, 3), idle, idle, idle, taken=1).slots) == 2
+    need, node = Need(1, 2), Slot(0, "", 2)
+    assert idle_nodes(need, rooms, (), is_shared=False) == 2
+    assert idle_nodes(need, rooms, [node] * 2, is_shared=False) == 1
+    assert idle_nodes(need, rooms, [node] * 4, is_shared=False) == 0
+    assert idle_nodes(Need(1, 1), rooms, [node], is_shared=True) == 4
+    assert len(queue(waits("e", 3, 1, 3), idle, idle, idle, taken=[node]).slots) == 2
+
+
+def test_nodes_count_as_taken_only_where_they_can_be():
+    rooms = [*(Room(f"n{one}", 2) for one in range(2)), *(Room(f"g{one}", 4, ("0",), is_for_gpus=True) for one in "ab")]
+    plain, wide, gpu = Slot(0, "", 2), Slot(0, "", 3), Slot(0, "", 1, ("0",))
+    assert idle_nodes(Need(1, 2), rooms, [gpu, wide, plain], is_shared=False) == 1
+    assert idle_nodes(Need(1, 2, 1), rooms, [plain, plain, gpu], is_shared=False) == 1
+    rooms = [Room("n", 2), Room("g", 4, ("0",))]
+    assert idle_nodes(Need(1, 2, 1), rooms, [plain], is_shared=False) == 0

@@ -79,7 +79,7 @@ class Grower:
             return growth(waiting, job.plan.nodes, rooms, held, queue.balances)
         others = sum(len(one.slots) for one in held if one.job != job.name)
         most = job.need.max_nodes if cap is None else min(job.need.max_nodes, cap.most - others)
-        taken = sum(len(one.slots) for one in held)
+        taken = [slot for one in held for slot in one.slots]
         idle = idle_nodes(job.need, rooms, taken, is_shared=compute in supply.shared)
         return idle_growth(waiting, range(job.plan.nodes, most), idle, rooms, queue.balances)
 

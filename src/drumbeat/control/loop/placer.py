@@ -113,7 +113,7 @@ class Placer:
             is_shared = compute in self._loop.supply.shared
             placements = enqueue(
                 queue.jobs, rooms, compute=compute, balances=queue.balances, is_shared=is_shared,
-                taken=sum(len(one.slots) for one in held),
+                taken=[slot for one in held for slot in one.slots],
             )  # fmt: skip
             if cap is None:
                 return placements
