@@ -16,7 +16,7 @@ from drumbeat.control.data.job_output_reader import JobOutputs
 from drumbeat.control.outputs.output_publisher import PASSING
 from drumbeat.control.outputs.resumable_publishing import Publishing
 from drumbeat.dialect.data.datastores import Datastore, datastore_from
-from drumbeat.protocol.errors import ForbiddenError, RefusedError
+from drumbeat.protocol.errors import CertificateError, ForbiddenError, RefusedError
 from drumbeat.protocol.plan import OutputPlan
 from drumbeat.protocol.states import State
 from drumbeat.stores.data import StoreAccess
@@ -33,6 +33,9 @@ __all__ = ["s3_server", "web_server"]
 pytestmark = [pytest.mark.feature("D1"), pytest.mark.xdist_group("stores")]
 
 HERE = "azureml://datastores/here/paths/"
+EXPIRED = (timedelta(days=-2), timedelta(days=-1))
+VALID = (timedelta(days=-1), timedelta(days=1))
+EARLY = (timedelta(days=1), timedelta(days=2))
 
 
 @pytest.fixture(scope="module")
@@ -142,8 +145,43 @@ def test_certificate_for_another_name_is_not_told_as_one_of_an_unknown_authority
     assert refused.value.fix == "Use a name that the certificate is made out to."
 
 
-EXPIRED = (timedelta(days=-2), timedelta(days=-1))
-VALID = (timedelta(days=-1), timedelta(days=1))
+@pytest.mark.parametrize(
+    ("kind", "variable"),
+    [
+        ("s3", "AWS_CA_BUNDLE"),
+        ("s3", "REQUESTS_CA_BUNDLE"),
+        ("azure", "CURL_CA_BUNDLE"),
+        ("gcs", "REQUESTS_CA_BUNDLE"),
+    ],
+)
+def test_variable_that_goes_before_ssl_cert_file_is_the_one_that_is_told(
+    kind: str, variable: str, request: pytest.FixtureRequest, certificate: Certificate, monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+):  # fmt: skip
+    store = request.getfixturevalue(kind)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate.file))
+    monkeypatch.setenv(variable, str(a_certificate(tmp_path).file))
+    with pytest.raises(CertificateError) as refused:
+        names_in(store)
+    advice = f"Name a file with its authority in {variable} where the server starts: it goes before SSL_CERT_FILE."
+    assert refused.value.fix == advice
+
+
+@pytest.mark.parametrize("kind", ["http", "s3", "gcs"])
+def test_certificate_that_is_not_valid_yet_is_told_as_a_matter_of_clocks(
+    kind: str, request: pytest.FixtureRequest, certificate: Certificate, monkeypatch: pytest.MonkeyPatch
+):
+    store = request.getfixturevalue(kind)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate.file))
+    made_out_anew(certificate, *EARLY)
+    try:
+        with pytest.raises(CertificateError, match="certificate is not yet valid") as refused:
+            names_in(store)
+    finally:
+        made_out_anew(certificate, *VALID)
+    assert refused.value.fix == "See that the clocks are right."
+
+
 MODEL = OutputPlan("model", "uri_folder", "upload", f"{HERE}model")
 
 

@@ -22,7 +22,16 @@ from drumbeat.protocol.errors import (
 )
 from drumbeat.protocol.input_listing import Link
 from drumbeat.stores.data.azure_blocks import put_blocks
-from drumbeat.stores.data.backend_contract import Counted, Found, Patience, Trouble, Wanted, asked, changed
+from drumbeat.stores.data.backend_contract import (
+    Counted,
+    Found,
+    Patience,
+    StoreLibrary,
+    Trouble,
+    Wanted,
+    asked,
+    changed,
+)
 from drumbeat.stores.data.certificates import REQUESTS_VARIABLES, authority_file
 from drumbeat.stores.data.libraries import library
 from drumbeat.stores.data.sas import is_skewed, why_refused
@@ -233,8 +242,8 @@ class AzureBackend:
 
     # --- troubles -------------------------------------------------------------------------------------------------
     def _asked(self, verb: str, place: str) -> AbstractContextManager[None]:
-        foreign = (self._core.AzureError, OSError, ValueError)
-        return asked(self._title, verb, place, foreign, lambda error: self._judge(error, verb))
+        sdk = StoreLibrary((self._core.AzureError, OSError, ValueError), REQUESTS_VARIABLES)
+        return asked(self._title, verb, place, sdk, lambda error: self._judge(error, verb))
 
     def _judge(self, error: BaseException, verb: str) -> Trouble:
         if isinstance(error, self._core.ClientAuthenticationError) and not _code(error):

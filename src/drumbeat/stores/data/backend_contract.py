@@ -62,6 +62,17 @@ class Trouble:
 
 
 @dataclass(frozen=True)
+class StoreLibrary:
+    """The library that speaks to a store.
+
+    errors: what it raises. authority_variables: where it looks for certificate authorities before SSL_CERT_FILE.
+    """
+
+    errors: tuple[type[BaseException], ...]
+    authority_variables: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Patience:
     """How long a store may take: to be reached, to answer a question, to take in bytes.
 
@@ -165,7 +176,7 @@ def asked(
     title: str,
     verb: str,
     place: str,
-    foreign: tuple[type[BaseException], ...],
+    library: StoreLibrary,
     judge: Callable[[BaseException], Trouble],
 ) -> Generator[None]:
     """Turns a library's error into ours: the store, what was asked of it, why not, what to do."""
@@ -173,8 +184,8 @@ def asked(
         yield
     except DrumbeatError:
         raise
-    except foreign as error:
-        problem = certificate_problem(error)
+    except library.errors as error:
+        problem = certificate_problem(error, library.authority_variables)
         trouble = Trouble(CertificateError, *problem) if problem else _with_reason(judge(error), error)
         raise refused(title, verb, place, trouble) from None  # Theirs may hold a signature.
 

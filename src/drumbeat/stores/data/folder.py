@@ -19,7 +19,17 @@ from drumbeat.protocol.errors import (
     UnreachableError,
 )
 from drumbeat.protocol.input_listing import Link
-from drumbeat.stores.data.backend_contract import PIECE, Counted, Found, Trouble, Wanted, asked, changed, refused
+from drumbeat.stores.data.backend_contract import (
+    PIECE,
+    Counted,
+    Found,
+    StoreLibrary,
+    Trouble,
+    Wanted,
+    asked,
+    changed,
+    refused,
+)
 from drumbeat.stores.data.partial_writes import PARTIAL_SUFFIX
 from drumbeat.stores.folder.atomic_files import sync_folder, write_all
 
@@ -142,7 +152,7 @@ class FolderBackend:
             self._inside(place).unlink(missing_ok=True)
 
     def _asked(self, verb: str, place: str) -> AbstractContextManager[None]:
-        return asked(self._title, verb, place, (OSError,), _judge)
+        return asked(self._title, verb, place, StoreLibrary((OSError,)), _judge)
 
     def _inside(self, place: str) -> Path:
         """The path of a place. Raises ForbiddenError when a link on its way leaves the folder."""

@@ -15,7 +15,16 @@ from drumbeat.dialect.data.datastores import GcsDatastore
 from drumbeat.ports import Written
 from drumbeat.protocol.errors import ConflictError, ForbiddenError, NotFoundError, StorageError, UnreachableError
 from drumbeat.protocol.input_listing import Link
-from drumbeat.stores.data.backend_contract import Counted, Found, Patience, Trouble, Wanted, asked, changed
+from drumbeat.stores.data.backend_contract import (
+    Counted,
+    Found,
+    Patience,
+    StoreLibrary,
+    Trouble,
+    Wanted,
+    asked,
+    changed,
+)
 from drumbeat.stores.data.certificates import REQUESTS_VARIABLES, authority_file, certificate_problem
 from drumbeat.stores.data.libraries import library
 
@@ -130,7 +139,7 @@ class GcsBackend:
             OSError,
             ValueError,
         )
-        return asked(self._title, verb, place, foreign, self._judge)
+        return asked(self._title, verb, place, StoreLibrary(foreign, REQUESTS_VARIABLES), self._judge)
 
     def _judge(self, error: BaseException) -> Trouble:
         if isinstance(error, self._errors.GoogleAPICallError):

@@ -31,6 +31,7 @@ from drumbeat.stores.data.backend_contract import (
     Counted,
     Found,
     Patience,
+    StoreLibrary,
     Trouble,
     Wanted,
     asked,
@@ -211,7 +212,8 @@ class HttpBackend:
             yield answer
 
     def _asked(self, verb: str, place: str) -> AbstractContextManager[None]:
-        return asked(self._title, verb, place, (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError), _judge)
+        foreign = (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError)
+        return asked(self._title, verb, place, StoreLibrary(foreign), _judge)
 
 
 def _judge(error: BaseException) -> Trouble:

@@ -19,7 +19,17 @@ from drumbeat.protocol.errors import (
     UnreachableError,
 )
 from drumbeat.protocol.input_listing import Link
-from drumbeat.stores.data.backend_contract import PIECE, Counted, Found, Patience, Trouble, Wanted, asked, changed
+from drumbeat.stores.data.backend_contract import (
+    PIECE,
+    Counted,
+    Found,
+    Patience,
+    StoreLibrary,
+    Trouble,
+    Wanted,
+    asked,
+    changed,
+)
 from drumbeat.stores.data.certificates import BOTOCORE_VARIABLES, authority_file
 from drumbeat.stores.data.libraries import library
 from drumbeat.stores.data.s3_parts import PART, put_parts
@@ -170,7 +180,7 @@ class S3Backend:
 
     def _asked(self, verb: str, place: str) -> AbstractContextManager[None]:
         foreign = (self._errors.ClientError, self._errors.BotoCoreError, self._errors.HTTPClientError, OSError)
-        return asked(self._title, verb, place, foreign, self._judge)
+        return asked(self._title, verb, place, StoreLibrary(foreign, BOTOCORE_VARIABLES), self._judge)
 
     def _judge(self, error: BaseException) -> Trouble:
         errors = self._errors

@@ -24,7 +24,17 @@ from drumbeat.protocol.errors import (
     UnreachableError,
 )
 from drumbeat.protocol.input_listing import Link
-from drumbeat.stores.data.backend_contract import Counted, Found, Patience, Trouble, Wanted, asked, changed, refused
+from drumbeat.stores.data.backend_contract import (
+    Counted,
+    Found,
+    Patience,
+    StoreLibrary,
+    Trouble,
+    Wanted,
+    asked,
+    changed,
+    refused,
+)
 from drumbeat.stores.data.libraries import library
 from drumbeat.stores.data.partial_writes import PARTIAL_SUFFIX
 
@@ -239,7 +249,7 @@ class SftpBackend:
     # --- troubles -------------------------------------------------------------------------------------------------
     def _asked(self, verb: str, place: str) -> AbstractContextManager[None]:
         foreign = (OSError, EOFError, UnicodeDecodeError, self._paramiko.SSHException)
-        return asked(self._title, verb, place, foreign, self._judge)
+        return asked(self._title, verb, place, StoreLibrary(foreign), self._judge)
 
     def _judge(self, error: BaseException) -> Trouble:
         ssh = self._paramiko.ssh_exception
