@@ -33,9 +33,9 @@ def machines(
     """
     listed = [one for node in nodes if (one := _machine(spec, node, occupants))]
     missing = (spec.nodes or 0) - len(listed)
-    known = [one for one in listed if not one.is_for_gpus] or listed
-    cpus = spec.cpus_per_node or max((one.cpus for one in known), default=1)
-    count = max((len(one.gpus) for one in known), default=0) if spec.gpus_per_node is None else spec.gpus_per_node
+    templates = [one for one in listed if not one.is_for_gpus] or listed
+    cpus = spec.cpus_per_node or max((one.cpus for one in templates), default=1)
+    count = max((len(one.gpus) for one in templates), default=0) if spec.gpus_per_node is None else spec.gpus_per_node
     gpus = tuple(str(number) for number in range(count))
     return [*listed, *(Machine(f"{spec.name}-{n + 1}", cpus, gpus, word="not listed") for n in range(max(0, missing)))]
 
