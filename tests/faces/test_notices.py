@@ -81,6 +81,14 @@ class Mailbox:
         self.mails: list[tuple[list[str], Message]] = []
         self.arrived = threading.Condition()
 
+    async def handle_RCPT(  # noqa: N802 (aiosmtpd's)
+        self, _server: SMTP, _session: Session, envelope: Envelope, address: str, _options: list[str]
+    ) -> str:
+        if address.startswith("left@"):
+            return "550 has left"
+        envelope.rcpt_tos.append(address)
+        return "250 OK"
+
     async def handle_DATA(self, _server: SMTP, _session: Session, envelope: Envelope) -> str:  # noqa: N802 (aiosmtpd's)
         if any("nobody" in one for one in envelope.rcpt_tos):
             return "550 no such mailbox"
@@ -228,6 +236,12 @@ def test_refused_notice_ends_and_says_why(house: House, client: Client, webhook:
     with pytest.raises(RefusedError, match="550"):
         client.test_notice_target("lost")
     client.delete_notice_target("lost")
+    receivers = ["left@example.org", "some@example.org"]
+    client.create_notice_target({"name": "partly", "type": "mail", "to": receivers, **keys})
+    with pytest.raises(RefusedError, match=r"550: has left for left@example\.org; the other receivers have the mail"):
+        client.test_notice_target("partly")
+    assert mailbox.mails[-1][0] == ["some@example.org"]
+    client.delete_notice_target("partly")
 
 
 def test_notice_that_waits_holds_up_neither_the_job_nor_its_deletion(house: House, client: Client) -> None:

@@ -64,8 +64,21 @@ MORE = "".join(f"op {n}\n" for n in range(200))
         (MORE + RAISED, ""),
         (RAISED[:40] + "\n" + "\n".join(" " * 8 for _ in range(99)), ""),
         ("", ""),
+        (RAISED + MORE + "Exception ignored in: <function f>\n" + RAISED, RAISED),
+        (RAISED + MORE + "ERROR:root:no cache\n" + RAISED + MORE, RAISED),
     ],
-    ids=["raised", "of-a-rank", "logged", "of-a-thread", "far-up", "at-the-end", "cut-off", "nothing"],
+    ids=[
+        "raised",
+        "of-a-rank",
+        "logged",
+        "of-a-thread",
+        "far-up",
+        "at-the-end",
+        "cut-off",
+        "nothing",
+        "cleaned-up-after",
+        "logged-after",
+    ],
 )
 def test_a_traceback_that_nobody_caught_stands_before_the_end(tmp_path: Path, text: str, far: str):
     log = tmp_path / "0.log"

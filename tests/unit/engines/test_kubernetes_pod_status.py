@@ -136,6 +136,11 @@ NO_PYTHON = 'exec: "python3": executable file not found in $PATH'
             'was evicted (Usage of EmptyDir volume "drumbeat-work" exceeds the limit "1Gi")',
         ),
         (
+            {"reason": "Evicted", "message": 'Container rank exceeded its local ephemeral storage limit "2Gi". '},
+            Loss.FAILED,
+            'was evicted (Container rank exceeded its local ephemeral storage limit "2Gi")',
+        ),
+        (
             {"reason": "Evicted", "message": "The node was low on resource: memory. "},
             Loss.PREEMPTED,
             "was evicted (The node was low on resource: memory)",

@@ -1,4 +1,7 @@
-"""Asks the driver what GPUs do, in a process of its own: one that doesn't answer stops nothing here. Thread-safe."""
+"""Asks the driver what GPUs do, in a process of its own: one that doesn't answer stops nothing here. Thread-safe.
+
+What is read is in `gpu_readings.py`; from which library, in `nvml.py`.
+"""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def failure_excerpt(path: str, *, is_raised: bool = False) -> str:
     end = last_lines(seen[-TAIL_BYTES:])
     lines = end.count("\n") + 1
     first = first_failure(seen, _begin_of(seen, lines))
-    far = _far_error(seen, lines) if is_raised and not first and "Traceback (" not in end else ""
+    far = _far_error(seen, lines) if is_raised and not first else ""
     return "\n".join(part for part in (first, far, LEFT_OUT if far else "", end, _disk_is_full(path)) if part)
 
 
@@ -50,16 +50,18 @@ def _begin_of(seen: bytes, lines: int) -> int:
 
 
 def _far_error(seen: bytes, lines: int) -> str:
-    """The last uncaught traceback before the last `lines` lines; "" = none."""
-    before = b"\n".join(seen.rstrip(b"\n").split(b"\n")[:-lines])
-    header = next(reversed(list(_TRACEBACK.finditer(before))), None)
-    error = _ITS_ERROR.search(before, header.end()) if header else None
-    if header is None or error is None:
+    """The last uncaught traceback, if it stands before the last `lines` lines; "" = none does."""
+    uncaught = [header for header in _TRACEBACK.finditer(seen) if not _is_handled(seen, header.start())]
+    error = _ITS_ERROR.search(seen, uncaught[-1].end()) if uncaught else None
+    if error is None or error.start() >= _begin_of(seen, lines):
         return ""
-    line_before = before[: header.start()].rstrip(b"\n").rpartition(b"\n")[2]
-    if _HANDLED.search(line_before):
-        return ""
-    return before[header.start() : error.end()][-FAR_BYTES:].decode("utf-8", "replace")
+    return seen[uncaught[-1].start() : error.end()][-FAR_BYTES:].decode("utf-8", "replace")
+
+
+def _is_handled(seen: bytes, begin: int) -> bool:
+    """Whether the program went on after the traceback that begins there."""
+    line_before = seen[:begin].rstrip(b"\n").rpartition(b"\n")[2]
+    return _HANDLED.search(line_before) is not None
 
 
 def _disk_is_full(path: str) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import httpx
 
 from drumbeat.protocol.errors import RefusedError, UnreachableError
+from drumbeat.protocol.plurals import list_first
 
 if TYPE_CHECKING:
     from drumbeat.dialect.notices.targets import AnyTarget, MailTarget, WebhookTarget
@@ -77,7 +78,7 @@ def _mail(target: MailTarget, notice: NoticeText, receivers: Sequence[str]) -> N
         with _connected(target) as line:
             if target.credentials:
                 line.login(target.credentials.username, target.credentials.password.get_secret_value())
-            line.send_message(_message(target, notice, receivers))
+            refused = line.send_message(_message(target, notice, receivers))
     except smtplib.SMTPRecipientsRefused as error:
         code, answer = next(iter(error.recipients.values()))
         raise _refusal(where, code, answer) from None
@@ -85,12 +86,20 @@ def _mail(target: MailTarget, notice: NoticeText, receivers: Sequence[str]) -> N
         raise _refusal(where, error.smtp_code, error.smtp_error) from None
     except (OSError, smtplib.SMTPException) as error:
         raise UnreachableError(f"its mail server can't be reached: {error}", where=where) from None
+    if refused:  # It isn't sent again: the others have it.
+        code, answer = next(iter(refused.values()))
+        whom = list_first(sorted(refused), 3)
+        raise RefusedError(f"{_answer_of(code, answer)} for {whom}; the other receivers have the mail", where=where)
 
 
 def _refusal(where: str, code: int, answer: bytes | str) -> RefusedError | UnreachableError:
-    words = answer.decode(errors="replace") if isinstance(answer, bytes) else answer
-    what = f"its mail server answered {code}: {' '.join(words.split())[:200]}"
+    what = _answer_of(code, answer)
     return RefusedError(what, where=where) if code >= 500 else UnreachableError(what, where=where)
+
+
+def _answer_of(code: int, answer: bytes | str) -> str:
+    words = answer.decode(errors="replace") if isinstance(answer, bytes) else answer
+    return f"its mail server answered {code}: {' '.join(words.split())[:200]}"
 
 
 def _connected(target: MailTarget) -> smtplib.SMTP:

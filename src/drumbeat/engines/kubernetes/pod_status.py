@@ -45,6 +45,9 @@ How long a pod may stay in one is judged in `pod_history.py`.
 """
 STARTING = frozenset({"ContainerCreating", "PodInitializing"})
 
+OWN_LIMIT = ("exceeds the limit", "exceeds the total limit", "exceeded its local ephemeral storage limit")
+"""What the kubelet's eviction manager says where a pod or its container is over a limit of its own."""
+
 EVENTS: dict[str, tuple[Loss, str]] = {
     "Preempted": (Loss.PREEMPTED, "was preempted by a pod with a higher priority"),
     "TaintManagerEviction": (Loss.LOST, "was deleted because its machine doesn't answer Kubernetes"),
@@ -118,7 +121,7 @@ def _ended(status: Json) -> Verdict:
 
 def _evicted(message: str) -> Verdict:
     """Its own limit is the job's fault, a machine under pressure isn't."""
-    is_own = "exceeds the limit" in message or "exceeds the total limit" in message or "exceeds its local" in message
+    is_own = any(words in message for words in OWN_LIMIT)
     return Verdict(
         "Evicted", f"was evicted{_in_brackets(message)}", Loss.FAILED if is_own else Loss.PREEMPTED, is_over=True
     )

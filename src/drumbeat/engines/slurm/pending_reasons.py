@@ -1,5 +1,7 @@
 """Why a Slurm job waits, in words that are true where machines come and go. Pure.
 
+Reasons that name a limit of an account or a QOS are put into words in `account_limits.py`.
+
 Slurm's own reason is false while its machines are being switched off: it says that they are down or reserved.
 """
 
