@@ -5,6 +5,7 @@ a job holds is never let go, nor one that a waiting job needs.
 
 The keys of a compute (`min_instances`, `max_instances`, `idle_time_before_scale_down`) are in
 `dialect/compute/compute_keys.py`; the default of the idle time is in `control/computes/scaler.py`.
+Since when a machine is idle is counted in `control/computes/node_states.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which network the ranks use, put into the variables that Gloo, NCCL, TensorPipe and UCX read.
 
-Which interface a node has is decided in `agent/roster_member.py`.
+Which interface a node has is decided in `agent/roster_member.py`, which asks `agent/ground/network_interfaces.py`.
 """
 
 from __future__ import annotations

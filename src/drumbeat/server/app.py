@@ -14,7 +14,7 @@ from drumbeat.server.access.callers import Callers
 from drumbeat.server.access.home_token import user_of_server
 from drumbeat.server.access.page_sessions import PageSessions
 from drumbeat.server.access.request_guard import Guard
-from drumbeat.server.access.request_limits import TrafficMeter
+from drumbeat.server.access.request_sizes import TrafficMeter
 from drumbeat.server.access.response_compression import Compression
 from drumbeat.server.agent_api import inputs, metric_spools, programs, sync, tunnels
 from drumbeat.server.agent_api import mlflow as agent_mlflow

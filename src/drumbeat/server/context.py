@@ -17,7 +17,7 @@ from drumbeat.protocol.principal import Principal
 from drumbeat.server.access.agent_listeners import TlsDoors
 from drumbeat.server.access.callers import Callers
 from drumbeat.server.access.page_sessions import PageSessions
-from drumbeat.server.access.request_limits import Traffic
+from drumbeat.server.access.request_sizes import Traffic
 from drumbeat.server.fanout import Fanout
 from drumbeat.server.log_storage_errors import Notices
 from drumbeat.server.operations.process_metrics import Operations

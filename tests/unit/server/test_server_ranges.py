@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drumbeat.server.access.request_limits import ELSEWHERE, MIB, most_of
+from drumbeat.server.access.request_sizes import ELSEWHERE, MIB, most_of
 from drumbeat.server.api.job_events import seen
 from drumbeat.server.api.job_files import Cut, cut_of
 

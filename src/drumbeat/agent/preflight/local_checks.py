@@ -49,9 +49,13 @@ def _write(path: str) -> None:
         os.unlink(path)
 
 
-def gpus(devices: str = "/dev") -> int:
-    """Returns how many GPUs this process may open; UNKNOWN where they aren't NVIDIA's."""
+def gpus(devices: str = "/dev", visible: str | None = None) -> int:
+    """Returns how many GPUs this process may open; UNKNOWN where they aren't NVIDIA's, or are slices of some (MIG).
+
+    visible: the value of CUDA_VISIBLE_DEVICES, by default this process's.
+    """
     names = os.listdir(devices)
-    if "kfd" in names:
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "") if visible is None else visible
+    if "kfd" in names or "MIG-" in visible:
         return UNKNOWN
     return sum(bool(_DEVICE.fullmatch(name)) and os.access(f"{devices}/{name}", os.R_OK | os.W_OK) for name in names)

@@ -1,4 +1,7 @@
-"""Judges rounds, attempts and jobs: gives the verdict that says why one is stopped, or has ended."""
+"""Judges rounds, attempts and jobs: gives the verdict that says why one is stopped, or has ended.
+
+What the exits and logs of failed ranks mean is judged in `core/diagnosis/blame.py`.
+"""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from drumbeat.protocol.errors import DrumbeatError, EngineError
 from drumbeat.server import errors
 from drumbeat.server.access.request_guard import bearer, values
-from drumbeat.server.access.request_limits import KIB, TrafficMeter
+from drumbeat.server.access.request_sizes import KIB, TrafficMeter
 from drumbeat.server.agent_api import inputs, metric_spools, mlflow, programs, sync, tunnels
 from drumbeat.server.context import ServerContext
 

@@ -1,4 +1,7 @@
-"""How much comes in: the size of each request's body, and whether anybody is talking to us at all."""
+"""How much comes in: the size of each request's body, and whether anybody is talking to us at all.
+
+Wrong tokens are refused in `request_guard.py`.
+"""
 
 from __future__ import annotations
 
