@@ -70,11 +70,12 @@ class RunCopy:
             self._keep(is_deleted=True)
 
     def _tags(self) -> dict[str, str]:
-        """Returns the run's tags, of which one names the run that it is nested in."""
+        """Returns the run's tags, of which one names the run that it is nested in: its copy, created if need be."""
         tags = dict(self.run.tags)
         if parent := tags.get(_PARENT):
             with suppress(NotFoundError):
-                tags[_PARENT] = self.store.document(KIND, parent).body["run_id"]
+                above = RunCopy.of(self.store, self.files, self.server, self.store.run(parent))
+                tags[_PARENT] = above.body["run_id"]
         return tags
 
     def _pairs(self, kind: str, now: dict[str, str]) -> None:
