@@ -51,11 +51,12 @@ def _begin_of(seen: bytes, lines: int) -> int:
 
 def _far_error(seen: bytes, lines: int) -> str:
     """The last uncaught traceback, if it stands before the last `lines` lines; "" = none does."""
-    uncaught = [header for header in _TRACEBACK.finditer(seen) if not _is_handled(seen, header.start())]
-    error = _ITS_ERROR.search(seen, uncaught[-1].end()) if uncaught else None
-    if error is None or error.start() >= _begin_of(seen, lines):
+    headers = reversed(list(_TRACEBACK.finditer(seen)))
+    header = next((one for one in headers if not _is_handled(seen, one.start())), None)
+    error = _ITS_ERROR.search(seen, header.end()) if header else None
+    if header is None or error is None or error.start() >= _begin_of(seen, lines):
         return ""
-    return seen[uncaught[-1].start() : error.end()][-FAR_BYTES:].decode("utf-8", "replace")
+    return seen[header.start() : error.end()][-FAR_BYTES:].decode("utf-8", "replace")
 
 
 def _is_handled(seen: bytes, begin: int) -> bool:

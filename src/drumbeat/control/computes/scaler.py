@@ -52,7 +52,7 @@ class Scaler:
             engine.switch_on(step.switch_on)
             engine.switch_off(step.switch_off)
         except Exception as error:
-            # It is tried again at each look: one that goes on failing is told once.
+            # It is tried again at each look: one that goes on failing is logged once.
             if self._failures.get(name) != str(error):
                 log.exception("compute %s could not be scaled; trying again", name)
             self._failures[name] = str(error)
