@@ -16,17 +16,19 @@ from drumbeat.engines.netlab.lab import Lab
 from tools.slurmlab import SlurmLab, until
 
 RESUME_TIMEOUT_S = 40
+SUSPEND_TIMEOUT_S = 15
+"""How long Slurm shows a machine as going. drumbeat looks each 10 s where no job waits."""
 
 
 @dataclass
 class ElasticLab(SlurmLab):
     """The cluster. suspend_s: after so long without a job Slurm switches a machine off.
 
-    start_s: how long a machine takes to come. broken: machines that never come.
+    start_s: how long a machine takes to come, long enough to be seen. broken: machines that never come.
     """
 
     suspend_s: int = 8
-    start_s: float = 0.0
+    start_s: float = 5.0
     broken: set[str] = field(default_factory=set[str])
     _is_over: threading.Event = field(default_factory=threading.Event)
 
@@ -100,7 +102,7 @@ ResumeProgram={self.folder}/resume
 SuspendProgram={self.folder}/suspend
 ResumeFailProgram={self.folder}/resumefail
 SuspendTime=-1
-SuspendTimeout=5
+SuspendTimeout={SUSPEND_TIMEOUT_S}
 ResumeTimeout={RESUME_TIMEOUT_S}
 ResumeRate=0
 SuspendRate=0
