@@ -14,7 +14,7 @@ from drumbeat.control.catalog.data_assets import DataAssets
 from drumbeat.control.catalog.datastores import Datastores
 from drumbeat.control.data.job_output_reader import JobOutputs
 from drumbeat.control.outputs.output_publisher import PASSING
-from drumbeat.control.outputs.resumable_publishing import Publishing
+from drumbeat.control.outputs.publish_and_register import Publishing
 from drumbeat.dialect.data.datastores import Datastore, datastore_from
 from drumbeat.protocol.errors import CertificateError, ForbiddenError, RefusedError
 from drumbeat.protocol.plan import OutputPlan

@@ -1,4 +1,7 @@
-"""Starting this user's server, detached, once: however many programs want it at the same time."""
+"""Starting this user's server, detached, once: however many programs want it at the same time.
+
+Whether one that runs already is understood, by its version, is decided in `discovery.py`.
+"""
 
 from __future__ import annotations
 

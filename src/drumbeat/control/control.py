@@ -50,7 +50,7 @@ from drumbeat.control.notices.send_notice import NoticeSender
 from drumbeat.control.outputs.direct_links import DirectOutputs
 from drumbeat.control.outputs.keep_story import Stories
 from drumbeat.control.outputs.output_publisher import OutputPublisher
-from drumbeat.control.outputs.resumable_publishing import Publishing
+from drumbeat.control.outputs.publish_and_register import Publishing
 from drumbeat.control.people.quotas import Quotas
 from drumbeat.control.people.tokens import Tokens
 from drumbeat.control.pipelines.steps import Steps

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from drumbeat.host.claims import claimed
+from drumbeat.host.gang_claims import claimed
 from drumbeat.host.gangs import Gangs
 from drumbeat.host.machine import is_private
 from drumbeat.host.node_holder import NodeHolder, own_folder

@@ -13,7 +13,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from drumbeat.host.claims import claimed
+from drumbeat.host.gang_claims import claimed
 from drumbeat.host.gangs import Gangs
 from drumbeat.host.machine import is_private
 from drumbeat.host.node_holder import LEFT, WONT_STAY, NodeHolder, own_folder

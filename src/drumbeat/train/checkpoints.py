@@ -10,7 +10,8 @@
     checkpoints.close()
 
 Tensors are written by torch.distributed.checkpoint: each rank writes its own shards, and another number of ranks can
-read them. A save copies the state and returns; a thread writes it.
+read them. A save copies the state and returns; a thread writes it. Which saves stay is decided in
+`checkpoint_folder.py`.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from drumbeat.control.catalog.data_assets import DataAssets
 from drumbeat.control.catalog.datastores import Datastores
 from drumbeat.control.data.job_output_reader import JobOutputs
 from drumbeat.control.data.manifests import Manifest, Whole, find, put
-from drumbeat.control.outputs.resumable_publishing import Publishing, said, wait_after
+from drumbeat.control.outputs.publish_and_register import Publishing, said, wait_after
 from drumbeat.core.life.job import Job, Published
 from drumbeat.core.life.output_publication import outputs_left
 from drumbeat.core.planning.outputs import MANIFEST

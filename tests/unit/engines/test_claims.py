@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.host.claims import claimed
+from drumbeat.host.gang_claims import claimed
 from drumbeat.host.gangs import Gangs
 
 pytestmark = pytest.mark.feature("F6")
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.feature("F6")
 HOLDER = """
 import sys, time
 from pathlib import Path
-from drumbeat.host.claims import claimed
+from drumbeat.host.gang_claims import claimed
 from drumbeat.host.gangs import Gangs
 gangs = Gangs(Path(sys.argv[1]))
 with claimed(gangs, sys.argv[2]):

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from drumbeat.control.catalog.datastores import ALIAS, DEFAULT, Datastores
-from drumbeat.control.catalog.results import outputs_of
+from drumbeat.control.catalog.result_lookup import outputs_of
 from drumbeat.control.data import mltables
 from drumbeat.control.data.manifests import remove_all
 from drumbeat.core.planning.inputs import (

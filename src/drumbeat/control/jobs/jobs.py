@@ -12,7 +12,7 @@ from drumbeat import dialect
 from drumbeat.control.catalog.components import component_uses
 from drumbeat.control.catalog.data_assets import data_uses
 from drumbeat.control.catalog.environments import uses_of
-from drumbeat.control.catalog.results import output_files, place_of_file
+from drumbeat.control.catalog.result_lookup import output_files, place_of_file
 from drumbeat.control.computes.engines import Engines, no_compute
 from drumbeat.control.jobs import job_submission
 from drumbeat.control.jobs.pipeline_submission import new_pipeline, planned_steps, say_step

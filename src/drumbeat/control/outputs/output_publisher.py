@@ -1,5 +1,5 @@
 """Publishing the outputs of an ended job: the effect `publish_outputs`. What is done of it is in
-`resumable_publishing.py`.
+`publish_and_register.py`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from drumbeat.control.loop.loop import Loop
 from drumbeat.control.loop.outbox import FILES, Handler, Pool, PostponedError
 from drumbeat.control.outputs.keep_story import Stories
-from drumbeat.control.outputs.resumable_publishing import MAX_TRIES, PASSING, Publishing, said, wait_after
+from drumbeat.control.outputs.publish_and_register import MAX_TRIES, PASSING, Publishing, said, wait_after
 from drumbeat.core.life.events import OutputHeldUp, OutputPublished, PublishOutputs
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.output_publication import outputs_left

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import cast
 
 from drumbeat import dialect
-from drumbeat.control.catalog.results import result_of, step_result
+from drumbeat.control.catalog.result_lookup import result_of, step_result
 from drumbeat.control.jobs.jobs import Jobs, Reuse
 from drumbeat.control.loop.loop import Loop
 from drumbeat.control.pipelines.local_content import content_key

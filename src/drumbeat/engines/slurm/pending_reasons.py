@@ -1,6 +1,6 @@
 """Why a Slurm job waits, in words that are true where machines come and go. Pure.
 
-Reasons that name a limit of an account or a QOS are put into words in `account_limits.py`.
+Reasons that name a limit of an account or a QOS are put into words in `account_limit_reasons.py`.
 
 Slurm's own reason is false while its machines are being switched off: it says that they are down or reserved.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from drumbeat.core.autoscaling import usually
-from drumbeat.engines.slurm.account_limits import sentence_of
+from drumbeat.engines.slurm.account_limit_reasons import sentence_of
 from drumbeat.engines.slurm.client import SlurmJob
 from drumbeat.engines.slurm.node_states import RESUME_FAILED, NodeWord
 from drumbeat.protocol.api.computes import NodeState

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from drumbeat.control.catalog.results import result_of
+from drumbeat.control.catalog.result_lookup import result_of
 from drumbeat.control.control import Control
 from drumbeat.core.child_jobs import PipelineProgress, StepProgress, step_name
 from drumbeat.core.life.job import Job

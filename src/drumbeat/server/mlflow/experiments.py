@@ -8,9 +8,9 @@ from drumbeat.ports.metrics import Experiment
 from drumbeat.protocol.errors import ConflictError, NotFoundError
 from drumbeat.protocol.metrics import DEFAULT_EXPERIMENT, DEFAULT_EXPERIMENT_ALIAS, JsonObject
 from drumbeat.server.mlflow.errors import EXISTS, MlflowRefusal, invalid, missing
+from drumbeat.server.mlflow.filter_parsing import module, selected, view_of
 from drumbeat.server.mlflow.limits import MAX_EXPERIMENT_TAG_VALUE, check_experiment_name, check_pairs
 from drumbeat.server.mlflow.request import Call, listed, paged
-from drumbeat.server.mlflow.search_filters import module, selected, view_of
 
 LOCATION = "drumbeat.artifact_location"
 """The tag that keeps the address that an experiment's creator gave for artifacts."""

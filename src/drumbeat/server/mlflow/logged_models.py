@@ -12,9 +12,9 @@ from drumbeat.protocol.metrics import JsonObject, value_from_json
 from drumbeat.protocol.mlflow_limits import MAX_PARAM_VALUE
 from drumbeat.server.mlflow.errors import invalid, missing
 from drumbeat.server.mlflow.experiments import active_experiment, location_of
+from drumbeat.server.mlflow.filter_parsing import module, parsed
 from drumbeat.server.mlflow.limits import MAX_REGISTRY_TAG_VALUE, check_pairs
 from drumbeat.server.mlflow.request import Call, listed, paged, pairs, whole
-from drumbeat.server.mlflow.search_filters import module, parsed
 
 KIND = "logged_model"
 _STATUSES = {

@@ -11,9 +11,9 @@ from drumbeat.protocol.errors import NotFoundError
 from drumbeat.protocol.metrics import JsonObject
 from drumbeat.server.mlflow import logged_models
 from drumbeat.server.mlflow.errors import invalid, missing
+from drumbeat.server.mlflow.filter_parsing import module, selected
 from drumbeat.server.mlflow.limits import MAX_REGISTRY_TAG_VALUE, check_pairs
 from drumbeat.server.mlflow.request import Call, listed, paged
-from drumbeat.server.mlflow.search_filters import module, selected
 
 MODELS, KIND = "registered_model", "model_version"
 STAGES = ("None", "Staging", "Production", "Archived")

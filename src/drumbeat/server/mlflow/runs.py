@@ -28,9 +28,9 @@ from drumbeat.protocol.metrics import (
 from drumbeat.protocol.mlflow_limits import MAX_TAG_VALUE
 from drumbeat.server.mlflow.errors import invalid, missing
 from drumbeat.server.mlflow.experiments import active_experiment, experiment_of, location_of
+from drumbeat.server.mlflow.filter_parsing import run_comparisons, run_orders, view_of
 from drumbeat.server.mlflow.limits import check_pairs
 from drumbeat.server.mlflow.request import Call, listed
-from drumbeat.server.mlflow.search_filters import run_comparisons, run_orders, view_of
 
 RUN_NAME = "mlflow.runName"
 MODEL_HISTORY = "mlflow.log-model.history"

@@ -1,7 +1,8 @@
 """Claims on the gangs of a folder: a lock for each gang, held by the process that holds the gang on this node.
 
 The kernel releases a lock when its process ends, however it ends. A gang whose claim isn't locked was left by a process
-that was killed, or by a machine that went down.
+that was killed, or by a machine that went down. Which slots and GPUs of a machine are taken is in
+`stores/sql/slots.py`.
 """
 
 from __future__ import annotations
