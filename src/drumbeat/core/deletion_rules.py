@@ -6,7 +6,7 @@ names one of its outputs as an input. A snapshot is kept while a job or a regist
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, cast
@@ -104,17 +104,30 @@ def expired(jobs: Iterable[JobNeeds], now: datetime, older_than: timedelta) -> l
     return [one.name for one in jobs if one.ended_at and one.state.is_terminal and now - one.ended_at >= older_than]
 
 
-def decide(asked: Iterable[str], jobs: Sequence[JobNeeds], assets: Sequence[AssetNeeds]) -> RemovalPlan:
-    """Which of the jobs that are asked for go, and why the others stay. Names that no job has are left out."""
+def decide(
+    asked: Iterable[str],
+    jobs: Sequence[JobNeeds],
+    assets: Sequence[AssetNeeds],
+    with_outputs: Collection[str] = (),
+) -> RemovalPlan:
+    """Which of the jobs that are asked for go, and why the others stay. Names that no job has are left out.
+
+    with_outputs: jobs that stay because their outputs are to be kept, also where their parent is asked for.
+    """
     known = {one.name: one for one in jobs}
-    wanted = _with_children([known[name] for name in dict.fromkeys(asked) if name in known], jobs)
+    asked_for = [known[name] for name in dict.fromkeys(asked) if name in known and name not in with_outputs]
+    wanted = _with_children(asked_for, [one for one in jobs if one.name not in with_outputs])
     kept = {one.name: why for one in wanted if (why := _own_reason(one, assets) or _of_running(one, known))}
     readers, families = _readers(wanted, jobs), _families(jobs)
     going = {one.name for one in wanted} - kept.keys()
     # A job that stays keeps those whose outputs it names, and its parent; and they keep others.
     while True:
         late = {name: _read_by(name, *reader) for name in going if (reader := _first_staying(name, readers, going))}
-        late |= {name: _parent_of(name, child) for name in going if (child := _child_staying(name, families, going))}
+        late |= {
+            name: _parent_of_outputs(name, child) if child in with_outputs else _parent_of(name, child)
+            for name in going
+            if (child := _child_staying(name, families, going))
+        }
         if not late:
             break
         kept |= late
@@ -158,6 +171,11 @@ def _child_staying(name: str, families: Mapping[str, list[str]], going: set[str]
 def _parent_of(name: str, child: str) -> KeptItem:
     why = f"{child}, which is a part of it, is kept"
     return KeptItem(f"job {name}", why, f"See why: drumbeat delete {child}")
+
+
+def _parent_of_outputs(name: str, child: str) -> KeptItem:
+    why = f"{child}, which is a part of it, is kept with its outputs"
+    return KeptItem(f"job {name}", why, f"Delete it with all outputs: drumbeat delete {name}")
 
 
 def _deepest_first(parents: Sequence[str], known: Mapping[str, JobNeeds]) -> list[str]:

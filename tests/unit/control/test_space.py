@@ -10,10 +10,13 @@ import pytest
 
 from drumbeat.control.space.job_pruning import TRIMMED
 from drumbeat.control.space.space import Space
+from drumbeat.core.child_jobs import SweepProgress, TrialProgress
 from drumbeat.ports import Asset
 from drumbeat.protocol.api.requests import EnvironmentFiles, JobRequest
 from drumbeat.protocol.api.space import Freed, SpaceItem
-from drumbeat.protocol.errors import ConflictError, NotFoundError, RefusedError
+from drumbeat.protocol.errors import ConflictError, NotFoundError, RefusedError, StorageError
+from drumbeat.protocol.states import State
+from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.testing.fake_engine import FakeEngine
 from drumbeat.testing.memory_store import MemoryStore
 
@@ -33,19 +36,35 @@ def house(tmp_path):
     made.control.stop()
 
 
-def ended(house, name, code=False, **more):
-    """A job that has completed, with a log and an output."""
+def ended(house, name, code=False, outputs=True, **more):
+    """A job that has completed, with a log and, if asked for, an output."""
     if code:
         house.control.artifacts.add_snapshot(DIGEST, [CODE])
     submit(house, name, code=code, **more)
     artifacts = house.control.artifacts
     artifacts.append_log(name, "logs/1.1/0/0.log", 0, b"hello\n")
-    artifacts.append_output(name, 1, 0, "default/model.bin", 0, b"weights")
-    sha = hashlib.sha256(b"weights").hexdigest()
-    assert not artifacts.commit_outputs(name, 1, 0, {"default/model.bin": (7, sha)})
+    if outputs:
+        artifacts.append_output(name, 1, 0, "default/model.bin", 0, b"weights")
+        sha = hashlib.sha256(b"weights").hexdigest()
+        assert not artifacts.commit_outputs(name, 1, 0, {"default/model.bin": (7, sha)})
     house.run_to_end(name)
     until(lambda: not house.store.outbox())
     return name
+
+
+def change(house, name, **more):
+    """Changes the record of a job that has ended."""
+    record = house.store.shelf.records[name]
+    house.store.shelf.records[name] = replace(record, job=replace(record.job, **more))
+
+
+def ended_sweep(house, *trials):
+    """A sweep without files of its own, and its trials, which have outputs; the first is the best one."""
+    progress = [TrialProgress(n, state=State.COMPLETED, reports=1, best=1.0 - n) for n in range(len(trials))]
+    ended(house, "s", outputs=False)
+    change(house, "s", sweep=SweepProgress("maximize", "accuracy", 2, 2, trials=tuple(progress)))
+    for trial in trials:
+        change(house, ended(house, trial), parent="s")
 
 
 def submit(house, name, code=False, **more):
@@ -177,6 +196,67 @@ def test_prune_that_keeps_outputs_removes_logs_and_says_so_in_the_story(house):
     ]  # fmt: skip
     assert house.store.story("a")[-1].sentence == "logs and checkpoints were removed by prune"
     assert house.control.space.prune(NOW, keep_outputs=True, is_dry=False) == Freed()
+
+
+def test_prune_that_keeps_outputs_keeps_those_of_trials_and_their_sweep(house):
+    ended_sweep(house, "s_0", "s_1")
+    ended(house, "s_2", outputs=False)
+    change(house, "s_2", parent="s")
+    space = house.control.space
+    rehearsal = space.prune(NOW, keep_outputs=True, is_dry=True)
+    freed = space.prune(NOW, keep_outputs=True, is_dry=False)
+    for one in (rehearsal, freed):
+        assert {(item.name, item.note) for item in one.items} == {
+            ("s_0", TRIMMED), ("s_1", TRIMMED), ("s_2", State.COMPLETED),
+        }  # fmt: skip
+        assert [(item.what, item.why, item.fix) for item in one.kept] == [
+            ("job s", "s_1, which is a part of it, is kept with its outputs",
+             "Delete it with all outputs: drumbeat delete s"),
+        ]  # fmt: skip
+    assert folders(house) == {"s", "s_0", "s_1"}
+    assert space.prune(NOW, keep_outputs=True, is_dry=False).items == ()
+    assert "outputs/default/model.bin" in [one.path for one in house.control.jobs.files("s_1")]
+    delete(house, "s")
+    assert folders(house) == set()
+
+
+class RefusingArtifacts(FolderArtifacts):
+    """Deletes one job just before the logs of another one are removed, and refuses to remove those of a third."""
+
+    def __init__(self, house, gone, refused):
+        super().__init__(house.folder)
+        self.house, self.gone, self.refused = house, gone, refused
+
+    def remove_logs(self, job):
+        if job == self.refused:
+            raise StorageError("this user may not write there", fix="Give it the right to.")
+        super().remove_logs(job)
+        if self.gone in self.house.store.shelf.records:
+            self.house.store.delete_job(self.house.control.loop.token, self.gone)
+
+
+def test_prune_that_keeps_outputs_goes_on_without_a_job_deleted_meanwhile(house):
+    for name in ("a", "b", "c", "d"):
+        ended(house, name)
+    control = house.control
+    artifacts = RefusingArtifacts(house, gone="c", refused="b")
+    freed = Space(control.loop, artifacts, control.catalogs.environments).prune(NOW, keep_outputs=True, is_dry=False)
+    trimmed = {"a", "d"}
+    assert {one.name for one in freed.items} == trimmed
+    assert [(one.what, one.why) for one in freed.kept] == [
+        ("logs and checkpoints of job b", "this user may not write there")
+    ]
+    for name in trimmed:
+        assert house.store.story(name)[-1].sentence == "logs and checkpoints were removed by prune"
+
+
+def test_version_registered_from_a_sweeps_output_keeps_its_best_trial(house):
+    ended_sweep(house, "s_0", "s_1")
+    place = "azureml://jobs/s/outputs/default/paths/"
+    house.control.catalogs.data.create({"name": "weights", "path": place}, "data.yml")
+    freed = house.control.space.prune(NOW, keep_outputs=False, is_dry=False)
+    assert [one.what for one in freed.kept] == ["job s_0", "job s"]
+    assert folders(house) == {"s", "s_0"}
 
 
 def test_retention_rule_survives_a_restart_and_deletes_old_jobs(house):

@@ -168,6 +168,22 @@ def test_parent_is_kept_with_a_child_that_is_kept():
     assert plan.reasons["sweep"].why == "sweep_0, which is a part of it, is kept"
 
 
+def test_child_with_outputs_to_keep_stays_with_its_parents():
+    nested = [job("p"), job("p_s", parent="p"), job("p_s_0", parent="p_s"), job("p_s_1", parent="p_s")]
+    plan = decide(["p", "p_s", "p_s_0", "p_s_1"], nested, [], {"p_s_0"})
+    assert plan.jobs == ("p_s_1",)
+    assert {name: kept.why for name, kept in plan.reasons.items()} == {
+        "p_s": "p_s_0, which is a part of it, is kept with its outputs",
+        "p": "p_s, which is a part of it, is kept",
+    }
+
+
+def test_job_stays_whose_output_is_read_by_one_with_outputs_to_keep():
+    jobs = [job("a"), job("b", inputs=(("x", output_of("a")),))]
+    plan = decide(["a", "b"], jobs, [], {"b"})
+    assert (plan.jobs, [*plan.reasons]) == ((), ["a"])
+
+
 def test_parent_within_a_parent_goes_before_it():
     nested = [JobNeeds("p", State.COMPLETED), JobNeeds("p_s", State.COMPLETED, parent="p")]
     nested.append(JobNeeds("p_s_0", State.COMPLETED, parent="p_s"))

@@ -23,6 +23,7 @@ from drumbeat.core.planning.inputs import (
     check_output,
     find_version,
     known_place,
+    source_of,
 )
 from drumbeat.dialect.data.assets import DataAsset, data_from
 from drumbeat.dialect.data.paths import Address, InStore, Local, OfAsset, OfJob, reference_to
@@ -134,7 +135,7 @@ class DataAssets:
                 return find_version(asset, facts, where).uri
             case OfJob() as output:
                 check_output(output, facts, where)
-                return output.uri
+                return source_of(output, facts).uri
             case InStore() as place:
                 return known_place(place, facts, where).uri
             case Address(uri):

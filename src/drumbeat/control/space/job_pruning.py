@@ -18,7 +18,7 @@ from drumbeat.core import deletion_rules
 from drumbeat.core.life.events import StoryEntry
 from drumbeat.ports import Artifacts, Change, JobSpace
 from drumbeat.protocol.api.space import Freed, KeptItem, SpaceItem
-from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError
+from drumbeat.protocol.errors import AwayError, ConflictError, NotFoundError, StaleError, StorageError
 
 log = logging.getLogger(__name__)
 
@@ -46,11 +46,11 @@ class JobPruner:
         asked = deletion_rules.expired(world.jobs, self._loop.clock.now(), older_than)
         spaces = {name: self._removal.space_of(name) for name in asked}
         trimmed = [name for name in asked if keep_outputs and spaces[name].outputs]
-        decision = deletion_rules.decide([name for name in asked if name not in trimmed], world.jobs, world.assets)
+        decision = deletion_rules.decide(asked, world.jobs, world.assets, trimmed)
         kept = list(decision.reasons.values())
         if is_dry:
-            gone = [job_item(world.needs(name), spaces[name]) for name in decision.jobs]
-            return freed_of([*gone, *self._trim(trimmed, world, spaces, is_dry=True)], kept)
+            gone = [job_item(world.needs(name), self._removal.space_of(name)) for name in decision.jobs]
+            return freed_of([*gone, *self._trim(trimmed, world, spaces, kept, is_dry=True)], kept)
         items: list[SpaceItem] = []
         for name in decision.jobs:
             if self._stopping.is_set():
@@ -63,24 +63,43 @@ class JobPruner:
                 else:
                     items, kept = [*items, *gone], [*kept, *left]
                     world = world.without([name])
-        return freed_of([*items, *self._trim(trimmed, world, spaces, is_dry=False)], kept)
+        items += self._trim(trimmed, world, spaces, kept, is_dry=False)
+        return freed_of(items, kept)
 
     def _trim(
-        self, names: list[str], world: References, spaces: dict[str, JobSpace], *, is_dry: bool
+        self, names: list[str], world: References, spaces: dict[str, JobSpace], kept: list[KeptItem], *, is_dry: bool
     ) -> list[SpaceItem]:
-        """Removes logs and checkpoints of jobs that stay."""
+        """Removes logs and checkpoints of jobs that stay; adds to `kept` what the disk doesn't give up."""
         items: list[SpaceItem] = []
         for name in names:
-            size = spaces[name].logs + spaces[name].checkpoints
-            if not size or world.needs(name).unplaced:
+            if self._stopping.is_set():
+                break
+            needs, space = world.needs(name), spaces[name]
+            size = space.logs + space.checkpoints
+            if not size or needs.unplaced:
                 continue
+            try:
+                if not is_dry:
+                    self._remove_logs(name)
+            except NotFoundError:  # The job was deleted meanwhile.
+                continue
+            except AwayError:
+                raise
+            except StorageError as error:
+                kept.append(KeptItem(f"logs and checkpoints of job {name}", error.what, error.fix))
+                continue
+            parts = {"logs": space.logs, "checkpoints": space.checkpoints}
+            items.append(SpaceItem("job", name, size, needs.ended_at, TRIMMED, parts))
             if not is_dry:
-                self._artifacts.remove_logs(name)
-                self._loop.call(lambda name=name: self._say(name, "logs and checkpoints were removed by prune"))
                 log.info("logs and checkpoints of job %s were removed by prune: %d bytes", name, size)
-            parts = {"logs": spaces[name].logs, "checkpoints": spaces[name].checkpoints}
-            items.append(SpaceItem("job", name, size, world.needs(name).ended_at, TRIMMED, parts))
         return items
+
+    def _remove_logs(self, name: str) -> None:
+        """Removes the logs and checkpoints of a job, and notes it in its story. Raises NotFoundError, StorageError."""
+        with self._removal.lock:
+            self._store.load(name)
+            self._artifacts.remove_logs(name)
+            self._loop.call(lambda: self._say(name, "logs and checkpoints were removed by prune"))
 
     def _say(self, name: str, sentence: str) -> None:
         """Adds a line to the story of a job that has ended; what another server holds is said in the log alone."""

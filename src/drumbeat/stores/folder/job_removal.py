@@ -76,7 +76,9 @@ def job_space(jobs: Path) -> Iterator[tuple[str, JobSpace]]:
 
 def space_of(folder: Path) -> JobSpace:
     """What the files in a job's folder take."""
-    parts = {entry.name: size_of(Path(entry.path)) for entry in os.scandir(folder)}
+    parts: dict[str, int] = {}
+    with suppress(FileNotFoundError):  # A job may be deleted while it is looked at.
+        parts = {entry.name: size_of(Path(entry.path)) for entry in os.scandir(folder)}
     outputs = sum(parts.pop(name, 0) for name in (SHOWN, PARTS))
     logs = sum(parts.pop(name, 0) for name in (*_LOGS, JOURNAL))
     return JobSpace(outputs, logs, parts.pop(CHECKPOINTS, 0), sum(parts.values()))
