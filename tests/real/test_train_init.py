@@ -56,7 +56,7 @@ def run(line: list[str | Path], **more: str) -> str:
 
 
 def lines_of_ranks(said: str) -> list[str]:
-    """What the ranks printed, sorted. Launchers that share one pipe may put a rank's text before the other's newline."""
+    """What the ranks printed, sorted. In a shared pipe a rank's text may come before the other's newline."""
     return sorted(filter(None, re.split(r"\n|(?=rank \d+ of )", said)))
 
 
