@@ -95,14 +95,24 @@ async function sent(input: string, init: RequestInit): Promise<Response> {
   return answer;
 }
 
+/** What `read` makes of an answer's content; a content that breaks off is a refusal like any other. */
+async function contentOf<T>(answer: Response, read: (answer: Response) => Promise<T>): Promise<T> {
+  try {
+    return await read(answer);
+  } catch {
+    throw new ApiError(0, "the server's answer broke off", location.host, "Reload the page.");
+  }
+}
+
 export async function get<T>(path: string, query: Query = {}, signal?: AbortSignal): Promise<T> {
-  return (await sent(address(path, query), { signal: signal ?? null })).json();
+  const answer = await sent(address(path, query), { signal: signal ?? null });
+  return contentOf(answer, (one) => one.json());
 }
 
 /** At most `limit` bytes of a file from its beginning, and the file's size. */
 export async function getFile(job: string, path: string, limit: number): Promise<{ bytes: ArrayBuffer; size: number }> {
   const answer = await sent(fileAddress(job, path), { headers: { Range: `bytes=0-${limit - 1}` } });
-  const bytes = await answer.arrayBuffer();
+  const bytes = await contentOf(answer, (one) => one.arrayBuffer());
   const total = answer.headers.get("Content-Range")?.split("/")[1];
   return { bytes, size: total ? Number(total) : bytes.byteLength };
 }

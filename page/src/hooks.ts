@@ -2,7 +2,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiError, get, noteAnswer, session, settled, type Query } from "./api";
-import { stream, type Events } from "./stream";
+import { stream, type Events, type JobEvent } from "./stream";
 
 const tickers = new Set<() => void>();
 setInterval(() => tickers.forEach((tick) => tick()), 1000);
@@ -22,22 +22,37 @@ export function useNow(isLive = true): number {
 export interface Answer<T> {
   value: T | undefined;
   error: ApiError | undefined;
+  /** When the value was asked for: events that came later are newer than it. */
+  asked: number;
   reload: () => void;
 }
+
+let moments = 0;
+/** The order of requests and events: each moment is later than those before. */
+export const moment = (): number => (moments += 1);
 
 /** What the server answers; the earlier answer stays while a newer one is on its way.
  *
  * isLate: asked for only once the screen has its first answer.
- * A reload while a request is on its way waits for that one: on a slow server, requests that overtake each other would
- * never come to an end.
  */
 export function useAnswer<T>(path: string | undefined, query: Query = {}, isLate = false): Answer<T> {
   const key = path === undefined ? "" : JSON.stringify([path, query]);
-  const [state, setState] = useState<{ key: string; value?: T | undefined; error?: ApiError | undefined }>({ key: "" });
+  return useReading(key, (signal) => get<T>(path!, query, signal), isLate);
+}
+
+interface Reading<T> { key: string; asked: number; value?: T | undefined; error?: ApiError | undefined }
+
+/** The same for what takes several requests. key: of what is read; "" = nothing.
+ *
+ * A reload while a request is on its way waits for that one: on a slow server, requests that overtake each other would
+ * never come to an end. What was refused is asked for again once the server is back.
+ */
+export function useReading<T>(key: string, read: (signal: AbortSignal) => Promise<T>, isLate = false): Answer<T> {
+  const [state, setState] = useState<Reading<T>>({ key: "", asked: 0 });
   const [turn, setTurn] = useState(0);
   const request = useRef({ isOpen: false, isWanted: false });
   useEffect(() => {
-    if (path === undefined) return;
+    if (!key) return;
     const control = new AbortController();
     const own = { isOpen: true, isWanted: false };
     request.current = own;
@@ -45,15 +60,19 @@ export function useAnswer<T>(path: string | undefined, query: Query = {}, isLate
       own.isOpen = false;
       if (own.isWanted && !control.signal.aborted) setTurn((n) => n + 1);
     };
-    const ask = () => get<T>(path, query, control.signal);
+    let asked = 0;
+    const ask = () => {
+      asked = moment();
+      return read(control.signal);
+    };
     (isLate ? settled.then(ask) : ask()).then(
       (value) => {
-        if (!control.signal.aborted) setState({ key, value });
+        if (!control.signal.aborted) setState({ key, asked, value });
         if (!isLate) noteAnswer();
         ended();
       },
       (error) => {
-        if (!control.signal.aborted) setState((before) => ({ key, error, value: before.key === key ? before.value : undefined }));
+        if (!control.signal.aborted) setState((before) => ({ ...(before.key === key ? before : { key, asked }), error }));
         ended();
       },
     );
@@ -64,7 +83,8 @@ export function useAnswer<T>(path: string | undefined, query: Query = {}, isLate
     else setTurn((n) => n + 1);
   };
   const isOwn = state.key === key;
-  return { value: isOwn ? state.value : undefined, error: isOwn ? state.error : undefined, reload };
+  useEvents("again", () => isOwn && state.error && reload());
+  return { value: isOwn ? state.value : undefined, error: isOwn ? state.error : undefined, asked: isOwn ? state.asked : 0, reload };
 }
 
 const SCREENFUL = 40;
@@ -91,6 +111,23 @@ export function useEvents<K extends keyof Events>(kind: K, listener: (event: Eve
   const latest = useRef(listener);
   latest.current = listener;
   useEffect(() => stream.on(kind, (event) => latest.current(event)), [kind]);
+}
+
+/** Calls `listener` for each event of a job while the stream follows it. */
+export function useJobEvents<K extends JobEvent>(job: string, kind: K, listener: (event: Events[K]) => void): void {
+  const latest = useRef(listener);
+  latest.current = listener;
+  useEffect(() => stream.onJob(job, kind, (event) => latest.current(event)), [job, kind]);
+}
+
+/** Calls `action` when a value changes; not for the first one. */
+export function useChange(value: unknown, action: () => void): void {
+  const known = useRef(value);
+  useEffect(() => {
+    if (known.current === value) return;
+    known.current = value;
+    action();
+  }, [value]);
 }
 
 /** Calls `action` at most once in `interval` milliseconds, and once after the last call. */

@@ -36,10 +36,13 @@ export function href(path: string, query: Record<string, string | string[] | und
 export const jobHref = (name: string, query: Record<string, string | undefined> = {}): string =>
   href(`/jobs/${encodeURIComponent(name)}`, query);
 
+/** Goes to an address; another screen begins at its top. The browser itself restores the place where one goes back. */
 export function go(target: string, replaces = false): void {
-  if (replaces) history.replaceState(null, "", target);
+  const before = location.pathname;
+  if (replaces || target === location.pathname + location.search) history.replaceState(null, "", target);
   else history.pushState(null, "", target);
   for (const listener of [...listeners]) listener();
+  if (location.pathname !== before) scrollTo(0, 0);
 }
 
 /** Changes words of the query; an empty one is removed. */
@@ -73,9 +76,9 @@ export function followLinks(): void {
     const link = (event.target as Element | null)?.closest?.("a");
     const isOther = event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey;
     if (!link || isOther || link.target || link.hasAttribute("download") || link.origin !== location.origin) return;
-    if (!link.pathname.startsWith(`${BASE}/`)) return;
+    // A link within the screen, to its content, is the browser's.
+    if (!link.pathname.startsWith(`${BASE}/`) || link.hash) return;
     event.preventDefault();
     go(link.pathname + link.search);
-    if (link.pathname !== location.pathname) scrollTo(0, 0);
   });
 }

@@ -1,6 +1,6 @@
 /** The page's one stream of events: changes of all jobs, and everything of the job that is on the screen. */
 
-import { address } from "./api";
+import { address, ApiError, get, segment } from "./api";
 import type { Job, JobChanges, LogPiece, StoryLine } from "./types";
 
 export interface Events {
@@ -9,11 +9,14 @@ export interface Events {
   state: Job;
   log: LogPiece;
   end: { state: string; exit_code: number | null };
-  /** The stream is open again after a break: what was read before may be old. */
+  /** The stream has been opened, for the first time or again: what was read before may be old. */
   again: null;
   /** Whether the stream is open. */
   open: boolean;
 }
+
+/** The events of the job that is followed. */
+export type JobEvent = "story" | "state" | "log" | "end";
 
 type Listener<K extends keyof Events> = (event: Events[K]) => void;
 
@@ -29,7 +32,6 @@ class Stream {
   private position = 0;
   private story = 0;
   private hasLogs = true;
-  private wasOpen = false;
   private timer = 0;
   private readonly listeners = new Map<string, Set<(event: never) => void>>();
 
@@ -40,9 +42,14 @@ class Stream {
     return () => void all.delete(listener as (event: never) => void);
   }
 
+  /** The same for a job's own events: those of another job that is followed meanwhile aren't heard. */
+  onJob<K extends JobEvent>(job: string, kind: K, listener: Listener<K>): () => void {
+    return this.on(kind, (event) => job === this.job && listener(event));
+  }
+
   /** isJobNext: whether a job will be followed at once, so that what is opened now would be closed again. */
   start(isJobNext = false): void {
-    document.addEventListener("visibilitychange", () => (this.isUnseen ? this.close() : this.open()));
+    document.addEventListener("visibilitychange", () => (this.isUnseen ? this.rest() : this.open()));
     if (isJobNext) this.timer = window.setTimeout(() => this.open(), RETRY_MS);
     else this.open();
   }
@@ -65,15 +72,16 @@ class Stream {
     const query = this.job ? { job: this.job, after: this.position, story: this.story, logs: this.hasLogs } : {};
     const source = new EventSource(address("/events", query));
     this.source = source;
+    let wasOpen = false;
     source.onopen = () => {
+      wasOpen = true;
       this.say(true);
-      if (this.wasOpen) this.emit("again", null);
-      this.wasOpen = true;
+      this.emit("again", null);
     };
     source.onerror = () => {
-      // The browser's own retry would not know a job that was deleted meanwhile, nor an ended session.
-      this.close();
+      this.rest();
       this.timer = window.setTimeout(() => this.open(), RETRY_MS);
+      if (!wasOpen) void this.ask(this.job);
     };
     for (const kind of KINDS) {
       source.addEventListener(kind, (event) => {
@@ -84,9 +92,25 @@ class Stream {
     }
   }
 
+  /** Finds out why a stream isn't opened, which the browser doesn't tell: an ended session, or a job that was deleted. */
+  private async ask(job: string): Promise<void> {
+    try {
+      await get(job ? `/jobs/${segment(job)}` : "/page/session");
+    } catch (error) {
+      if (!job || job !== this.job || !(error instanceof ApiError) || error.status !== 404) return;
+      this.job = "";
+      this.emit("jobs", { jobs: [], removed: [job], is_partial: false });
+    }
+  }
+
   private close(): void {
     this.source?.close();
     this.source = undefined;
+  }
+
+  /** Closes until it is opened again: for a hidden page, and for a server that doesn't answer. */
+  private rest(): void {
+    this.close();
     this.say(false);
   }
 

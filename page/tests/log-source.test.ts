@@ -1,9 +1,13 @@
 import { afterEach, expect, test, vi } from "vitest";
 import { addressOf } from "../src/screens/job/log-lines";
 import { LogSource } from "../src/screens/job/log-source";
+import { stream } from "../src/stream";
 import type { LogPage, LogPiece } from "../src/types";
 
-afterEach(() => void vi.unstubAllGlobals());
+afterEach(() => {
+  vi.unstubAllGlobals();
+  vi.restoreAllMocks();
+});
 
 /** A server whose job has printed these pieces of one log; returns the addresses that it was asked. */
 function serve(texts: string[]): string[] {
@@ -79,4 +83,42 @@ test("the end of a log of small pieces is read in few requests", async () => {
   expect(source.first).toBe(0);
   expect(source.log.lines.length).toBe(20_000);
   expect(source.log.lines[0]!.text).toContain("line 0 ");
+});
+
+/** A source that has its job's stream, and what that stream brings. */
+function followed(maxText: number) {
+  const heard: ((piece: LogPiece) => void)[] = [];
+  vi.spyOn(stream, "onJob").mockImplementation((_job, kind, listener) => {
+    if (kind === "log") heard.push(listener as never);
+    return () => undefined;
+  });
+  return { source: new LogSource("job", () => undefined, maxText), bring: (piece: LogPiece) => heard.forEach((listener) => listener(piece)) };
+}
+
+test("a log that is watched for long keeps its newest lines", async () => {
+  const lines = Array.from({ length: 400 }, (_, n) => `line ${n} of a rank that prints for days\n`);
+  serve(lines);
+  const { source, bring } = followed(8000);
+  await source.open();
+  await source.earlier(true);
+  let offset = lines.join("").length;
+  for (let n = 400; n < 800; n += 1) {
+    bring({ position: n + 1, attempt: 1, round: 1, node: 0, rank: 0, offset, text: `line ${n} of a rank that prints for days\n` });
+    offset += `line ${n} of a rank that prints for days\n`.length;
+    if (n % 50 === 49) await vi.waitFor(() => expect(source.log.lines.at(-1)!.text).toContain(`line ${n} `));
+  }
+  await vi.waitFor(() => expect(source.log.lines.length).toBeLessThan(8000 / 30));
+  expect(source.first).toBe(800 - source.log.lines.length);
+  expect(source.log.lines[0]!.text).toContain(`line ${source.first} `);
+  source.close();
+});
+
+test("a log that is as long as a browser is asked to keep isn't read any further", async () => {
+  const asked = serve(Array.from({ length: 500 }, (_, n) => `${n}`.padStart((256 << 10) - 1) + "\n"));
+  const source = new LogSource("job", () => undefined, 100 << 10);
+  await source.open();
+  expect([source.isFull, source.first]).toEqual([true, 499]);
+  const before = asked.length;
+  await source.earlier(true);
+  expect(asked.length).toBe(before);
 });

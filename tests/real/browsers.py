@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -69,6 +70,20 @@ def find_packages() -> Path:
     if all((own / name).is_dir() for name in PAGE_PACKAGES):
         return own
     return provide(PAGE_DRIVER).parents[1]
+
+
+def run_own_tests(*chosen: str) -> str:
+    """Runs the page's own tests in Node and returns what they printed. Skips where Node or a package is missing."""
+    runner = ROOT / "page" / "node_modules" / "vitest" / "vitest.mjs"
+    if shutil.which("node") is None or not runner.exists():
+        pytest.skip("the page's own tests need Node and its packages: cd page && npm ci")
+    command = ["node", str(runner), "run", *chosen]
+    done = subprocess.run(
+        command, cwd=ROOT / "page", capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
+        env={**os.environ, "NO_COLOR": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
+    return done.stdout
 
 
 def drive(house: House, steps: Sequence[dict[str, Any]]) -> dict[str, Seen]:

@@ -14,7 +14,7 @@ import pytest
 from drumbeat.protocol.states import JobKind
 from drumbeat.server.page.first_requests import KnownJob, first_requests
 
-from .browsers import Seen, drive, find_browser
+from .browsers import Seen, drive, find_browser, run_own_tests
 from .house import House, a_house, until
 
 pytestmark = [pytest.mark.feature("M3"), pytest.mark.timeout(900)]
@@ -243,6 +243,17 @@ folder.mkdir(parents=True, exist_ok=True)
     done = house.run("run", job)
     assert done.returncode == 0, done.stdout + done.stderr
     return {"checks": False}
+
+
+def test_code_of_the_page_passes_its_own_tests():
+    assert " passed" in run_own_tests("--exclude", "tests/screens.test.mjs")
+
+
+@pytest.mark.thorough
+def test_screens_stand_slow_restarted_and_forgetful_servers():
+    find_browser()
+    printed = run_own_tests("tests/screens.test.mjs")
+    assert "skipped" not in printed
 
 
 @pytest.mark.feature("X1")

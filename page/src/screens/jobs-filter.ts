@@ -1,4 +1,4 @@
-/** Which jobs the address chooses, and how the server is asked for them. */
+/** Which jobs the address chooses, and how the server is asked for them; what the word `text` matches is the server's: `server/api/jobs.py`. */
 
 import type { Query } from "../api";
 

@@ -1,54 +1,48 @@
 /** All jobs: which run, which wait and why, which failed; chosen by words, state and experiment. */
 
 import { Component } from "preact";
-import { useMemo, useState } from "preact/hooks";
-import { get } from "../api";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { number, size, whole } from "../format";
-import { useAnswer, useEvents, useGradual, useThrottled } from "../hooks";
+import { moment, useAnswer, useEvents, useGradual, useThrottled } from "../hooks";
 import { useKey } from "../keys";
 import { Nothing, Refused } from "../parts/placeholders";
 import { Sparkline } from "../parts/sparkline";
 import { ENDED, StateWord } from "../parts/job-state";
 import { Ago, Took } from "../parts/time";
 import { go, href, jobHref, setQuery, usePlace } from "../router";
-import type { Experiment, Job, JobChanges, JobCurve, JobPage, Uses } from "../types";
+import type { Experiment, Job, JobChanges, JobCurve, Uses } from "../types";
 import { sizeOf, wordOf } from "./job/progress";
 import { assetsOf, isModel } from "./job/results";
 import { SlowWord } from "./job/slow-rank";
 import { SelectionBar } from "./job/actions";
+import { changesSince, listedNow, useJobPages, withEvent, type Changes } from "./job-list";
 import { choiceOf, countsOf, GROUPS, listOf, sumsOf, PAGE, type Choice } from "./jobs-filter";
 
 export function JobsScreen() {
   const { query: words } = usePlace();
   const choice = choiceOf(words);
   const [path, query] = listOf(words);
-  const page = useAnswer<JobPage>(path, query);
-  const [more, setMore] = useState<{ key: string; jobs: Job[]; after: string | null }>({ key: "", jobs: [], after: null });
-  const [changes, setChanges] = useState<ReadonlyMap<string, Job | null>>(new Map());
-  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const key = JSON.stringify(query);
+  const [shown, setShown] = useState({ key, pages: 1 });
+  const pages = shown.key === key ? shown.pages : 1;
+  const page = useJobPages(path, query, pages);
+  const [changes, setChanges] = useState<Changes>(new Map());
+  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const reload = useThrottled(page.reload, 1000);
+  const jobs = useMemo(() => listedNow(page.value?.jobs ?? [], changes, page.asked), [page.value, page.asked, changes]);
 
-  const own = more.key === key ? more : { key, jobs: [], after: page.value?.after ?? null };
-  const jobs = useMemo(() => {
-    const listed = [...(page.value?.jobs ?? []), ...own.jobs];
-    return listed.flatMap((job) => {
-      const now = changes.get(job.name);
-      return now === null ? [] : [now ?? job];
-    });
-  }, [page.value, own.jobs, changes]);
-
-  useEvents("jobs", (event: JobChanges) => {
+  useEvents("jobs", ({ jobs: changed, removed, is_partial }: JobChanges) => {
     const known = new Set(jobs.map((job) => job.name));
-    setChanges(new Map([...changes, ...event.jobs.map((job) => [job.name, job] as const), ...event.removed.map((name) => [name, null] as const)]));
-    if (event.is_partial || event.jobs.some((job) => !known.has(job.name) && (!job.parent || choice.parent))) reload();
+    // Trials and steps are no part of this list, unless it is that of their parent, or of all jobs with a text.
+    const own = changed.filter((job) => known.has(job.name) || !job.parent || choice.parent || hasText(job.name, choice.text));
+    setChanges((before) => withEvent(before, { jobs: own, removed, is_partial }, moment()));
+    if (is_partial || own.some((job) => !known.has(job.name))) reload();
   });
+  useEffect(() => setChanges((before) => changesSince(before, page.asked)), [page.asked]);
   useEvents("again", page.reload);
-
-  const next = async () => {
-    const answer = await get<JobPage>(path, { ...query, after: own.after });
-    setMore({ key, jobs: [...own.jobs, ...answer.jobs], after: answer.after });
-  };
+  useEffect(() => {
+    if (pages > 1) page.reload();
+  }, [pages]);
   const toggle = (name: string) =>
     setSelected((before) => {
       const names = new Set(before);
@@ -67,13 +61,17 @@ export function JobsScreen() {
         <JobTable jobs={jobs} selected={selected} toggle={toggle} />
       )}
       {page.value && jobs.length === 0 && <Empty choice={choice} />}
-      {own.after && <div class="buttons"><button type="button" onClick={next}>Show older jobs</button></div>}
+      {page.value?.after && (
+        <div class="buttons"><button type="button" onClick={() => setShown({ key, pages: pages + 1 })}>Show older jobs</button></div>
+      )}
       {chosen.length > 0 && (
         <SelectionBar jobs={chosen} clear={() => setSelected(new Set())} done={page.reload} />
       )}
     </div>
   );
 }
+
+const hasText = (name: string, text: string): boolean => text !== "" && name.toLowerCase().includes(text.toLowerCase());
 
 function setCompare(jobs: Job[]): void {
   go(href("/compare", { job: jobs.map((job) => job.name) }));
@@ -150,6 +148,7 @@ function useCounts(choice: Choice): Record<string, number> {
   const answer = useAnswer<Record<string, number>>(asked?.[0], asked?.[1] ?? {}, true);
   const reload = useThrottled(answer.reload, 1500);
   useEvents("jobs", (event) => event.jobs.some((job) => !job.parent) && reload());
+  useEvents("again", reload);
   return answer.value ? sumsOf(answer.value) : {};
 }
 

@@ -1,15 +1,15 @@
 /** One job: its answer first (why it failed, what it waits for, how far it is), then everything about it. */
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { ComponentType } from "preact";
 import { segment } from "../../api";
 import { counted, number, whole } from "../../format";
-import { useAnswer, useEvents } from "../../hooks";
+import { moment, useAnswer, useEvents, useJobEvents, type Answer } from "../../hooks";
 import { Answered } from "../../parts/placeholders";
-import { ENDED, StateWord } from "../../parts/job-state";
+import { StateWord } from "../../parts/job-state";
 import { Tabs, type Tab } from "../../parts/tabs";
 import { Ago, Took } from "../../parts/time";
-import { go, href, jobHref, place, usePlace } from "../../router";
+import { go, href, jobHref, jobIn, place, usePlace } from "../../router";
 import { stream } from "../../stream";
 import type { Job, StoryLine } from "../../types";
 import { ActionButtons } from "./actions";
@@ -26,24 +26,32 @@ export function JobScreen({ name }: { name: string }) {
   const answer = useAnswer<Job>(`/jobs/${segment(name)}`);
   // The code of the tab in the address comes beside the job, not behind it.
   useEffect(() => void LATER[place().query.get("tab") ?? ""]?.(), []);
-  return <Answered answer={answer}>{(job) => <LiveJob key={job.name} first={job} reload={answer.reload} />}</Answered>;
+  // A job that was deleted may be submitted again under its name: it is another one, with a story and logs of its own.
+  return <Answered answer={answer}>{(job) => <LiveJob key={job.submitted_at} first={job} answer={answer} />}</Answered>;
 }
 
-function LiveJob({ first, reload }: { first: Job; reload: () => void }) {
+/** first: the job as it was asked for; events bring what comes later. */
+function LiveJob({ first, answer }: { first: Job; answer: Answer<Job> }) {
+  const { asked, reload } = answer;
   const [job, setJob] = useState(first);
   const [story, setStory] = useState<StoryLine[]>(first.story ?? []);
+  const changed = useRef(asked);
   useEffect(() => {
-    setJob(first);
-    setStory(first.story ?? []);
+    if (changed.current <= asked) setJob(first);
+    setStory((lines) => ((first.story?.length ?? 0) > lines.length ? first.story! : lines));
   }, [first]);
-  useEvents("state", setJob);
+  const take = (now: Job) => {
+    if (now.submitted_at !== first.submitted_at) return reload();
+    changed.current = moment();
+    setJob(now);
+  };
+  useJobEvents(first.name, "state", take);
   useEvents("jobs", (changes) => {
     const mine = changes.jobs.find((one) => one.name === first.name);
-    if (mine) setJob(mine);
+    if (mine) take(mine);
     if (changes.removed.includes(first.name)) go(href("/"), true);
   });
-  useEvents("story", (line) => setStory((lines) => (lines.some((one) => one.n >= line.n) ? lines : [...lines, line])));
-  useEvents("again", () => !ENDED.has(job.state) && reload());
+  useJobEvents(first.name, "story", (line) => setStory((lines) => ((lines.at(-1)?.n ?? 0) >= line.n ? lines : [...lines, line])));
   const isLogs = chosenTab(job, usePlace().query) === "logs";
   // The logs follow the job themselves, behind what they have read.
   useEffect(() => {
@@ -73,7 +81,7 @@ function Head({ job, reload }: { job: Job; reload: () => void }) {
         {job.archived && <span class="tag">archived</span>}
         <div class="buttons">
           {job.type === "command" && <a class="button" href={href("/compare", { job: job.name })}>Compare</a>}
-          <ActionButtons jobs={[job]} onDone={(action) => (action === "delete" ? go(href("/")) : reload())} />
+          <ActionButtons jobs={[job]} onDone={(action) => (action === "delete" ? leave(job.name) : reload())} />
         </div>
       </div>
       <dl class="facts">
@@ -100,6 +108,11 @@ function Head({ job, reload }: { job: Job; reload: () => void }) {
       {job.description && <p class="muted">{job.description}</p>}
     </header>
   );
+}
+
+/** Goes to the list, unless the event of the deletion, or the person, has left the job's screen already. */
+function leave(name: string): void {
+  if (jobIn(place().path) === name) go(href("/"), true);
 }
 
 const CURRENT = "current";

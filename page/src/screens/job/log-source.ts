@@ -1,6 +1,6 @@
 /** Where the lines of a job's logs come from: first the end of what is stored, then what arrives, and what is older. */
 
-import { get, segment, type Query } from "../../api";
+import { ApiError, get, segment, type Query } from "../../api";
 import { stream } from "../../stream";
 import type { LogPage, LogPiece } from "../../types";
 import { LogLines } from "./log-lines";
@@ -19,11 +19,15 @@ export const endOf = (job: string): [string, Query] => [`/jobs/${segment(job)}/l
 export class LogSource {
   log = new LogLines();
   isLoading = true;
+  /** Why the last reading came to nothing; what arrives is shown nevertheless. */
+  error: ApiError | undefined;
+  isClosed = false;
   /** The position up to which pieces hold what isn't here; the first one here may be the rest of such a piece. */
   first = 0;
   private pieces: LogPiece[] = [];
   private end = 0;
   private size = 0;
+  private isOpened = false;
   private readonly unsubscribe: () => void;
   private frame = 0;
   private arrived: LogPiece[] = [];
@@ -31,21 +35,54 @@ export class LogSource {
   constructor(
     private readonly job: string,
     private readonly changed: () => void,
+    private readonly maxText = MAX_TEXT,
   ) {
-    this.unsubscribe = stream.on("log", (piece) => this.arrive(piece));
+    this.unsubscribe = stream.onJob(job, "log", (piece) => this.arrive(piece));
   }
 
   close(): void {
+    this.isClosed = true;
     this.unsubscribe();
     clearTimeout(this.frame);
   }
 
-  /** Reads the end of the logs; the stream goes on behind it. */
-  async open(): Promise<void> {
-    const page = await get<LogPage>(...endOf(this.job));
-    this.end = page.end;
-    await this.take(page.pieces, page.first);
+  /** Reads the end of the logs; the stream goes on behind it. Whether it could be read. */
+  async open(): Promise<boolean> {
+    await this.load(async () => {
+      const page = await get<LogPage>(...endOf(this.job));
+      this.end = page.end;
+      await this.take(page.pieces, page.first);
+      this.isOpened = true;
+    });
+    return this.isOpened;
+  }
+
+  /** Once the server is back, what was refused may be asked for again. Whether the end of the logs is still to be read. */
+  forgive(): boolean {
+    if (!this.error || this.isLoading) return false;
+    if (!this.isOpened) return true;
+    this.error = undefined;
+    this.changed();
+    return false;
+  }
+
+  /** Whether as much is here as a browser is asked to keep. */
+  get isFull(): boolean {
+    return this.size >= this.maxText;
+  }
+
+  private async load(read: () => Promise<void>): Promise<void> {
+    this.isLoading = true;
+    this.error = undefined;
+    this.changed();
+    try {
+      await read();
+    } catch (error) {
+      this.error = error instanceof ApiError ? error : new ApiError(0, String(error));
+    }
     this.isLoading = false;
+    if (this.isClosed) return;
+    if (this.arrived.length) this.flush();
     this.changed();
   }
 
@@ -55,15 +92,22 @@ export class LogSource {
 
   /** Reads as much again as is here, of what is older; all of it where `isAll`. */
   async earlier(isAll = false): Promise<void> {
-    if (this.isLoading || this.first === 0) return;
-    this.isLoading = true;
-    this.changed();
-    const room = MAX_TEXT - this.size;
-    const known = this.first;
-    const [older, first] = await this.before(known, isAll ? room : Math.min(room, Math.max(PAGE_BYTES, this.size)));
-    await this.take([...older, ...this.pieces.filter((piece) => piece.position > known)], first);
-    this.isLoading = false;
-    this.changed();
+    if (this.isLoading || this.first === 0 || this.isFull) return;
+    await this.load(async () => {
+      const room = this.maxText - this.size;
+      const known = this.first;
+      const [older, first] = await this.before(known, isAll ? room : Math.min(room, Math.max(PAGE_BYTES, this.size)));
+      await this.take([...older, ...this.pieces.filter((piece) => piece.position > known)], first);
+    });
+  }
+
+  /** Lets go of the oldest half: a log that is watched for days would fill the browser's memory. */
+  private async shorten(): Promise<void> {
+    await this.load(async () => {
+      let n = 0;
+      for (let size = this.size; size > this.maxText / 2 && n < this.pieces.length - 1; n += 1) size -= this.pieces[n]!.text.length;
+      await this.take(this.pieces.slice(n), n ? this.pieces[n - 1]!.position : this.first);
+    });
   }
 
   /** About so many characters before a position, and the position before the first of their pieces. */
@@ -117,17 +161,23 @@ export class LogSource {
   private arrive(piece: LogPiece): void {
     this.arrived.push(piece);
     if (this.isLoading || this.frame) return;
-    this.frame = window.setTimeout(() => {
+    this.frame = setTimeout(() => {
       this.frame = 0;
       if (this.isLoading) return;
-      const last = this.pieces.at(-1)?.position ?? 0;
-      const fresh = this.arrived.filter((one) => one.position > last);
-      this.arrived = [];
-      this.pieces.push(...fresh);
-      this.size += textLength(fresh);
-      this.log.add(fresh);
+      this.flush();
       this.changed();
+      if (this.size > this.maxText) void this.shorten();
     }, 100);
+  }
+
+  /** Shows what has arrived. */
+  private flush(): void {
+    const last = this.pieces.at(-1)?.position ?? 0;
+    const fresh = this.arrived.filter((one) => one.position > last);
+    this.arrived = [];
+    this.pieces.push(...fresh);
+    this.size += textLength(fresh);
+    this.log.add(fresh);
   }
 }
 

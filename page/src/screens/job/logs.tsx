@@ -5,7 +5,7 @@ import { fileAddress } from "../../api";
 import { counted, whole } from "../../format";
 import { useKey } from "../../keys";
 import { pieces, plain } from "../../parts/ansi";
-import { Nothing } from "../../parts/placeholders";
+import { Nothing, Refused } from "../../parts/placeholders";
 import { ENDED } from "../../parts/job-state";
 import { setQuery, usePlace } from "../../router";
 import { stream } from "../../stream";
@@ -33,8 +33,18 @@ function useSource(job: string, lines: number): LogSource {
   const [, setTurn] = useState(0);
   const source = useMemo(() => new LogSource(job, () => setTurn((n) => n + 1)), [job]);
   useEffect(() => {
-    void source.open().then(() => stream.follow(job, source.position, lines));
+    let follows = false;
+    const open = async () => {
+      const isOpened = await source.open();
+      if (source.isClosed || (follows && !isOpened)) return;
+      follows = true;
+      // State and story come also where the logs can't be read.
+      stream.follow(job, source.position, lines, isOpened);
+    };
+    void open();
+    const unsubscribe = stream.on("again", () => source.forgive() && void open());
     return () => {
+      unsubscribe();
       source.close();
       stream.follow("");
     };
@@ -55,12 +65,13 @@ export function LogsTab({ job, story }: { job: Job; story: StoryLine[] }) {
   useEffect(() => setHit(hits.length ? hits.length - 1 : -1), [chosen.text]);
   useKey("n", "The next line found", () => step(1));
   useKey("N", "The line found before", () => step(-1));
-  if (!source.isLoading && shown.length === 0 && !hasStarted(job)) return <Awaited job={job} />;
+  if (!source.isLoading && !source.error && shown.length === 0 && !hasStarted(job)) return <Awaited job={job} />;
   return (
     <div class="logs">
       <LogBar job={job} chosen={chosen} source={source} hits={hits.length} hit={hit} step={step} />
+      {source.error && <Refused error={source.error} />}
       {source.isLoading && shown.length === 0 ? <p class="nothing loading">Loading…</p> : null}
-      {!source.isLoading && shown.length === 0 ? <NoLines job={job} /> : null}
+      {!source.isLoading && !source.error && shown.length === 0 ? <NoLines job={job} /> : null}
       {shown.length > 0 && (
         <LogView lines={shown} target={target} isLive={!ENDED.has(job.state)} text={chosen.text} hasRanks={chosen.rank === ""}
           width={String(job.world_size).length} older={source} epoch={source.log.epoch} />
@@ -121,8 +132,8 @@ function useTarget(source: LogSource, shown: LogLine[], chosen: Chosen, job: Job
     return shown.findIndex((line) => addressOf(line) === chosen.at);
   }, [isWanted, chosen.at, source.log.epoch, rank, shown.length > 0, chosen.rank]);
   useEffect(() => {
-    if (isWanted && target < 0 && source.first > 0) void source.earlier(true);
-  }, [isWanted, target, source.first]);
+    if (isWanted && target < 0 && source.first > 0 && !source.error) void source.earlier(true);
+  }, [isWanted, target, source.first, source.error]);
   return hit ?? target;
 }
 

@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { segment } from "../../api";
 import { counted, drawable, number } from "../../format";
-import { useAnswer, useEvents, useThrottled } from "../../hooks";
+import { useAnswer, useEvents, useJobEvents, useThrottled } from "../../hooks";
 import { Chart, type ChartLine } from "../../parts/chart";
 import { Answered, Nothing } from "../../parts/placeholders";
 import { ENDED } from "../../parts/job-state";
@@ -24,7 +24,7 @@ function CurveGrid({ job, isSystem }: { job: Job; isSystem: boolean }) {
   const answer = useAnswer<Metrics>(`/jobs/${segment(job.name)}/metrics`);
   const reload = useThrottled(answer.reload, 2500);
   useEvents("jobs", (changes) => changes.jobs.some((one) => one.name === job.name) && reload());
-  useEvents("state", reload);
+  useJobEvents(job.name, "state", reload);
   return (
     <Answered answer={answer}>
       {(metrics) => {

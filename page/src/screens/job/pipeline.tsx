@@ -2,7 +2,7 @@
 
 import { graphlib, layout } from "@dagrejs/dagre";
 import { segment } from "../../api";
-import { useAnswer, useEvents, useThrottled } from "../../hooks";
+import { useAnswer, useEvents, useJobEvents, useThrottled } from "../../hooks";
 import { Answered } from "../../parts/placeholders";
 import { StateIcon, StateWord, tone } from "../../parts/job-state";
 import { jobHref } from "../../router";
@@ -17,7 +17,7 @@ export function GraphTab({ job }: { job: Job; story: StoryLine[] }) {
   const answer = useAnswer<Pipeline>(`/pipelines/${segment(job.name)}`);
   const reload = useThrottled(answer.reload, 800);
   useEvents("jobs", (changes) => changes.jobs.some((one) => one.parent === job.name || one.name === job.name) && reload());
-  useEvents("state", reload);
+  useJobEvents(job.name, "state", reload);
   return (
     <Answered answer={answer}>
       {(pipeline) => (

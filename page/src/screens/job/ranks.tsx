@@ -2,7 +2,7 @@
 
 import { segment } from "../../api";
 import { cores, whole } from "../../format";
-import { useAnswer, useEvents, useThrottled } from "../../hooks";
+import { useAnswer, useJobEvents, useThrottled } from "../../hooks";
 import { Nothing } from "../../parts/placeholders";
 import { ENDED, StateIcon } from "../../parts/job-state";
 import { jobHref } from "../../router";
@@ -18,7 +18,7 @@ const STEP_LAG = 0.8;
 export function RanksTab({ job, story }: { job: Job; story: StoryLine[] }) {
   const metrics = useAnswer<Metrics>(`/jobs/${segment(job.name)}/metrics`);
   const reload = useThrottled(metrics.reload, 2000);
-  useEvents("state", reload);
+  useJobEvents(job.name, "state", reload);
   if (job.nodes.length === 0) return <Nothing>No node has been given to this job yet.</Nothing>;
   const series = metrics.value?.series ?? [];
   const steps = stepsOf(series);
@@ -42,7 +42,7 @@ export function RanksTab({ job, story }: { job: Job; story: StoryLine[] }) {
 /** The job with its story has the pre-flight; what events bring of it has not. */
 function OwnPreflight({ job }: { job: Job }) {
   const answer = useAnswer<{ preflight?: Preflight | null }>(`/jobs/${segment(job.name)}`, {}, true);
-  useEvents("state", useThrottled(answer.reload, PREFLIGHT_MS));
+  useJobEvents(job.name, "state", useThrottled(answer.reload, PREFLIGHT_MS));
   return answer.value?.preflight ? <PreflightCard preflight={answer.value.preflight} /> : null;
 }
 

@@ -13,6 +13,9 @@ export const assetsOf = (job: Pick<Job, "outputs">): Output[] => job.outputs.fil
 
 export const isModel = (one: Output): boolean => (one.type ?? "").endsWith("_model");
 
+/** Whether a file of the job is the output, as that of a `uri_file` is, or lies in its folder. */
+const isOf = (one: Output, path: string): boolean => path === `outputs/${one.name}` || path.startsWith(`outputs/${one.name}/`);
+
 /** The command that brings an output here: from the job's folder, or from the store that it lies in. */
 export function downloadCommand(job: string, one: Output): string {
   return one.uri ? `drumbeat data download ${one.uri} ${one.name}` : `drumbeat download ${job} --outputs ${one.name}`;
@@ -25,7 +28,7 @@ export function Results({ job }: { job: Job }) {
   return (
     <ul class="results">
       {own.map((one) => {
-        const path = one.files === 1 && !one.uri ? files.value?.find((file) => file.path.startsWith(`outputs/${one.name}/`))?.path : undefined;
+        const path = one.files === 1 && !one.uri ? files.value?.find((file) => isOf(one, file.path))?.path : undefined;
         return (
           <li key={one.name}>
             <p class="cause-sentence">

@@ -3,7 +3,7 @@
 import { useRef } from "preact/hooks";
 import { segment } from "../../api";
 import { cores } from "../../format";
-import { useAnswer, useEvents, useThrottled } from "../../hooks";
+import { useAnswer, useEvents, useJobEvents, useThrottled } from "../../hooks";
 import { StateIcon } from "../../parts/job-state";
 import { jobHref } from "../../router";
 import { Ago } from "../../parts/time";
@@ -65,7 +65,7 @@ interface Cores { rank: number; value: number }
 export function useBusiest(job: Job, isLate: boolean): [Cores, Cores] | undefined {
   const metrics = useAnswer<Metrics>(`/jobs/${segment(job.name)}/metrics`, {}, isLate);
   const reload = useThrottled(metrics.reload, PAUSE_MS);
-  useEvents("state", reload);
+  useJobEvents(job.name, "state", reload);
   useEvents("jobs", (changes) => changes.jobs.some((one) => one.name === job.name) && reload());
   const used = comparedCores(metrics.value?.series ?? []);
   const held = useRef<{ pair: [Cores, Cores]; until: number } | undefined>(undefined);

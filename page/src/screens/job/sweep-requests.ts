@@ -1,7 +1,7 @@
 /** What the tabs of a sweep ask the server for. */
 
 import { segment, type Query } from "../../api";
-import { useAnswer, useEvents, useThrottled, type Answer } from "../../hooks";
+import { useAnswer, useEvents, useJobEvents, useThrottled, type Answer } from "../../hooks";
 import { ENDED } from "../../parts/job-state";
 import type { Job, Sweep } from "../../types";
 
@@ -18,6 +18,6 @@ export function useSweep(job: Job): Answer<Sweep> {
   const reload = useThrottled(answer.reload, 1500);
   useEvents("jobs", (changes) => changes.jobs.some((one) => one.parent === job.name || one.name === job.name) && reload());
   // The stream begins with the job as it is: of one that has ended that is nothing new.
-  useEvents("state", (now) => (!ENDED.has(now.state) || answer.value?.state !== now.state) && reload());
+  useJobEvents(job.name, "state", (now) => (!ENDED.has(now.state) || answer.value?.state !== now.state) && reload());
   return answer;
 }

@@ -1,0 +1,139 @@
+/**
+ * The page's server as a test writes it: the page as it is built from the sources, answers of the API by their paths, held or
+ * broken off where the test says so, and the page's streams of events.
+ */
+
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createServer } from "node:http";
+import { tmpdir } from "node:os";
+import { delimiter, extname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { build } from "vite";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+const API = "/api/v1";
+const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".svg": "image/svg+xml", ".css": "text/css" };
+const CHROMIUMS = ["chromium", "chromium-browser", "google-chrome"];
+
+/** Chromium's path; undefined where it is missing. */
+export const chromium = (process.env.PATH ?? "").split(delimiter)
+  .flatMap((folder) => CHROMIUMS.map((name) => join(folder, name))).find((path) => existsSync(path));
+
+/** Builds the page into a folder of its own; returns the folder and what removes it. */
+export async function builtPage() {
+  const folder = mkdtempSync(join(tmpdir(), "drumbeat-page-"));
+  await build({ root: ROOT, logLevel: "error", build: { outDir: folder, emptyOutDir: true } });
+  return { folder, remove: () => rmSync(folder, { recursive: true, force: true }) };
+}
+
+/** An answer that isn't given before `give` is called. */
+export function held(value) {
+  let give;
+  const answer = new Promise((resolve) => (give = () => resolve(value)));
+  return { answer, give };
+}
+
+export const refusal = (status, what) => ({ refused: status, what });
+
+export class ScriptedServer {
+  /** By the path below the API, an answer, or what gives it from the query; `refusal` refuses, "break" closes the connection. */
+  answers = {};
+  /** Addresses that were asked for, without their root. */
+  asked = [];
+  /** Whether every connection is closed at once, as of a server that is restarted. */
+  isDown = false;
+  streams = new Set();
+
+  constructor(folder) {
+    this.folder = folder;
+    this.server = createServer((request, response) => void this.serve(request, response));
+  }
+
+  async start() {
+    await new Promise((resolve) => this.server.listen(0, "127.0.0.1", resolve));
+    this.origin = `http://127.0.0.1:${this.server.address().port}`;
+    return this;
+  }
+
+  close() {
+    this.endStreams();
+    this.server.closeAllConnections();
+    return new Promise((resolve) => this.server.close(resolve));
+  }
+
+  /** Sends an event to the streams that are open; to those of a job alone where one is named. */
+  send(kind, data, { job, id } = {}) {
+    for (const { response, words } of this.streams) {
+      if (job !== undefined && words.get("job") !== job) continue;
+      response.write(`event: ${kind}\ndata: ${JSON.stringify(data)}\n${id ? `id: ${id}\n` : ""}\n`);
+    }
+  }
+
+  changed(jobs, rest = {}) {
+    this.send("jobs", { jobs, removed: [], is_partial: false, ...rest });
+  }
+
+  endStreams() {
+    for (const { response } of this.streams) response.destroy();
+    this.streams.clear();
+  }
+
+  count = (path) => this.asked.filter((one) => one.split("?")[0] === path).length;
+
+  async serve(request, response) {
+    const url = new URL(request.url, "http://server");
+    if (this.isDown) return void request.socket.destroy();
+    if (!url.pathname.startsWith(API)) return this.sendFile(url.pathname, response);
+    const path = url.pathname.slice(API.length);
+    this.asked.push(path + url.search);
+    let answer = this.answers[path];
+    if (typeof answer === "function") answer = answer(url.searchParams);
+    if (path === "/events" && answer === undefined) return this.openStream(url.searchParams, response);
+    answer = await answer;
+    if (answer === "break") return void request.socket.destroy();
+    if (answer === undefined) answer = refusal(404, `nothing is scripted for ${path}`);
+    response.writeHead(answer.refused ?? 200, { "Content-Type": "application/json" });
+    response.end(JSON.stringify(answer.refused ? { what: answer.what, where: "", fix: "" } : answer));
+  }
+
+  openStream(words, response) {
+    response.writeHead(200, { "Content-Type": "text/event-stream", "Cache-Control": "no-store" });
+    response.write(": watching\n\n");
+    const stream = { response, words };
+    this.streams.add(stream);
+    response.on("close", () => this.streams.delete(stream));
+  }
+
+  sendFile(path, response) {
+    const file = join(this.folder, path.startsWith("/ui/assets/") ? path.slice("/ui/".length) : "index.html");
+    if (!existsSync(file)) return void response.writeHead(404).end();
+    response.writeHead(200, { "Content-Type": TYPES[extname(file)] ?? "application/octet-stream" });
+    response.end(readFileSync(file));
+  }
+}
+
+/** A job as the API shows it. */
+export const jobOf = (name, changes = {}) => ({
+  name, display_name: "", description: "", experiment: "tests", state: "running", reason: "training", sentence: `${name} trains`,
+  observed: null, attempt: 1, round: 1, nodes: [], world_size: 1, node_count: 1, processes_per_node: 1, launcher: "torchrun",
+  compute: "local", environment: "current", command: "python train.py", submitted_at: "2026-11-20T08:00:00Z",
+  started_at: "2026-11-20T08:00:01Z", ended_at: null, stop_at: null, deadline: null, verdict: null, exit_code: null, failures: [],
+  tags: {}, archived: false, priority: 0, properties: {}, notice: "", outputs: [], type: "command", ...changes,
+});
+
+export const completed = (name, changes = {}) =>
+  jobOf(name, { state: "completed", reason: "", sentence: "1 rank ended with exit code 0", ended_at: "2026-11-20T08:05:00Z", ...changes });
+
+export const storyLine = (n, sentence, changes = {}) =>
+  ({ n, at: "2026-11-20T08:00:01Z", state: "running", reason: "training", sentence, attempt: 1, round: 1, ...changes });
+
+/** The log of rank 0, a line in each piece. */
+export function logOf(lines) {
+  let offset = 0;
+  const pieces = lines.map((line, n) => {
+    const piece = { position: n + 1, attempt: 1, round: 1, node: 0, rank: 0, offset, text: `${line}\n` };
+    offset += line.length + 1;
+    return piece;
+  });
+  return { pieces, after: pieces.length, end: pieces.length, first: 0 };
+}
