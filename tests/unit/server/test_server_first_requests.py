@@ -1,13 +1,17 @@
 """What the web page's HTML names of a screen, letter by letter as the page asks for it itself."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from drumbeat.protocol.states import JobKind
-from drumbeat.server.page.first_requests import KnownJob, first_requests, job_in
+from drumbeat.server.page.first_requests import GROUPS, KnownJob, first_requests, job_in
 from drumbeat.server.page.routes import files_of
 
 pytestmark = pytest.mark.feature("M3")
 
+PAGE = Path(__file__).parents[3] / "page"
 SWEEP, COMMAND = KnownJob(JobKind.SWEEP), KnownJob(JobKind.COMMAND, ("loss", "top/5 *~"))
 LISTED = "/api/v1/jobs?parent=&limit=100"
 
@@ -16,7 +20,7 @@ LISTED = "/api/v1/jobs?parent=&limit=100"
     ("query", "asked"),
     [
         ("", f"{LISTED}&archived=false"),
-        ("state=waiting", f"{LISTED}&state=queued&state=provisioning&state=staging&archived=false"),
+        ("state=queued", f"{LISTED}&state=queued&archived=false"),
         ("state=nothing&archived=", f"{LISTED}&archived=true"),
         ("experiment=a+b&person=%C3%A9", f"{LISTED}&experiment=a+b&person=%C3%A9&archived=false"),
         ("text=%3Cb%3E&text=second", "/api/v1/jobs?limit=100&archived=false&text=%3Cb%3E"),
@@ -53,6 +57,19 @@ def test_list_of_jobs_is_asked_for_as_the_address_chooses(query: str, asked: str
 def test_screen_asks_for_its_answers(address: str, job: KnownJob | None, asked: list[str]) -> None:
     path, _, query = address.partition("?")
     assert first_requests(path, query, job).answers == tuple(f"/api/v1/{one}" for one in asked)
+
+
+def test_filters_of_the_list_are_those_of_the_page() -> None:
+    source = (PAGE / "src" / "screens" / "jobs-filter.ts").read_text(encoding="utf-8")
+    table = re.search(r"GROUPS: .*? = \{(.*?)\n\};", source, re.DOTALL)
+    former = re.search(r"FORMER: .*? = \{(.*?)\};", source)
+    assert table
+    assert former
+    filters = {
+        name: tuple(re.findall(r'"(\w+)"', states)) for name, states in re.findall(r"(\w+): \[(.*?)\]", table[1])
+    }
+    assert filters["queued"] == ("queued",)
+    assert {**filters, **{old: filters[new] for old, new in re.findall(r'(\w+): "(\w+)"', former[1])}} == dict(GROUPS)
 
 
 def test_code_of_a_screen_comes_with_what_it_imports() -> None:

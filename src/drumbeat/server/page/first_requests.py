@@ -22,13 +22,14 @@ Words = Sequence[tuple[str, str]]
 LISTED = 100
 """Jobs on a screen of the list."""
 GROUPS: Mapping[str, tuple[str, ...]] = {
-    "running": ("running", "stopping", "finalizing"),
-    "waiting": ("queued", "provisioning", "staging"),
+    "queued": ("queued",),
+    "waiting": ("queued",),
+    "running": ("provisioning", "staging", "running", "stopping", "finalizing"),
     "failed": ("failed",),
     "completed": ("completed",),
     "canceled": ("canceled",),
 }
-"""States that are chosen together."""
+"""States that a filter of the list chooses; `waiting` is what `queued` was called in addresses that are kept."""
 MAX_COMPARED, COMPARED_POINTS = 20, 8000
 LOG_BYTES = 64 << 10
 CHART_POINTS = 800
