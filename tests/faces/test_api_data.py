@@ -285,6 +285,13 @@ def test_files_of_a_store_are_listed_sent_and_fetched(client: Client, tmp_path: 
     assert (tmp_path / "got" / "a").read_text() == "1" * 100_000
 
 
+def test_an_arm_id_names_the_same_files_as_the_short_address(client: Client, tmp_path: Path):
+    client.upload_data(folder_of(tmp_path / "tree", one="1"), f"{HERE}/tree")
+    place = HERE.removeprefix("azureml://")
+    workspace = "/subscriptions/s/resourceGroups/g/providers/M/workspaces/w"
+    assert [one.path for one in client.entries(f"{workspace}/{place}/tree")] == ["one"]
+
+
 def test_half_a_file_is_gone_on_with(client: Client, tmp_path: Path):
     client.upload_data(folder_of(tmp_path / "tree", a="0123456789" * 1000), f"{HERE}/tree")
     file = client.list_files(f"{HERE}/tree").files[0]

@@ -51,6 +51,11 @@ ARM = "/subscriptions/s-1/resourceGroups/g/providers/Microsoft.MachineLearningSe
         ("azureml://datastores/blobs/paths/", InStore("blobs")),
         ("azureml://datastores/blobs/paths", InStore("blobs")),
         ("azureml://datastores/blobs", InStore("blobs")),
+        ("azureml://datastores/blobs/", InStore("blobs")),
+        (
+            "azureml://datastores/blobs/paths/locations/eu/workspaces/w/a",
+            InStore("blobs", "locations/eu/workspaces/w/a"),
+        ),
         (f"azureml://{WORKSPACE}/datastores/blobs/paths/a", InStore("blobs", "a")),
         (f"azureml:/{ARM}/datastores/blobs/paths/a", InStore("blobs", "a")),
         (f"{ARM}/data/digits/versions/4", OfAsset("digits", "4")),

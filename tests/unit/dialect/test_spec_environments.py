@@ -333,6 +333,9 @@ def test_every_curated_definition_can_be_read_and_pins_one_torch():
     assert curated_image("mcr.microsoft.com/azureml/openmpi4.1.0-ubuntu20.04") is None
 
 
+ARM = "azureml:/subscriptions/s/resourceGroups"
+
+
 @pytest.mark.feature("E1", "E2")
 @pytest.mark.parametrize(
     ("text", "name", "version", "label"),
@@ -347,6 +350,9 @@ def test_every_curated_definition_can_be_read_and_pins_one_torch():
         ("azureml://registries/azureml/environments/env/labels/latest", "env", "", "latest"),
         ("azureml://registries/azureml/environments/env/versions/12", "env", "12", ""),
         ("azureml://registries/azureml/environments/env", "env", "", ""),
+        (f"{ARM}/environments/workspaces/w/environments/env/versions/4", "env", "4", ""),
+        (f"{ARM}/g/workspaces/environments/environments/env/labels/x", "env", "", "x"),
+        (f"{ARM}/g/workspaces/w/environments/environments/versions/4", "environments", "4", ""),
     ],
 )
 def test_every_form_of_reference_is_read(text: str, name: str, version: str, label: str):

@@ -21,7 +21,8 @@ from drumbeat.dialect.data.datastores import (
     account_url,
     kind_of_credentials,
 )
-from drumbeat.protocol.errors import DrumbeatError, RefusedError, TooBigError
+from drumbeat.dialect.data.paths import InStore, reference_to
+from drumbeat.protocol.errors import DrumbeatError, RefusedError, SpecError, TooBigError, UnknownNameError
 from drumbeat.stores.data import backend_contract, listings
 from drumbeat.stores.data.addresses import target_of, without_query
 from drumbeat.stores.data.autoindex import names_in
@@ -55,7 +56,10 @@ ODD = "a b/#?%41.txt"
         (f"azureml://datastores/blobs/paths/{ODD}", "blobs", ODD),
         ("azureml://datastores/blobs/paths/", "blobs", ""),
         ("azureml://datastores/blobs", "blobs", ""),
+        ("azureml://datastores/lake/paths/exports/datastores/blobs", "lake", "exports/datastores/blobs"),
+        ("azureml://datastores/lake/paths/datastores/blobs/paths/a", "lake", "datastores/blobs/paths/a"),
         ("azureml://subscriptions/s/resourcegroups/g/workspaces/w/datastores/disk/paths/x", "disk", "x"),
+        ("/subscriptions/s/resourceGroups/g/providers/M/workspaces/w/datastores/disk/paths/x", "disk", "x"),
         (f"wasbs://train@account.blob.core.windows.net/{ODD}", "blobs", ODD),
         ("abfss://deep@account.dfs.core.windows.net/x", "lake", "x"),
         ("https://account.blob.core.windows.net/train/a%20b/%23.txt", "blobs", "a b/#.txt"),
@@ -72,6 +76,47 @@ ODD = "a b/#?%41.txt"
 def test_an_address_that_a_datastore_covers(uri: str, store: str, place: str) -> None:
     found = target_of(uri, STORES)
     assert (found.spec, found.place, found.title) == (STORES[store], place, f"datastore `{store}`")
+
+
+WORKSPACES = (
+    "",
+    "subscriptions/s/resourceGroups/g/workspaces/w/",
+    "locations/datastores/workspaces/paths/",
+    "subscriptions/datastores/resourcegroups/blobs/providers/paths/workspaces/lake/",
+)
+SEGMENTS = (
+    *("datastores", "paths", "blobs", "lake", "subscriptions", "resourcegroups", "providers", "workspaces"),
+    *("locations", "jobs", "outputs", "a", "a b", "%2e", ""),
+)
+PATHS = st.lists(st.sampled_from(SEGMENTS), max_size=8).map("/".join)
+
+
+@given(
+    st.sampled_from(["azureml://", "azureml:/", "AzureML://"]),
+    st.sampled_from(WORKSPACES),
+    st.sampled_from(sorted(STORES)),
+    PATHS,
+)
+def test_a_reference_and_its_address_mean_the_same_place(scheme: str, workspace: str, store: str, path: str) -> None:
+    uri = f"{scheme}{workspace}datastores/{store}/paths/{path}"
+    found = target_of(uri, STORES)
+    assert (found.spec.name, found.place) == (store, "/".join(part for part in path.split("/") if part))
+    assert reference_to(uri) == InStore(found.spec.name, found.place)
+
+
+@given(PATHS)
+def test_what_is_no_place_for_a_reference_is_none_for_an_address(path: str) -> None:
+    uri = f"azureml://{path}"
+    try:
+        found = target_of(uri, STORES)
+    except (RefusedError, UnknownNameError):
+        found = None
+    try:
+        named = reference_to(uri)
+    except SpecError:
+        named = None
+    means = named if isinstance(named, InStore) and named.datastore in STORES else None
+    assert (found and InStore(found.spec.name, found.place)) == means
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ _WORKSPACE = re.compile(
     r"subscriptions/[^/]+/resourcegroups/[^/]+/(providers/[^/]+/)?workspaces/[^/]+/|locations/[^/]+/workspaces/[^/]+/",
     re.IGNORECASE,
 )
-_STORE = re.compile(r"datastores/(?P<name>[^/]+)(?:/paths(?:/(?P<path>.*))?)?", re.DOTALL)
+_STORE = re.compile(r"datastores/(?P<name>[^/]+)(?:/paths(?:/(?P<path>.*))?|/)?", re.DOTALL)
 _OUTPUT = re.compile(r"jobs/(?P<job>[^/]+)/outputs/(?P<output>[^/]+)(?:/paths/?(?P<path>.*)|/)?", re.DOTALL)
 _VERSION = re.compile(r"data/(?P<name>[^/]+)/(?:versions/(?P<version>[^/]+)|labels/(?P<label>[^/]+))/?")
 
@@ -108,6 +108,22 @@ def reference_to(path: str, where: str = "") -> Reference:
     raise SpecError(f"{shown(path)} has an unsupported URL scheme", where=where, fix=fix)
 
 
+def place_in_store(uri: str) -> InStore | None:
+    """Returns the place in a datastore that an address names, in its short form or below a workspace; else None.
+
+    An address is taken as it is, with spaces at its end. Raises SpecError for `.` and `..` in its path.
+    """
+    scheme, _, rest = uri.partition(":")
+    if is_arm_id(uri):
+        return _in_store(uri, uri, "")
+    return _in_store(rest, uri, "") if scheme.lower() == "azureml" and rest.startswith("/") else None
+
+
+def is_arm_id(text: str) -> bool:
+    """Whether a text is an id of Azure Resource Manager: a place below a workspace, without a scheme."""
+    return text.lower().startswith("/subscriptions/")
+
+
 def is_asset_name(name: str) -> bool:
     """Whether a data asset may have this name."""
     return re.fullmatch(_NAME, name, re.ASCII) is not None
@@ -120,7 +136,7 @@ def file_name(uri: str) -> str:
 
 
 def _without_scheme(text: str, where: str) -> Reference:
-    if text.lower().startswith("/subscriptions/"):
+    if is_arm_id(text):
         return _azureml(text, text, where)
     if text[:5].lower() != "file:":
         asset = _ASSET.fullmatch(text)
@@ -142,9 +158,9 @@ def _azureml(rest: str, written: str, where: str) -> Reference:
             what = f"{shown(written)} names no version"
             raise SpecError(what, where=where, fix=f"Write `azureml:{rest}:1`, or `azureml:{rest}@latest`.")
         raise SpecError(f"{shown(written)} isn't a reference to data", where=where, fix=EXAMPLES)
-    path = _WORKSPACE.sub("", rest.lstrip("/"), count=1)
-    if store := _STORE.fullmatch(path):
-        return InStore(store["name"], _inner(store["path"] or "", written, where))
+    if store := _in_store(rest, written, where):
+        return store
+    path = _without_workspace(rest)
     if output := _OUTPUT.fullmatch(path):
         return OfJob(output["job"], output["output"], _inner(output["path"] or "", written, where))
     if version := _VERSION.fullmatch(path):
@@ -153,6 +169,18 @@ def _azureml(rest: str, written: str, where: str) -> Reference:
         what = f"{shown(written)} is in a registry of Azure's, which isn't reached from here"
         raise SpecError(what, where=where, fix="Register the data here: drumbeat data create NAME --path PATH")
     raise SpecError(f"{shown(written)} isn't a reference to data", where=where, fix=EXAMPLES)
+
+
+def _in_store(rest: str, written: str, where: str) -> InStore | None:
+    match = _STORE.fullmatch(_without_workspace(rest))
+    return InStore(match["name"], _inner(match["path"] or "", written, where)) if match else None
+
+
+def _without_workspace(rest: str) -> str:
+    """What follows the workspace, which stands at the beginning if it is named at all."""
+    path = rest.lstrip("/")
+    workspace = _WORKSPACE.match(path)
+    return path[workspace.end() :] if workspace else path
 
 
 def _asset(match: re.Match[str], where: str) -> OfAsset:

@@ -12,9 +12,9 @@ from drumbeat.protocol.errors import SpecError
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _PATH = re.compile(
-    r"(?:azureml:)?(?://)?.*?(?:registries/(?P<registry>[^/]+)/.*?)?environments/(?P<name>[^/]+)(?P<rest>/.*)?"
+    r"(?:azureml:)?(?://)?.*?(?:registries/(?P<registry>[^/]+)/.*?)?environments/(?P<name>[^/]+)"
+    r"(?:/versions/(?P<version>[^/]+)|/labels/(?P<label>[^/]+))?"
 )
-_REST = re.compile(r"/(versions|labels)/([^/]+)")
 
 
 @dataclass(frozen=True)
@@ -61,14 +61,9 @@ def parse_reference(text: str) -> Reference:
 
 
 def _of_path(text: str, match: re.Match[str]) -> Reference:
-    name, registry = match["name"], match["registry"] or ""
-    if not match["rest"]:
-        return _checked(Reference(text, name, registry=registry))
-    rest = _REST.fullmatch(match["rest"])
-    if rest is None:
-        raise _bad(text)
-    version, label = (rest[2], "") if rest[1] == "versions" else ("", rest[2])
-    return _checked(Reference(text, name, version, label, registry), is_labelled=bool(label))
+    label = match["label"] or ""
+    found = Reference(text, match["name"], match["version"] or "", label, match["registry"] or "")
+    return _checked(found, is_labelled=bool(label))
 
 
 def _checked(one: Reference, *, is_labelled: bool = False) -> Reference:

@@ -12,7 +12,7 @@ from starlette.responses import StreamingResponse
 
 from drumbeat.control.data.manifests import Manifest, find, put
 from drumbeat.core.planning.outputs import MANIFEST
-from drumbeat.dialect.data.paths import Local, OfAsset, reference_to
+from drumbeat.dialect.data.paths import InStore, Local, OfAsset, OfJob, reference_to
 from drumbeat.ports import DataAccess
 from drumbeat.ports.data import Written
 from drumbeat.protocol.api.data import EntryView, ListingView, WrittenView
@@ -144,6 +144,8 @@ def _exact(uri: str, control: ControlOf) -> str:
             return control.catalogs.data.show(asset.name, asset.version).uri
         case Local(path):
             raise SpecError(f"{path} is a path of some machine, no address", where="uri")
+        case (InStore() | OfJob()) as place if not uri.startswith("azureml:"):
+            return place.uri
         case _:
             return uri
 

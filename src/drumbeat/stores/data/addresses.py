@@ -23,6 +23,7 @@ from drumbeat.dialect.data.datastores import (
     SftpDatastore,
     account_url,
 )
+from drumbeat.dialect.data.paths import is_arm_id, place_in_store
 from drumbeat.dialect.reading.error_messages import either, short
 from drumbeat.protocol.errors import RefusedError, SpecError, UnknownNameError
 from drumbeat.stores.data.listings import place_of
@@ -34,7 +35,6 @@ UNNAMED = "address"
 """Name of the datastore that is made up for an address that none covers."""
 SCHEMES = "azureml, https, http, wasbs, abfss, s3, gs, sftp and file"
 
-_NAMED = re.compile(r"azureml://(?:.*/)?datastores/([^/]+)(?:/paths(?:/(.*))?)?/?", re.DOTALL)
 _AZURE_STORE = re.compile(r"([^@/]+)@([a-z0-9]+)\.(?:blob|dfs)\.([A-Za-z0-9.:-]+)")
 _AZURE_HOST = re.compile(r"([a-z0-9]+)\.(?:blob|dfs)\.(core\.(?:windows\.net|chinacloudapi\.cn|usgovcloudapi\.net))")
 
@@ -52,6 +52,8 @@ class Target:
 def target_of(uri: str, datastores: Stores) -> Target:
     """Where a URI points. Raises RefusedError, and ForbiddenError for a path that leaves its store."""
     scheme, colon, rest = uri.partition(":")
+    if is_arm_id(uri):
+        return _named(uri, rest, datastores)
     if uri.startswith("/"):
         return _file(uri)
     find = _BY_SCHEME.get(scheme.lower()) if colon else None
@@ -73,15 +75,17 @@ def without_query(uri: str) -> str:
 
 
 def _named(uri: str, _rest: str, datastores: Stores) -> Target:
-    found = _NAMED.fullmatch(uri)
-    if found is None:
+    try:
+        named = place_in_store(uri)
+    except SpecError as error:
+        raise RefusedError(error.what, fix=error.fix) from None
+    if named is None:
         what = f"`{without_query(uri)}` names no place in a datastore"
         raise RefusedError(what, fix="Write `azureml://datastores/NAME/paths/PATH`.")
-    if found[1] not in datastores:
-        raise UnknownNameError(
-            f"there is no datastore {short(found[1])}", fix=either(found[1], datastores, "There are")
-        )
-    return _at(datastores[found[1]], found[2] or "")
+    if named.datastore not in datastores:
+        fix = either(named.datastore, datastores, "There are")
+        raise UnknownNameError(f"there is no datastore {short(named.datastore)}", fix=fix)
+    return _at(datastores[named.datastore], named.path)
 
 
 def _at(spec: Datastore, path: str, title: str = "") -> Target:
