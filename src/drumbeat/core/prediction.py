@@ -19,7 +19,7 @@ BUCKET_BYTES = 25 << 20
 """Gradients travel in buckets of this size (DistributedDataParallel); the last one has nothing to hide behind."""
 TCP_SHARE = 0.95
 """Of a link's nominal rate, what TCP carries: 1,448 of 1,514 bytes of each frame, and acknowledgements."""
-_RATE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg])(?:bit|bit/s|bps)", re.IGNORECASE)
+_NETWORK = re.compile(r"(\d+(?:\.\d+)?)([kmg])(?:bit/s|bit|bps)(?:/(.*))?", re.IGNORECASE)
 _TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(us|µs|ms|s)", re.IGNORECASE)
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?)(i?)b", re.IGNORECASE)
 _FACTORS = {"": 0, "k": 1, "m": 2, "g": 3}
@@ -154,13 +154,12 @@ def largest_efficient(predictions: Sequence[Prediction], least: float = 0.8) -> 
 
 # --- what a person writes -----------------------------------------------------------------------------------------
 def parse_network(text: str) -> NetworkSpeed:
-    """Reads `1gbit/200us` or `200mbit`, a nominal rate and a round trip. Raises ValueError."""
-    rate, _, trip = text.replace(" ", "").partition("/")
-    match = _RATE.fullmatch(rate)
+    """Reads `1gbit/200us`, `200mbit` or `10 Gbit/s/100us`, a nominal rate and a round trip. Raises ValueError."""
+    match = _NETWORK.fullmatch("".join(text.split()))
     if not match or not float(match[1]):
         raise ValueError(f"{text!r} is no network; write it like 1gbit/200us")
     bits = float(match[1]) * 1000 ** _FACTORS[match[2].lower()]
-    return NetworkSpeed(bits * TCP_SHARE, parse_time(trip) if trip else 0.0)
+    return NetworkSpeed(bits * TCP_SHARE, parse_time(match[3]) if match[3] else 0.0)
 
 
 def parse_time(text: str) -> float:
@@ -168,7 +167,7 @@ def parse_time(text: str) -> float:
     match = _TIME.fullmatch(text.strip())
     if not match:
         raise ValueError(f"{text!r} is no time; write it like 420ms, 1.5s or 200us")
-    return float(match[1]) * _SECONDS[match[2].lower()]
+    return float(match[1]) * _SECONDS[match[2].lower().replace("μ", "µ")]  # Greek's own mu, and the sign for micro.
 
 
 def parse_size(text: str) -> float:

@@ -106,7 +106,16 @@ def test_most_nodes_that_are_still_efficient():
 
 @pytest.mark.parametrize(
     ("text", "bits", "trip"),
-    [("1gbit/200us", 0.95e9, 200e-6), ("200mbit", 190e6, 0.0), ("2.5 Gbit / 1ms", 2.375e9, 1e-3)],
+    [
+        ("1gbit/200us", 0.95e9, 200e-6),
+        ("200mbit", 190e6, 0.0),
+        ("2.5 Gbit / 1ms", 2.375e9, 1e-3),
+        ("1gbit/s", 0.95e9, 0.0),
+        ("10 Gbit/s/100us", 9.5e9, 1e-4),
+        ("100 Mbit/s / 1 ms", 95e6, 1e-3),
+        ("1Gbps/200us", 0.95e9, 2e-4),
+        ("1gbit/", 0.95e9, 0.0),
+    ],
 )
 def test_network_is_read_with_what_tcp_carries_of_it(text: str, bits: float, trip: float):
     assert parse_network(text) == NetworkSpeed(pytest.approx(bits), pytest.approx(trip))
@@ -114,7 +123,11 @@ def test_network_is_read_with_what_tcp_carries_of_it(text: str, bits: float, tri
 
 def test_times_and_sizes_are_read_and_others_refused():
     assert [parse_time(one) for one in ("420ms", "1.5s", "200us")] == pytest.approx([0.42, 1.5, 2e-4])
+    assert [parse_time(one) for one in ("200\N{MICRO SIGN}s", "200\N{GREEK SMALL LETTER MU}s")] == pytest.approx(
+        [2e-4, 2e-4]
+    )
     assert [parse_size(one) for one in ("100MB", "1.5GiB", "512kb", "9B")] == [1e8, 1.5 * 2**30, 512e3, 9]
-    for read, text in ((parse_time, "3 hours"), (parse_size, "100"), (parse_network, "fast"), (parse_network, "0mbit")):
+    for read, text in ((parse_time, "3 hours"), (parse_size, "100"), (parse_network, "fast"), (parse_network, "0mbit"),
+                       (parse_network, "1gbit/fast"), (parse_network, "1gbit/s/s")):  # fmt: skip
         with pytest.raises(ValueError, match="write it like"):
             read(text)
