@@ -133,3 +133,13 @@ def test_a_look_remembers_where_the_look_before_it_saw_the_ranks() -> None:
 def test_node_without_an_answer_leaves_it_open() -> None:
     ranks = Ranks([{0: process(ALL_REDUCE)}])
     assert ranks.look().look()[0].stillness is Stillness.UNKNOWN
+
+
+def test_ranks_that_worked_between_two_looks_arent_where_they_were() -> None:
+    waiting = process(ALL_REDUCE)
+    moving = ProcessFacts(7, state="R", cpu_s=5.0, threads=(ThreadStack(7, "", (MODULE,)),), place="m")
+    together, working = {0: waiting, 1: waiting}, {0: waiting, 1: moving}
+    ranks = Ranks([together, working, together])
+    look = ranks.look()
+    stillness = [look.look()[0].stillness for _ in range(4)]
+    assert stillness == [Stillness.UNKNOWN, Stillness.SLOW, Stillness.UNKNOWN, Stillness.HUNG]

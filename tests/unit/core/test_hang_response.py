@@ -31,7 +31,7 @@ def sentences(*decisions: Decision) -> list[str]:
     return [entry.sentence for one in decisions for entry in one.story]
 
 
-def test_hang_is_told_once_a_round_and_the_ranks_run_on() -> None:
+def test_hang_is_told_once_and_the_ranks_run_on() -> None:
     first = decide(hanging(), HANG, at(1))
     assert (first.job.state, first.job.reason, first.job.sentence) == (State.RUNNING, Reason.HANGING, HANG.sentence)
     assert decide(first.job, HANG, at(2)) == Decision(first.job)
@@ -72,6 +72,41 @@ def test_hang_that_something_from_outside_may_end_restarts_nothing() -> None:
     uncertain = replace(HANG, is_certain=False, sentence="the job may hang: rank 1 on node 0 sleeps")
     told = decide(hanging("restart"), uncertain, at(1))
     assert (told.job.state, told.job.sentence) == (State.RUNNING, uncertain.sentence)
+
+
+MAY_HANG = replace(HANG, is_certain=False, sentence="the job may hang: rank 1 on node 0 waits for a file")
+
+
+@pytest.mark.parametrize("first", [HANG, MAY_HANG])
+@pytest.mark.parametrize("second", [HANG, MAY_HANG])
+def test_second_hang_of_a_round_is_told_and_so_is_its_end(first: StillnessSeen, second: StillnessSeen) -> None:
+    job, told = hanging(), list[Decision]()
+    for minute, event in enumerate((first, OVER, second, second, OVER, OVER), 1):
+        told.append(decide(job, event, at(minute)))
+        job = told[-1].job
+    assert sentences(*told) == [first.sentence, OVER.sentence, second.sentence, OVER.sentence]
+    assert job.reason is Reason.RANKS_RUNNING
+
+
+@pytest.mark.parametrize("between", [[], [OVER]])
+def test_certain_hang_after_an_uncertain_one_restarts_the_ranks(between: list[StillnessSeen]) -> None:
+    job = after(hanging("restart"), MAY_HANG, *between)
+    assert job.state is State.RUNNING
+    stopping = decide(job, HANG, at(2)).job
+    assert (stopping.state, stopping.reason) == (State.STOPPING, Reason.RANKS_HUNG)
+
+
+def test_hang_that_becomes_certain_is_told_again_and_once() -> None:
+    job = after(hanging(), MAY_HANG)
+    certain = decide(job, HANG, at(2))
+    assert sentences(certain) == [HANG.sentence]
+    assert decide(certain.job, HANG, at(3)) == decide(certain.job, MAY_HANG, at(3)) == Decision(certain.job)
+    assert sentences(decide(certain.job, OVER, at(4))) == [OVER.sentence]
+
+
+def test_end_of_a_hang_has_no_earlier_beginning() -> None:
+    job = after(hanging(), replace(HANG, silent_s=30.0))
+    assert [line.since for line in decide(job, OVER, at(40)).story] == [None]
 
 
 def test_hang_of_an_earlier_round_changes_nothing() -> None:

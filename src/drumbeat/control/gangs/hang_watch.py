@@ -1,8 +1,9 @@
 """The watch over ranks: nodes are asked what theirs do, and a hang or a slow rank goes into the story.
 
-A round whose nodes report silence is looked at again and again, at intervals of `hang_after_s`. What counts as
-silence is decided on each node (`agent/stacks/silence.py`). A hang must be the same
-in two looks before it counts: in slow exchanges of data, every rank may stand in the same line for a while.
+A round whose nodes report silence is looked at again and again, at intervals of `hang_after_s`, also while it hangs:
+the hang may become certain, or pass without a word in the log. What counts as silence is decided on each node
+(`agent/stacks/silence.py`). A hang must be the same in two looks before it counts: in slow exchanges of data, every
+rank may stand in the same line for a while.
 
 A round that hangs at its rendezvous has a limit of its own, and is ended if ranks won't come (`rendezvous_look`).
 
@@ -99,16 +100,16 @@ class HangWatch(PooledWatch):
             round_.work = self.pool.submit(self._guarded, job, self._look_at_rendezvous, round_)
         elif not is_silent(job):
             round_.looked_at = 0.0
+            round_.silence.places.clear()
             if hang_response.is_hung(job):
-                self._tell(job, StillnessSeen(job.attempt, job.round, "the ranks go on", is_hang=True, is_over=True))
+                self._say_over(job)
             else:
                 self._sample_if_due(job, round_, now)
-        elif not hang_response.is_hung(job):
-            if round_.is_due(now, job.plan.hang_after_s):
-                round_.looked_at = now
-                round_.work = self.pool.submit(self._guarded, job, self._look, round_)
-            else:  # A job may be silent because it is slow.
-                self._sample_if_due(job, round_, now)
+        elif round_.is_due(now, job.plan.hang_after_s):
+            round_.looked_at = now
+            round_.work = self.pool.submit(self._guarded, job, self._look, round_)
+        elif not hang_response.is_hung(job):  # A job may be silent because it is slow.
+            self._sample_if_due(job, round_, now)
 
     def _sample_if_due(self, job: Job, round_: _Round, now: float) -> None:
         if job.plan.hang_after_s and round_.samples.is_due(job, now):
@@ -132,9 +133,11 @@ class HangWatch(PooledWatch):
     def _look(self, job: Job, round_: _Round) -> None:
         look = SilenceLook(self._closer(job, job.plan.hang_after_s), round_.silence)
         verdict, facts = look.look()
+        if verdict.stillness in (Stillness.SLOW, Stillness.BUSY) and hang_response.is_hung(job):
+            self._say_over(job)
         if verdict.stillness is Stillness.SLOW:
             self._say_slow(job, verdict, f"silent for {job.plan.hang_after_s:g} s: {verdict.sentence}")
-        elif verdict.is_hang:
+        elif verdict.is_hang and not hang_response.is_recorded(job, is_certain=verdict.is_certain):
             if job.plan.on_hang == _DUMP:
                 facts = facts.with_native(self._ask(job, Ask(is_native=True)))
             self._say_hang(job, verdict, facts)
@@ -182,6 +185,9 @@ class HangWatch(PooledWatch):
         seen = StillnessSeen(job.attempt, job.round, sentence, is_hang=True, is_certain=verdict.is_certain)
         self._tell(job, replace(seen, rank=verdict.rank, node=verdict.node, silent_s=verdict.silent_s))
 
+    def _say_over(self, job: Job) -> None:
+        self._tell(job, StillnessSeen(job.attempt, job.round, "the ranks go on", is_hang=True, is_over=True))
+
     def _say_incomplete(self, job: Job, verdict: RendezvousVerdict, facts: JobFacts) -> None:
         sentence = self._with_stacks(job, verdict.sentence, facts)
         is_stuck = verdict.state is RendezvousState.STUCK
@@ -189,8 +195,12 @@ class HangWatch(PooledWatch):
         self._tell(job, replace(seen, rank=verdict.rank, node=verdict.node, silent_s=verdict.silent_s))
 
     def _with_stacks(self, job: Job, sentence: str, facts: JobFacts) -> str:
-        """Keeps the stacks in the job's folder, and returns the sentence with where they are."""
-        path = f"hangs/{job.attempt}.{job.round}.txt"
+        """Keeps the stacks in the job's folder, and returns the sentence with where they are.
+
+        A later hang of the round has a file of its own.
+        """
+        count = hang_response.hangs_recorded(job) + 1
+        path = f"hangs/{job.attempt}.{job.round}{f'.{count}' if count > 1 else ''}.txt"
         try:
             self._keep(job.name, path, f"{sentence}\n\n{stack_report.text(facts.stacks(hosts_of(job)))}")
         except StorageError as error:

@@ -40,6 +40,8 @@ class SilenceLook:
         """Returns what the silence is. A hang is one only if a second look has the same ranks in the same places."""
         verdict, facts = first = self._once()
         if not verdict.is_hang:
+            if verdict.stillness in (Stillness.BUSY, Stillness.SLOW):
+                self.remembered.places.clear()
             return first
         if verdict.needs_time and not self._is_as_before(facts):
             return _UNSURE, facts

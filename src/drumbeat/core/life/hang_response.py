@@ -1,4 +1,4 @@
-"""What follows when the ranks of a round are silent: a line of the story, once, or a new round.
+"""What follows when the ranks of a round are silent: a line of the story, once for each hang, or a new round.
 
 Rows of the table in state_machine.py, which says when.
 
@@ -20,23 +20,37 @@ RESTART = "restart"
 
 
 def seen(job: Job, event: StillnessSeen, now: datetime) -> Decision:
-    """Records a hang or a slow rank once a round; a certain hang ends the round where the job has it so."""
+    """Records each hang once, and its end, and a slow rank once a round.
+
+    A certain hang ends the round where the job has it so, and is recorded after the uncertain one that it was at first.
+    """
     if event.is_rendezvous:
         return _at_rendezvous(job, event, now)
-    subject = hang_subject(job) if event.is_hang else slow_subject(job)
+    if not event.is_hang:
+        return _slow(job, event, now)
     if event.is_over:
-        if not is_hung(job):
-            return Decision(job)
-        subject = _passed_subject(job)
-    if subject in job.remarks:
+        return _hang_over(job, event, now) if is_hung(job) else Decision(job)
+    if is_recorded(job, is_certain=event.is_certain):
         return Decision(job)
     if event.is_certain and job.plan.on_hang == RESTART:
         return _restart(job, Reason.RANKS_HUNG, event, now)
-    remarked = replace(job, remarks=(*job.remarks, subject))
-    if not event.is_hang:
-        return move(remarked, now, State.RUNNING, job.reason, event.sentence)
-    reason = _reason_before(job) if event.is_over else Reason.HANGING
-    return _dated(move(remarked, now, State.RUNNING, reason, event.sentence), event, now)
+    subject = certain_hang_subject(job) if event.is_certain else hang_subject(job)
+    return _dated(move(_remarked(job, subject), now, State.RUNNING, Reason.HANGING, event.sentence), event, now)
+
+
+def _slow(job: Job, event: StillnessSeen, now: datetime) -> Decision:
+    subject = slow_subject(job)
+    if subject in job.remarks:
+        return Decision(job)
+    return move(_remarked(job, subject), now, State.RUNNING, job.reason, event.sentence)
+
+
+def _hang_over(job: Job, event: StillnessSeen, now: datetime) -> Decision:
+    return move(_remarked(job, _passed_subject(job)), now, State.RUNNING, _reason_before(job), event.sentence)
+
+
+def _remarked(job: Job, subject: str) -> Job:
+    return replace(job, remarks=(*job.remarks, subject))
 
 
 def _at_rendezvous(job: Job, event: StillnessSeen, now: datetime) -> Decision:
@@ -51,7 +65,7 @@ def _at_rendezvous(job: Job, event: StillnessSeen, now: datetime) -> Decision:
     subject = late_subject(job)
     if subject in job.remarks:
         return Decision(job)
-    return move(replace(job, remarks=(*job.remarks, subject)), now, State.RUNNING, job.reason, event.sentence)
+    return move(_remarked(job, subject), now, State.RUNNING, job.reason, event.sentence)
 
 
 def _restart(job: Job, reason: Reason, event: StillnessSeen, now: datetime) -> Decision:
@@ -79,8 +93,13 @@ def first_value_subject(job: Job) -> str:
 
 
 def hang_subject(job: Job) -> str:
-    """Returns the subject of the remark that the round hangs."""
+    """Returns the subject of the remark that the round may hang. Each hang and each end of one has a remark."""
     return f"hang in round {job.round}"
+
+
+def certain_hang_subject(job: Job) -> str:
+    """Returns the subject of the remark that the round hangs for certain."""
+    return f"certain hang in round {job.round}"
 
 
 def late_subject(job: Job) -> str:
@@ -99,4 +118,20 @@ def _passed_subject(job: Job) -> str:
 
 def is_hung(job: Job) -> bool:
     """Whether a hang of this round was recorded, and hasn't passed."""
-    return hang_subject(job) in job.remarks and _passed_subject(job) not in job.remarks
+    return _last_remark(job) in (hang_subject(job), certain_hang_subject(job))
+
+
+def is_recorded(job: Job, *, is_certain: bool) -> bool:
+    """Whether the story has this hang already: one that hasn't passed, and was no less certain."""
+    return is_hung(job) and (not is_certain or _last_remark(job) == certain_hang_subject(job))
+
+
+def hangs_recorded(job: Job) -> int:
+    """Returns how many hangs of this round were recorded; one that became certain counts twice."""
+    return sum(one in (hang_subject(job), certain_hang_subject(job)) for one in job.remarks)
+
+
+def _last_remark(job: Job) -> str:
+    """The last remark about a hang of this round, or its end; "" = there was none."""
+    subjects = (hang_subject(job), certain_hang_subject(job), _passed_subject(job))
+    return next((one for one in reversed(job.remarks) if one in subjects), "")
