@@ -71,6 +71,8 @@ def test_a_round_that_an_ended_job_never_came_to(drumbeat: Type, logged: FakeSer
 FILES = {
     "outputs/model/m.pt": b"weights",
     "outputs/default/x": b"x",
+    "outputs/weights": b"of a uri_file",
+    "outputs/weights2/m.pt": b"more",
     "logs/1.1/0/0.log": b"start\n",
     "plan.json": b"{}",
 }
@@ -81,6 +83,7 @@ FILES = {
     [
         ((), set(FILES)),
         (("--outputs", "model"), {"outputs/model/m.pt"}),
+        (("--outputs", "weights"), {"outputs/weights"}),
         (("--logs",), {"logs/1.1/0/0.log"}),
     ],
 )
@@ -99,7 +102,8 @@ def test_download(drumbeat: Type, server: FakeServer, tmp_path: Path, options: t
 def test_download_of_an_output_that_is_none_names_those_there_are(drumbeat: Type, server: FakeServer):
     server.jobs["mnist-7f3a"], server.contents = a_job(), FILES
     shown = drumbeat("download", "mnist", "--outputs", "modle")
-    assert shown.stderr == "error: the job has no files in output 'modle'\n  → Its outputs: default, model.\n"
+    outputs = "Its outputs: default, model, weights, weights2."
+    assert shown.stderr == f"error: the job has no files in output 'modle'\n  → {outputs}\n"
 
 
 @pytest.mark.parametrize(

@@ -58,8 +58,11 @@ def _misplaced(word: str, job: str, outputs: list[str]) -> SpecError:
 
 def choose_files(files: list[FileView], *, output: str | None, is_logs: bool) -> list[FileView]:
     """The files that were asked for. Raises NotFoundError when there are none, and says what there is."""
-    start = f"outputs/{output}/" if output else "logs/" if is_logs else ""
-    chosen = [file for file in files if file.path.startswith(start)]
+    if output:
+        place = f"outputs/{output}"  # An output of type uri_file is a file of that name.
+        chosen = [file for file in files if file.path == place or file.path.startswith(f"{place}/")]
+    else:
+        chosen = [file for file in files if not is_logs or file.path.startswith("logs/")]
     if chosen:
         return chosen
     names = outputs_of(files)
