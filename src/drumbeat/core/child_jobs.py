@@ -153,5 +153,9 @@ class PipelineProgress:
 
 
 def step_name(pipeline: str, path: str) -> str:
-    """Returns the name of a step's job. A step's own name has no hyphen, so that the names of two never meet."""
+    """Returns the name of a step's job.
+
+    A step's own name has no hyphen, so that the names of two steps never meet. A step that would be named like a trial
+    is refused by `core/pipelines/child_names.py`.
+    """
     return f"{pipeline}_{path.replace('/', '-')}"

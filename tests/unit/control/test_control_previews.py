@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from drumbeat.ports import JobFilter
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import (
     NotYetError,
@@ -121,3 +122,19 @@ def test_more_ranks_than_a_plan_can_name_are_refused(house: House):
         house.control.jobs.preview(
             JobRequest({**JOB, "resources": {"instance_count": 1_000_000}, "distribution": wide})
         )
+
+
+@pytest.mark.feature("P1")
+def test_pipeline_with_a_step_named_like_a_trial_is_refused(house: House):
+    trial = {"name": "t", "command": "python t.py ${{inputs.lr}}", "inputs": {"lr": {"type": "number"}}}
+    sweep: dict[str, object] = {
+        "type": "sweep", "trial": trial, "sampling_algorithm": "grid",
+        "search_space": {"lr": {"type": "choice", "values": [1, 2]}},
+        "objective": {"goal": "minimize", "primary_metric": "loss"},
+    }  # fmt: skip
+    jobs = {"train": sweep, "train_0": {"command": "python t.py"}}
+    request = JobRequest({"type": "pipeline", "name": "p", "settings": {"default_compute": "local"}, "jobs": jobs})
+    for ask in (house.control.jobs.preview, house.control.jobs.submit):
+        with pytest.raises(SpecError, match="step train_0 has the name of trial 0 of step train"):
+            ask(request)
+    assert not house.store.jobs(JobFilter())

@@ -13,12 +13,14 @@ from drumbeat.control.jobs.sweep_submission import example_trial
 from drumbeat.core.child_jobs import PipelineOutput, PipelineProgress, StepProgress, step_name
 from drumbeat.core.life.events import StoryEntry
 from drumbeat.core.life.job import Job
+from drumbeat.core.pipelines.child_names import check_child_names
 from drumbeat.core.pipelines.graph import Graph, PipelineStep
 from drumbeat.core.pipelines.registered_components import digests_of
 from drumbeat.core.pipelines.step_jobs import step_request
 from drumbeat.core.planning.inputs import JobOutputs
 from drumbeat.core.planning.plan import Planned
 from drumbeat.core.resource_needs import Need, Policy
+from drumbeat.core.sweeping.trial_jobs import max_trials
 from drumbeat.dialect.data.paths import OfJob, reference_to
 from drumbeat.dialect.pipelines.step_types import SweepNode
 from drumbeat.dialect.sweeping.sweep import SweepJob
@@ -32,7 +34,12 @@ MAX_NAME = 255
 
 
 def planned_steps(request: JobRequest, graph: Graph, name: str, planner: Planner) -> dict[str, Planned]:
-    """Returns the plan of each step as if those before it had completed. Raises what planning a step raises."""
+    """Returns the plan of each step as if those before it had completed.
+
+    Raises SpecError where a step and a trial would share a name, and what planning a step raises.
+    """
+    sweeps = {path: step.node for path, step in graph.steps.items() if isinstance(step.node, SweepNode)}
+    check_child_names(graph.steps, {path: max_trials(sweep) for path, sweep in sweeps.items()})
     own = {path: step_name(name, path) for path in graph.steps}
     coming = {own[path]: JobOutputs(_types(step)) for path, step in graph.steps.items()}
     return {path: _planned(request, graph, name, path, (own, coming), planner) for path in graph.steps}

@@ -10,8 +10,8 @@ from drumbeat.core.life.events import StoryEntry
 from drumbeat.core.life.job import Job
 from drumbeat.core.planning.plan import Planned
 from drumbeat.core.resource_needs import Need, Policy
-from drumbeat.core.sweeping import early_termination, grid_sampling, random_sampling
-from drumbeat.core.sweeping.trial_jobs import algorithm_of, notes, own_trial, trial_document
+from drumbeat.core.sweeping import early_termination, random_sampling
+from drumbeat.core.sweeping.trial_jobs import max_trials, notes, own_trial, trial_document
 from drumbeat.core.sweeping.trial_values import Values
 from drumbeat.dialect.reading.writer import to_dict
 from drumbeat.dialect.sweeping.early_termination import Asha
@@ -29,7 +29,7 @@ def example_trial(request: JobRequest, sweep: SweepJob, name: str) -> JobRequest
 
 def say_example(sweep: SweepJob) -> str:
     """Returns what a preview of the example trial says of the sweep."""
-    trials = counted(_most_trials(sweep), "trial")
+    trials = counted(max_trials(sweep), "trial")
     return f"this is one of at most {trials} of the sweep; the values of its parameters are an example"
 
 
@@ -63,7 +63,7 @@ def new_sweep(request: JobRequest, sweep: SweepJob, trial: Planned, name: str, n
         gpus_per_node=of_trial.gpus_per_node,
     )
     limits = sweep.limits
-    total = _most_trials(sweep)
+    total = max_trials(sweep)
     job = Job(
         name=name,
         plan=plan,
@@ -88,12 +88,6 @@ def new_sweep(request: JobRequest, sweep: SweepJob, trial: Planned, name: str, n
     further = "".join(f"; {note}" for note in (*notes(sweep), *trial.notes, *request.notes))
     sentence = f"accepted: at most {counted(total, 'trial')} on compute {of_trial.compute}{further}"
     return replace(job, sentence=sentence), StoryEntry(now, job.state, job.reason, sentence)
-
-
-def _most_trials(sweep: SweepJob) -> int:
-    """Returns the number of trials after which the sweep ends: a grid may have fewer than its limit."""
-    most = sweep.limits.max_total_trials
-    return min(most, grid_sampling.count(sweep.search_space)) if algorithm_of(sweep) == "grid" else most
 
 
 def _rule(sweep: SweepJob) -> dict[str, object]:

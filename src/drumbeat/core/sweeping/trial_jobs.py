@@ -8,6 +8,7 @@ from typing import Any
 from drumbeat.core.child_jobs import trial_name
 from drumbeat.core.sweeping import grid_sampling
 from drumbeat.core.sweeping.trial_values import Values, texts, variables
+from drumbeat.dialect.pipelines.step_types import SweepNode
 from drumbeat.dialect.reading.expressions import Reference, parts
 from drumbeat.dialect.reading.frozen_model import Model
 from drumbeat.dialect.reading.writer import to_dict
@@ -70,7 +71,13 @@ def notes(sweep: SweepJob) -> Iterator[str]:
             yield f"all trials register the output {name} as {output.name}:{output.version}; only the first one can"
 
 
-def algorithm_of(sweep: SweepJob) -> str:
+def max_trials(sweep: SweepJob | SweepNode) -> int:
+    """The number of trials after which the sweep ends: a grid may have fewer than its limit."""
+    most = sweep.limits.max_total_trials
+    return min(most, grid_sampling.count(sweep.search_space)) if algorithm_of(sweep) == "grid" else most
+
+
+def algorithm_of(sweep: SweepJob | SweepNode) -> str:
     """`grid`, `random` or `bayesian`, whether it is written as a word or with options."""
     algorithm = sweep.sampling_algorithm
     return algorithm if isinstance(algorithm, str) else str(algorithm.kind() if isinstance(algorithm, Model) else "")
