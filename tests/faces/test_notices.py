@@ -22,7 +22,7 @@ from drumbeat.cli.main import app
 from drumbeat.client import Client
 from drumbeat.control.notices.webhook_and_mail import NoticeText, deliver
 from drumbeat.core.life.events import SendNotice
-from drumbeat.dialect.notices.targets import target_from
+from drumbeat.dialect.notices.targets import AnyTarget, target_from
 from drumbeat.protocol.errors import DrumbeatError, NotFoundError, RefusedError, SpecError, UnreachableError
 from tests.real.identities import a_certificate
 
@@ -86,6 +86,8 @@ class Mailbox:
     ) -> str:
         if address.startswith("left@"):
             return "550 has left"
+        if address.startswith("grey@"):
+            return "451 come back later"
         envelope.rcpt_tos.append(address)
         return "250 OK"
 
@@ -244,6 +246,31 @@ def test_refused_notice_ends_and_says_why(house: House, client: Client, webhook:
     client.delete_notice_target("partly")
 
 
+def mail_target(mailbox: Mailbox, **more: object) -> AnyTarget:
+    keys = {"host": "127.0.0.1", "port": mailbox.port, "security": "none", "sender": "a@b.c", "to": ["d@e.f"]}
+    return target_from({"name": "m", "type": "mail", **keys, **more})
+
+
+def test_mail_that_one_receiver_may_take_later_is_tried_again(mailbox: Mailbox) -> None:
+    with pytest.raises(UnreachableError, match="451: come back later"):
+        deliver(mail_target(mailbox, to=["left@e.f", "grey@e.f"]), NoticeText("hello", ["world"]))
+
+
+def test_mail_server_without_starttls_is_no_server_that_is_away(mailbox: Mailbox) -> None:
+    with pytest.raises(RefusedError, match="STARTTLS extension not supported"):
+        deliver(mail_target(mailbox, security="starttls"), NoticeText("hello", ["world"]))
+
+
+def test_webhook_at_no_port_is_refused_when_it_is_made_and_when_it_is_called() -> None:
+    keys = {"name": "w", "type": "webhook"}
+    with pytest.raises(SpecError, match="expected an address"):
+        target_from({**keys, "credentials": {"url": "http://127.0.0.1:x/secret"}})
+    for url in ("http://127.0.0.1:1/\x01secret", f"http://{'a' * 64}.example/secret"):
+        with pytest.raises(DrumbeatError) as refused:
+            deliver(target_from({**keys, "credentials": {"url": url}}), NoticeText("hello", ["world"]))
+        assert "secret" not in str(refused.value)
+
+
 def test_notice_that_waits_holds_up_neither_the_job_nor_its_deletion(house: House, client: Client) -> None:
     away = {"name": "away", "type": "webhook", "credentials": {"url": "http://127.0.0.1:9/x"}}
     client.create_notice_target(away)
@@ -305,6 +332,10 @@ def test_mail_server_is_logged_into_by_tls(tmp_path: Path) -> None:
             bad = target_from({**keys, "credentials": {"username": "ada", "password": "guess"}})
             with pytest.raises(RefusedError, match="535"):
                 deliver(bad, NoticeText("hello", ["world"]))
+            umlaut = target_from({**keys, "credentials": {"username": "ada", "password": "öffne dich"}})
+            with pytest.raises(RefusedError, match="can't be sent to a mail server") as refused:
+                deliver(umlaut, NoticeText("hello", ["world"]))
+            assert "öffne" not in str(refused.value)
     finally:
         controller.stop()
     assert [mail["Subject"] for _, mail in box.mails] == ["hello"]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 TIMEOUT_S = 20.0
 _PASSING = (408, 425, 429)
 """Refusals of a webhook that pass; those from 500 on do, too."""
+_NEW_URL = "Create the target again with the right url: drumbeat notice create."
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,9 @@ def _post(target: WebhookTarget, notice: NoticeText) -> None:
         answer = httpx.post(
             target.credentials.url.get_secret_value(), json={"text": text}, timeout=TIMEOUT_S, follow_redirects=False
         )
+    except (httpx.InvalidURL, UnicodeError):
+        what = "its address isn't one of a webhook"
+        raise RefusedError(what, where=where, fix=_NEW_URL) from None
     except httpx.HTTPError as error:
         what = f"its webhook can't be reached: {type(error).__name__}"
         raise UnreachableError(what, where=where) from None  # The error's text has the address, which is a secret.
@@ -62,7 +66,7 @@ def _post(target: WebhookTarget, notice: NoticeText) -> None:
     what = f"its webhook answered {answer.status_code}: {' '.join(answer.text.split())[:200]}"
     if answer.status_code in _PASSING or answer.status_code >= 500:
         raise UnreachableError(what, where=where)
-    raise RefusedError(what, where=where, fix="Create the target again with the right url: drumbeat notice create.")
+    raise RefusedError(what, where=where, fix=_NEW_URL)
 
 
 def _escaped(text: str) -> str:
@@ -80,10 +84,16 @@ def _mail(target: MailTarget, notice: NoticeText, receivers: Sequence[str]) -> N
                 line.login(target.credentials.username, target.credentials.password.get_secret_value())
             refused = line.send_message(_message(target, notice, receivers))
     except smtplib.SMTPRecipientsRefused as error:
-        code, answer = next(iter(error.recipients.values()))
+        # The lowest code: while one receiver may take the mail later, it is tried again.
+        code, answer = min(error.recipients.values(), key=lambda one: one[0])
         raise _refusal(where, code, answer) from None
     except smtplib.SMTPResponseException as error:
         raise _refusal(where, error.smtp_code, error.smtp_error) from None
+    except smtplib.SMTPNotSupportedError as error:
+        raise RefusedError(f"its mail server can't do what the target asks of it: {error}", where=where) from None
+    except UnicodeError:  # Without its text, which has a character of the password.
+        what = "its host, or its user or password, has characters that can't be sent to a mail server"
+        raise RefusedError(what, where=where, fix="Mail servers are logged into with ASCII only.") from None
     except (OSError, smtplib.SMTPException) as error:
         raise UnreachableError(f"its mail server can't be reached: {error}", where=where) from None
     if refused:  # It isn't sent again: the others have it.

@@ -76,7 +76,7 @@ def _restart(job: Job, reason: Reason, event: StillnessSeen, now: datetime) -> D
 
 def _dated(decision: Decision, event: StillnessSeen, now: datetime) -> Decision:
     """Returns the decision with the beginning of the silence in its first line."""
-    if not event.silent_s:
+    if not event.silent_s or not decision.story:
         return decision
     first, *more = decision.story
     since = now - timedelta(seconds=event.silent_s)
