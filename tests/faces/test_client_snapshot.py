@@ -209,3 +209,82 @@ def test_data_that_is_too_big_or_has_links_elsewhere_is_told_of_datastores(tmp_p
     (tmp_path / "link").symlink_to("/etc/passwd")
     with pytest.raises(RefusedError, match=r"leaves the folder, to /etc/passwd.* and links are followed"):
         pack(tmp_path, "inputs.a.path", is_data=True)
+
+
+# --- several folders ----------------------------------------------------------------------------------------------
+def contents_of(code: Path | None, *added: Path) -> dict[str, str]:
+    """What a node has of code and what is added to it: the text of files, the target of links."""
+    packed = pack(code, "code", added=added)
+    with closing(packed.file):
+        packed.file.seek(0)
+        with tarfile.open(fileobj=packed.file) as tar:
+            files = [(one, tar.extractfile(one) if one.isreg() else None) for one in tar.getmembers()]
+            return {one.name: file.read().decode() if file else one.linkname for one, file in files}
+
+
+def test_added_folders_are_merged_and_added_files_replace_those_of_the_code(tmp_path: Path) -> None:
+    code, shared, other = tmp_path / "code", tmp_path / "lib/shared", tmp_path / "lib/config.yml"
+    fill(code, "main.py", "config.yml", "shared/own.py", "shared/both.py")
+    fill(tmp_path / "lib", "shared/both.py", "shared/deep/x.py", "config.yml")
+    (shared / "both.py").write_text("of lib")
+    other.write_text("of lib")
+    assert contents_of(code, shared, other) == {
+        "config.yml": "of lib", "main.py": "main.py", "shared": "", "shared/both.py": "of lib", "shared/deep": "",
+        "shared/deep/x.py": "shared/deep/x.py", "shared/own.py": "shared/own.py",
+    }  # fmt: skip
+    assert [*contents_of(None, other)] == ["config.yml"]
+    assert [*contents_of(code / "main.py", other)] == ["config.yml", "main.py"]
+
+
+def test_rules_of_the_code_and_of_added_folders_keep_files_out_of_both(tmp_path: Path) -> None:
+    code, shared = tmp_path / "code", tmp_path / "shared"
+    fill(code, "a.py", "data/big.bin", ".git/config")
+    fill(shared, "b.py", "b.csv", "b.log", ".git/config", "__pycache__/b.pyc")
+    (code / ".gitignore").write_text("data/\n*.csv\n")
+    (shared / ".gitignore").write_text("*.log\n")
+    os.mkfifo(code / "data/pipe")
+    assert [*contents_of(code, shared)] == [".gitignore", "a.py", "shared", "shared/.gitignore", "shared/b.py"]
+
+
+def test_links_into_another_folder_that_is_sent_stay_links(tmp_path: Path) -> None:
+    code, shared = tmp_path / "code", tmp_path / "lib/shared"
+    fill(code, "a.py", "deep/b.py")
+    fill(shared, "c.py", "deep/d.py")
+    links = {
+        code / "deep/own": str(code / "a.py"),
+        code / "deep/other": str(shared / "deep/d.py"),
+        code / "to shared": "../lib/shared",
+        code / "shared": "../lib/shared",
+        shared / "deep/back": "../../../code/deep/b.py",
+        shared / "deep/as sent": "../../a.py",
+    }
+    for link, target in links.items():
+        link.symlink_to(target)
+    sent = contents_of(code, shared)
+    assert {name: sent[name] for name in sent if name.split("/")[-1] in {one.name for one in links}} == {
+        "deep/own": "../a.py", "deep/other": "../shared/deep/d.py", "to shared": "shared", "shared": "",
+        "shared/deep/back": "../../deep/b.py", "shared/deep/as sent": "../../a.py",
+    }  # fmt: skip
+    packed = pack(code, "code", added=[shared])
+    with closing(packed.file):
+        packed.file.seek(0)
+        unpack(packed.file, packed.digest, str(tmp_path / "node"))  # pyright: ignore[reportArgumentType]
+    assert {(tmp_path / "node" / name).resolve().is_file() for name in ("deep/own", "shared/deep/as sent")} == {True}
+
+
+@pytest.mark.parametrize("target", ["../../secret", "/etc/passwd", "deep/../../../secret", "../../code/../secret"])
+def test_a_link_that_leaves_all_folders_is_refused(tmp_path: Path, target: str) -> None:
+    fill(tmp_path, "code/a.py", "lib/shared/deep/b.py", "secret")
+    (tmp_path / "lib/shared/link").symlink_to(target)
+    with pytest.raises(RefusedError, match="this link leaves the folder"):
+        contents_of(tmp_path / "code", tmp_path / "lib/shared")
+
+
+@pytest.mark.parametrize(("below", "above"), [("x/a.py", "x"), ("x", "x/a.py")])
+def test_a_file_and_a_folder_of_one_name_are_refused(tmp_path: Path, below: str, above: str) -> None:
+    fill(tmp_path, f"code/{below}", f"lib/{above}")
+    with pytest.raises(RefusedError) as refused:
+        contents_of(tmp_path / "code", tmp_path / "lib/x")
+    assert refused.value.what == (
+        f"{tmp_path}/code/x and {tmp_path}/lib/x would both be x, and one of them is no folder"
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -44,15 +44,24 @@ class IgnoreRules:
     @classmethod
     def of(cls, root: Path) -> IgnoreRules:
         """The rules at the root of a snapshot; whether it has an `.amlignore` decides for the whole tree."""
-        return cls(next((file for file in FILES if (root / file).is_file()), FILES[-1])).within(root, "")
+        return cls.among({file: root / file for file in FILES})
+
+    @classmethod
+    def among(cls, places: Mapping[str, Path]) -> IgnoreRules:
+        """The rules at the root of a snapshot. places: of what lies there, by name."""
+        file = next((file for file in FILES if file in places and places[file].is_file()), FILES[-1])
+        return cls(file).with_file(places.get(file), "")
 
     def within(self, folder: Path, path: str) -> IgnoreRules:
         """The rules in a folder below; path: of that folder in the snapshot, ending in `/`, "" for the root.
 
         Raises SpecError, StorageError where they can't be read: what they keep out may be secret.
         """
-        place = folder / self.file
-        if not self.file or not place.is_file():
+        return self.with_file(folder / self.file if self.file else None, path)
+
+    def with_file(self, place: Path | None, path: str) -> IgnoreRules:
+        """The rules in a folder below, whose own file lies at a place; None = it has none. See `within`."""
+        if place is None or not place.is_file():
             return self
         try:
             lines = place.read_text("utf-8-sig").splitlines()

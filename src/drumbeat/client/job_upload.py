@@ -239,14 +239,23 @@ class JobParcel:
         return kept(self.connection, place, key, is_sending=self.is_sending, is_data=is_data)
 
 
-def kept(connection: Connection, place: Path, key: str, *, is_sending: bool = True, is_data: bool = False) -> str:
+def kept(  # noqa: PLR0913 - what is packed, and how
+    connection: Connection,
+    place: Path | None,
+    key: str,
+    *,
+    is_sending: bool = True,
+    is_data: bool = False,
+    added: Sequence[Path] = (),
+) -> str:
     """The digest of a folder's or file's snapshot, which the server has then if it is sent.
 
-    key: names it in messages. is_data: it is data, and travels whole. Raises RefusedError.
+    key: names it in messages. is_data: it is data, and travels whole. added: what is laid over it, under its own name;
+    place None = there is nothing else. Raises RefusedError.
     """
     from drumbeat.client.snapshot import pack
 
-    snapshot = pack(place, key, is_data=is_data)
+    snapshot = pack(place, key, is_data=is_data, added=added)
     with closing(snapshot.file):
         if is_sending:
             _send(connection, snapshot)

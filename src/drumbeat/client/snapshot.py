@@ -7,12 +7,14 @@ import os
 import stat
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
 from drumbeat.client.ignore_files import FILES, WHOLE, IgnoreRules
+from drumbeat.client.snapshot_layers import Layer, Part, link_target
 from drumbeat.protocol.errors import RefusedError
 
 MAX_BYTES = 1 << 30
@@ -27,9 +29,9 @@ class Subject:
     key: str
     is_data: bool = False
 
-    def rules(self, folder: Path) -> IgnoreRules:
-        """What stays out."""
-        return WHOLE if self.is_data else IgnoreRules.of(folder)
+    def rules(self, places: Mapping[str, Path]) -> IgnoreRules:
+        """What stays out. places: of what lies at the root, by name."""
+        return WHOLE if self.is_data else IgnoreRules.among(places)
 
 
 @dataclass(frozen=True)
@@ -59,14 +61,17 @@ class Snapshot:
             yield piece
 
 
-def pack(source: Path, key: str, most: int = MAX_BYTES, *, is_data: bool = False) -> Snapshot:
+def pack(
+    source: Path | None, key: str, most: int = MAX_BYTES, *, is_data: bool = False, added: Sequence[Path] = ()
+) -> Snapshot:
     """The folder or file. The caller closes `file`.
 
     key: of the job that names it, for messages. is_data: nothing is left out; of code, what its ignore files say.
+    added: files and folders that are laid over it, under their names; source None = there is nothing else.
     Raises RefusedError: nothing there, too big, a link that leaves the folder, something that isn't a file.
     """
     subject = Subject(key, is_data=is_data)
-    entries = entries_of(source, subject)
+    entries = entries_of(source, subject, added)
     _check_size(entries, subject, most)
     file = cast("IO[bytes]", tempfile.SpooledTemporaryFile(IN_MEMORY))  # noqa: SIM115 - it goes to the caller
     try:
@@ -80,20 +85,27 @@ def pack(source: Path, key: str, most: int = MAX_BYTES, *, is_data: bool = False
         raise
 
 
-def entries_of(source: Path, subject: Subject) -> list[SnapshotEntry]:
-    """What goes into the snapshot, in order of path."""
-    if not source.exists():
-        where = f"{subject.key}: {source}"
-        raise RefusedError("there is no such folder", where=where, fix="Paths count from the job file.")
-    if not source.is_dir():
-        return [_entry(source, source.parent, source.name, subject)]
-    found = _walk(source, source, "", subject.rules(source), subject)
+def entries_of(source: Path | None, subject: Subject, added: Sequence[Path] = ()) -> list[SnapshotEntry]:
+    """What goes into the snapshot, in order of path. added: see `pack`."""
+    named = [*added] if source is None else [source, *added]
+    for place in named:
+        if not place.exists():
+            where = f"{subject.key}: {place}"
+            raise RefusedError("there is no such folder", where=where, fix="Paths count from the job file.")
+        if place in added and not place.name:
+            raise RefusedError("the root of the file system can't be added", where=subject.key)
+    if source is not None and not source.is_dir() and not added:
+        layer = Layer(source.parent)
+        return [_entry(Part(source, layer), source.name, (layer,), subject)]
+    is_whole = source is not None and source.is_dir()
+    layers = [Layer(place, "" if is_whole and place is source else place.name) for place in named]
+    found = _Walk(tuple(layers), subject).entries()
     return sorted(found, key=lambda entry: entry.path.encode("utf-8", "replace"))
 
 
 def is_empty(folder: Path, key: str) -> bool:
     """Whether a snapshot of the folder has no file but those that say what stays out."""
-    entries = _walk(folder, folder, "", IgnoreRules.of(folder), Subject(key))
+    entries = _Walk((Layer(folder),), Subject(key)).entries()
     return not any(one.kind != "folder" and one.path not in FILES for one in entries)
 
 
@@ -113,30 +125,65 @@ def holds(folder: Path, path: str) -> bool:
     return True
 
 
-def _walk(root: Path, folder: Path, path: str, rules: IgnoreRules, subject: Subject) -> Iterator[SnapshotEntry]:
-    for found in _listed(folder, subject):
-        is_folder = found.is_dir(follow_symlinks=False)
-        inner = f"{path}{found.name}" + ("/" if is_folder else "")
-        if rules.skips(inner):
-            continue
-        place = Path(found.path)
-        yield _entry(place, root, inner.rstrip("/"), subject)
-        if is_folder:
-            yield from _walk(root, place, inner, rules.within(place, inner), subject)
+@dataclass(frozen=True)
+class _Walk:
+    """Finds what of some layers goes into a snapshot."""
+
+    layers: tuple[Layer, ...]
+    subject: Subject
+
+    def entries(self) -> Iterator[SnapshotEntry]:
+        """Everything that no rule leaves out."""
+        names: dict[str, list[Part]] = {}
+        for layer in self.layers:
+            part = Part(layer.place, layer, layer.place.is_dir() and not layer.place.is_symlink())
+            if layer.path:
+                names.setdefault(layer.path, []).append(part)
+            else:
+                _list(part, self.subject, names)
+        return self._below("", names, self.subject.rules({name: parts[-1].place for name, parts in names.items()}))
+
+    def _below(self, path: str, names: Mapping[str, list[Part]], rules: IgnoreRules) -> Iterator[SnapshotEntry]:
+        for name, listed in names.items():
+            parts = [part for part in listed if not rules.skips(f"{path}{name}" + ("/" if part.is_folder else ""))]
+            if not parts:
+                continue
+            yield _entry(parts[-1], f"{path}{name}", self.layers, self.subject)
+            folders = self._folders(f"{path}{name}", parts)
+            if folders:
+                inner = f"{path}{name}/"
+                inside: dict[str, list[Part]] = {}
+                for folder in folders:
+                    _list(folder, self.subject, inside)
+                file = inside.get(rules.file)
+                yield from self._below(inner, inside, rules.with_file(file[-1].place if file else None, inner))
+
+    def _folders(self, path: str, parts: Sequence[Part]) -> list[Part]:
+        """The folders that lie at one path, one over the other. Raises RefusedError where they can't."""
+        for below, above in pairwise(parts):
+            if below.is_folder != above.is_folder and not below.place.is_symlink():
+                what = f"{below.place} and {above.place} would both be {path}, and one of them is no folder"
+                raise RefusedError(what, where=self.subject.key, fix="Rename one of them.")
+        return [part for part in parts if part.is_folder]
 
 
-def _listed(folder: Path, subject: Subject) -> list[os.DirEntry[str]]:
+def _list(folder: Part, subject: Subject, names: dict[str, list[Part]]) -> None:
+    """Adds what lies in a folder."""
     try:
-        with os.scandir(folder) as found:
-            return list(found)
+        with os.scandir(folder.place) as found:
+            for one in found:
+                names.setdefault(one.name, []).append(
+                    Part(Path(one.path), folder.layer, one.is_dir(follow_symlinks=False))
+                )
     except OSError as error:
-        raise _unreadable(folder, subject, error) from None
+        raise _unreadable(folder.place, subject, error) from None
 
 
-def _entry(place: Path, root: Path, path: str, subject: Subject) -> SnapshotEntry:
+def _entry(part: Part, path: str, layers: Sequence[Layer], subject: Subject) -> SnapshotEntry:
+    place = part.place
     status = place.lstat()
     if stat.S_ISLNK(status.st_mode):
-        return SnapshotEntry(path, place, "link", target=_target(place, root, subject))
+        return SnapshotEntry(path, place, "link", target=_target(part, path, layers, subject))
     if stat.S_ISDIR(status.st_mode):
         return SnapshotEntry(path, place, "folder")
     if stat.S_ISREG(status.st_mode):
@@ -145,22 +192,14 @@ def _entry(place: Path, root: Path, path: str, subject: Subject) -> SnapshotEntr
     raise RefusedError("only files, folders and links can be sent", where=f"{subject.key}: {place}", fix=fix)
 
 
-def _target(link: Path, root: Path, subject: Subject) -> str:
+def _target(link: Part, path: str, layers: Sequence[Layer], subject: Subject) -> str:
     """Where a link points to, relative to it. Links out of the folder would point at nothing, or at others' files."""
-    aim, top = _aim(link), root.resolve()
-    if not aim.is_relative_to(top) or not Path(os.path.realpath(aim)).is_relative_to(top):
+    target = link_target(link, path, layers)
+    if target is None:
         others = f"Copy what it points to, make it an input, or leave the link out. {LEAVE_OUT}"
-        what, fix = f"this link leaves the folder, to {link.readlink()}", UPLOAD if subject.is_data else others
-        raise RefusedError(what, where=f"{subject.key}: {link}", fix=fix)
-    # As written it may go up past the folder and name it on its way back, and there it has another name.
-    return os.path.relpath(aim, link.parent.resolve())
-
-
-def _aim(link: Path) -> Path:
-    """What a link names. `..` goes up from where a folder really lies, as the kernel has it."""
-    parts = (link.parent.resolve() / link.readlink()).parts
-    climbed = max((n for n, one in enumerate(parts, 1) if one == ".."), default=1)
-    return Path(os.path.realpath(Path(*parts[:climbed])), *parts[climbed:])
+        what = f"this link leaves the folder, to {link.place.readlink()}"
+        raise RefusedError(what, where=f"{subject.key}: {link.place}", fix=UPLOAD if subject.is_data else others)
+    return target
 
 
 def _check_size(entries: list[SnapshotEntry], subject: Subject, most: int) -> None:

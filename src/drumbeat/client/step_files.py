@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from drumbeat.client.component_files import FileOrigin, Inlined, StepSource, inline
@@ -71,23 +67,4 @@ class Courier:
             raise SpecError("files can't be added to code that isn't here", where=origin.where("additional_includes"))
         place = parcel.local_place(code, "code") if isinstance(code, str) else None
         added = [parcel.local_place(include, "additional_includes") for include in includes]
-        with _together(place, added) as folder:
-            return kept(self.connection, folder, "code", is_sending=self.is_sending)
-
-
-@contextmanager
-def _together(code: Path | None, added: list[Path]) -> Generator[Path]:
-    """A folder with a step's code and the files and folders that are added to it."""
-    with tempfile.TemporaryDirectory(prefix="drumbeat-code-") as temporary:
-        folder = Path(temporary) / "code"
-        if code is not None and code.is_dir():
-            shutil.copytree(code, folder, symlinks=True)
-        else:
-            folder.mkdir()
-            added = [*([code] if code else []), *added]
-        for place in added:
-            if place.is_dir():
-                shutil.copytree(place, folder / place.name, symlinks=True, dirs_exist_ok=True)
-            else:
-                shutil.copy2(place, folder / place.name)
-        yield folder
+        return kept(self.connection, place, "code", is_sending=self.is_sending, added=added)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from drumbeat.client.component_files import FileOrigin, Inlined, inline, inline_trial
+from drumbeat.client.connection import Connection
+from drumbeat.client.discovery import Where
+from drumbeat.client.snapshot import pack
+from drumbeat.client.step_files import Courier
 from drumbeat.dialect import from_dict, load_component, pipeline
 from drumbeat.dialect.job_file import load_file
 from drumbeat.dialect.reading.writer import to_dict
@@ -157,3 +164,27 @@ def test_a_component_loaded_in_python_keeps_the_paths_of_its_file(tmp_path: Path
     assert jobs["first"]["component"]["environment"]["conda_file"] == str(tmp_path / "train/conda.yml")
     nested = jobs["step"]["component"]["jobs"]["fit"]["component"]
     assert nested == str(tmp_path / "train/train.yml")
+
+
+@pytest.mark.feature("P1")
+def test_code_with_additional_includes_is_packed_where_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lay(tmp_path, **{
+        "train/more.yml": f"{TRAIN}additional_includes: [../common, ../config.yml]\n",
+        "train/conda.yml": "name: c", "train/src/train.py": "x", "train/src/.gitignore": "/data/", "common/a.py": "y",
+        "config.yml": "z", "train/src/data/big.bin": "never read",
+    })  # fmt: skip
+    os.mkfifo(tmp_path / "train/src/data/pipe")
+    (tmp_path / "train/src/link").symlink_to(tmp_path / "train/src/train.py")
+    text = "type: pipeline\njobs:\n  fit: {component: ./train/more.yml, inputs: {data: {path: azureml:d:1}}}\n"
+    made = inlined(tmp_path, text)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))  # Nothing is copied.
+    connection = Connection(Where(tmp_path), is_starting=False)
+    parts = Courier(connection, is_sending=False).parts("fit", made.steps["fit"])
+    whole = tmp_path / "whole"
+    lay(whole, **{"train.py": "x", ".gitignore": "/data/", "common/a.py": "y", "config.yml": "z"})
+    shutil.rmtree(whole / "train")
+    shutil.rmtree(whole / "inner")
+    (whole / "link").symlink_to("train.py")
+    packed = pack(whole, "code")
+    packed.file.close()
+    assert parts.code == packed.digest
