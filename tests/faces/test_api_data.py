@@ -6,6 +6,7 @@ import hashlib
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -290,6 +291,39 @@ def test_an_arm_id_names_the_same_files_as_the_short_address(client: Client, tmp
     place = HERE.removeprefix("azureml://")
     workspace = "/subscriptions/s/resourceGroups/g/providers/M/workspaces/w"
     assert [one.path for one in client.entries(f"{workspace}/{place}/tree")] == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted", "status", "told"),
+    [
+        ("0123456789", "bytes=2-4", 206, "bytes 2-4/10"),
+        ("0123456789", "bytes=9-100", 206, "bytes 9-9/10"),
+        ("0123456789", "bytes=10-", 416, "bytes */10"),
+        ("0123456789", "bytes=100-200", 416, "bytes */10"),
+        ("0123456789", "bytes=-0", 416, "bytes */10"),
+        ("", "bytes=0-", 200, None),
+        ("", "bytes=1-", 416, "bytes */0"),
+    ],
+)
+def test_range_of_a_file_in_a_store(
+    house: House, client: Client, tmp_path: Path, text: str, wanted: str, status: int, told: str | None
+):
+    client.upload_data(folder_of(tmp_path / "tree", a=text), f"{HERE}/tree")
+    file = next(one for one in client.list_files(f"{HERE}/tree").files if one.path == "a")
+    asked: dict[str, Any] = {"params": {"uri": f"{HERE}/tree"}, "json": asdict(file), "headers": {"Range": wanted}}
+    answer = house.http.post("/api/v1/storage/file", **asked)
+    assert (answer.status_code, answer.headers.get("content-range")) == (status, told)
+    if status == 416:
+        assert answer.json()["code"] == "refused"
+    else:
+        start, end = (int(one) for one in told.split(" ")[1].split("/")[0].split("-")) if told else (0, -1)
+        assert answer.text == text[start : end + 1]
+
+
+def test_file_in_a_store_of_less_than_no_bytes_is_refused(house: House):
+    file = {"path": "a", "size": -5, "key": "k"}
+    answer = house.http.post("/api/v1/storage/file", params={"uri": f"{HERE}/tree"}, json=file)
+    assert (answer.status_code, answer.json()["where"]) == (422, "size")
 
 
 def test_half_a_file_is_gone_on_with(client: Client, tmp_path: Path):

@@ -231,7 +231,9 @@ class Download:
             raise ConflictError("what came isn't what was listed", where=file.path, fix="Try again.")
 
     def _append(self, line: Connection, file: ListedFile, there: Any) -> None:
-        """The rest of the file from where it is."""
+        """The rest of the file from where it is; nothing where the connection was lost behind the last byte."""
+        if there.tell() >= file.size:
+            return
         headers = {"Range": f"bytes={there.tell()}-{file.size - 1}"}
         asked: dict[str, Any] = {"params": {"uri": self.listing.uri}, "json": asdict(file), "headers": headers}
         with line.streaming("/storage/file", method="POST", **asked) as response:

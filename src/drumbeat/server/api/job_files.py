@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISREG
-from typing import Annotated
+from typing import Annotated, Any
 
 from anyio import CapacityLimiter, current_time, fail_after, from_thread, to_thread
 from fastapi import Header, Request, Response
@@ -28,6 +28,11 @@ router = new_router("/api/v1", tags=["files"])
 Digest = Annotated[str, InPath(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the tar file, in hex.")]
 PIECE = 1 << 20
 BINARY = {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
+RANGE_RESPONSES: dict[int | str, dict[str, Any]] = {
+    200: BINARY,
+    206: BINARY,
+    416: {"description": "The range begins behind the end."},
+}
 LONGEST_SILENCE_S = 60.0
 """After which an upload that brings nothing is given up; its sender begins again."""
 UPLOADS = CapacityLimiter(8)
@@ -96,7 +101,7 @@ def list_files(name: str, control: ControlOf) -> list[FileView]:
 @router.get(
     "/jobs/{name}/files/" + rest("path"),
     response_class=Response,
-    responses={200: BINARY, 206: BINARY, 416: {"description": "The range begins behind the end."}},
+    responses=RANGE_RESPONSES,
 )
 def get_file(
     *,
@@ -112,8 +117,7 @@ def get_file(
     whole = Cut(0, found.size)
     cut = cut_of(wanted, found.size) if wanted and if_range in ("", found.etag) else None
     if cut is not None and cut.is_beyond(found.size):
-        size = {"Content-Range": f"bytes */{found.size}"}
-        return errors.response(RefusedError("the range begins behind the file's end", where=wanted), 416, size)
+        return range_refusal(wanted, found.size)
     return found.response(cut or whole, is_part=cut is not None, has_body=request.method != "HEAD")
 
 
@@ -188,3 +192,9 @@ def cut_of(wanted: str, size: int) -> Cut | None:
         return Cut(max(0, size - int(last)), size)
     end = min(int(last) + 1, size) if last else size
     return Cut(int(first), end) if int(first) < end or int(first) >= size else None
+
+
+def range_refusal(wanted: str, size: int) -> Response:
+    """The answer to a range that is beyond the end of a file of that size."""
+    error = RefusedError("the range begins behind the file's end", where=wanted)
+    return errors.response(error, 416, {"Content-Range": f"bytes */{size}"})

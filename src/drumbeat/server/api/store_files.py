@@ -18,7 +18,7 @@ from drumbeat.ports.data import Written
 from drumbeat.protocol.api.data import EntryView, ListingView, WrittenView
 from drumbeat.protocol.errors import NotFoundError, RefusedError, SpecError
 from drumbeat.protocol.input_listing import ListedFile, Listing
-from drumbeat.server.api.job_files import BINARY, Arriving, cut_of
+from drumbeat.server.api.job_files import BINARY, RANGE_RESPONSES, Arriving, cut_of, range_refusal
 from drumbeat.server.context import ControlOf, away
 from drumbeat.server.routing import new_router
 
@@ -74,19 +74,25 @@ def list_files_at(
     return ListingView(exact, found.key, found.size, found.files)
 
 
-@router.post("/file", response_class=Response, responses={200: BINARY, 206: BINARY})
+@router.post("/file", response_class=Response, responses=RANGE_RESPONSES)
 def read_file_at(
     uri: Uri, file: ListedFile, control: ControlOf, wanted: Annotated[str, Header(alias="Range")] = ""
 ) -> Response:
     """A file that was file, or one range of it; refused when its content has changed since."""
+    if file.size < 0:
+        raise RefusedError(f"a file has no size of {file.size} bytes", where="size", fix="Send what the listing says.")
     cut = cut_of(wanted, file.size) if wanted else None
+    if cut is not None and cut.is_beyond(file.size):
+        return range_refusal(wanted, file.size)
+    is_part = cut is not None and file.size > 0  # All of an empty file is no range of it.
     start, end = (cut.start, cut.end) if cut else (0, file.size)
     pieces = iter(control.data.read(_exact(uri, control), file, start, end - start)) if end > start else iter(())
     first = next(pieces, b"")  # What the store refuses, it refuses now.
     headers = {"Content-Length": str(end - start), "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
-    if cut:
+    if is_part:
         headers["Content-Range"] = f"bytes {start}-{end - 1}/{file.size}"
-    return StreamingResponse(_all(first, pieces), 206 if cut else 200, headers, media_type="application/octet-stream")
+    status = 206 if is_part else 200
+    return StreamingResponse(_all(first, pieces), status, headers, media_type="application/octet-stream")
 
 
 @router.put("/file", openapi_extra={"requestBody": {"required": True, **BINARY}})
