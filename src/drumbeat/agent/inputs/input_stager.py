@@ -18,7 +18,7 @@ from drumbeat.agent.inputs.cache.link_tree import fresh, remove
 from drumbeat.agent.inputs.snapshots import bring
 from drumbeat.protocol import folder_layout
 from drumbeat.protocol.agent import Enrolment
-from drumbeat.protocol.errors import RefusedError, StorageError
+from drumbeat.protocol.errors import DrumbeatError, RefusedError, StorageError
 from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.plan import InputPlan
 
@@ -130,7 +130,11 @@ class InputStager:
         os.makedirs(os.path.dirname(place), exist_ok=True)
         part = fresh(place)
         if os.path.isdir(source):
-            shutil.copytree(source, part, copy_function=self._copier(planned.name))
+            try:
+                shutil.copytree(source, part, copy_function=self._copier(planned.name))
+            except shutil.Error as error:  # A folder in it can't be read, or not be written here.
+                where, _, why = error.args[0][0]
+                raise _uncopied(planned.name, where, str(why)) from None
         else:
             self._copier(planned.name)(source, part)
         os.rename(part, place)
@@ -140,7 +144,10 @@ class InputStager:
 
         def copy(source: str, target: str) -> None:
             nonlocal copied
-            shutil.copy2(source, target)
+            try:
+                shutil.copy2(source, target)
+            except OSError as error:  # The first one ends it: `copytree` would go on with the other files.
+                raise _copy_refusal(name, source, error) from None
             copied += os.path.getsize(target)
             self._progress(f"copying input {name}: {copied / (1 << 20):.0f} MiB")
 
@@ -211,6 +218,22 @@ def _check_readable(planned: InputPlan, path: str) -> None:
             where=where,
             fix="Give that user the right to read it.",
         )
+
+
+def _copy_refusal(name: str, source: str, error: OSError) -> DrumbeatError:
+    """What to say of a file of an input that can't be copied."""
+    if isinstance(error, shutil.SpecialFileError):
+        what = f"input {name} has something that is neither a file nor a folder"
+        return RefusedError(what, where=source, fix="Remove it, or use mode ro_mount, which copies nothing.")
+    if os.path.islink(source) and not os.path.exists(source):
+        what = f"input {name} has a link to {os.readlink(source)}, and nothing is there"
+        return RefusedError(what, where=source, fix="Remove the link, or use mode ro_mount, which copies nothing.")
+    return _uncopied(name, error.filename or source, error.strerror or str(error))
+
+
+def _uncopied(name: str, where: str, why: str) -> StorageError:
+    fix = "Make room, or give the right to read and write there, then run the job again."
+    return StorageError(f"input {name} can't be copied: {why}", where=where, fix=fix)
 
 
 def _refusal(error: OSError, root: str) -> StorageError:
