@@ -15,7 +15,7 @@ from drumbeat.protocol.errors import ForbiddenError, StorageError
 from drumbeat.protocol.logs import LogName
 from drumbeat.stores.folder import FolderArtifacts, atomic_files
 from drumbeat.stores.folder.journal import RECORD_SIZE
-from drumbeat.stores.folder.logs import LONGEST_PIECE
+from drumbeat.stores.folder.logs import JOURNAL, LONGEST_PIECE
 from drumbeat.testing.artifacts_access import LOG, contents, described, give, sha, text
 
 
@@ -273,3 +273,12 @@ def test_what_is_ours_cannot_be_written_as_text(files):
     for path in (".journal", ".outputs.json", ".parts/1/0/m", "outputs/m", "logs/1.1/0/0.log", "user_logs/x"):
         with pytest.raises(ForbiddenError):
             files.write_text("a", path, "x")
+
+
+def test_new_journal_with_the_inode_of_a_deleted_jobs_is_not_taken_for_it(files, job):
+    for whole in (b"one\n", b"one\ntwo\n"):
+        files.append_log("a", LOG, 0, whole)
+    os.truncate(job / JOURNAL, 0)  # Another server has deleted the job, and has one of its name.
+    (job / LOG).unlink()
+    files.append_log("a", LOG, 0, b"new\n")
+    assert [chunk.data for chunk in files.log_chunks("a")] == [b"new\n"]

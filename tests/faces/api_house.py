@@ -18,6 +18,7 @@ from drumbeat.protocol import wire
 from drumbeat.protocol.agent import AgentStatus, Phase, RankExit
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.roster import Member
+from drumbeat.protocol.unique_names import gang_name
 from drumbeat.server.access.agent_listeners import TlsDoors
 from drumbeat.server.access.request_guard import allowed_hosts
 from drumbeat.server.app import make_app
@@ -56,9 +57,14 @@ class House:
         body = {"document": {**DOCUMENT, "name": name, **document}}
         answer = self.http.post("/api/v1/jobs", json=body)
         assert answer.status_code == 201, answer.text
+        gang = self.first_gang(name)
         with self.engine.changed:
-            assert self.engine.changed.wait_for(lambda: f"{name}.1" in self.engine.gangs, timeout=60)
+            assert self.engine.changed.wait_for(lambda: gang in self.engine.gangs, timeout=60)
         return name
+
+    def first_gang(self, job: str) -> str:
+        """The name of the gang of a job's first attempt."""
+        return gang_name(self.control.store.load(job).job.unique_name, 1)
 
     def submit_part(self, name: str, parent: str) -> str:
         """Submits a job of a sweep or pipeline, as the control room does."""
@@ -94,7 +100,7 @@ class Agent:
 
     @property
     def headers(self) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self.house.engine.gangs[f'{self.job}.1'].secret}"}
+        return {"Authorization": f"Bearer {self.house.engine.gangs[self.house.first_gang(self.job)].secret}"}
 
     def sync(self, status: AgentStatus, holds: str = "", wait_s: float = 0) -> httpx.Response:
         body = {"status": wire.to_wire(status), "holds": holds, "wait_s": wait_s}

@@ -8,8 +8,10 @@ import httpx
 import pytest
 from httpx_sse import EventSource
 
+from drumbeat.protocol.errors import NotFoundError
 from drumbeat.protocol.metric_lines import line_of
 from drumbeat.protocol.metrics import Point, PointsLogged, run_id
+from drumbeat.server.api.job_events import Follower
 
 from .api_house import House, client_of, eventually, house_in
 
@@ -66,6 +68,35 @@ def test_stream_follows_one_job_beside_the_others(house: House) -> None:
         assert until(events, "end", "completed")["exit_code"] == 0
         house.finish("beside")
         assert next(data for _, data in events if is_completed(data, "beside"))
+
+
+def test_reader_of_a_deleted_job_begins_anew_with_the_next_job_of_its_name(house: House) -> None:
+    last, logs = "", list[str]()
+    for text in ("one\ntwo\n", "new\n"):
+        house.submit("again")
+        house.agent("again").log(text.encode(), 0)
+        house.finish("again")
+        with house.http.stream("GET", "/api/v1/jobs/again/events", headers={"Last-Event-ID": last}) as response:
+            for one in EventSource(response).iter_sse():
+                last = one.id or last
+                logs += [json.loads(one.data)["text"]] if one.event == "log" else []
+        eventually(lambda: not house.control.store.outbox())
+        house.http.delete("/api/v1/jobs/again").raise_for_status()
+    assert logs == ["one\ntwo\n", "new\n"]
+
+
+def test_stream_of_a_deleted_job_is_not_gone_on_with_by_the_next_of_its_name(house: House) -> None:
+    house.submit("heir")
+    house.finish("heir")
+    old = house.control.store.load("heir").job
+    follower = Follower(house.context, old, 0, 0, has_logs=True)
+    assert b"event: end" in follower.pull()
+    eventually(lambda: not house.control.store.outbox())
+    house.http.delete("/api/v1/jobs/heir").raise_for_status()
+    house.submit("heir")
+    with pytest.raises(NotFoundError, match="that job heir was deleted, and another job has its name"):
+        follower.pull()
+    house.finish("heir")
 
 
 def test_stream_of_a_job_that_does_not_exist_is_refused(house: House) -> None:

@@ -23,7 +23,7 @@ from drumbeat.protocol.metrics import (
     run_id,
 )
 
-from .api_house import BEARER, TOKEN, House, house_in
+from .api_house import BEARER, TOKEN, House, eventually, house_in
 
 pytestmark = pytest.mark.feature("M2")
 
@@ -96,6 +96,21 @@ def test_only_an_attempts_own_secret_may_send_and_an_attempt_must_exist(house: H
         headers = {"Authorization": f"Bearer {house.control.secrets.of(name, attempt)}"}
         answer = house.http.post(f"/agent/v1/{name}/{attempt}/0/metrics", params={"offset": 0}, headers=headers)
         assert answer.json()["code"] == code
+
+
+def test_job_whose_name_another_server_freed_has_a_run_of_its_own(house: House, job: str) -> None:
+    store = house.control.store
+    for value in (1.0, 2.0):
+        send(house, job, points(job, "loss", value), ParamsLogged(run_id(job), {"lr": str(value)}))
+        house.finish(job)
+        run = house.control.metrics.run_of(job)
+        assert (run.params, run.status) == ({"lr": str(value)}, "FINISHED")
+        eventually(lambda: not store.outbox())
+        store.delete_job(house.control.loop.token, job)
+        house.control.artifacts.remove_job(job)
+        house.control.metrics.store.remove_run(run_id(job))
+        store.removed(job)
+        house.submit(job)
 
 
 def test_metrics_of_a_job_have_last_lowest_and_highest_by_rank(house: House, job: str) -> None:

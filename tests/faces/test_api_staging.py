@@ -14,13 +14,15 @@ import httpx
 import pytest
 
 from drumbeat.control.data.inputs import Inputs
+from drumbeat.core.life.job import Job
+from drumbeat.protocol import wire
 from drumbeat.protocol.agent import Phase
-from drumbeat.protocol.errors import ForbiddenError, UnreachableError
+from drumbeat.protocol.errors import ForbiddenError, NotFoundError, UnreachableError
 from drumbeat.protocol.input_listing import Listing
-from drumbeat.protocol.plan import InputPlan, Plan
+from drumbeat.protocol.plan import InputPlan
 from drumbeat.testing.memory_data import ROOT, MemoryData
 
-from .api_house import Agent, House, house_in
+from .api_house import Agent, House, eventually, house_in
 
 pytestmark = [pytest.mark.feature("D5"), pytest.mark.feature("X2")]
 
@@ -46,10 +48,11 @@ def house(tmp_path: Path, data: MemoryData) -> Iterator[House]:
 def inputs_of(house: House, data: MemoryData) -> Inputs:
     """As a server that has just started has them."""
 
-    def plan_of(job: str) -> Plan:
-        return replace(house.control.store.load(job).job.plan, inputs=INPUTS)
+    def job_of(name: str) -> Job:
+        job = house.control.store.load(name).job
+        return replace(job, plan=replace(job.plan, inputs=INPUTS))
 
-    return Inputs(house.control.artifacts, data, plan_of)
+    return Inputs(house.control.artifacts, data, job_of)
 
 
 @pytest.fixture
@@ -110,7 +113,7 @@ def test_a_store_that_fails_in_the_end_is_asked_once_for_all_who_wait(house: Hou
     data.listing = silent
     with ThreadPoolExecutor(4) as pool:
         told = [pool.submit(get, agent, "inputs/train") for _ in range(4)]
-        with house.control.inputs.asked("a", "train") as making:
+        with house.control.inputs.asked(house.control.inputs.job_of("a"), "train") as making:
             while making.waiting < 5:
                 time.sleep(0.01)
             is_over.set()
@@ -131,6 +134,66 @@ def test_a_listing_is_the_same_for_the_life_of_the_job(house: House, agent: Agen
     assert get(agent, "inputs/train").json()["listing"] == listed
     assert data.listings == 1
     assert "inputs/train.json" in [file.path for file in house.control.artifacts.files("a")]
+
+
+def delete(house: House, job: str) -> None:
+    """Deletes a job that has ended as another server does: this one isn't told of it."""
+    store, token = house.control.store, house.control.loop.token
+    eventually(lambda: not store.outbox())
+    store.delete_job(token, job)
+    house.control.artifacts.remove_job(job)
+    store.removed(job)
+
+
+def test_job_of_a_deleted_name_has_a_listing_of_its_own(house: House, agent: Agent, data: MemoryData):
+    assert len(get(agent, "inputs/train").json()["listing"]["files"]) == 2
+    assert get(agent, "inputs/train/files/a").content == b"0123456789"
+    house.finish("a")
+    delete(house, "a")
+    data.files |= {"set/a": b"changed", "set/new": b"later"}
+    house.submit("a")
+    assert [file["path"] for file in get(agent, "inputs/train").json()["listing"]["files"]] == ["a", "b/ü c", "new"]
+    assert get(agent, "inputs/train/files/a").content == b"changed"
+    assert "inputs/train.json" in [file.path for file in house.control.artifacts.files("a")]
+
+
+def test_listing_that_was_made_for_a_deleted_job_is_not_kept_for_the_next(house: House, agent: Agent, data: MemoryData):
+    house.context.silent_s, has_begun, is_over, listing = 0.2, threading.Event(), threading.Event(), data.listing
+
+    def slow(uri: str, *, is_file: bool) -> Listing:
+        found = listing(uri, is_file=is_file)
+        has_begun.set()
+        is_over.wait(60)
+        return found
+
+    data.listing = slow
+    old = house.control.inputs.job_of("a")
+    with house.control.inputs.asked(old, "train") as making:
+        assert has_begun.wait(60)
+        house.finish("a")
+        delete(house, "a")
+        house.submit("a")
+        is_over.set()
+        with pytest.raises(NotFoundError):
+            making.result()
+    data.listing, data.files["set/new"] = listing, b"later"
+    assert len(get(agent, "inputs/train").json()["listing"]["files"]) == 3
+
+
+def test_agent_of_a_deleted_job_is_not_taken_for_one_of_the_next_job_of_its_name(house: House, agent: Agent):
+    old, status = agent.headers, agent.status(Phase.READY)
+    house.finish("a")
+    delete(house, "a")
+    house.submit("a")
+    asked = {"status": wire.to_wire(status), "holds": "", "wait_s": 0}
+    for told in (
+        house.http.post(f"{agent.path}/sync", json=asked, headers=old),
+        house.http.get(f"{agent.path}/inputs/train", headers=old),
+        house.http.post(f"{agent.path}/metrics", params={"offset": 0}, content=b"", headers=old),
+    ):
+        assert (told.status_code, told.json()["code"]) == (410, "stale")
+    assert house.control.store.load("a").job.nodes in ((), (None,))
+    assert agent.sync(status).status_code == 200
 
 
 def test_many_who_ask_at_once_get_one_listing(house: House, agent: Agent, data: MemoryData):

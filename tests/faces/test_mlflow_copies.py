@@ -19,6 +19,7 @@ from drumbeat.protocol.metrics import (
     TagDeleted,
     TagsSet,
     experiment_id,
+    run_id,
 )
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.stores.mlflow_server import HttpMlflowServer
@@ -123,6 +124,21 @@ def test_a_copy_that_was_created_before_a_crash_is_used(named, store, files, cop
     store.remove_documents("mlflow_copy", RUN)
     copies.copy()
     assert copied(named).name == "parent"
+
+
+def test_run_of_a_deleted_jobs_name_gets_a_copy_of_its_own(named, store, copies):
+    run = run_id("train")
+    for start_ms, lr in ((1000, "1"), (5000, "2")):
+        store.write([RunCreated(run, experiment_id("vision"), f"lr {lr}", start_ms, "ann", "train")])
+        store.write([ParamsLogged(run, {"lr": lr}), PointsLogged(run, 0, (Point("loss", float(lr), 0, start_ms),))])
+        copies.copy()
+        store.write([RunUpdated(run, "FINISHED", start_ms + 1)])
+        copies.copy()
+        store.remove_run(run)
+    for lr in ("1", "2"):
+        copy = copied(named, f"lr {lr}")
+        assert (copy.params, copy.status, copy.tags["drumbeat.run_id"]) == ({"lr": lr}, "FINISHED", run)
+        assert [one.last.value for one in copy.metrics] == [float(lr)]
 
 
 def test_a_server_that_is_away_is_said_and_nothing_is_lost(store, files):

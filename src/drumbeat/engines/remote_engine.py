@@ -37,6 +37,8 @@ class RemoteEngine:
     """The `Engine` port over hosts. addresses: of this machine, where their agents call."""
 
     has_queue = False
+    has_own_checkpoints = True
+    """Whether checkpoints lie on the hosts' own disks, where a deleted job's stay; else its folder has them."""
     keeps_spares = False
     """Whether prepared interpreters may outlive a job on the hosts."""
     leave_s = 2.0
@@ -105,12 +107,13 @@ class RemoteEngine:
         """What the machine has too little of for the moment."""
         host = known.host
         folder, checkpoints = self._place(known, host.folder), self._place(known, host.checkpoints)
+        owner = gang.unique_job if self.has_own_checkpoints else gang.job
         texts = {
             slot.node: enrolment(
                 gang,
                 slot.node,
                 root=f"{folder}/{gang.name}/{slot.node}/root",
-                checkpoints=f"{checkpoints}/{gang.job}/checkpoints",
+                checkpoints=f"{checkpoints}/{owner}/checkpoints",
                 address=host.address,
                 keeps_spares=self.keeps_spares,
             )

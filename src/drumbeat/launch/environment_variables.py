@@ -41,6 +41,7 @@ def of_job(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:
         "AZ_BATCH_HOST_LIST": ",".join(m.address for m in roster.members),
         "AZ_BATCHAI_JOB_MASTER_NODE_IP": roster.master.address,
         "DRUMBEAT_ROUND": str(roster.round),
+        **({UNIQUE_JOB: roster.unique_job} if roster.unique_job else {}),
         **mesh.variables(plan.mesh, rank.rank),
         **({} if rank.computes else {"CUDA_VISIBLE_DEVICES": ""}),
     }
@@ -93,10 +94,13 @@ def _dialect(plan: Plan, member: Member) -> dict[str, str]:
 CHECKPOINT_KEEP = "DRUMBEAT_CHECKPOINT_KEEP"
 """How many checkpoints `drumbeat.train.Checkpoints` keeps; a job may set it itself."""
 
+UNIQUE_JOB = "DRUMBEAT_UNIQUE_JOB"
+"""The job's unique name, where a deleted job had its name; `drumbeat.train.Checkpoints` tells the two apart by it."""
+
 RESERVED = (
     "AZUREML_RUN_ID", "AZUREML_NODE_COUNT", "AZUREML_CR_NODE_RANK", "AZ_BATCH_HOST_LIST",
     "AZ_BATCHAI_JOB_MASTER_NODE_IP",
     "DRUMBEAT_JOB", "DRUMBEAT_ATTEMPT", "DRUMBEAT_ROUND", "DRUMBEAT_OUTPUT_DIR", "DRUMBEAT_CHECKPOINT_DIR",
-    "DRUMBEAT_METRICS", mesh.VARIABLE, "AZUREML_EXPERIMENT_ID", "CUDA_VISIBLE_DEVICES",
+    UNIQUE_JOB, "DRUMBEAT_METRICS", mesh.VARIABLE, "AZUREML_EXPERIMENT_ID", "CUDA_VISIBLE_DEVICES",
 )  # fmt: skip
 """Set by drumbeat whatever the launcher: a job that sets one itself is refused."""

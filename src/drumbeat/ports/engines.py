@@ -11,6 +11,7 @@ from drumbeat.core.life.events import Loss
 from drumbeat.core.resource_needs import Slot
 from drumbeat.protocol.api.computes import NodeState, Tier
 from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.unique_names import gang_name, unique_name
 
 
 @dataclass(frozen=True)
@@ -71,11 +72,18 @@ class Gang:
     secret: str = field(repr=False)
     servers: tuple[str, ...]
     ca: str = ""
+    first_version: int = 1
+    """As `Job` has it."""
+
+    @property
+    def unique_job(self) -> str:
+        """The unique name of the job: folders that outlive it have it."""
+        return unique_name(self.job, self.first_version)
 
     @property
     def name(self) -> str:
-        """The name under which the engine knows it."""
-        return f"{self.job}.{self.attempt}"
+        """The name under which the engine knows it: no other gang has or had it."""
+        return gang_name(self.unique_job, self.attempt)
 
 
 @dataclass(frozen=True)

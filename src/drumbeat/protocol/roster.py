@@ -43,7 +43,8 @@ class Roster:
     """One round's members in order of their node, and the port of node 0 that the ranks meet at.
 
     ports: the one that each node holds for the round, node 0's first. more_ports: those that each node holds beside it,
-    where a launcher needs more (`drumbeat.launch.more_ports`).
+    where a launcher needs more (`drumbeat.launch.more_ports`). unique_job: the job's unique name where it isn't its
+    name, as a deleted job had that; else "".
     """
 
     attempt: int
@@ -52,6 +53,7 @@ class Roster:
     port: int
     ports: tuple[int, ...] = ()
     more_ports: tuple[tuple[int, ...], ...] = ()
+    unique_job: str = ""
 
     def held(self, node: int) -> tuple[int, ...]:
         """All ports that a node holds, in the order in which it took them; () = not known, as in a preview."""

@@ -80,6 +80,12 @@ class ArtifactsContract(LogContract, OutputContract):
         assert other.append_log("a", LogName(1, 1, 0, 1).path, 0, b"newer\n") == 6
         assert [chunk.data for chunk in open_artifacts().log_chunks("a")] == [b"new\n", b"newer\n"]
 
+    def test_job_of_a_removed_name_writes_a_log_of_the_same_name_at_once(self, artifacts: Artifacts) -> None:
+        for text in (b"first job, a long line\n", b"new\n"):
+            assert artifacts.append_log("a", LOG, 0, text) == len(text)
+            assert [chunk.data for chunk in artifacts.log_chunks("a")] == [text]
+            artifacts.remove_job("a")
+
     def test_removing_logs_leaves_outputs_plan_and_story(self, artifacts: Artifacts) -> None:
         artifacts.append_log("a", LOG, 0, b"line\n")
         artifacts.append_output("a", 1, 0, "default/model.bin", 0, b"weights")

@@ -75,7 +75,8 @@ class MemoryStore(MemoryLeases, MemorySettings, MemoryCatalog, MemoryPeople):
                 shelf.bookings.update([ALL_COMPUTES])
             shelf.keys[submission.key] = name
             version = shelf.deleted.pop(name, (0, ""))[0] + 1
-            shelf.records[name] = Record(submission.job, version, copy.deepcopy(submission.spec), lease=token)
+            job = replace(submission.job, first_version=version)
+            shelf.records[name] = Record(job, version, copy.deepcopy(submission.spec), lease=token)
             if submission.request:
                 shelf.requests[name] = submission.request
             shelf.stories[name] = list(submission.story)

@@ -125,9 +125,11 @@ class RemovalContract(LeaseContract):
         store, other = open_store(), open_store()
         end(store, token, "a")
         assert other.load("a").job.state.is_terminal  # It may be remembered there.
+        assert other.load("a").job.unique_name == "a"
         store.delete_job(token, "a")
         store.removed("a")
         record, _ = store.submit(token, submission("a"))
+        assert other.load("a").job.unique_name == record.job.unique_name == "a~3"
         store.commit(token, [started(record)])
         assert other.load("a").job == started(record).job
         assert other.load("a").job != sample_job("a")

@@ -43,7 +43,8 @@ class Generation:
     def of(cls, variables: Mapping[str, str]) -> Generation:
         """Returns the generation that drumbeat's variables name; outside a job there is only one."""
         attempt, number = (int(variables.get(f"DRUMBEAT_{name}", "0")) for name in ("ATTEMPT", "ROUND"))
-        return cls(attempt, number, variables.get("DRUMBEAT_JOB", ""))
+        job = variables.get("DRUMBEAT_UNIQUE_JOB") or variables.get("DRUMBEAT_JOB", "")
+        return cls(attempt, number, job)
 
     def is_closed_by(self, owner: Generation) -> bool:
         """Whether the folder's owner is a later start of the same job."""

@@ -13,6 +13,7 @@ from drumbeat.protocol.agent import AgentStatus, Phase, RankExit
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.roster import Member
 from drumbeat.protocol.states import State
+from drumbeat.protocol.unique_names import gang_name
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.testing.fake_engine import FakeEngine
 from drumbeat.testing.memory_store import MemoryStore
@@ -61,8 +62,9 @@ class House:
         return self.store.load(name).job.state
 
     def gang(self, name: str, attempt: int = 1):
-        until(lambda: f"{name}.{attempt}" in self.engine.gangs)
-        return self.engine.gangs[f"{name}.{attempt}"]
+        title = gang_name(self.store.load(name).job.unique_name, attempt)
+        until(lambda: title in self.engine.gangs)
+        return self.engine.gangs[title]
 
     def say(self, name: str, node: int, phase: Phase, attempt: int = 1, round_: int = 1, **more: object):
         secret = self.gang(name, attempt).secret

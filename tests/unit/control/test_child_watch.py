@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from drumbeat.control.children.child_watch import ChildWatch
 from drumbeat.control.sweeps.cpu_use import BusyShares
@@ -92,6 +93,15 @@ def test_reports_of_a_dropped_sweep_are_read_again_from_the_start(house: House) 
     reports.forget_all_but([])
     assert [*reports(sweep)[0]] == [0.5]
     assert asked == [0, 1, 2, 0]
+
+
+def test_reports_of_a_deleted_sweep_are_not_those_of_the_next_of_its_name(house: House) -> None:
+    submit_sweep(house, "a")
+    until(lambda: bool(house.store.load("a").job.sweep.trials[0].state))  # pyright: ignore[reportOptionalMemberAccess]
+    sweep = house.store.load("a").job
+    reports = SweepReports(lambda _run, name, _rank, after: HistoryPage((Point(name, 0.5, 0, 0),), after + 1, True))
+    assert [*reports(sweep)[0]] == [0.5]
+    assert [*reports(replace(sweep, first_version=9))[0]] == [0.5]
 
 
 def test_busy_shares_of_a_dropped_sweep_are_no_longer_held(house: House) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from drumbeat.control.outputs.publish_and_register import Publishing, said, wait
 from drumbeat.core.life.job import Job, Published
 from drumbeat.core.life.output_publication import outputs_left
 from drumbeat.core.planning.outputs import MANIFEST
-from drumbeat.ports import Written
+from drumbeat.ports import Asset, Written
 from drumbeat.protocol.errors import (
     CertificateError,
     ConflictError,
@@ -98,6 +99,13 @@ def test_files_are_copied_and_the_manifest_says_that_all_of_them_are_there(room:
     assert (told.by, told.is_complete, set(told.files)) == ("job j", True, set(FILES))
     kept = room.store.asset("data", "best")
     assert (kept.made_by, kept.document["uri"]) == ("j", f"{ROOT}/out")
+
+
+def test_version_that_a_deleted_job_of_the_name_made_is_not_the_new_jobs(room: Room):
+    earlier = room.job().submitted_at - timedelta(days=1)
+    room.store.add_asset(Asset("data", "best", "1", {"uri": f"{ROOT}/out"}, "digest", earlier, made_by="j"))
+    assert room.publish().asset == "best:2"
+    assert room.publish().asset == "best:2"
 
 
 def test_what_broke_off_is_told_as_partial_and_gone_on_with(room: Room):

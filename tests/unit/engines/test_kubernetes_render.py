@@ -175,6 +175,17 @@ def test_everything_that_a_compute_can_say_is_in_its_pods():
     assert container["command"][-1] == f"/data/drumbeat/jobs/{SITE.owner}-cifar/checkpoints"
 
 
+def test_pod_of_a_job_with_a_deleted_jobs_name_has_a_name_and_checkpoints_of_its_own():
+    volume = {"name": "data", "mount_path": "/data", "source": {"persistentVolumeClaim": {"claimName": "data"}}}
+    gangs = [replace(gang(), first_version=version) for version in (1, 3)]
+    first, second = (pod(one, folder="/data", volumes=[volume]) for one in gangs)
+    assert second["metadata"]["annotations"]["drumbeat/job"] == "cifar~3.1"
+    assert second["metadata"]["name"].startswith("cifar-1-")
+    assert second["metadata"]["name"] != first["metadata"]["name"]
+    (container,) = second["spec"]["containers"]
+    assert container["command"][-1] == f"/data/jobs/{SITE.owner}-cifar~3/checkpoints"
+
+
 def test_pod_with_gpus_tolerates_the_taint_that_keeps_other_pods_from_them():
     taint = {"operator": "Exists", "effect": "NoSchedule"}
     inner = pod(gang(1, gpus=1))["spec"]

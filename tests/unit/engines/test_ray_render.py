@@ -76,6 +76,13 @@ def test_each_node_has_an_enrolment_and_attempts_share_checkpoints():
     assert files["agent.pyz"] == b"zip"
 
 
+def test_checkpoints_are_apart_from_those_of_a_deleted_job_of_the_name():
+    gang = replace(a_gang(nodes=1), first_version=3)
+    files = render.start_files(SPEC, gang, f"drumbeat-rack-ab12cd-{gang.name}", ARCHIVE)
+    (enrolment,) = (json.loads(one) for one in json.loads(files["gang.json"])["enrolments"])
+    assert enrolment["checkpoints"] == "/shared/db/jobs/drumbeat-rack-ab12cd-contract~3/checkpoints"
+
+
 def test_package_is_the_same_for_the_same_files_and_private_where_it_is_unpacked():
     files = render.stop_files(NAME, ARCHIVE)
     assert package(files) == package(dict(reversed(files.items())))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -87,6 +88,18 @@ def until(holds: Callable[[], object]) -> None:
     while not holds():
         assert time.monotonic() < end, "it never came to hold"
         time.sleep(0.005)
+
+
+@pytest.mark.parametrize(("has_own", "folder"), [(True, "a~3"), (False, "a")])
+def test_checkpoints_on_hosts_are_apart_from_those_of_a_deleted_job_of_the_name(
+    engine: RemoteEngine, played: Played, has_own: bool, folder: str
+):
+    engine.has_own_checkpoints = has_own
+    for first_version, owner in ((1, "a"), (3, folder)):
+        engine.start(replace(a_gang("a", 1), first_version=first_version))
+        enrolments = played.requests("start")[-1]["enrolments"]
+        assert isinstance(enrolments, dict)
+        assert json.loads(enrolments[0])["checkpoints"] == f"/home/ada/jobs/{owner}/checkpoints"
 
 
 def usable(engine: RemoteEngine) -> bool:

@@ -534,6 +534,14 @@ def test_a_gang_is_submitted_once_and_taken_away_whole(engine: SlurmEngine, play
     assert not (tmp_path / "gangs" / NAME).exists()
 
 
+def test_checkpoints_are_apart_from_those_of_a_deleted_job_of_the_name(engine: SlurmEngine, tmp_path: Path):
+    gang = replace(a_gang(nodes=1), first_version=3)
+    engine._lay_out(gang, engine._folder_of(gang.name))
+    (file,) = tmp_path.rglob("enrolment.json")
+    assert json.loads(file.read_text())["checkpoints"] == f"{tmp_path}/jobs/drumbeat-rack-m4rk-contract~3/checkpoints"
+    assert "contract~3.1" in engine.rendered(gang)
+
+
 def test_parts_of_the_agent_that_nobody_brings_any_more_go_when_it_is_there(engine: SlurmEngine, tmp_path: Path):
     agents = tmp_path / "agents"
     agents.mkdir()

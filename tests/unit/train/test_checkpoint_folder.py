@@ -74,6 +74,15 @@ def test_a_changed_byte_and_a_missing_file_are_noticed(tmp_path: Path, name: str
     assert folder.broken_files(7) == [f"{name}: No such file or directory"]
 
 
+def test_job_of_a_deleted_name_may_use_a_folder_that_a_later_attempt_had(tmp_path: Path):
+    save(a_folder(tmp_path, attempt=2), 5)
+    variables = {"DRUMBEAT_JOB": "j", "DRUMBEAT_UNIQUE_JOB": "j~3", "DRUMBEAT_ATTEMPT": "1", "DRUMBEAT_ROUND": "1"}
+    new = CheckpointFolder(tmp_path, 3, Generation.of(variables))
+    new.claim()
+    save(new, 1)
+    assert new.steps() == [5, 1]
+
+
 def test_ranks_divide_the_files_among_them(tmp_path: Path):
     folder = a_folder(tmp_path)
     (save(folder, 7) / "b.bin").write_bytes(b"")

@@ -15,6 +15,7 @@ from drumbeat.control.catalog.datastores import ALIAS, DEFAULT, Datastores
 from drumbeat.control.catalog.result_lookup import outputs_of
 from drumbeat.control.data import mltables
 from drumbeat.control.data.manifests import remove_all
+from drumbeat.core.life.job import Job
 from drumbeat.core.planning.inputs import (
     DataFacts,
     DataVersion,
@@ -98,10 +99,14 @@ class DataAssets:
         made = Asset("data", asked.name, asked.version or "", document, digest, self._clock.now(), made_by)
         return self._store.add_asset(made)
 
-    def made_by(self, job: str, name: str, uri: str) -> str | None:
-        """The version of a name that a job's output at that place became already; None = it did not."""
+    def made_by(self, job: Job, name: str, uri: str) -> str | None:
+        """The version of a name that a job's output at that place became already; None = it did not.
+
+        A version from before the job was submitted was made by a deleted job of its name.
+        """
         for one in self._store.assets("data", name):
-            if one.made_by == job and one.document.get("uri") == uri:
+            is_own = one.made_by == job.name and one.created_at >= job.submitted_at
+            if is_own and one.document.get("uri") == uri:
                 return one.version
         return None
 

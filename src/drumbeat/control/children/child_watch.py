@@ -37,7 +37,7 @@ class TrialReadings(Protocol[Reading_co]):
         ...
 
     def forget_all_but(self, sweeps: Collection[str]) -> None:
-        """Keeps only what was read for these sweeps."""
+        """Keeps only what was read for these sweeps, by their unique names."""
         ...
 
 
@@ -106,7 +106,7 @@ class ChildWatch:
 
     def forget_ended(self) -> None:
         """Drops what was read of the trials of parents that have ended."""
-        names = {job.name for job in self.parents()}
+        names = {job.unique_name for job in self.parents()}
         self._reports.forget_all_but(names)
         self._busy.forget_all_but(names)
 

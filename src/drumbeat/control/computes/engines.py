@@ -26,6 +26,7 @@ from drumbeat.launch.container_command import CONTAINER_ENGINES
 from drumbeat.ports import Engine, ScaledEngine
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError, RefusedError
 from drumbeat.protocol.plurals import name_some
+from drumbeat.protocol.unique_names import gang_name
 
 log = logging.getLogger(__name__)
 
@@ -129,7 +130,15 @@ class Engines(Mapping[str, Engine]):
 
     def _wanted(self, compute: str) -> set[str]:
         """Gangs that hold slots: each does from before its start until it has ended."""
-        return {f"{held.job}.{held.attempt}" for held in self.loop.store.reservations(compute)}
+        held = [(one.job, one.attempt) for one in self.loop.store.reservations(compute)]
+        unique = {name: self._unique_name(name) for name in {name for name, _ in held}}
+        return {gang_name(unique[name], attempt) for name, attempt in held}
+
+    def _unique_name(self, job: str) -> str:
+        try:
+            return self.loop.record(job).job.unique_name
+        except NotFoundError:  # It was deleted a moment ago: its gang has ended.
+            return job
 
     def stop(self) -> None:
         """Ends every wait for machines and for slots."""

@@ -1,7 +1,8 @@
 """What nodes ask of the inputs that lie in stores: their files, where to fetch them, and the bytes of what has no link.
 
 An input is listed once per job. The list is kept among the job's files, so that every node and attempt, and a server
-that starts again, sees the same content.
+that starts again, sees the same content. In memory it is kept under the job's unique name: another server may delete
+the job, and a new one may have its name.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from itertools import groupby
 
 from drumbeat.control.data import mltables
 from drumbeat.control.data.single_flight import Making, Makings
+from drumbeat.core.life.job import Job
 from drumbeat.ports import Artifacts, DataAccess
 from drumbeat.protocol import wire
 from drumbeat.protocol.errors import DrumbeatError, ForbiddenError, NotFoundError, RefusedError, UnreachableError
 from drumbeat.protocol.input_listing import Link, ListedFile, Listing
-from drumbeat.protocol.plan import InputPlan, Plan, StagedFiles
+from drumbeat.protocol.plan import InputPlan
 
 LINK_S = 3600.0
 """How long a link works. A node asks again for one that has expired."""
@@ -47,10 +49,10 @@ class Frozen:
 
 
 class Inputs:
-    """The inputs of all jobs. plan_of: a job's plan; raises NotFoundError. For any thread."""
+    """The inputs of all jobs. job_of: a job as it is now; raises NotFoundError. For any thread."""
 
-    def __init__(self, artifacts: Artifacts, data: DataAccess | None, plan_of: Callable[[str], Plan]) -> None:
-        self._artifacts, self._data, self._plan_of = artifacts, data, plan_of
+    def __init__(self, artifacts: Artifacts, data: DataAccess | None, job_of: Callable[[str], Job]) -> None:
+        self.job_of, self._artifacts, self._data = job_of, artifacts, data
         self._frozen: OrderedDict[tuple[str, str], Frozen] = OrderedDict()
         self._makings: Makings[tuple[str, str], Frozen] = Makings()
         self._lock = threading.Lock()
@@ -96,36 +98,38 @@ class Inputs:
             first = next(pieces, b"")
         return length, _whole(first, pieces)
 
-    def prepare(self, job: str, plan: StagedFiles) -> None:
+    def prepare(self, job: Job) -> None:
         """Lists what the job's nodes will ask for, while these are started; what goes wrong is said when they ask."""
-        for one in plan.inputs:
+        for one in job.plan.inputs:
             if one.is_remote:
-                self._makings.begin((job, one.name), partial(self._made, job, one.name))
+                self._makings.begin(_key(job, one.name), partial(self._made, job, one.name))
 
-    def asked(self, job: str, name: str) -> AbstractContextManager[Making[Frozen]]:
+    def asked(self, job: Job, name: str) -> AbstractContextManager[Making[Frozen]]:
         """The making of an input's list, for those who mustn't wait for as long as a store may take."""
-        return self._makings.joined((job, name), partial(self._made, job, name))
+        return self._makings.joined(_key(job, name), partial(self._made, job, name))
 
     # --- one input ----------------------------------------------------------------------------------------------
     def _of(self, job: str, name: str) -> Frozen:
-        known = self._known(job, name)
+        current = self.job_of(job)
+        known = self._known(_key(current, name))
         if known is not None:
             return known
-        with self.asked(job, name) as making:
+        with self.asked(current, name) as making:
             return making.result()
 
-    def _known(self, job: str, name: str) -> Frozen | None:
+    def _known(self, key: tuple[str, str]) -> Frozen | None:
         with self._lock:
-            if (job, name) in self._frozen:
-                self._frozen.move_to_end((job, name))
-            return self._frozen.get((job, name))
+            if key in self._frozen:
+                self._frozen.move_to_end(key)
+            return self._frozen.get(key)
 
-    def _made(self, job: str, name: str) -> Frozen:
+    def _made(self, job: Job, name: str) -> Frozen:
         """It may have been made since it was asked for."""
-        known = self._known(job, name)
+        key = _key(job, name)
+        known = self._known(key)
         if known is None:
-            known = self._freeze(job, self._planned(job, name))
-            self._remember((job, name), known)
+            known = self._freeze(job, _planned(job, name))
+            self._remember(key, known)
         return known
 
     def _remember(self, key: tuple[str, str], made: Frozen) -> None:
@@ -134,22 +138,19 @@ class Inputs:
             while len(self._frozen) > _REMEMBERED:
                 self._frozen.popitem(last=False)
 
-    def _planned(self, job: str, name: str) -> InputPlan:
-        for planned in self._plan_of(job).inputs:
-            if planned.name == name and planned.is_remote:
-                return planned
-        raise ForbiddenError("this isn't one of the job's inputs that are fetched from a store", where=name[:80])
-
-    def _freeze(self, job: str, planned: InputPlan) -> Frozen:
+    def _freeze(self, job: Job, planned: InputPlan) -> Frozen:
         path = f"inputs/{planned.name}.json"
         try:
-            text = self._artifacts.open_file(job, path).read_text()
+            text = self._artifacts.open_file(job.name, path).read_text()
         except NotFoundError:
             with _naming(planned):
                 found = self._store().listing(planned.uri, is_file=planned.type == "uri_file")
                 if planned.evaluated:
                     found = mltables.evaluate(self._store(), planned.uri, found)
-            text = self._artifacts.keep_text(job, path, wire.dumps(found))
+            # A store may take long, and the folder of that name may be another job's by now.
+            if self.job_of(job.name).unique_name != job.unique_name:
+                raise NotFoundError(f"job {job.name} was deleted") from None
+            text = self._artifacts.keep_text(job.name, path, wire.dumps(found))
         listing = wire.loads(Listing, text)
         return Frozen(planned, listing, {file.path: file for file in listing.files})
 
@@ -164,6 +165,17 @@ class Inputs:
         if self._data is None:
             raise RefusedError("this server reads no stores", fix="Start it with the extra `data` installed.")
         return self._data
+
+
+def _key(job: Job, name: str) -> tuple[str, str]:
+    return job.unique_name, name
+
+
+def _planned(job: Job, name: str) -> InputPlan:
+    for planned in job.plan.inputs:
+        if planned.name == name and planned.is_remote:
+            return planned
+    raise ForbiddenError("this isn't one of the job's inputs that are fetched from a store", where=name[:80])
 
 
 @contextmanager

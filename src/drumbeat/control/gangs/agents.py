@@ -47,9 +47,8 @@ class Agents:
         return status.has_sent_logs and not is_reported
 
     def _heard(self, job: str, attempt: int, node: int, secret: str, status: AgentStatus) -> Job:
-        self._secrets.check(job, attempt, secret)
+        current = self.admit(job, attempt, secret)
         self._heartbeats.heard(job, attempt, node)
-        current = self._current(job, attempt)
         if not 0 <= node < current.plan.nodes or status.member.node != node:
             raise SpecError(f"job {job} has no node {node}")
         return current
@@ -61,10 +60,12 @@ class Agents:
     def _directive(self, job: Job) -> Directive:
         return replace(directive(job), servers=self._addresses.known(job.plan.compute))
 
-    def admit(self, job: str, attempt: int, secret: str) -> None:
-        """Checks an agent's secret for its other calls. Raises UnauthorizedError; StaleError when replaced."""
+    def admit(self, job: str, attempt: int, secret: str) -> Job:
+        """Returns the job of an agent that shows its secret. Raises UnauthorizedError; StaleError when replaced."""
         self._secrets.check(job, attempt, secret)
-        self._current(job, attempt)
+        current = self._current(job, attempt)
+        self._secrets.check_job(current, secret)
+        return current
 
     def registry_access(self, job: str) -> dict[str, object]:
         """The credentials with which a job's nodes pull its images. Raises NotFoundError."""

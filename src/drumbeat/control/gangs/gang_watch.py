@@ -60,7 +60,11 @@ class GangWatch(PooledWatch):
         if not self.loop.holds(job.name):
             return
         for event in self._events(job):
-            self.loop.call(lambda event=event: self.loop.apply(job.name, event))
+            self.loop.call(lambda event=event: self._apply(job, event))
+
+    def _apply(self, job: Job, event: Event) -> None:
+        if self.loop.is_there(job):  # The engine may have taken long.
+            self.loop.apply(job.name, event)
 
     def _guarded(self, job: Job) -> None:
         try:

@@ -33,7 +33,7 @@ from drumbeat.core.diagnosis.hangs.rendezvous import RendezvousState, Rendezvous
 from drumbeat.core.life import hang_response
 from drumbeat.core.life.events import StillnessSeen
 from drumbeat.core.life.job import Job
-from drumbeat.protocol.errors import DrumbeatError, StorageError
+from drumbeat.protocol.errors import DrumbeatError, NotFoundError, StorageError
 from drumbeat.protocol.stacks import STACKS
 from drumbeat.protocol.states import State
 
@@ -172,6 +172,8 @@ class HangWatch(PooledWatch):
         asked = {node: self._requests.ask(job.name, node, STACKS, fields) for node in sorted(nodes)}
         try:
             self._wait_for([one.answer for one in asked.values()], within_s)
+            if not self._loop.is_there(job):  # A new job of its name may have answered.
+                raise NotFoundError(f"job {job.name} was deleted")
             return JobFacts({node: result_of(one.answer) for node, one in asked.items()})
         finally:
             for one in asked.values():
@@ -213,7 +215,7 @@ class HangWatch(PooledWatch):
         self._tell(job, seen)
 
     def _tell(self, job: Job, seen: StillnessSeen) -> None:
-        if self._loop.holds(job.name):
+        if self._loop.holds(job.name) and self._loop.is_there(job):
             self._loop.tell(job.name, seen)
 
 

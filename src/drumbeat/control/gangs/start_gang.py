@@ -41,7 +41,7 @@ class GangStarter:
         engine = self._engines[job.plan.compute]
         try:
             gang = self._gangs.of(job)
-            self._inputs.prepare(job.name, job.plan)
+            self._inputs.prepare(job)
             word = engine.start(gang)
             faultpoint("effect.started")
         except EngineError as error:

@@ -12,6 +12,7 @@ from drumbeat.core.life.job import Job
 from drumbeat.ports import Artifacts, PendingEffect
 from drumbeat.protocol.errors import StorageError
 from drumbeat.protocol.fault_points import faultpoint
+from drumbeat.protocol.unique_names import gang_name
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +28,7 @@ class GangStopper:
         return Handler(StopGang, NODES, self._carry_out, lambda _pending: Pool("stopper"), self._failed)
 
     def _carry_out(self, pending: PendingEffect, job: Job) -> None:
-        self._engines[job.plan.compute].stop(f"{pending.job}.{pending.attempt}")
+        self._engines[job.plan.compute].stop(gang_name(job.unique_name, pending.attempt))
         self._drop_parts(pending)
         faultpoint("effect.stopped")
         self._loop.store.done(pending.id, release=(pending.job, pending.attempt), at=self._loop.clock.now())

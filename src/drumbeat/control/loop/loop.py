@@ -25,7 +25,7 @@ from drumbeat.core.life.job import Job
 from drumbeat.core.life.state_machine import JUDGE_AFTER, decide
 from drumbeat.core.life.transitions import then, with_effects
 from drumbeat.ports import Change, Clock, Message, Ownership, Record, Store
-from drumbeat.protocol.errors import StaleError, StorageError, UnreachableError
+from drumbeat.protocol.errors import NotFoundError, StaleError, StorageError, UnreachableError
 from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.states import State
 
@@ -110,6 +110,13 @@ class Loop:
     def record(self, name: str) -> Record:
         """A job as it is now: from memory while that is current, else from the store. Raises NotFoundError."""
         return (self.jobs.get(name) if self.is_current else None) or self.store.load(name)
+
+    def is_there(self, job: Job) -> bool:
+        """Whether a job of before still exists: it may have been deleted, and another one may have its name."""
+        try:
+            return self.record(job.name).job.unique_name == job.unique_name
+        except NotFoundError:
+            return False
 
     def held(self, name: str) -> Record:
         """A job from the store. Raises StaleError when another server holds it, NotFoundError."""

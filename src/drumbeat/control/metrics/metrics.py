@@ -51,10 +51,10 @@ class Metrics:
         self._checkpoint_saves = CheckpointSaves(loop)
         self._lock = threading.Lock()
         self._store: MetricStore | None = None
-        self._ensured: set[str] = set()
-        """Jobs whose runs exist."""
-        self._settled: set[str] = set()
-        """Jobs whose runs have ended for good."""
+        self._ensured: dict[str, str] = {}
+        """Jobs whose runs exist, with their unique names: another server may delete a job."""
+        self._settled: dict[str, str] = {}
+        """Jobs whose runs have ended for good, with their unique names."""
 
     @property
     def store(self) -> MetricStore:
@@ -86,6 +86,7 @@ class Metrics:
         """
         self._secrets.check(source.job, source.attempt, secret)
         job = self._attempted(source)
+        self._secrets.check_job(job, secret)
         try:
             records = spooled(lines, offset)
         except ValueError as error:
@@ -121,7 +122,7 @@ class Metrics:
         """Returns the run of a job, with the status of the job as it is now. Raises NotFoundError."""
         job = self._loop.record(name).job
         self._ensure(job)
-        if job.state.is_terminal and name not in self._settled:
+        if job.state.is_terminal and self._settled.get(name) != job.unique_name:
             self._settle(job)
         return self.store.run(run_id(name))
 
@@ -138,8 +139,8 @@ class Metrics:
 
     def remove(self, name: str) -> None:
         """Removes the run of a deleted job, and the runs within it."""
-        self._ensured.discard(name)
-        self._settled.discard(name)
+        self._ensured.pop(name, None)
+        self._settled.pop(name, None)
         if not self.is_empty:
             self.store.remove_run(run_id(name))
 
@@ -169,13 +170,13 @@ class Metrics:
         return self.store.history(run, name, rank, after)
 
     def _ensure(self, job: Job) -> None:
-        if job.name not in self._ensured:
+        if self._ensured.get(job.name) != job.unique_name:
             self.store.ensure_run(_created(job), job.plan.experiment)
-            self._ensured.add(job.name)
+            self._ensured[job.name] = job.unique_name
 
     def _settle(self, job: Job) -> None:
         self.store.settle(run_id(job.name), STATUS_OF[job.state], _ms(job.ended_at or self._loop.clock.now()))
-        self._settled.add(job.name)
+        self._settled[job.name] = job.unique_name
 
 
 def _created(job: Job) -> RunCreated:

@@ -1,7 +1,8 @@
 """Brings the copy of one run in a real MLflow server up to date.
 
 What was copied is a document of the store. A copy that was interrupted is repeated: MLflow counts a point that it has
-already once.
+already once. The id of a job's run is made from the job's name: a run of the same id that started at another time was
+that of a deleted job, and its copy is left as it is.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ RUN_TAG = "drumbeat.run_id"
 """The tag of a copy that has the run's id here."""
 _PARENT = "mlflow.parentRunId"
 _SCHEME = "mlflow-artifacts:/"
+_START = "start_ms"
+"""The key of the start of the run that was copied. What earlier versions have kept lacks it."""
 _POINTS, _PAIRS = 1000, 100
 """What one request may hold, as MLflow limits it."""
 
@@ -40,10 +43,10 @@ class RunCopy:
     @classmethod
     def of(cls, store: MetricStore, files: RunFiles, server: MlflowServer, run: Run) -> RunCopy:
         """Returns the copy, which is created if it doesn't exist. Raises UnreachableError, RefusedError."""
-        try:
-            body = store.document(KIND, run.id).body
-        except NotFoundError:
+        body = _kept(store, run)
+        if body is None:
             body = _created(store, server, run)
+            store.remove_documents(KIND, run.id)
             store.add_document(Document(KIND, run.id, 0, body))
         return cls(store, files, server, run, body)
 
@@ -150,15 +153,25 @@ def copied_name(series: Series) -> str:
     return f"rank_{series.rank}/{series.name}" if series.rank > 0 else f"node_{-1 - series.rank}/{series.name}"
 
 
+def _kept(store: MetricStore, run: Run) -> JsonObject | None:
+    """Returns what was copied of the run, None if nothing was."""
+    try:
+        body = store.document(KIND, run.id).body
+    except NotFoundError:
+        return None
+    return body if body.get(_START, run.start_ms) == run.start_ms else None
+
+
 def _created(store: MetricStore, server: MlflowServer, run: Run) -> JsonObject:
     experiment = _experiment(server, store.experiment(run.experiment).name)
     wanted = {"experiment_ids": [experiment], "filter": f"tags.`{RUN_TAG}` = '{run.id}'", "run_view_type": "ALL"}
     matches: list[JsonObject] = server.call("POST", "runs/search", wanted).get("runs", [])
-    made = matches[0] if matches else _new_run(server, experiment, run)
+    own = [one for one in matches if int(one["info"]["start_time"]) == run.start_ms]
+    made = own[0] if own else _new_run(server, experiment, run)
     info: JsonObject = made["info"]
     return {
         "run_id": info["run_id"], "artifacts": info["artifact_uri"], "params": {}, "tags": {}, "points": {},
-        "files": {}, "datasets": 0, "info": {}, "is_deleted": False,
+        "files": {}, "datasets": 0, "info": {}, "is_deleted": False, _START: run.start_ms,
     }  # fmt: skip
 
 

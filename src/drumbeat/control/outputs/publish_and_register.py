@@ -106,7 +106,7 @@ class Publishing:
 
     def _register(self, job: Job, output: OutputPlan, uri: str, is_wanted: Callable[[], bool]) -> str:
         require(is_wanted)
-        known = self.assets.made_by(job.name, output.asset, uri)
+        known = self.assets.made_by(job, output.asset, uri)
         if known is None:
             # A model is a folder to those who read it as data; the tag says which kind of model.
             kind = output.type if output.type in ("uri_file", "mltable") else "uri_folder"

@@ -39,6 +39,7 @@ class Steps:
     def __init__(self, loop: Loop, jobs: Jobs, data: DataAccess, is_visible: Callable[[str, str], bool]) -> None:
         self._loop, self._jobs, self._data, self._is_visible = loop, jobs, data, is_visible
         self._graphs: OrderedDict[str, tuple[JobRequest, Graph]] = OrderedDict()
+        """By the unique names of pipelines."""
 
     def submit(self, parent: Job, job: str) -> None:
         """Submits the job of a step, or has an earlier one reused; the pipeline learns of either. Idempotent."""
@@ -46,7 +47,7 @@ class Steps:
         step = next((one for one in steps if step_name(parent.name, one.path) == job), None)
         if step is None or step.has_ended:
             return  # It was reused, or given up: an earlier server has told so.
-        request, graph = self._graph(parent.name)
+        request, graph = self._graph(parent)
         try:
             sources = {path: self._result(parent, path) for path in graph.step(step.path).after}
             asked = step_request(request, graph, parent.name, step.path, sources)
@@ -55,14 +56,15 @@ class Steps:
             return
         self._jobs.submit_child(parent.name, asked, lambda plan: self._reuse(graph, step.path, asked, plan))
 
-    def _graph(self, pipeline: str) -> tuple[JobRequest, Graph]:
-        if pipeline not in self._graphs:
-            request = self._loop.store.request(pipeline)
+    def _graph(self, pipeline: Job) -> tuple[JobRequest, Graph]:
+        key = pipeline.unique_name
+        if key not in self._graphs:
+            request = self._loop.store.request(pipeline.name)
             written = cast("PipelineJob", dialect.from_dict(request.document, request.source))
-            self._graphs[pipeline] = request, expand(written, pipeline)
+            self._graphs[key] = request, expand(written, pipeline.name)
             while len(self._graphs) > MAX_REMEMBERED:
                 self._graphs.popitem(last=False)
-        return self._graphs[pipeline]
+        return self._graphs[key]
 
     def _result(self, parent: Job, path: str) -> str:
         """The job that has the outputs of a step. Raises NotFoundError, RefusedError."""

@@ -26,14 +26,14 @@ class BusyShares:
     def __init__(self, history: Callable[[str, str, int, int], HistoryPage]) -> None:
         self._history = history
         self._known: dict[str, dict[int, float | None]] = {}
-        """By sweep and number of the completed trial; None = it was too short to be measured."""
+        """By the unique name of the sweep and number of the completed trial; None = it was too short to be measured."""
 
     def __call__(self, job: Job) -> Mapping[int, float]:
         """Returns the share of each measured trial by its number; {} until enough trials have completed."""
         sweep = job.sweep
         if sweep is None or sweep.is_compared or sweep.ranks < 2 or job.plan.gpus_per_node:
             return {}
-        measured = self._known.setdefault(job.name, {})
+        measured = self._known.setdefault(job.unique_name, {})
         shares: dict[int, float] = {}
         for trial in [one for one in sweep.trials if one.state is State.COMPLETED]:
             if trial.number not in measured:

@@ -26,13 +26,13 @@ class SweepReports:
         self._history = history
         """Reads a page as `MetricStore.history` does: of a run, metric and rank, from a place on."""
         self._known: dict[str, dict[int, _TrialReports]] = {}
-        """By sweep and number of the trial."""
+        """By the unique name of the sweep and number of the trial."""
 
     def __call__(self, job: Job) -> Mapping[int, Sequence[float]]:
         """Returns the values of each trial by its number, in the order of their arrival."""
         if job.sweep is None:
             return {}
-        by_number = self._known.setdefault(job.name, {})
+        by_number = self._known.setdefault(job.unique_name, {})
         for trial in job.sweep.trials:
             if trial.state is not None and (trial.number not in by_number or not trial.has_ended):
                 self._continue(job, trial.number, by_number.setdefault(trial.number, _TrialReports()))

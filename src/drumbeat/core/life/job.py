@@ -13,6 +13,7 @@ from drumbeat.protocol.agent import WAITS, AgentStatus, Phase, RankExit
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.roster import Roster
 from drumbeat.protocol.states import JobKind, Reason, State
+from drumbeat.protocol.unique_names import unique_name
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,14 @@ class Job:
 
     kept: int = 0
     """While an elastic job is between two attempts: how many nodes of the last one were not lost."""
+
+    first_version: int = 1
+    """The version that its record began with: beyond those of the deleted jobs that had its name. Set by the store."""
+
+    @property
+    def unique_name(self) -> str:
+        """The name that no other job has or had: what outlives a job is kept under it."""
+        return unique_name(self.name, self.first_version)
 
     @property
     def kind(self) -> JobKind:

@@ -265,7 +265,8 @@ def _run(job: Job, now: datetime) -> Decision:
     members = tuple(status.member for status in job.nodes if status)
     ports = tuple(status.port for status in job.nodes if status)
     more = tuple(status.more_ports for status in job.nodes if status)
-    roster = Roster(job.attempt, job.round, members, ports[0] if ports else 0, ports, more)
+    unique_job = job.unique_name if job.unique_name != job.name else ""
+    roster = Roster(job.attempt, job.round, members, ports[0] if ports else 0, ports, more, unique_job)
     started = replace(job, roster=roster, started_at=job.started_at or now)
     sentence = f"{counted(job.plan.world_size, 'rank')} started on {counted(job.plan.nodes, 'node')}"
     if job.plan.container and (image := node_differences.say_image(members)):

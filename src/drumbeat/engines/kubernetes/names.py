@@ -9,10 +9,12 @@ from __future__ import annotations
 import hashlib
 import re
 
+from drumbeat.protocol.unique_names import parse_gang_name
+
 OWNER, GANG, NODE = "drumbeat/owner", "drumbeat/gang", "drumbeat/node"
 """Labels: whose pod it is, of which gang (its object name), and of which node of the gang."""
 JOB = "drumbeat/job"
-"""Annotation: the gang's name in drumbeat, `<job>.<attempt>`."""
+"""Annotation: the gang's name in drumbeat (`protocol/unique_names.py`)."""
 _MAX_JOB = 36
 
 
@@ -23,7 +25,7 @@ def owner(compute: str, mark: str) -> str:
 
 def gang_name(owner_label: str, gang: str) -> str:
     """The object name of a gang: readable, and unique by a digest of the whole name."""
-    job, _, attempt = gang.rpartition(".")
+    job, attempt = parse_gang_name(gang)
     readable = re.sub(r"[^a-z0-9]+", "-", job.lower()).strip("-")[:_MAX_JOB].rstrip("-") or "job"
     if not readable[0].isalpha():  # Before 1.32, some objects' names had to begin with a letter.
         readable = f"j{readable}"

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from drumbeat.protocol.api.computes import NodeState
+from drumbeat.protocol.unique_names import parse_gang_name
 
 Json = Mapping[str, Any]
 
@@ -133,14 +134,14 @@ def _in_brackets(message: str) -> str:
 
 @dataclass(frozen=True)
 class Occupant:
-    """A node of a job that is on a machine. gang: `<job>.<attempt>`."""
+    """A node of a job that is on a machine. gang: its name (`protocol/unique_names.py`)."""
 
     gang: str
     node: int
     since: datetime | None = None
 
     def __str__(self) -> str:
-        job, _, attempt = self.gang.rpartition(".")
+        job, attempt = parse_gang_name(self.gang)
         return f"node {self.node} of job {job}" + (f", attempt {attempt}" if attempt != "1" else "")
 
 

@@ -224,7 +224,7 @@ def _checkpoints(spec: KubernetesCompute, gang: Gang, site: Site) -> str:
     """The folder of the job's checkpoints in the pod."""
     if spec.folder is None:
         return f"{WORK}/checkpoints"
-    return f"{spec.folder.rstrip('/')}/jobs/{site.owner}-{gang.job}/checkpoints"
+    return f"{spec.folder.rstrip('/')}/jobs/{site.owner}-{gang.unique_job}/checkpoints"
 
 
 def _mount(spec: KubernetesCompute, number: int) -> Json:

@@ -54,6 +54,8 @@ class Inside:
 class NetlabEngine(RemoteEngine):
     """A lab of `Lab.nodes` nodes with `cpus` slots each. kept: where what outlives attempts lies."""
 
+    has_own_checkpoints = False
+
     def __init__(
         self,
         lab: Lab,

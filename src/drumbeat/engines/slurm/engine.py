@@ -176,7 +176,7 @@ class SlurmEngine:
             self._enrol(gang, self._folder_of(gang.name))
 
     def _enrol(self, gang: Gang, folder: Path) -> None:
-        checkpoints = f"{self._spec.folder}/jobs/{self._job_name(gang.job)}/checkpoints"
+        checkpoints = f"{self._spec.folder}/jobs/{self._job_name(gang.unique_job)}/checkpoints"
         for slot in gang.slots:
             text = enrolment(gang, slot.node, root="", checkpoints=checkpoints)
             write_private(folder / str(slot.node) / "enrolment.json", text)

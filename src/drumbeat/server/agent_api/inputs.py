@@ -35,7 +35,8 @@ async def get_listing(name: str, caller: Admitted) -> Response:
     machine that it is, "" = it is none.
     """
     inputs = caller.context.control.inputs
-    with inputs.asked(caller.job, name) as making:
+    job = await away(lambda: inputs.job_of(caller.job))
+    with inputs.asked(job, name) as making:
         await _made(name, making, caller.context)
 
     def told() -> dict[str, Any]:

@@ -1,12 +1,14 @@
 """Server-sent events: a job's story, state and logs as they happen, to any number of followers.
 
 A follower pulls at its own pace: the server holds one batch for it, never a queue. The id of an event is
-`<position>.<story>`, and a follower that sends the last one it has seen as `Last-Event-ID` goes on behind it.
+`<position>.<story>`, with `.<first version>` of a job whose name a deleted one had. A follower that sends the last one
+it has seen as `Last-Event-ID` goes on behind it, or begins anew if that was another job's.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator
 from functools import cache
@@ -19,11 +21,12 @@ from starlette.responses import StreamingResponse
 
 from drumbeat.control.bus import job_topic
 from drumbeat.core.life.exit_code import exit_code
+from drumbeat.core.life.job import Job
 from drumbeat.core.life.output_publication import is_over
 from drumbeat.ports import Record
 from drumbeat.ports.metrics import Series
 from drumbeat.protocol.api.jobs import End, Event, JobView
-from drumbeat.protocol.errors import RefusedError
+from drumbeat.protocol.errors import NotFoundError, RefusedError
 from drumbeat.server.api.job_views import job_view, story_lines
 from drumbeat.server.api.log_reader import LogReader
 from drumbeat.server.context import ContextOf, ServerContext, away, current
@@ -39,6 +42,8 @@ PRIMARY_INTERVAL_S = 0.5
 """The least time between two looks at a job's primary metric: logs come far more often."""
 PULLS = CapacityLimiter(2)
 """Threads that pull. A crowd in as many threads would only wait for Python's lock, and keep everybody else from it."""
+
+_EVENT_ID = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?", re.ASCII)
 
 router = new_router("/api/v1/jobs/{name}", tags=["jobs"])
 
@@ -69,18 +74,19 @@ async def follow(
 
     A job is over when it has ended and its outputs are in their places, or have been held up for half a minute.
     """
-    position, told = seen(last_event_id) if last_event_id else (after, story)
-    await away(lambda: current(context.control, name))
-    follower = Follower(context, name, position, told, has_logs=logs)
+    job = (await away(lambda: current(context.control, name))).job
+    place = place_behind(last_event_id, job) if last_event_id else (after, story)
+    follower = Follower(context, job, *place, has_logs=logs)
     return EventStream(events(follower, context.fanout), headers={"Cache-Control": "no-store"})
 
 
-def seen(event_id: str) -> tuple[int, int]:
-    """Position and story line in an event's id."""
-    position, _, story = event_id.partition(".")
-    if not (position.isascii() and position.isdigit() and story.isascii() and story.isdigit()):
+def place_behind(event_id: str, job: Job | None) -> tuple[int, int]:
+    """Position and story line in an event's id; (0, 0) if it is of a deleted job with the name of this one."""
+    match = _EVENT_ID.fullmatch(event_id)
+    if match is None:
         raise RefusedError("that isn't the id of an event of this stream", where=f"Last-Event-ID: {event_id[:80]}")
-    return int(position), int(story)
+    position, story, first_version = (int(one or 1) for one in match.groups())
+    return (0, 0) if job and first_version != job.first_version else (position, story)
 
 
 async def events(follower: Follower, fanout: Fanout) -> AsyncIterator[bytes]:
@@ -102,9 +108,10 @@ async def events(follower: Follower, fanout: Fanout) -> AsyncIterator[bytes]:
 class Follower:
     """One reader's place in a job. `pull` blocks and is called by one thread at a time."""
 
-    def __init__(self, context: ServerContext, job: str, position: int, story: int, *, has_logs: bool) -> None:
-        self.control, self.notices, self.job, self.story = context.control, context.notices, job, story
-        self.reader = LogReader(context.control.artifacts, job, position)
+    def __init__(self, context: ServerContext, job: Job, position: int, story: int, *, has_logs: bool) -> None:
+        self.control, self.notices, self.job, self.story = context.control, context.notices, job.name, story
+        self._first_version = job.first_version
+        self.reader = LogReader(context.control.artifacts, job.name, position)
         self.has_logs = has_logs
         self.has_more = self.is_done = False
         self._seen: tuple[int, str, Series | None] = (-1, "", None)
@@ -113,8 +120,13 @@ class Follower:
         self._state: JobView | None = None
 
     def pull(self) -> bytes:
-        """The events since the last pull; b"" = none. What a job wrote comes before the word that it has ended."""
+        """The events since the last pull; b"" = none. What a job wrote comes before the word that it has ended.
+
+        Raises NotFoundError when the job was deleted.
+        """
         record = current(self.control, self.job)
+        if record.job.first_version != self._first_version:
+            raise NotFoundError(f"that job {self.job} was deleted, and another job has its name")
         before = self.reader.position
         logs = self._logs()
         self.has_more = self.reader.position != before
@@ -159,4 +171,5 @@ class Follower:
     def _event(self, kind: str, event: Event, position: int | None = None) -> bytes:
         at = self.reader.position if position is None else position
         data = serializer_of(type(event)).dump_json(event)
-        return f"event: {kind}\ndata: {data.decode()}\nid: {at}.{self.story}\n\n".encode()
+        job = f".{self._first_version}" if self._first_version > 1 else ""
+        return f"event: {kind}\ndata: {data.decode()}\nid: {at}.{self.story}{job}\n\n".encode()

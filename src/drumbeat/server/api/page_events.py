@@ -17,7 +17,7 @@ from drumbeat.control.bus import JOB
 from drumbeat.protocol.api.jobs import JobView
 from drumbeat.protocol.api.page import JobChanges
 from drumbeat.protocol.errors import NotFoundError
-from drumbeat.server.api.job_events import HEARTBEAT_S, PULLS, EventStream, Follower, seen, serializer_of
+from drumbeat.server.api.job_events import HEARTBEAT_S, PULLS, EventStream, Follower, place_behind, serializer_of
 from drumbeat.server.api.job_views import job_view
 from drumbeat.server.context import ContextOf, ServerContext, away, current
 from drumbeat.server.fanout import Fanout
@@ -42,10 +42,9 @@ async def watch_jobs(
     last_event_id: Annotated[str, Header()] = "",
 ) -> EventStream:
     """Events `jobs` with the jobs that change; and of one job `story`, `state`, `log` and `end`, as its own stream."""
-    position, line = seen(last_event_id) if last_event_id else (after, story)
-    if job:
-        await away(lambda: current(context.control, job))
-    follower = Follower(context, job, position, line, has_logs=logs) if job else None
+    followed = (await away(lambda: current(context.control, job))).job if job else None
+    place = place_behind(last_event_id, followed) if last_event_id else (after, story)
+    follower = Follower(context, followed, *place, has_logs=logs) if followed else None
     return EventStream(_events(ChangeReader(context, follower), context.fanout), headers={"Cache-Control": "no-store"})
 
 

@@ -71,7 +71,7 @@ def _planned(context: ServerContext, job: str, name: str, node: int) -> tuple[Se
     problem = next((one.problem for one in status.services if one.name == name), "") if status else ""
     if problem and has_process(service):
         raise ConflictError(f"service {name} of job {job} {problem}", where=f"node {node}")
-    return service, context.control.secrets.of(job, current.attempt), current.attempt
+    return service, context.control.secrets.of(job, current.attempt, current.first_version), current.attempt
 
 
 def _watch(context: ServerContext, ports: ServicePorts, job: str) -> None:

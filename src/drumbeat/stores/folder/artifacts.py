@@ -89,6 +89,7 @@ class FolderArtifacts:
     def remove_job(self, job: str) -> None:
         with refusals(self._jobs):
             remove_job(self._jobs, self._folder(job))
+        self._logs.forget(job)
 
     def remove_logs(self, job: str) -> None:
         with refusals(self._jobs):

@@ -42,6 +42,15 @@ class OnePerName(Generic[T]):
         finally:
             self._left(held)
 
+    def forget(self, name: str) -> None:
+        """Has the object made again for its next user, after the present one."""
+        held = self._taken(name)
+        try:
+            with held.lock:
+                held.value = self._make(name)
+        finally:
+            self._left(held)
+
     def _taken(self, name: str) -> _Held[T]:
         with self._lock:
             held = self._held.get(name)

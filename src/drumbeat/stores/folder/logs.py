@@ -71,7 +71,8 @@ class JobLogs:
     def _catch_up(self, journal: int) -> None:
         """Reads what was recorded since, by this server before it was started or by another; cuts a torn end off."""
         status = os.fstat(journal)
-        if status.st_ino != self._inode:  # The logs that were known here have been removed since.
+        # The logs that were known here may have been removed since, and a new journal may have the inode of theirs.
+        if status.st_ino != self._inode or status.st_size < self._position * RECORD_SIZE:
             self._inode, self._position, self._ends = status.st_ino, 0, {}
         if status.st_size == self._position * RECORD_SIZE:
             return

@@ -177,10 +177,11 @@ def read_story(connection: Connection, name: str) -> list[StoryEntry]:
 # --- writing ----------------------------------------------------------------------------------------------------
 def add(connection: Connection, token: int, new: Submission) -> Record:
     """Writes a new job, what was sent, and its story. Raises ConflictError when its name is taken."""
-    job = new.job
-    if connection.scalar(select(jobs.c.number).where(jobs.c.name == job.name)) is not None:
-        raise ConflictError(f"there is a job {job.name} already", fix="Give it another name.")
-    version = _free_name(connection, job.name)
+    name = new.job.name
+    if connection.scalar(select(jobs.c.number).where(jobs.c.name == name)) is not None:
+        raise ConflictError(f"there is a job {name} already", fix="Give it another name.")
+    version = _free_name(connection, name)
+    job = replace(new.job, first_version=version)
     fixed = {"name": job.name, "submitted_at": job.submitted_at, "lease": token, "version": version, "archived": False}
     spec = json.dumps(new.spec, separators=(",", ":"))
     connection.execute(insert(jobs).values(**fixed, **_columns(job)))
