@@ -18,7 +18,7 @@ class TrialProgress:
     state: State | None = None
     """The state of its job; None = the job isn't submitted yet."""
     sentence: str = ""
-    """Why its job is in that state."""
+    """Why its job is in that state, or why it isn't submitted yet."""
     reports: int = 0
     """How often rank 0 has reported the primary metric."""
     best: float | None = None
@@ -95,7 +95,7 @@ class StepProgress:
     state: State | None = None
     """The state of its job; None = the job isn't submitted yet."""
     sentence: str = ""
-    """Why its job is in that state."""
+    """Why its job is in that state, or why it isn't submitted yet."""
     reused: str = ""
     """The earlier job whose outputs are taken, instead of running the step; "" = it runs."""
     skipped: str = ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 import time
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -28,6 +29,7 @@ from drumbeat.protocol.errors import (
 )  # fmt: skip
 from drumbeat.protocol.states import Reason, State
 from drumbeat.stores.folder import FolderArtifacts
+from drumbeat.testing.fake_engine import FakeEngine
 from drumbeat.testing.memory_store import MemoryStore
 from drumbeat.wiring import SystemClock
 from tests.threads import refuse_once
@@ -240,7 +242,7 @@ def test_an_effect_that_fails_waits_although_its_failure_cant_be_written_down(
 
 
 @pytest.mark.feature("F10")
-@pytest.mark.parametrize("thread", ["effect", "observe"])
+@pytest.mark.parametrize("thread", ["submitter local", "observe"])
 def test_a_thread_that_cant_be_started_now_is_started_later(house: House, monkeypatch: pytest.MonkeyPatch, thread: str):
     refused = refuse_once(monkeypatch, thread)
     name = house.submit("j")
@@ -277,3 +279,122 @@ def test_a_gang_that_this_machine_has_no_room_for_is_not_taken_for_lost(
         assert "No space left on device" in job.sentence
     finally:
         control.stop()
+
+
+SWEEP = {
+    "type": "sweep",
+    "sampling_algorithm": "random",
+    "search_space": {"lr": {"type": "uniform", "min_value": 0.0, "max_value": 1.0}},
+    "objective": {"goal": "minimize", "primary_metric": "loss"},
+    "limits": {"max_total_trials": 40, "max_concurrent_trials": 1},
+    "trial": {"command": "python t.py --lr ${{search_space.lr}}"},
+}
+TAKES_A = {"type": "uri_folder", "path": "${{parent.jobs.a.outputs.o}}"}
+PIPELINE = {
+    "type": "pipeline",
+    "jobs": {
+        "a": {"type": "command", "command": "true", "outputs": {"o": {"type": "uri_folder"}}},
+        "b": {"type": "command", "command": "ls ${{inputs.i}}", "inputs": {"i": TAKES_A}},
+    },
+}
+UNUSABLE = "compute local can't be used: m: it has not answered yet"
+
+
+def lose_machines(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(house.engine, "machines", lambda: [Machine("m", 0, unusable="it has not answered yet")])
+    house.control.engines.look()
+
+
+@pytest.mark.feature("F5", "F10")
+@pytest.mark.parametrize(
+    ("document", "first", "second", "says"),
+    [
+        (SWEEP, "p_0", "p_1", f"1 of 40 trials ended, 1 trial waits: {UNUSABLE}"),
+        (PIPELINE, "p_a", "p_b", f"step b waits: {UNUSABLE}; 1 of 2 steps ended"),
+    ],
+    ids=["sweep", "pipeline"],
+)
+def test_children_wait_for_a_compute_that_cannot_be_used_for_a_moment(
+    house: House, monkeypatch: pytest.MonkeyPatch, document: dict[str, object], first: str, second: str, says: str
+):
+    house.control.jobs.submit(JobRequest({**document, "name": "p"}))
+    house.gang(first)
+    lose_machines(house, monkeypatch)
+    house.run_to_end(first)
+    until(lambda: UNUSABLE in house.store.load("p").job.sentence)
+    assert house.store.load("p").job.sentence == says
+    until(lambda: [one.tries for one in house.store.outbox()] == [2])
+    assert [line.sentence for line in house.store.story("p")].count(says) == 1
+    monkeypatch.undo()
+    house.control.engines.look()
+    house.gang(second)
+    assert house.store.load(second).job.need.cpus == 1
+    assert not house.store.load(second).job.need.alone
+
+
+@pytest.mark.feature("F5", "S1")
+def test_sweep_whose_trial_waits_for_an_unusable_compute_can_be_canceled(house: House, monkeypatch: pytest.MonkeyPatch):
+    house.control.jobs.submit(JobRequest({**SWEEP, "name": "p"}))
+    house.gang("p_0")
+    lose_machines(house, monkeypatch)
+    house.run_to_end("p_0")
+    until(lambda: UNUSABLE in house.store.load("p").job.sentence)
+    house.control.jobs.cancel("p", "me")
+    until(lambda: house.state("p") is State.CANCELED)
+    assert house.store.load("p").job.sweep.trials[1].sentence == "not submitted: its parent was being stopped"
+
+
+@pytest.mark.feature("F10")
+def test_stops_on_a_slow_compute_hold_up_none_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    box, may_end = FakeEngine(100), threading.Event()
+    house = House(tmp_path, MemoryStore(), FakeEngine(1), lambda _spec: box)
+    try:
+        house.control.computes.create({"name": "box", "type": "netlab"})
+        monkeypatch.setattr(box, "stop", lambda name: may_end.wait(60) and FakeEngine.stop(box, name))
+        names = [house.submit(f"j{n}", compute="box") for n in range(20)]
+        until(lambda: len(box.gangs) == len(names))
+        house.gang(house.submit("here"))
+        for name in names:
+            house.control.jobs.cancel(name, "me")
+        house.control.jobs.cancel("here", "me")
+        house.gang(house.submit("next"))
+        assert box.stopped == []
+    finally:
+        may_end.set()
+        house.control.stop()
+
+
+@pytest.mark.feature("F10")
+def test_starts_on_a_slow_compute_hold_up_none_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    box, may_begin = FakeEngine(100), threading.Event()
+    house = House(tmp_path, MemoryStore(), FakeEngine(1), lambda _spec: box)
+    try:
+        house.control.computes.create({"name": "box", "type": "netlab"})
+        monkeypatch.setattr(box, "start", lambda gang: may_begin.wait(60) and FakeEngine.start(box, gang))
+        for n in range(20):
+            house.submit(f"j{n}", compute="box")
+        house.gang(house.submit("here"))
+        assert box.started == []
+    finally:
+        may_begin.set()
+        house.control.stop()
+
+
+@pytest.mark.feature("F10")
+def test_stories_that_take_long_to_keep_hold_up_no_start(house: House, monkeypatch: pytest.MonkeyPatch):
+    """As where large event files are read at the end of a job."""
+    house.engine.cpus, may_be_kept = 64, threading.Event()
+    house.control.engines.look()
+    kept = house.control.artifacts.write_text
+
+    def slow(job: str, path: str, text: str) -> None:
+        may_be_kept.wait(60)
+        kept(job, path, text)
+
+    monkeypatch.setattr(house.control.artifacts, "write_text", slow)
+    names = [house.submit(f"j{n}") for n in range(20)]
+    for name in names:
+        house.run_to_end(name)
+    until(lambda: set(house.engine.stopped) == {f"{name}.1" for name in names})
+    house.gang(house.submit("next"))
+    may_be_kept.set()

@@ -13,6 +13,7 @@ from drumbeat.core.child_jobs import PipelineProgress, StepProgress, step_name
 from drumbeat.core.life.events import (
     CancelChild,
     CancelRequested,
+    ChildPostponed,
     ChildRefused,
     ChildrenSeen,
     ChildStatus,
@@ -155,6 +156,17 @@ def test_a_step_whose_job_is_refused_fails() -> None:
     assert life.job.sentence == "step a failed: there is no compute x; never run because of it: b"
 
 
+def test_step_whose_compute_is_unusable_waits_and_says_so_once() -> None:
+    life = Life(make_pipeline({"a": (), "b": ("a",)}))
+    life.see()
+    for _ in range(2):
+        life.apply(ChildPostponed("p_a", "compute box can't be used: no answer"))
+        life.see()
+    assert life.sentences == ["step a waits: compute box can't be used: no answer; 0 of 2 steps ended"]
+    life.see(a=State.COMPLETED)
+    assert (life.job.state, life.submitted) == (State.RUNNING, ["p_a", "p_b"])
+
+
 def test_a_canceled_pipeline_ends_when_its_steps_have_ended() -> None:
     life = Life(make_pipeline())
     life.see()
@@ -197,11 +209,13 @@ def test_every_pipeline_ends_and_submits_each_step_at_most_once(data: st.DataObj
         waiting = [job.removeprefix("p_") for job in life.submitted if not life.step(job.removeprefix("p_")).has_ended]
         assert waiting
         path = data.draw(st.sampled_from(waiting))
-        kind = data.draw(st.sampled_from(["run", "end", "fail", "reuse", "refuse", "cancel", "again"]))
+        kind = data.draw(st.sampled_from(["run", "end", "fail", "reuse", "refuse", "postpone", "cancel", "again"]))
         if kind == "reuse":
             life.apply(StepReused(f"p_{path}", "old"))
         elif kind == "refuse":
             life.apply(ChildRefused(f"p_{path}", "no"))
+        elif kind == "postpone":
+            life.apply(ChildPostponed(f"p_{path}", "not now"))
         elif kind == "cancel" and data.draw(st.integers(0, 5)) == 0:
             life.apply(CancelRequested("a person"))
         else:

@@ -11,6 +11,7 @@ from drumbeat.core.child_jobs import SweepProgress, trial_name
 from drumbeat.core.life.events import (
     CancelChild,
     CancelRequested,
+    ChildPostponed,
     ChildRefused,
     ChildrenSeen,
     ChildStatus,
@@ -255,3 +256,20 @@ def test_sweep_whose_sampler_refuses_fails_when_its_trials_have_ended():
     life.look()
     assert (life.job.state, life.job.reason) == (State.FAILED, Reason.TRIALS_FAILED)
     assert "no further trials can be proposed: Optuna is gone" in life.job.sentence
+
+
+def test_trial_whose_compute_is_unusable_waits_and_says_so_once() -> None:
+    life = Life(make_sweep(max_trials=4))
+    life.look()
+    life.propose(2)
+    life.states = {}
+    for _ in range(2):
+        life.apply(ChildPostponed("s_0", "compute box can't be used: no answer"))
+        life.look()
+    assert life.sentences.count("0 of 4 trials ended, 1 trial waits: compute box can't be used: no answer") == 1
+    life.apply(ChildPostponed("s_1", "compute box can't be used: no answer"))
+    assert life.job.sentence == "0 of 4 trials ended, 2 trials wait: compute box can't be used: no answer"
+    life.states = {0: State.RUNNING, 1: State.QUEUED}
+    life.look()
+    assert life.job.sentence == "0 of 4 trials ended"
+    assert [one.state for one in life.job.sweep.trials] == [State.RUNNING, State.QUEUED]

@@ -7,13 +7,16 @@ from collections.abc import Callable
 
 from drumbeat.control.jobs.jobs import Jobs
 from drumbeat.control.loop.loop import Loop
-from drumbeat.control.loop.outbox import NODES, Handler
+from drumbeat.control.loop.outbox import NODES, RETRY_INTERVAL_S, Handler, Pool
 from drumbeat.core.life.events import CancelChild, SubmitChild
 from drumbeat.core.life.job import Job
 from drumbeat.ports import PendingEffect
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import ConflictError, NotFoundError
 from drumbeat.protocol.fault_points import faultpoint
+
+MAX_RETRY_INTERVAL_S = 5.0
+"""The longest pause before a child is submitted again. A canceled parent ends no sooner than that."""
 
 ChildRequest = Callable[[Job, str], JobRequest]
 """Gives the request for a child's job, by its parent and its name."""
@@ -29,8 +32,12 @@ class Children:
         self._loop, self._jobs, self._request_of, self._submit_step = loop, jobs, request_of, submit_step
 
     def handlers(self) -> tuple[Handler, Handler]:
-        """The handlers of both effects."""
-        return Handler(SubmitChild, NODES, self._submit), Handler(CancelChild, NODES, self._cancel)
+        """The handlers of both effects. Their pool is their own: planning a child waits for its compute's machines."""
+        pool = Pool("children")
+        return (
+            Handler(SubmitChild, NODES, self._submit, lambda _pending: pool, retry_after_s=retry_after_s),
+            Handler(CancelChild, NODES, self._cancel, lambda _pending: pool),
+        )
 
     def _submit(self, pending: PendingEffect, parent: Job) -> None:
         effect = pending.effect
@@ -49,3 +56,8 @@ class Children:
             self._jobs.cancel(effect.job, by=effect.by)
         faultpoint("children.canceled")
         self._loop.store.done(pending.id)
+
+
+def retry_after_s(tries: int) -> float:
+    """Returns how long a child that could not be submitted so many times is left alone. Others go first meanwhile."""
+    return min(RETRY_INTERVAL_S * 2.0 ** min(tries, 8), MAX_RETRY_INTERVAL_S)

@@ -26,10 +26,8 @@ class GangStarter:
         return Handler(StartGang, NODES, self._carry_out, self._pool)
 
     def _pool(self, pending: PendingEffect) -> Pool:
-        """One pool for each scheduler: every job for one that doesn't answer waits there, and is asked for again."""
-        record = self._loop.jobs.get(pending.job)
-        compute = record.job.plan.compute if record else ""
-        return Pool(f"submitter {compute}") if compute in self._loop.supply.with_queue else Pool()
+        """One pool for each compute: every job for one that doesn't answer waits there, and is asked for again."""
+        return Pool(f"submitter {self._loop.record(pending.job).job.plan.compute}")
 
     def _carry_out(self, pending: PendingEffect, job: Job) -> None:
         """Starts the gang, unless its attempt is over."""

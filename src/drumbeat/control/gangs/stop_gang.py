@@ -24,8 +24,12 @@ class GangStopper:
         self._loop, self._engines, self._artifacts = loop, engines, artifacts
 
     def handler(self) -> Handler:
-        """The handler of `stop_gang`. Its pool is its own: a cluster takes its time to end what runs there."""
-        return Handler(StopGang, NODES, self._carry_out, lambda _pending: Pool("stopper"), self._failed)
+        """The handler of `stop_gang`."""
+        return Handler(StopGang, NODES, self._carry_out, self._pool, self._failed)
+
+    def _pool(self, pending: PendingEffect) -> Pool:
+        """One pool for each compute: a cluster that takes its time to end what runs there holds up no other's."""
+        return Pool(f"stopper {self._loop.record(pending.job).job.plan.compute}")
 
     def _carry_out(self, pending: PendingEffect, job: Job) -> None:
         self._engines[job.plan.compute].stop(gang_name(job.unique_name, pending.attempt))

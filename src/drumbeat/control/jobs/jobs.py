@@ -20,17 +20,25 @@ from drumbeat.control.jobs.planner import Planner
 from drumbeat.control.jobs.preview import preview
 from drumbeat.control.jobs.sweep_submission import example_trial, new_sweep, say_example
 from drumbeat.control.loop.loop import Loop
+from drumbeat.control.loop.outbox import PostponedError
 from drumbeat.control.outputs.keep_story import STORY, Stories
 from drumbeat.control.people.quotas import Quotas
 from drumbeat.core.child_jobs import step_name
 from drumbeat.core.life import cancellation
-from drumbeat.core.life.events import CancelRequested, ChildRefused, ChildrenSeen, ChildStatus, StepReused
+from drumbeat.core.life.events import (
+    CancelRequested,
+    ChildPostponed,
+    ChildRefused,
+    ChildrenSeen,
+    ChildStatus,
+    StepReused,
+)
 from drumbeat.core.life.job import Job
 from drumbeat.core.pipelines.expansion import expand
 from drumbeat.core.pipelines.graph import Graph
 from drumbeat.core.pipelines.registered_components import digests_of
 from drumbeat.core.pipelines.step_jobs import step_request
-from drumbeat.core.planning.plan import Planned
+from drumbeat.core.planning.plan import Planned, UnusableComputeError
 from drumbeat.dialect.data.paths import OfJob, reference_to
 from drumbeat.dialect.job.job import CommandJob
 from drumbeat.dialect.pipelines.pipeline_job import PipelineJob
@@ -54,6 +62,9 @@ from drumbeat.protocol.states import State
 
 MAX_TRIES = 20
 """How often quotas are looked at again for a submission while other servers book slots."""
+
+
+_PARENT_STOPS = "not submitted: its parent was being stopped"
 
 
 @dataclass(frozen=True)
@@ -143,13 +154,15 @@ class Jobs:
 
         Where the parent is being stopped, it learns that the child does not exist, or how far the child is. The parent
         also learns of a refusal. find: gives what the child's result may be taken from, by its plan. Raises StaleError
-        when another server holds the parent.
+        when another server holds the parent; PostponedError while the child's compute can't be used.
         """
         job = str(request.document["name"])
         try:
             submission, plan = self._submission(request, parent, self._loop.store.load(parent).job.person)
         except (SpecError, RefusedError, NotFoundError) as error:
-            self._loop.tell(parent, ChildRefused(job, str(error)))
+            refusal = error  # Python unbinds the name at the end of this block.
+            if self._loop.call(lambda: self._refuse_child(parent, request, refusal)):
+                raise PostponedError from error
             return
         reuse = find(plan)
         faultpoint("children.planned")
@@ -161,18 +174,37 @@ class Jobs:
         noted = replace(submission, uses=(*submission.uses, *kept))
         self._loop.call(lambda: self._write_child(parent, noted))
 
+    def _refuse_child(self, parent: str, request: JobRequest, error: DrumbeatError) -> bool:
+        """Lets a parent know that a child can't be planned, and says whether it is to be tried again."""
+        job = str(request.document["name"])
+        record = self._loop.store.submitted(request.key) if request.key else None
+        if record is not None:  # It was submitted before; the server was stopped before it took the effect away.
+            self._child_submitted(parent, record.job)
+            return False
+        is_postponed = isinstance(error, UnusableComputeError)
+        if is_postponed and self._is_stopping(parent):
+            self._loop.apply(parent, ChildRefused(job, _PARENT_STOPS))
+            return False
+        self._loop.apply(parent, ChildPostponed(job, error.what) if is_postponed else ChildRefused(job, str(error)))
+        return is_postponed
+
+    def _is_stopping(self, parent: str) -> bool:
+        """Whether a parent has no further children submitted. Raises StaleError when another server holds it."""
+        return self._loop.held(parent).job.state is not State.RUNNING
+
     def _write_child(self, parent: str, submission: Submission) -> None:
         record = self._loop.store.submitted(submission.key)
-        if record is None and self._loop.held(parent).job.state is not State.RUNNING:
-            refused = ChildRefused(submission.job.name, "not submitted: its parent was being stopped")
-            self._loop.apply(parent, refused)
+        if record is None and self._is_stopping(parent):
+            self._loop.apply(parent, ChildRefused(submission.job.name, _PARENT_STOPS))
             return
         try:
             record = record or self.write(submission)[0]
         except (ConflictError, NotFoundError) as error:
             self._loop.apply(parent, ChildRefused(submission.job.name, str(error)))
             return
-        child = record.job
+        self._child_submitted(parent, record.job)
+
+    def _child_submitted(self, parent: str, child: Job) -> None:
         self._loop.apply(parent, ChildrenSeen((ChildStatus(child.name, child.state, child.sentence),)))
 
     def write(self, submission: Submission) -> tuple[Record, bool]:

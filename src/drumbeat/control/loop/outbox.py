@@ -152,7 +152,12 @@ class Outbox:
     def _hand_to_pool(self, pending: PendingEffect) -> None:
         turn: Future[None] = Future()
         try:
-            self._pool_of(pending).submit(self._take_turn, pending, turn)
+            pool = self._pool_of(pending)
+        except BaseException:  # The store can't say now whose effect it is.
+            self._leave(self.lane_of(pending))
+            raise
+        try:
+            pool.submit(self._take_turn, pending, turn)
         except RuntimeError as error:  # No thread can be started. It's in the pool's queue all the same.
             if turn.cancel():
                 self._leave(self.lane_of(pending))

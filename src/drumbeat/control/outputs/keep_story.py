@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from drumbeat.control.loop.outbox import FILES, Handler
+from drumbeat.control.loop.outbox import FILES, Handler, Pool
 from drumbeat.core.life.events import KeepStory
 from drumbeat.core.life.job import Job
 from drumbeat.ports import Artifacts, PendingEffect, Store
@@ -23,8 +23,8 @@ class Stories:
         self._store, self._artifacts, self._at_end = store, artifacts, at_end
 
     def handler(self) -> Handler:
-        """The handler of `keep_story`."""
-        return Handler(KeepStory, FILES, self._carry_out)
+        """The handler of `keep_story`. Its pool is its own: large event files take long to read."""
+        return Handler(KeepStory, FILES, self._carry_out, lambda _pending: Pool("story"))
 
     def _carry_out(self, pending: PendingEffect, job: Job) -> None:
         self.write(job)

@@ -241,6 +241,14 @@ class ChildRefused:
 
 
 @dataclass(frozen=True)
+class ChildPostponed:
+    """A child's job can't be submitted yet; the server tries again. sentence: why."""
+
+    job: str
+    sentence: str
+
+
+@dataclass(frozen=True)
 class SamplerRefused:
     """A sweep's sampler can't propose parameters, now or later: a package is missing, for example."""
 
@@ -281,6 +289,7 @@ Event = (
     | ChildrenSeen
     | TrialsProposed
     | ChildRefused
+    | ChildPostponed
     | SamplerRefused
     | StepReused
 )

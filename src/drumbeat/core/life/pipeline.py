@@ -15,6 +15,7 @@ from drumbeat.core.life import ending, parent_jobs, verdict_rules
 from drumbeat.core.life.events import (
     CancelChild,
     CancelRequested,
+    ChildPostponed,
     ChildRefused,
     ChildrenSeen,
     ChildStatus,
@@ -29,13 +30,13 @@ from drumbeat.core.life.transitions import move, then, with_effects
 from drumbeat.protocol.plurals import counted
 from drumbeat.protocol.states import Reason, State
 
-ChildEvent = ChildrenSeen | StepReused | ChildRefused
+ChildEvent = ChildrenSeen | StepReused | ChildRefused | ChildPostponed
 
 
 def decide(job: Job, progress: PipelineProgress, event: Event, now: datetime) -> Decision:
     """Gives the pipeline after the event."""
     match job.state, event:
-        case State.RUNNING, ChildrenSeen() | StepReused() | ChildRefused():
+        case State.RUNNING, ChildrenSeen() | StepReused() | ChildRefused() | ChildPostponed():
             return _advance(job, progress, _changed(job.name, progress, event), now)
         case State.RUNNING, TimeUp():
             sentence = f"the time limit of {job.policy.timeout_s:g} s was reached"
@@ -61,8 +62,9 @@ def _changed(
             steps = tuple(_seen(one, seen.get(step_name(pipeline, one.path))) for one in progress.steps)
         case StepReused():
             steps = tuple(_reused(one, pipeline, event) for one in progress.steps)
-        case ChildRefused():
-            steps = tuple(_refused(one, pipeline, event, refused) for one in progress.steps)
+        case ChildRefused() | ChildPostponed():
+            state = None if isinstance(event, ChildPostponed) else refused
+            steps = tuple(_refused(one, pipeline, event, state) for one in progress.steps)
     return replace(progress, steps=steps)
 
 
@@ -78,7 +80,10 @@ def _reused(step: StepProgress, pipeline: str, event: StepReused) -> StepProgres
     return replace(step, state=State.COMPLETED, sentence=f"reused from {event.source}", reused=event.source)
 
 
-def _refused(step: StepProgress, pipeline: str, event: ChildRefused, state: State) -> StepProgress:
+def _refused(
+    step: StepProgress, pipeline: str, event: ChildRefused | ChildPostponed, state: State | None
+) -> StepProgress:
+    """The step with why its job isn't submitted. state: of the step; None = its job is submitted later."""
     return replace(step, state=state, sentence=event.sentence) if _is_awaited(step, pipeline, event.job) else step
 
 
@@ -142,6 +147,8 @@ def _news(old: StepProgress, new: StepProgress) -> str:
     """Returns what has become of a step, "" = nothing that the story tells."""
     if new.skipped and not old.skipped:
         return f"step {new.path} is not run: {new.skipped}"
+    if new.state is None and new.sentence and new.sentence != old.sentence:
+        return f"step {new.path} waits: {new.sentence}"
     if new.state is old.state or new.state is None:
         return ""
     if new.reused:

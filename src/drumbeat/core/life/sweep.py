@@ -19,6 +19,7 @@ from drumbeat.core.life import ending, parent_jobs, verdict_rules
 from drumbeat.core.life.events import (
     CancelChild,
     CancelRequested,
+    ChildPostponed,
     ChildRefused,
     ChildrenSeen,
     ChildStatus,
@@ -66,7 +67,7 @@ def decide(job: Job, progress: SweepProgress, event: Event, now: datetime) -> De
             return then(compared, _advance(compared.job, progress, compared.job.sweep or stopped, stops, now))
         case State.RUNNING, TrialsProposed() if progress.is_asking and event.first == len(progress.trials):
             return _proposed(job, progress, event, now)
-        case State.RUNNING, ChildRefused():
+        case State.RUNNING, ChildRefused() | ChildPostponed():
             return _advance(job, progress, _refused(progress, job.name, event), (), now)
         case State.RUNNING, SamplerRefused():
             sentence = f"no further trials can be proposed: {event.sentence}"
@@ -119,7 +120,11 @@ def _compared(job: Job, progress: SweepProgress, event: ChildrenSeen, now: datet
     return move(compared, now, State.RUNNING, Reason.TRIALS_RUNNING, sentence) if sentence else Decision(compared)
 
 
-def _refused(progress: SweepProgress, sweep: str, event: ChildRefused, state: State = State.FAILED) -> SweepProgress:
+def _refused(
+    progress: SweepProgress, sweep: str, event: ChildRefused | ChildPostponed, refused: State = State.FAILED
+) -> SweepProgress:
+    """The sweep with why a trial's job isn't submitted. refused: the state of a trial that is never submitted."""
+    state = None if isinstance(event, ChildPostponed) else refused
     trials = tuple(
         replace(one, state=state, sentence=event.sentence)
         if one.state is None and trial_name(sweep, one.number) == event.job
@@ -232,13 +237,17 @@ def _lacking_metric(sweep: str, before: SweepProgress, progress: SweepProgress) 
 
 
 def say_progress(sweep: str, progress: SweepProgress) -> str:
-    """Returns how many trials have ended, and the best so far, in one sentence."""
+    """Returns how many trials have ended, the best so far, and why trials aren't submitted yet, in one sentence."""
     ended = sum(one.has_ended for one in progress.trials)
     total = str(len(progress.trials) if progress.is_exhausted else progress.max_trials)
     parts = [f"{ended} of {total} trials ended"]
     leader = leading_trial(progress)
     if leader is not None:
         parts.append(f"best {trial_name(sweep, leader.number)}: {progress.metric} {leader.best:.4g}")
+    postponed = [one for one in progress.trials if one.state is None and one.sentence]
+    if postponed:
+        waits = "waits" if len(postponed) == 1 else "wait"
+        parts.append(f"{counted(len(postponed), 'trial')} {waits}: {postponed[0].sentence}")
     return ", ".join(parts)
 
 

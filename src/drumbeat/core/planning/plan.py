@@ -47,6 +47,10 @@ DEFAULT_LAUNCHER = "pytorch"
 _PRIORITY = {"low": -1, "medium": 0, "high": 1}
 
 
+class UnusableComputeError(RefusedError):
+    """No job can start on the compute now; which resources a job would take there may not be known, either."""
+
+
 @dataclass(frozen=True)
 class Facts:
     """What is known here that a plan depends on.
@@ -102,7 +106,7 @@ class Planned:
 
 
 def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: Facts) -> Planned:
-    """The plan of a command job. Raises SpecError, NotYetError, UnknownNameError."""
+    """The plan of a command job. Raises SpecError, NotYetError, UnknownNameError, UnusableComputeError."""
     refused = [*not_yet(job)]
     if refused:
         raise NotYetError(refused[0].what, where=refused[0].where, fix=refused[0].fix, fields=tuple(refused))
@@ -223,7 +227,7 @@ def _compute(job: CommandJob, facts: Facts) -> str:
         )
     if found in facts.troubles:
         what = f"compute {found} can't be used: {facts.troubles[found]}"
-        raise RefusedError(what, where="compute", fix=f"See how it is: drumbeat compute show {found}")
+        raise UnusableComputeError(what, where="compute", fix=f"See how it is: drumbeat compute show {found}")
     return found
 
 
