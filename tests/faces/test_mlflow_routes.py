@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from drumbeat.protocol.metrics import Point, PointsLogged, run_id
+from drumbeat.protocol.metrics import Point, PointsLogged, experiment_id, run_id
 from tests.faces.api_house import House, house_in, raw
 
 pytestmark = pytest.mark.feature("M2")
@@ -102,6 +102,21 @@ def test_a_metric_that_mlflow_refuses_is_refused_alone_and_in_a_batch(house, met
     batch = {"metrics": [{"key": "fine", "value": 1}, metric], "params": [{"key": "p", "value": "1"}]}
     assert refusal(ask(house, "POST", "runs/log-batch", run_id=run, **batch)) == INVALID
     assert asked(house, "GET", "runs/get", run_id=run)["run"]["data"]["metrics"] == []
+
+
+def test_logged_models_are_found_by_every_id_of_their_experiment(house):
+    asked(house, "POST", "logged-models", name="of-default")
+    old = asked(house, "POST", "experiments/create", name="old-name")["experiment_id"]
+    asked(house, "POST", "logged-models", name="of-renamed", experiment_id=old)
+    asked(house, "POST", "experiments/update", experiment_id=old, new_name="new-name")
+
+    def names(id: str) -> list[str]:
+        models = asked(house, "POST", "logged-models/search", experiment_ids=[id])["models"]
+        return [one["info"]["name"] for one in models]
+
+    assert names("0") == names(experiment_id("Default")) == ["of-default"]
+    assert names(old) == names(experiment_id("new-name")) == ["of-renamed"]
+    assert names("77") == []
 
 
 def test_a_batch_with_a_changed_parameter_keeps_nothing_of_it(house):

@@ -22,7 +22,7 @@ LIMITS: tuple[tuple[re.Pattern[str], int], ...] = (
     (re.compile(r"/api/v1/snapshots/.*"), 1 * GIB + 64 * MIB),
     (re.compile(r"/api/v1/storage/file"), 16 << 40),
     (re.compile(r"/api/v1/storage/manifest"), 256 * MIB),
-    (re.compile(r"/api/v1/(datastores|data|registries|notices)"), 1 * MIB),
+    (re.compile(r"/api/v1/(computes|datastores|data|registries|notices)"), 1 * MIB),
     (re.compile(r"/agent/v1/[^/]+/[^/]+/[^/]+/tunnels/[^/]+/up|/api/v1/jobs/[^/]+/sessions/[^/]+/input"), 1 << 60),
     (re.compile(r"/agent/v1/[^/]+/[^/]+/[^/]+/outputs/commit"), LISTED_BYTES),
     (re.compile(r"/agent/v1/[^/]+/[^/]+/[^/]+/(logs|outputs)/.*"), 4 * MIB),
@@ -31,7 +31,7 @@ LIMITS: tuple[tuple[re.Pattern[str], int], ...] = (
         16 << 40,
     ),
     (re.compile(r"(/agent|/mlflow)/.*", re.DOTALL), 16 * MIB),
-    (re.compile(r"/api/v1/(jobs|plan|environments)"), 4 * MIB),
+    (re.compile(r"/api/v1/(jobs|plan|components|environments)"), 4 * MIB),
 )
 """The largest body of each address, first match. A snapshot is 1 GiB of content and its tar headers. A list
 of outputs takes five times its length in memory while it is read and checked.

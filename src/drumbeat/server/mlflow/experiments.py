@@ -117,6 +117,20 @@ def experiment_of(call: Call, id: str) -> Experiment:
         raise missing(f"No Experiment with id={id} exists") from None
 
 
+def searched_experiments(call: Call) -> tuple[str, ...]:
+    """Returns the ids of the experiments that a search names, as they are kept; one that doesn't exist has nothing."""
+    return tuple(_kept_id(call, one) for one in call.texts("experiment_ids"))
+
+
+def _kept_id(call: Call, id: str) -> str:
+    if id == DEFAULT_EXPERIMENT_ALIAS:
+        return experiment_of(call, id).id
+    try:
+        return call.store.experiment(id).id
+    except NotFoundError:
+        return id
+
+
 def active_experiment(call: Call, id: str) -> Experiment:
     """Returns the experiment that something is to be created in. Raises MlflowRefusal."""
     experiment = experiment_of(call, id)

@@ -11,7 +11,7 @@ from drumbeat.protocol.errors import NotFoundError
 from drumbeat.protocol.metrics import JsonObject, value_from_json
 from drumbeat.protocol.mlflow_limits import MAX_PARAM_VALUE
 from drumbeat.server.mlflow.errors import invalid, missing
-from drumbeat.server.mlflow.experiments import active_experiment, location_of
+from drumbeat.server.mlflow.experiments import active_experiment, location_of, searched_experiments
 from drumbeat.server.mlflow.filter_parsing import module, parsed
 from drumbeat.server.mlflow.limits import MAX_REGISTRY_TAG_VALUE, check_pairs
 from drumbeat.server.mlflow.request import Call, listed, paged, pairs, whole
@@ -113,7 +113,7 @@ def log_params(call: Call) -> JsonObject:
 
 def search(call: Call) -> JsonObject:
     """Answers POST logged-models/search."""
-    limit, experiments = call.limit(100, 1000), call.texts("experiment_ids")
+    limit, experiments = call.limit(100, 1000), searched_experiments(call)
     documents = [one for one in call.store.documents(KIND) if _DELETED not in one.body]
     matches = [one for one in documents if one.body["info"]["experiment_id"] in experiments]
     text, datasets, orders = call.text_or("filter"), call.objects("datasets"), call.objects("order_by")

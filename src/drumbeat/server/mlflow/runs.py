@@ -27,7 +27,7 @@ from drumbeat.protocol.metrics import (
 )
 from drumbeat.protocol.mlflow_limits import MAX_TAG_VALUE
 from drumbeat.server.mlflow.errors import invalid, missing
-from drumbeat.server.mlflow.experiments import active_experiment, experiment_of, location_of
+from drumbeat.server.mlflow.experiments import active_experiment, location_of, searched_experiments
 from drumbeat.server.mlflow.filter_parsing import run_comparisons, run_orders, view_of
 from drumbeat.server.mlflow.limits import check_pairs
 from drumbeat.server.mlflow.request import Call, listed
@@ -85,7 +85,7 @@ def restore(call: Call) -> JsonObject:
 
 def search(call: Call) -> JsonObject:
     """Answers runs/search."""
-    experiments = tuple(_experiment_id(call, one) for one in call.texts("experiment_ids"))
+    experiments = searched_experiments(call)
     if not experiments:
         return {"runs": []}
     page = call.store.search_runs(
@@ -100,10 +100,6 @@ def search(call: Call) -> JsonObject:
     )
     found: JsonObject = {"runs": [view(call, run) for run in page.runs]}
     return found | ({"next_page_token": page.token} if page.token else {})
-
-
-def _experiment_id(call: Call, id: str) -> str:
-    return experiment_of(call, id).id if id == "0" else id
 
 
 def set_tag(call: Call) -> JsonObject:
