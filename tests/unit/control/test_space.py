@@ -250,6 +250,21 @@ def test_prune_that_keeps_outputs_goes_on_without_a_job_deleted_meanwhile(house)
         assert house.store.story(name)[-1].sentence == "logs and checkpoints were removed by prune"
 
 
+class UncountedOutputs(FolderArtifacts):
+    """Artifacts on a file system where folders and empty files take no space."""
+
+    def job_space(self, job=None):
+        return {name: replace(space, outputs=0) for name, space in super().job_space(job).items()}
+
+
+def test_prune_that_keeps_outputs_keeps_an_output_that_takes_no_space(house):
+    ended(house, "a")
+    control = house.control
+    space = Space(control.loop, UncountedOutputs(house.folder), control.catalogs.environments)
+    assert [one.note for one in space.prune(NOW, keep_outputs=True, is_dry=False).items] == [TRIMMED]
+    assert folders(house) == {"a"}
+
+
 def test_version_registered_from_a_sweeps_output_keeps_its_best_trial(house):
     ended_sweep(house, "s_0", "s_1")
     place = "azureml://jobs/s/outputs/default/paths/"

@@ -45,7 +45,7 @@ class JobPruner:
         world = self._references.all()
         asked = deletion_rules.expired(world.jobs, self._loop.clock.now(), older_than)
         spaces = {name: self._removal.space_of(name) for name in asked}
-        trimmed = [name for name in asked if keep_outputs and spaces[name].outputs]
+        trimmed = [name for name in asked if keep_outputs and self._has_outputs(name)]
         decision = deletion_rules.decide(asked, world.jobs, world.assets, trimmed)
         kept = list(decision.reasons.values())
         if is_dry:
@@ -65,6 +65,10 @@ class JobPruner:
                     world = world.without([name])
         items += self._trim(trimmed, world, spaces, kept, is_dry=False)
         return freed_of(items, kept)
+
+    def _has_outputs(self, name: str) -> bool:
+        """Whether a job has kept a file of an output; an empty one takes no space on some file systems."""
+        return any(file.path.startswith("outputs/") for file in self._artifacts.files(name))
 
     def _trim(
         self, names: list[str], world: References, spaces: dict[str, JobSpace], kept: list[KeptItem], *, is_dry: bool
