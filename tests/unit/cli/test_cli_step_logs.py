@@ -32,17 +32,24 @@ Script = Iterable[Event | Exception | Callable[[], object]]
 class StepServer(FakeServer):
     """A server with one pipeline. scripts: what the streams of a job tell, by job, each stream once.
 
-    What a script has of functions the stream calls.
+    What a script has of functions the stream calls. gone: the jobs of steps that don't exist.
     """
 
     steps: list[StepView] = field(default_factory=list)
     trials: list[TrialView] = field(default_factory=list)
     scripts: dict[str, list[Script]] = field(default_factory=lambda: defaultdict(list))
+    gone: set[str] = field(default_factory=set[str])
+
+    def _called(self, *call: object) -> None:
+        super()._called(*call)
+        if call[1:] and call[1] in self.gone:
+            raise NotFoundError(f"no job {call[1]}")
 
     def pipeline(self, name: str) -> PipelineView:
         return sample(PipelineView, name=name, steps=tuple(self.steps))
 
     def sweep(self, name: str) -> SweepView:
+        self._called("sweep", name)
         return sample(SweepView, name=name, trials=tuple(self.trials))
 
     def stream(self, name: str, *, away: threading.Event) -> Iterator[Event]:
@@ -214,6 +221,18 @@ def test_what_keeps_a_step_s_logs_away_is_told(drumbeat: Type, server: StepServe
     shown = drumbeat("logs", "pipe", *follow)
     assert shown.stderr == "── small: the disk is full ──\n"
     assert sorted(shown.stdout.splitlines()) == ["large 0:0 │ a", "large 1:3 │ b", "small 0:0 │ c"]
+
+
+@pytest.mark.parametrize("follow", [(), ("-f",)])
+def test_logs_beside_a_deleted_step_are_printed_and_it_is_named(
+    drumbeat: Type, server: StepServer, follow: tuple[str, ...]
+):
+    server.steps = [step("gone"), step("tune", JobKind.SWEEP), *server.steps]
+    server.gone = {"pipe_gone", "pipe_tune"}
+    shown = drumbeat("logs", "pipe", *follow)
+    assert sorted(shown.stdout.splitlines()) == ["large 0:0 │ a", "large 1:3 │ b", "small 0:0 │ c"]
+    assert (shown.stderr, shown.exit_code) == ("error: no job pipe_gone\n", 1)
+    assert drumbeat("logs", "pipe", "--rank", 4).stderr.startswith("error: no step has rank 4\n")
 
 
 def test_a_server_that_is_stopped_while_a_pipeline_is_followed_stays_so(drumbeat: Type, server: StepServer):

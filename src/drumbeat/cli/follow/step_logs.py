@@ -16,7 +16,7 @@ from drumbeat.cli.follow.log_lines import LogLook, LogView
 from drumbeat.cli.terminal.connect import Server
 from drumbeat.protocol.api.jobs import End, Event, JobView, LogPiece
 from drumbeat.protocol.api.pipelines import StepView
-from drumbeat.protocol.errors import UnreachableError
+from drumbeat.protocol.errors import NotFoundError, UnreachableError
 from drumbeat.protocol.states import JobKind
 
 POLL_S = 0.2
@@ -68,17 +68,30 @@ class StepLogs:
         """Why streams failed that are not read any more, by title."""
 
     def jobs(self) -> dict[str, JobView]:
-        """Gives the jobs of the steps that have begun, by title."""
-        return {source.title: self._server.get(source.job) for source in self._sources()}
+        """Gives the jobs of the steps that have begun, by title. One that was refused or deleted is left out."""
+        jobs: dict[str, JobView] = {}
+        for source in self._sources():
+            with contextlib.suppress(NotFoundError):
+                jobs[source.title] = self._server.get(source.job)
+        return jobs
 
     def all(self, has: Has) -> Iterator[str]:
-        """Gives what all steps have printed, one step after the other."""
+        """Gives what all steps have printed, one step after the other.
+
+        Raises NotFoundError at the end for a step whose job was refused or deleted.
+        """
+        missing: NotFoundError | None = None
         for source in self._sources():
             view = self._view(source.title)
-            for piece in self._server.logs(source.job):
-                if has(piece):
-                    yield _text(view.take(piece, 0.0))
+            try:
+                for piece in self._server.logs(source.job):
+                    if has(piece):
+                        yield _text(view.take(piece, 0.0))
+            except NotFoundError as error:
+                missing = missing or error
             yield _text(view.end())
+        if missing:
+            raise missing
 
     def follow(self, has: Has, see: See) -> Iterator[str]:
         """Gives what the steps print as it comes, until the pipeline ends. see: is called for each change of a job.
@@ -165,9 +178,10 @@ class StepLogs:
         if step.type != JobKind.SWEEP:
             yield LogSource(job, step.name)
             return
-        for trial in self._server.sweep(job).trials:
-            if trial.state is not None:
-                yield LogSource(trial.job, f"{step.name}_{trial.number}")
+        with contextlib.suppress(NotFoundError):  # The sweep was refused or deleted: it has no trials.
+            for trial in self._server.sweep(job).trials:
+                if trial.state is not None:
+                    yield LogSource(trial.job, f"{step.name}_{trial.number}")
 
     def _view(self, title: str) -> LogView:
         if title not in self._views:
