@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
 from drumbeat.client.ignore_files import FILES, WHOLE, IgnoreRules
-from drumbeat.client.snapshot_layers import Layer, Part, link_target
+from drumbeat.client.snapshot_layers import Layer, LayerPart, link_target
 from drumbeat.protocol.errors import RefusedError
 
 MAX_BYTES = 1 << 30
@@ -96,7 +96,7 @@ def entries_of(source: Path | None, subject: Subject, added: Sequence[Path] = ()
             raise RefusedError("the root of the file system can't be added", where=subject.key)
     if source is not None and not source.is_dir() and not added:
         layer = Layer(source.parent)
-        return [_entry(Part(source, layer), source.name, (layer,), subject)]
+        return [_entry(LayerPart(source, layer), source.name, (layer,), subject)]
     is_whole = source is not None and source.is_dir()
     layers = [Layer(place, "" if is_whole and place is source else place.name) for place in named]
     found = _Walk(tuple(layers), subject).entries()
@@ -134,16 +134,16 @@ class _Walk:
 
     def entries(self) -> Iterator[SnapshotEntry]:
         """Everything that no rule leaves out."""
-        names: dict[str, list[Part]] = {}
+        names: dict[str, list[LayerPart]] = {}
         for layer in self.layers:
-            part = Part(layer.place, layer, layer.place.is_dir() and not layer.place.is_symlink())
+            part = LayerPart(layer.place, layer, layer.place.is_dir() and not layer.place.is_symlink())
             if layer.path:
                 names.setdefault(layer.path, []).append(part)
             else:
                 _list(part, self.subject, names)
         return self._below("", names, self.subject.rules({name: parts[-1].place for name, parts in names.items()}))
 
-    def _below(self, path: str, names: Mapping[str, list[Part]], rules: IgnoreRules) -> Iterator[SnapshotEntry]:
+    def _below(self, path: str, names: Mapping[str, list[LayerPart]], rules: IgnoreRules) -> Iterator[SnapshotEntry]:
         for name, listed in names.items():
             parts = [part for part in listed if not rules.skips(f"{path}{name}" + ("/" if part.is_folder else ""))]
             if not parts:
@@ -152,13 +152,13 @@ class _Walk:
             folders = self._folders(f"{path}{name}", parts)
             if folders:
                 inner = f"{path}{name}/"
-                inside: dict[str, list[Part]] = {}
+                inside: dict[str, list[LayerPart]] = {}
                 for folder in folders:
                     _list(folder, self.subject, inside)
                 file = inside.get(rules.file)
                 yield from self._below(inner, inside, rules.with_file(file[-1].place if file else None, inner))
 
-    def _folders(self, path: str, parts: Sequence[Part]) -> list[Part]:
+    def _folders(self, path: str, parts: Sequence[LayerPart]) -> list[LayerPart]:
         """The folders that lie at one path, one over the other. Raises RefusedError where they can't."""
         for below, above in pairwise(parts):
             if below.is_folder != above.is_folder and not below.place.is_symlink():
@@ -167,19 +167,19 @@ class _Walk:
         return [part for part in parts if part.is_folder]
 
 
-def _list(folder: Part, subject: Subject, names: dict[str, list[Part]]) -> None:
+def _list(folder: LayerPart, subject: Subject, names: dict[str, list[LayerPart]]) -> None:
     """Adds what lies in a folder."""
     try:
         with os.scandir(folder.place) as found:
             for one in found:
                 names.setdefault(one.name, []).append(
-                    Part(Path(one.path), folder.layer, one.is_dir(follow_symlinks=False))
+                    LayerPart(Path(one.path), folder.layer, one.is_dir(follow_symlinks=False))
                 )
     except OSError as error:
         raise _unreadable(folder.place, subject, error) from None
 
 
-def _entry(part: Part, path: str, layers: Sequence[Layer], subject: Subject) -> SnapshotEntry:
+def _entry(part: LayerPart, path: str, layers: Sequence[Layer], subject: Subject) -> SnapshotEntry:
     place = part.place
     status = place.lstat()
     if stat.S_ISLNK(status.st_mode):
@@ -192,7 +192,7 @@ def _entry(part: Part, path: str, layers: Sequence[Layer], subject: Subject) -> 
     raise RefusedError("only files, folders and links can be sent", where=f"{subject.key}: {place}", fix=fix)
 
 
-def _target(link: Part, path: str, layers: Sequence[Layer], subject: Subject) -> str:
+def _target(link: LayerPart, path: str, layers: Sequence[Layer], subject: Subject) -> str:
     """Where a link points to, relative to it. Links out of the folder would point at nothing, or at others' files."""
     target = link_target(link, path, layers)
     if target is None:

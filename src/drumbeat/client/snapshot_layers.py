@@ -31,7 +31,7 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Part:
+class LayerPart:
     """A file, folder or link of one layer, at one path of the snapshot. is_folder: a link to one is none."""
 
     place: Path
@@ -39,7 +39,7 @@ class Part:
     is_folder: bool = False
 
 
-def link_target(link: Part, path: str, layers: Sequence[Layer]) -> str | None:
+def link_target(link: LayerPart, path: str, layers: Sequence[Layer]) -> str | None:
     """Returns where a link points to in the snapshot, relative to it; None for a link that leaves the snapshot."""
     aim = _aim(link.place)
     real = Path(os.path.realpath(aim))
