@@ -83,14 +83,31 @@ export function noteAnswer(): void {
   setTimeout(settle);
 }
 
+let skew = 0;
+const LEAST_SKEW_MS = 5000;
+/** A difference from the server's clock that an answer's way and the whole seconds of its date don't explain. */
+
+/** The time by the server's clock, in milliseconds: times of jobs are the server's. */
+export const serverNow = (): number => Date.now() + skew;
+
+function noteClock(answer: Response): void {
+  const date = Date.parse(answer.headers.get("Date") ?? "");
+  if (Number.isNaN(date)) return;
+  const found = date - Date.now();
+  skew = Math.abs(found) < LEAST_SKEW_MS ? 0 : found;
+}
+
 async function sent(input: string, init: RequestInit): Promise<Response> {
+  const prefetched = init.method ? undefined : taken(input);
   let answer: Response;
   try {
-    answer = await ((init.method ? undefined : taken(input)) ?? fetch(input, { credentials: "same-origin", ...init }));
+    answer = await (prefetched ?? fetch(input, { credentials: "same-origin", ...init }));
   } catch (error) {
     if (init.signal?.aborted) throw error;
     throw new ApiError(0, "the server does not answer", location.host, "`drumbeat server status` shows whether it runs.");
   }
+  // What the HTML names may come from the browser's cache, with the date of another day.
+  if (!prefetched) noteClock(answer);
   if (!answer.ok) throw await refusal(answer);
   return answer;
 }

@@ -3,7 +3,7 @@
 import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { onExpired } from "./api";
-import { Nothing } from "./parts/placeholders";
+import { Nothing, NotLoaded } from "./parts/placeholders";
 import { href, jobIn, usePlace } from "./router";
 import { JobScreen } from "./screens/job/job";
 import { TARGETS } from "./targets";
@@ -42,7 +42,7 @@ function Screen({ path }: { path: string }) {
 /** A screen whose code comes when it is opened. */
 export function Late({ load }: { load: () => Promise<ComponentType> }) {
   const [Loaded, setLoaded] = useState<{ screen: ComponentType }>();
-  useEffect(() => void load().then((screen) => setLoaded({ screen })), []);
+  useEffect(() => void load().then((screen) => setLoaded({ screen }), () => setLoaded({ screen: NotLoaded })), []);
   return Loaded ? <Loaded.screen /> : <p class="nothing loading">Loading…</p>;
 }
 

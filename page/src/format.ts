@@ -19,12 +19,13 @@ export function ago(seconds: number): string {
   return `${Math.floor(seconds / 86_400)} d ago`;
 }
 
-export function exact(time: string): string {
+/** time: as the API writes it, or in milliseconds. */
+export function exact(time: string | number): string {
   const at = new Date(time);
   return `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())} ${clock(time)}`;
 }
 
-export function clock(time: string): string {
+export function clock(time: string | number): string {
   const at = new Date(time);
   return `${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())}`;
 }

@@ -1,18 +1,18 @@
 /** Time, answers of the server, and events, for components. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { ApiError, get, noteAnswer, session, settled, type Query } from "./api";
+import { ApiError, get, noteAnswer, serverNow, session, settled, type Query } from "./api";
 import { stream, type Events, type JobEvent } from "./stream";
 
 const tickers = new Set<() => void>();
 setInterval(() => tickers.forEach((tick) => tick()), 1000);
 
-/** The time in milliseconds, new each second while `isLive`. */
+/** The time in milliseconds by the server's clock, new each second while `isLive`. */
 export function useNow(isLive = true): number {
-  const [now, setNow] = useState(Date.now);
+  const [now, setNow] = useState(serverNow);
   useEffect(() => {
     if (!isLive) return;
-    const tick = () => setNow(Date.now());
+    const tick = () => setNow(serverNow());
     tickers.add(tick);
     return () => void tickers.delete(tick);
   }, [isLive]);
@@ -100,9 +100,9 @@ export function useGradual(count: number): number {
 /** Whether the page's person may act; readers only look. */
 export function useMayAct(): boolean {
   const [mayAct, setMayAct] = useState(false);
-  useEffect(() => {
-    settled.then(session).then((one) => setMayAct(one.role !== "reader"), () => undefined);
-  }, []);
+  const ask = () => void settled.then(session).then((one) => setMayAct(one.role !== "reader"), () => undefined);
+  useEffect(ask, []);
+  useEvents("again", () => mayAct || ask());
   return mayAct;
 }
 
@@ -128,6 +128,24 @@ export function useChange(value: unknown, action: () => void): void {
     known.current = value;
     action();
   }, [value]);
+}
+
+/** Calls `action` every `interval` milliseconds while the page is seen, and when it is seen again.
+ *
+ * A server stops when nothing is asked of it for long: a tab that was forgotten in the background must not keep it.
+ */
+export function useInterval(action: () => void, interval: number): void {
+  const latest = useRef(action);
+  latest.current = action;
+  useEffect(() => {
+    const tick = () => document.hidden || latest.current();
+    const timer = setInterval(tick, interval);
+    document.addEventListener("visibilitychange", tick);
+    return () => {
+      clearInterval(timer);
+      document.removeEventListener("visibilitychange", tick);
+    };
+  }, [interval]);
 }
 
 /** Calls `action` at most once in `interval` milliseconds, and once after the last call. */

@@ -1,6 +1,6 @@
 /** Addresses: the part behind /ui, and the query, in which every choice of a person stands. */
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 
 export const BASE = "/ui";
 
@@ -58,8 +58,10 @@ export function setQuery(changes: Record<string, string | string[] | undefined>,
 
 export function usePlace(): Place {
   const [now, setNow] = useState(place);
+  const drawn = useRef(location.href);
   useEffect(() => {
     const changed = () => setNow(place());
+    if (location.href !== drawn.current) changed();
     listeners.add(changed);
     addEventListener("popstate", changed);
     return () => {

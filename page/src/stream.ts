@@ -120,7 +120,13 @@ class Stream {
   }
 
   private emit<K extends keyof Events>(kind: K, event: Events[K]): void {
-    for (const listener of [...(this.listeners.get(kind) ?? [])]) (listener as Listener<K>)(event);
+    for (const listener of [...(this.listeners.get(kind) ?? [])]) {
+      try {
+        (listener as Listener<K>)(event);
+      } catch (error) {
+        reportError(error); // The others hear the event nevertheless.
+      }
+    }
   }
 }
 

@@ -1,6 +1,6 @@
 /** The bar at the top: where one can go, whether the page is live, notices on the desktop, and the list of keys. */
 
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { useEvents } from "./hooks";
 import { KeyList, useKey } from "./keys";
 import { DesktopNotices } from "./parts/desktop-notices";
@@ -12,6 +12,8 @@ export function TopBar({ path }: { path: string }) {
   const [hasKeys, setKeys] = useState(false);
   const [isOpen, setOpen] = useState(stream.isOpen);
   useEvents("open", setOpen);
+  // It may have been opened since the bar was drawn, before the bar listens.
+  useEffect(() => setOpen(stream.isOpen), []);
   useKey("?", "This list of keys", () => setKeys(true));
   return (
     <header class="bar">

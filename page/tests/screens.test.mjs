@@ -272,3 +272,233 @@ test("a single-file output of a completed job is a link", async () => {
   const link = page.getByRole("link", { name: "Download table" });
   expect(await link.getAttribute("href")).toBe("/api/v1/jobs/one/files/outputs/table");
 });
+
+test("the first link of a screen leads past the bar to its content", async () => {
+  lists(() => [jobOf("one")]);
+  await open("/");
+  await seen("one trains");
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Enter");
+  await eventually(() => page.evaluate(() => document.activeElement.id)).toBe("main");
+});
+
+test("the bar says connected, however early the stream is opened", async () => {
+  lists(() => [jobOf("one")]);
+  // The browser paints seldom, as on a loaded machine: what follows a paint comes behind the stream.
+  await page.addInitScript(() => {
+    const wait = globalThis.setTimeout;
+    globalThis.requestAnimationFrame = (action) => wait(action, 1000);
+    globalThis.setTimeout = (action, time) => wait(action, time === 35 ? 1000 : time);
+  });
+  await open("/");
+  await streaming();
+  await seen("one trains");
+  await page.waitForTimeout(1500);
+  expect(await page.locator("header.bar [role=status]").innerText()).toBe("connected");
+});
+
+test("a screen or tab whose code can't be loaded says so", async () => {
+  has(jobOf("one"));
+  await page.route("**/assets/{ledger,metrics}-*.js", (route) => route.abort());
+  for (const path of ["/ledger", "/jobs/one?tab=metrics"]) {
+    await open(path);
+    await seen("could not be loaded");
+    await page.getByRole("button", { name: "Reload the page" }).waitFor();
+  }
+});
+
+test("a refused answer is shown in place of a chart, a version or an action's effect", async () => {
+  const series = [{ name: "loss", rank: 0, count: 3, last: { step: 2, value: 1, at: "2026-11-20T08:00:00Z" }, min: null, max: null }];
+  has(jobOf("one"));
+  has(jobOf("two"));
+  server.answers["/jobs/one/metrics"] = { series, params: {} };
+  server.answers["/jobs/one/metrics/curves"] = refusal(500, "the curve can't be read");
+  await open("/jobs/one?tab=metrics");
+  await seen("the curve can't be read");
+  server.answers["/compare"] = { jobs: ["one", "two"], differences: [], outcomes: [{ section: "metrics", key: "loss", values: [1, 2] }] };
+  server.answers["/curves"] = refusal(500, "these curves can't be read");
+  await open("/compare?job=one&job=two");
+  await seen("these curves can't be read");
+  const data = { name: "set", version: "1", type: "uri_file", uri: "", digest: "", created_at: "2026-11-20T08:00:00Z", made_by: "", description: "", tags: {}, files: 1, size: 1, used_by: [] };
+  server.answers["/data"] = (words) => (words.has("name") ? refusal(500, "the versions can't be read") : [data]);
+  await open("/data?name=set");
+  await seen("the versions can't be read");
+  server.answers["/data"] = (words) => (words.has("name") ? [] : [data]);
+  await open("/data?name=gone");
+  await seen("no version");
+  server.answers["/experiments"] = [{ id: "1", name: "tests", archived: false, created_at: null, jobs: 1, latest_at: null, tags: {}, names: ["tests"] }];
+  server.answers["/experiments/archive"] = refusal(403, "only an owner may archive it");
+  await open("/experiments");
+  await page.getByRole("button", { name: "Archive" }).click();
+  await seen("only an owner may archive it");
+});
+
+test("a reader is offered no actions", async () => {
+  server.answers["/page/session"] = { action_token: "", person: "", role: "reader" };
+  server.answers["/experiments"] = [{ id: "1", name: "tests", archived: false, created_at: null, jobs: 1, latest_at: null, tags: {}, names: ["tests"] }];
+  server.answers["/notices"] = [{ name: "mine", type: "mail", jobs: "all", on: ["failed"], place: "a@b", receivers: [], description: "", problem: "" }];
+  server.answers["/version"] = { version: "1", protocol: 1, boot_id: "", host: "lab", pid: 1, home: "/h" };
+  for (const [path, word] of [["/experiments", "1 job"], ["/server", "mail at a@b"]]) {
+    await open(path);
+    await seen(word);
+    await page.waitForTimeout(200);
+    expect(await page.locator("main table button").count()).toBe(0);
+  }
+});
+
+test("a text is copied also where the browser has no clipboard for scripts, as over plain http", async () => {
+  has(completed("one", { outputs: [{ name: "net", type: "custom_model", place: "in_place", uri: "", asset: "net:1", files: 2, size: 8, problem: "" }] }));
+  await page.addInitScript(() => Object.defineProperty(navigator, "clipboard", { value: undefined }));
+  await open("/jobs/one");
+  await page.getByRole("button", { name: "Copy" }).click();
+  await seen("Copied");
+});
+
+test("no other trials are named than those chosen on an axis when one more has a value", async () => {
+  const trial = (number, value) => ({ number, job: `trial-${number}`, state: "completed", sentence: "", parameters: { lr: number / 10 }, value, last: value, reports: 1, stopped: "" });
+  let trials = [trial(1, null), trial(2, 0.2), trial(3, 0.9), trial(4, 0.8)];
+  const sweep = () => ({ name: "tuned", state: "running", sentence: "", goal: "minimize", primary_metric: "loss", max_total_trials: 9, max_concurrent_trials: 3, trials, best: 2 });
+  has(jobOf("tuned", { type: "sweep" }));
+  server.answers["/sweeps/tuned"] = sweep;
+  await page.setViewportSize({ width: 1200, height: 1000 });
+  await open("/jobs/tuned?tab=settings");
+  const box = await page.locator(".parallel canvas").boundingBox();
+  await page.mouse.move(box.x + 14, box.y + box.height - 2);
+  await page.mouse.down();
+  await page.mouse.move(box.x + 14, box.y + box.height * 0.75, { steps: 4 });
+  await page.mouse.up();
+  await eventually(() => page.locator(".picked-trials").innerText()).toContain("trial-2");
+  trials = [trial(1, 0.7), ...trials.slice(1)];
+  server.changed([jobOf("trial-1", { parent: "tuned" })]);
+  await eventually(() => page.locator(".picked-trials").count()).toBe(0);
+});
+
+test("a job whose name begins another one's can be told from it when jobs to compare are typed", async () => {
+  const known = ["job-1", "job-10"];
+  server.answers["/jobs"] = (words) => ({ jobs: known.filter((name) => name.includes(words.get("text"))).map((name) => jobOf(name)), after: null });
+  await open("/compare");
+  const field = page.getByRole("combobox", { name: "Add a job" });
+  await field.pressSequentially("job-10", { delay: 150 });
+  await field.press("Enter");
+  await eventually(() => page.locator(".picked .chip").allInnerTexts()).toEqual([expect.stringContaining("job-10")]);
+});
+
+test("the place among the lines found stays within them when another rank is chosen", async () => {
+  const log = logOf(Array.from({ length: 12 }, (_, n) => `found ${n}`));
+  for (const piece of log.pieces.slice(0, 9)) piece.rank = 1;
+  has(jobOf("one", { world_size: 2 }), { log });
+  await open("/jobs/one?search=found");
+  await seen("12 of 12");
+  await page.getByRole("combobox", { name: "Whose log" }).selectOption("0");
+  await seen("3 of 3");
+});
+
+test("an output with more files than are listed says so, and an empty picture is no error", async () => {
+  has(completed("one"));
+  const files = Array.from({ length: 620 }, (_, n) => ({ path: `outputs/default/file-${String(n).padStart(3, "0")}.txt`, size: 1 }));
+  server.answers["/jobs/one/files"] = [...files, { path: "outputs/default/zero.png", size: 0 }];
+  server.answers["/jobs/one/files/outputs/default/zero.png"] = refusal(416, "no such range");
+  await open("/jobs/one?tab=outputs");
+  await seen("The first 500 of 621 files");
+  await open("/jobs/one?tab=outputs&file=outputs/default/zero.png");
+  await seen("It is empty.");
+});
+
+test("a hidden page asks the server for nothing, so that an idle server can stop", async () => {
+  server.answers["/computes"] = [];
+  lists(() => []);
+  server.answers["/status"] = { uptime_s: 1, unfinished: [], idle_s: 0, idle_stop_s: 900, publishing: [], doors: [], others: [], retain_s: 0 };
+  await page.clock.install();
+  for (const path of ["/computes", "/server"]) {
+    await open(path);
+    await eventually(() => server.streams.size).toBe(1);
+    await hide(true);
+    await page.clock.runFor(8000);
+    await page.waitForTimeout(300);
+    const before = server.asked.length;
+    await page.clock.runFor(30_000);
+    await page.waitForTimeout(200);
+    expect(server.asked.slice(before)).toEqual([]);
+    await hide(false);
+  }
+});
+
+test("a logarithmic chart stands zeros, negative values, NaN and infinity", async () => {
+  const values = [0, -1, "NaN", 5, "Infinity", "-Infinity", 1e-300, 1e300, 3];
+  const at = (n) => `2026-11-20T08:00:0${n}Z`;
+  const names = { mixed: values, zeros: [0, 0, 0], nothing: ["NaN", "NaN"], negative: [-3, -2, -1] };
+  const point = (value, n) => ({ step: n, value, at: at(n) });
+  has(jobOf("one"));
+  server.answers["/jobs/one/metrics"] = { params: {}, series: Object.entries(names).map(([name, all]) => ({ name, rank: 0, count: all.length, last: point(all.at(-1), all.length - 1), min: null, max: null })) };
+  server.answers["/jobs/one/metrics/curves"] = (words) => [{ name: words.get("metric"), rank: 0, points: names[words.get("metric")].map(point) }];
+  const reports = [];
+  page.on("pageerror", (error) => reports.push(String(error)));
+  for (const query of ["", "&log=1", "&log=1&smooth=0.9", "&axis=time&log=1"]) {
+    await open(`/jobs/one?tab=metrics${query}`);
+    await eventually(() => page.locator(".chart-card canvas").count()).toBe(4);
+    await eventually(() => page.locator(".chart[data-points='9']").count()).toBe(1);
+    await page.mouse.move(400, 400);
+    expect(reports).toEqual([]);
+  }
+});
+
+test("times are counted by the server's clock where the browser's is wrong", async () => {
+  const start = new Date(Date.now() - 60_000).toISOString();
+  has(jobOf("one", { submitted_at: start, started_at: start }));
+  lists(() => [jobOf("one", { submitted_at: start, started_at: start })]);
+  await page.addInitScript(() => {
+    const now = Date.now;
+    Date.now = () => now() + 3_600_000;
+  });
+  await open("/");
+  await eventually(() => row("one").innerText()).toContain("1 min ago");
+});
+
+/** Elements that widen the page, each without those around it. */
+function tooWide() {
+  if (document.documentElement.scrollWidth <= innerWidth + 1) return [];
+  const isWide = (one) => one.getBoundingClientRect().right > innerWidth + 1;
+  const scrolls = (one) => one && (["auto", "scroll", "hidden"].includes(getComputedStyle(one).overflowX) || scrolls(one.parentElement));
+  const wide = [...document.querySelectorAll("main *, header *")].filter((one) => isWide(one) && !scrolls(one) && ![...one.children].some(isWide));
+  return wide.map((one) => `${one.parentElement.className || one.parentElement.tagName} > ${one.tagName}.${one.className} ${one.textContent.slice(0, 12)}`);
+}
+
+test("names without a place to break them don't widen the page", async () => {
+  const long = (word) => `${word}${"x".repeat(110)}`;
+  const node = { node: 0, machine: long("machine"), host: long("host"), address: "10.0.0.1", phase: "running", detail: long("detail"), error: "", lost: false, exits: [] };
+  const output = { name: long("output"), type: "custom_model", place: "in_place", uri: long("s3://bucket/"), asset: `${long("asset")}:1`, files: 2, size: 8, problem: "" };
+  const job = completed(long("job"), {
+    experiment: long("experiment"), person: long("person"), compute: long("compute"), sentence: long("sentence"), display_name: long("display"), description: long("description"),
+    tags: { [long("tag")]: long("value") }, nodes: [node], outputs: [output], primary: { name: long("metric"), value: 1, step: 1 },
+  });
+  has(job, { story: [storyLine(1, long("story"))], log: logOf([long("line")]) });
+  lists(() => [job, { ...jobOf("other"), person: "b" }]);
+  const own = `/jobs/${job.name}`;
+  server.answers[`${own}/files`] = [{ path: `outputs/${long("folder")}/${long("file")}.txt`, size: 3 }, { path: "outputs/other/b", size: 3 }];
+  server.answers[`${own}/metrics`] = { params: { [long("parameter")]: long("value") }, series: [{ name: long("metric"), rank: 0, count: 1, last: { step: 1, value: 1, at: "2026-11-20T08:00:00Z" }, min: null, max: null }] };
+  server.answers[`${own}/metrics/curves`] = [];
+  server.answers[`${own}/definition`] = { document: {}, text: long("command: "), plan: { [long("key")]: long("value") } };
+  server.answers["/experiments"] = [{ id: "1", name: long("experiment"), archived: false, created_at: null, jobs: 1, latest_at: null, tags: {}, names: [long("experiment"), long("before")] }];
+  server.answers["/computes"] = [{ name: long("compute"), engine: "local", machines: [{ name: long("machine"), cpus: 2, gpus: [], memory_mib: 1, state: "unusable", word: long("word"), unusable: long("why") }], held: [{ job: job.name, attempt: 1, node: 0, machine: long("machine"), cpus: 1, gpus: [] }], waiting: 0, trouble: long("trouble"), spec: {} }];
+  server.answers["/data"] = (words) => [{ name: words.get("name") ?? long("asset"), version: "1", type: "uri_folder", uri: long("s3://bucket/"), digest: "", created_at: "2026-11-20T08:00:00Z", made_by: job.name, description: long("description"), tags: {}, files: 1, size: 1, used_by: [{ job: job.name, role: "input" }] }];
+  server.answers[`/data/${long("asset")}/versions/1`] = () => server.answers["/data"](new URLSearchParams())[0];
+  server.answers["/ledger"] = { by: "job", since: null, rows: [{ name: job.name, jobs: 1, wall_s: 9, seconds: { train: 9 } }, { name: "b", jobs: 1, wall_s: 9, seconds: { train: 9 } }], total: { name: "", jobs: 2, wall_s: 18, seconds: { train: 18 } } };
+  server.answers["/compare"] = { jobs: [job.name, "other"], differences: [{ section: "job file", key: long("key"), values: [long("value"), long("other")] }], outcomes: [] };
+  server.answers["/version"] = { version: "1", protocol: 1, boot_id: "", host: long("host"), pid: 1, home: long("/home/") };
+  server.answers["/status"] = { uptime_s: 1, unfinished: [job.name], idle_s: 0, idle_stop_s: 0, publishing: [], doors: [], others: [long("other")], retain_s: 0 };
+  server.answers["/notices"] = [{ name: long("target"), type: "mail", jobs: "all", on: ["failed"], place: long("place"), receivers: [], description: "", problem: long("problem") }];
+  server.answers["/usage"] = { items: [{ kind: "job", name: job.name, size: 9, used_at: null, note: long("note") }], totals: { job: 9 }, total: 9, free: 9, retain_s: 0 };
+  const paths = ["/", own, `${own}?tab=metrics`, `${own}?tab=ranks`, `${own}?tab=outputs`, `${own}?tab=story`, `${own}?tab=file`, "/experiments", "/computes", `/data?name=${long("asset")}`, "/ledger", `/compare?job=${job.name}&job=other`, "/server"];
+  const wide = [];
+  for (const size of [{ width: 390, height: 844 }, { width: 1366, height: 768 }]) {
+    await page.setViewportSize(size);
+    for (const path of paths) {
+      await open(path);
+      await page.waitForFunction(() => [...document.querySelectorAll("main *:not(option)")].some((one) => one.checkVisibility() && [...one.childNodes].some((child) => child.nodeType === 3 && child.data.includes("xxxx"))));
+      await page.waitForTimeout(200);
+      const over = await page.evaluate(tooWide);
+      if (over.length) wide.push(`${path.slice(0, 12)} ${path.split("?tab=")[1] ?? ""} at ${size.width}: ${over.join(", ")}`);
+    }
+  }
+  expect(wide).toEqual([]);
+});

@@ -3,7 +3,7 @@
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { whole, number } from "../format";
+import { exact, number, whole } from "../format";
 
 export interface ChartLine { label: string; x: number[]; y: (number | null)[] }
 
@@ -150,7 +150,7 @@ function options(lines: ChartLine[], behind: { current: ChartLine[] }, look: Loo
       { ...axis, size: 52, values: (_plot, splits) => splits.map((value) => (value === null ? "" : number(value))) },
     ],
     series: [
-      { value: (_plot, value) => (value === null ? "–" : look.isTime ? new Date(value * 1000).toLocaleTimeString() : String(value)), label: look.isTime ? "time" : "step" },
+      { value: (_plot, value) => (value === null ? "–" : look.isTime ? exact(value * 1000) : String(value)), label: look.isTime ? "time" : "step" },
       ...lines.map((line, n) => ({
         label: line.label,
         stroke: colour(`--line-${n % 8}`),

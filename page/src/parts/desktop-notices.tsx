@@ -1,6 +1,7 @@
 /** Notices on the desktop: one for each job that ends while a tab with the page is open. */
 
 import { useState } from "preact/hooks";
+import { serverNow } from "../api";
 import { useEvents } from "../hooks";
 import { go, jobHref } from "../router";
 import { stream } from "../stream";
@@ -39,7 +40,7 @@ export function DesktopNotices() {
   stream.staysOpen = isOn;
   useEvents("jobs", (event) => {
     if (!isOn) return;
-    for (const job of event.jobs.filter((one) => isNews(one, Date.now(), shown))) {
+    for (const job of event.jobs.filter((one) => isNews(one, serverNow(), shown))) {
       shown.add(`${job.name} ${job.ended_at}`);
       notify(job);
     }
@@ -62,7 +63,12 @@ export function DesktopNotices() {
 }
 
 function notify(job: Job): void {
-  const notice = new Notification(`${job.display_name || job.name} ${job.state}`, { body: job.sentence, tag: job.name });
+  let notice: Notification;
+  try {
+    notice = new Notification(`${job.display_name || job.name} ${job.state}`, { body: job.sentence, tag: job.name });
+  } catch {
+    return; // Chromium on phones has notices of service workers only.
+  }
   notice.onclick = () => {
     focus();
     go(jobHref(job.name));

@@ -3,7 +3,7 @@
 import { useAnswer } from "../hooks";
 import { counted, size } from "../format";
 import { segment } from "../api";
-import { Answered, Nothing } from "../parts/placeholders";
+import { Answered, Nothing, Refused } from "../parts/placeholders";
 import { Tabs } from "../parts/tabs";
 import { Ago } from "../parts/time";
 import { CopyButton } from "../parts/copy-button";
@@ -17,7 +17,7 @@ const TABS = [
 
 export function CatalogScreen() {
   const { query } = usePlace();
-  const chosen = query.get("tab") ?? "data";
+  const chosen = TABS.find((tab) => tab.id === query.get("tab"))?.id ?? "data";
   return (
     <div class="screen">
       <h1>Data, models, environments</h1>
@@ -69,6 +69,8 @@ function Versions({ name }: { name: string }) {
   const versions = useAnswer<Data[]>("/data", { name });
   const version = query.get("version") || versions.value?.[0]?.version;
   const one = useAnswer<Data>(version ? `/data/${segment(name)}/versions/${segment(version)}` : undefined);
+  if (versions.error && !version) return <Refused error={versions.error} />;
+  if (versions.value?.length === 0 && !version) return <Nothing>{name} has no version any more.</Nothing>;
   return (
     <>
       <div class="chips" role="group" aria-label="Versions">

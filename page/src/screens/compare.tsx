@@ -6,7 +6,7 @@ import { drawable, duration, number, size, text } from "../format";
 import { useAnswer } from "../hooks";
 import { Chart } from "../parts/chart";
 import { differenceOf } from "../parts/line-diff";
-import { Answered, Nothing } from "../parts/placeholders";
+import { Answered, Nothing, Refused } from "../parts/placeholders";
 import { StateWord } from "../parts/job-state";
 import { href, jobHref, setQuery, usePlace } from "../router";
 import { curvesOf } from "./compare-requests";
@@ -52,7 +52,8 @@ function Picked({ jobs }: { jobs: string[] }) {
           <input type="search" list="known-jobs" aria-label="Add a job" placeholder="Add a job" value={name}
             onInput={(event) => {
               setName(event.currentTarget.value);
-              add(event.currentTarget.value);
+              // A name that was taken from the list; a typed one may go on, and is added by Enter.
+              if (!(event instanceof InputEvent) || event.inputType === "insertReplacementText") add(event.currentTarget.value);
             }} />
           <datalist id="known-jobs">{known.value?.jobs.map((job) => <option key={job.name} value={job.name} />)}</datalist>
         </form>
@@ -111,6 +112,7 @@ function Overlay({ jobs, metric, known }: { jobs: string[]; metric: string; know
   return (
     <figure class="chart-card">
       <figcaption><span class="chart-name">{metric}</span></figcaption>
+      {own.error && <Refused error={own.error} />}
       {curves && <Chart lines={lines} label={`${metric} of ${jobs.join(", ")} by step`} syncKey="compare" height={200} />}
     </figure>
   );
@@ -154,6 +156,8 @@ function isBest(row: ComparedRow, n: number): boolean {
 
 function FileDifference({ one, other }: { one: string; other: string }) {
   const [first, second] = [useAnswer<Definition>(`/jobs/${segment(one)}/definition`), useAnswer<Definition>(`/jobs/${segment(other)}/definition`)];
+  const error = first.error ?? second.error;
+  if (error) return <Refused error={error} />;
   if (!first.value || !second.value) return null;
   const lines = differenceOf(first.value.text.split("\n"), second.value.text.split("\n"));
   return (

@@ -1,8 +1,7 @@
 /** Computes: their machines, who holds them, why one is unusable, and what waits for which reason. */
 
-import { useEffect } from "preact/hooks";
 import { counted, size } from "../format";
-import { useAnswer, useEvents, useThrottled } from "../hooks";
+import { useAnswer, useEvents, useInterval, useThrottled } from "../hooks";
 import { Answered, Nothing } from "../parts/placeholders";
 import { Linked } from "../parts/job-links";
 import { StateIcon, StateWord } from "../parts/job-state";
@@ -23,10 +22,7 @@ export function ComputesScreen() {
     waiting.reload();
   }, 1000);
   useEvents("jobs", reload);
-  useEffect(() => {
-    const timer = setInterval(reload, INTERVAL_MS);
-    return () => clearInterval(timer);
-  }, []);
+  useInterval(reload, INTERVAL_MS);
   const name = query.get("name");
   return (
     <div class="screen">

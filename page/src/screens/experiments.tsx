@@ -1,19 +1,31 @@
 /** Experiments: groups of jobs, with how many they have and when the last came. */
 
-import { act } from "../api";
+import { useState } from "preact/hooks";
+import { act, ApiError } from "../api";
 import { counted } from "../format";
-import { useAnswer } from "../hooks";
-import { Answered, Nothing } from "../parts/placeholders";
+import { useAnswer, useEvents, useMayAct, useThrottled } from "../hooks";
+import { Answered, Nothing, Refused } from "../parts/placeholders";
 import { Ago } from "../parts/time";
 import { href, setQuery, usePlace } from "../router";
 import type { Experiment } from "../types";
+
+const INTERVAL_MS = 5000;
 
 export function ExperimentsScreen() {
   const { query } = usePlace();
   const isArchived = query.has("archived");
   const answer = useAnswer<Experiment[]>("/experiments", { archived: isArchived ? "all" : "false" });
+  useEvents("jobs", useThrottled(answer.reload, INTERVAL_MS));
+  useEvents("again", answer.reload);
+  const mayAct = useMayAct();
+  const [refused, setRefused] = useState<ApiError>();
   const move = async (experiment: Experiment) => {
-    await act("POST", `/experiments/${experiment.archived ? "restore" : "archive"}`, { name: experiment.name });
+    setRefused(undefined);
+    try {
+      await act("POST", `/experiments/${experiment.archived ? "restore" : "archive"}`, { name: experiment.name });
+    } catch (error) {
+      setRefused(error instanceof ApiError ? error : new ApiError(0, String(error)));
+    }
     answer.reload();
   };
   return (
@@ -25,15 +37,16 @@ export function ExperimentsScreen() {
           archived too
         </label>
       </div>
+      {refused && <Refused error={refused} />}
       <Answered answer={answer}>
-        {(experiments) => experiments.length ? <Table experiments={experiments} move={move} />
+        {(experiments) => experiments.length ? <Table experiments={experiments} move={mayAct ? move : undefined} />
           : <Nothing>No experiment yet. A job names its own with <code>experiment_name</code>.</Nothing>}
       </Answered>
     </div>
   );
 }
 
-function Table({ experiments, move }: { experiments: Experiment[]; move: (one: Experiment) => void }) {
+function Table({ experiments, move }: { experiments: Experiment[]; move: ((one: Experiment) => void) | undefined }) {
   return (
     <table class="plain">
       <thead>
@@ -53,7 +66,7 @@ function Table({ experiments, move }: { experiments: Experiment[]; move: (one: E
             <td class="right number">{counted(one.jobs, "job")}</td>
             <td class="right"><Ago at={one.latest_at} /></td>
             <td class="right muted wide-only"><Ago at={one.created_at} /></td>
-            <td class="right"><button type="button" class="quiet" onClick={() => move(one)}>{one.archived ? "Restore" : "Archive"}</button></td>
+            <td class="right">{move && <button type="button" class="quiet" onClick={() => move(one)}>{one.archived ? "Restore" : "Archive"}</button>}</td>
           </tr>
         ))}
       </tbody>

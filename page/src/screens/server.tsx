@@ -1,22 +1,20 @@
 /** The server: who answers, what it does, what takes space. */
 
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { act } from "../api";
 import { counted, duration, size } from "../format";
-import { useAnswer } from "../hooks";
+import { useAnswer, useInterval, useMayAct } from "../hooks";
 import { Answered } from "../parts/placeholders";
 import { jobHref } from "../router";
 import type { NoticeTarget, Status, Usage, Version } from "../types";
 
 const MAX_ITEMS = 40;
+const INTERVAL_MS = 5000;
 
 export function ServerScreen() {
   const version = useAnswer<Version>("/version");
   const status = useAnswer<Status>("/status");
-  useEffect(() => {
-    const timer = setInterval(status.reload, 5000);
-    return () => clearInterval(timer);
-  }, []);
+  useInterval(status.reload, INTERVAL_MS);
   return (
     <div class="screen">
       <h1>Server</h1>
@@ -59,6 +57,7 @@ function StatusRows({ status }: { status: Status }) {
 
 function NoticeTargets() {
   const targets = useAnswer<NoticeTarget[]>("/notices");
+  const mayAct = useMayAct();
   const [said, setSaid] = useState("");
   const test = async (name: string) => {
     setSaid(`${name}: sending…`);
@@ -86,7 +85,7 @@ function NoticeTargets() {
                       <td>{one.jobs === "all" ? "every job" : "jobs that name it"}</td>
                       <td class="muted wide-only">{one.on.join(", ")}</td>
                       <td class={one.problem ? "tone-bad" : "muted"}>{one.problem || "none"}</td>
-                      <td class="right"><button type="button" class="quiet" onClick={() => void test(one.name)}>Send a test</button></td>
+                      <td class="right">{mayAct && <button type="button" class="quiet" onClick={() => void test(one.name)}>Send a test</button>}</td>
                     </tr>
                   ))}
                 </tbody>

@@ -24,7 +24,9 @@ export function holdersOf(held: Held[]): Holder[] {
 
 export function Holders({ compute }: { compute: string }) {
   const answer = useAnswer<Compute[]>("/computes", {}, true);
-  useEvents("jobs", useThrottled(answer.reload, PAUSE_MS));
+  const reload = useThrottled(answer.reload, PAUSE_MS);
+  useEvents("jobs", reload);
+  useEvents("again", reload);
   const own = answer.value?.find((one) => one.name === compute);
   const holders = holdersOf(own?.held ?? []);
   if (!holders.length) return null;

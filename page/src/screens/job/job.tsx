@@ -5,7 +5,7 @@ import type { ComponentType } from "preact";
 import { segment } from "../../api";
 import { counted, number, whole } from "../../format";
 import { moment, useAnswer, useEvents, useJobEvents, type Answer } from "../../hooks";
-import { Answered } from "../../parts/placeholders";
+import { Answered, NotLoaded } from "../../parts/placeholders";
 import { StateWord } from "../../parts/job-state";
 import { Tabs, type Tab } from "../../parts/tabs";
 import { Ago, Took } from "../../parts/time";
@@ -25,7 +25,7 @@ import { DefinitionTab, StoryTab } from "./story-and-file";
 export function JobScreen({ name }: { name: string }) {
   const answer = useAnswer<Job>(`/jobs/${segment(name)}`);
   // The code of the tab in the address comes beside the job, not behind it.
-  useEffect(() => void LATER[place().query.get("tab") ?? ""]?.(), []);
+  useEffect(() => void LATER[place().query.get("tab") ?? ""]?.().catch(() => undefined), []);
   // A job that was deleted may be submitted again under its name: it is another one, with a story and logs of its own.
   return <Answered answer={answer}>{(job) => <LiveJob key={job.submitted_at} first={job} answer={answer} />}</Answered>;
 }
@@ -124,12 +124,13 @@ function Fact({ label, children }: { label: string; children: preact.ComponentCh
 
 interface TabProps { job: Job; story: StoryLine[] }
 
+const Absent = () => null;
 const LOADING = <p class="nothing loading">Loading…</p>;
 
 const later = (load: () => Promise<ComponentType<TabProps>>, meanwhile: preact.JSX.Element | null = LOADING): ComponentType<TabProps> =>
   function LateTab(props: TabProps) {
     const [loaded, setLoaded] = useState<{ tab: ComponentType<TabProps> }>();
-    useEffect(() => void load().then((tab) => setLoaded({ tab })), []);
+    useEffect(() => void load().then((tab) => setLoaded({ tab }), () => setLoaded({ tab: meanwhile ? NotLoaded : Absent })), []);
     return loaded ? <loaded.tab {...props} /> : meanwhile;
   };
 

@@ -60,15 +60,17 @@ export function LogsTab({ job, story }: { job: Job; story: StoryLine[] }) {
   const shown = useShown(source, chosen);
   const [hit, setHit] = useState(-1);
   const hits = useMemo(() => findHits(shown, chosen.text), [shown, shown.length, chosen.text]);
-  const target = useTarget(source, shown, chosen, job, hits[hit]);
-  const step = (by: number) => hits.length && setHit((hit + by + hits.length) % hits.length);
-  useEffect(() => setHit(hits.length ? hits.length - 1 : -1), [chosen.text]);
+  // Of another rank there may be fewer.
+  const at = Math.min(hit, hits.length - 1);
+  const target = useTarget(source, shown, chosen, job, hits[at]);
+  const step = (by: number) => hits.length && setHit((at + by + hits.length) % hits.length);
+  useEffect(() => setHit(hits.length ? hits.length - 1 : -1), [chosen.text, hits.length > 0]);
   useKey("n", "The next line found", () => step(1));
   useKey("N", "The line found before", () => step(-1));
   if (!source.isLoading && !source.error && shown.length === 0 && !hasStarted(job)) return <Awaited job={job} />;
   return (
     <div class="logs">
-      <LogBar job={job} chosen={chosen} source={source} hits={hits.length} hit={hit} step={step} />
+      <LogBar job={job} chosen={chosen} source={source} hits={hits.length} hit={at} step={step} />
       {source.error && <Refused error={source.error} />}
       {source.isLoading && shown.length === 0 ? <p class="nothing loading">Loading…</p> : null}
       {!source.isLoading && !source.error && shown.length === 0 ? <NoLines job={job} /> : null}

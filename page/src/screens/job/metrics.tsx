@@ -5,7 +5,7 @@ import { segment } from "../../api";
 import { counted, drawable, number } from "../../format";
 import { useAnswer, useEvents, useJobEvents, useThrottled } from "../../hooks";
 import { Chart, type ChartLine } from "../../parts/chart";
-import { Answered, Nothing } from "../../parts/placeholders";
+import { Answered, Nothing, Refused } from "../../parts/placeholders";
 import { ENDED } from "../../parts/job-state";
 import { setQuery, usePlace } from "../../router";
 import type { Curve, Job, Metrics, Series, StoryLine } from "../../types";
@@ -129,6 +129,7 @@ function MetricChart({ job, name, series, rank, axis, isLog, smooth }: {
         <strong class="number" title={`step ${last.last.step}`}>{number(last.last.value)}</strong>
         <span class="muted number">{last.min && last.max ? `${number(last.min.value)} … ${number(last.max.value)}` : ""}</span>
       </figcaption>
+      {curves.error && !curves.value && <Refused error={curves.error} />}
       <Chart lines={lines} isTime={axis === "time"} isLog={isLog} label={`${name}, ${counted(count, "point")}`} syncKey={`${job.name} ${axis}`} />
     </figure>
   );

@@ -3,7 +3,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { ApiError, fileAddress, getFile, segment } from "../../api";
 import { counted, size } from "../../format";
-import { useAnswer } from "../../hooks";
+import { useAnswer, useChange } from "../../hooks";
 import { Answered, Nothing, Refused } from "../../parts/placeholders";
 import { setQuery, usePlace } from "../../router";
 import type { FileEntry, Job, StoryLine } from "../../types";
@@ -17,7 +17,7 @@ const IMAGES: Record<string, string> = {
 
 export function OutputsTab({ job }: { job: Job; story: StoryLine[] }) {
   const answer = useAnswer<FileEntry[]>(`/jobs/${segment(job.name)}/files`);
-  useEffect(answer.reload, [job.state]);
+  useChange(job.state, answer.reload);
   return (
     <>
       {job.outputs.length > 0 && <Places job={job} />}
@@ -59,7 +59,7 @@ function Browser({ job, files }: { job: Job; files: FileEntry[] }) {
         <FolderTable job={job} files={files} folder={folder} chosen={chosen?.path} />
       </section>
       <section aria-label="Preview" class="preview">
-        {chosen ? <Preview key={chosen.path} job={job} file={chosen} /> : <Nothing>Choose a file to look at it.</Nothing>}
+        {chosen ? <Preview key={`${chosen.path} ${chosen.size}`} job={job} file={chosen} /> : <Nothing>Choose a file to look at it.</Nothing>}
       </section>
     </div>
   );
@@ -107,28 +107,33 @@ function FolderTable({ job, files, folder, chosen }: { job: Job; files: FileEntr
     }
   }
   return (
-    <table class="plain files">
-      <thead class="hidden"><tr><th>Name</th><th>Size</th><th>Download</th></tr></thead>
-      <tbody>
-        {[...folders].map(([name, sum]) => (
-          <tr key={name}>
-            <td><button type="button" class="as-link" onClick={() => setQuery({ folder: prefix + name, file: "" }, false)}>{name}/</button></td>
-            <td class="right number muted">{size(sum.size)}</td>
-            <td class="right muted">{counted(sum.files, "file")}</td>
-          </tr>
-        ))}
-        {direct.slice(0, MAX_ROWS).map((file) => {
-          const name = file.path.slice(prefix.length);
-          return (
-            <tr key={file.path} class={file.path === chosen ? "selected" : ""}>
-              <td><button type="button" class="as-link" onClick={() => setQuery({ file: file.path, folder: folder || ROOT }, false)}>{name}</button></td>
-              <td class="right number muted">{size(file.size)}</td>
-              <td class="right"><a href={fileAddress(job.name, file.path)} download={name} aria-label={`Download ${name}`}>Download</a></td>
+    <>
+      <table class="plain files">
+        <thead class="hidden"><tr><th>Name</th><th>Size</th><th>Download</th></tr></thead>
+        <tbody>
+          {[...folders].map(([name, sum]) => (
+            <tr key={name}>
+              <td><button type="button" class="as-link" onClick={() => setQuery({ folder: prefix + name, file: "" }, false)}>{name}/</button></td>
+              <td class="right number muted">{size(sum.size)}</td>
+              <td class="right muted">{counted(sum.files, "file")}</td>
             </tr>
-          );
-        })}
-      </tbody>
-    </table>
+          ))}
+          {direct.slice(0, MAX_ROWS).map((file) => {
+            const name = file.path.slice(prefix.length);
+            return (
+              <tr key={file.path} class={file.path === chosen ? "selected" : ""}>
+                <td><button type="button" class="as-link" onClick={() => setQuery({ file: file.path, folder: folder || ROOT }, false)}>{name}</button></td>
+                <td class="right number muted">{size(file.size)}</td>
+                <td class="right"><a href={fileAddress(job.name, file.path)} download={name} aria-label={`Download ${name}`}>Download</a></td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+      {direct.length > MAX_ROWS && (
+        <p class="muted">The first {MAX_ROWS} of {counted(direct.length, "file")}; <code>drumbeat download {job.name}</code> brings all of them.</p>
+      )}
+    </>
   );
 }
 
@@ -139,12 +144,17 @@ function Preview({ job, file }: { job: Job; file: FileEntry }) {
   const [error, setError] = useState<ApiError>();
   const ending = file.path.split(".").at(-1)?.toLowerCase() ?? "";
   useEffect(() => {
+    let isOpen = true;
     let url = "";
     look(job.name, file, ending).then((one) => {
       if (one.kind === "image") url = one.url;
-      setSeen(one);
+      if (isOpen) setSeen(one);
+      else URL.revokeObjectURL(url);
     }, setError);
-    return () => URL.revokeObjectURL(url);
+    return () => {
+      isOpen = false;
+      URL.revokeObjectURL(url);
+    };
   }, []);
   const name = file.path.split("/").at(-1)!;
   return (
@@ -164,12 +174,12 @@ function Preview({ job, file }: { job: Job; file: FileEntry }) {
 }
 
 async function look(job: string, file: FileEntry, ending: string): Promise<Seen> {
+  if (file.size === 0) return { kind: "text", text: "", isCut: false };
   const type = IMAGES[ending];
   if (type && file.size <= MAX_IMAGE) {
     const { bytes } = await getFile(job, file.path, MAX_IMAGE);
     return { kind: "image", url: URL.createObjectURL(new Blob([bytes], { type })) };
   }
-  if (file.size === 0) return { kind: "text", text: "", isCut: false };
   const { bytes, size: whole } = await getFile(job, file.path, MAX_TEXT);
   const text = new TextDecoder().decode(bytes);
   if (text.includes("\u0000")) return { kind: "binary" };

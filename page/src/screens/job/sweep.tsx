@@ -1,8 +1,8 @@
 /** A sweep: the best trial so far, all trials, their curves, and which settings led where. */
 
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { number, text } from "../../format";
-import { useAnswer, useGradual } from "../../hooks";
+import { useAnswer, useChange, useGradual } from "../../hooks";
 import { importanceOf } from "../../parts/parameter-importance";
 import { Answered, Nothing } from "../../parts/placeholders";
 import { drawParallel } from "../../parts/parallel-coordinates";
@@ -69,7 +69,7 @@ function useTrialJobs(sweep: Sweep): Map<string, Job> {
   const isAsked = sweep.trials.length > 0 && sweep.trials.length <= MAX_TIMED;
   const answer = useAnswer<JobPage>(isAsked ? "/jobs" : undefined, { parent: sweep.name, limit: MAX_TIMED, archived: "all" }, true);
   const ended = sweep.trials.filter((trial) => trial.state && ENDED.has(trial.state)).length;
-  useEffect(() => void (isAsked && answer.reload()), [ended]);
+  useChange(ended, () => isAsked && answer.reload());
   return new Map((answer.value?.jobs ?? []).map((job) => [job.name, job]));
 }
 
@@ -167,9 +167,14 @@ function Parallel({ sweep, trials }: { sweep: Sweep; trials: Trial[] }) {
   const names = parametersOf(trials);
   // Drawn again only when a trial has another value: what was chosen on the axes stays otherwise.
   const shape = trials.map((trial) => `${trial.number} ${trial.value}`).join();
-  useLayoutEffect(() => drawParallel(box.current!, {
-    names, metric: sweep.primary_metric, isUp: sweep.goal !== "minimize", trials, onChosen: setChosen, onHover: setHovered,
-  }), [shape]);
+  useLayoutEffect(() => {
+    // What was chosen and pointed at are rows of the former drawing.
+    setChosen(undefined);
+    setHovered(undefined);
+    return drawParallel(box.current!, {
+      names, metric: sweep.primary_metric, isUp: sweep.goal !== "minimize", trials, onChosen: setChosen, onHover: setHovered,
+    });
+  }, [shape]);
   const pointed = hovered === undefined ? undefined : trials[hovered];
   const picked = chosen?.map((n) => trials[n]!).filter(Boolean) ?? [];
   return (
