@@ -53,6 +53,7 @@ from drumbeat.control.outputs.output_publisher import OutputPublisher
 from drumbeat.control.outputs.publish_and_register import Publishing
 from drumbeat.control.people.quotas import Quotas
 from drumbeat.control.people.tokens import Tokens
+from drumbeat.control.pipelines.earlier_results import EarlierResults
 from drumbeat.control.pipelines.steps import Steps
 from drumbeat.control.space.space import Space
 from drumbeat.control.sweeps.cpu_use import BusyShares
@@ -129,7 +130,7 @@ class Control:
         self.loop.closing_effects = partial(due_notices, self.catalogs.notices)
         self.jobs = Jobs(self.loop, planner, self.engines, setting.artifacts, stories, self.quotas)
         proposals = Proposals(self.loop, setting.samplers)
-        steps = Steps(self.loop, self.jobs, self.data, self.engines.is_visible)
+        steps = Steps(self.loop, self.jobs, EarlierResults(store, self.data, self.engines.is_visible))
         children = Children(self.loop, self.jobs, proposals.request_of, steps.submit)
         self.child_watch = ChildWatch(self.loop, SweepReports(self.metrics.history), BusyShares(self.metrics.history))
         self.outbox = Outbox(

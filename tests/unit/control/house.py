@@ -11,6 +11,7 @@ from drumbeat.control.computes.engines import EngineMaker, no_engines
 from drumbeat.control.control import Control, Setting
 from drumbeat.protocol.agent import AgentStatus, Phase, RankExit
 from drumbeat.protocol.api.requests import JobRequest
+from drumbeat.protocol.errors import NotFoundError
 from drumbeat.protocol.roster import Member
 from drumbeat.protocol.states import State
 from drumbeat.protocol.unique_names import gang_name
@@ -62,9 +63,15 @@ class House:
         return self.store.load(name).job.state
 
     def gang(self, name: str, attempt: int = 1):
-        title = gang_name(self.store.load(name).job.unique_name, attempt)
-        until(lambda: title in self.engine.gangs)
-        return self.engine.gangs[title]
+        until(lambda: self._gang_name(name, attempt) in self.engine.gangs)
+        return self.engine.gangs[self._gang_name(name, attempt)]
+
+    def _gang_name(self, job: str, attempt: int) -> str:
+        """The gang of a job, "" = there is no such job, such as a step that isn't submitted yet."""
+        try:
+            return gang_name(self.store.load(job).job.unique_name, attempt)
+        except NotFoundError:
+            return ""
 
     def say(self, name: str, node: int, phase: Phase, attempt: int = 1, round_: int = 1, **more: object):
         secret = self.gang(name, attempt).secret

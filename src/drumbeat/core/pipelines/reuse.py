@@ -1,7 +1,7 @@
 """When a step's earlier result may be taken instead of running it: the key of what its result depends on.
 
-Which earlier job with that key is taken is decided in `control/pipelines/steps.py`. The keys that rule it out are
-`is_deterministic` in `dialect/pipelines/component.py` and `force_rerun` in `dialect/pipelines/pipeline_job.py`.
+Which earlier job with that key is taken is decided in `control/pipelines/earlier_results.py`. The keys that rule it out
+are `is_deterministic` in `dialect/pipelines/component.py` and `force_rerun` in `dialect/pipelines/pipeline_job.py`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,65 @@
+"""Which earlier job a step's result is taken from: the newest that completed with its key (`core/pipelines/reuse.py`).
+
+The key has the contents of the step's inputs, which are read here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from drumbeat.control.catalog.result_lookup import result_of
+from drumbeat.control.jobs.jobs import Reuse
+from drumbeat.control.pipelines.local_content import content_key
+from drumbeat.core.pipelines.graph import Graph
+from drumbeat.core.pipelines.reuse import is_settled, may_be_reused, reuse_key
+from drumbeat.ports import DataAccess, Store
+from drumbeat.protocol import folder_layout
+from drumbeat.protocol.api.requests import JobRequest
+from drumbeat.protocol.errors import DrumbeatError, NotFoundError, RefusedError
+from drumbeat.protocol.plan import InputPlan, Plan
+from drumbeat.protocol.states import State
+
+
+class EarlierResults:
+    """Finds what steps need not run again. For any thread.
+
+    is_visible: whether this machine has at a path what the nodes of a compute have there.
+    """
+
+    def __init__(self, store: Store, data: DataAccess, is_visible: Callable[[str, str], bool]) -> None:
+        self._store, self._data, self._is_visible = store, data, is_visible
+
+    def of(self, graph: Graph, path: str, asked: JobRequest, plan: Plan) -> Reuse:
+        """Returns what the step's result may be taken from, and the key under which its own is found later."""
+        step = graph.step(path)
+        if not may_be_reused(step):
+            return Reuse()
+        contents = self._contents(plan)
+        if contents is None:
+            return Reuse()
+        key = reuse_key(asked.document, plan, contents)
+        return Reuse(key, "" if step.settings.is_forced else self._earlier(key))
+
+    def _earlier(self, key: str) -> str:
+        """The newest job with this key that has completed, "" = none."""
+        for name, _ in self._store.users("step", key, ""):
+            try:
+                job = self._store.load(name).job
+                if job.state is State.COMPLETED and result_of(job):
+                    return name
+            except (NotFoundError, RefusedError):
+                continue
+        return ""
+
+    def _contents(self, plan: Plan) -> dict[str, str] | None:
+        """What tells the content of each input whose address does not; None where it can't be told."""
+        unsettled = [one for one in plan.inputs if not is_settled(one)]
+        try:
+            return {one.name: self._content(one, plan.compute) for one in unsettled}
+        except (DrumbeatError, OSError):
+            return None  # The step is run, and says what is wrong.
+
+    def _content(self, planned: InputPlan, compute: str) -> str:
+        if planned.uri.startswith("file:"):
+            return content_key(folder_layout.file_path(planned.uri), lambda place: self._is_visible(place, compute))
+        return self._data.listing(planned.uri, is_file=planned.type == "uri_file").key
