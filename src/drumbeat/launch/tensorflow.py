@@ -84,8 +84,8 @@ def _devices(plan: RankTable, roster: Roster, node: int) -> dict[int, dict[str, 
     """Returns the GPUs of each task: a worker takes all that it sees, so its node's are divided among the workers."""
     gpus = roster.members[node].gpus
     those = [rank for rank in plan.on(node) if rank.computes]
-    each = len(gpus) / max(1, len(those))
-    shares = {rank.rank: gpus[int(at * each) : int((at + 1) * each)] for at, rank in enumerate(those)}
+    ends = [len(gpus) * at // len(those) for at in range(len(those) + 1)] if those else []
+    shares = {rank.rank: gpus[ends[at] : ends[at + 1]] for at, rank in enumerate(those)}
     return {rank.rank: {"CUDA_VISIBLE_DEVICES": ",".join(shares.get(rank.rank, ()))} for rank in plan.on(node)}
 
 

@@ -100,6 +100,14 @@ def test_the_gpus_of_a_node_are_shared_out_among_its_workers_and_nobody_else():
     assert [made[rank].set["CUDA_VISIBLE_DEVICES"] for rank in range(4)] == ["", "0,1", "2,3,4", ""]
 
 
+@pytest.mark.feature("L5", "L11")
+@pytest.mark.parametrize(("gpus", "workers"), [(15, 11), (1, 49), (8, 3), (0, 2), (2, 2)])
+def test_every_gpu_of_a_node_belongs_to_exactly_one_worker(gpus: int, workers: int):
+    made = processes(a_plan(1, workers), gpus=gpus)
+    given = [one for rank in range(workers) for one in made[rank].set["CUDA_VISIBLE_DEVICES"].split(",") if one]
+    assert given == list(map(str, range(gpus)))
+
+
 @pytest.mark.feature("L5")
 def test_a_web_proxy_isnt_asked_for_the_other_tasks():
     assert processes(a_plan(2, 2))[1].defaulted["no_grpc_proxy"] == "10.0.0.0,10.0.0.1"
