@@ -18,8 +18,8 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from drumbeat.rank.metric_log import log
+from drumbeat.train.fastai_shards import shard
 from drumbeat.train.process_group import TrainingWorld, init
-from drumbeat.train.sample_shards import shard
 
 ACCUMULATORS = ("total", "count", "inter", "union", "preds", "targs")
 """What fast.ai's metrics collect over the batches: the sums of these over the ranks are those of one process."""

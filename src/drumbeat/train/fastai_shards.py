@@ -1,4 +1,7 @@
-"""Divides the samples of an epoch among ranks. Pure."""
+"""`shard` divides the samples of an epoch among the ranks of a fast.ai learner (`fastai.py`). Pure.
+
+A `ResumableLoader` divides its batches by itself, in `resumable_loader.py`.
+"""
 
 from __future__ import annotations
 
