@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +32,14 @@ class Ranks(ABC):
         """Returns the highest over all ranks, place by place."""
 
     @abstractmethod
+    def gather(self, value: Any) -> list[Any]:
+        """Returns the value of each rank, on all of them."""
+
+    @abstractmethod
+    def broadcast(self, value: Any, source: int) -> Any:
+        """Returns the value of one rank, on all of them."""
+
+    @abstractmethod
     def leave(self) -> None:
         """Ends this process after its work."""
 
@@ -53,6 +62,16 @@ class DataParallel(Ranks):
     def highest(self, values: Tensor) -> Tensor:
         torch.distributed.all_reduce(values, op=torch.distributed.ReduceOp.MAX)
         return values
+
+    def gather(self, value: Any) -> list[Any]:
+        values = [None] * self.size
+        torch.distributed.all_gather_object(values, value)
+        return values
+
+    def broadcast(self, value: Any, source: int) -> Any:
+        box = [value]
+        torch.distributed.broadcast_object_list(box, source)
+        return box[0]
 
     def leave(self) -> None:
         train.leave()
@@ -79,6 +98,12 @@ class Horovod(Ranks):
 
     def highest(self, values: Tensor) -> Tensor:
         return self.hvd.allreduce(values, op=self.hvd.Max, name="highest")
+
+    def gather(self, value: Any) -> list[Any]:
+        return self.hvd.allgather_object(value, name="gathered")
+
+    def broadcast(self, value: Any, source: int) -> Any:
+        return self.hvd.broadcast_object(value, root_rank=source, name="broadcast")
 
     def leave(self) -> None:
         self.hvd.shutdown()

@@ -76,6 +76,12 @@ class Training:
             self.model = torch.compile(self.model)
         self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, self.scaling.factor)
 
+    def begin_schedule(self, done: int) -> None:
+        """Sets the learning rates of these ranks, which may be more or fewer than before, after so many steps."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = group["initial_lr"] = self.scaling.lr
+        self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, self.scaling.factor, last_epoch=done - 1)
+
     def make_optimizer(self, network: nn.Module) -> torch.optim.Optimizer:
         """SGD as in the reference, and by LARS where the rule says so."""
         settings = self.settings
@@ -104,31 +110,34 @@ class Training:
     def train(self) -> None:
         """All epochs, from the last checkpoint on if there is one."""
         checkpoints = Checkpoints(self)
-        first, done = checkpoints.restore()
+        first, done, lost = checkpoints.restore()
         images, begun = 0, time.perf_counter()
         for epoch in range(first, self.settings.epochs + 1):
             started = time.perf_counter()
-            count, loss = self.train_epoch(epoch, checkpoints, done if epoch == first else 0)
+            count, loss = self.train_epoch(epoch, checkpoints, *((done, lost) if epoch == first else (0, 0.0)))
             images += count
             seconds = time.perf_counter() - started
             self.report.epoch(epoch, count, seconds, loss=loss, accuracy=self.validate())
+            checkpoints.save_after(epoch)
         self.report.throughput(images, time.perf_counter() - begun)
         self.save()
 
-    def train_epoch(self, epoch: int, checkpoints: Checkpoints, done: int) -> tuple[int, float]:
-        """One pass over this rank's part; the images of all ranks, and the mean loss. done: steps before a restart."""
+    def train_epoch(self, epoch: int, checkpoints: Checkpoints, done: int, lost: float) -> tuple[int, float]:
+        """One pass over this rank's part; the images of all ranks that it took, and the epoch's mean loss.
+
+        done: steps before a restart. lost: the sum of their losses over all ranks.
+        """
         self.model.train()
         self.shard.set_epoch(epoch)
         self.images.training.epoch.fill_(epoch)
-        total = torch.zeros((), dtype=torch.float64, device=self.ranks.device)
+        total = torch.full((), 0.0 if self.ranks.rank else lost, dtype=torch.float64, device=self.ranks.device)
         step = done
         for step, batch in enumerate(self.loader, done + 1):
             total += self.step(self.model, self.optimizer, batch)
             self.schedule.step()
-            checkpoints.save_at(epoch, step)
-        count = step - done
-        mean = self.ranks.sum(total).item() / max(count, 1) / self.ranks.size
-        return count * self.settings.batch_size * self.ranks.size, mean
+            checkpoints.save_at(epoch, step, total)
+        mean = self.ranks.sum(total).item() / max(step, 1) / self.ranks.size
+        return (step - done) * self.settings.batch_size * self.ranks.size, mean
 
     @torch.no_grad()
     def validate(self) -> float:

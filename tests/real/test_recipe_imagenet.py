@@ -7,14 +7,19 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
 
 pytest.importorskip("torch", reason="needs torch: run tools/setup.sh")
 pytest.importorskip("torchdata", reason="needs torchdata: run tools/setup.sh")
+
+import torch
 
 from tools import curated_environments
 from tools.imagenet import FLOOR, SMALL
@@ -35,7 +40,8 @@ def recipe() -> Iterator[dict[str, ModuleType]]:
     """The recipe's modules by name; scripts of a job import them from their own folder."""
     import importlib
 
-    names = ("folders", "images", "loader", "networks", "settings")
+    names = ("folders", "images", "loader", "networks", "settings", "report", "measure", "ranks", "checkpoints")
+    names += ("train_pytorch",)
     sys.path.insert(0, str(RECIPE))
     try:
         yield {name: importlib.import_module(name) for name in names}
@@ -168,6 +174,164 @@ def test_settings_that_are_wrong_end_in_a_sentence(recipe, monkeypatch, capsys, 
     with pytest.raises(SystemExit) as ended:
         read(recipe, monkeypatch, size=size, **variables)
     assert said in f"{ended.value}{capsys.readouterr().err}"
+
+
+# --- checkpoints --------------------------------------------------------------------------------------------------
+class Meeting:
+    """Ranks that are threads of this process, and exchange values."""
+
+    def __init__(self, size: int) -> None:
+        self.size, self.values, self.barrier = size, [None] * size, Barrier(size, timeout=60)
+
+    def exchange(self, rank: int, value: Any) -> list[Any]:
+        self.values[rank] = value
+        self.barrier.wait()
+        values = [*self.values]
+        self.barrier.wait()
+        return values
+
+
+def make_training(recipe, monkeypatch: pytest.MonkeyPatch, images: Path, meeting: Meeting, rank: int, *words: str):
+    """A training of 9 steps an epoch for one rank, and 4 for two; its gradients aren't averaged."""
+
+    class Ranks(recipe["ranks"].Ranks):
+        size, device = meeting.size, torch.device("cpu")
+
+        def wrap(self, network, optimizer):
+            return network, optimizer
+
+        def sum(self, values):
+            return torch.stack(meeting.exchange(self.rank, values)).sum(0)
+
+        def highest(self, values):
+            return torch.stack(meeting.exchange(self.rank, values)).max(0)
+
+        def gather(self, value):
+            return meeting.exchange(self.rank, value)
+
+        def broadcast(self, value, source):
+            return meeting.exchange(self.rank, value)[source]
+
+        def leave(self):
+            raise AssertionError
+
+    settings = read(
+        recipe, monkeypatch, "--train", str(images / "train"), "--test", str(images / "val"), "--batch-size", "4",
+        "--image-size", "32", "--workers", "0", "--warmup-epochs", "3", "--epochs", "2", "--base-lr", "0.01", *words,
+        size=1,
+    )  # fmt: skip
+    ranks = Ranks()
+    ranks.rank = rank
+    monkeypatch.setenv("RANK", str(rank))
+    monkeypatch.setenv("WORLD_SIZE", str(meeting.size))
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    monkeypatch.setenv("MASTER_PORT", "1")
+    small = lambda *_: torch.nn.Sequential(  # noqa: E731
+        torch.nn.Conv2d(3, 4, 3, 4), torch.nn.BatchNorm2d(4), torch.nn.Flatten(), torch.nn.Linear(256, 3)
+    )
+    monkeypatch.setattr(recipe["train_pytorch"], "make_network", small)
+    module = recipe["train_pytorch"]
+    return module.Training(settings, module.load_images(settings), ranks)
+
+
+def weights_of(training) -> dict[str, Any]:
+    return {name: values.tolist() for name, values in training.network.state_dict().items()}
+
+
+@pytest.mark.parametrize("broken_at", ["validation", "step"])
+def test_training_that_breaks_has_the_results_of_one_that_doesnt(
+    recipe, monkeypatch, images: Path, tmp_path: Path, broken_at: str
+):
+    """It breaks before its last validation, after a step that is a multiple of the steps between checkpoints."""
+    monkeypatch.setenv("DRUMBEAT_CHECKPOINT_DIR", str(tmp_path / "kept"))
+    words = ("--checkpoint-every", "3", "--model-dir", str(tmp_path / "model"))
+    unbroken = make_training(recipe, monkeypatch, images, Meeting(1), 0, "--model-dir", str(tmp_path / "model"))
+    unbroken.train()
+    expected = json.loads((tmp_path / "model" / "metrics.json").read_text())
+    assert "accuracy" in expected
+
+    first = make_training(recipe, monkeypatch, images, Meeting(1), 0, *words)
+    left = {"validation": 2, "step": 9 + 7}[broken_at]
+    method = {"validation": "validate", "step": "step"}[broken_at]
+    plain = getattr(first, method)
+
+    def breaks(*values):
+        nonlocal left
+        left -= 1
+        if not left:
+            raise KeyboardInterrupt
+        return plain(*values)
+
+    monkeypatch.setattr(first, method, breaks)
+    with pytest.raises(KeyboardInterrupt):
+        first.train()
+    again = make_training(recipe, monkeypatch, images, Meeting(1), 0, *words)
+    again.train()
+    found = json.loads((tmp_path / "model" / "metrics.json").read_text())
+    for result in (expected, found, *expected["epochs"], *found["epochs"]):
+        del result["images_per_s"]
+    assert found == expected
+    assert weights_of(again) == weights_of(unbroken)
+
+
+def test_training_that_is_over_keeps_its_results_when_it_is_started_again(
+    recipe, monkeypatch, images: Path, tmp_path: Path
+):
+    monkeypatch.setenv("DRUMBEAT_CHECKPOINT_DIR", str(tmp_path / "kept"))
+    words = ("--checkpoint-every", "3", "--model-dir", str(tmp_path / "model"), "--epochs", "1")
+    results = []
+    for _ in range(2):
+        make_training(recipe, monkeypatch, images, Meeting(1), 0, *words).train()
+        results.append(json.loads((tmp_path / "model" / "metrics.json").read_text()))
+    assert results[0] == results[1]
+    assert "accuracy" in results[0]
+
+
+@pytest.mark.parametrize("holder", [0, 1])
+def test_nodes_with_folders_of_their_own_go_on_at_the_same_place(
+    recipe, monkeypatch, images: Path, tmp_path: Path, holder: int
+):
+    """One of two ranks finds the checkpoint of a training of two."""
+    trainings, meeting = [], Meeting(2)
+    words = ("--checkpoint-every", "2", "--model-dir", str(tmp_path / "model"))
+    for rank in range(2):
+        monkeypatch.setenv("DRUMBEAT_CHECKPOINT_DIR", str(tmp_path / f"node-{rank}"))
+        training = make_training(recipe, monkeypatch, images, meeting, rank, *words)
+        trainings.append((training, recipe["checkpoints"].Checkpoints(training)))
+
+    def restore(rank: int) -> tuple[int, int, float]:
+        return trainings[rank][1].restore()
+
+    with ThreadPoolExecutor(2) as threads:
+        assert list(threads.map(restore, range(2))) == [(1, 0, 0.0)] * 2
+        list(threads.map(lambda rank: trainings[rank][0].train_epoch(1, trainings[rank][1], 0, 0.0), range(2)))
+        assert [path.parent.name for path in tmp_path.glob("*/imagenet.pt")] == ["node-0"]
+        if holder:
+            (tmp_path / "node-1").mkdir()
+            (tmp_path / "node-0" / "imagenet.pt").rename(tmp_path / "node-1" / "imagenet.pt")
+        for training, _ in trainings:
+            torch.nn.init.zeros_(training.network[0].weight)
+        places = list(threads.map(restore, range(2)))
+    assert places[0] == places[1]
+    assert places[0][:2] == (1, 2)
+    assert weights_of(trainings[0][0]) == weights_of(trainings[1][0])
+    assert trainings[1][0].network[0].weight.abs().sum() > 0
+
+
+def test_more_ranks_begin_the_epoch_again_at_their_own_learning_rate(recipe, monkeypatch, images: Path, tmp_path: Path):
+    monkeypatch.setenv("DRUMBEAT_CHECKPOINT_DIR", str(tmp_path / "kept"))
+    words = ("--checkpoint-every", "4", "--model-dir", str(tmp_path / "model"))
+    alone = make_training(recipe, monkeypatch, images, Meeting(1), 0, *words)
+    alone.train_epoch(1, recipe["checkpoints"].Checkpoints(alone), 0, 0.0)
+    meeting = Meeting(2)
+    pair = [make_training(recipe, monkeypatch, images, meeting, rank, *words) for rank in range(2)]
+    rates = [training.optimizer.param_groups[0]["lr"] for training in pair]
+    with ThreadPoolExecutor(2) as threads:
+        places = list(threads.map(lambda one: recipe["checkpoints"].Checkpoints(one).restore(), pair))
+    # Step 8 of 9 is the last but one of one rank's epoch; two ranks have 4 in all.
+    assert places == [(1, 0, 0.0)] * 2
+    assert [training.optimizer.param_groups[0]["lr"] for training in pair] == rates
+    assert pair[0].schedule.base_lrs == [pytest.approx(0.02)]
 
 
 # --- trainings ----------------------------------------------------------------------------------------------------
