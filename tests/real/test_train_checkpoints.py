@@ -111,6 +111,57 @@ def test_a_broken_checkpoint_is_named_and_put_aside(tmp_path: Path):
     assert "broken" not in torchrun(2, "ddp", folder, kept).stdout
 
 
+DIFFERS_BY_RANK = """
+import json, sys, torch
+from pathlib import Path
+from drumbeat import train
+
+way, folder = sys.argv[1], Path(sys.argv[2])
+world = train.init()
+
+def make():
+    torch.manual_seed(7)
+    network = torch.nn.Sequential(*(torch.nn.BatchNorm1d(4) for _ in range(6)))
+    model = torch.nn.parallel.DistributedDataParallel(network) if way == "ddp" else network
+    optimizer = torch.optim.Adam(model.parameters(), 0.1)
+    return network, model, optimizer
+
+network, model, optimizer = make()
+torch.manual_seed(world.rank)
+for _ in range(3):
+    optimizer.zero_grad()
+    (model(torch.randn(8, 4)) ** 3).sum().backward()
+    optimizer.step()
+checkpoints = train.Checkpoints(model, optimizer, folder=folder / "kept")
+checkpoints.save(3)
+checkpoints.close()
+def state(network, optimizer):
+    inner = {at: values["exp_avg"].tolist() for at, values in optimizer.state_dict()["state"].items()}
+    return {"model": {name: one.tolist() for name, one in network.state_dict().items()}, "optimizer": inner}
+
+before = state(network, optimizer)
+network, model, optimizer = make()
+train.Checkpoints(model, optimizer, folder=folder / "kept").resume()
+after = state(network, optimizer)
+(folder / f"{world.rank}.json").write_text(json.dumps([before, after]))
+train.leave()
+"""
+
+
+@pytest.mark.parametrize("way", ["ddp", "alone"])
+def test_what_differs_between_ranks_is_saved_from_one_of_them(tmp_path: Path, way: str):
+    """With DDP it is what batch norms have counted; without, as between `OuterSteps`, it is all of the model."""
+    (tmp_path / "script.py").write_text(DIFFERS_BY_RANK)
+    launcher = Path(sys.executable).with_name("torchrun")
+    line = [launcher, "--standalone", "--nproc-per-node", "2", tmp_path / "script.py", way, tmp_path]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    (first, resumed), (other, resumed_other) = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1))
+    assert first["model"] != other["model"]
+    assert resumed == resumed_other == first
+
+
 BEGINS_ANEW = """
 import sys, torch
 from drumbeat.train import Checkpoints

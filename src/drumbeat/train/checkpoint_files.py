@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import os
 import secrets
@@ -55,8 +56,9 @@ class SavedState:
         """Returns a copy of everything, in the memory of the CPU, that the next step can't change."""
         from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
 
+        tensors = self.tensors()
         states = {
-            "tensors": self.tensors(),
+            "tensors": tensors,
             "others": {name: other.state_dict() for name, other in self.others.items()},
             "rank": {
                 "random": random_states.capture(),
@@ -65,9 +67,24 @@ class SavedState:
         }
         stager: Any = DefaultStager(StagingOptions(*[False] * 4))
         try:
-            return stager.stage(states)
+            return {**stager.stage(states), "of_one_rank": self._names_of_one_rank(tensors["model"])}
         finally:
             stager.close()
+
+    def _names_of_one_rank(self, model: dict[str, Any]) -> frozenset[str] | None:
+        """Returns the tensors that may differ between ranks which each have all of them; None = any of them may.
+
+        DistributedDataParallel keeps parameters equal. Each rank updates its buffers by its own batches, and rank 0's
+        count; a model that isn't wrapped (`OuterSteps`) is another one on each rank.
+        """
+        import torch
+        from torch.nn.parallel import DistributedDataParallel
+
+        if not isinstance(self.model, DistributedDataParallel):
+            return None
+        equal = {parameter.data_ptr() for parameter in self.model.parameters()}
+        tensors = {name: value for name, value in model.items() if isinstance(value, torch.Tensor)}
+        return frozenset(f"model.{name}" for name, value in tensors.items() if value.data_ptr() not in equal)
 
     def set_tensors(self, tensors: dict[str, Any]) -> None:
         """Sets model and optimizers."""
@@ -150,7 +167,7 @@ class CheckpointFiles:
         self._check_shards(copied["tensors"])
         folder = self.folder.partial(step)
         self._by_leaders(self.everyone, lambda: self.folder.begin(step))
-        self._together(self.everyone, lambda: self._write_tensors(folder, copied["tensors"]))
+        self._together(self.everyone, lambda: self._write_tensors(folder, copied["tensors"], copied["of_one_rank"]))
         ranks = self.everyone.gather(copied["rank"])
         self._by_leaders(self.everyone, lambda: _write_rest(folder, copied["others"], ranks))
         digests = self._together(self.sharing, lambda: self._digests(folder))
@@ -174,11 +191,12 @@ class CheckpointFiles:
         state.set_tensors(tensors)
         state.set_rest(others, ranks, self.everyone.index, self.everyone.size)
 
-    def _write_tensors(self, folder: Path, tensors: dict[str, Any]) -> None:
+    def _write_tensors(self, folder: Path, tensors: dict[str, Any], of_one_rank: frozenset[str] | None) -> None:
         dcp: Any = importlib.import_module("torch.distributed.checkpoint")
         writer = dcp.FileSystemWriter(folder, sync_files=True)
         group, is_alone = self.sharing.group, not self.sharing.is_distributed
-        dcp.save(tensors, storage_writer=writer, process_group=group, no_dist=is_alone)
+        planner = _planner(of_one_rank)
+        dcp.save(tensors, storage_writer=writer, planner=planner, process_group=group, no_dist=is_alone)
 
     def _read_tensors(self, folder: Path, tensors: dict[str, Any]) -> None:
         dcp: Any = importlib.import_module("torch.distributed.checkpoint")
@@ -256,6 +274,29 @@ def _check_torch() -> None:
     except (ImportError, AttributeError):
         what = f"torch {torch.__version__} is too old for train.Checkpoints: it can't copy sharded states"
         raise RefusedError(what, where=WHERE, fix="Take a newer torch; 2.13 is tested.") from None
+
+
+def _planner(of_one_rank: frozenset[str] | None) -> Any:
+    """Returns torch's planner, which divides what all ranks have among them, but for what must come from one rank."""
+    planning: Any = importlib.import_module("torch.distributed.checkpoint.default_planner")
+    divide: Any = planning.DefaultSavePlanner.create_global_plan
+    kinds: Any = importlib.import_module("torch.distributed.checkpoint.planner").WriteItemType
+
+    class Planner(planning.DefaultSavePlanner):
+        """Leaves to the first rank what differs between ranks: tensors of several would be no rank's state."""
+
+        def create_global_plan(self, all_plans: list[Any]) -> Any:
+            taken, plans = set[Any](), list[Any]()
+            for plan in all_plans:
+                left = [item for item in plan.items if item.index not in taken]
+                plans.append(dataclasses.replace(plan, items=left))
+                taken |= {item.index for item in left if self._is_of_one_rank(item)}
+            return divide(self, plans)
+
+        def _is_of_one_rank(self, item: Any) -> bool:
+            return item.type != kinds.SHARD and (of_one_rank is None or item.index.fqn in of_one_rank)
+
+    return Planner()
 
 
 def _write_rest(folder: Path, others: dict[str, Any], ranks: list[dict[str, Any]]) -> None:
