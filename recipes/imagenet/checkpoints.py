@@ -44,7 +44,7 @@ class Checkpoints:
         state = {
             "place": place,
             "loss": loss,
-            "size": training.ranks.size,
+            "readers": [training.workers] * training.ranks.size,
             "history": training.report.history,
             "network": training.network.state_dict(),
             "optimizer": training.optimizer.state_dict(),
@@ -64,7 +64,8 @@ class Checkpoints:
         if self.path is None:
             return 1, 0, 0.0
         own = torch.load(self.path, map_location="cpu", weights_only=False) if self.path.exists() else None
-        places: list[tuple[int, int]] = ranks.gather(own["place"] if own else (0, 0))
+        every = ranks.gather((own["place"] if own else (0, 0), training.workers))
+        places, readers = [place for place, _ in every], [workers for _, workers in every]
         epoch, step = max(places)
         if not epoch:
             return 1, 0, 0.0
@@ -73,7 +74,8 @@ class Checkpoints:
         training.network.load_state_dict(state["network"])
         training.optimizer.load_state_dict(state["optimizer"])
         training.report.history = state["history"]
-        if step and (state["loader"] is None or state["size"] != ranks.size):
+        # torchdata's state is for as many processes that read. All ranks decide alike, as they have heard the same.
+        if step and (state["loader"] is None or state["readers"] != readers):
             training.report.say(f"epoch {epoch} begins again: its order was another one, or can't be resumed")
             step = 0
         training.begin_schedule((epoch - 1) * training.steps_per_epoch + step)

@@ -287,6 +287,27 @@ def test_training_that_is_over_keeps_its_results_when_it_is_started_again(
     assert "accuracy" in results[0]
 
 
+def test_epoch_begins_again_on_all_ranks_where_one_has_other_readers(recipe, monkeypatch, images: Path, tmp_path: Path):
+    """As on a machine with fewer cores: torchdata goes on with as many processes only."""
+    monkeypatch.setenv("DRUMBEAT_CHECKPOINT_DIR", str(tmp_path / "kept"))
+    words = ("--checkpoint-every", "2", "--model-dir", str(tmp_path / "model"))
+
+    def restored(*workers: str):
+        meeting = Meeting(2)
+        pair = [
+            make_training(recipe, monkeypatch, images, meeting, rank, *words, "--workers", workers[rank])
+            for rank in range(2)
+        ]
+        saves = [recipe["checkpoints"].Checkpoints(training) for training in pair]
+        return pair, saves, list(threads.map(lambda one: one.restore(), saves))
+
+    with ThreadPoolExecutor(2) as threads:
+        pair, saves, _ = restored("0", "0")
+        list(threads.map(lambda rank: pair[rank].train_epoch(1, saves[rank], 0, 0.0), range(2)))
+        assert restored("0", "1")[2] == [(1, 0, 0.0)] * 2
+        assert [place[:2] for place in restored("0", "0")[2]] == [(1, 2)] * 2
+
+
 @pytest.mark.parametrize("holder", [0, 1])
 def test_nodes_with_folders_of_their_own_go_on_at_the_same_place(
     recipe, monkeypatch, images: Path, tmp_path: Path, holder: int
