@@ -52,7 +52,7 @@ def training_batches(folder: ImageFolder | None, settings: Settings, rank: int, 
 
 
 def testing_batches(folder: ImageFolder, settings: Settings, rank: int, size: int) -> tf.data.Dataset:
-    """One rank's part of the images to test: over all ranks, each once."""
+    """One rank's part of the images to test, normalized: over all ranks, each once."""
     names = tf.data.Dataset.from_tensor_slices((folder.paths, folder.labels)).shard(size, rank)
     read = names.map(lambda path, label: (middle_part(tf.io.read_file(path), settings.image_size), label))
-    return read.batch(settings.batch_size)
+    return read.batch(settings.batch_size).map(lambda pixels_BHWC, labels_B: (normalized(pixels_BHWC), labels_B))

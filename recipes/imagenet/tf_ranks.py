@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
@@ -64,6 +65,24 @@ def make_model(name: str, size: int, classes: int) -> tf.keras.Model:
         if isinstance(layer, tf.keras.layers.BatchNormalization):
             layer.momentum = 0.9  # As PyTorch's; Keras's own 0.99 needs hundreds of steps to forget its first values.
     return model
+
+
+def share_of_right(
+    model: tf.keras.Model, batches: Iterable[tuple[tf.Tensor, tf.Tensor]], ranks: TensorFlowRanks
+) -> float:
+    """Returns the share of right answers over all ranks, each image counted once, and averages the batch norms first.
+
+    batches: this rank's part of the images, which may be larger than another's, or empty.
+    """
+    for values in model.non_trainable_variables:  # Each rank's have seen its own batches only.
+        values.assign(ranks.sum(tf.identity(values)) / ranks.size)
+    right = count = 0
+    for x_BHWC, labels_B in batches:
+        answers_B = tf.argmax(model(x_BHWC, training=False), 1, tf.int32)
+        right += int(tf.reduce_sum(tf.cast(answers_B == labels_B, tf.int32)))
+        count += len(labels_B)
+    counts = ranks.sum(tf.constant([right, count], tf.float32))
+    return float(counts[0] / counts[1])
 
 
 def count_weights(model: tf.keras.Model) -> int:

@@ -9,6 +9,7 @@ import itertools
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import measure
@@ -17,7 +18,7 @@ from folders import BadData, list_images
 from report import Report
 from settings import FAKE_CLASSES, Settings, read_settings
 from tf_images import normalized, testing_batches, training_batches
-from tf_ranks import MODELS, TensorFlowRanks, count_weights, join, make_model
+from tf_ranks import MODELS, TensorFlowRanks, count_weights, join, make_model, share_of_right
 
 from drumbeat import train
 from drumbeat.train.batch_scaling import BatchScaling
@@ -25,11 +26,12 @@ from drumbeat.train.launchers import read_identity
 
 
 class EachEpoch(tf.keras.callbacks.Callback):
-    """Sets the learning rate of each step, and reports each epoch."""
+    """Sets the learning rate of each step, and validates and reports each epoch."""
 
-    def __init__(self, report: Report, scaling: BatchScaling, images: int) -> None:
+    def __init__(self, report: Report, scaling: BatchScaling, images: int, validate: Callable[[], float]) -> None:
         super().__init__()
-        self.report, self.scaling, self.images, self.updates, self.started = report, scaling, images, 0, 0.0
+        self.report, self.scaling, self.images, self.validate = report, scaling, images, validate
+        self.updates, self.started = 0, 0.0
 
     def on_epoch_begin(self, *_: object) -> None:
         """Starts the clock."""
@@ -41,11 +43,9 @@ class EachEpoch(tf.keras.callbacks.Callback):
         self.updates += 1
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
-        """Reports; the metrics are already the mean of all ranks."""
-        values = logs or {}
-        seconds = time.perf_counter() - self.started
-        accuracy = values.get("val_accuracy", float("nan"))
-        self.report.epoch(epoch + 1, self.images, seconds, loss=values["loss"], accuracy=accuracy)
+        """Validates and reports; the loss is already the mean of all ranks."""
+        loss, seconds = (logs or {})["loss"], time.perf_counter() - self.started
+        self.report.epoch(epoch + 1, self.images, seconds, loss=loss, accuracy=self.validate())
 
 
 def make_callbacks(ranks: TensorFlowRanks, own: EachEpoch) -> list[tf.keras.callbacks.Callback]:
@@ -95,21 +95,23 @@ class Training:
         batches = training_batches(self.folder, self.settings, self.ranks.rank, self.ranks.size)
         return batches.map(lambda pixels_BHWC, labels_B: (normalized(pixels_BHWC), labels_B))
 
-    def test_batches(self) -> tf.data.Dataset | None:
-        """One rank's part of the images to test."""
+    def validate(self) -> float:
+        """Returns the share of right answers over all ranks; NaN without images to test.
+
+        Not by `fit`'s validation data: Horovod's callback takes the mean of the ranks' shares, whose sizes may differ.
+        """
         if self.tests is None:
-            return None
+            return float("nan")
         batches = testing_batches(self.tests, self.settings, self.ranks.rank, self.ranks.size)
-        return batches.map(lambda pixels_BHWC, labels_B: (normalized(pixels_BHWC), labels_B))
+        return share_of_right(self.model, batches, self.ranks)
 
     def fit(self) -> None:
         """The whole training."""
         settings = self.settings
         images = self.steps_per_epoch * settings.batch_size * self.ranks.size
-        own, begun = EachEpoch(self.report, self.scaling, images), time.perf_counter()
+        own, begun = EachEpoch(self.report, self.scaling, images, self.validate), time.perf_counter()
         self.model.fit(
             self.batches(),
-            validation_data=self.test_batches(),
             epochs=settings.epochs,
             callbacks=make_callbacks(self.ranks, own),
             verbose=0,

@@ -17,7 +17,7 @@ from folders import BadData, list_images
 from report import Report
 from settings import FAKE_CLASSES, Settings, read_settings
 from tf_images import normalized, testing_batches, training_batches
-from tf_ranks import MODELS, TensorFlowRanks, count_weights, join, make_model
+from tf_ranks import MODELS, TensorFlowRanks, count_weights, join, make_model, share_of_right
 
 from drumbeat import train
 from drumbeat.train.launchers import read_identity
@@ -98,19 +98,8 @@ class Training:
         """Returns the share of right answers over all ranks, each image counted once; NaN without images to test."""
         if self.tests is None:
             return float("nan")
-        self.average_statistics()
-        right = count = 0
-        for pixels_BHWC, labels_B in testing_batches(self.tests, self.settings, self.ranks.rank, self.ranks.size):
-            answers_B = tf.argmax(self.model(normalized(pixels_BHWC), training=False), 1, tf.int32)
-            right += int(tf.reduce_sum(tf.cast(answers_B == labels_B, tf.int32)))
-            count += len(labels_B)
-        counts = self.ranks.sum(tf.constant([right, count], tf.float32))
-        return float(counts[0] / counts[1])
-
-    def average_statistics(self) -> None:
-        """Makes the batch norms of all ranks equal: each has seen its own batches only."""
-        for values in self.model.non_trainable_variables:
-            values.assign(self.ranks.sum(tf.identity(values)) / self.ranks.size)
+        batches = testing_batches(self.tests, self.settings, self.ranks.rank, self.ranks.size)
+        return share_of_right(self.model, batches, self.ranks)
 
     def save(self) -> None:
         """Writes `model.h5` on rank 0."""

@@ -407,6 +407,8 @@ def test_each_framework_trains_with_horovod(house: House, images: Path, tmp_path
     metrics = json.loads(next(tmp_path.rglob("metrics.json")).read_text())
     assert (metrics["ranks"], len(metrics["epochs"])) == (2, 2)
     assert metrics["learning_rate"] == pytest.approx(0.04)
+    # 15 images, of which the ranks have 8 and 7: each counts once.
+    assert 15 * metrics["accuracy"] == pytest.approx(round(15 * metrics["accuracy"]), abs=1e-4)
     assert 0 <= metrics["accuracy"] <= 1
     assert "Total images/sec:" in done.stdout
 
