@@ -63,6 +63,18 @@ def plain_means(rank):
     return [*seen, model.weight.item(), other.weight.item()]
 
 
+def means_of_doubles(rank):
+    """Weights of 64 bits, equal on both ranks: by a plain mean, and by an outer step."""
+    model = nn.Module()
+    model.weight = nn.Parameter(torch.tensor([0.1, 1e-9], dtype=torch.float64))
+    average(model)
+    plain = model.weight.tolist()
+    steps = OuterSteps(model, every=1, rate=1.0, momentum=0.0)
+    descend(model, 0.3)
+    steps.step()
+    return [*plain, *model.weight.tolist()]
+
+
 def compressed(rank, kind):
     """The gradient of the third step: ranks have u·v and 3u·v, so its mean 2u·v is a matrix of rank 1."""
     model = DistributedDataParallel(nn.Linear(8, 8, bias=False))
@@ -103,7 +115,8 @@ def main():
     torch.set_num_threads(1)
     rank = train.init().rank
     found = {
-        "outer": outer_steps(rank), "means": plain_means(rank), "served": served(rank), "buckets": many_buckets(rank),
+        "outer": outer_steps(rank), "means": plain_means(rank), "doubles": means_of_doubles(rank),
+        "served": served(rank), "buckets": many_buckets(rank),
         **{kind: compressed(rank, kind) for kind in ("fp16", "bf16", "powersgd")},
     }  # fmt: skip
     (Path(sys.argv[1]) / f"{rank}.json").write_text(json.dumps(found))

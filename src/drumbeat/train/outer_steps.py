@@ -35,7 +35,7 @@ def average(model: nn.Module) -> None:
 
     with torch.no_grad():
         tensors = _tensors(model)
-        for tensor, mean in zip(tensors, _mean(tensors, torch.float32), strict=True):
+        for tensor, mean in zip(tensors, _mean(tensors), strict=True):
             tensor.copy_(mean)
 
 
@@ -64,7 +64,7 @@ class OuterSteps:
         import torch
 
         self.every, self.steps = every, 0
-        self._model, self._dtype = model, dtype or torch.float32
+        self._model, self._dtype = model, dtype
         self._weights = [weight for weight in model.parameters() if weight.requires_grad]
         with torch.no_grad():
             _broadcast(_tensors(model))
@@ -91,7 +91,7 @@ class OuterSteps:
             for start, weight in zip(self._starts, self._weights, strict=True):
                 weight.copy_(start)
             buffers = _buffers(self._model)
-            for buffer, mean in zip(buffers, _mean(buffers, torch.float32), strict=True):
+            for buffer, mean in zip(buffers, _mean(buffers), strict=True):
                 buffer.copy_(mean)
 
     def state_dict(self) -> dict[str, Any]:
@@ -129,15 +129,17 @@ def _broadcast(tensors: list[torch.Tensor]) -> None:
         dist.broadcast(tensor, 0)
 
 
-def _mean(tensors: list[torch.Tensor], dtype: torch.dtype) -> list[torch.Tensor]:
-    """The mean of each tensor over the ranks, sent as one message of the given type."""
+def _mean(tensors: list[torch.Tensor], dtype: torch.dtype | None = None) -> list[torch.Tensor]:
+    """The mean of each tensor over the ranks, sent as one message of the given type; None = float32, or wider."""
     import torch
 
     if not tensors:
         return []
     dist: Any = importlib.import_module("torch.distributed")
-    # Divided first, so that a narrow type doesn't overflow.
-    flat: Any = torch.cat([tensor.detach().flatten() for tensor in tensors]).div_(dist.get_world_size()).to(dtype)
+    flat: Any = torch.cat([tensor.detach().flatten() for tensor in tensors])
+    wide = torch.promote_types(flat.dtype, torch.float32)
+    # Divided first, so that a narrow type doesn't overflow; in a wide one, in which equal weights keep their value.
+    flat = flat.to(wide).div_(dist.get_world_size()).to(dtype or wide)
     dist.all_reduce(flat)
-    parts: tuple[torch.Tensor, ...] = flat.float().split([tensor.numel() for tensor in tensors])
+    parts: tuple[torch.Tensor, ...] = flat.to(wide).split([tensor.numel() for tensor in tensors])
     return [part.view_as(tensor).to(tensor.dtype) for part, tensor in zip(parts, tensors, strict=True)]
