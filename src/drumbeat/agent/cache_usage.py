@@ -67,9 +67,13 @@ def _size_of(path: str) -> int:
     if os.path.isdir(path):
         return size_of(path)
     above, name = os.path.split(path)
+    total = 0
     with contextlib.suppress(OSError), os.scandir(above) as entries:
-        return sum(entry.stat().st_blocks * 512 for entry in entries if entry.name.startswith(name))
-    return 0
+        for entry in entries:
+            if entry.name.startswith(name):
+                with contextlib.suppress(FileNotFoundError):  # A database removes its log when it is closed.
+                    total += entry.stat().st_blocks * 512
+    return total
 
 
 def _at(seconds: float) -> datetime | None:
@@ -141,8 +145,12 @@ def _wheels() -> Iterator[SpaceItem]:
     folder = cache_folders.folder("wheels")
     if os.path.isdir(folder):
         for entry in os.scandir(folder):
-            if entry.is_dir():
-                yield SpaceItem("wheel", entry.name, size_of(entry.path), _at(entry.stat().st_mtime))
+            with contextlib.suppress(
+                FileNotFoundError
+            ):  # A build that is over, or a wheel that another process removes.
+                if entry.is_dir():
+                    used_at = entry.stat().st_mtime
+                    yield SpaceItem("wheel", entry.name, size_of(entry.path), _at(used_at))
 
 
 def _prune_wheels(now: float, unused_s: float, *, is_dry: bool) -> Freed:

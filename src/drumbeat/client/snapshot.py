@@ -148,7 +148,11 @@ class _Walk:
             parts = [part for part in listed if not rules.skips(f"{path}{name}" + ("/" if part.is_folder else ""))]
             if not parts:
                 continue
-            yield _entry(parts[-1], f"{path}{name}", self.layers, self.subject)
+            try:
+                entry = _entry(parts[-1], f"{path}{name}", self.layers, self.subject)
+            except FileNotFoundError:  # An editor's or git's own file, which is gone by now.
+                continue
+            yield entry
             folders = self._folders(f"{path}{name}", parts)
             if folders:
                 inner = f"{path}{name}/"

@@ -77,10 +77,15 @@ class NodeArtifacts:
                 listed = sorted(entries, key=lambda one: one.name)
         except OSError:
             return []
-        return [_file_info(one, f"{inside}/{one.name}" if inside else one.name) for one in listed]
+        infos = [_file_info(one, f"{inside}/{one.name}" if inside else one.name) for one in listed]
+        return [info for info in infos if info]
 
 
 def _file_info(entry: os.DirEntry[str], path: str) -> JsonObject:
+    """Returns what MLflow says of an artifact; {} = it is gone by now, or is a link that leads nowhere."""
     if entry.is_dir():
         return {"path": path, "is_dir": True}
-    return {"path": path, "is_dir": False, "file_size": entry.stat().st_size}
+    try:
+        return {"path": path, "is_dir": False, "file_size": entry.stat().st_size}
+    except FileNotFoundError:
+        return {}

@@ -82,9 +82,12 @@ class FolderArtifacts:
     # --- removing ---
     def job_space(self, job: str | None = None) -> dict[str, JobSpace]:
         with refusals(self._jobs):
-            if job is not None:
-                return {job: space_of(folder)} if (folder := self._folder(job)).is_dir() else {}
-            return dict(job_space(self._jobs))
+            if job is None:
+                return dict(job_space(self._jobs))
+            try:
+                return {job: space_of(self._folder(job))}
+            except FileNotFoundError:
+                return {}
 
     def remove_job(self, job: str) -> None:
         with refusals(self._jobs):
@@ -234,15 +237,21 @@ def _plain_files(folder: Path) -> Iterator[tuple[str, int]]:
         folders[:] = [name for name in folders if not (name in hidden or (is_top and name.startswith(".")))]
         for name in files:
             place = Path(at, name)
-            if not (is_top and name.startswith(".")) and _is_file(place):
-                yield place.relative_to(folder).as_posix(), place.stat().st_size
+            if not (is_top and name.startswith(".")) and (status := _file_status(place)):
+                yield place.relative_to(folder).as_posix(), status.st_size
 
 
 def _is_file(place: Path) -> bool:
+    return _file_status(place) is not None
+
+
+def _file_status(place: Path) -> os.stat_result | None:
+    """Returns the status of a plain file; None = it isn't one, or is gone by now."""
     try:
-        return stat.S_ISREG(place.lstat().st_mode)
+        status = place.lstat()
     except (FileNotFoundError, NotADirectoryError):
-        return False
+        return None
+    return status if stat.S_ISREG(status.st_mode) else None
 
 
 def _first_log(folder: Path) -> str | None:

@@ -71,7 +71,8 @@ def job_space(jobs: Path) -> Iterator[tuple[str, JobSpace]]:
     """Each job's name, and what its files take."""
     for entry in sorted(os.scandir(jobs), key=lambda one: one.name):
         if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
-            yield entry.name, space_of(Path(entry.path))
+            with suppress(FileNotFoundError):  # Another request removes the job.
+                yield entry.name, space_of(Path(entry.path))
 
 
 def space_of(folder: Path) -> JobSpace:

@@ -78,7 +78,8 @@ def _entries(folder: Path) -> Iterator[RunFile]:
             if entry.is_dir(follow_symlinks=False):
                 yield RunFile(entry.name, None)
             elif entry.is_file(follow_symlinks=False):
-                yield RunFile(entry.name, entry.stat().st_size)
+                with suppress(FileNotFoundError):  # Another request removes it.
+                    yield RunFile(entry.name, entry.stat().st_size)
 
 
 def _remove_old_parts(folder: Path) -> None:

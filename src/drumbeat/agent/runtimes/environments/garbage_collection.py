@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -65,9 +66,10 @@ def _has_just_failed(place: Place, now: float) -> bool:
 
 
 def size_of(folder: str) -> int:
-    """Bytes on the disk of all that lies in a folder."""
+    """Bytes on the disk of all that lies in a folder. A file that another process removes meanwhile counts nothing."""
     total = 0
     for at, _, files in os.walk(folder):
         for name in files:
-            total += os.lstat(os.path.join(at, name)).st_blocks * 512
+            with contextlib.suppress(FileNotFoundError):
+                total += os.lstat(os.path.join(at, name)).st_blocks * 512
     return total
