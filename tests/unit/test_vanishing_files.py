@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -28,7 +28,7 @@ class Listing:
     def __init__(self, entries: list[os.DirEntry[str]]) -> None:
         self._entries = iter(entries)
 
-    def __enter__(self) -> Listing:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None: ...

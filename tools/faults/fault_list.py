@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tools.faults import node_parts, nodes, outside, ranks, servers, stores
+from tools.faults import node_parts, outside, ranks, servers, stores, whole_nodes
 from tools.faults.scene import Scene, Seen
 
 
@@ -21,10 +21,18 @@ class Row:
 
 _SAVING = Row(f"SIGTERM when a rank needs {ranks.SAVE_S} s to save", ranks.save_long, ranks.save_long_torchrun)
 NETWORKED = (
-    Row("a node of two is switched off", nodes.switch_off, nodes.switch_off_torchrun),
-    Row("the link of a node goes down", nodes.cut_link, nodes.cut_link_torchrun),
-    Row(f"the link of a node is down for {nodes.CUT_S:.0f} s", nodes.mend_link, nodes.mend_link_torchrun),
-    Row("a node of three is switched off, `min_nodes: 2`", nodes.go_on_with_fewer, nodes.go_on_with_fewer_torchrun),
+    Row("a node of two is switched off", whole_nodes.switch_off, whole_nodes.switch_off_torchrun),
+    Row("the link of a node goes down", whole_nodes.cut_link, whole_nodes.cut_link_torchrun),
+    Row(
+        f"the link of a node is down for {whole_nodes.CUT_S:.0f} s",
+        whole_nodes.mend_link,
+        whole_nodes.mend_link_torchrun,
+    ),
+    Row(
+        "a node of three is switched off, `min_nodes: 2`",
+        whole_nodes.go_on_with_fewer,
+        whole_nodes.go_on_with_fewer_torchrun,
+    ),
     Row("`kill -9` of the agent of node 1", node_parts.kill_agent, node_parts.kill_agent_torchrun),
     Row("the disk of node 1 is full", node_parts.fill_disk),
     Row("the clock of node 1 jumps an hour forward", node_parts.jump_clock, node_parts.jump_clock_torchrun),

@@ -13,11 +13,11 @@ from drumbeat.engines.netlab.lab import Lab, require_tools
 from tests.real.house import a_house
 from tests.real.places import Place
 from tools.faults.networked import START_S, await_steps, lab_of, machine_of, play_on, sentence_of, torchruns
-from tools.faults.nodes import STEPS
 from tools.faults.ranks import COUNTS, WATCH_S
 from tools.faults.scene import Scene, Seen, until
 from tools.faults.servers import DISK, FULL_S, shifted_clock
 from tools.faults.targets import agent_of
+from tools.faults.whole_nodes import STEPS
 
 COUNTED = "".join(f"line {n}\n" for n in range(100))
 

@@ -46,6 +46,7 @@ class LocalEngine:
 
     def start(self, gang: Gang) -> str:
         """Starts an agent for every node that has none; all or none."""
+        self._ended.discard(gang.name)  # A job of this name was deleted, and is submitted again.
         try:
             with _reachable():
                 self._gangs.start(gang.name, {slot.node: self._enrolment(gang, slot.node) for slot in gang.slots})

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 COMMAND_TIMEOUT_S = 5.0
+_STARTS = re.compile(r"\bboot(?:ing|s)?[ -]?up\b|\b(?:is|still) booting\b", re.IGNORECASE)
+"""What `/run/nologin` says while a machine starts: systemd's "System is booting up", and what resembles it."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ def _scheduled(file: Path) -> Notice | None:
 def _closed(file: Path) -> Notice | None:
     """The same file keeps users out while a machine starts: that isn't a notice."""
     text = _read(file)
-    if text is None or "boot" in text.lower():
+    if text is None or _STARTS.search(text):
         return None
     return Notice(_first_line(text) or "no user can log in any more (/run/nologin)")
 

@@ -169,3 +169,16 @@ def test_a_start_that_failed_and_could_not_be_ended_is_ended_before_the_next(
     engine.start(gang)
     assert not (folder / "ended").exists(), "else nobody would look after its agents"
     assert [path.name for path in (folder / "0").iterdir()] == ["enrolment.json"]
+
+
+@pytest.mark.feature("F5")
+def test_lost_node_of_a_gang_with_a_stopped_gang_s_name_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    engine, gang = LocalEngine(tmp_path / "nodes", tmp_path / "jobs", leave_s=0.0), a_gang()
+    monkeypatch.setattr(Gangs, "_start_agent", lambda *_, **__: None)
+    engine.start(gang)
+    engine.stop(gang.name)
+    assert engine.observe(gang).word == "stopped"
+    engine.start(gang)
+    assert engine.observe(gang).word == "running"
+    (engine.folder / gang.name / "1" / "enrolment.json").unlink()
+    assert engine.observe(gang).gone == {1: "its folder is gone"}

@@ -40,6 +40,10 @@ def test_a_scheduled_shutdown_is_a_notice_with_its_time(tmp_path: Path):
         ("System is going down.\nUnprivileged users may not log in.", Notice("System is going down.")),
         ("", Notice("no user can log in any more (/run/nologin)")),
         ("System is booting up. Unprivileged users are not permitted to log in yet.", None),
+        ("This node is still booting.", None),
+        ("The system is going down for reboot NOW!", Notice("The system is going down for reboot NOW!")),
+        ("Node reboots for maintenance at 18:00", Notice("Node reboots for maintenance at 18:00")),
+        ("Rebooting up to three times", Notice("Rebooting up to three times")),
     ],
 )
 def test_nologin_is_a_notice_unless_the_machine_starts(tmp_path: Path, text: str, said: Notice | None):

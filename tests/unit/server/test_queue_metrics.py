@@ -14,7 +14,7 @@ from drumbeat.core.life.events import Granted
 from drumbeat.core.life.job import Failure, Job
 from drumbeat.core.life.state_machine import decide
 from drumbeat.protocol.states import Reason
-from drumbeat.server.operations.job_counts import JobCounts
+from drumbeat.server.operations.job_change_counts import JobCounts
 from drumbeat.server.operations.metric_table import METRICS, MetricSources
 from tests.unit.core.jobs import a_job, at, slots
 

@@ -139,6 +139,8 @@ class KubernetesEngine:
         return self._has_gates
 
     def _require_turn(self, gang: Gang) -> None:
+        if gang.attempt == 1:  # What gave its pods back was a job of the same name, which was deleted.
+            self._backoffs.pop(gang.job, None)
         times, until = self._backoffs.get(gang.job, (0, 0.0))
         left = until - time.monotonic()
         if left > 0:

@@ -18,7 +18,7 @@ from drumbeat.core.life.backoff import queued_since
 from drumbeat.core.life.job import Job
 from drumbeat.protocol.states import State
 from drumbeat.server.operations.counters import Counter, Histogram, Labels
-from drumbeat.server.operations.job_counts import JobCounts
+from drumbeat.server.operations.job_change_counts import JobCounts
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from drumbeat.control.control import Control
 from drumbeat.server.operations.counters import Histogram
-from drumbeat.server.operations.job_counts import JobCounts
+from drumbeat.server.operations.job_change_counts import JobCounts
 from drumbeat.server.operations.metric_table import Exposition, MetricSources
 from drumbeat.server.operations.request_times import BOUNDS_S
 

@@ -76,10 +76,8 @@ def job_space(jobs: Path) -> Iterator[tuple[str, JobSpace]]:
 
 
 def space_of(folder: Path) -> JobSpace:
-    """What the files in a job's folder take."""
-    parts: dict[str, int] = {}
-    with suppress(FileNotFoundError):  # A job may be deleted while it is looked at.
-        parts = {entry.name: size_of(Path(entry.path)) for entry in os.scandir(folder)}
+    """What the files in a job's folder take. Raises FileNotFoundError for one that is deleted meanwhile."""
+    parts = {entry.name: size_of(Path(entry.path)) for entry in os.scandir(folder)}
     outputs = sum(parts.pop(name, 0) for name in (SHOWN, PARTS))
     logs = sum(parts.pop(name, 0) for name in (*_LOGS, JOURNAL))
     return JobSpace(outputs, logs, parts.pop(CHECKPOINTS, 0), sum(parts.values()))

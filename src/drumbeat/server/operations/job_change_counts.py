@@ -1,4 +1,7 @@
-"""What is counted of jobs as they change: how many ended and how, how long they waited, how long the loop took."""
+"""What is counted of jobs as they change: how many ended and how, how long they waited, how long the loop took.
+
+What is read when Prometheus asks, such as the states of jobs and the lengths of queues, is in `metric_table.py`.
+"""
 
 from __future__ import annotations
 
