@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from drumbeat.agent.attempt_mounts import AttemptMounts
 from drumbeat.agent.companions.service_statuses import ServiceStatuses
 from drumbeat.agent.ground.agent_log import Journal
+from drumbeat.agent.ground.pins import PinRenewal
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.held_port import HeldPort
 from drumbeat.agent.inbox import Inbox
@@ -75,6 +76,7 @@ class Agent:
         )
         self._checkpoints = CheckpointGuard(enrolment, self._journal.note, self._mounts.remember)
         self._logs = RoundLogs(enrolment, self._journal)
+        self._pins = PinRenewal(self._root)
         self._detail_at = 0.0
         self._exit: int | None = None
         self._going = False
@@ -102,6 +104,7 @@ class Agent:
         """Works until the attempt is over; returns the exit code."""
         self._journal.note(f"agent of job {self._plan.job}, attempt {self._enrolment.attempt}, pid {os.getpid()}")
         threading.excepthook = self._on_crash
+        self._pins.begin()
         self._mounts.adopt()
         self._metrics.adopt()
         # An earlier agent began a round: its end must be known before the first status goes to the server.
@@ -114,6 +117,8 @@ class Agent:
         while self._exit is None:
             self._inbox.make_next()
             self._act()
+        if self._exit != EXIT_CRASHED:
+            self._pins.end()
         self._journal.note(f"agent leaves, exit code {self._exit}")
         return self._exit
 

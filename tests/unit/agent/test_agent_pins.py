@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import socket
 import time
 from pathlib import Path
 
 import pytest
 
 from drumbeat.agent.ground import locks
-from drumbeat.agent.ground.pins import Pins
+from drumbeat.agent.ground import pins as pinning
+from drumbeat.agent.ground.pins import SILENT_S, PinRenewal, Pins, renew
+from drumbeat.agent.inputs.cache.eviction import Room
+from drumbeat.agent.inputs.cache.files import Files, name_of
 from drumbeat.host.machine import boot
+from drumbeat.protocol.input_listing import ListedFile
 
 WEEK = 7 * 86400.0
 HERE = os.uname().nodename
@@ -33,7 +39,7 @@ def test_a_pin_counts_as_long_as_its_attempts_folder_is_there(tmp_path: Path):
     pins.put(str(root), {"job": "new"})
     [found] = pins.read(time.time() + 10 * WEEK)
     assert (found["root"], found["job"]) == (str(root), "new")
-    root.rmdir()
+    shutil.rmtree(root)
     assert pins.read(time.time()) == []
     assert list((tmp_path / "pins").iterdir()) == []
 
@@ -62,6 +68,111 @@ def test_a_pin_of_another_machine_is_believed_for_a_while(
 def test_half_a_pin_is_none(tmp_path: Path, text: str):
     write(tmp_path / "pins", text)
     assert Pins(str(tmp_path / "pins"), WEEK).read(time.time()) == []
+
+
+class Pod:
+    """A node that shares a cache with others, and has a folder of its own at the path where they have theirs."""
+
+    def __init__(self, name: str, folder: Path, patch: pytest.MonkeyPatch, boot: str = "one machine") -> None:
+        self.name, self.folder, self.boot, self._patch = name, folder, boot, patch
+        (folder / f"work of {name}" / "root").mkdir(parents=True)
+
+    def enter(self) -> str:
+        """What runs from now on runs in this pod; gives the path of its attempt's folder, the same in all pods."""
+        self._patch.setattr(socket, "gethostname", lambda: self.name)
+        self._patch.setattr(pinning, "boot", lambda: self.boot)
+        work = self.folder / "work"
+        work.unlink(missing_ok=True)
+        work.symlink_to(f"work of {self.name}")
+        return str(work / "root")
+
+
+@pytest.fixture(params=["one machine", "another machine"])
+def pods(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Pod, Pod]:
+    return Pod("first", tmp_path, monkeypatch), Pod("second", tmp_path, monkeypatch, str(request.param))
+
+
+@pytest.mark.feature("D5", "F3")
+def test_pod_leaves_files_in_a_shared_cache_that_another_pod_uses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pods: tuple[Pod, Pod]
+):
+    """Their folders have the same path; an input on another disk is links, which must not lead nowhere."""
+    monkeypatch.setenv("DRUMBEAT_CACHE_BYTES", "10")
+    files = Files(str(tmp_path / "cache"))
+    used, wanted = (ListedFile(letter, 6, letter * 64) for letter in "ab")
+    put_whole(files, used)
+    assert Room(files).take("first", pods[0].enter(), [used]) == ""
+    said = Room(files).take("second", pods[1].enter(), [wanted])
+    assert said == "the cache is full: 6 bytes of it are in use by first"
+    assert files.has(name_of(used), 6)
+    assert Room(files).take("first", pods[0].enter(), [used]) == "", "its own pin doesn't stand in its way"
+
+
+@pytest.mark.feature("D5", "F3")
+def test_pin_of_another_pod_counts_while_it_is_renewed(tmp_path: Path, pods: tuple[Pod, Pod]):
+    first, second = pods
+    pins, root = Pins(str(tmp_path / "pins"), WEEK), first.enter()
+    pins.put(root, {"job": "first"})
+    [file] = (tmp_path / "pins").iterdir()
+    os.utime(file, (0, 0))
+    renew(root)
+    second.enter()
+    now = time.time()
+    assert [pin["job"] for pin in pins.read(now + SILENT_S / 2)] == ["first"]
+    assert pins.read(now + 2 * SILENT_S) == []
+
+
+@pytest.mark.feature("D5", "F3")
+def test_pins_of_an_attempt_end_with_its_agent(tmp_path: Path, pods: tuple[Pod, Pod]):
+    first, second = pods
+    pins, root = [Pins(str(tmp_path / name), WEEK) for name in ("data", "environment")], first.enter()
+    for each in pins:
+        each.put(root, {})
+    renewal = PinRenewal(root)
+    renewal.begin()
+    renewal.end()
+    second.enter()
+    assert [each.read(time.time()) for each in pins] == [[], []]
+
+
+@pytest.mark.feature("D5")
+def test_pin_ends_at_once_where_its_folder_was_seen_to_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A node of a netlab has a name of its own, and sees the same folders."""
+    root = tmp_path / "j.1" / "0" / "root"
+    root.mkdir(parents=True)
+    pins = Pins(str(tmp_path / "pins"), WEEK)
+    pins.put(str(root), {})
+    monkeypatch.setattr(socket, "gethostname", lambda: "another")
+    assert len(pins.read(time.time())) == 1
+    shutil.rmtree(tmp_path / "j.1")
+    assert pins.read(time.time()) == []
+
+
+@pytest.mark.feature("D5")
+def test_pin_that_is_put_for_a_folder_that_has_gone_does_not_count(tmp_path: Path):
+    pins = Pins(str(tmp_path / "pins"), WEEK)
+    pins.put(str(tmp_path / "gone" / "root"), {})
+    assert pins.read(time.time()) == []
+
+
+@pytest.mark.feature("D5")
+def test_pin_that_is_being_written_is_not_removed(tmp_path: Path):
+    write(tmp_path / "pins", "")
+    part = (tmp_path / "pins" / "pin").rename(tmp_path / "pins" / "pin.new")
+    pins = Pins(str(tmp_path / "pins"), WEEK)
+    assert pins.read(time.time()) == []
+    assert part.exists()
+    assert pins.read(time.time() + 2 * SILENT_S) == []
+    assert not part.exists()
+
+
+def put_whole(files: Files, file: ListedFile) -> None:
+    name = name_of(file)
+    part = files.part(name)
+    Path(part).write_bytes(b"x" * file.size)
+    descriptor = os.open(part, os.O_RDWR)
+    files.take_in(descriptor, part, name)
+    os.close(descriptor)
 
 
 @pytest.mark.feature("D5", "F1")

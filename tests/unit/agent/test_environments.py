@@ -5,6 +5,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -308,7 +309,7 @@ def test_a_pin_counts_as_long_as_its_attempt_has_a_folder(tmp_path: Path):
     root.mkdir()
     place = made(tmp_path, "a", pinned_by=str(root))
     assert place.pins(time.time()) == [str(root)]
-    root.rmdir()
+    shutil.rmtree(root)
     assert place.pins(time.time()) == []
     assert list((tmp_path / "a.pins").iterdir()) == []
 

@@ -134,7 +134,7 @@ class Room:
         sizes = {name_of(file): file.size for file in wanted}
         with locks.alone(os.path.join(self._files.folder, "lock")):
             self._files.sweep()
-            others = [pin for pin in self._pinned() if pin.root != root]
+            others = self._pinned(but_of=root)
             missing = [name for name, size in sizes.items() if not self._files.has(name, size)]
             if missing:
                 in_use = {name for pin in others for name in pin.files}
@@ -178,8 +178,10 @@ class Room:
                 forget(self._files, name)
                 os.close(descriptor)
 
-    def _pinned(self) -> list[Pin]:
-        return [Pin(said["job"], said["root"], said["files"]) for said in self._pins.read(time.time())]
+    def _pinned(self, but_of: str | None = None) -> list[Pin]:
+        pins = self._pins.read(time.time())
+        others = [one for one in pins if but_of is None or not self._pins.is_of(one, but_of)]
+        return [Pin(one["job"], one["root"], one["files"]) for one in others]
 
     def _held(self) -> Held:
         disk = os.statvfs(self._files.folder)
