@@ -7,7 +7,9 @@ is passed on to the agent in `node_holder.py`; Slurm's own notice of preemption 
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import subprocess
 import time
 from dataclasses import dataclass
@@ -56,13 +58,20 @@ def _own(own: str) -> Notice | None:
         text = _read(Path(own))
         return None if text is None else Notice(_first_line(text) or f"{own} is there")
     try:
-        done = subprocess.run(
-            ["/bin/sh", "-c", own], capture_output=True, text=True, errors="replace", timeout=COMMAND_TIMEOUT_S,
-            stdin=subprocess.DEVNULL, check=False,
+        command = subprocess.Popen(
+            ["/bin/sh", "-c", own], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            text=True, errors="replace", start_new_session=True,
         )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired):
+    except OSError:
         return None
-    return Notice(_first_line(done.stdout) or "its command says so") if done.returncode == 0 else None
+    with command:
+        try:
+            said, _ = command.communicate(timeout=COMMAND_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            # With all that it started: it is asked every second, and what hangs would be there many times.
+            os.killpg(command.pid, signal.SIGKILL)
+            return None
+    return Notice(_first_line(said) or "its command says so") if command.returncode == 0 else None
 
 
 def _read(file: Path) -> str | None:

@@ -11,6 +11,7 @@ import pytest
 from drumbeat.agent.inputs.cache import files as cached
 from drumbeat.agent.inputs.cache.eviction import Room
 from drumbeat.agent.inputs.cache.files import Files, name_of
+from drumbeat.agent.inputs.cache.partial_file import read_piece
 from drumbeat.protocol.input_listing import ListedFile
 
 pytestmark = pytest.mark.feature("D5")
@@ -49,3 +50,14 @@ def test_what_another_machine_has_in_use_stays_until_it_is_put_there_anew(files:
 def test_what_nobody_uses_makes_way(files: Files, tmp_path: Path):
     assert Room(files).take("j", str(tmp_path), [FILE]) == ""
     assert not Path(files.place(NAME)).exists()
+
+
+def test_file_that_was_modified_in_the_cache_is_not_passed_on(tmp_path: Path):
+    """Some stores know no sum of a file's content, by which the next node would notice it."""
+    files = Files(str(tmp_path / "cache"))
+    put(files)
+    assert read_piece(files, NAME, 1, 2) == b"at"
+    place = Path(files.place(NAME))
+    place.chmod(0o600)
+    place.write_bytes(b"evil")
+    assert read_piece(files, NAME, 1, 2) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import queue
+import resource
 import subprocess
 import sys
 import threading
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.agent.metrics.folder import end_of, end_reason, segments, sent_offset
+from drumbeat.agent.metrics.folder import end_of, end_reason, keep_sent, segments, sent_offset
 from drumbeat.agent.metrics.forwarder import Forwarder
 from drumbeat.agent.metrics.spool import Spool, SpoolFullError
 from drumbeat.protocol.errors import DrumbeatError, RefusedError, UnreachableError
@@ -183,3 +184,19 @@ def test_a_first_line_is_sent_at_once_and_those_soon_after_it_together(tmp_path:
     assert forwarder.flush(10)
     assert server.ends.get(timeout=10) == 3 * len(line)
     assert server.ends.empty()
+
+
+@pytest.mark.feature("M2", "F10")
+def test_word_of_what_was_sent_stays_when_the_disk_takes_no_other(tmp_path: Path):
+    """An agent waits until all is said to be sent: it would wait for ever for a file that was emptied."""
+    file = str(tmp_path / "sent")
+    keep_sent(file, 12_345, is_over=True, why="a long reason")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        keep_sent(file, 99_999)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert sent_offset(file) == 12_345
+    keep_sent(file, 99_999)
+    assert (sent_offset(file), end_reason(file)) == (99_999, "")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from drumbeat.host import machine_notice, processes
 from drumbeat.host.machine_notice import Notice, notice
 
 pytestmark = pytest.mark.feature("C6")
@@ -62,3 +63,14 @@ def test_a_command_of_the_compute_s_is_a_notice_once_it_succeeds(tmp_path: Path)
     assert notice(command, tmp_path) is None
     write(file, "")
     assert notice(command, tmp_path) == Notice("the spot market takes it")
+
+
+def test_command_of_the_compute_s_that_hangs_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(machine_notice, "COMMAND_TIMEOUT_S", 0.5)
+    file = tmp_path / "pid"
+    assert notice(f"sleep 600 & echo $! > {file}; wait", tmp_path) is None
+    pid = int(file.read_text())
+    deadline = time.monotonic() + 10
+    while processes.is_alive(pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

@@ -89,9 +89,18 @@ def end_reason(file: str) -> str:
 
 
 def keep_sent(file: str, sent: int, *, is_over: bool = False, why: str = "") -> None:
-    """Writes how far a spool has been sent; an offset that is lost costs only a request."""
-    with contextlib.suppress(OSError), open(file, "w", encoding="utf-8") as opened:
-        opened.write(f"{sent}\n{OVER if is_over else ''}\n{why}")
+    """Writes how far a spool has been sent; an offset that is lost costs only a request.
+
+    It is written over the one before, which needs no more room: an agent waits for this word, on a full disk too.
+    """
+    text = f"{sent:020d}\n{OVER if is_over else ''}\n{why}".encode()
+    with contextlib.suppress(OSError):
+        opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.pwrite(opened, text, 0)
+            os.ftruncate(opened, len(text))
+        finally:
+            os.close(opened)
 
 
 def _kept(file: str) -> tuple[int, bool, str]:

@@ -71,11 +71,18 @@ class Files:
 
         One that isn't may be another machine's, of those that share this folder, which has put it there just now.
         """
+        return self._unchanged_size(name) == size
+
+    def is_unchanged(self, name: str) -> bool:
+        """Whether it is there as it was put there, whatever its size."""
+        return self._unchanged_size(name) is not None
+
+    def _unchanged_size(self, name: str) -> int | None:
         try:
             found = os.stat(self.place(name))
         except OSError:
-            return False
-        return found.st_size == size and found.st_mtime_ns in (_SETTLED_NS, _fresh_ns())
+            return None
+        return found.st_size if found.st_mtime_ns in (_SETTLED_NS, _fresh_ns()) else None
 
     def touch(self, name: str) -> None:
         """It is used now; and read-only, also if its maker was killed just as it had put it here."""

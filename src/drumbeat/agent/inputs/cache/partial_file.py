@@ -74,8 +74,9 @@ def forget(files: Files, name: str) -> None:
 
 def read_piece(files: Files, name: str, offset: int, length: int) -> bytes | None:
     """The bytes, where they are there already, in a whole file or a part; None = not yet. Without any lock."""
-    with contextlib.suppress(OSError):
-        return _read(files.place(name), offset, length)
+    if files.is_unchanged(name):
+        with contextlib.suppress(OSError):
+            return _read(files.place(name), offset, length)
     first, last = offset // PIECE, (offset + max(length, 1) - 1) // PIECE
     with contextlib.suppress(OSError):
         marks = _read(_done(files, name), _HEAD + first, last + 1 - first)
