@@ -46,7 +46,7 @@ class LocalEngine:
 
     def start(self, gang: Gang) -> str:
         """Starts an agent for every node that has none; all or none."""
-        self._ended.discard(gang.name)  # A job of this name was deleted, and is submitted again.
+        self._ended.discard(gang.name)  # What is started again is looked after like any other gang.
         try:
             with _reachable():
                 self._gangs.start(gang.name, {slot.node: self._enrolment(gang, slot.node) for slot in gang.slots})

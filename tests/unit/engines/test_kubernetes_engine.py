@@ -370,9 +370,10 @@ def test_gang_that_gets_some_machines_only_gives_them_back_and_waits_its_turn(ma
     with pytest.raises(UnreachableError, match=r"gave its pods back 1 times.*it asks again in \d+ s"):
         engine.start(replace(gang, attempt=2))
     assert not cluster.pods
-    engine.start(gang)  # A new job of the same name.
+    other = replace(gang, first_version=7)  # Of a job that has the name of this one, which was deleted.
+    engine.start(other)
     assert len(cluster.pods) == 4
-    engine.stop(gang.name)
+    engine.stop(other.name)
 
 
 def test_gang_that_waits_as_a_whole_waits_as_long_as_it_takes(make: Make, cluster: FakeCluster):

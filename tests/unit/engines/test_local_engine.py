@@ -172,7 +172,7 @@ def test_a_start_that_failed_and_could_not_be_ended_is_ended_before_the_next(
 
 
 @pytest.mark.feature("F5")
-def test_lost_node_of_a_gang_with_a_stopped_gang_s_name_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_lost_node_of_a_gang_that_is_started_again_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     engine, gang = LocalEngine(tmp_path / "nodes", tmp_path / "jobs", leave_s=0.0), a_gang()
     monkeypatch.setattr(Gangs, "_start_agent", lambda *_, **__: None)
     engine.start(gang)

@@ -86,7 +86,7 @@ class KubernetesEngine:
         """The user may not list the cluster's nodes."""
         self._tracked: dict[str, _Tracked] = {}
         self._backoffs: dict[str, tuple[int, float]] = {}
-        """By job, how often it gave its pods back, and until when it asks for none."""
+        """By unique name of a job, how often it gave its pods back, and until when it asks for none."""
         self._wanted: Wanted | None = None
         """What the first sweep was told; before, whatever is there is left alone."""
         self._must_sweep = False
@@ -139,9 +139,7 @@ class KubernetesEngine:
         return self._has_gates
 
     def _require_turn(self, gang: Gang) -> None:
-        if gang.attempt == 1:  # What gave its pods back was a job of the same name, which was deleted.
-            self._backoffs.pop(gang.job, None)
-        times, until = self._backoffs.get(gang.job, (0, 0.0))
+        times, until = self._backoffs.get(gang.unique_job, (0, 0.0))
         left = until - time.monotonic()
         if left > 0:
             what = f"it gave its pods back {times} times because not all got machines; it asks again in {left:.0f} s"
@@ -303,8 +301,9 @@ class KubernetesEngine:
         if history.questions:
             history.looked(pods, look)
         if history.gave_up and not had_given_up:
-            times = self._backoffs.get(tracked.gang.job, (0, 0.0))[0] + 1
-            self._backoffs[tracked.gang.job] = times, look.now + backoff_s(times, tracked.gang.job)
+            job = tracked.gang.unique_job
+            times = self._backoffs.get(job, (0, 0.0))[0] + 1
+            self._backoffs[job] = times, look.now + backoff_s(times, job)
         tracked.sighting = history.sighting()
         if pods and all(map(scheduling_gates.is_gated, pods.values())) and (why := self._held_because(history.name)):
             tracked.sighting = replace(tracked.sighting, word=f"{tracked.sighting.word}; {why}")
@@ -315,7 +314,7 @@ class KubernetesEngine:
                 self._pods.renew_secret(self._spec, tracked.gang)
                 tracked.servers = tracked.gang.servers
         if pods and not tracked.sighting.waits and not tracked.sighting.gone:
-            self._backoffs.pop(tracked.gang.job, None)
+            self._backoffs.pop(tracked.gang.unique_job, None)
 
     def _end_unwanted(self, present: set[str]) -> None:
         """Deletes what no job wants anymore: a start that was given up may be carried out after its stop."""
