@@ -45,12 +45,9 @@ export function onExpired(listener: () => void): void {
 
 async function refusal(answer: Response): Promise<ApiError> {
   if (answer.status === 401) expired();
-  try {
-    const { what, where, fix } = await answer.json();
-    return new ApiError(answer.status, what, where, fix);
-  } catch {
-    return new ApiError(answer.status, `the server answered ${answer.status}`);
-  }
+  // A proxy before the server has words of its own, or none.
+  const { what, where, fix } = await answer.json().catch(() => ({}));
+  return typeof what === "string" ? new ApiError(answer.status, what, where, fix) : new ApiError(answer.status, `the server answered ${answer.status}`);
 }
 
 const EARLY_MS = 5000;

@@ -40,15 +40,16 @@ export function useAnswer<T>(path: string | undefined, query: Query = {}, isLate
   return useReading(key, (signal) => get<T>(path!, query, signal), isLate);
 }
 
-interface Reading<T> { key: string; asked: number; value?: T | undefined; error?: ApiError | undefined }
+export interface Reading<T> { key: string; asked: number; value?: T | undefined; error?: ApiError | undefined }
 
 /** The same for what takes several requests. key: of what is read; "" = nothing.
  *
  * A reload while a request is on its way waits for that one: on a slow server, requests that overtake each other would
  * never come to an end. What was refused is asked for again once the server is back.
+ * kept: what was read before, shown until it is read again.
  */
-export function useReading<T>(key: string, read: (signal: AbortSignal) => Promise<T>, isLate = false): Answer<T> {
-  const [state, setState] = useState<Reading<T>>({ key: "", asked: 0 });
+export function useReading<T>(key: string, read: (signal: AbortSignal) => Promise<T>, isLate = false, kept?: Reading<T>): Answer<T> {
+  const [state, setState] = useState<Reading<T>>(kept ?? { key: "", asked: 0 });
   const [turn, setTurn] = useState(0);
   const request = useRef({ isOpen: false, isWanted: false });
   useEffect(() => {
@@ -90,9 +91,9 @@ export function useReading<T>(key: string, read: (signal: AbortSignal) => Promis
 const SCREENFUL = 40;
 /** Rows that a high window shows. */
 
-/** How many of a list's rows are drawn: a screenful at first, all of them behind the next frame. */
-export function useGradual(count: number): number {
-  const [isWhole, setWhole] = useState(count <= SCREENFUL);
+/** How many of a list's rows are drawn: a screenful at first, all of them behind the next frame. isKnown: all at once. */
+export function useGradual(count: number, isKnown = false): number {
+  const [isWhole, setWhole] = useState(isKnown || count <= SCREENFUL);
   useEffect(() => setWhole(true), []);
   return isWhole ? count : Math.min(count, SCREENFUL);
 }

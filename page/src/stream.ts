@@ -25,8 +25,8 @@ const RETRY_MS = 2000;
 
 class Stream {
   isOpen = false;
-  /** Whether it stays open while the page is hidden: desktop notices need it. */
-  staysOpen = false;
+  /** Whether it stays open while the page is hidden. */
+  private staysOpen = false;
   private source: EventSource | undefined;
   private job = "";
   private position = 0;
@@ -52,6 +52,14 @@ class Stream {
     document.addEventListener("visibilitychange", () => (this.isUnseen ? this.rest() : this.open()));
     if (isJobNext) this.timer = window.setTimeout(() => this.open(), RETRY_MS);
     else this.open();
+  }
+
+  /** Whether it is to stay open while the page is hidden: desktop notices need it. */
+  stayOpen(stays: boolean): void {
+    this.staysOpen = stays;
+    if (!document.hidden) return;
+    if (stays) this.open();
+    else this.rest();
   }
 
   /** Follows a job behind what was read of it already; "" = none. */
@@ -97,7 +105,10 @@ class Stream {
     try {
       await get(job ? `/jobs/${segment(job)}` : "/page/session");
     } catch (error) {
-      if (!job || job !== this.job || !(error instanceof ApiError) || error.status !== 404) return;
+      if (!(error instanceof ApiError)) return;
+      // Without a session nothing will come until the page is loaded again: an idle server may stop.
+      if (error.status === 401) clearTimeout(this.timer);
+      if (!job || job !== this.job || error.status !== 404) return;
       this.job = "";
       this.emit("jobs", { jobs: [], removed: [job], is_partial: false });
     }

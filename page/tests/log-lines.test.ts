@@ -65,3 +65,16 @@ test("of a failed rank's end the traceback is shown, or else the last lines", ()
   expect(endOf(`${steps.join("\n")}\n`)).toBe(steps.slice(8).join("\n"));
   expect(endOf(`${traceback}\n${steps.join("\n")}`)).toBe(steps.slice(8).join("\n"));
 });
+
+test("a progress bar is one line with one address however long it lasts, and the line after it has its own", () => {
+  const log = new LogLines();
+  let offset = 0;
+  const print = (text: string) => {
+    log.add([{ position: 1, attempt: 1, round: 1, node: 0, rank: 0, offset, text }]);
+    offset += bytes(text);
+  };
+  for (let n = 0; n < 3000; n += 1) print(`\r${n} of 3000 ▓▓▓▓▓▓▓▓▓▓ 12.5 it/s`);
+  print("\ndone\n");
+  expect(texts(log)).toEqual(["2999 of 3000 ▓▓▓▓▓▓▓▓▓▓ 12.5 it/s", "done"]);
+  expect(log.lines.map((line) => line.offset)).toEqual([0, offset - 5]);
+});

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { joined } from "../src/parts/chart";
 import { counted, duration, number, size } from "../src/format";
 import { pieces, plain } from "../src/parts/ansi";
 import { differenceOf } from "../src/parts/line-diff";
@@ -72,4 +73,11 @@ test("a desktop notice is shown once, soon after the end of a job that is part o
 test("shares of a ledger are in whole percents, and a little is not nothing", () => {
   const row = { name: "a", jobs: 1, wall_s: 1000, seconds: { train: 996, queue: 4, lost: 0 } };
   expect(["train", "queue", "lost", "stall"].map((one) => share(row, one))).toEqual(["100 %", "< 1 %", "0 %", "0 %"]);
+});
+
+test("the curve of a job that logged steps again has the last value of each, and its steps in order", () => {
+  const again = { label: "rank 0", x: [1, 2, 3, 2, 3, 4], y: [9, 8, 7, 6, null, 4] };
+  expect(joined([again])).toEqual([[1, 2, 3, 4], [9, 6, null, 4]]);
+  expect(joined([again, { label: "rank 1", x: [0, 4], y: [1, 2] }])[0]).toEqual([0, 1, 2, 3, 4]);
+  expect(joined([])).toEqual([[]]);
 });

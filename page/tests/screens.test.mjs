@@ -239,6 +239,9 @@ test("a session that ends while the page is open is said", async () => {
   server.answers["/events"] = server.answers["/page/session"] = refusal(401, "no session");
   server.endStreams();
   await seen("This browser has no session");
+  const before = server.count("/events");
+  await page.waitForTimeout(2500);
+  expect(server.count("/events")).toBe(before);
 });
 
 test("a link to another screen begins at its top, and the way back leads to the place before", async () => {
@@ -248,7 +251,6 @@ test("a link to another screen begins at its top, and the way back leads to the 
   await page.getByRole("link", { name: "job-70" }).scrollIntoViewIfNeeded();
   const place = await page.evaluate(() => scrollY);
   expect(place).toBeGreaterThan(500);
-  // The browser restores the place at once, before the list has come: without room it would be cut.
   await page.evaluate(() => (document.body.style.minHeight = "9000px"));
   await page.getByRole("link", { name: "job-70" }).click();
   await seen("the log of job-70");
@@ -257,6 +259,7 @@ test("a link to another screen begins at its top, and the way back leads to the 
   await page.evaluate(() => document.getElementById("tab-story").click());
   await seen("line 60 of the story");
   expect(await page.evaluate(() => scrollY)).toBe(300);
+  await page.evaluate(() => (document.body.style.minHeight = ""));
   await page.goBack();
   await page.goBack();
   await seen("job-70 trains");
@@ -452,6 +455,72 @@ test("times are counted by the server's clock where the browser's is wrong", asy
   });
   await open("/");
   await eventually(() => row("one").innerText()).toContain("1 min ago");
+});
+
+test("of several tabs with desktop notices, one keeps a connection in the background", async () => {
+  lists(() => [jobOf("one")]);
+  const context = await browser.newContext({ permissions: ["notifications"] });
+  const tabs = [await context.newPage(), await context.newPage(), await context.newPage()];
+  for (const tab of tabs) {
+    await tab.goto(`${server.origin}/ui/`);
+    await tab.evaluate(() => localStorage.setItem("drumbeat-desktop-notices", "on"));
+    await tab.reload();
+    await tab.locator("header.bar").getByText("connected", { exact: true }).waitFor();
+    await tab.evaluate(() => {
+      Object.defineProperty(document, "hidden", { value: true, configurable: true });
+      document.dispatchEvent(new Event("visibilitychange"));
+    });
+    await eventually(() => server.streams.size).toBe(1);
+  }
+  const [first] = server.streams;
+  await tabs[0].close();
+  await eventually(() => [server.streams.size, server.streams.has(first)]).toEqual([1, false]);
+  await context.close();
+});
+
+test("a chart keeps its newest points when the colours of the system change", async () => {
+  let count = 3;
+  const point = (n) => ({ step: n, value: n, at: "2026-11-20T08:00:00Z" });
+  has(jobOf("one", { world_size: 2 }));
+  server.answers["/jobs/one/metrics"] = () => ({ params: {}, series: [0, 1].map((rank) => ({ name: "loss", rank, count, last: point(count), min: null, max: null })) });
+  server.answers["/jobs/one/metrics/curves"] = () => [0, 1].map((rank) => ({ name: "loss", rank, points: Array.from({ length: count }, (_, n) => point(n)) }));
+  await open("/jobs/one?tab=metrics");
+  await streaming("one");
+  await page.locator(".chart[data-points='3']").waitFor();
+  count = 60;
+  server.changed([jobOf("one")]);
+  await page.locator(".chart[data-points='60']").waitFor();
+  await page.emulateMedia({ colorScheme: "dark" });
+  let moves = 0;
+  await eventually(async () => {
+    const box = await page.locator(".u-over").boundingBox();
+    if (box) await page.mouse.move(box.x + box.width - 2 - (moves++ % 2), box.y + 20);
+    return page.locator(".u-legend").innerText();
+  }).toContain("59");
+});
+
+test("a click between the words of a question doesn't close it, one beside it does", async () => {
+  has(jobOf("one"));
+  await open("/jobs/one");
+  await page.getByRole("button", { name: "Cancel" }).click();
+  const box = await page.getByRole("dialog").boundingBox();
+  await page.mouse.click(box.x + 8, box.y + 8);
+  expect(await page.getByRole("dialog").count()).toBe(1);
+  await page.mouse.click(box.x - 20, box.y + 8);
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+});
+
+test("an experiment whose first job comes while the list is open can be chosen", async () => {
+  let names = ["tests"];
+  server.answers["/experiments"] = () => names.map((name) => ({ id: name, name, archived: false, created_at: null, jobs: 1, latest_at: null, tags: {}, names: [name] }));
+  lists(() => [jobOf("one")]);
+  await open("/");
+  await streaming();
+  await seen("one trains");
+  await eventually(() => page.locator("option", { hasText: "tests" }).count()).toBe(1);
+  names = ["tests", "fresh"];
+  server.changed([jobOf("two", { experiment: "fresh" })]);
+  await eventually(() => page.locator("option", { hasText: "fresh" }).count()).toBe(1);
 });
 
 /** Elements that widen the page, each without those around it. */

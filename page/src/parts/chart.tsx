@@ -33,11 +33,15 @@ export function Chart({ lines, others = NONE, isTime = false, isLog = false, lab
   behind.current = others;
   // Two lines that can't be seen hold the ends of those behind, so that the scales leave room for them.
   const data = useMemo(() => joined(others.length ? [...lines, ...envelope(others)] : lines), [lines, others]);
+  // Other colours make another plot: of the data of then, not of those that this shape began with.
+  const latest = useRef({ lines, data });
+  latest.current = { lines, data };
   useEffect(() => {
     const element = box.current!;
     const make = () => {
       plot.current?.destroy();
-      plot.current = new uPlot(options(lines, behind, { isTime, isLog, syncKey, width: element.clientWidth, height }), data, element);
+      const look = { isTime, isLog, syncKey, width: element.clientWidth, height };
+      plot.current = new uPlot(options(latest.current.lines, behind, look), latest.current.data, element);
     };
     make();
     const scheme = matchMedia("(prefers-color-scheme: dark)");
@@ -70,11 +74,11 @@ function isZoomed(plot: uPlot): boolean {
 /** One common x for all lines, with gaps where a line has no point. */
 export function joined(lines: ChartLine[]): uPlot.AlignedData {
   if (lines.length === 0) return [[]];
-  const tables = lines.map((line) => [line.x, line.y] as uPlot.AlignedData);
-  return lines.length === 1 ? tables[0]! : uPlot.join(tables.map(unique));
+  const tables = lines.map((line) => unique([line.x, line.y] as uPlot.AlignedData));
+  return lines.length === 1 ? tables[0]! : uPlot.join(tables);
 }
 
-/** The last of the points at one x: lines can be joined only where x grows. */
+/** The points by x, the last of those at one: a job that was restarted logs steps again, and lines need an x that grows. */
 function unique([xs, ys]: uPlot.AlignedData): uPlot.AlignedData {
   const points = new Map<number, number | null | undefined>();
   for (let n = 0; n < xs.length; n += 1) points.set(xs[n]!, ys?.[n]);

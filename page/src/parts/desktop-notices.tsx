@@ -1,6 +1,6 @@
 /** Notices on the desktop: one for each job that ends while a tab with the page is open. */
 
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { serverNow } from "../api";
 import { useEvents } from "../hooks";
 import { go, jobHref } from "../router";
@@ -35,9 +35,27 @@ function choose(isOn: boolean): void {
   }
 }
 
+/** Keeps the stream of one tab open in the background: a browser has six connections to a server, and each stream takes one. */
+function useBackground(isOn: boolean): void {
+  useEffect(() => {
+    if (!isOn) return undefined;
+    const control = new AbortController();
+    const isOver = new Promise((resolve) => control.signal.addEventListener("abort", resolve));
+    const stay = () => {
+      stream.stayOpen(true);
+      return isOver;
+    };
+    navigator.locks.request(CHOICE, { signal: control.signal }, stay).catch(() => undefined);
+    return () => {
+      control.abort();
+      stream.stayOpen(false);
+    };
+  }, [isOn]);
+}
+
 export function DesktopNotices() {
   const [isOn, setOn] = useState(wanted);
-  stream.staysOpen = isOn;
+  useBackground(isOn);
   useEvents("jobs", (event) => {
     if (!isOn) return;
     for (const job of event.jobs.filter((one) => isNews(one, serverNow(), shown))) {

@@ -13,8 +13,10 @@ export function Dialog({ title, children, onClose }: {
   return (
     <dialog ref={dialog} aria-labelledby="dialog-title" onClose={onClose}
       onClick={(event) => event.target === dialog.current && onClose()}>
-      <h2 id="dialog-title">{title}</h2>
-      {children}
+      <div class="dialog-content">
+        <h2 id="dialog-title">{title}</h2>
+        {children}
+      </div>
     </dialog>
   );
 }

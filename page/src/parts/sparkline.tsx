@@ -5,10 +5,13 @@ import { drawable } from "../format";
 export function Sparkline({ steps, values, width = 72, height = 20 }: {
   steps: number[]; values: (number | string)[]; width?: number; height?: number;
 }) {
-  const points = steps.flatMap((step, n) => {
+  const byStep = new Map<number, number>();
+  steps.forEach((step, n) => {
     const value = drawable(values[n] ?? "");
-    return value === null ? [] : [[step, value] as const];
+    if (value !== null) byStep.set(step, value);
   });
+  // A job that was restarted has logged steps again.
+  const points = [...byStep].sort((a, b) => a[0] - b[0]);
   if (points.length < 2) return <svg class="sparkline" width={width} height={height} aria-hidden="true" />;
   const xs = points.map(([x]) => x);
   const ys = points.map(([, y]) => y);

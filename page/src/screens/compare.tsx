@@ -17,7 +17,7 @@ const STATES = new Set(["completed", "failed", "canceled", "running", "queued", 
 
 export function CompareScreen() {
   const { query } = usePlace();
-  const jobs = query.getAll("job");
+  const jobs = [...new Set(query.getAll("job"))];
   return (
     <div class="screen">
       <h1>Compare</h1>

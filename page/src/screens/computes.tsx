@@ -34,6 +34,7 @@ export function ComputesScreen() {
               <ComputeCard key={one.name} compute={one} isMarked={one.name === name}
                 waiting={(waiting.value?.jobs ?? []).filter((job) => job.compute === one.name && job.type === "command").reverse()} />
             ))}
+            {waiting.value?.after && <p class="muted">Of all waiting jobs, the {MAX_WAITING} submitted last are shown.</p>}
           </>
         )}
       </Answered>

@@ -1,16 +1,30 @@
 /** A list of jobs as it is now: the pages of it that were read, and what events have said since. */
 
+import { useEffect } from "preact/hooks";
 import { get, type Query } from "../api";
-import { useReading, type Answer } from "../hooks";
+import { useReading, type Answer, type Reading } from "../hooks";
 import type { Job, JobChanges, JobPage } from "../types";
 import { PAGE } from "./jobs-filter";
 
 const MAX_LIMIT = 1000;
 /** Jobs that the server gives at once. */
 
+/** The list that was shown last. Who goes back to it finds it at once: the browser can restore the place in it. */
+let last: (Reading<JobPage> & { pages: number }) | undefined;
+
+/** How many pages of a list were shown when it was left; 0 = it is not the last one. */
+export const pagesBefore = (path: string, query: Query): number => (last?.key === keyOf(path, query) ? last.pages : 0);
+
+const keyOf = (path: string, query: Query): string => JSON.stringify([path, query]);
+
 /** The first pages of a list together; all of them are read again by a reload. */
 export function useJobPages(path: string, query: Query, pages: number): Answer<JobPage> {
-  return useReading(JSON.stringify([path, query]), (signal) => readPages(path, query, pages, signal));
+  const key = keyOf(path, query);
+  const answer = useReading(key, (signal) => readPages(path, query, pages, signal), false, last?.key === key ? last : undefined);
+  useEffect(() => {
+    if (answer.value) last = { key, pages, asked: answer.asked, value: answer.value };
+  }, [key, answer.value, pages]);
+  return answer;
 }
 
 async function readPages(path: string, query: Query, pages: number, signal: AbortSignal): Promise<JobPage> {

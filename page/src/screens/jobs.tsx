@@ -15,7 +15,7 @@ import { sizeOf, wordOf } from "./job/progress";
 import { assetsOf, isModel } from "./job/results";
 import { SlowWord } from "./job/slow-rank";
 import { SelectionBar } from "./job/actions";
-import { changesSince, listedNow, useJobPages, withEvent, type Changes } from "./job-list";
+import { changesSince, listedNow, pagesBefore, useJobPages, withEvent, type Changes } from "./job-list";
 import { choiceOf, countsOf, GROUPS, listOf, sumsOf, PAGE, type Choice } from "./jobs-filter";
 
 export function JobsScreen() {
@@ -23,7 +23,8 @@ export function JobsScreen() {
   const choice = choiceOf(words);
   const [path, query] = listOf(words);
   const key = JSON.stringify(query);
-  const [shown, setShown] = useState({ key, pages: 1 });
+  const [shown, setShown] = useState(() => ({ key, pages: Math.max(1, pagesBefore(path, query)) }));
+  const [isKnown] = useState(() => pagesBefore(path, query) > 0);
   const pages = shown.key === key ? shown.pages : 1;
   const page = useJobPages(path, query, pages);
   const [changes, setChanges] = useState<Changes>(new Map());
@@ -58,7 +59,7 @@ export function JobsScreen() {
       <Filters choice={choice} />
       {page.error && <Refused error={page.error} />}
       {page.value === undefined && !page.error ? <p class="nothing loading">Loading…</p> : (
-        <JobTable jobs={jobs} selected={selected} toggle={toggle} />
+        <JobTable jobs={jobs} selected={selected} toggle={toggle} isKnown={isKnown} />
       )}
       {page.value && jobs.length === 0 && <Empty choice={choice} />}
       {page.value?.after && (
@@ -79,6 +80,9 @@ function setCompare(jobs: Job[]): void {
 
 function Filters({ choice }: { choice: Choice }) {
   const experiments = useAnswer<Experiment[]>("/experiments", {}, true);
+  const known = new Set(experiments.value?.map((one) => one.name));
+  const reload = useThrottled(experiments.reload, 1500);
+  useEvents("jobs", (event) => experiments.value && event.jobs.some((job) => !known.has(job.experiment)) && reload());
   const counts = useCounts(choice);
   const names = new Set([...(experiments.value ?? []).map((one) => one.name), ...(choice.experiment ? [choice.experiment] : [])]);
   useKey("/", "Filter", (event) => {
@@ -155,8 +159,8 @@ function useCounts(choice: Choice): Record<string, number> {
 const MAX_WATCHED = 8;
 /** Jobs of a list whose ranks are compared: each is a request of its own. */
 
-function JobTable({ jobs, selected, toggle }: {
-  jobs: Job[]; selected: ReadonlySet<string>; toggle: (name: string) => void;
+function JobTable({ jobs, selected, toggle, isKnown }: {
+  jobs: Job[]; selected: ReadonlySet<string>; toggle: (name: string) => void; isKnown: boolean;
 }) {
   const withMetric = jobs.filter((job) => job.primary).slice(0, PAGE).map((job) => job.name);
   const curves = useAnswer<JobCurve[]>(withMetric.length ? "/curves" : undefined, { job: withMetric, max_points: 40 });
@@ -164,7 +168,7 @@ function JobTable({ jobs, selected, toggle }: {
   useEvents("jobs", (event) => event.jobs.some((job) => job.primary && !ENDED.has(job.state)) && reload());
   const byJob = new Map((curves.value ?? []).map((curve) => [curve.job, curve]));
   const hasPersons = new Set(jobs.map((job) => job.person)).size > 1;
-  const drawn = useGradual(jobs.length);
+  const drawn = useGradual(jobs.length, isKnown);
   const watched = new Set(jobs.filter((job) => job.state === "running" && job.type === "command" && job.world_size > 1).slice(0, MAX_WATCHED).map((job) => job.name));
   useRowKeys();
   if (jobs.length === 0) return null;

@@ -13,7 +13,8 @@ export interface LogLine {
   text: string;
 }
 
-interface Tail { attempt: number; round: number; node: number; rank: number; offset: number; text: string; shown: number }
+/** dropped: bytes of its line that carriage returns have overwritten, and that aren't kept. */
+interface Tail { attempt: number; round: number; node: number; rank: number; offset: number; text: string; dropped: number; shown: number }
 
 const MAX_LINE = 20_000;
 /** Characters; a longer line is cut into several. */
@@ -34,15 +35,16 @@ export class LogLines {
   private addPiece(piece: LogPiece): void {
     const key = `${piece.attempt}.${piece.round}.${piece.node}.${piece.rank}`;
     const { attempt, round, node, rank } = piece;
-    let tail = this.tails.get(key) ?? { attempt, round, node, rank, offset: piece.offset, text: "", shown: -1 };
+    let tail = this.tails.get(key) ?? { attempt, round, node, rank, offset: piece.offset, text: "", dropped: 0, shown: -1 };
     let start = 0;
     for (;;) {
       const end = piece.text.indexOf("\n", start);
       const part = end < 0 ? piece.text.slice(start) : piece.text.slice(start, end);
       tail.text += part;
+      if (tail.text.length >= MAX_LINE) forget(tail);
       if (end < 0 && tail.text.length < MAX_LINE) break;
       this.show(tail);
-      tail = { ...tail, offset: tail.offset + bytes(tail.text) + (end < 0 ? 0 : 1), text: "", shown: -1 };
+      tail = { ...tail, offset: tail.offset + tail.dropped + bytes(tail.text) + (end < 0 ? 0 : 1), text: "", dropped: 0, shown: -1 };
       if (end < 0) break;
       start = end + 1;
     }
@@ -57,6 +59,14 @@ export class LogLines {
     if (tail.shown < 0) tail.shown = this.lines.push(line) - 1;
     else this.lines[tail.shown] = line;
   }
+}
+
+/** Lets go of what carriage returns have overwritten: a progress bar stays one line, however long it lasts. */
+function forget(tail: Tail): void {
+  const text = visible(tail.text);
+  const end = tail.text.endsWith("\r") ? "\r" : "";
+  tail.dropped += bytes(tail.text) - bytes(text) - end.length;
+  tail.text = text + end;
 }
 
 /** What is left of a line after its carriage returns: a progress bar shows its last state. */

@@ -87,6 +87,7 @@ function Grid({ job, series, params, isSystem }: {
         <span class="grow" />
         <span class="muted">{counted(names.length, "metric")}, {counted(ranks.length, "rank")}</span>
       </div>
+      {rank !== "" && !ranks.includes(Number(rank)) && <Nothing>There is no such rank: it has logged nothing, or isn't one of this job.</Nothing>}
       <div class="charts">
         {names.slice(0, limit).map((name) => (
           <MetricChart key={name} job={job} name={name} series={series.filter((one) => one.name === name)} rank={rank}
@@ -137,7 +138,7 @@ function MetricChart({ job, name, series, rank, axis, isLog, smooth }: {
 
 function lineOf(curve: Curve, axis: string, smooth: number): ChartLine {
   const points = curve.points.map((point) => [axis === "time" ? Date.parse(point.at) / 1000 : point.step, drawable(point.value)] as const);
-  if (axis !== "time") points.sort((a, b) => a[0] - b[0]);
+  points.sort((a, b) => a[0] - b[0]);
   return {
     label: rankName(curve.rank),
     x: points.map(([x]) => x),

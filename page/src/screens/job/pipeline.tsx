@@ -1,6 +1,7 @@
 /** A pipeline as its graph, from left to right: what has run, what runs, what waits, what was reused. */
 
 import { graphlib, layout } from "@dagrejs/dagre";
+import { useMemo } from "preact/hooks";
 import { segment } from "../../api";
 import { useAnswer, useEvents, useJobEvents, useThrottled } from "../../hooks";
 import { Answered } from "../../parts/placeholders";
@@ -35,13 +36,20 @@ const statusOf = (step: Step): string => (step.reused ? "reused" : step.skipped 
 /** The job to look at: the step's own, or the earlier one whose result was taken. */
 const targetOf = (step: Step): string => (step.state || step.reused ? step.reused || step.job : "");
 
-function Graph({ pipeline }: { pipeline: Pipeline }) {
+function laidOut({ steps, edges }: Pick<Pipeline, "steps" | "edges">): graphlib.Graph {
   const graph = new graphlib.Graph();
   graph.setGraph({ rankdir: "LR", nodesep: 22, ranksep: 56, marginx: 2, marginy: 2 });
   graph.setDefaultEdgeLabel(() => ({}));
-  for (const step of pipeline.steps) graph.setNode(step.name, { width: WIDTH, height: HEIGHT });
-  for (const edge of pipeline.edges) graph.setEdge(edge.source, edge.target);
+  for (const step of steps) graph.setNode(step.name, { width: WIDTH, height: HEIGHT });
+  for (const edge of edges) graph.setEdge(edge.source, edge.target);
   layout(graph);
+  return graph;
+}
+
+function Graph({ pipeline }: { pipeline: Pipeline }) {
+  // The places of hundreds of steps take long to find: they stay while states change.
+  const shape = JSON.stringify([pipeline.steps.map((step) => step.name), pipeline.edges]);
+  const graph = useMemo(() => laidOut(pipeline), [shape]);
   const { width = 0, height = 0 } = graph.graph() as { width?: number; height?: number };
   return (
     <div class="graph" tabIndex={0} role="region" aria-label="The graph of steps; the table below has the same">

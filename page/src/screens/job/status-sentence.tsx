@@ -17,7 +17,8 @@ export function Cause({ job, story }: { job: Job; story: StoryLine[] }) {
   if (hang) return <Hung job={job} sentence={hang.sentence} file={hang.file} />;
   const hasResults = job.state === "completed" && job.outputs.some((one) => one.asset && one.place === "in_place");
   return (
-    <div class={`cause tone-${tone(job.state)}`} role="status">
+    // While it trains, the sentence has a new number each second: nobody wants to hear them all.
+    <div class={`cause tone-${tone(job.state)}`} role={job.state === "running" ? undefined : "status"}>
       {hasResults
         ? <Results job={job} />
         : <p class="cause-sentence"><StateIcon state={job.state} /> <Linked sentence={progressOf(job)} /></p>}
