@@ -211,7 +211,7 @@ def test_policy_ends_a_trial_early_once_and_its_metric_counts() -> None:
     life.look()
     life.propose(2)
     life.states = {0: State.RUNNING, 1: State.RUNNING}
-    life.reports = {0: [0.5, 0.9], 1: [0.4]}
+    life.reports = {0: [0.9, 0.5], 1: [0.4]}
     life.look()
     (stop,) = life.take(CancelChild)
     assert isinstance(stop, CancelChild)

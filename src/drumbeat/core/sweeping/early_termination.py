@@ -113,7 +113,7 @@ def _limit(rule: Rule, goal: Goal, reports: Reports, finished: Collection[str], 
     counted_in = {trial: values for trial, values in reports.items() if values}
     match rule:
         case BanditPolicy():
-            return _bandit(rule, goal, counted_in)
+            return _bandit(rule, goal, counted_in, point)
         case MedianStoppingPolicy():
             return _median(goal, counted_in, point)
         case TruncationSelectionPolicy():
@@ -124,15 +124,15 @@ def _limit(rule: Rule, goal: Goal, reports: Reports, finished: Collection[str], 
             return _asha(rule, goal, counted_in, point)
 
 
-def _bandit(rule: BanditPolicy, goal: Goal, reports: Reports) -> Limit:
-    """The best value of all trials, less the slack.
+def _bandit(rule: BanditPolicy, goal: Goal, reports: Reports, point: int) -> Limit:
+    """The best of all trials' reports 1 to n, less the slack. What a trial has reported since then doesn't count.
 
     The documented ratio, best / (1 + factor) for `maximize`, is mirrored for `minimize`: best * (1 + factor). The
     public documents leave that open. They also leave open what it means for a negative best, which it would stop: there
     the two forms change places, so that the limit always lies on the worse side of the best.
     """
-    top = best((value for values in reports.values() for value in values), goal)
-    origin = f"from the best so far, {top:.4g}"
+    top = best((value for values in reports.values() for value in values[:point]), goal)
+    origin = f"from the best up to that report, {top:.4g}"
     if rule.slack_amount is not None:
         limit = top + rule.slack_amount if goal == "minimize" else top - rule.slack_amount
         return Limit(limit, f"the limit with a slack amount of {rule.slack_amount:g} {origin}")

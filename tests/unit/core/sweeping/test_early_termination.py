@@ -57,8 +57,8 @@ def cut(percentage: int, **more: object) -> TruncationSelectionPolicy:
     ("rule", "goal", "trials", "limit", "expected"),
     [
         (BanditPolicy(slack_factor=0.2), MAX, [[0.5, 0.8], [0.4, 0.66], [0.3, 0.67]], "0.6667", [1]),
-        (BanditPolicy(slack_amount=0.2), MAX, [[0.5, 0.8], [0.6], [0.59]], "0.6", [2]),
-        (BanditPolicy(slack_factor=0.2), MIN, [[1, 0.5], [0.9, 0.6], [0.61]], "0.6", [2]),
+        (BanditPolicy(slack_amount=0.2), MAX, [[0.8, 0.5], [0.6], [0.59]], "0.6", [2]),
+        (BanditPolicy(slack_factor=0.2), MIN, [[0.5, 1], [0.9, 0.6], [0.61]], "0.6", [2]),
         (BanditPolicy(slack_amount=0.1), MIN, [[0.5], [0.6], [0.601]], "0.6", [2]),
         (BanditPolicy(slack_factor=0), MAX, [[0.9], [0.9], [0.899]], "0.9", [2]),
         (BanditPolicy(slack_factor=1), MAX, [[0.9], [0.45], [0.449]], "0.45", [2]),
@@ -87,7 +87,7 @@ def test_worked_examples_of_the_rules(rule, goal, trials, limit, expected):
             [[0.5, 0.8], [0.4, 0.66]],
             (
                 "after 2 reports: its best acc, 0.66, is below 0.6667, the limit with a slack factor of 0.2 "
-                "from the best so far, 0.8"
+                "from the best up to that report, 0.8"
             ),
         ),
         (
@@ -95,7 +95,7 @@ def test_worked_examples_of_the_rules(rule, goal, trials, limit, expected):
             [[0.8], [0.69999]],
             (
                 "after 1 report: its best acc, 0.69999, is below 0.7, the limit with a slack amount of 0.1 "
-                "from the best so far, 0.8"
+                "from the best up to that report, 0.8"
             ),
         ),
         (
@@ -120,6 +120,19 @@ def test_worked_examples_of_the_rules(rule, goal, trials, limit, expected):
 )
 def test_sentence_has_value_limit_and_its_origin(rule, trials, sentence):
     assert stops(rule, MAX, trials)[-1].sentence == f"stopped early {sentence}"
+
+
+@pytest.mark.parametrize("rule", [BanditPolicy(slack_factor=0.1), BanditPolicy(slack_amount=0.1)])
+def test_bandit_compares_with_what_others_had_reported_by_the_same_report(rule):
+    slow, fast = [0.5 * step for step in range(1, 6)], [0.9 * step for step in range(1, 6)]
+    for reported in range(2, 6):
+        assert stopped(rule, MAX, [slow, fast[:reported]], finished=[0]) == []
+        assert stopped(rule, MAX, [fast, slow[:reported]], finished=[0]) == [1]
+    assert stopped(rule, MIN, [[-value for value in slow], [-value for value in fast[:2]]], finished=[0]) == []
+
+
+def test_trial_with_fewer_reports_counts_with_its_best_at_the_limit_of_a_bandit():
+    assert stopped(BanditPolicy(slack_amount=0.1), MAX, [[0.9], [0.1, 0.2]]) == [1]
 
 
 def test_limit_at_minimize_is_said_to_be_exceeded():
