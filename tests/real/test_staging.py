@@ -181,6 +181,7 @@ def test_two_jobs_at_once_fetch_the_same_input_once(depot: Depot):
     for name in ("one", "two"):
         assert depot.completed(name).split() == [str(len(BIG))]
     assert depot.data.sent == len(BIG)
+    until(lambda: not list((depot.cache / "pins").glob("*")), what="the end of the pins of jobs that have ended")
 
 
 HOLD = "touch {0}/held; until test -e {0}/go; do sleep 0.05; done; sha256sum ${{{{inputs.train}}}}/b"
