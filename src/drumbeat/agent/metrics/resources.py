@@ -24,8 +24,9 @@ Values = dict[str, float]
 
 @dataclass(frozen=True)
 class _Usage:
-    """Of one process. cpu_s, read, written: since it began."""
+    """Of one process. cpu_s, read, written: since it began, which is age_s ago."""
 
+    age_s: float
     cpu_s: float
     memory: int
     read: int
@@ -74,12 +75,13 @@ class ResourceProbe:
             if usage is None:
                 continue
             self._usages[pid] = usage
-            # A process that began since is counted from its beginning on.
-            old, values = before.get(pid, _Usage(0.0, 0, 0, 0)), ranks[rank]
-            values["cpu_cores"] += (usage.cpu_s - old.cpu_s) / passed_s
+            old, values, over_s = before.get(pid), ranks[rank], passed_s
+            if old is None:  # From its beginning on, which was long ago if another process has sampled before.
+                old, over_s = _Usage(0.0, 0.0, 0, 0, 0), max(passed_s, usage.age_s)
+            values["cpu_cores"] += (usage.cpu_s - old.cpu_s) / over_s
             values["memory_mib"] += usage.memory / _MIB
-            values["disk_read_mib_s"] += (usage.read - old.read) / _MIB / passed_s
-            values["disk_written_mib_s"] += (usage.written - old.written) / _MIB / passed_s
+            values["disk_read_mib_s"] += (usage.read - old.read) / _MIB / over_s
+            values["disk_written_mib_s"] += (usage.written - old.written) / _MIB / over_s
             if pid in on_gpus:
                 values["gpu_memory_mib"] += on_gpus[pid]
         return {rank: dict(values) for rank, values in ranks.items()}
@@ -98,7 +100,8 @@ def _usage(pid: int) -> _Usage | None:
     with contextlib.suppress(OSError, ValueError), open(f"/proc/{pid}/io", "rb") as file:
         numbers = dict(line.split(b": ") for line in file.read().splitlines())
         read, written = int(numbers[b"read_bytes"]), int(numbers[b"write_bytes"])
-    return _Usage((int(fields[11]) + int(fields[12])) / _TICKS, pages * _PAGE, read, written)
+    age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / _TICKS
+    return _Usage(age_s, (int(fields[11]) + int(fields[12])) / _TICKS, pages * _PAGE, read, written)
 
 
 def _cpu_ticks() -> tuple[int, int]:
