@@ -36,6 +36,8 @@ HOST = "127.0.0.1"
 FIRST_SAMPLE_S = 3.0
 _FIRST_DRAIN_INTERVAL_S, _DRAIN_INTERVAL_S = 0.002, 0.02
 _LEAVE_S = 2.0
+_BEGUN_S = 10.0
+"""A process that has lived for so long has answered."""
 _BACKLOG = 128
 
 
@@ -103,8 +105,10 @@ class MetricsSupervisor:
                 continue
             try:
                 listener = self._listening()
-                if self._is_needed(listener):
-                    self._start(listener)
+                if self._is_needed(listener) and not self._start(listener):
+                    backoff.wait()  # A rank that calls it has it started again at once, on a full disk in vain.
+                else:
+                    backoff.reset()
             except OSError as error:
                 self._note(f"the metrics endpoint can't be started: {error}")
                 backoff.wait()
@@ -121,8 +125,8 @@ class MetricsSupervisor:
             os.eventfd_read(self._wake)
         return not self._is_ending
 
-    def _start(self, listener: socket.socket) -> None:
-        """Starts the process and waits for its end."""
+    def _start(self, listener: socket.socket) -> bool:
+        """Starts the process and waits for its end; returns whether it worked until then."""
         import subprocess
 
         number = listener.fileno()
@@ -132,9 +136,11 @@ class MetricsSupervisor:
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", start_new_session=True,
                 pass_fds=(number,),
             )  # fmt: skip
+        began = time.monotonic()
         code = child_processes.wait(child)
         if not self._is_ending:
             self._note(f"the metrics endpoint ended with {code}")
+        return code <= 0 or time.monotonic() - began > _BEGUN_S
 
     def _wait_for_end(self) -> None:
         """Of a process that an earlier agent started."""
