@@ -6,12 +6,14 @@ The command that builds an image is in `image_build_command.py`.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 _INSTRUCTION = re.compile(r"\s*([A-Za-z]+)\s+(.*)", re.DOTALL)
-_FLAG = re.compile(r"--([a-z-]+)=(\S+)\s*")
-_HERE = re.compile(r"<<-?([\"']?)([A-Za-z_]\w*)\1")
+_FLAG = re.compile(r"--([a-z-]+)(?:=(\S+))?\s*")
+_HERE = re.compile(r"(?<!\S)\d*<<-?([\"']?)([A-Za-z_]\w*)\1(?!\S)")
+"""A here-document is a word of its own to BuildKit; `<<<"$x"` and `$((a<<b))` are none."""
 _VARIABLE = re.compile(r"\$(?:\{(\w+)(?::?-([^}]*))?\}|(\w+))")
 
 
@@ -72,13 +74,12 @@ def images(text: str) -> tuple[str, ...]:
     for one in instructions(text):
         flags, rest = _flags(one.rest)
         if one.word == "ARG" and len(stages) == 1 and not images_used:
-            name, _, value = rest.partition("=")
-            given[name] = value.strip("\"'")
+            given |= _defaults(rest)
         elif one.word == "FROM" and rest:
             words = rest.split()
             _add(images_used, _expanded(words[0], given), stages)
             stages |= {words[2].lower()} if [word.upper() for word in words[1:2]] == ["AS"] and words[2:] else {""}
-        elif one.word == "COPY" and "from" in flags and not flags["from"].isdigit():
+        elif one.word == "COPY" and flags.get("from") and not flags["from"].isdigit():
             _add(images_used, flags["from"], stages)
     return tuple(images_used)
 
@@ -92,9 +93,18 @@ def _flags(rest: str) -> tuple[dict[str, str], str]:
     """`--platform=x name` gives ({"platform": "x"}, "name")."""
     flags: dict[str, str] = {}
     while match := _FLAG.match(rest):
-        flags[match[1]] = match[2]
+        flags[match[1]] = match[2] or ""
         rest = rest[match.end() :]
     return flags, rest
+
+
+def _defaults(rest: str) -> dict[str, str]:
+    """`A=1 B="2"` gives {"A": "1", "B": "2"}."""
+    try:
+        words = shlex.split(rest)
+    except ValueError:  # A quote isn't closed.
+        words = rest.split()
+    return {name: value for name, _, value in (word.partition("=") for word in words)}
 
 
 def _expanded(text: str, given: dict[str, str]) -> str:

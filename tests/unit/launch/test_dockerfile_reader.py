@@ -51,6 +51,13 @@ def test_images_are_those_from_elsewhere():
         ("ARG X='c'\nFROM $X", ("c",)),
         ("FROM a as One\nFROM one", ("a",)),
         ("FROM a\nARG X=d\nFROM $X", ("a",)),
+        ("ARG TAG=12 VARIANT='slim'\nFROM debian:$TAG-$VARIANT", ("debian:12-slim",)),
+        ("ARG BASE\nFROM ${BASE:-a}", ("a",)),
+        ("ARG X='open\nFROM $X", ("'open",)),
+        ("FROM a\nCOPY --link --from=ghcr.io/acme/uv:1 /uv /bin/", ("a", "ghcr.io/acme/uv:1")),
+        ('FROM a\nRUN tr x y <<<"$HOME"\nRUN cat <<<word\nFROM b', ("a", "b")),
+        ("FROM a\nRUN echo $((x<<y))\nFROM b", ("a", "b")),
+        ("FROM a\nCOPY <<'EOF' /x\nFROM c\nEOF\nRUN <<-A cat && 3<<B cat\nFROM d\n\tA\nFROM e\nB\nFROM b", ("a", "b")),
     ],
 )
 def test_images_of_small_files(text: str, found: tuple[str, ...]):
