@@ -7,6 +7,7 @@ checked, and at the end the faults cease and everything has to come to rest.
     python -m drumbeat.testing.simulation --seeds 10000
     python -m drumbeat.testing.simulation --seeds 10000 --servers 2     two servers that share the store
     python -m drumbeat.testing.simulation --seeds 100 --store sqlite    the real store, or the URL of an empty database
+    python -m drumbeat.testing.simulation --seeds 1000 --hangs          with looks at silent ranks
     python -m drumbeat.testing.simulation --seed 4711                   one schedule again, its steps printed
 
 `make check` runs 500 schedules, `make test` 1,000, `make thorough` 10,000. More of them, through
@@ -23,6 +24,7 @@ happen inside the fault point that it has come to: it goes on with what it knew,
 - standbys, keepers: nodes with real keepers, whose prepared interpreters go from job to job
 - backing: the store that the servers share, and what can be seen in it
 - job_actions, node_actions, server_actions, standby_actions: what can happen
+- hangs: what a look at silent ranks finds, and what must follow
 - schedules: the actions of a seed
 - invariants: what must hold
 - waits: what a job must say of why it is where it is

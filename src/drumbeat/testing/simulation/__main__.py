@@ -17,8 +17,9 @@ from pathlib import Path
 
 from drumbeat.ports import JobFilter
 from drumbeat.protocol.errors import RefusedError
+from drumbeat.testing.simulation.action import Action
 from drumbeat.testing.simulation.backing import Backing, InMemory, InStore
-from drumbeat.testing.simulation.schedules import schedule
+from drumbeat.testing.simulation.schedules import schedule, schedule_with_hangs
 from drumbeat.testing.simulation.shrink import Setup, failure, shrink
 
 BATCH = 250
@@ -30,6 +31,11 @@ class Kind:
 
     servers: int
     store: str
+    has_hangs: bool = False
+
+    def schedule(self, seed: int) -> list[Action]:
+        """The actions of a seed."""
+        return (schedule_with_hangs if self.has_hangs else schedule)(seed, self.servers)
 
     @contextmanager
     def setup(self) -> Generator[Setup]:
@@ -60,7 +66,7 @@ def failing(kind: Kind, seeds: range) -> tuple[int, str] | None:
     logging.disable()  # The loop's own log would be all that one sees.
     with kind.setup() as setup:
         for seed in seeds:
-            said = failure(schedule(seed, kind.servers), setup)
+            said = failure(kind.schedule(seed), setup)
             if said:
                 return seed, said
     return None
@@ -81,7 +87,7 @@ def run_all(kind: Kind, first: int, count: int, processes: int) -> tuple[int, st
 def show(kind: Kind, seed: int) -> int:
     """Prints a seed's schedule, shortened if it fails; the exit code says whether it does."""
     logging.disable()
-    actions = schedule(seed, kind.servers)
+    actions = kind.schedule(seed)
     with kind.setup() as setup:
         said = failure(actions, setup)
         shown = shrink(actions, setup) if said else actions
@@ -100,8 +106,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="one schedule, printed")
     parser.add_argument("--servers", type=int, default=1, help="how many share the store")
     parser.add_argument("--store", default="memory", help="memory, sqlite, or the URL of a database that is empty")
+    parser.add_argument("--hangs", action="store_true", help="with looks at silent ranks")
     given = parser.parse_args()
-    kind = Kind(given.servers, given.store)
+    kind = Kind(given.servers, given.store, given.hangs)
     if given.seed is not None:
         return show(kind, given.seed)
     begin = time.monotonic()

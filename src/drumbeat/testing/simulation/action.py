@@ -22,6 +22,11 @@ def pick(among: list[T], which: int) -> T | None:
     return among[which % len(among)] if among else None
 
 
+def on_hang(which: int) -> dict[str, str]:
+    """The key that says what follows a hang, for the settings of a job file."""
+    return {"on_hang": ("tell", "restart")[which % 2]}
+
+
 def ranks_of(nodes: int, per_node: int) -> dict[str, Any]:
     """The keys of a job file for so many nodes."""
     distribution = {"type": "pytorch", "process_count_per_instance": per_node}

@@ -6,7 +6,7 @@ from typing import Any
 from zlib import crc32
 
 from drumbeat.testing.simulation import elastic, people
-from drumbeat.testing.simulation.action import Action, pick, ranks_of
+from drumbeat.testing.simulation.action import Action, on_hang, pick, ranks_of
 from drumbeat.testing.simulation.world import World
 
 
@@ -30,7 +30,13 @@ def submit(world: World, action: Action) -> None:
         "command": "true",
         **shape,
         "queue_settings": {"priority": ["low", "medium", "high"][action.a % 3]},
-        "drumbeat": {**shape.get("drumbeat", {}), "grace_s": 5, "lost_after_s": 60, "max_retries": action.a % 3},
+        "drumbeat": {
+            **shape.get("drumbeat", {}),
+            "grace_s": 5,
+            "lost_after_s": 60,
+            "max_retries": action.a % 3,
+            **on_hang(action.b),
+        },
     }
     if action.a % 4 == 0:
         document["limits"] = {"timeout": 30 + action.a}
@@ -47,6 +53,7 @@ def submit_elastic(world: World, action: Action) -> None:
         "queue_settings": {"priority": ["low", "medium", "high"][action.a % 3]},
         "drumbeat": {
             **elastic.SIZES[action.b % 4], "grace_s": 5, "lost_after_s": 60, "max_retries": action.a % 3,
+            **on_hang(action.b // 4),
         },
     }  # fmt: skip
     world.ask("submit", key, document, at=action.b // 6)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+from drumbeat.testing.simulation import hangs
 from drumbeat.testing.simulation import job_actions as job
 from drumbeat.testing.simulation import node_actions as node
 from drumbeat.testing.simulation import server_actions as server
@@ -54,6 +55,9 @@ OF_STANDBYS: dict[str, tuple[Callable[[World, Action], None], float]] = {
     "server_will_die": (server.server_will_die, 1), "cancel": (job.cancel, 2), "submit": (job.submit, 1),
 }  # fmt: skip
 """What happens in the schedules of `WITH_STANDBYS`: the rest of the tables as in the others."""
+
+OF_HANGS: dict[str, tuple[Callable[[World, Action], None], float]] = {"silence": (hangs.silence, 1)}
+"""What happens beside the others in `schedule_with_hangs`."""
 
 WITH_STANDBYS = (6, 7, 10)
 """The seeds that leave one of these when divided by 17."""
@@ -108,6 +112,16 @@ def fair(action: Action, servers: int = 1) -> list[Action]:
     return [*turn * (1 + action.a % 3), Action("tick", 1)]
 
 
+def schedule_with_hangs(seed: int, servers: int = 1) -> list[Action]:
+    """The actions of a seed, with looks at silent ranks among them; those of `schedule` stay as they are."""
+    random = Random(seed)  # noqa: S311 (as above)
+    actions: list[Action] = []
+    for action in schedule(seed, servers):
+        looks = random.choice((0, 0, 1, 2))
+        actions += [action, *(Action("silence", random.randrange(1000), random.randrange(1000)) for _ in range(looks))]
+    return actions
+
+
 def happen(world: World, action: Action) -> None:
     """Lets it happen."""
-    (SHARED | OF_SWEEPS | OF_PERSONS | OF_ELASTIC | OF_STANDBYS)[action.what][0](world, action)
+    (SHARED | OF_SWEEPS | OF_PERSONS | OF_ELASTIC | OF_STANDBYS | OF_HANGS)[action.what][0](world, action)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from drumbeat.testing.simulation import standbys
-from drumbeat.testing.simulation.action import Action, pick, ranks_of
+from drumbeat.testing.simulation.action import Action, on_hang, pick, ranks_of
 from drumbeat.testing.simulation.world import World
 
 
@@ -15,7 +15,7 @@ def submit_warm(world: World, action: Action) -> None:
         "command": f"{standbys.COMMAND} {action.a % 10 // 9}",
         **ranks_of(1 + action.a % 4 // 3, 1 + action.a % 5 // 4),
         "environment_variables": {"OMP_NUM_THREADS": str(1 + action.a % 11 // 10)},
-        "drumbeat": {"grace_s": 5, "lost_after_s": 60, "max_retries": action.a % 3},
+        "drumbeat": {"grace_s": 5, "lost_after_s": 60, "max_retries": action.a % 3, **on_hang(action.b)},
     }
     world.ask("submit", key, document, at=action.b // 10)
 

@@ -54,7 +54,8 @@ _SAID = {
     Reason.IN_QUEUE: "{compute} could not be asked for nodes yet: .+",
     Reason.PREPARING_NODES: "{agents} enrolled",
     Reason.RESTARTING_RANKS: ".+; the ranks start again.*retr.+|the wait is over; the ranks start again",
-    Reason.RANKS_RUNNING: "{ranks} started on {nodes}|.+; the rank that failed first has 5 s to say why",
+    Reason.RANKS_RUNNING: "{ranks} started on {nodes}|.+; the rank that failed first has 5 s to say why"
+    "|the ranks go on",
 }
 """The sentence of each reason that says for what a job waits."""
 

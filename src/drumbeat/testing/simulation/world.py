@@ -9,7 +9,7 @@ from drumbeat.control.computes.agent_addresses import Endpoints
 from drumbeat.control.control import Control, Setting
 from drumbeat.control.loop.outbox import Lane
 from drumbeat.control.metrics.metrics import MetricPlace
-from drumbeat.core.life.events import CheckpointSaved
+from drumbeat.core.life.events import CheckpointSaved, StillnessSeen
 from drumbeat.core.life.job import Job
 from drumbeat.core.quotas import Quota
 from drumbeat.ports import Artifacts, Ownership, PendingEffect, StoredFile
@@ -336,6 +336,19 @@ class World:
 
     def _checkpoint(self, control: Control, name: str, attempt: int, number: int) -> None:
         control.loop.deliver(name, CheckpointSaved(attempt, number, 10))
+
+    def _silence(
+        self,
+        control: Control,
+        name: str,
+        seen: Callable[[Job, int], StillnessSeen],
+        which: int,
+        check: Callable[[Job, StillnessSeen, Job], None],
+    ) -> None:
+        record = control.loop.jobs.get(name)
+        if record is not None and control.loop.holds(name):
+            event = seen(record.job, which)
+            check(record.job, event, control.loop.apply(name, event))
 
     def _look(self, control: Control, job: Job) -> None:
         control.watch.look_after(job)
