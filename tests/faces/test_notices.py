@@ -261,11 +261,9 @@ def test_mail_server_without_starttls_is_no_server_that_is_away(mailbox: Mailbox
         deliver(mail_target(mailbox, security="starttls"), NoticeText("hello", ["world"]))
 
 
-def test_webhook_at_no_port_is_refused_when_it_is_made_and_when_it_is_called() -> None:
+def test_webhook_with_an_address_that_is_none_is_refused_when_it_is_called() -> None:
     keys = {"name": "w", "type": "webhook"}
-    with pytest.raises(SpecError, match="expected an address"):
-        target_from({**keys, "credentials": {"url": "http://127.0.0.1:x/secret"}})
-    for url in ("http://127.0.0.1:1/\x01secret", f"http://{'a' * 64}.example/secret"):
+    for url in ("http://127.0.0.1:x/secret", "http://127.0.0.1:1/\x01secret", f"http://{'a' * 64}.example/secret"):
         with pytest.raises(DrumbeatError) as refused:
             deliver(target_from({**keys, "credentials": {"url": url}}), NoticeText("hello", ["world"]))
         assert "secret" not in str(refused.value)

@@ -276,6 +276,16 @@ def test_two_things_never_appear_at_one_path_or_one_inside_the_other():
 
 
 @pytest.mark.feature("D3")
+@pytest.mark.parametrize("mode", ["upload", "direct"])
+@pytest.mark.parametrize("path", ["azureml://datastores/blobs/paths", "s3://bucket", "gs://bucket/models/"])
+def test_a_file_is_written_to_a_place_with_a_name(path: str, mode: str):
+    with pytest.raises(RefusedError, match=r"is a file, and .* names none"):
+        outputs(type="uri_file", path=path, mode=mode)
+    assert outputs(type="uri_file", path=f"{path.rstrip('/')}/best.pt", mode=mode).uri.endswith("/best.pt")
+    assert outputs(path=path).uri
+
+
+@pytest.mark.feature("D3")
 @pytest.mark.parametrize(
     ("keys", "says"),
     [

@@ -49,6 +49,9 @@ def _one(name: str, value: Output, words: Mapping[str, str | None], facts: DataF
     if mode == "direct" and value.type != "uri_file":
         what = f"outputs.{name} is a folder, and stores sign links for one file at a time"
         raise RefusedError(what, where=f"outputs.{name}.mode", fix="Use type uri_file, or mode upload.")
+    if uri and value.type == "uri_file" and not _names_file(uri):
+        what = f"outputs.{name} is a file, and {value.path} names none"
+        raise RefusedError(what, where=f"outputs.{name}.path", fix="Write the file's name at the end of the path.")
     return replace(plain, uri=uri, asset=value.name or "", version=value.version or "")
 
 
@@ -67,6 +70,15 @@ def _place(name: str, path: str, words: Mapping[str, str | None], facts: DataFac
             what = f"outputs.{name} can't be written to {path}"
             fix = "Name a place in a datastore: azureml://datastores/NAME/paths/PATH"
             raise RefusedError(what, where=where, fix=fix)
+
+
+def _names_file(uri: str) -> bool:
+    """Whether an address has a place in its store that can be a file's."""
+    place = reference_to(uri)
+    if isinstance(place, InStore):
+        return bool(place.path)
+    folder, _, file = uri.partition("://")[2].rpartition("/")
+    return bool(folder and file)
 
 
 def _filled(path: str, words: Mapping[str, str | None], where: str) -> str:

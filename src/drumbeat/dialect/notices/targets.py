@@ -40,7 +40,6 @@ def _webhook(value: object) -> object:
     text = value.get_secret_value() if isinstance(value, SecretStr) else value
     try:
         parts = urlsplit(text) if isinstance(text, str) else None
-        _ = parts and parts.port  # Raises ValueError for one that is no number.
     except ValueError:
         parts = None
     if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
