@@ -6,7 +6,6 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -56,22 +55,6 @@ class TestLocal(EngineContract):
                         psutil.Process(pid).kill()
 
         return lose
-
-    def test_lost_node_of_a_job_with_a_deleted_jobs_name_is_named(
-        self, engine: LocalEngine, lose: Callable[[Gang, int], None]
-    ):
-        first, second = a_gang(), replace(a_gang(), first_version=3)
-        engine.start(first)
-        engine.stop(first.name)
-        try:
-            engine.start(second)
-            lose(second, 1)
-            deadline = time.monotonic() + PATIENCE_S
-            while not (gone := engine.observe(second).gone) and time.monotonic() < deadline:
-                time.sleep(0.05)
-            assert list(gone) == [1]
-        finally:
-            engine.stop(second.name)
 
     @pytest.mark.feature("F5")
     def test_an_agent_that_was_killed_is_started_again(self, engine: LocalEngine):

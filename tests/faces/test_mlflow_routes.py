@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from drumbeat.protocol.metrics import Point, PointsLogged, experiment_id, run_id
-from tests.faces.api_house import House, house_in, raw
+from tests.faces.api_house import House, eventually, house_in, raw
 
 pytestmark = pytest.mark.feature("M2")
 
@@ -248,3 +248,21 @@ class TestFromNodes:
         headers = {"Authorization": "Bearer wrong"}
         answer = house.http.get(f"{house.agent(job).path}/mlflow/api/2.0/mlflow/runs/get", headers=headers)
         assert answer.status_code == 401
+
+
+def test_model_of_a_deleted_job_is_not_read_from_the_next_job_of_its_name(house):
+    house.submit("maker")
+    source = f"mlflow-artifacts:/{house.control.metrics.run_of('maker').id}/artifacts/model"
+    asked(house, "POST", "registered-models/create", name="made")
+    asked(house, "POST", "model-versions/create", name="made", source=source)
+    version = {"name": "made", "version": "1"}
+    assert asked(house, "GET", "model-versions/get-download-uri", **version) == {"artifact_uri": source}
+    house.finish("maker")
+    eventually(lambda: not house.control.store.outbox())
+    house.http.delete("/api/v1/jobs/maker").raise_for_status()
+    house.submit("maker")
+    assert house.control.metrics.run_of("maker").job == "maker"
+    assert refusal(ask(house, "GET", "model-versions/get-download-uri", **version)) == MISSING
+    asked(house, "POST", "model-versions/create", name="made", source=source)
+    assert asked(house, "GET", "model-versions/get-download-uri", name="made", version="2") == {"artifact_uri": source}
+    house.finish("maker")

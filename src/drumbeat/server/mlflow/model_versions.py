@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 from drumbeat.ports.metrics import Document
 from drumbeat.protocol.errors import NotFoundError
-from drumbeat.protocol.metrics import JsonObject
+from drumbeat.protocol.metrics import JsonObject, run_id
 from drumbeat.server.mlflow import logged_models
 from drumbeat.server.mlflow.errors import invalid, missing
 from drumbeat.server.mlflow.filter_parsing import module, selected
@@ -20,6 +21,8 @@ STAGES = ("None", "Staging", "Production", "Archived")
 _ACTIVE = ("Staging", "Production")
 _PROMPT = "mlflow.prompt.is_prompt"
 _LOGGED_MODEL = re.compile(r"models:/(m-[0-9a-f]{32})")
+_OF_RUN = re.compile(r"mlflow-artifacts:/([0-9a-f]{32})/")
+"""Begins the address of files that lie with a run."""
 _REGISTERED = re.compile(r"models:/([^/@]+)/(\d{1,9})")
 
 
@@ -62,7 +65,21 @@ def get(call: Call) -> JsonObject:
 
 def download_uri(call: Call) -> JsonObject:
     """Answers model-versions/get-download-uri."""
-    return {"artifact_uri": version_of(call).body["storage"]}
+    version = version_of(call)
+    _require_run(call, version)
+    return {"artifact_uri": version.body["storage"]}
+
+
+def _require_run(call: Call, version: Document) -> None:
+    """Raises MlflowRefusal if the files were those of a deleted job, and a new job of its name has the same run id."""
+    match = _OF_RUN.match(version.body["storage"])
+    if match is None:
+        return
+    with suppress(NotFoundError):
+        run = call.store.run(match[1])
+        if run.job and run.id == run_id(run.job) and run.start_ms > version.body["created_ms"]:
+            title = f"version {version.version} of model {version.name}"
+            raise missing(f"The files of {title} were removed with a deleted job {run.job}.")
 
 
 def update(call: Call) -> JsonObject:
