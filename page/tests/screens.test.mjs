@@ -523,6 +523,56 @@ test("an experiment whose first job comes while the list is open can be chosen",
   await eventually(() => page.locator("option", { hasText: "fresh" }).count()).toBe(1);
 });
 
+test("a job that takes the name of a selected one isn't selected", async () => {
+  let jobs = [completed("one"), completed("two")];
+  lists(() => jobs);
+  await open("/");
+  await streaming();
+  await page.getByRole("checkbox", { name: "Select one" }).check();
+  await seen("1 job selected");
+  jobs = [completed("one", { submitted_at: "2026-11-21T08:00:00Z", sentence: "the second of its name" }), completed("two")];
+  server.changed([jobs[0]]);
+  await seen("the second of its name");
+  expect(await page.getByRole("checkbox", { name: "Select one" }).isChecked()).toBe(false);
+  expect(await text()).not.toContain("selected");
+});
+
+test("the small curves of a list stay while those of one more job are asked for", async () => {
+  const primary = { name: "loss", value: 1, step: 2 };
+  const curve = (job) => ({ job, name: "loss", rank: 0, steps: [0, 1, 2], values: [3, 2, 1] });
+  lists(() => [jobOf("one", { primary }), jobOf("two")]);
+  const late = held([curve("one"), curve("two")]);
+  server.answers["/curves"] = (words) => (words.getAll("job").length > 1 ? late.answer : [curve("one")]);
+  await open("/");
+  await streaming();
+  await row("one").locator(".sparkline path").waitFor();
+  server.changed([jobOf("two", { primary })]);
+  await row("two").getByText("loss").first().waitFor();
+  expect(await row("one").locator(".sparkline path").count()).toBe(1);
+  late.give();
+  await row("two").locator(".sparkline path").waitFor();
+});
+
+test("the curves of a sweep say why they can't be shown, and stay when they can't be read again", async () => {
+  has(jobOf("tuned", { type: "sweep" }));
+  server.answers["/curves"] = [];
+  server.answers["/sweeps/tuned"] = refusal(500, "the sweep can't be read");
+  await open("/jobs/tuned?tab=curves");
+  await seen("the sweep can't be read");
+  const trial = { number: 1, job: "trial-1", state: "running", sentence: "", parameters: {}, value: null, last: 1, reports: 1, stopped: "" };
+  server.answers["/sweeps/tuned"] = () => ({ name: "tuned", state: "running", sentence: "", goal: "minimize", primary_metric: "loss", max_total_trials: 9, max_concurrent_trials: 3, trials: [trial], best: null });
+  server.answers["/curves"] = [{ job: "trial-1", name: "loss", rank: 0, steps: [0, 1, 2], values: [3, 2, 1] }];
+  await page.reload();
+  await seen("loss of 1 trial by step");
+  await streaming("tuned");
+  server.answers["/curves"] = refusal(500, "the curves can't be read");
+  const before = server.count("/curves");
+  server.changed([jobOf("trial-1", { parent: "tuned" })]);
+  await eventually(() => server.count("/curves")).toBeGreaterThan(before);
+  await page.waitForTimeout(200);
+  expect(await text()).toContain("loss of 1 trial by step");
+});
+
 /** Elements that widen the page, each without those around it. */
 function tooWide() {
   if (document.documentElement.scrollWidth <= innerWidth + 1) return [];

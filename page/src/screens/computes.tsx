@@ -30,6 +30,7 @@ export function ComputesScreen() {
       <Answered answer={answer}>
         {(computes) => (
           <>
+            {computes.length === 0 && <Nothing>No compute. <code>drumbeat compute create</code> makes one known.</Nothing>}
             {[...computes].sort((a, b) => Number(b.name === name) - Number(a.name === name)).map((one) => (
               <ComputeCard key={one.name} compute={one} isMarked={one.name === name}
                 waiting={(waiting.value?.jobs ?? []).filter((job) => job.compute === one.name && job.type === "command").reverse()} />

@@ -1,7 +1,7 @@
 /** All jobs: which run, which wait and why, which failed; chosen by words, state and experiment. */
 
 import { Component } from "preact";
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { number, size, whole } from "../format";
 import { moment, useAnswer, useEvents, useGradual, useThrottled } from "../hooks";
 import { useKey } from "../keys";
@@ -44,13 +44,13 @@ export function JobsScreen() {
   useEffect(() => {
     if (pages > 1) page.reload();
   }, [pages]);
-  const toggle = (name: string) =>
+  const toggle = (job: Job) =>
     setSelected((before) => {
-      const names = new Set(before);
-      if (!names.delete(name)) names.add(name);
-      return names;
+      const all = new Set(before);
+      if (!all.delete(idOf(job))) all.add(idOf(job));
+      return all;
     });
-  const chosen = jobs.filter((job) => selected.has(job.name));
+  const chosen = jobs.filter((job) => selected.has(idOf(job)));
 
   useKey("c", "Compare the selected jobs", () => chosen.length > 1 && setCompare(chosen));
   return (
@@ -71,6 +71,9 @@ export function JobsScreen() {
     </div>
   );
 }
+
+/** Of a job, also where another one was submitted under its name: who selected one didn't select the other. */
+const idOf = (job: Job): string => `${job.name} ${job.submitted_at}`;
 
 const hasText = (name: string, text: string): boolean => text !== "" && name.toLowerCase().includes(text.toLowerCase());
 
@@ -160,13 +163,16 @@ const MAX_WATCHED = 8;
 /** Jobs of a list whose ranks are compared: each is a request of its own. */
 
 function JobTable({ jobs, selected, toggle, isKnown }: {
-  jobs: Job[]; selected: ReadonlySet<string>; toggle: (name: string) => void; isKnown: boolean;
+  jobs: Job[]; selected: ReadonlySet<string>; toggle: (job: Job) => void; isKnown: boolean;
 }) {
   const withMetric = jobs.filter((job) => job.primary).slice(0, PAGE).map((job) => job.name);
   const curves = useAnswer<JobCurve[]>(withMetric.length ? "/curves" : undefined, { job: withMetric, max_points: 40 });
   const reload = useThrottled(curves.reload, 3000);
   useEvents("jobs", (event) => event.jobs.some((job) => job.primary && !ENDED.has(job.state)) && reload());
-  const byJob = new Map((curves.value ?? []).map((curve) => [curve.job, curve]));
+  // Of other jobs they are asked for anew: those that are drawn stay until then.
+  const drawnCurves = useRef<JobCurve[]>([]);
+  if (curves.value) drawnCurves.current = curves.value;
+  const byJob = new Map(drawnCurves.current.map((curve) => [curve.job, curve]));
   const hasPersons = new Set(jobs.map((job) => job.person)).size > 1;
   const drawn = useGradual(jobs.length, isKnown);
   const watched = new Set(jobs.filter((job) => job.state === "running" && job.type === "command" && job.world_size > 1).slice(0, MAX_WATCHED).map((job) => job.name));
@@ -187,7 +193,7 @@ function JobTable({ jobs, selected, toggle, isKnown }: {
       </thead>
       <tbody>
         {jobs.slice(0, drawn).map((job) => (
-          <JobRow key={job.name} job={job} curve={byJob.get(job.name)} isSelected={selected.has(job.name)} toggle={toggle}
+          <JobRow key={job.name} job={job} curve={byJob.get(job.name)} isSelected={selected.has(idOf(job))} toggle={toggle}
             hasPersons={hasPersons} isWatched={watched.has(job.name)} />
         ))}
       </tbody>
@@ -196,7 +202,7 @@ function JobTable({ jobs, selected, toggle, isKnown }: {
 }
 
 interface RowProps {
-  job: Job; curve: JobCurve | undefined; isSelected: boolean; toggle: (name: string) => void; hasPersons: boolean;
+  job: Job; curve: JobCurve | undefined; isSelected: boolean; toggle: (job: Job) => void; hasPersons: boolean;
   isWatched: boolean;
 }
 
@@ -218,7 +224,7 @@ function Row({ job, curve, isSelected, toggle, hasPersons, isWatched }: RowProps
   return (
     <tr class={isSelected ? "selected" : ""}>
       <td class="col-check">
-        <input type="checkbox" checked={isSelected} aria-label={`Select ${job.name}`} onChange={() => toggle(job.name)} />
+        <input type="checkbox" checked={isSelected} aria-label={`Select ${job.name}`} onChange={() => toggle(job)} />
       </td>
       <td class="col-name">
         <a class="row-link" href={jobHref(job.name)}>{job.name}</a>

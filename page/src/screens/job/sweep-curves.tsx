@@ -1,7 +1,7 @@
 /** The curves of all trials of a sweep over each other; the best one stands out. */
 
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import { drawable } from "../../format";
+import { counted, drawable } from "../../format";
 import { useAnswer, useThrottled } from "../../hooks";
 import { Chart, type ChartLine } from "../../parts/chart";
 import { Nothing, Refused } from "../../parts/placeholders";
@@ -24,14 +24,16 @@ export function TrialCurvesTab({ job }: { job: Job; story: StoryLine[] }) {
     return { others: all.filter((line) => line.label !== best), lines: all.filter((line) => line.label === best) };
   }, [curves.value, best]);
   const metric = curves.value?.[0]?.name ?? sweep.value?.primary_metric;
-  if (curves.error) return <Refused error={curves.error} />;
-  if (!curves.value || !sweep.value) return <p class="nothing loading">Loading…</p>;
+  if (!curves.value || !sweep.value) {
+    const error = curves.error ?? sweep.error;
+    return error ? <Refused error={error} /> : <p class="nothing loading">Loading…</p>;
+  }
   const count = curves.value.length;
   if (!count) return <Nothing>No trial has reported {metric} yet.</Nothing>;
   return (
     <figure class="chart-card">
       <figcaption>
-        <span class="chart-name">{metric} of {count} trials by step</span>
+        <span class="chart-name">{metric} of {counted(count, "trial")} by step</span>
         {best && <span class="muted">the best, {best}, stands out</span>}
       </figcaption>
       <Chart lines={lines} others={others} label={`${metric} of every trial`} height={420} />
