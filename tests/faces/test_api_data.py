@@ -208,6 +208,25 @@ def test_a_version_isnt_called_as_the_label_of_the_newest(client: Client, tmp_pa
         client.plan({"command": "x", "outputs": {"model": {"name": "m", "version": "latest"}}})
 
 
+@pytest.mark.parametrize("type_", ["mlflow_model", "custom_model", "triton_model"])
+def test_local_model_is_registered_as_its_folder_with_a_tag(client: Client, tmp_path: Path, type_: str):
+    folder = tmp_path / "mod"
+    folder.mkdir()
+    (folder / "MLmodel").write_text("flavors: {}")
+    plain = client.create_data({"name": "mod", "path": str(folder)})
+    made = client.create_data({"name": "mod", "path": str(folder), "type": type_, "tags": {"from": "us"}})
+    assert (made.type, made.tags) == ("uri_folder", {"from": "us", "model_type": type_})
+    assert (plain.version, made.version, made.kind) == ("1", "2", type_)
+    assert client.create_data({"name": "mod", "path": str(folder), "type": type_}).version == "2"
+
+
+def test_model_of_one_file_is_refused_with_what_to_do(client: Client, tmp_path: Path):
+    (tmp_path / "model.pkl").write_text("weights")
+    with pytest.raises(SpecError, match="this is a file, and the type is custom_model") as refused:
+        client.create_data({"name": "mod", "path": str(tmp_path / "model.pkl"), "type": "custom_model"})
+    assert refused.value.fix == "Name the folder that it is in, or write `type: uri_file`."
+
+
 def test_one_file_is_data_too(client: Client, tmp_path: Path):
     file = folder_of(tmp_path, **{"x.csv": "1,2"}) / "x.csv"
     made = client.create_data({"name": "table", "type": "uri_file", "path": str(file)})

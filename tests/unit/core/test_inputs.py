@@ -29,7 +29,8 @@ FACTS = DataFacts(
         "digits": (
             DataVersion("3", "uri_folder", "azureml://datastores/blobs/paths/digits/c"),
             DataVersion("1", "uri_file", "https://host/digits.csv"),
-        )
+        ),
+        "mod": (DataVersion("1", "uri_folder", "azureml://datastores/blobs/paths/mod", model_type="mlflow_model"),),
     },
     ["blobs", "web", "workspaceblobstore"],
     {
@@ -164,6 +165,26 @@ def test_an_output_that_cant_go_there_is_refused(keys: dict[str, object], says: 
         outputs(**keys)
     assert says in str(refused.value)
     assert refused.value.where.startswith("outputs.model.")
+
+
+@pytest.mark.parametrize("type_", ["mlflow_model", "uri_folder", None])
+def test_registered_model_is_an_input_of_its_type_and_a_folder(type_):
+    keys = {"type": type_} if type_ else {}
+    (planned,) = inputs(path="azureml:mod@latest", **keys).inputs
+    assert (planned.type, planned.uri) == ("uri_folder", "azureml://datastores/blobs/paths/mod")
+
+
+@pytest.mark.parametrize(
+    ("path", "says", "fix"),
+    [
+        ("azureml:mod:1", "is to be custom_model, and data mod:1 is mlflow_model", "Write `type: mlflow_model`"),
+        ("azureml:digits:3", "is to be custom_model, and data digits:3 is uri_folder", "Write `type: uri_folder`"),
+    ],
+)
+def test_data_that_is_no_model_of_the_type_is_refused_with_what_it_is(path, says, fix):
+    with pytest.raises(RefusedError, match=says) as refused:
+        inputs(path=path, type="custom_model")
+    assert fix in refused.value.fix
 
 
 def test_the_next_version_of_a_name_may_be_chosen():

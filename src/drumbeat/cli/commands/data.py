@@ -40,7 +40,7 @@ def create(
         str | None, typer.Option("--path", metavar="PATH", help="Where the data is: a local path or a URL.")
     ] = None,
     type_: Annotated[
-        str | None, typer.Option("--type", metavar="TYPE", help="uri_folder, uri_file or mltable.")
+        str | None, typer.Option("--type", metavar="TYPE", help="uri_folder, uri_file, mltable or a model's.")
     ] = None,
     version: Annotated[
         str | None, typer.Option("--version", metavar="VERSION", help="The next number by default.")

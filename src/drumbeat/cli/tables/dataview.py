@@ -71,7 +71,7 @@ def say_data(made: DataView) -> str:
     title = f"{made.name}:{made.version}"
     return "\n".join(
         [
-            f"data {title} is there: {made.type}, {count(made.files, 'file')}, {say_size(made.size)}",
+            f"data {title} is there: {made.kind}, {count(made.files, 'file')}, {say_size(made.size)}",
             f"  in {make_safe(made.uri)}",
             *([f"  version {made.same_as} has the same content"] if made.same_as else []),
             f"  to use it, write in the job's file: path: azureml:{title}",
@@ -84,7 +84,7 @@ def data_table(versions: list[DataView]) -> Table:
     rows = [
         (
             f"{one.name}:{one.version}",
-            one.type,
+            one.kind,
             one.files,
             say_size(one.size),
             say_moment(one.created_at),
@@ -100,7 +100,7 @@ def render_data(one: DataView) -> list[RenderableType]:
     """Everything about a version."""
     rows = [
         ("data", f"{one.name}:{one.version}"),
-        ("type", one.type),
+        ("type", one.kind),
         ("description", one.description),
         ("where", make_safe(one.uri)),
         ("content", f"{count(one.files, 'file')}, {say_size(one.size)}, {one.digest[:12]}"),

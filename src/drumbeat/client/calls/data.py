@@ -128,7 +128,9 @@ class DataCalls:
         is_file = asked.type == "uri_file"
         if place.is_dir() == is_file and place.exists():
             what = f"this is a {'folder' if place.is_dir() else 'file'}, and the type is {asked.type}"
-            fix = f"Write `type: {'uri_folder' if is_file else 'uri_file'}`."
+            is_model = asked.type.endswith("_model")
+            fix = f"{'Name the folder that it is in, or write' if is_model else 'Write'} "
+            fix += f"`type: {'uri_folder' if is_file else 'uri_file'}`."
             raise SpecError(what, where=str(place), fix=fix)
         return brought(self.connection, place, asked.datastore or DEFAULT, heard)
 

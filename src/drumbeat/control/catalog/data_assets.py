@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from drumbeat.control.catalog.datastores import ALIAS, DEFAULT, Datastores
 from drumbeat.control.catalog.result_lookup import outputs_of
@@ -27,9 +27,10 @@ from drumbeat.core.planning.inputs import (
     source_of,
 )
 from drumbeat.dialect.data.assets import DataAsset, data_from
+from drumbeat.dialect.data.inputs_outputs import ModelType
 from drumbeat.dialect.data.paths import Address, InStore, Local, OfAsset, OfJob, reference_to
 from drumbeat.ports import Asset, Catalog, Clock, DataAccess, JobFilter, Store, Use
-from drumbeat.protocol.api.data import DataUse, DataView
+from drumbeat.protocol.api.data import MODEL_TYPE, DataUse, DataView
 from drumbeat.protocol.errors import AwayError, DrumbeatError, NotFoundError, SpecError, UnreachableError
 from drumbeat.protocol.folder_layout import UPLOADS
 from drumbeat.protocol.input_listing import Listing
@@ -87,13 +88,15 @@ class DataAssets:
         return any(one == uri or one.startswith(f"{uri}/") for one in named)
 
     def register(self, asked: DataAsset, uri: str, made_by: str = "") -> tuple[Asset, bool]:
-        """Keeps a version whose content lies at `uri` now."""
+        """Keeps a version whose content lies at `uri` now. A model is a folder with a tag that has its type."""
         listed = self._data.listing(uri, is_file=asked.type == "uri_file")
+        is_model = asked.type in get_args(ModelType)
+        tags = {**asked.tags, MODEL_TYPE: asked.type} if is_model else dict(asked.tags)
         if asked.type == "mltable":
             mltables.check(self._data, uri, listed)
         document: dict[str, object] = {
-            "type": asked.type, "uri": uri, "description": asked.description or "", "tags": dict(asked.tags),
-            "files": len(listed.files), "size": listed.size,
+            "type": "uri_folder" if is_model else asked.type, "uri": uri, "description": asked.description or "",
+            "tags": tags, "files": len(listed.files), "size": listed.size,
         }  # fmt: skip
         digest = _digest(asked.type, uri, listed)
         made = Asset("data", asked.name, asked.version or "", document, digest, self._clock.now(), made_by)
@@ -212,7 +215,9 @@ class _Versions(Mapping[str, Sequence[DataVersion]]):
 
 def _version(asset: Asset) -> DataVersion:
     told = cast("dict[str, Any]", asset.document)
-    return DataVersion(asset.version, told["type"], told["uri"], asset.made_by)
+    tag = str(told.get("tags", {}).get(MODEL_TYPE, ""))
+    is_model = told["type"] == "uri_folder" and tag in get_args(ModelType)
+    return DataVersion(asset.version, told["type"], told["uri"], asset.made_by, tag if is_model else "")
 
 
 class _Jobs(Mapping[str, JobOutputs]):

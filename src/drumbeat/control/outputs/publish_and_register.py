@@ -31,8 +31,6 @@ from drumbeat.protocol.states import State
 
 log = logging.getLogger(__name__)
 
-MODEL_TYPE = "model_type"
-"""The tag of data that a job has made as a model: `custom_model`, `mlflow_model` or `triton_model`."""
 LONGEST_WAIT_S = 300.0
 MAX_TRIES = 300
 """A day, about: then the job's page says that its outputs could not be put there."""
@@ -108,10 +106,9 @@ class Publishing:
         require(is_wanted)
         known = self.assets.made_by(job, output.asset, uri)
         if known is None:
-            # A model is a folder to those who read it as data; the tag says which kind of model.
-            kind = output.type if output.type in ("uri_file", "mltable") else "uri_folder"
-            tags = {MODEL_TYPE: output.type} if output.type.endswith("_model") else {}
-            asked = DataAsset(name=output.asset, version=output.version or None, type=kind, path=uri, tags=tags)
+            asked = DataAsset.made(
+                {"name": output.asset, "version": output.version or None, "type": output.type, "path": uri}
+            )
             try:
                 known = self.assets.register(asked, uri, job.name)[0].version
             except ConflictError as error:  # Another has taken the version since the job began.

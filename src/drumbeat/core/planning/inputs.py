@@ -21,12 +21,16 @@ HERE = ("file:", "snapshot:")
 
 @dataclass(frozen=True)
 class DataVersion:
-    """A version of a data asset. uri: where its content lies. made_by: the job whose output it was, "" = none."""
+    """A version of a data asset. uri: where its content lies. made_by: the job whose output it was, "" = none.
+
+    model_type: of a folder that is a model, the type that jobs name it by, such as `mlflow_model`; "" = no model.
+    """
 
     version: str
     type: str
     uri: str
     made_by: str = ""
+    model_type: str = ""
 
 
 @dataclass(frozen=True)
@@ -162,9 +166,11 @@ def _is_in_folder(place: Reference, facts: DataFacts) -> bool:
 def _of_asset(name: str, value: Input, asset: OfAsset, facts: DataFacts) -> _Found:
     where = f"inputs.{name}.path"
     version = find_version(asset, facts, where)
-    if "type" in value.model_fields_set and value.type != version.type:
-        what = f"inputs.{name} is to be {value.type}, and data {asset.name}:{version.version} is {version.type}"
-        raise RefusedError(what, where=f"inputs.{name}.type", fix=f"Write `type: {version.type}`, or leave it out.")
+    # A model is a folder, too: whoever reads it as one may.
+    if "type" in value.model_fields_set and value.type not in (version.type, version.model_type):
+        kind = version.model_type or version.type
+        what = f"inputs.{name} is to be {value.type}, and data {asset.name}:{version.version} is {kind}"
+        raise RefusedError(what, where=f"inputs.{name}.type", fix=f"Write `type: {kind}`, or leave it out.")
     used = UsedData(asset.name, version.version, f"inputs.{name}")
     note = "" if asset.version else f"inputs.{name}: azureml:{asset.name}@latest is version {version.version} now"
     return _Found(_remote(name, value, version.uri, facts, version.type), used, note)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, cast
 
 from pydantic import AfterValidator, Field
 
+from drumbeat.dialect.data.inputs_outputs import DataType
 from drumbeat.dialect.data.signed_urls import NoSecret
 from drumbeat.dialect.reading.field_types import AsText, Filled, Json, Text, no_label, pattern
 from drumbeat.dialect.reading.frozen_model import AnyCase, Model
@@ -28,14 +29,14 @@ class DataAsset(Model):
 
     name: AssetName = Field(description="What jobs call it, as in `azureml:digits:1`.")
     version: AssetVersion | None = Field(default=None, description="Its version; the next number when absent.")
-    type: Annotated[Literal["uri_file", "uri_folder", "mltable"], AnyCase()] = Field(
-        default="uri_folder", description="A file, a folder, or a folder with an `MLTable` file."
+    type: Annotated[DataType, AnyCase()] = Field(
+        default="uri_folder", description="A file, a folder, a folder with an `MLTable` file, or a model: a folder."
     )
     path: Annotated[Filled, NoSecret] = Field(
         description="Where it lies: a path beside this file, which is uploaded, or an address."
     )
     datastore: Filled | None = Field(default=None, description="Datastore that a local path is uploaded to.")
-    description: Text | None = Field(default=None, description="Kind of the data or parameter.")
+    description: Text | None = Field(default=None, description="What the data is.")
     tags: dict[str, AsText] = Field(default_factory=dict, description="Free-form labels.")
     auto_delete_setting: Json = Field(default=None, description="Azure's; nothing is deleted by itself here.")
 

@@ -8,6 +8,9 @@ from typing import Any
 
 from drumbeat.protocol.input_listing import ListedFile
 
+MODEL_TYPE = "model_type"
+"""The tag of a folder that is a model: `custom_model`, `mlflow_model` or `triton_model`."""
+
 
 @dataclass(frozen=True)
 class DatastoreView:
@@ -55,6 +58,11 @@ class DataView:
     size: int
     used_by: tuple[DataUse, ...] = field(default_factory=tuple[DataUse, ...])
     same_as: str = ""
+
+    @property
+    def kind(self) -> str:
+        """Its type; of a model, the model's, such as `mlflow_model`."""
+        return self.tags.get(MODEL_TYPE, self.type)
 
 
 @dataclass(frozen=True)
