@@ -124,7 +124,7 @@ def make():
     network = torch.nn.Sequential(*(torch.nn.BatchNorm1d(4) for _ in range(6)))
     model = torch.nn.parallel.DistributedDataParallel(network) if way == "ddp" else network
     optimizer = torch.optim.Adam(model.parameters(), 0.1)
-    return network, model, optimizer
+    return network, model, train.local_sgd(optimizer, every=3) if way == "local_sgd" else optimizer
 
 network, model, optimizer = make()
 torch.manual_seed(world.rank)
@@ -137,7 +137,8 @@ checkpoints.save(3)
 checkpoints.close()
 def state(network, optimizer):
     inner = {at: values["exp_avg"].tolist() for at, values in optimizer.state_dict()["state"].items()}
-    return {"model": {name: one.tolist() for name, one in network.state_dict().items()}, "optimizer": inner}
+    model = {name: one.tolist() for name, one in network.state_dict().items()}
+    return {"model": model, "optimizer": inner, "steps": optimizer.state_dict().get("step")}
 
 before = state(network, optimizer)
 network, model, optimizer = make()
@@ -148,9 +149,9 @@ train.leave()
 """
 
 
-@pytest.mark.parametrize("way", ["ddp", "alone"])
+@pytest.mark.parametrize("way", ["ddp", "alone", "local_sgd"])
 def test_what_differs_between_ranks_is_saved_from_one_of_them(tmp_path: Path, way: str):
-    """With DDP it is what batch norms have counted; without, as between `OuterSteps`, it is all of the model."""
+    """With DDP it is what batch norms have counted; without, as between the means of local SGD, it is all of it."""
     (tmp_path / "script.py").write_text(DIFFERS_BY_RANK)
     launcher = Path(sys.executable).with_name("torchrun")
     line = [launcher, "--standalone", "--nproc-per-node", "2", tmp_path / "script.py", way, tmp_path]

@@ -12,6 +12,7 @@ import dataclasses
 import importlib
 import os
 import secrets
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -27,10 +28,27 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
 RANKS, OTHERS = "ranks.pt", "others.pt"
+AVERAGING = "drumbeat.averaging"
+"""The beginning of the names among the other states under which the steps of averagers are."""
 WHERE = "train.Checkpoints"
 Result = TypeVar("Result")
 Good = tuple[int, Generation]
 """A checkpoint's step, and the start of the ranks that wrote it."""
+
+
+class AveragingSteps:
+    """The steps that the averager of an optimizer by `local_sgd` counts."""
+
+    def __init__(self, optimizer: Any) -> None:
+        self._averager = optimizer.averager
+
+    def state_dict(self) -> dict[str, int]:
+        """Returns their number."""
+        return {"step": self._averager.step}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Counts on from a number."""
+        self._averager.step = state["step"]
 
 
 class SavedState:
@@ -42,8 +60,11 @@ class SavedState:
         from torch.optim import Optimizer
 
         _check_torch()
-        self.model, self.loader, self.others = model, loader, others
-        self.optimizers = [optimizers] if isinstance(optimizers, Optimizer) else list(optimizers)
+        given = [optimizers] if isinstance(optimizers, Optimizer) else list(optimizers)
+        averaging = {f"{AVERAGING}.{at}": AveragingSteps(one) for at, one in enumerate(given) if _averages(one)}
+        self.model, self.loader, self.others = model, loader, {**others, **averaging}
+        # torch's functions for states don't know its own wrapper.
+        self.optimizers: list[Any] = [getattr(one, "optim", one) if _averages(one) else one for one in given]
 
     def tensors(self) -> dict[str, Any]:
         """Returns the state of model and optimizers by parameter names, as all ranks know them."""
@@ -264,6 +285,12 @@ def _sharing(root: Path, everyone: RankGroup) -> RankGroup:
         group = RankGroup(ranks)
         own = group if group.index >= 0 else own
     return own
+
+
+def _averages(optimizer: Any) -> bool:
+    """Whether it is torch's wrapper that averages weights over the ranks (`train.local_sgd`)."""
+    module = sys.modules.get("torch.distributed.optim.post_localSGD_optimizer")  # Importing it takes a second.
+    return module is not None and isinstance(optimizer, module.PostLocalSGDOptimizer)
 
 
 def _check_torch() -> None:
