@@ -25,11 +25,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.rank.metric_log import log, sync
-from drumbeat.train.checkpoint_files import CheckpointFiles, SavedState
+from drumbeat.train.checkpoint_files import CheckpointFiles
 from drumbeat.train.checkpoint_folder import CheckpointFolder, Generation
 from drumbeat.train.gradient_order import GradientOrder
 from drumbeat.train.process_group import before_leaving
 from drumbeat.train.rank_group import RankGroup
+from drumbeat.train.saved_state import SavedState
 from drumbeat.train.termination import TERMINATED, TerminationRequest
 
 if TYPE_CHECKING:

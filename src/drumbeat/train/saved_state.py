@@ -1,0 +1,136 @@
+"""`SavedState`: what a checkpoint has of a training, copied and set; `checkpoint_files.py` has its files."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from drumbeat.protocol.errors import RefusedError
+from drumbeat.train import random_states
+
+if TYPE_CHECKING:
+    from torch import nn
+    from torch.optim import Optimizer
+
+WHERE = "train.Checkpoints"
+AVERAGING = "drumbeat.averaging"
+"""The beginning of the names among the other states under which the steps of averagers are."""
+
+
+class AveragingSteps:
+    """The steps that the averager of an optimizer by `local_sgd` counts."""
+
+    def __init__(self, optimizer: Any) -> None:
+        self._averager = optimizer.averager
+
+    def state_dict(self) -> dict[str, int]:
+        """Returns their number."""
+        return {"step": self._averager.step}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Counts on from a number."""
+        self._averager.step = state["step"]
+
+
+class SavedState:
+    """What a checkpoint is made of: the parts of a training that change."""
+
+    def __init__(
+        self, model: nn.Module, optimizers: Optimizer | Iterable[Optimizer], loader: Any, others: Mapping[str, Any]
+    ) -> None:
+        from torch.optim import Optimizer
+
+        _check_torch()
+        given = [optimizers] if isinstance(optimizers, Optimizer) else list(optimizers)
+        averaging = {f"{AVERAGING}.{at}": AveragingSteps(one) for at, one in enumerate(given) if _averages(one)}
+        self.model, self.loader, self.others = model, loader, {**others, **averaging}
+        # torch's functions for states don't know its own wrapper.
+        self.optimizers: list[Any] = [getattr(one, "optim", one) if _averages(one) else one for one in given]
+
+    def tensors(self) -> dict[str, Any]:
+        """Returns the state of model and optimizers by parameter names, as all ranks know them."""
+        from torch.distributed.checkpoint.state_dict import get_state_dict
+
+        model, optimizers = get_state_dict(self.model, self.optimizers)
+        return {"model": model, "optimizers": optimizers}
+
+    def copied(self) -> dict[str, Any]:
+        """Returns a copy of everything, in the memory of the CPU, that the next step can't change."""
+        from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
+
+        tensors = self.tensors()
+        states = {
+            "tensors": tensors,
+            "others": {name: other.state_dict() for name, other in self.others.items()},
+            "rank": {
+                "random": random_states.capture(),
+                "loader": self.loader.state_dict() if self.loader is not None else None,
+            },
+        }
+        stager: Any = DefaultStager(StagingOptions(*[False] * 4))
+        try:
+            return {**stager.stage(states), "of_one_rank": self._names_of_one_rank(tensors["model"])}
+        finally:
+            stager.close()
+
+    def _names_of_one_rank(self, model: dict[str, Any]) -> frozenset[str] | None:
+        """Returns the tensors that may differ between ranks which each have all of them; None = any of them may.
+
+        DistributedDataParallel keeps parameters equal. Each rank updates its buffers by its own batches, and rank 0's
+        count; a model that isn't wrapped (`OuterSteps`) is another one on each rank.
+        """
+        import torch
+        from torch.nn.parallel import DistributedDataParallel
+
+        if not isinstance(self.model, DistributedDataParallel):
+            return None
+        equal = {parameter.data_ptr() for parameter in self.model.parameters()}
+        tensors = {name: value for name, value in model.items() if isinstance(value, torch.Tensor)}
+        return frozenset(f"model.{name}" for name, value in tensors.items() if value.data_ptr() not in equal)
+
+    def set_tensors(self, tensors: dict[str, Any]) -> None:
+        """Sets model and optimizers."""
+        from torch.distributed.checkpoint.state_dict import set_state_dict
+
+        set_state_dict(
+            self.model,
+            self.optimizers,
+            model_state_dict=tensors["model"],
+            optim_state_dict=tensors["optimizers"],
+        )
+
+    def set_rest(self, others: dict[str, Any], ranks: list[dict[str, Any]], rank: int, world_size: int) -> None:
+        """Sets the others, this rank's place in the data, and its random generators, which come last."""
+        for name, other in self.others.items():
+            if name in others:
+                other.load_state_dict(others[name])
+        saved = ranks[rank] if rank < len(ranks) else ranks[0]
+        if self.loader is not None and saved["loader"] is not None:
+            self._check_loader(len(ranks), world_size)
+            self.loader.load_state_dict(saved["loader"])
+        if len(ranks) == world_size:
+            random_states.restore(saved["random"])
+
+    def _check_loader(self, saved_by: int, world_size: int) -> None:
+        if saved_by != world_size and not getattr(self.loader, "is_for_any_world_size", False):
+            what = f"{saved_by} ranks saved their places in the data, and {world_size} ranks are here"
+            fix = "train.ResumableLoader goes on with any number of ranks that divides its batch."
+            raise RefusedError(what, where=WHERE, fix=fix)
+
+
+def _averages(optimizer: Any) -> bool:
+    """Whether it is torch's wrapper that averages weights over the ranks (`train.local_sgd`)."""
+    module = sys.modules.get("torch.distributed.optim.post_localSGD_optimizer")  # Importing it takes a second.
+    return module is not None and isinstance(optimizer, module.PostLocalSGDOptimizer)
+
+
+def _check_torch() -> None:
+    import torch
+
+    try:
+        importlib.import_module("torch.distributed.checkpoint.staging").DefaultStager  # noqa: B018 (is it there?)
+    except (ImportError, AttributeError):
+        what = f"torch {torch.__version__} is too old for train.Checkpoints: it can't copy sharded states"
+        raise RefusedError(what, where=WHERE, fix="Take a newer torch; 2.13 is tested.") from None
