@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from drumbeat.control.data.manifests import Whole, find
-from drumbeat.core.planning.outputs import MANIFEST
 from drumbeat.protocol.errors import DrumbeatError
+from drumbeat.protocol.folder_layout import MANIFEST
 from drumbeat.stores.data import StoreAccess
 from tests.real.house import until
 from tests.real.store_servers import Azurite, an_azurite

@@ -141,6 +141,16 @@ def test_list_asks_for_what_was_asked_for(drumbeat: Type, server: FakeServer):
     assert server.calls == [("list", "failed", "e", True, 5)]
 
 
+def test_list_takes_a_parent_as_jobs_are_named_everywhere(drumbeat: Type, server: FakeServer):
+    server.jobs["mnist-7f3a"] = a_job()
+    for typed in ("@last", "mnist", "mnist-7f3a"):
+        drumbeat("list", "--parent", typed)
+        assert server.calls[-1] == ("list", None, None, False, 50, "mnist-7f3a")
+    wrong = drumbeat("list", "--parent", "nonexist")
+    assert wrong.exit_code != 0
+    assert "nonexist" in wrong.stderr
+
+
 def test_list_as_json(drumbeat: Type, server: FakeServer):
     server.jobs["a"] = a_job(name="a", sentence="\x1b[2J")
     shown = drumbeat("list", "--json").stdout

@@ -16,6 +16,11 @@ DEFAULT_OUTPUT = "default"
 LAST_GOOD = ".last-good"
 """The folder, in that of the checkpoints, of copies from which saves that were cut off are put back."""
 
+MANIFEST = ".drumbeat-manifest.json"
+"""Written beside the files of an output or an upload in a datastore: it says whether all of them are in place. Listings
+leave it out.
+"""
+
 UPLOADS = "LocalUpload"
 """The folder of a datastore with what was uploaded for a name or a job; each content has its own below."""
 

@@ -18,7 +18,6 @@ from drumbeat.control.data.manifests import Manifest, Whole, find, put
 from drumbeat.control.outputs.publish_and_register import Publishing, said, wait_after
 from drumbeat.core.life.job import Job, Published
 from drumbeat.core.life.output_publication import outputs_left
-from drumbeat.core.planning.outputs import MANIFEST
 from drumbeat.ports import Asset, Written
 from drumbeat.protocol.errors import (
     CertificateError,
@@ -30,6 +29,7 @@ from drumbeat.protocol.errors import (
     StorageError,
     UnreachableError,
 )
+from drumbeat.protocol.folder_layout import MANIFEST
 from drumbeat.protocol.input_listing import Listing
 from drumbeat.protocol.plan import OutputPlan
 from drumbeat.protocol.states import State

@@ -129,6 +129,7 @@ def test_exit_code_0_is_no_cause_where_another_rank_raised():
         (127, "epoch 3", Reason.RANK_FAILED),
         (1, "/usr/bin/python: No module named trainer", Reason.BAD_COMMAND),
         (2, "bash: -c: line 2: syntax error: unexpected end of file", Reason.BAD_COMMAND),
+        (2, "bash: -c: line 1: unexpected EOF while looking for matching `''", Reason.BAD_COMMAND),
         (2, "cat: data.csv: No such file or directory", Reason.RANK_FAILED),
         (255, "", Reason.RANK_FAILED),
         (200, "", Reason.RANK_FAILED),

@@ -43,7 +43,11 @@ def list_jobs(
     as_json: AsJson = False,
 ) -> None:
     """List jobs, newest first. Trials and steps are listed with --parent only."""
-    jobs = connect().list(state=state, experiment=experiment, archived=all_, limit=limit, parent=parent, person=person)
+    from drumbeat.cli.terminal.job_names import find_job
+
+    server = connect()
+    parent = parent and find_job(server, parent).name
+    jobs = server.list(state=state, experiment=experiment, archived=all_, limit=limit, parent=parent, person=person)
     if as_json:
         from drumbeat.cli.terminal.json_output import print_json
 

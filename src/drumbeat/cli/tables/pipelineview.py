@@ -17,31 +17,41 @@ if TYPE_CHECKING:
 
 def render_pipeline(pipeline: PipelineView, width: int) -> Iterator[RenderableType]:
     """The steps, each after those whose outputs it takes; and the outputs of the pipeline."""
-    levels = levels_of(pipeline)
     yield heading("Steps")
     rows = [
         (
-            f"{'  ' * levels[step.name]}{'└ ' if levels[step.name] else ''}{step.name}",
+            f"{'  ' * level}{'└ ' if level else ''}{step.name}",
             _state(step),
             ", ".join(step.after),
             step.reused or (step.job if step.state else ""),
             _why(step),
         )
-        for step in pipeline.steps
+        for step, level in tree_of(pipeline)
     ]
     yield fitted(("step", "state", "takes from", "job", "why"), rows, width, ("why",))
     if pipeline.outputs:
         yield heading("Outputs")
-        found = [(one.name, f"{one.step}.{one.output}", one.job or "not yet") for one in pipeline.outputs]
+        missing = "none" if pipeline.state.is_terminal else "not yet"
+        found = [(one.name, f"{one.step}.{one.output}", one.job or missing) for one in pipeline.outputs]
         yield fill_table(make_table("output", "given by", "job"), found)
 
 
-def levels_of(pipeline: PipelineView) -> dict[str, int]:
-    """Returns how many steps come before each one on the longest way to it."""
+def tree_of(pipeline: PipelineView) -> Iterator[tuple[StepView, int]]:
+    """Each step below one that it takes from, with how deep that is: the one with the longest way to it."""
     levels: dict[str, int] = {}
+    below: dict[str, list[StepView]] = {"": []}
     for step in pipeline.steps:
-        levels[step.name] = max((levels.get(source, 0) + 1 for source in step.after), default=0)
-    return levels
+        above = max(step.after, key=lambda source: levels.get(source, 0), default="")
+        levels[step.name] = levels.get(above, 0) + 1 if above else 0
+        below.setdefault(above, []).append(step)
+
+    def branch(step: StepView) -> Iterator[tuple[StepView, int]]:
+        yield step, levels[step.name]
+        for one in below.get(step.name, ()):
+            yield from branch(one)
+
+    for root in below[""]:
+        yield from branch(root)
 
 
 def _state(step: StepView) -> Text:

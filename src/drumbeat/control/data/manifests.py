@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from drumbeat.core.planning.outputs import MANIFEST
 from drumbeat.ports import DataAccess, Entry, Written
 from drumbeat.protocol.errors import ConflictError, NotFoundError
+from drumbeat.protocol.folder_layout import MANIFEST
 from drumbeat.protocol.input_listing import Link, ListedFile, Listing
 
 MAX_BYTES = 256 << 20

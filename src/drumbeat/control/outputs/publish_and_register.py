@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from drumbeat.control.catalog.data_assets import DataAssets
 from drumbeat.control.outputs.resumable_copy import Copy, NotWantedError, require
 from drumbeat.core.life.job import Job, Published
-from drumbeat.core.planning.outputs import MANIFEST, is_published, is_registered
+from drumbeat.core.planning.outputs import is_published, is_registered
 from drumbeat.dialect.data.assets import DataAsset
 from drumbeat.dialect.data.paths import OfJob
 from drumbeat.ports import DataAccess
@@ -26,6 +26,7 @@ from drumbeat.protocol.errors import (
     UnreachableError,
 )
 from drumbeat.protocol.fault_points import faultpoint
+from drumbeat.protocol.folder_layout import MANIFEST
 from drumbeat.protocol.plan import OutputPlan
 from drumbeat.protocol.states import State
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from drumbeat.control.data import manifests
 from drumbeat.control.data.manifests import Manifest
 from drumbeat.core.life.job import Job
-from drumbeat.core.planning.outputs import MANIFEST
 from drumbeat.ports import DataAccess
 from drumbeat.protocol.errors import StaleError, StorageError
 from drumbeat.protocol.fault_points import faultpoint
+from drumbeat.protocol.folder_layout import MANIFEST
 from drumbeat.protocol.input_listing import ListedFile, Listing
 from drumbeat.protocol.states import State
 

@@ -56,6 +56,7 @@ _PROCESS_KILLED = re.compile(
 _NEVER_RAN = ("SyntaxError", "IndentationError", "TabError", "ModuleNotFoundError", "ImportError")
 _BAD_COMMAND = re.compile(
     r"can't open file|: command not found|^usage:|: error: |^Error: No such (?:option|command)|: [Ss]yntax error"
+    r"|: unexpected EOF while looking for matching"
     r"|python[\d.]*: (?:No module named|Error while finding module)|error while loading shared libraries"
     r"|line \d+: .*: (?:No such file or directory|Permission denied|Is a directory|cannot execute)",
     re.MULTILINE | re.IGNORECASE,

@@ -15,9 +15,6 @@ from drumbeat.protocol.errors import RefusedError, SpecError
 from drumbeat.protocol.plan import OutputPlan
 from drumbeat.protocol.states import State
 
-MANIFEST = ".drumbeat-manifest.json"
-"""Written beside the files of an output when all of them are in place: what has none is partial."""
-
 
 def plan_outputs(
     outputs: Mapping[str, Output], words: Mapping[str, str | None], facts: DataFacts

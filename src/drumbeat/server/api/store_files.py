@@ -11,12 +11,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import StreamingResponse
 
 from drumbeat.control.data.manifests import Manifest, find, put
-from drumbeat.core.planning.outputs import MANIFEST
 from drumbeat.dialect.data.paths import InStore, Local, OfAsset, OfJob, reference_to
 from drumbeat.ports import DataAccess
 from drumbeat.ports.data import Written
 from drumbeat.protocol.api.data import EntryView, ListingView, WrittenView
 from drumbeat.protocol.errors import NotFoundError, RefusedError, SpecError
+from drumbeat.protocol.folder_layout import MANIFEST
 from drumbeat.protocol.input_listing import ListedFile, Listing
 from drumbeat.server.api.job_files import BINARY, RANGE_RESPONSES, Arriving, cut_of, range_refusal
 from drumbeat.server.context import ControlOf, away

@@ -1,0 +1,42 @@
+"""The graph of a pipeline as text."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from drumbeat.cli.tables.pipelineview import render_pipeline, tree_of
+from drumbeat.protocol.api.pipelines import PipelineOutputView, PipelineView, StepView
+from drumbeat.protocol.states import JobKind, State
+
+pytestmark = pytest.mark.feature("P1")
+
+
+def a_step(name: str, *after: str) -> StepView:
+    return StepView(name, f"p_{name}", JobKind.COMMAND, None, "", after)
+
+
+def a_pipeline(state: State, *steps: StepView) -> PipelineView:
+    return PipelineView("p", state, "", steps, outputs=(PipelineOutputView("model", steps[-1].name, "m"),))
+
+
+def shown(pipeline: PipelineView) -> str:
+    console = Console(file=io.StringIO(), width=100)
+    console.print(*render_pipeline(pipeline, 100))
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_each_step_stands_below_one_that_it_takes_from():
+    steps = (a_step("bad"), a_step("other"), a_step("after", "bad"), a_step("last", "bad", "after"))
+    tree = [(step.name, level) for step, level in tree_of(a_pipeline(State.RUNNING, *steps))]
+    assert tree == [("bad", 0), ("after", 1), ("last", 2), ("other", 0)]
+
+
+def test_output_of_a_pipeline_that_has_ended_without_it_is_not_awaited():
+    steps = (a_step("bad"), a_step("after", "bad"))
+    assert "not yet" in shown(a_pipeline(State.RUNNING, *steps))
+    ended = shown(a_pipeline(State.FAILED, *steps))
+    assert "not yet" not in ended
+    assert "none" in ended
