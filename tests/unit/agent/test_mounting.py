@@ -14,8 +14,9 @@ from urllib.parse import unquote
 
 import pytest
 
+from drumbeat.agent.inputs.fetching.http_client import Patience
 from drumbeat.agent.inputs.input_ways import Ways, say_rates, sees
-from drumbeat.agent.inputs.mounting import unmounting
+from drumbeat.agent.inputs.mounting import input_reader, unmounting
 from drumbeat.agent.inputs.mounting.in_place_record import as_seen, note
 from drumbeat.agent.inputs.mounting.mounts import Mounts
 from drumbeat.agent.inputs.mounting.read_rates import Rates, measure
@@ -368,3 +369,31 @@ def test_a_holder_whose_pid_is_somebody_else_s_now_is_left_alone(tmp_path: Path)
     (held / "state.json").write_text(json.dumps({"pid": os.getppid(), "born": "another boot 1"}))
     assert unmounting.clear(str(tmp_path), 5.0) == []
     assert not held.exists()
+
+
+class TroubledStore:
+    """Raises these, one for each read, before it gives the bytes."""
+
+    def __init__(self, *troubles: StorageError) -> None:
+        self._troubles = list(troubles)
+
+    def read(self, _want: Any, offset: int, length: int, on_answer: Any) -> Generator[bytes]:
+        if self._troubles:
+            raise self._troubles.pop(0)
+        on_answer(True)
+        yield CONTENT["a"][offset : offset + length]
+
+
+def read_mounted(store: Any) -> bytes:
+    reader = input_reader.RangeReader("train", [FILES["a"]], lambda: store, Patience())
+    return b"".join(reader.read(store, FILES["a"], 2, 3))
+
+
+def test_mount_waits_for_a_server_whose_own_disk_fails_as_staging_does():
+    full = StorageError("the server's disk is full", where="/srv/drumbeat")
+    assert read_mounted(TroubledStore(full, full)) == b"234"
+
+
+def test_mount_doesnt_wait_for_a_store_that_refuses():
+    with pytest.raises(StorageError, match="has changed"):
+        read_mounted(TroubledStore(StorageError("a has changed", where="inputs.train")))

@@ -8,10 +8,10 @@ from contextlib import closing
 
 from drumbeat.agent.ground.request_backoff import Backoff
 from drumbeat.agent.ground.server_link import Link as Server
-from drumbeat.agent.inputs.fetching.http_client import Patience
+from drumbeat.agent.inputs.fetching.http_client import Patience, is_for_good
 from drumbeat.agent.inputs.fetching.piece_queue import Want
 from drumbeat.agent.inputs.fetching.store_client import Links, Store
-from drumbeat.protocol.errors import UnreachableError
+from drumbeat.protocol.errors import StorageError, UnreachableError
 from drumbeat.protocol.input_listing import ListedFile
 
 
@@ -43,8 +43,8 @@ class RangeReader:
                         offset, moved_at = offset + len(block), time.monotonic()
                         backoff.reset()
                         yield block
-            except UnreachableError as error:
-                if self._patience.is_over(error, moved_at):
+            except (UnreachableError, StorageError) as error:
+                if is_for_good(error) or self._patience.is_over(error, moved_at):
                     raise
                 backoff.wait()
 
