@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 
-from drumbeat.agent.ground import child_processes
+from drumbeat.agent.ground import child_processes, machine_memory
 from drumbeat.protocol.errors import RefusedError
 
 _ASK_S = 20.0
@@ -48,8 +47,12 @@ def version(program: str, path: str) -> str:
 
 
 def at_once(environ: Mapping[str, str]) -> dict[str, str]:
-    """How many compilers run at once, as make, CMake and torch's builds read it, where nobody has said it."""
-    count = str(max(1, min(len(os.sched_getaffinity(0)), _memory_mib() // MIB_A_JOB)))
+    """How many compilers run at once, as make, CMake and torch's builds read it, where nobody has said it.
+
+    No more than have memory: a container or a job of a scheduler may have less of it than its machine.
+    """
+    left, _ = machine_memory.left()
+    count = str(max(1, min(len(os.sched_getaffinity(0)), (left >> 20) // MIB_A_JOB)))
     wanted = {"MAKEFLAGS": f"-j{count}", "CMAKE_BUILD_PARALLEL_LEVEL": count, "MAX_JOBS": count}
     return {name: value for name, value in wanted.items() if name not in environ}
 
@@ -69,9 +72,3 @@ def wrapper(standard: int, environ: Mapping[str, str]) -> str:
         "done\n"
         f'exec {shlex.join(named)} "$@"\n'
     )
-
-
-def _memory_mib() -> int:
-    with open("/proc/meminfo", encoding="ascii") as file:
-        found = re.search(r"^MemAvailable:\s+(\d+) kB", file.read(), re.MULTILINE)
-    return int(found[1]) // 1024 if found else MIB_A_JOB
