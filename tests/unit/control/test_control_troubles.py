@@ -23,6 +23,7 @@ from drumbeat.ports import Change, Machine, Sighting
 from drumbeat.protocol.agent import Phase, RankExit
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import (
+    EngineError,
     RefusedError,
     StorageError,
     UnreachableError,
@@ -398,3 +399,74 @@ def test_stories_that_take_long_to_keep_hold_up_no_start(house: House, monkeypat
     until(lambda: set(house.engine.stopped) == {f"{name}.1" for name in names})
     house.gang(house.submit("next"))
     may_be_kept.set()
+
+
+class Broken:
+    """Makes an engine, until it is broken."""
+
+    def __init__(self) -> None:
+        self.engine, self.is_broken = FakeEngine(16), False
+
+    def make(self, _spec: object) -> FakeEngine:
+        if self.is_broken:
+            raise EngineError("its kubeconfig isn't there")
+        return self.engine
+
+
+@pytest.mark.feature("F5", "F10")
+def test_silent_nodes_are_given_up_while_the_engine_cannot_be_made(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    maker = Broken()
+    house = House(tmp_path, MemoryStore(), FakeEngine(), maker.make)
+    try:
+        house.control.computes.create({"name": "box", "type": "netlab"})
+        for name in ("calls", "waits"):
+            house.submit(name, compute="box", drumbeat={"lost_after_s": 2})
+            until(lambda name=name: f"{name}.1" in maker.engine.gangs)
+        local, house.engine = house.engine, maker.engine
+        house.say("calls", 0, Phase.READY)
+        until(lambda: all(house.store.load(name).job.observed is not None for name in ("calls", "waits")))
+        maker.is_broken, house.engine = True, local
+        house.reopen()
+        caplog.clear()
+        until(lambda: bool(house.store.load("calls").job.failures))
+        assert house.store.load("calls").job.failures[0].verdict.reason is Reason.NODE_LOST
+        assert house.store.load("waits").job.failures == ()
+        said = [one for one in caplog.records if "could not look after job waits" in one.getMessage()]
+        assert [bool(one.exc_info) for one in said] == [False]
+    finally:
+        house.control.stop()
+
+
+@pytest.mark.feature("F5")
+def test_agents_that_cannot_call_a_lost_address_are_not_silent(house: House, monkeypatch: pytest.MonkeyPatch):
+    name = house.submit("j", drumbeat={"lost_after_s": 2.5})
+    house.say(name, 0, Phase.READY)
+    until(lambda: house.store.load(name).job.observed is not None)
+    looks = list[int]()
+
+    def away() -> list[str]:
+        looks.append(1)
+        raise UnreachableError("this machine has no address 10.0.0.1 any more")
+
+    monkeypatch.setattr(house.engine, "server_addresses", away)
+    until(lambda: len(looks) > 3)
+    monkeypatch.undo()
+    house.control.watch.look_after(house.store.load(name).job)
+    assert house.store.load(name).job.failures == ()
+
+
+@pytest.mark.feature("F10")
+def test_effect_that_fails_again_and_again_is_logged_once(
+    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    def stuck(name: str) -> None:
+        raise EngineError(f"{name} can't be stopped")
+
+    monkeypatch.setattr("drumbeat.control.loop.outbox.RETRY_INTERVAL_S", 0.01)
+    monkeypatch.setattr(house.engine, "stop", stuck)
+    name = house.submit("j")
+    house.run_to_end(name)
+    until(lambda: any(one.tries > 5 for one in house.store.outbox()))
+    said = [one for one in caplog.records if "effect stop_gang of job j failed" in one.getMessage()]
+    assert len(said) == 1
+    assert not said[0].exc_info

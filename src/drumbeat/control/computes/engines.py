@@ -189,8 +189,10 @@ class Engines(Mapping[str, Engine]):
             scale = one.engine.scale() if isinstance(one.engine, ScaledEngine) else None
             return replace(one, machines=machines, scale=scale, problem="")
         except Exception as error:  # noqa: BLE001 (what was seen last stays)
-            log.warning("the machines of compute %s can't be looked at: %s", name, error)
-            return replace(one, problem=_sentence(error))
+            problem = _sentence(error)
+            if problem != one.problem:
+                log.warning("the machines of compute %s can't be looked at: %s", name, error)
+            return replace(one, problem=problem)
 
     def _publish(self, known: dict[str, ComputeState]) -> None:
         self._known = known

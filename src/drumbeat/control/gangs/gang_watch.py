@@ -10,13 +10,15 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import Future
 
+from drumbeat.control.computes.broken_engine import BrokenEngine
 from drumbeat.control.computes.engines import Engines
 from drumbeat.control.gangs.heartbeats import Heartbeats, lost_by_silence, without_first_call
 from drumbeat.control.gangs.pooled_watch import PooledWatch
 from drumbeat.control.loop.loop import Loop
 from drumbeat.core.life.events import Event, GangSeen, Loss, NodeDeparture, NodeLost, Unheard
 from drumbeat.core.life.job import Job
-from drumbeat.ports import Gang
+from drumbeat.ports import Gang, Sighting
+from drumbeat.protocol.errors import DrumbeatError
 from drumbeat.protocol.states import State
 
 log = logging.getLogger(__name__)
@@ -39,6 +41,8 @@ class GangWatch(PooledWatch):
         self.loop, self.engines, self.gang_of, self.heartbeats = loop, engines, gang_of, heartbeats
         self._asked: dict[str, Future[None]] = {}
         """Jobs whose answers are still awaited."""
+        self._troubles: dict[str, str] = {}
+        """Why a job can't be looked after, as it was logged last."""
 
     def start(self) -> None:
         """Starts the thread that asks."""
@@ -51,15 +55,30 @@ class GangWatch(PooledWatch):
         self.heartbeats.excuse()
         jobs = [r.job for r in list(self.loop.jobs.values()) if r.job.state in _WITH_GANG]
         self.heartbeats.keep_only({(job.name, job.attempt) for job in jobs})
+        for name in self._troubles.keys() - {job.name for job in jobs}:
+            self._troubles.pop(name, None)
         for job in jobs:
             if job.name not in self._asked:  # An engine that is slow about one gang delays no other.
                 self._asked[job.name] = self.pool.submit(self._guarded, job)
 
     def look_after(self, job: Job) -> None:
-        """Asks the engine about one gang, and applies its answer to the job."""
-        if not self.loop.holds(job.name):
-            return
-        for event in self._events(job):
+        """Asks the engine about one gang, and applies its answer to the job.
+
+        Raises what the engine raised; nodes that have been silent for too long are given up all the same.
+        """
+        if not self.loop.holds(job.name) or job.observed is None:
+            return  # The outbox is still starting it, though some nodes may be running.
+        gang: Gang | None = None
+        try:
+            gang = self.gang_of(job)
+            sighting = self.engines[job.plan.compute].observe(gang)
+        except Exception:
+            self._apply_all(job, self._events_unseen(job, gang))
+            raise
+        self._apply_all(job, self._events(job, gang, sighting))
+
+    def _apply_all(self, job: Job, events: list[Event]) -> None:
+        for event in events:
             self.loop.call(lambda event=event: self._apply(job, event))
 
     def _apply(self, job: Job, event: Event) -> None:
@@ -69,14 +88,28 @@ class GangWatch(PooledWatch):
     def _guarded(self, job: Job) -> None:
         try:
             self.look_after(job)
-        except Exception:
-            log.exception("could not look after job %s; trying again", job.name)
+        except Exception as error:
+            if self._troubles.get(job.name) != str(error):
+                has_traceback = not isinstance(error, DrumbeatError)
+                log.warning("could not look after job %s; trying again: %s", job.name, error, exc_info=has_traceback)
+            self._troubles[job.name] = str(error)
+        else:
+            self._troubles.pop(job.name, None)
 
-    def _events(self, job: Job) -> list[Event]:
-        if job.observed is None:
-            return []  # The outbox is still starting it, though some nodes may be running.
-        gang = self.gang_of(job)
-        sighting = self.engines[job.plan.compute].observe(gang)
+    def _events_unseen(self, job: Job, gang: Gang | None) -> list[Event]:
+        """What is known of a gang that the engine can't be asked about. gang: None = it could not be made."""
+        if gang is None and not isinstance(self.engines.get(job.plan.compute), BrokenEngine):
+            self._excuse_all(job)  # The server has lost the address at which its agents call.
+            return []
+        # A node that has never called may wait in the cluster's queue.
+        silent = {node: self._silent_s(job, node) for node, status in enumerate(job.nodes) if status is not None}
+        lost = lost_by_silence(job, silent)
+        new: list[Event] = [_out_of_touch(job, node, lost[node]) for node in sorted(lost) if node not in job.lost]
+        if new:
+            self.engines.look()  # Before anything is placed again.
+        return new
+
+    def _events(self, job: Job, gang: Gang, sighting: Sighting) -> list[Event]:
         seen = GangSeen(job.attempt, sighting.word, sighting.waits, notice=sighting.notice)
         events: list[Event] = [seen] if sighting.word else []
         if sighting.waits:
@@ -93,7 +126,7 @@ class GangWatch(PooledWatch):
         return [*events, *new]
 
     def _excuse_all(self, job: Job) -> None:
-        """Agents of a gang that still waits in the engine's queue are not silent."""
+        """Agents that can't call, because the gang waits in the engine's queue for example, are not silent."""
         for node in range(job.plan.nodes):
             self.heartbeats.heard(job.name, job.attempt, node)
 
@@ -106,6 +139,10 @@ def _silent(job: Job, gang: Gang, node: int, silent_s: float) -> NodeLost:
     if job.nodes[node] is None:
         what = f"the agent of node {node} has not called {_where(gang)} in {silent_s:.0f} s"
         return NodeLost(job.attempt, node, what, Loss.UNHEARD)
+    return _out_of_touch(job, node, silent_s)
+
+
+def _out_of_touch(job: Job, node: int, silent_s: float) -> NodeLost:
     why = f"its agent has been silent for {silent_s:.0f} s, and the engine can't tell about it"
     return NodeLost(job.attempt, node, why)
 

@@ -17,7 +17,7 @@ from drumbeat.control.loop.loop import Loop
 from drumbeat.core.life.events import Effect
 from drumbeat.core.life.job import Job
 from drumbeat.ports import PendingEffect
-from drumbeat.protocol.errors import StaleError, StorageError, UnreachableError
+from drumbeat.protocol.errors import DrumbeatError, StaleError, StorageError
 from drumbeat.protocol.fault_points import faultpoint
 
 log = logging.getLogger(__name__)
@@ -84,6 +84,8 @@ class Outbox:
         self._pools: dict[Pool, ThreadPoolExecutor] = {}
         self._delays: dict[int, Delay] = {}
         """By effect."""
+        self._failures: dict[int, str] = {}
+        """Why effects have failed, as it was logged last."""
         self._busy: set[Lane] = set()
         self._lock = threading.Lock()
         self._stopping = threading.Event()
@@ -119,7 +121,7 @@ class Outbox:
             self._delay(pending)
             self._loop.store.tried(pending.id)
         else:
-            self._forget_delay(pending)
+            self._forget(pending)
 
     def _handler(self, pending: PendingEffect) -> Handler:
         return self._handlers[type(pending.effect)]
@@ -180,7 +182,7 @@ class Outbox:
         try:
             self.carry_out(pending)
         except StaleError as error:
-            self._forget_delay(pending)
+            self._forget(pending)
             log.info("effect %s of job %s is another server's: %s", pending.effect.kind, pending.job, error)
         except Exception as error:  # noqa: BLE001 (logged, and tried again)
             self._failed(pending, error)
@@ -189,9 +191,11 @@ class Outbox:
             self._loop.has_effects.set()
 
     def _failed(self, pending: PendingEffect, error: Exception) -> None:
-        is_known = isinstance(error, UnreachableError)
-        words = "effect %s of job %s failed; it is tried again: %s"
-        log.warning(words, pending.effect.kind, pending.job, error, exc_info=not is_known)
+        if self._failures.get(pending.id) != str(error):
+            words = "effect %s of job %s failed; it is tried again: %s"
+            has_traceback = not isinstance(error, DrumbeatError)
+            log.warning(words, pending.effect.kind, pending.job, error, exc_info=has_traceback)
+        self._failures[pending.id] = str(error)
         self._delay(pending)
         self._handler(pending).on_failure(pending, error)
         self._stopping.wait(RETRY_INTERVAL_S)
@@ -207,5 +211,6 @@ class Outbox:
         tries = max(pending.tries, before.tries + 1 if before else 0)
         self._delays[pending.id] = Delay(tries, self._loop.clock.monotonic() + retry_after_s(tries))
 
-    def _forget_delay(self, pending: PendingEffect) -> None:
+    def _forget(self, pending: PendingEffect) -> None:
         self._delays.pop(pending.id, None)
+        self._failures.pop(pending.id, None)
