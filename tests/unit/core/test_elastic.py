@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drumbeat.core.life.backoff import queued_since
 from drumbeat.core.life.elastic_growth import FIRST_PAUSE, MAX_PAUSE, may_grow
 from drumbeat.core.life.events import (  # fmt: skip
     CancelRequested,
@@ -116,6 +117,16 @@ def test_free_nodes_are_taken_after_the_next_checkpoint():
     grown = told(queued.job, Granted(slots(3)))
     assert stories(grown) == ["3 nodes granted on local: the job grows from 2 to 3"]
     assert (grown.job.attempt, grown.job.growth, grown.job.plan.world_size) == (2, 0, 3)
+
+
+def test_job_that_grows_is_in_the_queue_since_its_ranks_ended():
+    running, late = on(elastic(replace(SIZES, grow=Growth.AT_ONCE)), 2), at(36_000)
+    assert queued_since(running) == START
+    stopping = after(running, GrowthPossible(1, 3), now=late)
+    queued = ends(ends(stopping, 0, 143, now=late).job, 1, 143, now=late).job
+    assert (queued.state, queued_since(queued)) == (State.QUEUED, late)
+    lost_again = lost(on(queued, 3, late), 2, now=at(72_000)).job
+    assert (lost_again.state, queued_since(lost_again)) == (State.QUEUED, at(72_000))
 
 
 def test_free_nodes_are_taken_at_once_if_the_job_says_so():

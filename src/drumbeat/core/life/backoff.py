@@ -36,7 +36,13 @@ def delay(failures: Sequence[Failure], policy: Policy) -> timedelta:
 
 
 def queued_since(job: Job) -> datetime:
-    """Returns since when a job in the queue has asked for nodes: from its submission, or the wait after a failure."""
+    """Returns since when a job in the queue has asked for nodes.
+
+    That is since its submission, since the wait after a failure, or since its ranks ended for another number of nodes.
+    """
+    if job.queued_at is not None:
+        return job.queued_at
+    # Of a job that an earlier version of the server put back into the queue.
     return job.failures[-1].at + delay(job.failures, job.policy) if job.failures else job.submitted_at
 
 

@@ -137,7 +137,7 @@ def _requeue(job: Job, now: datetime, sentence: str, reason: Reason) -> Decision
     avoided = tuple(sorted({slot.machine for slot in job.slots if slot.node in job.lost}))
     freed = replace(job, slots=(), nodes=(), roster=None, verdict=None, stop_at=None, lost=(), observed=None)
     kept = job.plan.nodes - len(job.lost) if job.plan.elastic else 0
-    freed = replace(freed, avoided=avoided, kept=kept)
+    freed = replace(freed, avoided=avoided, kept=kept, queued_at=job.retry_at or now)
     return move(freed, now, State.QUEUED, reason, sentence, StopGang(job.attempt))
 
 

@@ -118,6 +118,9 @@ class Job:
     kept: int = 0
     """While an elastic job is between two attempts: how many nodes of the last one were not lost."""
 
+    queued_at: datetime | None = None
+    """Since when it has asked for nodes again; None = since its submission, or as its failures say."""
+
     first_version: int = 1
     """The version that its record began with: beyond those of the deleted jobs that had its name. Set by the store."""
 
