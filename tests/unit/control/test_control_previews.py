@@ -15,7 +15,7 @@ from drumbeat.protocol.errors import (
     UnknownNameError,
 )  # fmt: skip
 
-from .house import JOB, House
+from .house import JOB, House, until
 
 
 @pytest.mark.parametrize(
@@ -85,6 +85,29 @@ def test_a_preview_starts_nothing_and_says_where_the_job_would_queue(house: Hous
     assert house.store.unfinished() == []
     house.gang(house.submit("j", nodes=4))
     assert "would wait: needs 1 CPU slot on each of 2 nodes" in house.control.jobs.preview(request).queue
+
+
+@pytest.mark.feature("J4")
+def test_preview_with_the_name_of_another_job_says_so_and_speaks_of_its_own_place(house: House):
+    house.gang(house.submit("first", nodes=3))
+    house.submit("second", nodes=2)
+    until(lambda: "held by first" in house.store.load("second").job.sentence)
+    document = {**JOB, "resources": {"instance_count": 2}, "name": "second"}
+    seen = house.control.jobs.preview(JobRequest(document))
+    other = house.control.jobs.preview(JobRequest({**document, "name": "third"}))
+    assert "it is behind second" in other.queue or "second" in other.queue
+    assert seen.queue == other.queue
+    assert seen.notes[0] == "submitting it will be refused: there is a job second already (queued)"
+    assert not any("refused" in note for note in other.notes)
+    sweep = {
+        "type": "sweep", "name": "first", "sampling_algorithm": "random",
+        "search_space": {"lr": {"type": "uniform", "min_value": 0.0, "max_value": 1.0}},
+        "objective": {"goal": "minimize", "primary_metric": "loss"}, "limits": {"max_total_trials": 2},
+        "trial": {"command": "python t.py --lr ${{search_space.lr}}"},
+    }  # fmt: skip
+    assert "there is a job first already" in house.control.jobs.preview(JobRequest(sweep)).notes[0]
+    pipeline = {"type": "pipeline", "name": "first", "jobs": {"a": {"type": "command", "command": "true"}}}
+    assert "there is a job first already" in house.control.jobs.preview(JobRequest(pipeline)).notes[0]
 
 
 @pytest.mark.feature("J4", "L5")

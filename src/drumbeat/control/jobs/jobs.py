@@ -246,10 +246,25 @@ class Jobs:
                 raise NotFoundError(f"snapshot {digest} was not uploaded", fix="Send it before the job.")
 
     def preview(self, request: JobRequest, by: Principal = UNKNOWN) -> PreviewView:
-        """What `submit` would run; of a sweep, one trial; of a pipeline, its first step. Starts and writes nothing."""
+        """What `submit` would run; of a sweep, one trial; of a pipeline, its first step. Starts and writes nothing.
+
+        A note says where `submit` would refuse the job because its name is taken.
+        """
         resolved = self._planner.resolved(request)
         request = replace(resolved.request, notes=(*resolved.notes, *request.notes))
-        written, notes = dialect.from_dict(request.document, request.source), ()
+        written = dialect.from_dict(request.document, request.source)
+        seen = self._preview(request, written, by)
+        return replace(seen, notes=(*self._name_notes(written.name), *seen.notes))
+
+    def _name_notes(self, name: str | None) -> tuple[str, ...]:
+        try:
+            other = self._loop.record(name).job if name else None
+        except NotFoundError:
+            other = None
+        return (f"submitting it will be refused: there is a job {name} already ({other.state})",) if other else ()
+
+    def _preview(self, request: JobRequest, written: dialect.Job, by: Principal) -> PreviewView:
+        notes: tuple[str, ...] = ()
         if isinstance(written, PipelineJob):
             return self._preview_pipeline(request, written, by)
         if isinstance(written, SweepJob):

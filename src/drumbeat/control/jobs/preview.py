@@ -16,6 +16,9 @@ from drumbeat.ports import Engine, Gang
 from drumbeat.protocol.api.jobs import PreviewView
 from drumbeat.protocol.plurals import counted
 
+_PREVIEW = "(preview)"
+"""The name under which a job is placed that isn't submitted: another job may have its own name. No job has this one."""
+
 
 def preview(job: Job, made: Planned, loop: Loop, engines: Mapping[str, Engine]) -> PreviewView:
     """What would become of a job that was submitted now."""
@@ -50,6 +53,7 @@ def _placed(job: Job, loop: Loop) -> Placed:
     compute = job.plan.compute
     rooms = loop.supply.rooms(compute)
     unfinished = loop.unfinished()
-    queue = loop.placer.queue(compute, unfinished, job)
+    unnamed = replace(job, name=_PREVIEW)
+    queue = loop.placer.queue(compute, unfinished, unnamed)
     placements = loop.placer.placed(compute, queue, rooms, loop.placer.holdings(compute, unfinished))
-    return next(one for one in placements if one.job == job.name)
+    return next(one for one in placements if one.job == _PREVIEW)
