@@ -119,6 +119,19 @@ def test_logged_models_are_found_by_every_id_of_their_experiment(house):
     assert names("77") == []
 
 
+def test_registered_model_is_renamed_with_its_versions(house):
+    asked(house, "POST", "registered-models/create", name="net")
+    asked(house, "POST", "registered-models/create", name="taken")
+    asked(house, "POST", "model-versions/create", name="net", source="x")
+    answer = ask(house, "POST", "registered-models/rename", name="net", new_name="taken")
+    assert refusal(answer) == (400, "RESOURCE_ALREADY_EXISTS")
+    model = asked(house, "POST", "registered-models/rename", name="net", new_name="net-2")["registered_model"]
+    assert model["name"] == "net-2"
+    assert asked(house, "GET", "model-versions/get", name="net-2", version="1")["model_version"]["source"] == "x"
+    assert refusal(ask(house, "GET", "registered-models/get", name="net")) == MISSING
+    assert asked(house, "POST", "model-versions/create", name="net-2", source="y")["model_version"]["version"] == "2"
+
+
 def test_a_batch_with_a_changed_parameter_keeps_nothing_of_it(house):
     run = new_run(house)
     asked(house, "POST", "runs/log-parameter", run_id=run, key="lr", value="1")

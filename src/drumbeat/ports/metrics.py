@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -278,6 +278,13 @@ class MetricStore(Protocol):
 
     def remove_documents(self, kind: str, name: str, version: int | None = None) -> int:
         """Removes one version, or with None all; returns how many there were."""
+        ...
+
+    def rename_documents(self, kinds: Collection[str], name: str, new_name: str) -> None:
+        """Gives all documents of these kinds and a name another name, at once.
+
+        Raises ConflictError if one of the kinds has a document of the new name.
+        """
         ...
 
     def document(self, kind: str, name: str, version: int = 0) -> Document:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from threading import RLock
 
@@ -46,6 +46,14 @@ class MemoryDocuments:
             for key in gone:
                 del self._documents[key]
             return len(gone)
+
+    def rename_documents(self, kinds: Collection[str], name: str, new_name: str) -> None:
+        with self._lock:
+            if any(key[0] in kinds and key[1] == new_name for key in self._documents):
+                raise ConflictError(f"{new_name!r} exists already")
+            for kind, old, version in list(self._documents):
+                if kind in kinds and old == name:
+                    self._documents[kind, new_name, version] = self._documents.pop((kind, old, version))
 
     def document(self, kind: str, name: str, version: int = 0) -> Document:
         body = self._documents.get((kind, name, version))

@@ -236,6 +236,18 @@ class MetricCatalogContract:
         with pytest.raises(NotFoundError):
             store.change_document("model", "net", 0, dict)
 
+    def test_documents_of_several_kinds_are_renamed_at_once_or_not_at_all(self, store: MetricStore) -> None:
+        given = [("model", "net", 0), ("version", "net", 1), ("version", "net", 2), ("other", "net", 0)]
+        for which in (*given, ("version", "taken", 1)):
+            store.add_document(Document(*which, {"of": str(which)}))
+        with pytest.raises(ConflictError, match="taken"):
+            store.rename_documents(("model", "version"), "net", "taken")
+        assert store.document("model", "net").body == {"of": str(given[0])}
+        store.rename_documents(("model", "version"), "net", "new")
+        assert store.document("model", "new").body == {"of": str(given[0])}
+        assert [one.name for one in store.documents("version")] == ["new", "new", "taken"]
+        assert store.document("other", "net").body == {"of": str(given[3])}
+
     def test_versions_are_counted_and_a_removed_number_is_not_given_again(self, store: MetricStore) -> None:
         def add(name: str) -> int:
             return store.add_document(Document("version", name, NEXT_VERSION, {})).version

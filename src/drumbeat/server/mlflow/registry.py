@@ -33,7 +33,11 @@ def _added(call: Call, model: Document) -> Document:
     try:
         return call.store.add_document(model)
     except ConflictError:
-        raise MlflowRefusal(EXISTS, f"Registered Model (name={model.name}) already exists.") from None
+        raise _exists(model.name) from None
+
+
+def _exists(name: str) -> MlflowRefusal:
+    return MlflowRefusal(EXISTS, f"Registered Model (name={name}) already exists.")
 
 
 def get(call: Call) -> JsonObject:
@@ -51,11 +55,11 @@ def rename(call: Call) -> JsonObject:
     """Answers registered-models/rename."""
     name, model = call.text("new_name"), versions.registered(call, call.text("name"))
     check_model_name(name)
-    renamed = _added(call, Document(KIND, name, 0, {**model.body, "updated_ms": call.now_ms}))
-    for one in call.store.documents(versions.KIND, model.name):
-        call.store.add_document(Document(versions.KIND, name, one.version, one.body))
-    call.store.remove_documents(versions.KIND, model.name)
-    call.store.remove_documents(KIND, model.name)
+    try:
+        call.store.rename_documents((KIND, versions.KIND), model.name, name)
+    except ConflictError:
+        raise _exists(name) from None
+    renamed = call.store.change_document(KIND, name, 0, lambda body: {**body, "updated_ms": call.now_ms})
     return {"registered_model": view(call, renamed)}
 
 

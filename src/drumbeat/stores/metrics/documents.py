@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any
 
@@ -38,6 +38,15 @@ def change(connection: Connection, which: tuple[str, str, int], make: Callable[[
 def remove(connection: Connection, kind: str, name: str, version: int | None) -> int:
     """Removes one version or all; returns how many there were."""
     return connection.execute(delete(documents).where(*_is(kind, name, version))).rowcount
+
+
+def rename(connection: Connection, kinds: Collection[str], name: str, new_name: str) -> None:
+    """Gives all documents of these kinds and a name another name. Raises ConflictError."""
+    of_kinds = documents.c.kind.in_(kinds)
+    taken = connection.execute(select(documents.c.kind).where(of_kinds, documents.c.name == new_name)).first()
+    if taken:
+        raise ConflictError(f"{taken.kind} {new_name!r} exists already", fix="Choose another name.")
+    connection.execute(update(documents).where(of_kinds, documents.c.name == name).values(name=new_name))
 
 
 def one(connection: Connection, kind: str, name: str, version: int) -> Document:

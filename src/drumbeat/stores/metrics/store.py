@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -180,6 +180,9 @@ class SqlMetricStore:
 
     def remove_documents(self, kind: str, name: str, version: int | None = None) -> int:
         return self._writer.run(lambda connection: documents.remove(connection, kind, name, version))
+
+    def rename_documents(self, kinds: Collection[str], name: str, new_name: str) -> None:
+        self._writer.run(lambda connection: documents.rename(connection, kinds, name, new_name))
 
     def document(self, kind: str, name: str, version: int = 0) -> Document:
         return self._read(lambda connection: documents.one(connection, kind, name, version))
