@@ -2,6 +2,8 @@
 
 Each server decides for the jobs that it holds, and reads the others' from the store. A message about a job that another
 server holds waits in the store's inbox until the holder's next look. See decision 0009.
+
+After how long a silent server's jobs are taken over: `LEASE_TIMEOUT` in `ports/leases.py`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 The first reason why a pod ends is kept: a pod that was preempted and then ended well in its grace time is preempted.
 
 The times that a pod has for its machine and its image are keys of the compute, with defaults in
-`dialect/compute/kubernetes.py`.
+`dialect/compute/kubernetes.py`. The reasons to which the time for the image applies, such as ErrImagePull, are in
+the table `STUCK` in `engines/kubernetes/pod_status.py`.
 """
 
 from __future__ import annotations
