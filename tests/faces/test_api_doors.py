@@ -421,6 +421,31 @@ def test_only_a_port_that_is_taken_is_changed(tmp_path: Path) -> None:
     assert urlsplit(other).port != port
 
 
+def test_closed_door_stays_closed_after_a_restart_and_the_others_open(tmp_path: Path) -> None:
+    def close_second(doors: TlsDoors) -> int:
+        doors.urls([FIRST, SECOND])
+        doors.close_unused(doors.addresses(), [FIRST])
+        return doors.shown()[0].port
+
+    def opened_again(doors: TlsDoors) -> list[tuple[str, int]]:
+        doors.open_again()
+        return [(one.address, one.port) for one in doors.shown()]
+
+    port = _closed(TlsDoors(rules(tmp_path), SystemClock()), close_second)
+    assert json.loads((tmp_path / "doors.json").read_text()) == {FIRST: port}
+    assert _closed(TlsDoors(rules(tmp_path), SystemClock()), opened_again) == [(FIRST, port)]
+
+
+def test_door_that_no_compute_has_is_closed_by_the_running_server(tmp_path: Path) -> None:
+    with doors_in(tmp_path) as there:
+        there.doors.urls([FIRST, SECOND])
+        port = there.port(SECOND)
+        eventually(lambda: SECOND not in {one.address for one in there.doors.shown()})
+        with pytest.raises(ConnectionRefusedError), socket.create_connection((SECOND, port), 5):
+            pass
+        assert there.port(FIRST)
+
+
 def test_a_door_is_open_before_anybody_stands_in_it(tmp_path: Path) -> None:
     doors = TlsDoors(rules(tmp_path), SystemClock())
     (url,) = doors.urls([FIRST])

@@ -220,3 +220,11 @@ class Doors(Protocol):
         names: those that computes have; no other is looked up. Waits for no name server.
         """
         ...
+
+    def addresses(self) -> frozenset[str]:
+        """Returns where it listens, is to listen, or would listen after a restart."""
+        ...
+
+    def close_unused(self, candidates: Collection[str], used: Collection[str]) -> None:
+        """Stops listening at those candidates of `addresses` that aren't used, and forgets them."""
+        ...

@@ -47,6 +47,7 @@ class Doors:
     trouble: str = ""
     awaited: str = ""
     names: list[str] = field(default_factory=list[str])
+    open_ones: set[str] = field(default_factory=set[str])
 
     def require(self, address: str) -> None:
         self.urls([address])
@@ -54,6 +55,7 @@ class Doors:
     def urls(self, addresses: Sequence[str]) -> tuple[str, ...]:
         if self.trouble:
             raise UnreachableError(self.trouble)
+        self.open_ones.update(addresses)
         return tuple(f"https://{address}:{self.port}" for address in addresses)
 
     def awaits(self, address: str) -> bool:
@@ -61,6 +63,12 @@ class Doors:
 
     def look(self, names: Collection[str]) -> None:
         self.names = list(names)
+
+    def addresses(self) -> frozenset[str]:
+        return frozenset(self.open_ones)
+
+    def close_unused(self, candidates: Collection[str], used: Collection[str]) -> None:
+        self.open_ones -= {*candidates} - {*used}
 
 
 @dataclass
@@ -71,13 +79,15 @@ class Servers:
     shelf: Shelf = field(default_factory=Shelf)
     clock: FakeClock = field(default_factory=FakeClock)
     far: Far = field(default_factory=Far)
+    made: FakeEngine = field(default_factory=FakeEngine)
+    """The engine of every compute that is created."""
 
     def open(self, number: int, *, has_doors: bool = True) -> Control:
         store = MemoryStore(self.shelf, monotonic=self.clock.monotonic)
         engines = {"local": FakeEngine(), "far": self.far}
         setting = Setting(
             store, FolderArtifacts(self.folder), engines, self.clock, b"key", ownership=Ownership.SHARED,
-            make_engine=lambda _spec: FakeEngine(),
+            make_engine=lambda _spec: self.made,
             endpoints=Endpoints((f"http://127.0.0.1:{number}",), Doors(number) if has_doors else None),
         )  # fmt: skip
         control = Control(setting)
@@ -185,6 +195,51 @@ def test_a_name_that_is_being_looked_up_keeps_no_look_waiting(servers: Servers):
     doors.awaited = ""
     two.addresses.look()
     assert two.addresses._open == {"rack": ("http://127.0.0.1:2",)}
+
+
+def doors_of(control: Control) -> set[str]:
+    """The doors that are open after a look."""
+    control.addresses.look()
+    doors = control.addresses.doors
+    assert isinstance(doors, Doors)
+    return doors.open_ones
+
+
+@pytest.mark.feature("X1")
+def test_door_of_a_deleted_compute_is_closed_once_every_engine_has_named_its_own(servers: Servers):
+    one, servers.made = servers.open(1), Far(address="10.0.0.9")
+    one.computes.create({"name": "rack", "type": "ssh", "hosts": ["h"]})
+    assert one.addresses.open_for("rack") == ("https://10.0.0.9:1",)
+    assert one.addresses.open_for("far") == ("https://10.0.0.1:1",)
+    servers.made.address = "10.0.0.8"
+    one.addresses.open_for("rack")
+    assert doors_of(one) == {"10.0.0.1", "10.0.0.8", "10.0.0.9"}, "agents may have been told the earlier address"
+    one.computes.delete("rack")
+    servers.far = one.engines["far"]
+    assert doors_of(one) == {"10.0.0.1"}
+    assert "rack" not in one.addresses._open
+
+
+@pytest.mark.feature("X1")
+def test_no_door_is_closed_while_an_engine_cannot_say_where_its_agents_call(servers: Servers):
+    one, servers.made = servers.open(1), Far(trouble="no route yet")
+    one.computes.create({"name": "rack", "type": "ssh", "hosts": ["h"]})
+    one.addresses.doors.open_ones = {"10.0.0.7"}
+    assert doors_of(one) == {"10.0.0.7"}
+    servers.made.trouble = ""
+    assert doors_of(one) == set()
+
+
+@pytest.mark.feature("X1")
+def test_door_of_an_earlier_server_stays_while_gangs_on_other_machines_may_call_there(servers: Servers):
+    one = servers.open(1)
+    job = run(one, "far")
+    one.addresses.doors.open_ones = {"10.0.0.1", "10.0.0.7"}
+    assert doors_of(one) == {"10.0.0.1", "10.0.0.7"}
+    one.jobs.cancel(job, "me")
+    for effect in one.store.outbox(one.loop.token):
+        one.outbox.carry_out(effect)
+    assert doors_of(one) == {"10.0.0.1"}
 
 
 def test_a_server_without_doors_lets_in_its_own_machine_only(servers: Servers):

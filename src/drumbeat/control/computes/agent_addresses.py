@@ -7,13 +7,14 @@ when the one that it knows is gone for good.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from drumbeat.control.computes.engines import Engines
 from drumbeat.control.loop.loop import Loop
 from drumbeat.dialect.compute.remote_compute import RemoteCompute
-from drumbeat.ports import Doors, LiveServer, Ownership
+from drumbeat.ports import Doors, Engine, LiveServer, Ownership
 from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
 
 log = logging.getLogger(__name__)
@@ -46,6 +47,12 @@ class AgentAddresses:
         self._others: tuple[LiveServer, ...] = ()
         self._shown: tuple[int, Mapping[str, tuple[str, ...]]] = (0, {})
         """The token and the doors that the other servers know of this one."""
+        self._claims: dict[str, tuple[Engine, frozenset[str]]] = {}
+        """The addresses that each compute's engine has named."""
+        self._inherited: frozenset[str] | None = None
+        """Doors that an earlier server opened: agents that were started then may call there. None = not read yet."""
+        self._claiming = threading.Lock()
+        """Held so that no door is closed which a compute has just asked for."""
 
     def open_for(self, compute: str) -> tuple[str, ...]:
         """Listens for the agents of a compute, and returns the addresses, those of other servers last.
@@ -63,12 +70,21 @@ class AgentAddresses:
         engine = self._engines.get(compute)
         if engine is None:
             raise EngineError("it isn't there any more")
-        addresses = engine.server_addresses()
+        addresses = self._claimed(compute, engine)
         if not addresses:
             return self.here
         if self.doors is None:
             raise EngineError("this server listens to agents on its own machine only")
         return self.doors.urls(addresses)
+
+    def _claimed(self, compute: str, engine: Engine) -> Sequence[str]:
+        """Where the agents of a compute call, noted as in use. Raises EngineError, UnreachableError."""
+        addresses = engine.server_addresses()
+        with self._claiming:
+            known, before = self._claims.get(compute, (engine, frozenset[str]()))
+            # Agents may call at an address that the engine named before.
+            self._claims[compute] = engine, frozenset(addresses) | (before if known is engine else frozenset())
+        return addresses
 
     def require(self, address: str) -> None:
         """Raises EngineError unless agents can be let in at this address now."""
@@ -106,6 +122,7 @@ class AgentAddresses:
         names = self._names()
         if self.doors is not None:
             self.doors.look(list(names.values()))
+            self._close_unused(self.doors)
         if self._loop.peers.ownership is Ownership.ALONE:
             return
         store, token = self._loop.store, self._loop.token
@@ -122,6 +139,36 @@ class AgentAddresses:
         # A server that was killed here is listed until it counts as silent; it has this server's address.
         servers = [one for one in store.live_servers() if one.token != token and one.address not in self.here]
         self._others = tuple(servers)
+
+    def _close_unused(self, doors: Doors) -> None:
+        """Closes the doors of computes that were deleted or replaced."""
+        open_ones = doors.addresses()
+        if self._inherited is None:
+            self._inherited = open_ones
+        engines = {name: one.engine for name, one in self._engines.all().items()}
+        for name in self._open.copy().keys() - engines.keys():
+            self._open.pop(name, None)
+        if not open_ones or not all(self._has_claimed(name, engine) for name, engine in engines.items()):
+            return
+        with self._claiming:
+            self._claims = {name: one for name, one in self._claims.items() if name in engines}
+            far = {name for name, (_, addresses) in self._claims.items() if addresses}
+        if self._inherited and not any(self._loop.store.reservations(name) for name in far):
+            self._inherited = frozenset()
+        with self._claiming:
+            used = {address for _, addresses in self._claims.values() for address in addresses}
+            doors.close_unused(open_ones, used | self._inherited)
+
+    def _has_claimed(self, compute: str, engine: Engine) -> bool:
+        """Whether it is known where the agents of a compute call. An engine is asked until it has answered."""
+        known = self._claims.get(compute)
+        if known is not None and known[0] is engine:
+            return True
+        try:
+            self._claimed(compute, engine)
+        except DrumbeatError:
+            return False
+        return True
 
     def _names(self) -> dict[str, str]:
         """The server's address as the computes' files say it, by compute."""

@@ -157,6 +157,22 @@ class TlsDoors:
             else:
                 self._troubles.pop(name, None)
 
+    def addresses(self) -> frozenset[str]:
+        """Returns where it listens, is to listen, or would listen after a restart."""
+        with self._lock:
+            return frozenset({*self._doors, *self._lost, *self._ports})
+
+    def close_unused(self, candidates: Collection[str], used: Collection[str]) -> None:
+        """Stops listening at those candidates of `addresses` that aren't used, and forgets them."""
+        with self._lock:
+            for name in frozenset(candidates) - {plain(one) for one in used}:
+                if name in self._doors:
+                    log.info("agents are no longer listened for at %s: no compute has this address", name)
+                self._shut(name)
+                self._lost.discard(name)
+                if name in self._ports:
+                    self._remember({one: port for one, port in self._ports.items() if one != name})
+
     def open_again(self) -> None:
         """Opens what was open when the server ended; agents of its jobs look for it there."""
         for name in list(self._ports):
@@ -294,11 +310,14 @@ class TlsDoors:
         name, port = door.address.name, door.port
         if self._ports.get(name) == port:
             return
-        self._ports = {**self._ports, name: port}
+        self._remember({**self._ports, name: port})
+
+    def _remember(self, ports: dict[str, int]) -> None:
+        self._ports = ports
         try:
-            write_whole(self.rules.ports, json.dumps(self._ports, indent=1) + "\n")
+            write_whole(self.rules.ports, json.dumps(ports, indent=1) + "\n")
         except OSError as error:
-            log.warning("the next start won't know port %d of %s: %s", port, name, error)
+            log.warning("the next start won't know the addresses at which agents are listened for now: %s", error)
 
 
 def _read(path: Path) -> dict[str, int]:
