@@ -81,9 +81,9 @@ class AgentAddresses:
         """Where the agents of a compute call, noted as in use. Raises EngineError, UnreachableError."""
         addresses = engine.server_addresses()
         with self._claiming:
-            known, before = self._claims.get(compute, (engine, frozenset[str]()))
+            owner, before = self._claims.get(compute, (engine, frozenset[str]()))
             # Agents may call at an address that the engine named before.
-            self._claims[compute] = engine, frozenset(addresses) | (before if known is engine else frozenset())
+            self._claims[compute] = engine, frozenset(addresses) | (before if owner is engine else frozenset())
         return addresses
 
     def require(self, address: str) -> None:
@@ -161,8 +161,8 @@ class AgentAddresses:
 
     def _has_claimed(self, compute: str, engine: Engine) -> bool:
         """Whether it is known where the agents of a compute call. An engine is asked until it has answered."""
-        known = self._claims.get(compute)
-        if known is not None and known[0] is engine:
+        claim = self._claims.get(compute)
+        if claim is not None and claim[0] is engine:
             return True
         try:
             self._claimed(compute, engine)
