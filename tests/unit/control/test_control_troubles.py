@@ -470,3 +470,33 @@ def test_effect_that_fails_again_and_again_is_logged_once(
     said = [one for one in caplog.records if "effect stop_gang of job j failed" in one.getMessage()]
     assert len(said) == 1
     assert not said[0].exc_info
+
+
+@pytest.mark.feature("F10")
+def test_threads_of_a_computes_starts_and_stops_end_with_them(house: House):
+    name = house.submit("j")
+    house.run_to_end(name)
+    until(lambda: house.store.outbox() == [])
+
+    def names() -> list[str]:
+        return [one.name for one in threading.enumerate() if one.name.startswith(("submitter", "stopper", "story"))]
+
+    until(lambda: names() == [])
+    house.gang(house.submit("next"))
+
+
+@pytest.mark.feature("F10")
+def test_effect_whose_compute_the_store_cannot_tell_holds_up_no_other(house: House, monkeypatch: pytest.MonkeyPatch):
+    record = house.control.loop.record
+
+    def lacking(name: str) -> object:
+        if name == "j":
+            raise StorageError("the record of j can't be read")
+        return record(name)
+
+    monkeypatch.setattr(house.control.loop, "record", lacking)
+    house.submit("j")
+    house.gang(house.submit("next"))
+    assert "j.1" not in house.engine.gangs
+    monkeypatch.undo()
+    house.gang("j")

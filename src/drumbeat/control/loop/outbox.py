@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -81,7 +82,9 @@ class Outbox:
 
     def __init__(self, loop: Loop, handlers: Sequence[Handler]) -> None:
         self._loop, self._handlers = loop, {handler.kind: handler for handler in handlers}
-        self._pools: dict[Pool, ThreadPoolExecutor] = {}
+        self._threads: dict[Pool, ThreadPoolExecutor] = {}
+        self._turns = Counter[Pool]()
+        """The effects of each pool: those under way and those that wait for a thread."""
         self._delays: dict[int, Delay] = {}
         """By effect."""
         self._failures: dict[int, str] = {}
@@ -100,8 +103,9 @@ class Outbox:
         self._stopping.set()
         self._loop.has_effects.set()
         self._thread.join(timeout=2)
-        for pool in self._pools.values():
-            pool.shutdown(wait=False, cancel_futures=True)
+        with self._lock:
+            for threads in self._threads.values():
+                threads.shutdown(wait=False, cancel_futures=True)
 
     def lane_of(self, pending: PendingEffect) -> Lane:
         """The lane in which an effect waits for those before it."""
@@ -154,28 +158,37 @@ class Outbox:
     def _hand_to_pool(self, pending: PendingEffect) -> None:
         turn: Future[None] = Future()
         try:
-            pool = self._pool_of(pending)
-        except BaseException:  # The store can't say now whose effect it is.
+            pool = self._handler(pending).pool(pending)
+        except Exception as error:  # noqa: BLE001 (logged; the store can't say now on which compute the job is)
             self._leave(self.lane_of(pending))
-            raise
+            self._log_failure(pending, error)
+            return
         try:
-            pool.submit(self._take_turn, pending, turn)
+            self._enter(pool).submit(self._take_turn, pending, turn, pool)
         except RuntimeError as error:  # No thread can be started. It's in the pool's queue all the same.
             if turn.cancel():
-                self._leave(self.lane_of(pending))
+                self._leave(self.lane_of(pending), pool)
                 log.warning("effect %s of job %s waits: %s", pending.effect.kind, pending.job, error)
 
-    def _pool_of(self, pending: PendingEffect) -> ThreadPoolExecutor:
-        pool = self._handler(pending).pool(pending)
-        if pool not in self._pools:
-            self._pools[pool] = ThreadPoolExecutor(max_workers=pool.size, thread_name_prefix=pool.name)
-        return self._pools[pool]
+    def _enter(self, pool: Pool) -> ThreadPoolExecutor:
+        """The threads of a pool, which has one more effect now."""
+        with self._lock:
+            self._turns[pool] += 1
+            if pool not in self._threads:
+                self._threads[pool] = ThreadPoolExecutor(max_workers=pool.size, thread_name_prefix=pool.name)
+            return self._threads[pool]
 
-    def _leave(self, lane: Lane) -> None:
+    def _leave(self, lane: Lane, pool: Pool | None = None) -> None:
+        """Lets the next effect of a lane begin. A pool without effects ends its threads: its compute may be gone."""
         with self._lock:
             self._busy.discard(lane)
+            if pool is not None:
+                self._turns[pool] -= 1
+                if not self._turns[pool]:
+                    del self._turns[pool]
+                    self._threads.pop(pool).shutdown(wait=False)
 
-    def _take_turn(self, pending: PendingEffect, turn: Future[None]) -> None:
+    def _take_turn(self, pending: PendingEffect, turn: Future[None], pool: Pool) -> None:
         """Carries out an effect, unless its turn was called off: then it is handed out again."""
         if not turn.set_running_or_notify_cancel():
             return
@@ -187,15 +200,19 @@ class Outbox:
         except Exception as error:  # noqa: BLE001 (logged, and tried again)
             self._failed(pending, error)
         finally:
-            self._leave(self.lane_of(pending))
+            self._leave(self.lane_of(pending), pool)
             self._loop.has_effects.set()
 
-    def _failed(self, pending: PendingEffect, error: Exception) -> None:
+    def _log_failure(self, pending: PendingEffect, error: Exception) -> None:
+        """Logs why an effect has failed, if that is new."""
         if self._failures.get(pending.id) != str(error):
             words = "effect %s of job %s failed; it is tried again: %s"
             has_traceback = not isinstance(error, DrumbeatError)
             log.warning(words, pending.effect.kind, pending.job, error, exc_info=has_traceback)
         self._failures[pending.id] = str(error)
+
+    def _failed(self, pending: PendingEffect, error: Exception) -> None:
+        self._log_failure(pending, error)
         self._delay(pending)
         self._handler(pending).on_failure(pending, error)
         self._stopping.wait(RETRY_INTERVAL_S)
