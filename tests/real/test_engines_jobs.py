@@ -115,6 +115,17 @@ def test_cancel_gives_the_grace_time_and_leaves_nothing(place: Place):
     until(lambda: place.processes() == [])
 
 
+@pytest.mark.feature("M9")
+def test_job_with_a_deleted_jobs_name_begins_without_its_checkpoints(place: Place):
+    for _ in range(2):
+        job = submitted(
+            place, "ls $DRUMBEAT_CHECKPOINT_DIR; touch $DRUMBEAT_CHECKPOINT_DIR/step; echo begun", 1, name="again"
+        )
+        assert ended(place, job).state == "completed"
+        assert place.house.logs(job) == {0: "begun\n"}
+        place.house.client.delete(job)
+
+
 @ON_SSH
 @pytest.mark.feature("F5", "F10")
 @pytest.mark.thorough
