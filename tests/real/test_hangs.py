@@ -27,6 +27,15 @@ if os.environ["RANK"] == "1" and os.environ["DRUMBEAT_ROUND"] == "1":
 elif os.environ["DRUMBEAT_ROUND"] == "1":
     threading.Event().wait()
 """
+STOPPED_TWICE = """
+import os, signal, threading
+if os.environ["RANK"] == "1":
+    os.kill(os.getpid(), signal.SIGSTOP)
+    while not os.path.exists({again!r}):
+        sum(range(100_000))
+    os.kill(os.getpid(), signal.SIGSTOP)
+threading.Event().wait()
+"""
 DEADLOCK = """
 import os, threading
 import torch
@@ -84,6 +93,31 @@ def test_stopped_rank_of_another_node_is_named_and_its_stack_kept(tmp_path: Path
         with pytest.raises(RefusedError, match="has no rank 9"):
             house.client.stacks(job, rank=9)
         os.kill(nodes[1].ranks[0].processes[0].pid, signal.SIGCONT)
+        house.client.cancel(job)
+
+
+@pytest.mark.thorough
+def test_second_hang_of_a_round_is_told_after_the_end_of_the_first(tmp_path: Path) -> None:
+    again = tmp_path / "again"
+
+    def lines() -> list[str]:
+        story = (line.sentence for line in house.client.story(job))
+        return [line for line in story if line.startswith(("the job hangs", "the ranks go on"))]
+
+    with a_house(tmp_path) as house:
+        job = started(house, STOPPED_TWICE.format(again=str(again)))
+        sentence(house, job)
+        pid = house.client.stacks(job)[1].ranks[0].processes[0].pid
+        os.kill(pid, signal.SIGCONT)
+        until(lambda: len(lines()) == 2, what="the end of the hang, in a job that logs nothing")
+        again.touch()
+        until(lambda: len(lines()) == 3, what="the second hang")
+        assert "rank 1 on node 1 is stopped (SIGSTOP) at train.py:4" in lines()[0]
+        assert lines()[1] == "the ranks go on"
+        assert "rank 1 on node 1 is stopped (SIGSTOP) at train.py:7" in lines()[2]
+        files = sorted(one.name for one in (house.home / "jobs" / job / "hangs").iterdir())
+        assert files == ["1.1.2.txt", "1.1.txt"]
+        os.kill(pid, signal.SIGCONT)
         house.client.cancel(job)
 
 
