@@ -122,7 +122,8 @@ world = train.init()
 def make():
     torch.manual_seed(7)
     network = torch.nn.Sequential(*(torch.nn.BatchNorm1d(4) for _ in range(6)))
-    model = torch.nn.parallel.DistributedDataParallel(network) if way == "ddp" else network
+    model = torch.nn.parallel.DistributedDataParallel(network) if way in ("ddp", "compiled") else network
+    model = torch.compile(model, backend="eager") if way == "compiled" else model
     optimizer = torch.optim.Adam(model.parameters(), 0.1)
     return network, model, train.local_sgd(optimizer, every=3) if way == "local_sgd" else optimizer
 
@@ -149,7 +150,7 @@ train.leave()
 """
 
 
-@pytest.mark.parametrize("way", ["ddp", "alone", "local_sgd"])
+@pytest.mark.parametrize("way", ["ddp", "compiled", "alone", "local_sgd"])
 def test_what_differs_between_ranks_is_saved_from_one_of_them(tmp_path: Path, way: str):
     """With DDP it is what batch norms have counted; without, as between the means of local SGD, it is all of it."""
     (tmp_path / "script.py").write_text(DIFFERS_BY_RANK)
@@ -160,6 +161,8 @@ def test_what_differs_between_ranks_is_saved_from_one_of_them(tmp_path: Path, wa
     assert done.returncode == 0, done.stderr
     (first, resumed), (other, resumed_other) = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1))
     assert first["model"] != other["model"]
+    by_rank = [(tmp_path / "kept" / "step-000000000003" / f"__{rank}_0.distcp").stat().st_size for rank in (0, 1)]
+    assert (by_rank[1] > by_rank[0] / 2) == (way in ("ddp", "compiled"))  # What is equal is divided.
     assert resumed == resumed_other == first
 
 

@@ -84,7 +84,7 @@ class SavedState:
         import torch
         from torch.nn.parallel import DistributedDataParallel
 
-        if not isinstance(self.model, DistributedDataParallel):
+        if not isinstance(getattr(self.model, "_orig_mod", self.model), DistributedDataParallel):  # As compiled.
             return None
         equal = {parameter.data_ptr() for parameter in self.model.parameters()}
         tensors = {name: value for name, value in model.items() if isinstance(value, torch.Tensor)}
