@@ -345,6 +345,31 @@ def test_sweep_whose_trial_waits_for_an_unusable_compute_can_be_canceled(house: 
     assert house.store.load("p").job.sweep.trials[1].sentence == "not submitted: its parent was being stopped"
 
 
+@pytest.mark.feature("F5", "F10", "M9")
+@pytest.mark.parametrize(("document", "child"), [(SWEEP, "p_0"), (PIPELINE, "p_a")], ids=["sweep", "pipeline"])
+def test_child_waits_while_the_files_of_a_deleted_one_are_being_removed(
+    house: House, document: dict[str, object], child: str
+):
+    house.submit(child)
+    house.run_to_end(child)
+    until(lambda: not house.store.outbox())
+    house.store.delete_job(house.control.loop.token, child)
+    house.control.jobs.submit(JobRequest({**document, "name": "p"}))
+    says = f"the files of the deleted job {child} are still being removed"
+    until(lambda: says in house.store.load("p").job.sentence)
+    assert house.state("p") is State.RUNNING
+    house.control.space.finish_removals()
+    house.gang(child)
+
+
+@pytest.mark.feature("F5")
+def test_child_whose_name_another_job_has_is_refused(house: House):
+    house.submit("p_a")
+    house.control.jobs.submit(JobRequest({**PIPELINE, "name": "p"}))
+    until(lambda: house.state("p") is State.FAILED)
+    assert "step a failed: there is a job p_a already" in house.store.load("p").job.sentence
+
+
 @pytest.mark.feature("F10")
 def test_stops_on_a_slow_compute_hold_up_none_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     box, may_end = FakeEngine(100), threading.Event()

@@ -154,7 +154,8 @@ class Jobs:
 
         Where the parent is being stopped, it learns that the child does not exist, or how far the child is. The parent
         also learns of a refusal. find: gives what the child's result may be taken from, by its plan. Raises StaleError
-        when another server holds the parent; PostponedError while the child's compute can't be used.
+        when another server holds the parent; PostponedError while the child's compute can't be used, or the files of a
+        deleted job of the child's name are still being removed.
         """
         job = str(request.document["name"])
         try:
@@ -172,7 +173,8 @@ class Jobs:
             return
         kept = (Use("step", reuse.key, "", "reuse key"),) if reuse.key else ()
         noted = replace(submission, uses=(*submission.uses, *kept))
-        self._loop.call(lambda: self._write_child(parent, noted))
+        if conflict := self._loop.call(lambda: self._write_child(parent, noted)):
+            raise PostponedError from conflict
 
     def _refuse_child(self, parent: str, request: JobRequest, error: DrumbeatError) -> bool:
         """Lets a parent know that a child can't be planned, and says whether it is to be tried again."""
@@ -192,17 +194,34 @@ class Jobs:
         """Whether a parent has no further children submitted. Raises StaleError when another server holds it."""
         return self._loop.held(parent).job.state is not State.RUNNING
 
-    def _write_child(self, parent: str, submission: Submission) -> None:
+    def _write_child(self, parent: str, submission: Submission) -> ConflictError | None:
+        """Writes a child and lets its parent know. Returns why the child is to be written later, None = it isn't."""
+        name = submission.job.name
         record = self._loop.store.submitted(submission.key)
         if record is None and self._is_stopping(parent):
-            self._loop.apply(parent, ChildRefused(submission.job.name, _PARENT_STOPS))
-            return
+            self._loop.apply(parent, ChildRefused(name, _PARENT_STOPS))
+            return None
         try:
             record = record or self.write(submission)[0]
-        except (ConflictError, NotFoundError) as error:
-            self._loop.apply(parent, ChildRefused(submission.job.name, str(error)))
-            return
+        except NotFoundError as error:
+            self._loop.apply(parent, ChildRefused(name, str(error)))
+            return None
+        except ConflictError as error:
+            if self._is_taken(name):
+                self._loop.apply(parent, ChildRefused(name, str(error)))
+                return None
+            # The files of a deleted job of that name are still there, or another server was faster at booking.
+            self._loop.apply(parent, ChildPostponed(name, error.what))
+            return error
         self._child_submitted(parent, record.job)
+        return None
+
+    def _is_taken(self, name: str) -> bool:
+        try:
+            self._loop.store.load(name)
+        except NotFoundError:
+            return False
+        return True
 
     def _child_submitted(self, parent: str, child: Job) -> None:
         self._loop.apply(parent, ChildrenSeen((ChildStatus(child.name, child.state, child.sentence),)))
