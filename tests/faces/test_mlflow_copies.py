@@ -141,6 +141,53 @@ def test_run_of_a_deleted_jobs_name_gets_a_copy_of_its_own(named, store, copies)
         assert [one.last.value for one in copy.metrics] == [float(lr)]
 
 
+def as_an_earlier_version_kept_it(store, run):
+    def without_start(body):
+        return {key: value for key, value in body.items() if key != "start_ms"}
+
+    store.change_document("mlflow_copy", run, 0, without_start)
+
+
+def train_and_copy(store, copies, start_ms, lr):
+    run = run_id("train")
+    store.write([RunCreated(run, experiment_id("vision"), f"lr {lr}", start_ms, "ann", "train")])
+    store.write([ParamsLogged(run, {"lr": lr}), PointsLogged(run, 0, (Point("loss", float(lr), 0, start_ms),))])
+    copies.copy()
+    return run
+
+
+@pytest.mark.feature("F10")
+def test_copy_that_an_earlier_version_made_of_a_deleted_job_is_left_as_it_is(named, store, copies):
+    run = train_and_copy(store, copies, 1000, "1")
+    as_an_earlier_version_kept_it(store, run)
+    store.remove_run(run)
+    train_and_copy(store, copies, 5000, "2")
+    for lr in ("1", "2"):
+        copy = copied(named, f"lr {lr}")
+        assert copy.params == {"lr": lr}
+        assert [(one.count, one.last.value) for one in copy.metrics] == [(1, float(lr))]
+
+
+@pytest.mark.feature("F10")
+def test_copy_that_an_earlier_version_made_goes_on_and_is_known_by_its_start(named, store, copies):
+    run = train_and_copy(store, copies, 1000, "1")
+    as_an_earlier_version_kept_it(store, run)
+    store.write([PointsLogged(run, 0, (Point("loss", 3.0, 1, 1001),))])
+    copies.copy()
+    copy = copied(named, "lr 1")
+    assert [(one.count, one.last.value) for one in copy.metrics] == [(2, 3.0)]
+    assert store.document("mlflow_copy", run).body["start_ms"] == 1000
+
+
+def test_copy_of_a_job_that_was_deleted_meanwhile_is_not_taken_for_a_new_job(named, store, copies):
+    deleted = store.run(train_and_copy(store, copies, 1000, "1"))
+    store.remove_run(deleted.id)
+    copies._copy(store, deleted)  # This round had read the run before.
+    train_and_copy(store, copies, 5000, "2")
+    assert copied(named, "lr 1").params == {"lr": "1"}
+    assert copied(named, "lr 2").params == {"lr": "2"}
+
+
 def test_a_server_that_is_away_is_said_and_nothing_is_lost(store, files):
     server = HttpMlflowServer("http://127.0.0.1:9", {})
     copies = RunCopies(lambda: store, files, server, lambda: None)

@@ -25,7 +25,7 @@ RUN_TAG = "drumbeat.run_id"
 _PARENT = "mlflow.parentRunId"
 _SCHEME = "mlflow-artifacts:/"
 _START = "start_ms"
-"""The key of the start of the run that was copied. What earlier versions have kept lacks it."""
+"""The key of the start of the run that was copied. Documents of earlier versions lack it; the copy itself tells it."""
 _POINTS, _PAIRS = 1000, 100
 """What one request may hold, as MLflow limits it."""
 
@@ -43,7 +43,7 @@ class RunCopy:
     @classmethod
     def of(cls, store: MetricStore, files: RunFiles, server: MlflowServer, run: Run) -> RunCopy:
         """Returns the copy, which is created if it doesn't exist. Raises UnreachableError, RefusedError."""
-        body = _kept(store, run)
+        body = _kept(store, server, run)
         if body is None:
             body = _created(store, server, run)
             store.remove_documents(KIND, run.id)
@@ -153,13 +153,17 @@ def copied_name(series: Series) -> str:
     return f"rank_{series.rank}/{series.name}" if series.rank > 0 else f"node_{-1 - series.rank}/{series.name}"
 
 
-def _kept(store: MetricStore, run: Run) -> JsonObject | None:
+def _kept(store: MetricStore, server: MlflowServer, run: Run) -> JsonObject | None:
     """Returns what was copied of the run, None if nothing was."""
     try:
         body = store.document(KIND, run.id).body
+        if _START not in body:
+            copy: JsonObject = server.call("GET", "runs/get", {"run_id": body["run_id"]})["run"]
+            start = int(copy["info"]["start_time"])
+            body = store.change_document(KIND, run.id, 0, lambda kept: {**kept, _START: start}).body
     except NotFoundError:
         return None
-    return body if body.get(_START, run.start_ms) == run.start_ms else None
+    return body if body[_START] == run.start_ms else None
 
 
 def _created(store: MetricStore, server: MlflowServer, run: Run) -> JsonObject:
