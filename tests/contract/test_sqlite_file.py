@@ -1,6 +1,7 @@
 """What the store promises of its SQLite file, beyond the contract of all stores."""
 
 import json
+import shutil
 import sqlite3
 import stat
 import subprocess
@@ -21,8 +22,10 @@ from drumbeat.ports import JobFilter, Ownership
 from drumbeat.protocol import wire
 from drumbeat.protocol.errors import RefusedError, StorageError, VersionError
 from drumbeat.stores.sql import leases, make_store
+from drumbeat.stores.sql.database import Database, parse_url
 from drumbeat.stores.sql.schema import HEAD, metadata
-from drumbeat.stores.sql.upgrade import JOBS
+from drumbeat.stores.sql.upgrade import JOBS, Revisions, upgrade
+from drumbeat.testing.removal_contract import end
 from drumbeat.testing.sample_jobs import sample_job, started, submission
 from drumbeat.testing.store_witness import everything, listed
 
@@ -146,6 +149,38 @@ def test_a_newer_database_is_refused(store, file):
     connection.close()
     with pytest.raises(VersionError, match=r"written by a newer drumbeat \(revision 9999\)"):
         make_store(file)
+
+
+@pytest.mark.feature("F10")
+def test_version_before_unique_names_refuses_the_database_of_this_one(store, file, tmp_path):
+    """It would drop `first_version` of each job that it writes."""
+    store.close()
+    folder = tmp_path / "migrations"
+    shutil.copytree(JOBS.folder, folder)
+    for script in (folder / "versions").glob("00*.py"):
+        if script.name > "0014":
+            script.unlink()
+    database = Database(parse_url(file))
+    with pytest.raises(VersionError, match="written by a newer drumbeat"):
+        upgrade(database, Revisions(folder, "0013"))
+    database.close()
+
+
+@pytest.mark.feature("F10")
+def test_job_of_a_reused_name_in_a_database_from_before_the_mark_keeps_its_unique_name(file):
+    upgrade_to("0013", file)
+    first = make_store(file)
+    token = first.lease(Ownership.ALONE)
+    end(first, token, "a")
+    first.delete_job(token, "a")
+    first.removed("a")
+    first.submit(token, submission("a"))
+    with first._database.write() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0013'")
+    first.close()
+    store = make_store(file)
+    assert store.load("a").job.unique_name == "a~3"
+    store.close()
 
 
 @pytest.mark.feature("F10")
