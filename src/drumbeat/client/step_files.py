@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from drumbeat.client.component_files import FileOrigin, Inlined, StepSource, inline
 from drumbeat.client.connection import Connection
@@ -45,7 +45,8 @@ class Courier:
 
     def parts(self, path: str, source: StepSource) -> StepParts:
         """Sends what belongs to one step."""
-        inputs = self._parcel(*source.inputs)
+        table, origin = source.inputs
+        inputs = self._parcel({**table, "inputs": _without_expressions(table.get("inputs") or {})}, origin)
         places = inputs.inputs()
         code = self._code(*source.command) if source.command else None
         files = self._parcel(*source.environment).environment() if source.environment else EnvironmentFiles()
@@ -68,3 +69,12 @@ class Courier:
         place = parcel.local_place(code, "code") if isinstance(code, str) else None
         added = [parcel.local_place(include, "additional_includes") for include in includes]
         return kept(self.connection, place, "code", is_sending=self.is_sending, added=added)
+
+
+def _without_expressions(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs but those whose `path` has `${{ }}` in it: what that means, the server says."""
+    return {name: value for name, value in inputs.items() if "${{" not in _path(value)}
+
+
+def _path(value: object) -> str:
+    return str(cast("Mapping[str, object]", value).get("path") or "") if isinstance(value, Mapping) else ""

@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -16,6 +16,7 @@ from drumbeat.client.discovery import Where
 from drumbeat.client.snapshot import pack
 from drumbeat.client.step_files import Courier
 from drumbeat.dialect import from_dict, load_component, pipeline
+from drumbeat.dialect.data.inputs_outputs import DataType
 from drumbeat.dialect.job_file import load_file
 from drumbeat.dialect.reading.writer import to_dict
 from drumbeat.protocol.errors import SpecError
@@ -188,3 +189,36 @@ def test_code_with_additional_includes_is_packed_where_it_lies(tmp_path: Path, m
     packed = pack(whole, "code")
     packed.file.close()
     assert parts.code == packed.digest
+
+
+BOUND = """\
+type: pipeline
+inputs: {raw: {path: ./raw}}
+jobs:
+  fit:
+    command: x
+    inputs:
+      plain:
+        type: TYPE
+        path: ${{parent.jobs.prep.outputs.rows}}
+      quoted: {type: TYPE, mode: download, path: "${{parent.inputs.raw}}"}
+      part: {type: TYPE, path: '${{ jobs.prep.outputs.rows }}/part'}
+  outer: {component: ./inner/inner.yml, inputs: {data: {type: TYPE, path: "${{parent.inputs.raw}}"}}}
+  prep: {command: y, outputs: {rows: }}
+"""
+
+
+@pytest.mark.feature("P1")
+@pytest.mark.parametrize("type_", get_args(DataType))
+def test_input_of_a_step_by_an_expression_with_keys_is_no_local_path(tmp_path: Path, type_: str) -> None:
+    made = inlined(tmp_path, BOUND.replace("TYPE", type_))
+    courier = Courier(Connection(Where(tmp_path), is_starting=False), is_sending=False)
+    assert courier.parts("fit", made.steps["fit"]).inputs == {}
+    assert courier.parts("outer", made.steps["outer"]).inputs == {}
+
+
+@pytest.mark.feature("P1")
+def test_local_path_of_a_step_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    made = inlined(tmp_path, "type: pipeline\njobs: {fit: {command: x, inputs: {a: {path: ./here}}}}\n")
+    with pytest.raises(SpecError, match="there is nothing at"):
+        Courier(Connection(Where(tmp_path), is_starting=False), is_sending=False).parts("fit", made.steps["fit"])

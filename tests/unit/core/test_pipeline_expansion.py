@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -11,6 +11,7 @@ from drumbeat.core.pipelines.expansion import expand
 from drumbeat.core.pipelines.graph import Data, Graph, OfStep
 from drumbeat.core.pipelines.step_jobs import step_document, step_request
 from drumbeat.dialect import PipelineJob, from_dict, loads
+from drumbeat.dialect.data.inputs_outputs import DataType
 from drumbeat.protocol.api.requests import JobRequest, StepParts
 from drumbeat.protocol.errors import NotYetError, SpecError
 
@@ -108,6 +109,62 @@ def test_inputs_of_the_pipeline_are_values_and_data_of_its_steps() -> None:
     told = document(made, "train")
     assert told["inputs"]["data"] == {"type": "uri_folder", "path": "./raw", "mode": "download"}
     assert (told["inputs"]["lr"], told["inputs"]["flag"]) == (0.3, "x-a-p")
+
+
+@pytest.mark.feature("P1")
+@pytest.mark.parametrize("type_", get_args(DataType))
+@pytest.mark.parametrize("is_declared", [True, False])
+def test_data_by_an_expression_with_keys_has_their_type_and_mode(type_: str, is_declared: bool) -> None:
+    def given(text: str, **keys: str) -> dict[str, str]:
+        return {"type": type_, "path": text, **keys}
+
+    inputs = {
+        "made": given("${{parent.jobs.prep.outputs.out}}", mode="direct"),
+        "part": given("${{ jobs.prep.outputs.out }}/a"),
+        "raw": given("${{parent.inputs.raw}}", mode="download"),
+        "place": given("azureml://datastores/d/paths/${{parent.inputs.day}}"),
+    }
+    ports = {name: {"type": type_} for name in inputs}
+    command = {"component": {"name": "c", "command": "x", "inputs": ports}} if is_declared else {"command": "x"}
+    out = {"type": "uri_file" if type_ == "uri_file" else "uri_folder"}
+    of_pipeline = {"raw": {"path": "./raw"}, "day": "monday"}
+    made = graph({"use": {**command, "inputs": inputs}, "prep": prep(outputs={"out": out})}, inputs=of_pipeline)
+    told = document(made, "use", prep="p_prep")["inputs"]
+    place = "azureml://jobs/p_prep/outputs/out/paths/"
+    assert told["made"] == {"type": type_, "path": place, "mode": "direct"}
+    assert told["part"] == {"type": type_, "path": f"{place}a"}
+    assert told["raw"] == {"type": type_, "path": "./raw", "mode": "download"}
+    assert told["place"] == {"type": type_, "path": "azureml://datastores/d/paths/monday"}
+    bound = made.step("use").inputs["raw"].value
+    assert isinstance(bound, Data)
+    assert (bound.part, bound.name) == ("", "raw")
+    assert from_dict(document(made, "use", prep="p_prep"))
+
+
+@pytest.mark.feature("P1")
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("${{parent.inputs.number}}", "use.inputs.data: expected data, got the number 3"),
+        ("${{parent.inputs.file}}", "use.inputs.data: expected a `uri_folder`, got a `uri_file`"),
+        ("${{parent.inputs.raw}}/part", "mixes data and text"),
+    ],
+)
+def test_what_is_no_data_of_the_type_is_refused_as_the_input_of_a_step(text: str, problem: str) -> None:
+    of_pipeline: dict[str, Any] = {
+        "number": 3, "file": {"type": "uri_file", "path": "./f"}, "raw": {"path": "./raw"}
+    }  # fmt: skip
+    with pytest.raises(SpecError) as caught:
+        graph({"use": {"command": "x", "inputs": {"data": {"type": "uri_folder", "path": text}}}}, inputs=of_pipeline)
+    assert problem in str(caught.value)
+
+
+@pytest.mark.feature("P1")
+def test_optional_input_of_the_pipeline_without_a_value_is_none_of_the_step_either() -> None:
+    of_pipeline = {"maybe": {"type": "uri_folder", "optional": True}}
+    step = {"command": "x", "inputs": {"data": {"type": "uri_folder", "path": "${{parent.inputs.maybe}}"}}}
+    made = graph({"use": step}, inputs=of_pipeline)
+    assert made.step("use").inputs["data"].value is None
 
 
 @pytest.mark.feature("P1")

@@ -8,6 +8,7 @@ from dataclasses import replace
 from drumbeat.core.pipelines.graph import Bound, Data, OfStep, Value
 from drumbeat.dialect.data.inputs_outputs import Input
 from drumbeat.dialect.pipelines.step_inputs import Scalar, data, parameter
+from drumbeat.dialect.reading.error_messages import shown
 from drumbeat.dialect.reading.expressions import Malformed, Reference, parts
 from drumbeat.protocol.errors import SpecError
 
@@ -67,20 +68,20 @@ def _evaluated(given: object, resolve: Resolve, step: str, name: str, where: str
         return Bound(_text_value(given, resolve, where) if isinstance(given, str) else _literal(given))
     if given.is_parameter or given.is_absent:
         return Bound(given.default)
-    value = _text_value(given.path, resolve, where) if given.path is not None else None
-    if value is None:
+    if given.path is None:
         raise SpecError("it names no data", where=where, fix="Write `path:` with where it is.")
-    mode = given.mode or ""
-    if isinstance(value, str) and value == given.path:
-        return Bound(Data(given, step, name), mode=mode)
+    value, mode = _text_value(given.path, resolve, where), given.mode or ""
+    if value is None:
+        return Bound(None)
     if isinstance(value, Data):
-        keys = {key: getattr(given, key) for key in ("mode",) if key in given.model_fields_set}
-        return Bound(replace(value, value=value.value.model_copy(update=keys)), mode=mode)
+        keys = {key: getattr(given, key) for key in ("type", "mode") if key in given.model_fields_set}
+        kept = data(Input.made(keys), value.value, where)
+        return Bound(replace(value, value=kept.model_copy(update={"mode": given.mode or kept.mode})), mode=mode)
+    if isinstance(value, OfStep):
+        return Bound(value, given.type if "type" in given.model_fields_set else "", mode)
     if isinstance(value, str):
-        filled = given.model_copy(update={"path": value})
-        return Bound(Data(filled, step, name), mode=mode)
-    kind = given.type if "type" in given.model_fields_set else ""
-    return Bound(value, kind, mode)
+        return Bound(Data(given.model_copy(update={"path": value}), step, name), mode=mode)
+    raise SpecError(f"expected data, got {shown(value)}", where=where, fix="Name data by it, or leave out `path:`.")
 
 
 def _literal(given: object) -> Scalar | None:
