@@ -218,6 +218,12 @@ def test_a_time_limit_counts_from_the_first_start_of_the_ranks():
     assert (over.state, exit_code(over)) == (State.FAILED, 124)
 
 
+@pytest.mark.parametrize(("limit_s", "says"), [(1.5, "1.5 s"), (3600.0, "3600 s"), (14 * 86400.0, "1209600 s")])
+def test_time_limit_is_told_in_seconds_however_long_it_is(limit_s: float, says: str):
+    late = after(running(timeout_s=limit_s), TimeUp())
+    assert late.sentence.startswith(f"the time limit of {says} was reached")
+
+
 # --- fences -----------------------------------------------------------------------------------------------------
 def test_words_of_an_old_attempt_change_nothing():
     job = running()

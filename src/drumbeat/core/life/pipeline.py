@@ -39,8 +39,7 @@ def decide(job: Job, progress: PipelineProgress, event: Event, now: datetime) ->
         case State.RUNNING, ChildrenSeen() | StepReused() | ChildRefused() | ChildPostponed():
             return _advance(job, progress, _changed(job.name, progress, event), now)
         case State.RUNNING, TimeUp():
-            sentence = f"the time limit of {job.policy.timeout_s:g} s was reached"
-            return _stop(job, progress, verdict_rules.of(Reason.TIMED_OUT, sentence), now)
+            return _stop(job, progress, verdict_rules.timed_out(job), now)
         case State.RUNNING, CancelRequested():
             return _stop(job, progress, verdict_rules.canceled(event), now)
         case State.STOPPING, ChildrenSeen() | StepReused() | ChildRefused():

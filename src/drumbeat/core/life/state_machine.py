@@ -327,7 +327,7 @@ def _is_guess(job: Job, updated: Job) -> bool:
 def _time_up(job: Job, now: datetime) -> Decision:
     if job.policy.timeout_s is None:
         return Decision(job)
-    verdict = verdict_rules.of(Reason.TIMED_OUT, f"the time limit of {job.policy.timeout_s:g} s was reached")
+    verdict = verdict_rules.timed_out(job)
     if job.state is State.QUEUED:
         return ending.end(replace(job, verdict=verdict), now)
     return ending.stop(job, verdict, now)

@@ -73,8 +73,7 @@ def decide(job: Job, progress: SweepProgress, event: Event, now: datetime) -> De
             sentence = f"no further trials can be proposed: {event.sentence}"
             return _stop(job, progress, verdict_rules.of(Reason.TRIALS_FAILED, sentence), now)
         case State.RUNNING, TimeUp():
-            sentence = f"the time limit of {job.policy.timeout_s:g} s was reached"
-            return _stop(job, progress, verdict_rules.of(Reason.TIMED_OUT, sentence), now)
+            return _stop(job, progress, verdict_rules.timed_out(job), now)
         case State.RUNNING, CancelRequested():
             return _stop(job, progress, verdict_rules.canceled(event), now)
         case State.STOPPING, ChildrenSeen():

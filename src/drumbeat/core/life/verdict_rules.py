@@ -97,6 +97,11 @@ def leaving(event: NodeDeparture) -> Verdict:
     return of(Reason.PREEMPTED, f"node {event.node} is taken away: {event.sentence}", node=event.node)
 
 
+def timed_out(job: Job) -> Verdict:
+    """Judges a job that has reached its time limit."""
+    return of(Reason.TIMED_OUT, f"the time limit of {job.policy.timeout_s or 0.0:.12g} s was reached")
+
+
 def canceled(event: CancelRequested) -> Verdict:
     """Judges a job that a user canceled."""
     return of(Reason.CANCEL_REQUESTED, f"canceled by {event.by}")
