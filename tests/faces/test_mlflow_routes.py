@@ -5,6 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
+from drumbeat.protocol.agent import Phase
 from drumbeat.protocol.metrics import Point, PointsLogged, experiment_id, run_id
 from tests.faces.api_house import House, eventually, house_in, raw
 
@@ -279,3 +280,18 @@ def test_model_of_a_deleted_job_is_not_read_from_the_next_job_of_its_name(house)
     asked(house, "POST", "model-versions/create", name="made", source=source)
     assert asked(house, "GET", "model-versions/get-download-uri", name="made", version="2") == {"artifact_uri": source}
     house.finish("maker")
+
+
+def test_job_that_logs_nothing_has_a_run_with_its_status_while_it_runs_and_after(house):
+    def runs(experiment: str) -> list[tuple[str, str]]:
+        found = asked(house, "POST", "runs/search", experiment_ids=[experiment_id(experiment)]).get("runs", [])
+        return [(one["info"]["run_id"], one["info"]["status"]) for one in found]
+
+    running = house.submit("silent-runs", experiment_name="silent-running")
+    house.agent(running).say(Phase.READY)
+    house.agent(running).say(Phase.RUNNING)
+    eventually(lambda: runs("silent-running") == [(run_id(running), "RUNNING")])
+    failed = house.submit("silent-fails", experiment_name="silent-failed", drumbeat={"max_retries": 0})
+    house.finish(failed, code=1)
+    eventually(lambda: runs("silent-failed") == [(run_id(failed), "FAILED")])
+    assert asked(house, "GET", "runs/get", run_id=run_id(failed))["run"]["info"]["status"] == "FAILED"

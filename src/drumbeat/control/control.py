@@ -120,7 +120,7 @@ class Control:
         self.secrets = Secrets(setting.key)
         self.metrics = Metrics(self.loop, self.secrets, setting.metrics)
         event_files = EventFiles(self.metrics, setting.artifacts, setting.event_reader)
-        stories = Stories(store, setting.artifacts, event_files.take)
+        stories = Stories(store, setting.artifacts, [event_files.take, self.metrics.note_end])
         self._copies = self._run_copies()
         gangs = GangFactory(self.secrets, self.addresses)
         publishing = Publishing(self.data, setting.data, self.catalogs.data)

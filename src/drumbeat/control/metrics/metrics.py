@@ -18,7 +18,7 @@ from drumbeat.control.metrics.growth_after_save import CheckpointSaves
 from drumbeat.core.ledger_times import Save
 from drumbeat.core.life.job import Job
 from drumbeat.ports.metrics import HistoryPage, MetricStore, Run, Series
-from drumbeat.protocol.errors import NotFoundError, RefusedError, SpecError, StaleError
+from drumbeat.protocol.errors import DrumbeatError, NotFoundError, RefusedError, SpecError, StaleError
 from drumbeat.protocol.metric_lines import Spooled, spooled
 from drumbeat.protocol.metrics import SYSTEM, RunCreated, RunStatus, Source, experiment_id, run_id
 from drumbeat.protocol.states import State
@@ -126,8 +126,27 @@ class Metrics:
             self._settle(job)
         return self.store.run(run_id(name))
 
+    def note_end(self, job: Job) -> None:
+        """Sees to it that a job that has ended has a run, whether it logged anything or not, with the job's status.
+
+        Idempotent. What fails is written to the server's log: the job has ended.
+        """
+        if self._place is None or job.started_at is None:
+            return
+        try:
+            self._ensure(job)
+            self._settle(job)
+        except DrumbeatError as error:
+            log.warning("job %s has no run in MLflow's API: %s", job.name, error)
+
     def settle(self) -> None:
-        """Ends the runs of jobs that have ended. Readers call it first: no job has to report its end to its run."""
+        """Brings the runs up to date with their jobs: those that run have one, and those that ended have their status.
+
+        Readers call it first: no job has to report its start or end to its run.
+        """
+        for record in list(self._loop.jobs.values()):
+            if record.job.started_at is not None:
+                self._ensure(record.job)
         for run, name in self.store.open_runs():
             try:
                 job = self._loop.record(name).job

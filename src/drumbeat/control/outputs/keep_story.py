@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from drumbeat.control.loop.outbox import FILES, Handler, Pool
 from drumbeat.core.life.events import KeepStory
@@ -17,9 +17,9 @@ PLAN = "plan.json"
 
 
 class Stories:
-    """Writes the files. at_end: called once with each job that has ended; again if the server is killed meanwhile."""
+    """Writes the files. at_end: each is called with each ended job; again if the server is killed meanwhile."""
 
-    def __init__(self, store: Store, artifacts: Artifacts, at_end: Callable[[Job], None] = lambda _job: None) -> None:
+    def __init__(self, store: Store, artifacts: Artifacts, at_end: Sequence[Callable[[Job], None]] = ()) -> None:
         self._store, self._artifacts, self._at_end = store, artifacts, at_end
 
     def handler(self) -> Handler:
@@ -28,7 +28,8 @@ class Stories:
 
     def _carry_out(self, pending: PendingEffect, job: Job) -> None:
         self.write(job)
-        self._at_end(job)
+        for act in self._at_end:
+            act(job)
         self._store.done(pending.id)
 
     def write(self, job: Job) -> None:
