@@ -26,6 +26,7 @@ from drumbeat.protocol.metrics import (
     TagDeleted,
     TagsSet,
     experiment_id,
+    run_id,
 )
 from drumbeat.protocol.mlflow_limits import MAX_METRICS_IN_BATCH, MAX_PARAM_VALUE, MAX_TAG_VALUE
 
@@ -91,13 +92,14 @@ def _experiment(write: Write) -> str:
 
 
 def update(write: Write) -> WriteResult:
-    """Handles runs/update."""
-    end = write.body.get("end_time")
+    """Handles runs/update. Of the job's own run, rank 0 alone says how it is: other ranks may leave it earlier."""
+    is_heard = write.rank == 0 or write.run != run_id(write.job)
+    end = write.body.get("end_time") if is_heard else None
     record = record_or_error(
         {
             "kind": "run_updated",
             "run": write.run,
-            "status": write.text("status", ""),
+            "status": write.text("status", "") if is_heard else "",
             "end_ms": None if end is None else _whole(end, "end_time"),
             "name": write.text("run_name", ""),
         }
