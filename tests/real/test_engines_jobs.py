@@ -115,14 +115,16 @@ def test_cancel_gives_the_grace_time_and_leaves_nothing(place: Place):
     until(lambda: place.processes() == [])
 
 
+@pytest.mark.parametrize("made", ["ssh"], indirect=True, scope="module")  # In a netlab, checkpoints go with the job.
 @pytest.mark.feature("M9")
 def test_job_with_a_deleted_jobs_name_begins_without_its_checkpoints(place: Place):
+    command = "ls $DRUMBEAT_CHECKPOINT_DIR; touch $DRUMBEAT_CHECKPOINT_DIR/step; echo begun"
+    file = place.house.job_file(command=f'"{command}"', compute=place.compute, resources="{instance_count: 3}")
+    file.write_text(f"{file.read_text()}name: again\n")
     for _ in range(2):
-        job = submitted(
-            place, "ls $DRUMBEAT_CHECKPOINT_DIR; touch $DRUMBEAT_CHECKPOINT_DIR/step; echo begun", 1, name="again"
-        )
+        job = place.house.client.submit(file).name  # On every host.
         assert ended(place, job).state == "completed"
-        assert place.house.logs(job) == {0: "begun\n"}
+        assert place.house.logs(job) == dict.fromkeys(range(3), "begun\n")
         place.house.client.delete(job)
 
 
