@@ -158,6 +158,23 @@ def test_a_server_that_refuses_for_good_ends_the_forwarding_with_its_reason(tmp_
     assert "no such field" in end_reason(str(tmp_path / "sent"))
 
 
+@pytest.mark.feature("M2")
+def test_a_server_that_lost_what_the_node_has_no_more_ends_the_forwarding_with_that_reason(tmp_path: Path):
+    """It was restored from a copy, say. The end of the job waits until all is sent, or until it is said why not."""
+    line = line_of(points(0))
+    spool, server = Spool(str(tmp_path / "spool"), kept=0, segment=len(line)), Server()
+    forwarder = forwarded(spool, server, tmp_path / "sent")
+    for _ in range(3):
+        spool.append(line)
+        assert forwarder.flush(10)
+    assert spool.start > 0
+    server.offset = 0
+    spool.append(line)
+    with forwarder._changed:
+        assert forwarder._changed.wait_for(lambda: forwarder.is_over, 10)
+    assert end_reason(str(tmp_path / "sent")).startswith("the server has lost metrics of this node")
+
+
 class Requests(Server):
     """Also keeps the end of each request, and says when there is one."""
 

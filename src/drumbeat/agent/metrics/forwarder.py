@@ -91,6 +91,10 @@ class Forwarder:
             self._change(is_away=True)
             self._hurry.wait(self._backoff.next_s())
         else:
+            if taken < self._spool.start:
+                why = "the server has lost metrics of this node that it had taken, and the node has only later ones"
+                self._end(f"{why}: it has them up to {taken}, and they begin at {self._spool.start}", why)
+                return
             self._backoff.reset()
             keep_sent(self._sent_file, taken)
             self._spool.release(taken)
