@@ -25,7 +25,7 @@ from drumbeat.stores.sql import leases, make_store
 from drumbeat.stores.sql.database import Database, parse_url
 from drumbeat.stores.sql.schema import HEAD, metadata
 from drumbeat.stores.sql.upgrade import JOBS, Revisions, upgrade
-from drumbeat.testing.removal_contract import end
+from drumbeat.testing.removal_contract import end, finish_removal
 from drumbeat.testing.sample_jobs import sample_job, started, submission
 from drumbeat.testing.store_witness import everything, listed
 
@@ -173,7 +173,7 @@ def test_job_of_a_reused_name_in_a_database_from_before_the_mark_keeps_its_uniqu
     token = first.lease(Ownership.ALONE)
     end(first, token, "a")
     first.delete_job(token, "a")
-    first.removed("a")
+    finish_removal(first, "a")
     first.submit(token, submission("a"))
     with first._database.write() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0013'")

@@ -21,6 +21,7 @@ from drumbeat.protocol.errors import ForbiddenError, NotFoundError, UnreachableE
 from drumbeat.protocol.input_listing import Listing
 from drumbeat.protocol.plan import InputPlan
 from drumbeat.testing.memory_data import ROOT, MemoryData
+from drumbeat.testing.removal_contract import finish_removal
 
 from .api_house import Agent, House, eventually, house_in
 
@@ -141,8 +142,8 @@ def delete(house: House, job: str) -> None:
     store, token = house.control.store, house.control.loop.token
     eventually(lambda: not store.outbox())
     store.delete_job(token, job)
-    house.control.artifacts.remove_job(job)
-    store.removed(job)
+    house.control.artifacts.set_aside_job(job)
+    finish_removal(store, job)
 
 
 def test_job_of_a_deleted_name_has_a_listing_of_its_own(house: House, agent: Agent, data: MemoryData):

@@ -155,9 +155,7 @@ class Control:
         self.computes = Computes(self.loop, self.engines, self.addresses, states)
         self.experiments = Experiments(self.loop, self.metrics)
         self.ledger = Ledger(self.loop, self.experiments.title, self.metrics.saves)
-        self.space = Space(
-            self.loop, setting.artifacts, self.catalogs.environments, setting.caches, remove_run=self.metrics.remove
-        )
+        self.space = Space(self.loop, setting.artifacts, self.catalogs.environments, setting.caches, runs=self.metrics)
 
     def _run_copies(self) -> RunCopies | None:
         server, metrics = self.setting.mlflow, self.metrics

@@ -102,9 +102,17 @@ class Artifacts(Protocol):
         """
         ...
 
+    def set_aside_job(self, job: str) -> None:
+        """Takes all files of a job out of sight at once; they take space until `remove_job`. Idempotent.
+
+        What has the job's name from then on is another job's. Raises StorageError.
+        """
+        ...
+
     def remove_job(self, job: str) -> None:
-        """Removes all files of a job: from one moment on, none is shown. Idempotent; what an earlier call that was
-        killed has left is removed by the next one. Raises StorageError.
+        """Removes the files of jobs of this name that were set aside, and none that are in sight. Idempotent.
+
+        What a call that was killed has left is removed by the next one. Raises StorageError.
         """
         ...
 

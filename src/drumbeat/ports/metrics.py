@@ -182,8 +182,12 @@ class MetricStore(Protocol):
     def remove_run(self, run: str) -> None:
         """Removes a run with all that is kept of it and, if it is a job's, all runs and sources of that job.
 
-        A run that doesn't exist is removed already.
+        A run that doesn't exist is removed already. Points take space until `remove_points`.
         """
+        ...
+
+    def remove_points(self) -> None:
+        """Removes the points of runs that were removed, in steps between which other writes are made."""
         ...
 
     def run(self, run: str) -> Run:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
@@ -120,6 +121,15 @@ class Head:
     version: int
     lease: int
     state: State
+
+
+@dataclass(frozen=True)
+class Removal:
+    """A deleted job whose files may still be there. note: as it was given to `Store.delete_job`."""
+
+    version: int
+    """The last version of the job, which tells it from others of its name."""
+    note: str
 
 
 @dataclass(frozen=True)
@@ -324,8 +334,19 @@ class Store(Catalog, People, Protocol):
         """
         ...
 
-    def removed(self, name: str) -> None:
-        """Notes that the files of a deleted job are gone; its name is free again. Idempotent."""
+    def removing(self, name: str) -> AbstractContextManager[Removal | None]:
+        """Holds the removal of a deleted job; None = none is pending, as another server has finished it.
+
+        Until the end of the block, which is to be short, no server finishes this removal, so that no new job gets the
+        name. Nothing else is asked of the store within the block.
+        """
+        ...
+
+    def removed(self, name: str, version: int) -> None:
+        """Notes that the files of a deleted job are gone; its name is free again. Idempotent.
+
+        version: of the removal. The removal of a later job of the same name stays.
+        """
         ...
 
     def aliases(self) -> dict[tuple[str, str], str]:

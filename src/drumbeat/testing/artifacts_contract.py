@@ -65,8 +65,9 @@ class ArtifactsContract(LogContract, OutputContract):
             artifacts.append_log(job, LOG, 0, b"line\n")
             artifacts.write_text(job, "plan.json", "{}")
         for _ in range(2):
-            artifacts.remove_job("a")
+            artifacts.set_aside_job("a")
             assert (open_artifacts().files("a"), artifacts.log_end("a")) == ([], 0)
+            artifacts.remove_job("a")
         assert [file.path for file in artifacts.files("ab")] == [LOG, "plan.json", "user_logs/std_log_0.txt"]
         assert set(artifacts.job_space()) == {"ab"}
 
@@ -74,7 +75,7 @@ class ArtifactsContract(LogContract, OutputContract):
         other = open_artifacts()
         for store in (artifacts, other):
             store.append_log("a", LOG, 0, b"first job, a long line\n")
-        artifacts.remove_job("a")
+        artifacts.set_aside_job("a")
         artifacts.write_text("a", "plan.json", "{}")
         assert artifacts.append_log("a", LogName(1, 1, 1, 0).path, 0, b"new\n") == 4
         assert other.append_log("a", LogName(1, 1, 0, 1).path, 0, b"newer\n") == 6
@@ -84,7 +85,15 @@ class ArtifactsContract(LogContract, OutputContract):
         for text in (b"first job, a long line\n", b"new\n"):
             assert artifacts.append_log("a", LOG, 0, text) == len(text)
             assert [chunk.data for chunk in artifacts.log_chunks("a")] == [text]
-            artifacts.remove_job("a")
+            artifacts.set_aside_job("a")
+
+    def test_removing_the_files_that_were_set_aside_leaves_those_of_a_new_job(self, artifacts: Artifacts) -> None:
+        for text in (b"first job\n", b"new\n"):
+            artifacts.append_log("a", LOG, 0, text)
+            if text != b"new\n":
+                artifacts.set_aside_job("a")
+        artifacts.remove_job("a")
+        assert [chunk.data for chunk in artifacts.log_chunks("a")] == [b"new\n"]
 
     def test_removing_logs_leaves_outputs_plan_and_story(self, artifacts: Artifacts) -> None:
         artifacts.append_log("a", LOG, 0, b"line\n")
@@ -112,7 +121,7 @@ class ArtifactsContract(LogContract, OutputContract):
 
     @pytest.mark.parametrize("job", HOSTILE)
     def test_removing_a_job_of_a_hostile_name_is_refused(self, artifacts: Artifacts, job: str) -> None:
-        for call in (artifacts.remove_job, artifacts.remove_logs):
+        for call in (artifacts.set_aside_job, artifacts.remove_job, artifacts.remove_logs):
             with pytest.raises(ForbiddenError):
                 call(job)
 

@@ -193,6 +193,9 @@ class MemoryMetricStore(MemoryExperiments, MemoryDocuments):
             shelf.links = {key: bodies for key, bodies in shelf.links.items() if key[0] not in gone}
             shelf.settled -= gone
 
+    def remove_points(self) -> None:
+        pass  # They went with their run.
+
     def run(self, run: str) -> Run:
         with self._lock:
             shelf = self._shelf

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -26,6 +27,7 @@ from drumbeat.ports import (
     Message,
     PendingEffect,
     Record,
+    Removal,
     Reservation,
     Submission,
     is_for,
@@ -182,9 +184,15 @@ class MemoryStore(MemoryLeases, MemorySettings, MemoryCatalog, MemoryPeople):
             every = {name: note for name, (_, note) in self.shelf.deleted.items()}
             return every if finished else dict(self.shelf.removals)
 
-    def removed(self, name: str) -> None:
+    @contextmanager
+    def removing(self, name: str) -> Generator[Removal | None]:
         with self.shelf.lock:
-            self.shelf.removals.pop(name, None)
+            yield Removal(*self.shelf.deleted[name]) if name in self.shelf.removals else None
+
+    def removed(self, name: str, version: int) -> None:
+        with self.shelf.lock:
+            if self.shelf.deleted.get(name, (0, ""))[0] == version:
+                self.shelf.removals.pop(name, None)
 
     # --- reading jobs ---
     def load(self, name: str) -> Record:

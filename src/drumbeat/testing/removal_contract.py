@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
 from drumbeat.core.life.events import CancelRequested, KeepStory
-from drumbeat.ports import JobFilter, Ownership, Store
-from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError
+from drumbeat.ports import JobFilter, Ownership, Removal, Store
+from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError, StorageError
 from drumbeat.testing.catalog_contract import asset
 from drumbeat.testing.lease_contract import LeaseContract, Open
 from drumbeat.testing.sample_jobs import STOP, ended, line, sample_job, started, submission
@@ -21,6 +22,14 @@ def end(store: Store, token: int, name: str) -> None:
     """Submits a job that ends at once, with nothing left to do for it."""
     record, _ = store.submit(token, submission(name))
     store.commit(token, [replace(ended(record), effects=(), job=replace(ended(record).job, effects=0))])
+
+
+def finish_removal(store: Store, name: str) -> None:
+    """Lets a deleted job's name be free, as its files are gone."""
+    with store.removing(name) as removal:
+        pass
+    if removal is not None:
+        store.removed(name, removal.version)
 
 
 class RemovalContract(LeaseContract):
@@ -45,7 +54,7 @@ class RemovalContract(LeaseContract):
         store.delete_job(token, "a", "its note")
         assert open_store().removals() == {"a": "its note"}
         for _ in range(2):
-            store.removed("a")
+            finish_removal(store, "a")
             assert open_store().removals() == {}
             assert open_store().removals(finished=True) == {"a": "its note"}
 
@@ -54,7 +63,7 @@ class RemovalContract(LeaseContract):
         for _ in range(2):
             store.delete_job(token, "a")
             assert store.removals() == {"a": ""}
-        store.removed("a")
+        finish_removal(store, "a")
         store.delete_job(token, "a")
         assert store.removals() == {}
 
@@ -117,9 +126,53 @@ class RemovalContract(LeaseContract):
         store.delete_job(token, "a")
         with pytest.raises(ConflictError):
             store.submit(token, submission("a"))
-        store.removed("a")
+        finish_removal(store, "a")
         assert store.submit(token, submission("a"))[1]
         assert store.story("a") == [line("accepted")]
+
+    def test_removal_is_held_while_its_files_are_there_and_only_then(self, store: Store, token: int) -> None:
+        end(store, token, "a")
+        store.delete_job(token, "a", "its note")
+        for _ in range(2):
+            with store.removing("a") as removal:
+                assert removal == Removal(2, "its note")
+        finish_removal(store, "a")
+        store.submit(token, submission("b"))
+        for name in ("a", "b", "never"):
+            with store.removing(name) as removal:
+                assert removal is None
+
+    def test_removal_of_a_later_job_of_the_name_stays(self, store: Store, token: int) -> None:
+        for version in (2, 4):
+            end(store, token, "a")
+            store.delete_job(token, "a", f"note {version}")
+            store.removed("a", 2)
+        assert store.removals() == {"a": "note 4"}
+        with pytest.raises(ConflictError):
+            store.submit(token, submission("a"))
+        store.removed("a", 4)
+        assert store.removals() == {}
+
+    def test_removal_that_one_server_holds_is_finished_by_another_only_afterwards(
+        self, open_store: Open, token: int
+    ) -> None:
+        store, other = open_store(), open_store()
+        end(store, token, "a")
+        store.delete_job(token, "a")
+        with ThreadPoolExecutor(1) as threads:
+            with store.removing("a"):
+                finished = threads.submit(other.removed, "a", 2)
+                with pytest.raises(TimeoutError):
+                    finished.result(0.3)
+            finished.result(20)
+        assert store.removals() == {}
+
+    def test_removal_whose_holder_fails_is_pending(self, store: Store, token: int) -> None:
+        end(store, token, "a")
+        store.delete_job(token, "a")
+        with pytest.raises(StorageError), store.removing("a"):
+            raise StorageError("the disk is full")
+        assert store.removals() == {"a": ""}
 
     def test_job_of_a_deleted_name_is_not_taken_for_the_deleted_one(self, open_store: Open, token: int) -> None:
         store, other = open_store(), open_store()
@@ -127,7 +180,7 @@ class RemovalContract(LeaseContract):
         assert other.load("a").job.state.is_terminal  # It may be remembered there.
         assert other.load("a").job.unique_name == "a"
         store.delete_job(token, "a")
-        store.removed("a")
+        finish_removal(store, "a")
         record, _ = store.submit(token, submission("a"))
         assert other.load("a").job.unique_name == record.job.unique_name == "a~3"
         store.commit(token, [started(record)])

@@ -105,5 +105,5 @@ class RunFilesContract:
     def test_artifacts_of_a_removed_job_are_removed(self, open_artifacts: Open) -> None:
         artifacts = open_artifacts()
         artifacts.of_runs.put("j", f"{RUN}/m", [b"123"])
-        artifacts.remove_job("j")
+        artifacts.set_aside_job("j")
         assert artifacts.of_runs.entries("j", RUN) is None

@@ -307,6 +307,50 @@ def test_removal_that_was_interrupted_is_finished_at_the_next_start(house):
     assert (folders(house), house.control.artifacts.snapshots()) == (set(), [])
 
 
+class SlowToRemove(FolderArtifacts):
+    """While its server removes the files of job `a`, another one goes on."""
+
+    def __init__(self, root, go_on):
+        super().__init__(root)
+        self._go_on = go_on
+
+    def remove_job(self, job):
+        if job == "a":
+            self._go_on()
+        super().remove_job(job)
+
+
+class Runs:
+    """The metrics of jobs, of which it is noted whose are removed."""
+
+    def __init__(self):
+        self.removed = []
+
+    def remove(self, name):
+        self.removed.append(name)
+
+    def remove_points(self):
+        pass
+
+
+@pytest.mark.feature("F5")
+@pytest.mark.parametrize("deleted_again", [False, True])
+def test_new_job_keeps_its_files_from_a_server_that_is_late_to_remove_the_deleted_one(house, deleted_again):
+    def finish_and_submit_again():
+        house.control.space.finish_removals()
+        house.control.artifacts.append_log(ended(house, "b"), "logs/1.1/0/1.log", 0, b"new\n")
+        if deleted_again:
+            house.store.delete_job(house.control.loop.token, "b", json.dumps({"snapshots": [], "asked_until": 0}))
+
+    for name in ("a", "b"):
+        house.store.delete_job(house.control.loop.token, ended(house, name))
+    control, runs = house.control, Runs()
+    slow = SlowToRemove(house.folder, finish_and_submit_again)
+    Space(control.loop, slow, control.catalogs.environments, runs=runs).finish_removals()
+    assert house.store.removals() == {}
+    assert (folders(house), runs.removed) == ((set(), ["a", "b"]) if deleted_again else ({"b"}, ["a"]))
+
+
 def test_usage_names_each_thing_the_biggest_first(house):
     ended(house, "a", code=True)
     (house.folder / "jobs" / "stray").mkdir()

@@ -157,11 +157,16 @@ class Metrics:
                     self._settle(job)
 
     def remove(self, name: str) -> None:
-        """Removes the run of a deleted job, and the runs within it."""
+        """Removes the run of a deleted job, and the runs within it, but for their points (`remove_points`)."""
         self._ensured.pop(name, None)
         self._settled.pop(name, None)
         if not self.is_empty:
             self.store.remove_run(run_id(name))
+
+    def remove_points(self) -> None:
+        """Removes the points of the runs of deleted jobs."""
+        if not self.is_empty:
+            self.store.remove_points()
 
     def primaries(self, names: Sequence[str]) -> dict[str, Series]:
         """Returns for each job that has logged any the first metric that its rank 0 logged: the job's primary one."""

@@ -1,7 +1,8 @@
 """The removal of a job, in two steps that survive the death of the server in between.
 
 Its rows go in one transaction, which also notes whose files are to be removed; then the files go. A server that is
-killed in between, or whose disk refuses, is followed by one that goes on with that note.
+killed in between, or whose disk refuses, is followed by one that goes on with that note. Several servers may be at it:
+files and metrics are set aside by their job's name only while the removal is held, as no new job has the name then.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from typing import Protocol
 
 from drumbeat.control.bus import job_topic
 from drumbeat.control.loop.loop import Loop
@@ -18,7 +20,7 @@ from drumbeat.control.space.items import job_item, needed_by, refusal, snapshot_
 from drumbeat.control.space.references import ReferenceReader, References
 from drumbeat.core import deletion_rules
 from drumbeat.core.life.events import DROPPED_WITH_JOB
-from drumbeat.ports import Artifacts, JobSpace
+from drumbeat.ports import Artifacts, JobSpace, Removal
 from drumbeat.protocol.api.space import KeptItem, SpaceItem
 from drumbeat.protocol.errors import NotFoundError, StaleError, StorageError
 from drumbeat.protocol.fault_points import faultpoint
@@ -29,11 +31,20 @@ END_TIMEOUT_S = 10.0
 """How long a job that has just ended is waited for: its nodes are still being stopped."""
 
 
-class JobRemoval:
-    """Removes single jobs with all that only they need. stopping: is set when the server stops.
+class JobRuns(Protocol):
+    """The metrics of jobs."""
 
-    remove_run: removes the metrics of a job, by its name.
-    """
+    def remove(self, name: str) -> None:
+        """Removes those of a job at once, but for their points."""
+        ...
+
+    def remove_points(self) -> None:
+        """Removes the points of removed jobs."""
+        ...
+
+
+class JobRemoval:
+    """Removes single jobs with all that only they need. stopping: is set when the server stops."""
 
     def __init__(
         self,
@@ -41,9 +52,9 @@ class JobRemoval:
         artifacts: Artifacts,
         references: ReferenceReader,
         stopping: threading.Event,
-        remove_run: Callable[[str], None],
+        runs: JobRuns | None,
     ) -> None:
-        self._remove_run = remove_run
+        self._runs = runs
         self._loop, self._store, self._artifacts = loop, loop.store, artifacts
         self._references, self._stopping = references, stopping
         self.lock = threading.Lock()
@@ -70,7 +81,7 @@ class JobRemoval:
         log.info("job %s was deleted by %s, with %d bytes", name, by, item.size)
         faultpoint("delete.committed")
         self._loop.bus.publish(job_topic(name))
-        return self._finish(name, self._store.removals().get(name, ""), world.without([name]), item)
+        return self._finish(name, world.without([name]), item)
 
     def _delete_rows(self, name: str, world: References) -> None:
         known = {one.name for one in world.jobs}
@@ -95,31 +106,42 @@ class JobRemoval:
         with self.lock:
             if pending := self._store.removals():
                 world = self._references.all()
-                for name, note in pending.items():
-                    self._finish(name, note, world, self._item_of(name))
+                for name in pending:
+                    self._finish(name, world, self._item_of(name))
 
-    def _finish(
-        self, name: str, note: str, world: References, item: SpaceItem
-    ) -> tuple[list[SpaceItem], list[KeptItem]]:
+    def _finish(self, name: str, world: References, item: SpaceItem) -> tuple[list[SpaceItem], list[KeptItem]]:
         items: list[SpaceItem] = []
         try:
+            removal = self._set_aside(name)
+            if removal is None:  # Another server has finished it: a new job may have the name.
+                return [item], []
             self._artifacts.remove_job(name)
             items.append(item)
             faultpoint("delete.files_removed")
-            gone, kept = self._remove_snapshots(note, world)
+            gone, kept = self._remove_snapshots(removal.note, world)
             faultpoint("delete.snapshots_removed")
-            self._remove_run(name)
-            self._store.removed(name)
+            if self._runs:
+                self._runs.remove_points()
+            self._store.removed(name, removal.version)
         except StorageError as error:
             log.warning("files of the deleted job %s are still there; they are removed later: %s", name, error)
             return items, [KeptItem(f"files of job {name}", f"{error.what}; it is tried again", error.fix)]
         return [*items, *gone], kept
 
+    def _set_aside(self, name: str) -> Removal | None:
+        """Takes the files and metrics of a deleted job out of sight, if its removal is still pending."""
+        with self._store.removing(name) as removal:
+            if removal is not None:
+                self._artifacts.set_aside_job(name)
+                if self._runs:
+                    self._runs.remove(name)
+        return removal
+
     def _remove_snapshots(self, note: str, world: References) -> tuple[list[SpaceItem], list[KeptItem]]:
         """Those of a deleted job that nothing else needs, unless they were asked for since that job was submitted."""
         digests = _asked_until([note])
         # An earlier deleted job's asking counts for this one's snapshots, too.
-        asked_until = _asked_until(self._store.removals(finished=True).values())
+        asked_until = _asked_until([note, *self._store.removals(finished=True).values()])
         newer = self._references.jobs(until={one.name for one in world.jobs})
         needed = deletion_rules.needed_snapshots((*world.jobs, *newer), self._references.assets())
         gone: list[SpaceItem] = []

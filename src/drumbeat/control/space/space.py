@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
@@ -13,7 +12,7 @@ from drumbeat.control.loop.loop import Loop
 from drumbeat.control.space.cache_pruning import CachePruner
 from drumbeat.control.space.items import freed_of, job_item, needed_by, refusal, snapshot_item, unknown
 from drumbeat.control.space.job_pruning import TRIMMED, JobPruner
-from drumbeat.control.space.job_removal import JobRemoval
+from drumbeat.control.space.job_removal import JobRemoval, JobRuns
 from drumbeat.control.space.references import ReferenceReader
 from drumbeat.control.space.retention_setting import RetentionRule
 from drumbeat.core import deletion_rules
@@ -37,13 +36,13 @@ class Space:
         artifacts: Artifacts,
         environments: Environments,
         caches: MachineCaches | None = None,
-        remove_run: Callable[[str], None] = lambda _: None,
+        runs: JobRuns | None = None,
     ) -> None:
         self._loop, self._store, self._artifacts = loop, loop.store, artifacts
         self.retention = RetentionRule(loop.store)
         self._caches, self._stopping = caches, threading.Event()
         self._references = ReferenceReader(loop.store)
-        self._removal = JobRemoval(loop, artifacts, self._references, self._stopping, remove_run)
+        self._removal = JobRemoval(loop, artifacts, self._references, self._stopping, runs)
         self._jobs = JobPruner(loop, artifacts, self._references, self._removal, self._stopping)
         self._unused = CachePruner(loop, artifacts, environments, caches)
         self._thread = threading.Thread(target=self._run, name="space", daemon=True)

@@ -20,7 +20,7 @@ from drumbeat.protocol.errors import ForbiddenError, NotFoundError
 from drumbeat.protocol.folder_layout import LAST_GOOD
 from drumbeat.protocol.logs import LogName
 from drumbeat.stores.folder.atomic_files import put_whole, refusals, require_room
-from drumbeat.stores.folder.job_removal import job_space, remove_job, remove_logs, space_of
+from drumbeat.stores.folder.job_removal import job_space, remove_job, remove_logs, set_aside_job, space_of
 from drumbeat.stores.folder.live_objects import OnePerName
 from drumbeat.stores.folder.logs import JobLogs, append_beyond, last_position, read_chunks, settle, start_position
 from drumbeat.stores.folder.outputs import PARTS, SHOWN, Kept, Outputs, find_unfit, numbers, part_place
@@ -89,10 +89,14 @@ class FolderArtifacts:
             except FileNotFoundError:
                 return {}
 
+    def set_aside_job(self, job: str) -> None:
+        with refusals(self._jobs):
+            set_aside_job(self._jobs, self._folder(job))
+        self._logs.forget(job)
+
     def remove_job(self, job: str) -> None:
         with refusals(self._jobs):
-            remove_job(self._jobs, self._folder(job))
-        self._logs.forget(job)
+            remove_job(self._jobs, self._folder(job).name)
 
     def remove_logs(self, job: str) -> None:
         with refusals(self._jobs):

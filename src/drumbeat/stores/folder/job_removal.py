@@ -24,18 +24,23 @@ _BLOCK = 512
 """Bytes that `stat` counts a file's space in."""
 
 
-def remove_job(jobs: Path, folder: Path) -> None:
-    """See `Artifacts.remove_job`. The folder is renamed first, so that nobody sees half of it."""
+def set_aside_job(jobs: Path, folder: Path) -> None:
+    """See `Artifacts.set_aside_job`. The folder is renamed, so that nobody sees half of it."""
     bin_ = jobs / REMOVED
     bin_.mkdir(0o700, exist_ok=True)
     with suppress(FileNotFoundError):
         folder.rename(bin_ / f"{folder.name}.{secrets.token_hex(4)}")
         sync_folder(jobs)
     faultpoint("delete.renamed")
-    for left in list(bin_.iterdir()):
-        # Several servers may be over one folder: each removes only what is its own call's job.
-        if left.name.rpartition(".")[0] == folder.name:
-            remove_tree(left)
+
+
+def remove_job(jobs: Path, job: str) -> None:
+    """See `Artifacts.remove_job`."""
+    with suppress(FileNotFoundError):
+        for left in list((jobs / REMOVED).iterdir()):
+            # Several servers may be over one folder: each removes only what is its own call's job.
+            if left.name.rpartition(".")[0] == job:
+                remove_tree(left)
 
 
 def remove_logs(folder: Path) -> None:

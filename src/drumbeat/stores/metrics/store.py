@@ -111,6 +111,8 @@ class SqlMetricStore:
 
     def remove_run(self, run: str) -> None:
         self._writer.run(lambda connection: removals.remove_run(connection, run))
+
+    def remove_points(self) -> None:
         while self._writer.run(removals.remove_some_points):
             pass
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Connection, Table, delete, insert, select, update
 
 from drumbeat.core.life.events import DROPPED_WITH_JOB
+from drumbeat.ports import Removal
 from drumbeat.protocol.errors import ConflictError
 from drumbeat.stores.sql import outbox as effects
 from drumbeat.stores.sql.jobs import no_job
@@ -42,6 +43,13 @@ def notes(connection: Connection, *, finished: bool) -> dict[str, str]:
     return {row.name: row.note for row in connection.execute(chosen)}
 
 
-def finish(connection: Connection, name: str) -> None:
+def hold(connection: Connection, name: str) -> Removal | None:
+    """Returns the removal of a deleted job that isn't finished, and locks its row until the transaction ends."""
+    row = connection.execute(select(removals).where(removals.c.name == name).with_for_update()).first()
+    return None if row is None or row.done else Removal(row.version, row.note)
+
+
+def finish(connection: Connection, name: str, version: int) -> None:
     """Notes that the files of a deleted job are gone."""
-    connection.execute(update(removals).where(removals.c.name == name).values(done=True))
+    chosen = removals.c.name == name, removals.c.version == version
+    connection.execute(update(removals).where(*chosen).values(done=True))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -31,6 +31,7 @@ from drumbeat.ports import (
     PendingEffect,
     PersonToken,
     Record,
+    Removal,
     Reservation,
     StoredDatastore,
     StoredRegistry,
@@ -172,9 +173,14 @@ class SqlStore:
         with self._database.read() as connection:
             return removals.notes(connection, finished=finished)
 
-    def removed(self, name: str) -> None:
+    @contextmanager
+    def removing(self, name: str) -> Generator[Removal | None]:
         with self._database.write() as connection:
-            removals.finish(connection, name)
+            yield removals.hold(connection, name)
+
+    def removed(self, name: str, version: int) -> None:
+        with self._database.write() as connection:
+            removals.finish(connection, name, version)
 
     # --- reading jobs ---
     def load(self, name: str) -> Record:
