@@ -23,7 +23,9 @@ from tools.generated_page import write_or_check
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "jobfile.md"
-LATER = "Parsed and checked now; running them comes later."
+PIPELINE = """\
+Steps that take each other's outputs ([pipelines](pipelines.md)). `command`, `sweep` and `pipeline` steps run;
+`parallel` steps and those of other types are refused when the pipeline is planned or submitted."""
 SWEEP = """\
 Many trials of one command, named after the sweep: `SWEEP_0`, `SWEEP_1`, … Where a choice lists mappings, a trial has
 the keys of one of them as parameters, too; where not every trial has a value, its use belongs in `$[[ ]]`."""
@@ -78,7 +80,7 @@ becomes the environment.
 - drumbeat refuses a key that isn't listed here, and a key that occurs twice. The message gives the line and the nearest
   valid key.
 - `PyTorch`, `pytorch` and `Pytorch` mean the same. So do `yes`, `on` and `true`, as in Azure's files.
-- A key without a value counts as not set. `$schema` is allowed and ignored.
+- A key without a value counts as not set; so does an input without one. `$schema` is allowed and ignored.
 - Tags, versions and environment variables keep their exact text: `3.10` isn't `3.1`.
 - A file has at most 1 MiB, 20,000 values and 64 levels. Tags such as `!!python/…` are refused.
 
@@ -192,7 +194,7 @@ CHAPTERS: list[tuple[str, str, tuple[type[Model], ...]]] = [
     ),
     (
         "Pipeline",
-        LATER,
+        PIPELINE,
         (
             pipelines.PipelineJob,
             pipelines.PipelineSettings,
@@ -252,7 +254,7 @@ def default_of(field: FieldInfo) -> str:
 
 def render_model(model: type[Model]) -> list[str]:
     """A heading, the model's sentence and its table of keys."""
-    sentence = (model.__doc__ or "").strip().splitlines()[0].replace(LATER, "").strip()
+    sentence = (model.__doc__ or "").strip().splitlines()[0].strip()
     lines = [f"### {model.__name__}", "", sentence, "", "| key | type | default | means |", "|---|---|---|---|"]
     for name, field in model.model_fields.items():
         kind = kind_of(field.annotation).replace("|", "\\|")

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from drumbeat.dialect import loads
+from drumbeat.dialect import Input, Output, loads
 from tools import make_jobfile_docs
 
 
@@ -18,9 +18,17 @@ def test_the_example_on_the_page_is_a_job() -> None:
     assert loads(make_jobfile_docs.EXAMPLE).command.startswith("python train.py")  # type: ignore[union-attr]
 
 
-def test_the_page_says_plainly_what_comes_later() -> None:
+def test_page_says_which_steps_of_a_pipeline_run_and_which_do_not() -> None:
     page = make_jobfile_docs.render_page()
-    assert "## Pipeline\n\nParsed and checked now; running them comes later." in page
+    chapter = page.partition("## Pipeline\n")[2]
+    intro = " ".join(chapter.partition("###")[0].split())
+    assert "`command`, `sweep` and `pipeline` steps run" in intro
+    assert "`parallel` steps and those of other types are refused" in intro
+    assert "comes later" not in page
+
+
+def test_description_of_an_output_is_told_as_that_of_an_input() -> None:
+    assert Output.model_fields["description"].description == Input.model_fields["description"].description
 
 
 def test_importing_the_room_loads_neither_pydantic_nor_a_yaml_reader() -> None:

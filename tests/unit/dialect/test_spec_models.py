@@ -1,5 +1,6 @@
 """The command job's models: what each key takes, what contradicts what, and what the counts come to."""
 
+from copy import deepcopy
 from typing import Any
 
 import pydantic
@@ -194,6 +195,32 @@ def test_an_empty_key_is_a_key_that_isnt_set() -> None:
     assert "inputs" not in made.model_fields_set
     assert made.queue_settings.job_tier is None
     assert made.outputs["o"].type == "uri_folder"
+
+
+@pytest.mark.parametrize(
+    ("document", "keys"),
+    [
+        ({"command": "x"}, ()),
+        ({"type": "pipeline", "jobs": {"s": {"command": "x"}}}, ()),
+        ({"type": "pipeline", "jobs": {"s": {"command": "x"}}}, ("jobs", "s")),
+        ({"type": "pipeline", "jobs": {"s": {"component": {"command": "x"}}}}, ("jobs", "s", "component")),
+    ],
+)
+def test_input_without_a_value_is_one_that_isnt_set(document: dict[str, Any], keys: tuple[str, ...]) -> None:
+    given = deepcopy(document)
+    part = given
+    for key in keys:
+        part = part[key]
+    part["inputs"] = {"empty": None, "data": {"type": "uri_folder", "optional": True}}
+    made: Any = to_dict(from_dict(given))
+    for key in keys:
+        made = made[key]
+    assert [*made["inputs"]] == ["data"]
+
+
+def test_use_of_an_input_without_a_value_is_refused() -> None:
+    with pytest.raises(SpecError, match=r"inputs\.a"):
+        from_dict({"command": "echo ${{inputs.a}}", "inputs": {"a": None}})
 
 
 def test_the_models_are_frozen() -> None:

@@ -61,6 +61,16 @@ def test_the_last_one_counts_and_nothing_unsets() -> None:
     assert read("resources.instance_count=").node_count == 1
 
 
+@pytest.mark.parametrize("name", ["unused", "folder", "rate"])
+def test_input_that_is_set_to_nothing_is_none_of_the_job(name: str) -> None:
+    text = f"{TEXT}\n".replace(" ${{inputs.rate}}", "").replace(
+        "  rate:", "  unused: 3\n  folder: {path: ./a}\n  rate:"
+    )
+    job = loads(text, "job.yml", [f"inputs.{name}=null"])
+    assert isinstance(job, CommandJob)
+    assert {"unused", "folder", "rate"} - {*job.inputs} == {name}
+
+
 @pytest.mark.parametrize("key", ["environment_variables.A", "tags.A"])
 def test_a_text_may_be_empty(key: str) -> None:
     assert getattr(read(f"{key}="), key.partition(".")[0]) == {"A": ""}

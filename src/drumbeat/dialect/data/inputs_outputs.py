@@ -9,7 +9,17 @@ from pydantic import BeforeValidator, Field, ValidationInfo
 
 from drumbeat.dialect.data.signed_urls import NoSecret
 from drumbeat.dialect.reading.error_messages import shown, words
-from drumbeat.dialect.reading.field_types import Figure, Filled, Scalar, Text, Version, complaint, literal, named
+from drumbeat.dialect.reading.field_types import (
+    Figure,
+    Filled,
+    Identifier,
+    Scalar,
+    Text,
+    Version,
+    complaint,
+    literal,
+    named,
+)
 from drumbeat.dialect.reading.frozen_model import AnyCase, Contradiction, Model
 
 DataType = Literal["uri_file", "uri_folder", "mltable", "custom_model", "mlflow_model", "triton_model"]
@@ -113,7 +123,7 @@ class Output(Model):
         default=None, description="Version of that asset; the next free version when not set."
     )
     path_on_compute: Filled | None = Field(default=None, description="Path on the node, as a `file:` URL.")
-    description: Text | None = Field(default=None, description="Kind of the data or parameter.")
+    description: Text | None = Field(default=None, description="Description of its purpose.")
 
     def contradictions(self) -> Iterator[Contradiction]:
         if self.version is not None and self.name is None:
@@ -135,5 +145,14 @@ def _output(value: object) -> object:
     return {} if value is None else value
 
 
+def _written(value: object) -> object:
+    """The inputs but those without a value, as with every other key."""
+    if not isinstance(value, dict):
+        return value
+    return {name: given for name, given in cast("dict[object, object]", value).items() if given is not None}
+
+
 InputValue = Annotated[Input | Scalar, BeforeValidator(_input)]
 OutputValue = Annotated[Output, BeforeValidator(_output)]
+InputValues = Annotated[dict[Identifier, InputValue], BeforeValidator(_written)]
+DeclaredInputs = Annotated[dict[Identifier, Input], BeforeValidator(_written)]

@@ -24,7 +24,7 @@ class ModelAsset(Model):
         default="custom_model", description="How its files are laid out."
     )
     path: Annotated[Filled, NoSecret] = Field(description="Where it lies: a path, or an address.")
-    description: Text | None = Field(default=None, description="Kind of the data or parameter.")
+    description: Text | None = Field(default=None, description="What the model is.")
     stage: Text | None = Field(default=None, description="How far it is in its life.")
     flavors: Table = Field(default_factory=dict, description="What can load it, by MLflow's words.")
     tags: dict[str, AsText] = Field(default_factory=dict, description="Free-form labels.")

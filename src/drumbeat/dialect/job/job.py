@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import Field
 
-from drumbeat.dialect.data.inputs_outputs import Input, InputValue, OutputValue
+from drumbeat.dialect.data.inputs_outputs import Input, InputValues, OutputValue
 from drumbeat.dialect.environments.environment_keys import EnvironmentValue
 from drumbeat.dialect.job.distribution import Distribution, RayDistribution, TensorFlowDistribution
 from drumbeat.dialect.job.extensions import Extensions
@@ -48,7 +48,7 @@ class JobHead(Model):
     services: dict[Identifier, ServiceValue] = Field(
         default_factory=dict, description="Interactive services beside the ranks, by name."
     )
-    inputs: dict[Identifier, InputValue] = Field(default_factory=dict, description="Inputs, by name.")
+    inputs: InputValues = Field(default_factory=dict, description="Inputs, by name.")
     outputs: dict[Identifier, OutputValue] = Field(default_factory=dict, description="Outputs, by name.")
 
     @property

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from drumbeat.dialect.data.inputs_outputs import Input, OutputValue
+from drumbeat.dialect.data.inputs_outputs import DeclaredInputs, OutputValue
 from drumbeat.dialect.environments.environment_keys import EnvironmentValue
 from drumbeat.dialect.job.distribution import Distribution
 from drumbeat.dialect.job.resources_and_limits import Resources
@@ -32,7 +32,7 @@ class ComponentHead(Model):
     description: Text | None = Field(default=None, description="Description of its purpose.")
     tags: dict[Text, AsText] = Field(default_factory=dict, description="Free-form labels.")
     is_deterministic: bool = Field(default=True, description="Whether an earlier result may be reused.")
-    inputs: dict[Identifier, Input] = Field(default_factory=dict, description="Inputs: data or parameters.")
+    inputs: DeclaredInputs = Field(default_factory=dict, description="Inputs: data or parameters.")
     outputs: dict[Identifier, OutputValue] = Field(default_factory=dict, description="Outputs.")
 
 

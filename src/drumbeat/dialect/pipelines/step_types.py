@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo
 
-from drumbeat.dialect.data.inputs_outputs import InputValue, Output
+from drumbeat.dialect.data.inputs_outputs import InputValues, Output
 from drumbeat.dialect.environments.environment_keys import EnvironmentValue
 from drumbeat.dialect.job.distribution import Distribution
 from drumbeat.dialect.job.extensions import Extensions
@@ -69,7 +69,7 @@ class NodeHead(Model):
     comment: Text | None = Field(default=None, description="A note for readers.")
     tags: dict[Text, AsText] = Field(default_factory=dict, description="Free-form labels.")
     properties: dict[Text, AsText] = Field(default_factory=dict, description="Labels that can't be changed.")
-    inputs: dict[Identifier, InputValue] = Field(
+    inputs: InputValues = Field(
         default_factory=dict, description="Inputs: a value, data, or `${{parent.jobs.s.outputs.y}}`."
     )
     outputs: dict[Identifier, NodeOutput] = Field(
