@@ -310,7 +310,7 @@ def lose_machines(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("document", "first", "second", "says"),
     [
-        (SWEEP, "p_0", "p_1", f"1 of 40 trials ended, 1 trial waits: {UNUSABLE}"),
+        (SWEEP, "p_0", "p_1", f"1 of 40 trials ended, trials wait: {UNUSABLE}"),
         (PIPELINE, "p_a", "p_b", f"step b waits: {UNUSABLE}; 1 of 2 steps ended"),
     ],
     ids=["sweep", "pipeline"],

@@ -243,10 +243,10 @@ def say_progress(sweep: str, progress: SweepProgress) -> str:
     leader = leading_trial(progress)
     if leader is not None:
         parts.append(f"best {trial_name(sweep, leader.number)}: {progress.metric} {leader.best:.4g}")
-    postponed = [one for one in progress.trials if one.state is None and one.sentence]
+    postponed = next((one for one in progress.trials if one.state is None and one.sentence), None)
     if postponed:
-        waits = "waits" if len(postponed) == 1 else "wait"
-        parts.append(f"{counted(len(postponed), 'trial')} {waits}: {postponed[0].sentence}")
+        # Without their number, so that the story has a line when trials begin to wait, and none for each of them.
+        parts.append(f"trials wait: {postponed.sentence}")
     return ", ".join(parts)
 
 
