@@ -64,6 +64,9 @@ def test_sinfo_s_machines_are_each_there_once_and_of_the_default_partition():
     [
         ("(null)", 0), ("", 0), ("gpu:4", 4), ("gpu", 1), ("gpu:h100:8", 8), ("gpu:h100:8(S:0-1)", 8),
         ("gpu:a100:2,gpu:v100:2(S:0),nvme:1", 4), ("gpu:nvidia_a100_3g.20gb:2", 2), ("nogpu:3", 0), ("gpu:h100", 1),
+        ("gpu:2080ti:4(S:0-1)", 4), ("gpu:4090:8", 8), ("gpu:3090:4(S:0)", 4), ("gpu:1g.10gb:7", 7), ("gpu:1080ti", 1),
+        ("gpu:h100:8,gpu:1080ti:2", 10), ("gpu:4090:8,gpu:2", 10), ("gpu:4(S:0,2),gpu:3090:2(S:1,3),nvme:1", 6),
+        ("gpu:2,nvme:4090:8", 2), ("gpu:12(S:0)", 12), ("shard:4090:8", 0), ("gpu:1g.10gb:7,gpu:2g.20gb:3", 10),
     ],
 )  # fmt: skip
 def test_gpus_are_counted(gres: str, gpus: int):

@@ -34,6 +34,8 @@ _PASSES = re.compile(
     re.IGNORECASE,
 )
 """What Slurm says when the same can succeed later; anything else it says is a refusal."""
+# A type may be digits alone (4090), but digits at the end are the count.
+_GPUS = re.compile(r"(?:^|,)gpu(?::(?!\d+(?:[,(]|$))[^:,()]+)?(?::(\d+))?(?=$|[,(])")
 _NO_TIME = ("None", "(null)", "N/A", "Unknown", "")
 _NONE_SUCH = re.compile(r"invalid job id|job \S+ not found|access/permission denied", re.IGNORECASE)
 """What scontrol says of a job that slurmctld has forgotten, or that only others may see."""
@@ -298,7 +300,7 @@ def read_ids(printed: str, name: str, user: int) -> list[str]:
 
 def gpus_in(gres: str) -> int:
     """How many GPUs `gpu:h100:8(S:0-1),gpu:2,nvme:1` has."""
-    return sum(int(n or 1) for n in re.findall(r"(?:^|,)gpu(?::[^:,()\d][^:,()]*)?(?::(\d+))?(?=$|[,(])", gres))
+    return sum(int(n or 1) for n in _GPUS.findall(gres))
 
 
 def _rows(printed: str, columns: int) -> list[list[str]]:
