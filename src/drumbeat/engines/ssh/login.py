@@ -46,6 +46,10 @@ class Login:
         user = ["-l", self.user] if self.user else []
         return ["ssh", "-T", *key, "-p", str(self.port), *user, *options, *more, "--", self.address]
 
+    def known_as(self) -> str:
+        """The host's name in a file of known hosts."""
+        return self.address if self.port == 22 else f"[{self.address}]:{self.port}"
+
     def by_hand(self) -> str:
         """What a person types to log in."""
         words = ["ssh", *(["-p", str(self.port)] if self.port != 22 else [])]

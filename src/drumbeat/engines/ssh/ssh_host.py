@@ -23,21 +23,25 @@ ASK_S = 20.0
 DELIVER_S = 60.0
 _SSH_FAILED, _NO_AGENT, _NO_PROGRAM = 255, 97, (126, 127)
 _TROUBLES: tuple[tuple[str, str, str], ...] = (
+    ("remote host identification has changed", "its host key isn't the one that is known here",
+     "Find out why it changed before you trust it; then: ssh-keygen -R {known}"),
     ("host key verification failed|no .* host key is known", "its host key isn't known here",
      "Log in once by hand, compare the fingerprint and accept it: {login}"),
-    ("remote host identification has changed", "its host key isn't the one that is known here",
-     "Find out why it changed before you trust it; then: ssh-keygen -R {host}"),
-    ("permission denied|too many authentication failures", "it doesn't let this user in",
-     "See that this logs in without asking for anything: {login}"),
     ("could not resolve|name or service not known", "its name can't be resolved", "Write its IP address."),
     ("connection refused", "no ssh server listens there", "Start one there, or write the `port` that it has."),
     ("timed out|no route to host|network is unreachable|host is down|not responding", "it doesn't answer", ""),
-    ("identity file .* not accessible|no such identity|invalid format|unprotected private key", "the key can't be used",
-     "See that the `identity_file` is a private key that only you can read."),
+    ("identity file .* not accessible|no such identity|load key |invalid format|unprotected private key",
+     "the key can't be used", "See that the `identity_file` is a private key that only you can read."),
+    ("permission denied|too many authentication failures", "it doesn't let this user in",
+     "See that this logs in without asking for anything: {login}"),
     ("bad configuration option|unsupported option|extra arguments", "ssh doesn't take these options",
      "Look at the compute's `options`."),
 )  # fmt: skip
-"""What ssh says (OpenSSH 7 to 10, English), what it means, what to do."""
+"""What ssh says (OpenSSH 7 to 10, English), what it means, what to do; the first that applies is told.
+
+A changed host key is reported as a failed verification as well. ssh goes on without a key that it can't use: that is
+the trouble only where the host then refuses the login.
+"""
 
 
 @dataclass
@@ -113,7 +117,7 @@ class SshHost:
         last = _last_line(said.encode())
         for pattern, what, fix in _TROUBLES:
             if re.search(pattern, said, re.IGNORECASE):
-                todo = fix.format(login=self.login.by_hand(), host=self.login.address)
+                todo = fix.format(login=self.login.by_hand(), known=shlex.quote(self.login.known_as()))
                 return UnreachableError(f"{self.login.address}: {what}", where=last, fix=todo)
         return UnreachableError(f"{self.login.address}: ssh failed: {last or 'it said nothing'}")
 
