@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from drumbeat.protocol.agent import Phase
+from drumbeat.protocol.errors import StorageError
 from drumbeat.protocol.metrics import Point, PointsLogged, experiment_id, run_id
 from tests.faces.api_house import House, eventually, house_in, raw
 
@@ -295,3 +296,32 @@ def test_job_that_logs_nothing_has_a_run_with_its_status_while_it_runs_and_after
     house.finish(failed, code=1)
     eventually(lambda: runs("silent-failed") == [(run_id(failed), "FAILED")])
     assert asked(house, "GET", "runs/get", run_id=run_id(failed))["run"]["info"]["status"] == "FAILED"
+
+
+def test_end_of_a_deleted_job_makes_no_run_and_ends_none_of_the_next_job_of_its_name(house):
+    house.finish(house.submit("gone"))
+    eventually(lambda: not house.control.store.outbox())
+    deleted = house.control.store.load("gone").job
+    house.http.delete("/api/v1/jobs/gone").raise_for_status()
+    house.control.metrics.note_end(deleted)
+    assert refusal(ask(house, "GET", "runs/get", run_id=run_id("gone"))) == MISSING
+    house.submit("gone")
+    house.agent("gone").say(Phase.READY)
+    house.control.metrics.note_end(deleted)
+    assert house.control.metrics.run_of("gone").status == "RUNNING"
+    house.finish("gone")
+
+
+def test_end_of_a_job_is_noted_once_the_database_answers(house, monkeypatch):
+    def fail(*_: object) -> None:
+        raise StorageError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(house.control.metrics.store, "settle", fail)
+        job = house.submit("full-disk", experiment_name="full-disk")
+        house.finish(job)
+        eventually(lambda: house.control.store.load(job).job.state.is_terminal)
+        with pytest.raises(StorageError):
+            house.control.metrics.note_end(house.control.store.load(job).job)
+    eventually(lambda: not house.control.store.outbox())
+    assert asked(house, "GET", "runs/get", run_id=run_id(job))["run"]["info"]["status"] == "FINISHED"

@@ -34,6 +34,11 @@ def test_each_step_stands_below_one_that_it_takes_from():
     assert tree == [("bad", 0), ("after", 1), ("last", 2), ("other", 0)]
 
 
+def test_chain_of_as_many_steps_as_a_pipeline_may_have_is_drawn():
+    steps = [a_step("s0"), *(a_step(f"s{n}", f"s{n - 1}") for n in range(1, 1000))]
+    assert [level for _, level in tree_of(a_pipeline(State.RUNNING, *steps))] == list(range(1000))
+
+
 def test_output_of_a_pipeline_that_has_ended_without_it_is_not_awaited():
     steps = (a_step("bad"), a_step("after", "bad"))
     assert "not yet" in shown(a_pipeline(State.RUNNING, *steps))

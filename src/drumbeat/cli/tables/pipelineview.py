@@ -45,13 +45,11 @@ def tree_of(pipeline: PipelineView) -> Iterator[tuple[StepView, int]]:
         levels[step.name] = levels.get(above, 0) + 1 if above else 0
         below.setdefault(above, []).append(step)
 
-    def branch(step: StepView) -> Iterator[tuple[StepView, int]]:
+    rest = below[""][::-1]
+    while rest:
+        step = rest.pop()
         yield step, levels[step.name]
-        for one in below.get(step.name, ()):
-            yield from branch(one)
-
-    for root in below[""]:
-        yield from branch(root)
+        rest += below.get(step.name, [])[::-1]
 
 
 def _state(step: StepView) -> Text:

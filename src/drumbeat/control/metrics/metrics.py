@@ -18,7 +18,7 @@ from drumbeat.control.metrics.growth_after_save import CheckpointSaves
 from drumbeat.core.ledger_times import Save
 from drumbeat.core.life.job import Job
 from drumbeat.ports.metrics import HistoryPage, MetricStore, Run, Series
-from drumbeat.protocol.errors import DrumbeatError, NotFoundError, RefusedError, SpecError, StaleError
+from drumbeat.protocol.errors import NotFoundError, RefusedError, SpecError, StaleError, VersionError
 from drumbeat.protocol.metric_lines import Spooled, spooled
 from drumbeat.protocol.metrics import SYSTEM, RunCreated, RunStatus, Source, experiment_id, run_id
 from drumbeat.protocol.states import State
@@ -50,6 +50,8 @@ class Metrics:
         self._first_values = FirstValues(loop)
         self._checkpoint_saves = CheckpointSaves(loop)
         self._lock = threading.Lock()
+        self._ending = threading.Lock()
+        """Held while the run of a job that has ended is made, or removed."""
         self._store: MetricStore | None = None
         self._ensured: dict[str, str] = {}
         """Jobs whose runs exist, with their unique names: another server may delete a job."""
@@ -129,14 +131,17 @@ class Metrics:
     def note_end(self, job: Job) -> None:
         """Sees to it that a job that has ended has a run, whether it logged anything or not, with the job's status.
 
-        Idempotent. What fails is written to the server's log: the job has ended.
+        Idempotent. Raises StorageError, after which it is to be called again; what else fails is written to the
+        server's log: the job has ended.
         """
         if self._place is None or job.started_at is None:
             return
         try:
-            self._ensure(job)
-            self._settle(job)
-        except DrumbeatError as error:
+            with self._ending:
+                if self._loop.is_there(job):  # Neither a deleted job nor the next one of its name is given this end.
+                    self._ensure(job)
+                    self._settle(job)
+        except (RefusedError, VersionError) as error:
             log.warning("job %s has no run in MLflow's API: %s", job.name, error)
 
     def settle(self) -> None:
@@ -144,7 +149,7 @@ class Metrics:
 
         Readers call it first: no job has to report its start or end to its run.
         """
-        for record in list(self._loop.jobs.values()):
+        for record in list(self._loop.unfinished().values()):
             if record.job.started_at is not None:
                 self._ensure(record.job)
         for run, name in self.store.open_runs():
@@ -158,10 +163,11 @@ class Metrics:
 
     def remove(self, name: str) -> None:
         """Removes the run of a deleted job, and the runs within it, but for their points (`remove_points`)."""
-        self._ensured.pop(name, None)
-        self._settled.pop(name, None)
-        if not self.is_empty:
-            self.store.remove_run(run_id(name))
+        with self._ending:
+            self._ensured.pop(name, None)
+            self._settled.pop(name, None)
+            if not self.is_empty:
+                self.store.remove_run(run_id(name))
 
     def remove_points(self) -> None:
         """Removes the points of the runs of deleted jobs."""
