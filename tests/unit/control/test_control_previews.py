@@ -148,6 +148,24 @@ def test_more_ranks_than_a_plan_can_name_are_refused(house: House):
 
 
 @pytest.mark.feature("P1")
+def test_output_of_a_pipeline_that_no_step_gives_is_told_when_it_is_planned_and_submitted(house: House):
+    step = {"type": "command", "command": "true", "outputs": {"o": "${{parent.outputs.given}}"}}
+    outputs = {"given": None, "z": {"type": "uri_folder", "name": "zz"}, "plain": None}
+    request = JobRequest({
+        "type": "pipeline", "name": "p", "settings": {"default_compute": "local"}, "jobs": {"a": step},
+        "outputs": outputs,
+    })  # fmt: skip
+    bind = "bind it at a step: `outputs: {OUTPUT: ${{parent.outputs."
+    told = [
+        f"no step gives output z of the pipeline, and nothing becomes azureml:zz; {bind}z}}}}}}`",
+        f"no step gives output plain of the pipeline; {bind}plain}}}}}}`",
+    ]
+    assert [note for note in house.control.jobs.preview(request).notes if "no step gives" in note] == told
+    sentence = house.control.jobs.submit(request)[0].job.sentence
+    assert "; ".join(told) in sentence
+
+
+@pytest.mark.feature("P1")
 def test_pipeline_with_a_step_named_like_a_trial_is_refused(house: House):
     trial = {"name": "t", "command": "python t.py ${{inputs.lr}}", "inputs": {"lr": {"type": "number"}}}
     sweep: dict[str, object] = {

@@ -21,7 +21,9 @@ from drumbeat.core.planning.inputs import JobOutputs
 from drumbeat.core.planning.plan import Planned
 from drumbeat.core.resource_needs import Need, Policy
 from drumbeat.core.sweeping.trial_jobs import max_trials
+from drumbeat.dialect.data.inputs_outputs import Output
 from drumbeat.dialect.data.paths import OfJob, reference_to
+from drumbeat.dialect.pipelines.pipeline_job import PipelineComponent
 from drumbeat.dialect.pipelines.step_types import SweepNode
 from drumbeat.dialect.sweeping.sweep import SweepJob
 from drumbeat.protocol.api.requests import JobRequest
@@ -111,10 +113,20 @@ def new_pipeline(
         tags=dict(written.tags),
         pipeline=_progress(request, graph),
     )
-    unbound = [output for output in written.outputs if output not in graph.outputs]
-    further = [*(f"no step gives output {output}" for output in unbound), *request.notes]
+    further = [*unbound_outputs(graph), *request.notes]
     sentence = f"accepted with {counted(len(graph.steps), 'step')}{''.join(f'; {note}' for note in further)}"
     return replace(job, sentence=sentence), StoryEntry(now, job.state, job.reason, sentence)
+
+
+def unbound_outputs(graph: Graph) -> Iterator[str]:
+    """Says of each output of the pipeline that no step gives it, and how a step does."""
+    component = graph.job.component
+    declared = component.outputs if isinstance(component, PipelineComponent) else dict[str, Output]()
+    for name, output in {**declared, **graph.job.outputs}.items():
+        if name not in graph.outputs:
+            lost = f", and nothing becomes azureml:{output.name}" if output.name else ""
+            how = f"bind it at a step: `outputs: {{OUTPUT: ${{{{parent.outputs.{name}}}}}}}`"
+            yield f"no step gives output {name} of the pipeline{lost}; {how}"
 
 
 def _progress(request: JobRequest, graph: Graph) -> PipelineProgress:
