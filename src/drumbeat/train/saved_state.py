@@ -44,10 +44,12 @@ class SavedState:
 
         _check_torch()
         given = [optimizers] if isinstance(optimizers, Optimizer) else list(optimizers)
-        averaging = {f"{AVERAGING}.{at}": AveragingSteps(one) for at, one in enumerate(given) if _averages(one)}
-        self.model, self.loader, self.others = model, loader, {**others, **averaging}
+        averaging: dict[int, Any] = {at: one for at, one in enumerate(given) if _averages(one)}
+        steps = {f"{AVERAGING}.{at}": AveragingSteps(one) for at, one in averaging.items()}
+        self.model, self.loader, self.others = model, loader, {**others, **steps}
+        self._averaging = list(averaging.values())
         # torch's functions for states don't know its own wrapper.
-        self.optimizers: list[Any] = [getattr(one, "optim", one) if _averages(one) else one for one in given]
+        self.optimizers: list[Any] = [averaging[at].optim if at in averaging else one for at, one in enumerate(given)]
 
     def tensors(self) -> dict[str, Any]:
         """Returns the state of model and optimizers by parameter names, as all ranks know them."""
@@ -100,6 +102,9 @@ class SavedState:
             model_state_dict=tensors["model"],
             optim_state_dict=tensors["optimizers"],
         )
+        for wrapper in self._averaging:
+            # Loading replaces the groups; a schedule sets the learning rate in those that the wrapper has.
+            wrapper.param_groups = wrapper.optim.param_groups
 
     def set_rest(self, others: dict[str, Any], ranks: list[dict[str, Any]], rank: int, world_size: int) -> None:
         """Sets the others, this rank's place in the data, and its random generators, which come last."""
