@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import threading
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -198,7 +199,11 @@ def test_a_name_that_is_being_looked_up_keeps_no_look_waiting(servers: Servers):
 
 
 def doors_of(control: Control) -> set[str]:
-    """The doors that are open after a look."""
+    """The doors that are open after a look, once the engines that it asks have answered, and a second look."""
+    control.addresses.look()
+    asking = control.addresses._claims._thread
+    if asking is not None:
+        asking.join(20)
     control.addresses.look()
     doors = control.addresses.doors
     assert isinstance(doors, Doors)
@@ -227,7 +232,100 @@ def test_no_door_is_closed_while_an_engine_cannot_say_where_its_agents_call(serv
     one.addresses.doors.open_ones = {"10.0.0.7"}
     assert doors_of(one) == {"10.0.0.7"}
     servers.made.trouble = ""
+    assert doors_of(one) == {"10.0.0.7"}, "it was asked in vain a moment ago"
+    servers.clock.advance(5)
     assert doors_of(one) == set()
+
+
+@dataclass
+class Unanswered(Far):
+    """Looks a name up while `is_over` isn't set, which a test does; calls `meanwhile` first."""
+
+    is_over: threading.Event = field(default_factory=threading.Event)
+    meanwhile: Callable[[], object] = lambda: None
+    asked: int = 0
+
+    def server_addresses(self) -> list[str]:
+        self.asked += 1
+        self.meanwhile()
+        assert self.is_over.wait(20)
+        return super().server_addresses()
+
+
+@pytest.mark.feature("X1")
+def test_door_stays_open_when_a_new_compute_names_it_while_another_engine_is_asked(servers: Servers):
+    slow = servers.far = Unanswered()
+    slow.is_over.set()
+    one, servers.made = servers.open(1), Far(address="10.0.0.9")
+    one.computes.create({"name": "rack", "type": "ssh", "hosts": ["h"]})
+    one.addresses.open_for("rack")
+    one.computes.delete("rack")
+
+    def create() -> None:
+        if slow.asked == 1:
+            one.computes.create({"name": "rack2", "type": "ssh", "hosts": ["h"]})
+            one.addresses.open_for("rack2")
+
+    slow.meanwhile = create
+    assert doors_of(one) == {"10.0.0.9"}
+    assert doors_of(one) == {"10.0.0.9"}
+    assert one.addresses.known("rack2") == ("https://10.0.0.9:1",)
+
+
+@pytest.mark.feature("X1")
+def test_claim_of_a_compute_that_is_created_after_all_have_claimed_keeps_its_door(servers: Servers):
+    one, servers.made = servers.open(1), Far(address="10.0.0.9")
+    claims, doors = one.addresses._claims, Doors(1, open_ones={"10.0.0.8", "10.0.0.9"})
+    for name, engine in one.engines.items():
+        claims.claim(name, engine)
+    assert claims.far() == {"far"}
+    one.computes.create({"name": "rack", "type": "ssh", "hosts": ["h"]})
+    one.addresses.open_for("rack")
+    claims.close_unused(doors, doors.addresses(), frozenset())
+    assert doors.open_ones == {"10.0.0.9"}
+
+
+@pytest.mark.feature("X1")
+def test_engine_that_was_replaced_while_it_was_asked_takes_no_claim_from_the_new_one(servers: Servers):
+    one = servers.open(1)
+    servers.made = old = Unanswered(address="10.0.0.8")
+    old.is_over.set()
+    one.computes.create({"name": "rack", "type": "ssh", "hosts": ["h"]})
+
+    def replace() -> None:
+        servers.made = Far(address="10.0.0.9")
+        one.computes.create({"name": "rack", "type": "ssh", "hosts": ["other"]})
+        one.addresses.open_for("rack")
+
+    old.meanwhile = replace
+    one.addresses.doors.open_ones = {"10.0.0.7"}
+    assert doors_of(one) == {"10.0.0.9"}
+
+
+@pytest.mark.feature("X1")
+def test_engine_that_looks_up_a_name_for_long_keeps_no_look_waiting_and_is_asked_once(servers: Servers):
+    slow = servers.far = Unanswered()
+    one = servers.open(1)
+    one.addresses.doors.open_ones = {"10.0.0.7"}
+    for _ in range(3):
+        one.addresses.look()
+    assert not slow.is_over.is_set()
+    assert one.addresses.doors.open_ones == {"10.0.0.7"}
+    slow.is_over.set()
+    assert doors_of(one) == set()
+    assert slow.asked == 1
+
+
+@pytest.mark.feature("X1")
+def test_engine_that_cannot_say_where_its_agents_call_is_asked_ever_less_often(servers: Servers):
+    far = servers.far = Unanswered(trouble="no name server")
+    far.is_over.set()
+    one = servers.open(1)
+    one.addresses.doors.open_ones = {"10.0.0.7"}
+    for _ in range(300):
+        doors_of(one)
+        servers.clock.advance(1)
+    assert 6 <= far.asked <= 10
 
 
 @pytest.mark.feature("X1")

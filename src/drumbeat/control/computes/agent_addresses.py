@@ -7,14 +7,14 @@ when the one that it knows is gone for good.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from drumbeat.control.computes.address_claims import AddressClaims
 from drumbeat.control.computes.engines import Engines
 from drumbeat.control.loop.loop import Loop
 from drumbeat.dialect.compute.remote_compute import RemoteCompute
-from drumbeat.ports import Doors, Engine, LiveServer, Ownership
+from drumbeat.ports import Doors, LiveServer, Ownership
 from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
 
 log = logging.getLogger(__name__)
@@ -47,12 +47,9 @@ class AgentAddresses:
         self._others: tuple[LiveServer, ...] = ()
         self._shown: tuple[int, Mapping[str, tuple[str, ...]]] = (0, {})
         """The token and the doors that the other servers know of this one."""
-        self._claims: dict[str, tuple[Engine, frozenset[str]]] = {}
-        """The addresses that each compute's engine has named."""
+        self._claims = AddressClaims(engines, loop.clock)
         self._inherited: frozenset[str] | None = None
         """Doors that an earlier server opened: agents that were started then may call there. None = not read yet."""
-        self._claiming = threading.Lock()
-        """Held so that no door is closed which a compute has just asked for."""
 
     def open_for(self, compute: str) -> tuple[str, ...]:
         """Listens for the agents of a compute, and returns the addresses, those of other servers last.
@@ -70,21 +67,12 @@ class AgentAddresses:
         engine = self._engines.get(compute)
         if engine is None:
             raise EngineError("it isn't there any more")
-        addresses = self._claimed(compute, engine)
+        addresses = self._claims.claim(compute, engine)
         if not addresses:
             return self.here
         if self.doors is None:
             raise EngineError("this server listens to agents on its own machine only")
         return self.doors.urls(addresses)
-
-    def _claimed(self, compute: str, engine: Engine) -> Sequence[str]:
-        """Where the agents of a compute call, noted as in use. Raises EngineError, UnreachableError."""
-        addresses = engine.server_addresses()
-        with self._claiming:
-            owner, before = self._claims.get(compute, (engine, frozenset[str]()))
-            # Agents may call at an address that the engine named before.
-            self._claims[compute] = engine, frozenset(addresses) | (before if owner is engine else frozenset())
-        return addresses
 
     def require(self, address: str) -> None:
         """Raises EngineError unless agents can be let in at this address now."""
@@ -145,30 +133,13 @@ class AgentAddresses:
         open_ones = doors.addresses()
         if self._inherited is None:
             self._inherited = open_ones
-        engines = {name: one.engine for name, one in self._engines.all().items()}
-        for name in self._open.copy().keys() - engines.keys():
+        for name in self._open.copy().keys() - self._engines.keys():
             self._open.pop(name, None)
-        if not open_ones or not all(self._has_claimed(name, engine) for name, engine in engines.items()):
+        if not open_ones or (far := self._claims.far()) is None:
             return
-        with self._claiming:
-            self._claims = {name: one for name, one in self._claims.items() if name in engines}
-            far = {name for name, (_, addresses) in self._claims.items() if addresses}
         if self._inherited and not any(self._loop.store.reservations(name) for name in far):
             self._inherited = frozenset()
-        with self._claiming:
-            used = {address for _, addresses in self._claims.values() for address in addresses}
-            doors.close_unused(open_ones, used | self._inherited)
-
-    def _has_claimed(self, compute: str, engine: Engine) -> bool:
-        """Whether it is known where the agents of a compute call. An engine is asked until it has answered."""
-        claim = self._claims.get(compute)
-        if claim is not None and claim[0] is engine:
-            return True
-        try:
-            self._claimed(compute, engine)
-        except DrumbeatError:
-            return False
-        return True
+        self._claims.close_unused(doors, open_ones, self._inherited)
 
     def _names(self) -> dict[str, str]:
         """The server's address as the computes' files say it, by compute."""
