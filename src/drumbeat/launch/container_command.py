@@ -62,7 +62,7 @@ def contained(spec: ProcessSpec, plan: Plan, member: Member, engine: Engine, sho
     words += ["--ulimit", f"nproc={engine.processes}:{engine.processes}"]
     words += ["--userns", "keep-id"] if engine.is_rootless else ["--user", engine.user]
     words += ["--security-opt", "label=disable"] if engine.kind == "podman" else []
-    words += [word for mount in _mounts(plan, member, shown) for word in ("--volume", mount)]
+    words += [word for mount in _mounts(plan, member, shown) for word in mount.words()]
     words += [word for name in _passed_on(spec) for word in ("--env", name)]
     words += [GIVEN] if spec.joins else []
     words += [*_devices(member, engine), *plan.container.args, plan.container.image]
@@ -96,15 +96,40 @@ def run_once(engine: Engine, image: str, argv: Sequence[str]) -> list[str]:
     return [*words, *(word for limit in limits for word in ("--ulimit", limit)), image, *argv]
 
 
-def _mounts(plan: StagedFiles, member: Member, shown: Sequence[str]) -> list[str]:
+@dataclass(frozen=True)
+class _Mount:
+    """A folder or file of the node in the container."""
+
+    source: str
+    target: str
+    is_read_only: bool = False
+
+    def words(self) -> list[str]:
+        """The engine's words for it. A path with a colon can't be said in `--volume`."""
+        if ":" not in self.source + self.target:
+            return ["--volume", f"{self.source}:{self.target}{':ro' if self.is_read_only else ''}"]
+        # A line of CSV.
+        fields = [f"source={self.source}", f"target={self.target}", *(["readonly"] if self.is_read_only else [])]
+        return ["--mount", ",".join(["type=bind", *map(_quoted, fields)])]
+
+
+def _quoted(field: str) -> str:
+    return '"{}"'.format(field.replace('"', '""')) if re.search(r'[,"\r\n]', field) else field
+
+
+def _mounts(plan: StagedFiles, member: Member, shown: Sequence[str]) -> list[_Mount]:
     """The job's own folders to write to, its inputs to read."""
     own = dict.fromkeys((member.root, member.checkpoints))
     inputs = [folder_layout.input_path(member.root, one) for one in plan.inputs]
     read = [path for path in (*inputs, *shown) if path.startswith("/") and not path.startswith(f"{member.root}/")]
-    plain = [*(f"{path}:{path}" for path in own), *(f"{path}:{path}:ro" for path in dict.fromkeys(read))]
-    seen = [f"{folder_layout.input_path(member.root, one)}:{one.appears}:ro" for one in plan.inputs if one.appears]
+    plain = [*map(_Mount, own, own), *(_Mount(path, path, is_read_only=True) for path in dict.fromkeys(read))]
+    seen = [
+        _Mount(folder_layout.input_path(member.root, one), one.appears, is_read_only=True)
+        for one in plan.inputs
+        if one.appears
+    ]
     written = [
-        f"{folder_layout.output_path(member.root, one.name)}:{one.appears}" for one in plan.outputs if one.appears
+        _Mount(folder_layout.output_path(member.root, one.name), one.appears) for one in plan.outputs if one.appears
     ]
     return [*plain, *seen, *written]
 

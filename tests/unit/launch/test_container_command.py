@@ -64,6 +64,31 @@ def test_what_is_to_appear_somewhere_is_mounted_there():
     assert after(words, "--volume")[-2:] == ["/n/0/inputs/d:/data/x:ro", "/n/0/outputs/m:/out"]
 
 
+@pytest.mark.feature("D2")
+@pytest.mark.parametrize("kind", ["podman", "docker"])
+def test_a_path_with_a_colon_is_mounted_by_the_option_that_takes_one(kind: str):
+    inputs = (
+        InputPlan("taken", "uri_folder", "file:///data/2026-01-01T10%3A30%3A00", "ro_mount"),
+        InputPlan("odd", "uri_folder", "file:///data/a,b%3Ac%22d", "ro_mount"),
+        InputPlan("plain", "uri_folder", "file:///data/a,b", "ro_mount", appears="/at/10:30"),
+    )
+    outputs = (OutputPlan("m", "uri_folder", "rw_mount", appears="/out/10:30"),)
+    plan = a_plan(1, 1, container=Container("i"), inputs=inputs, outputs=outputs)
+    _, words = in_podman(plan, replace(PODMAN, kind=kind))
+    assert after(words, "--volume") == [
+        "/n/0:/n/0",
+        "/keep:/keep",
+        "/data/a,b:/data/a,b:ro",
+        "/cache/data:/cache/data:ro",
+    ]
+    assert after(words, "--mount") == [
+        "type=bind,source=/data/2026-01-01T10:30:00,target=/data/2026-01-01T10:30:00,readonly",
+        'type=bind,"source=/data/a,b:c""d","target=/data/a,b:c""d",readonly',
+        'type=bind,"source=/data/a,b",target=/at/10:30,readonly',
+        "type=bind,source=/n/0/outputs/m,target=/out/10:30",
+    ]
+
+
 def test_gpus_are_handed_in_by_each_engine_s_own_word():
     plan = a_plan(1, 2, container=Container("i"))
     _, words = in_podman(plan, gpus=("0", "3"))
