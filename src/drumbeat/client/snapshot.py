@@ -18,6 +18,7 @@ from drumbeat.client.snapshot_layers import Layer, LayerPart, link_target
 from drumbeat.protocol.errors import RefusedError
 
 MAX_BYTES = 1 << 30
+"""What a job may bring. What is said of a folder without refusing it: `remarks.py`."""
 IN_MEMORY = 32 << 20
 PIECE = 1 << 20
 

@@ -2,6 +2,8 @@
 
 A line is eight hex digits of the CRC-32 of its JSON, a blank, the JSON and a newline. The offset of a line is its place
 in the spool in bytes, so an offset is always the end of a line or 0.
+
+How NaN and infinities are written: `value_to_json` in `metrics.py`.
 """
 
 from __future__ import annotations

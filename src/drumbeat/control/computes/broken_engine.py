@@ -1,4 +1,7 @@
-"""The engine of a compute whose own engine could not be made."""
+"""The engine of a compute whose own engine could not be made.
+
+When it is made again: `RETRY_INTERVAL_S` in `engines.py`.
+"""
 
 from __future__ import annotations
 

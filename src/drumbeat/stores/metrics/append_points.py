@@ -1,4 +1,7 @@
-"""Points as they arrive: rows of their series, the series' summary, and the blocks that long curves are made from."""
+"""Points as they arrive: rows of their series, the series' summary, and the blocks that long curves are made from.
+
+What was sent before is left out in `records.py`, by its offset.
+"""
 
 from __future__ import annotations
 
