@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -101,6 +101,57 @@ def test_plugins_token_is_renewed_when_the_server_refuses_it(tmp_path: Path, ser
     Handler.token = "other"
     with pytest.raises(UnreachableError, match=r"doesn't accept the user's credentials.*Log in"):
         made.call("GET", "/d")
+    made.close()
+
+
+def edit(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    config = json.loads((folder / "kubeconfig").read_text())
+    change(config)
+    (folder / "kubeconfig").write_text(json.dumps(config))
+
+
+def test_context_and_namespace_that_a_person_switches_leave_a_connection_where_it_is(tmp_path: Path, server: str):
+    """As with kubectx and kubens, on the account that the server runs under."""
+    Handler.token = "abc"
+    made = connection(tmp_path, server, {"token": "abc"})
+    at = made.server
+    assert (made.namespace, made.call("GET", "/a")) == ("ml", {"path": "/a"})
+
+    def switch(config: dict[str, Any]) -> None:
+        config["contexts"][0]["context"]["namespace"] = "other"
+        config["clusters"].append({"name": "k2", "cluster": {"server": "http://127.0.0.1:9"}})
+        config["contexts"].append({"name": "c2", "context": {"cluster": "k2", "user": "u", "namespace": "theirs"}})
+        config["current-context"] = "c2"
+
+    edit(tmp_path, switch)
+    assert (made.namespace, made.server) == ("ml", at)
+    Handler.token = "new"
+    with pytest.raises(UnreachableError, match="doesn't accept the user's credentials"):
+        made.call("GET", "/a")
+    edit(tmp_path, lambda config: config["users"][0]["user"].update(token="new"))
+    assert made.call("GET", "/b") == {"path": "/b"}, "a new login of the first context is read"
+    assert (made.namespace, made.server) == ("ml", at)
+    made.close()
+
+
+def test_credentials_that_the_kubeconfig_has_anew_replace_a_plugin(tmp_path: Path, server: str, plugin: Path):
+    """A plugin whose tokens are refused, and one that can't be run."""
+    Handler.token = "abc"
+    made = connection(tmp_path, server, {"exec": {"apiVersion": VERSIONS[0], "command": "./plugin"}})
+    with pytest.raises(UnreachableError, match="doesn't accept the user's credentials"):
+        made.call("GET", "/a")
+    say = ["-c", 'echo \'{"status": {"token": "abc"}}\'']
+    login = {"exec": {"apiVersion": VERSIONS[0], "command": "/bin/sh", "args": say}}
+    edit(tmp_path, lambda config: config["users"][0].update(user=login))
+    assert made.call("GET", "/b") == {"path": "/b"}
+    assert (tmp_path / "runs").read_text().count("run") == 2
+    made.close()
+
+    made = connection(tmp_path, server, {"exec": {"apiVersion": VERSIONS[0], "command": "/no/such/plugin"}})
+    with pytest.raises(EngineError, match="can't be run"):
+        made.call("GET", "/c")
+    edit(tmp_path, lambda config: config["users"][0].update(user={"token": "abc"}))
+    assert made.call("GET", "/c") == {"path": "/c"}
     made.close()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -36,27 +37,41 @@ class _Libraries:
             raise EngineError(what, where="type", fix="Install it: pip install 'drumbeat[kubernetes]'") from error
 
 
-class ClusterConnection:
-    """The API of a cluster. Thread-safe; connects with the first request, and reads the kubeconfig again after a 401.
+@dataclass(frozen=True)
+class _Target:
+    """The context and the namespace that the kubeconfig named first: a person may switch both while jobs run."""
 
-    Raises EngineError without the extra `kubernetes`.
+    context: str
+    namespace: str
+
+
+class ClusterConnection:
+    """The API of a cluster. Thread-safe; connects with the first request.
+
+    The kubeconfig is read again after a 401 or when its plugin fails: for the credentials and the server's address of
+    the context that it named first. Raises EngineError without the extra `kubernetes`.
     """
 
     def __init__(self, spec: KubernetesCompute) -> None:
         self._spec, self._libraries = spec, _Libraries()
         self._client: Any = None
+        self._target: _Target | None = None
+        self._server = ""
+        """The URL of the API server that was connected to last."""
         self._tokens: PluginTokens | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     @property
     def namespace(self) -> str:
         """Where the pods are created. Raises EngineError when the kubeconfig can't be read."""
-        return self._spec.namespace or self._config().namespace
+        if self._spec.namespace:
+            return self._spec.namespace
+        return self._target.namespace if self._target else self._config().namespace
 
     @property
     def server(self) -> tuple[str, int]:
         """Host and port of the API server. Raises EngineError when the kubeconfig can't be read."""
-        place = urlsplit(str(self._config().cluster.server))
+        place = urlsplit(self._server or str(self._config().cluster.server))
         return place.hostname or "", place.port or 443
 
     def call(
@@ -80,7 +95,7 @@ class ClusterConnection:
 
     def _answer(self, method: str, path: str, body: object, query: object, refused: str) -> Any:
         client = self._connected()
-        token = self._tokens.current(refused) if self._tokens else ""
+        token = self._token(refused)
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         if method == "PATCH":
             headers["Content-Type"] = MERGE_PATCH
@@ -91,6 +106,14 @@ class ClusterConnection:
         if response.status_code == UNAUTHORIZED and token and not refused:
             return self._answer(method, path, body, query, token)
         return response
+
+    def _token(self, refused: str) -> str:
+        tokens = self._tokens
+        try:
+            return tokens.current(refused) if tokens else ""
+        except DrumbeatError:  # The kubeconfig may name another plugin by now.
+            self.close()
+            raise
 
     def close(self) -> None:
         """The next request connects again."""
@@ -117,16 +140,24 @@ class ClusterConnection:
             client = self._libraries.adapter.Client(config, self._libraries.adapter.ConnectionParams(timeout=timeout))
         except Exception as error:  # lightkube's, ssl's and the file system's: the kubeconfig names what can't be used.
             raise self._unusable(error) from error
-        if plugin := _plugin(config):
+        plugin = _plugin(config)
+        if plugin is None:
+            self._tokens = None
+        else:
             client.auth = None  # lightkube's own for plugins has neither v1 nor a time limit.
-            self._tokens = self._tokens or PluginTokens(plugin)
+            if self._tokens is None or self._tokens.plugin != plugin:
+                self._tokens = PluginTokens(plugin)
+        self._server = str(config.cluster.server)
         return client
 
     def _config(self) -> Any:
         kubeconfig = self._libraries.config.KubeConfig
         try:
-            read = kubeconfig.from_file(self._spec.kubeconfig) if self._spec.kubeconfig else kubeconfig.from_env()
-            return read.get(self._spec.context)
+            with self._lock:
+                read = kubeconfig.from_file(self._spec.kubeconfig) if self._spec.kubeconfig else kubeconfig.from_env()
+                config = read.get(self._target.context if self._target else self._spec.context)
+                self._target = self._target or _Target(config.context_name, config.namespace)
+                return config
         except Exception as error:  # yaml's, msgspec's and lightkube's own: all of them say that the file is wrong.
             raise self._unusable(error) from error
 

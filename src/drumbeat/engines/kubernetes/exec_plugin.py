@@ -81,7 +81,7 @@ class PluginTokens:
     """The tokens of a plugin, which runs again before one expires and when the API server refuses one. Thread-safe."""
 
     def __init__(self, plugin: Plugin) -> None:
-        self._plugin = plugin
+        self.plugin = plugin
         self._token, self._expires = "", 0.0
         self._lock = threading.Lock()
 
@@ -89,5 +89,5 @@ class PluginTokens:
         """The token to send. refused: one that the API server doesn't accept. Raises UnreachableError, EngineError."""
         with self._lock:
             if self._token in ("", refused) or time.time() > self._expires - _EARLY_S:
-                self._token, self._expires = self._plugin.token()
+                self._token, self._expires = self.plugin.token()
             return self._token
