@@ -137,13 +137,13 @@ def find_in_data(unbroken: JobRecord, run: JobRecord, cost: Cost) -> str:
     if not unbroken.batches:
         return ""
     key = main_series(unbroken.logged)
-    steps = len(last_values(unbroken.logged[key])) if key else 0
+    steps = last_values(unbroken.logged[key]) if key else {}
     expected, actual = Counter[tuple[int, int]](), Counter[tuple[int, int]]()
     for rank, batches in unbroken.batches.items():
         expected += _samples(effective_batches(batches))
         # A step says how many batches are done where the script logs one for each.
-        is_counted = steps == len(batches) and run.restarts == 1 and cost.resumed is not None
-        done = [cost.resumed - 1] if is_counted and cost.resumed is not None else []
+        is_counted = len(steps) == len(batches) and run.restarts == 1
+        done = [sum(step < cost.resumed for step in steps)] if is_counted and cost.resumed is not None else []
         actual += _samples(effective_batches(run.batches.get(rank, ()), done))
     twice, left_out = actual - expected, expected - actual
     if not twice and not left_out:

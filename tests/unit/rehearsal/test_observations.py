@@ -131,6 +131,18 @@ def test_samples_read_twice_are_said():
     assert said.sentence.startswith("2 samples were read more often than in the unbroken run, and 2 less")
 
 
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("done", [0, 2])
+def test_resumed_run_keeps_its_place_in_the_data_whatever_its_first_step_is(first: int, done: int):
+    """The loader had prefetched a batch when the process was killed, and its checkpoint says how many were done."""
+    values = (1.0, 0.5, 0.25, 0.125)
+    unbroken = replace(record(*values, first=first), batches={0: [batch(1, number) for number in range(4)]})
+    read = [batch(1, number) for number in range(3)] + [batch(2, number) for number in range(done, 4)]
+    run = replace(record(*values, rounds=2, first=first), batches={0: read})
+    said = find_in_run(unbroken, run, Cost(step=first + 2, resumed=first + done), [], [])
+    assert ObservationKind.DATA_DIFFERS not in [one.kind for one in said]
+
+
 def test_files_are_compared_by_what_they_hold(tmp_path: Path):
     texts = {"a.json": ('{"loss": 1, "epoch_time": 3}', '{"loss": 1, "epoch_time": 4}'), "b.txt": ("x", "y")}
     texts["c.json"] = ('{"loss": 1}', '{"loss": 2}')
