@@ -22,7 +22,7 @@ from drumbeat.ports import Sighting
 
 Json = Mapping[str, Any]
 HINDERED_S = 30.0
-"""A pod that is starting for so long says what hinders it."""
+"""A pod that is starting for so long says what hinders it; its events are asked for again after each such time."""
 OVERDUE = timedelta(seconds=30)
 """A pod that is there so long after its grace time is over won't end by itself."""
 
@@ -73,9 +73,12 @@ class GangHistory:
     """Of the pod that was seen."""
     _deletions: dict[int, Deletion] = field(default_factory=dict[int, Deletion])
     _stuck_since: dict[int, float] = field(default_factory=dict[int, float])
-    _starting_since: dict[int, float] = field(default_factory=dict[int, float])
+    _next_hindrance_at: dict[int, float] = field(default_factory=dict[int, float])
+    """By node that is starting, when its pod's events are asked for, by the monotonic clock."""
     _hindrances: dict[int, str] = field(default_factory=dict[int, str])
     _split_since: float | None = None
+    _now: float = 0.0
+    """Of the last look."""
     _living: dict[int, Verdict] = field(default_factory=dict[int, Verdict])
     _unfit: Collection[str] = ()
     _leaving: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -83,6 +86,7 @@ class GangHistory:
     def looked(self, pods: Mapping[int, Json], look: Look) -> None:
         """Takes in what the API shows of its pods now."""
         self.questions, self._living, self._unfit, self._leaving = set(), {}, look.unfit, look.leaving
+        self._now = look.now
         for node in range(self.size):
             if node in self.ended:
                 continue
@@ -143,9 +147,9 @@ class GangHistory:
 
     def _note_start(self, node: int, verdict: Verdict, now: float) -> None:
         if verdict.word not in STARTING:
-            self._starting_since.pop(node, None)
+            self._next_hindrance_at.pop(node, None)
             self._hindrances.pop(node, None)
-        elif now - self._starting_since.setdefault(node, now) >= HINDERED_S:
+        elif now >= self._next_hindrance_at.setdefault(node, now + HINDERED_S):
             self.questions.add(node)
 
     def _require_whole(self, now: float) -> None:
@@ -171,6 +175,7 @@ class GangHistory:
             events = own_events(events, metadata)
         if self._living.get(node, Verdict("gone")).word in STARTING:
             self._hindrances[node] = hindrance(events)
+            self._next_hindrance_at[node] = self._now + HINDERED_S
             return
         self._asked.add(node)
         if cause := explained(events) or self._drained(node):

@@ -1,0 +1,37 @@
+"""What is asked about the pods of a gang, and how often."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from drumbeat.engines.kubernetes.pod_history import GangHistory, Look
+
+from .kubernetes_cluster import waiting
+
+pytestmark = pytest.mark.feature("C4")
+
+
+def pod(node: int) -> dict[str, Any]:
+    return {
+        "metadata": {"name": f"g-{node}", "uid": str(node)},
+        "spec": {"nodeName": f"n{node}"},
+        "status": waiting("ContainerCreating"),
+    }
+
+
+def test_pods_that_are_starting_are_asked_what_hinders_them_every_30_s():
+    history = GangHistory("g", 3, 60.0, 600.0)
+    pods = {node: pod(node) for node in range(3)}
+    event = {"type": "Warning", "reason": "FailedMount", "message": "secret not found", "involvedObject": {"uid": "1"}}
+    asked: list[tuple[int, int]] = []
+    for now in range(0, 601, 2):
+        history.looked(pods, Look(now))
+        history.looked(pods, Look(now))  # The machines were looked at in between.
+        for node in sorted(history.questions):
+            asked.append((now, node))
+            history.answered(node, [event] if node == 1 else [])
+        history.looked(pods, Look(now))
+        assert ("secret not found" in history.sighting().word) == (now >= 30)
+    assert asked == [(now, node) for now in range(30, 601, 30) for node in range(3)]
