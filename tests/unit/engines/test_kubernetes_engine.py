@@ -482,6 +482,23 @@ def test_sweep_while_the_api_server_is_away_is_made_when_it_answers(make: Make, 
     assert not cluster.pods
 
 
+def test_secret_of_a_gang_that_no_job_wants_goes_after_its_pods(make: Make, cluster: FakeCluster):
+    engine, gang = make(), a_gang(nodes=2)
+    engine.sweep(set)
+    cluster.is_slow_to_end = True
+    engine.start(gang)  # Given up by its job, and carried out nevertheless.
+    engine._must_sweep = True
+    deadline = time.monotonic() + 20
+    while not all("deletionTimestamp" in pod["metadata"] for pod in cluster.pods.values()):
+        assert time.monotonic() < deadline
+        time.sleep(POLL_S)
+    assert cluster.objects["secrets"], "its agents may still call"
+    cluster.pods.clear()
+    while cluster.objects["secrets"]:
+        assert time.monotonic() < deadline
+        time.sleep(POLL_S)
+
+
 def test_server_address_is_asked_for_where_the_way_to_the_api_tells_none(make: Make, cluster: FakeCluster):
     cluster.server = ("127.0.0.1", 6443)
     with pytest.raises(UnreachableError, match="Set `server_address`"):

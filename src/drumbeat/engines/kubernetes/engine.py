@@ -90,6 +90,8 @@ class KubernetesEngine:
         self._wanted: Wanted | None = None
         """What the first sweep was told; before, whatever is there is left alone."""
         self._must_sweep = False
+        self._ending: set[str] = set()
+        """Unwanted gangs that may have a Secret still, by the names that drumbeat has for them."""
         self._lock = threading.Lock()
         self.poller = Poller("Kubernetes", self._look, lambda: bool(self._tracked) or self._must_sweep, busy_s=POLL_S)
 
@@ -194,6 +196,7 @@ class KubernetesEngine:
             pause = min(2.0, pause * 1.5)
         faultpoint("engine.cancelled")
         self._pods.delete_secret(name)
+        self._ending.discard(name)
         self._forget(name)
 
     def _lost(self) -> frozenset[str]:
@@ -208,6 +211,7 @@ class KubernetesEngine:
         try:
             surplus = sorted(self._pods.gangs() - wanted())
             self._wanted = wanted
+            self._ending.update(surplus)
             self._pods.delete_all(surplus)
             for name in surplus:
                 self.stop(name)
@@ -319,12 +323,16 @@ class KubernetesEngine:
     def _end_unwanted(self, present: set[str]) -> None:
         """Deletes what no job wants anymore: a start that was given up may be carried out after its stop."""
         names = self._pods.gangs() if present else set[str]()
-        leftovers = unwanted({*names, *self._tracked}, self._wanted)
+        leftovers = unwanted({*names, *self._tracked, *self._ending}, self._wanted)
         for name in leftovers:
             self._forget(name)
         surplus = sorted(leftovers & names)
         self._pods.delete_all(surplus)
-        self._must_sweep = bool(surplus)
+        for name in sorted(self._ending & leftovers - names):
+            self._pods.delete_secret(name)
+            self._ending.discard(name)
+        self._ending.update(surplus)
+        self._must_sweep = bool(self._ending)
 
 
 def backoff_s(times: int, gang: str) -> float:
