@@ -161,7 +161,10 @@ def _start_node(folder: Path, node: dict[str, Any]) -> tuple[int, int]:
 def _connect(node: dict[str, Any], hear: int, let: int) -> int:
     """Its first process, once it is on the switch. hear, let: the ends of its pipes; the second is closed."""
     try:
-        first = int(os.read(hear, 64))
+        said = os.read(hear, 4096).decode()
+        if not said.isdigit():
+            raise _failed(node, said or "the process above its first one died")
+        first = int(said)
         outside = f"n{node['number']}"
         # Started again it is the same card: the others remember its hardware address for a while.
         inside = ["name", INSIDE, "address", hardware_address(node["address"]), "netns", str(first)]
@@ -172,13 +175,17 @@ def _connect(node: dict[str, Any], hear: int, let: int) -> int:
         os.close(let)
     answer = os.read(hear, 4096).decode()
     if answer != "up":
-        raise OSError(1, f"node {node['name']} didn't come up: {answer or 'its first process died'}")
+        raise _failed(node, answer or "its first process died")
     return first
+
+
+def _failed(node: dict[str, Any], why: str) -> OSError:
+    return OSError(1, f"node {node['name']} didn't come up: {why}")
 
 
 def _be_between(node: dict[str, Any], folder: Path, tell: int, go: int) -> NoReturn:
     """Makes the namespaces, and waits for the node's first process: it ends with the holder."""
-    with contextlib.suppress(BaseException):
+    try:
         processes.die_with_parent(os.getppid())
         call("unshare", _NEW_NET | _NEW_UTS | _NEW_IPC | _NEW_PIDS | _NEW_MOUNTS)
         first = os.fork()
@@ -187,7 +194,11 @@ def _be_between(node: dict[str, Any], folder: Path, tell: int, go: int) -> NoRet
         os.write(tell, str(first).encode())
         os.close(tell)
         os.waitpid(first, 0)
-    os._exit(0)
+    except BaseException as error:  # noqa: BLE001 (nothing may run on in this copy of the holder)
+        with contextlib.suppress(OSError):
+            os.write(tell, str(error).encode()[:4096])
+    finally:
+        os._exit(0)
 
 
 def _be_first(node: dict[str, Any], folder: Path, tell: int, go: int) -> NoReturn:
