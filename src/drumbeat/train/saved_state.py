@@ -81,12 +81,14 @@ class SavedState:
         """Returns the tensors that may differ between ranks which each have all of them; None = any of them may.
 
         DistributedDataParallel keeps parameters equal. Each rank updates its buffers by its own batches, and rank 0's
-        count; a model that isn't wrapped (`OuterSteps`) is another one on each rank.
+        count; a model that isn't wrapped (`OuterSteps`) is another one on each rank. So is one whose optimizer averages
+        weights: torch's post-local SGD hook lets DistributedDataParallel sum gradients within subgroups only.
         """
         import torch
         from torch.nn.parallel import DistributedDataParallel
 
-        if not isinstance(getattr(self.model, "_orig_mod", self.model), DistributedDataParallel):  # As compiled.
+        model_as_written = getattr(self.model, "_orig_mod", self.model)  # Not as compiled.
+        if self._averaging or not isinstance(model_as_written, DistributedDataParallel):
             return None
         equal = {parameter.data_ptr() for parameter in self.model.parameters()}
         tensors = {name: value for name, value in model.items() if isinstance(value, torch.Tensor)}

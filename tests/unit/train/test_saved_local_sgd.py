@@ -66,3 +66,11 @@ def test_schedule_on_a_resumed_local_sgd_sets_the_rate_of_its_steps(is_made_befo
     schedule = early or StepLR(optimizer, 1, 0.1)
     schedule.load_state_dict(past)
     assert [train(network, optimizer, schedule) for _ in range(3)] == unbroken
+
+
+def test_checkpoint_of_ddp_with_averaged_weights_has_the_tensors_of_one_rank():
+    network = nn.parallel.DistributedDataParallel(nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)))
+    inner = torch.optim.SGD(network.parameters(), lr=1.0)
+    divided = SavedState(network, inner, None, {}).copied()["of_one_rank"]
+    assert divided == {f"model.1.{name}" for name in ("running_mean", "running_var", "num_batches_tracked")}
+    assert SavedState(network, local_sgd(inner, every=2), None, {}).copied()["of_one_rank"] is None
