@@ -56,7 +56,7 @@ class AddressClaims:
     def close_unused(self, doors: Doors, candidates: Collection[str], inherited: frozenset[str]) -> None:
         """Closes those candidates that no compute claims now and that aren't inherited."""
         with self._lock:
-            # Read anew: a compute may have been created since, and its agents told where to call.
+            # Read again: a compute may have been created since, and its agents told where to call.
             engines = self._engines.all()
             self._claims = {name: one for name, one in self._claims.items() if name in engines}
             used = {address for _, addresses in self._claims.values() for address in addresses}
