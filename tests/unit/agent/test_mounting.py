@@ -27,7 +27,6 @@ from drumbeat.host import processes
 from drumbeat.protocol import folder_layout
 from drumbeat.protocol.agent import Enrolment, Remark
 from drumbeat.protocol.errors import RefusedError, StorageError
-from drumbeat.protocol.folder_layout import MANIFEST
 from drumbeat.protocol.input_listing import ListedFile, Listing
 from drumbeat.protocol.plan import InputPlan, OutputPlan, Plan
 
@@ -181,9 +180,6 @@ def test_a_folder_is_the_same_only_with_just_the_same_files(tmp_path: Path):
     assert sees(f"{tmp_path}/", listing)
     assert not sees(str(tmp_path / "d"), listing)
     assert not sees(str(tmp_path / "nope"), listing)
-    for name in (MANIFEST, f"d/{MANIFEST}"):  # Uploads and outputs have it.
-        (tmp_path / name).write_text("{}")
-    assert sees(str(tmp_path), listing)
     (tmp_path / "more").write_text("more")
     assert not sees(str(tmp_path), listing), "one more"
     (tmp_path / "more").unlink()

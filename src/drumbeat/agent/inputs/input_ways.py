@@ -64,7 +64,7 @@ def say_rates(rates: Rates | None, mode: str = "download") -> str:
 def sees(folder: str, listing: Listing) -> bool:
     """Whether that path is here what it is for the server: just the listed files, of the same sizes and times.
 
-    What drumbeat itself has written beside files that it put there is in no listing, and doesn't count.
+    A folder with drumbeat's own manifest isn't: ranks are to see the files alone.
     """
     if listing.is_file:
         return _is_same(folder, listing.files[0].size, listing.files[0].tag)
@@ -72,8 +72,6 @@ def sees(folder: str, listing: Listing) -> bool:
     found = 0
     for above, _, names in os.walk(folder.rstrip("/")):
         for name in names:
-            if name == folder_layout.MANIFEST:
-                continue
             path = f"{above}/{name}"
             file = wanted.get(path)
             if file is None or not _is_same(path, file.size, file.tag):

@@ -18,7 +18,7 @@ from drumbeat.protocol import fault_points
 from drumbeat.protocol.agent import AgentStatus
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import DrumbeatError, StaleError, StorageError, UnreachableError
-from drumbeat.protocol.metrics import Point, run_id
+from drumbeat.protocol.metrics import Point, RunCreated, run_id
 from drumbeat.protocol.principal import Principal
 from drumbeat.protocol.states import JobKind, State
 from drumbeat.testing.fake_clock import FakeClock
@@ -58,10 +58,27 @@ class Texts:
 
 
 class SimulatedMetrics:
-    """As much of `ports.metrics.MetricStore` as sweeps use: it outlives the servers, and is never away."""
+    """As much of `ports.metrics.MetricStore` as sweeps and ends of jobs use: it outlives servers, and is never away."""
 
     def __init__(self) -> None:
         self.values: dict[str, list[float]] = {}
+        self.statuses: dict[str, str] = {}
+        """The status of each run that exists."""
+
+    def ensure_run(self, created: RunCreated, experiment: str) -> None:
+        """Creates a run, if it doesn't exist."""
+        _ = experiment
+        self.statuses.setdefault(created.run, "RUNNING")
+
+    def settle(self, run: str, status: str, end_ms: int) -> None:
+        """Ends a run."""
+        _ = end_ms
+        self.statuses[run] = status
+
+    def remove_run(self, run: str) -> None:
+        """Removes a run with its values."""
+        self.statuses.pop(run, None)
+        self.values.pop(run, None)
 
     def report(self, job: str, value: float) -> None:
         """Keeps a value of the metric of the job's rank 0."""
