@@ -27,10 +27,9 @@ from drumbeat.core.planning.inputs import (
     source_of,
 )
 from drumbeat.dialect.data.assets import DataAsset, data_from
-from drumbeat.dialect.data.inputs_outputs import ModelType
 from drumbeat.dialect.data.paths import Address, InStore, Local, OfAsset, OfJob, reference_to
 from drumbeat.ports import Asset, Catalog, Clock, DataAccess, JobFilter, Store, Use
-from drumbeat.protocol.api.data import MODEL_TYPE, DataUse, DataView
+from drumbeat.protocol.api.data import MODEL_TYPE, DataUse, DataView, ModelType, model_type_of
 from drumbeat.protocol.errors import AwayError, DrumbeatError, NotFoundError, SpecError, UnreachableError
 from drumbeat.protocol.folder_layout import UPLOADS
 from drumbeat.protocol.input_listing import Listing
@@ -215,9 +214,8 @@ class _Versions(Mapping[str, Sequence[DataVersion]]):
 
 def _version(asset: Asset) -> DataVersion:
     told = cast("dict[str, Any]", asset.document)
-    tag = str(told.get("tags", {}).get(MODEL_TYPE, ""))
-    is_model = told["type"] == "uri_folder" and tag in get_args(ModelType)
-    return DataVersion(asset.version, told["type"], told["uri"], asset.made_by, tag if is_model else "")
+    model_type = model_type_of(told["type"], told.get("tags", {}))
+    return DataVersion(asset.version, told["type"], told["uri"], asset.made_by, model_type)
 
 
 class _Jobs(Mapping[str, JobOutputs]):

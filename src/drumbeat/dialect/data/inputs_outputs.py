@@ -23,7 +23,6 @@ from drumbeat.dialect.reading.field_types import (
 from drumbeat.dialect.reading.frozen_model import AnyCase, Contradiction, Model
 
 DataType = Literal["uri_file", "uri_folder", "mltable", "custom_model", "mlflow_model", "triton_model"]
-ModelType = Literal["custom_model", "mlflow_model", "triton_model"]
 ParameterType = Literal["string", "number", "integer", "boolean"]
 InputType = Literal[
     "uri_file", "uri_folder", "mltable", "custom_model", "mlflow_model", "triton_model",

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal, get_args
 
 from drumbeat.protocol.input_listing import ListedFile
 
+ModelType = Literal["custom_model", "mlflow_model", "triton_model"]
 MODEL_TYPE = "model_type"
-"""The tag of a folder that is a model: `custom_model`, `mlflow_model` or `triton_model`."""
+"""The tag of a folder that is a model, whose value is a `ModelType`."""
+
+
+def model_type_of(type_: str, tags: Mapping[str, Any]) -> str:
+    """Returns the type of a model, "" of other data, which may have a tag of that name with another value."""
+    tag = str(tags.get(MODEL_TYPE, ""))
+    return tag if type_ == "uri_folder" and tag in get_args(ModelType) else ""
 
 
 @dataclass(frozen=True)
@@ -62,7 +70,7 @@ class DataView:
     @property
     def kind(self) -> str:
         """Its type; of a model, the model's, such as `mlflow_model`."""
-        return self.tags.get(MODEL_TYPE, self.type)
+        return model_type_of(self.type, self.tags) or self.type
 
 
 @dataclass(frozen=True)
