@@ -161,10 +161,10 @@ def _start_node(folder: Path, node: dict[str, Any]) -> tuple[int, int]:
 def _connect(node: dict[str, Any], hear: int, let: int) -> int:
     """Its first process, once it is on the switch. hear, let: the ends of its pipes; the second is closed."""
     try:
-        said = os.read(hear, 4096).decode()
-        if not said.isdigit():
-            raise _failed(node, said or "the process above its first one died")
-        first = int(said)
+        report = os.read(hear, 4096).decode()
+        if not report.isdigit():
+            raise _failed(node, report or "the process above its first one died")
+        first = int(report)
         outside = f"n{node['number']}"
         # Started again it is the same card: the others remember its hardware address for a while.
         inside = ["name", INSIDE, "address", hardware_address(node["address"]), "netns", str(first)]
