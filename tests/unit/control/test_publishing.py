@@ -16,9 +16,11 @@ from drumbeat.control.catalog.datastores import Datastores
 from drumbeat.control.data.job_output_reader import JobOutputs
 from drumbeat.control.data.manifests import Manifest, Whole, find, put
 from drumbeat.control.outputs.publish_and_register import Publishing, said, wait_after
+from drumbeat.core.child_jobs import SweepProgress, TrialProgress
 from drumbeat.core.life.job import Job, Published
 from drumbeat.core.life.output_publication import outputs_left
 from drumbeat.ports import Asset, Written
+from drumbeat.ports.leases import Ownership
 from drumbeat.protocol.errors import (
     CertificateError,
     ConflictError,
@@ -261,6 +263,57 @@ def test_output_of_a_model_type_is_data_with_a_tag_that_says_so(room: Room):
     assert room.publishing.publish(room.job(model), model, is_last=False).asset == "best:1"
     document = room.store.asset("data", "best").document
     assert (document["type"], document["tags"]) == ("uri_folder", {"model_type": "custom_model"})
+
+
+SWEPT = OutputPlan("model", "custom_model", "upload", asset="swept", version="77")
+TRIALS = (TrialProgress(0, best=0.1), TrialProgress(1, best=0.9), TrialProgress(2, best=0.5))
+
+
+def sweep_whose_best_trial_is(room: Room, output: OutputPlan, *published: Published, files: bool = True) -> Job:
+    """A sweep that has completed, whose best trial has this output."""
+    made = submission("s_1")
+    plan = replace(made.job.plan, outputs=(output,))
+    trial = replace(made.job, state=State.COMPLETED, attempt=1, plan=plan, published=published)
+    room.store.submit(room.store.lease(Ownership.ALONE), replace(made, job=trial))
+    if files:
+        room.artifacts.append_output("s_1", 1, 0, "model/m", 0, b"best")
+        assert room.artifacts.commit_outputs("s_1", 1, 0, {"model/m": (4, sha256(b"best").hexdigest())}) == []
+    sweep = submission("s").job
+    progress = SweepProgress("maximize", "acc", 3, 1, trials=TRIALS)
+    return replace(sweep, state=State.COMPLETED, sweep=progress, plan=replace(sweep.plan, outputs=(SWEPT,)))
+
+
+def test_output_of_a_sweep_is_registered_once_and_is_its_best_trials(room: Room):
+    sweep = sweep_whose_best_trial_is(room, OutputPlan("model", "custom_model", "rw_mount"))
+    assert outputs_left(sweep) == [SWEPT]
+    place = "azureml://jobs/s_1/outputs/model/paths/"
+    for _ in range(2):  # The server was stopped after the first time.
+        told = room.publishing.publish(sweep, SWEPT, is_last=False)
+        assert told == Published("model", place, 1, 4, "swept:77")
+    (kept,) = room.store.assets("data", "swept")
+    assert (kept.made_by, kept.document["uri"], kept.document["tags"]) == ("s", place, {"model_type": "custom_model"})
+
+
+def test_output_of_a_sweep_is_where_its_best_trial_has_put_it(room: Room):
+    given = replace(SWEPT, mode="rw_mount", uri=f"{ROOT}/out", asset="", version="")
+    room.data.files["out/m"] = b"best"
+    sweep = sweep_whose_best_trial_is(room, given, Published("model", f"{ROOT}/out", 1, 4))
+    told = room.publishing.publish(sweep, SWEPT, is_last=False)
+    assert told is not None
+    assert (told.uri, told.asset) == (f"{ROOT}/out", "swept:77")
+
+
+def test_output_of_a_sweep_waits_until_its_best_trial_has_put_it_in_its_place(room: Room):
+    sweep = sweep_whose_best_trial_is(room, replace(SWEPT, mode="rw_mount", uri=f"{ROOT}/out", asset="", version=""))
+    with pytest.raises(StorageError, match="trial s_1 hasn't put it in its place yet"):
+        room.publishing.publish(sweep, SWEPT, is_last=False)
+
+
+def test_output_of_a_sweep_whose_best_trial_wrote_nothing_has_no_name_and_says_so(room: Room):
+    sweep = sweep_whose_best_trial_is(room, OutputPlan("model", "custom_model", "rw_mount"), files=False)
+    told = room.publishing.publish(sweep, SWEPT, is_last=False)
+    assert told is not None
+    assert (told.asset, "the best trial, s_1, wrote nothing to output model" in told.problem) == ("", True)
 
 
 def test_pauses_grow_to_five_minutes():

@@ -17,17 +17,19 @@ from drumbeat.core.life.events import (
     ChildStatus,
     Decision,
     Event,
+    OutputPublished,
     ProposeTrials,
     SamplerRefused,
     SubmitChild,
     TimeUp,
     TrialsProposed,
 )
-from drumbeat.core.life.job import Job
+from drumbeat.core.life.job import Job, Published
+from drumbeat.core.life.output_publication import is_over
 from drumbeat.core.life.state_machine import decide
 from drumbeat.core.life.sweep import MAX_FAILED_AT_FIRST, leading_trial
 from drumbeat.core.resource_needs import Need, Policy
-from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.plan import OutputPlan, Plan
 from drumbeat.protocol.states import Reason, State
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -276,3 +278,13 @@ def test_trial_whose_compute_is_unusable_waits_and_says_so_once() -> None:
     life.look()
     assert life.job.sentence == "0 of 4 trials ended"
     assert [one.state for one in life.job.sweep.trials] == [State.RUNNING, State.QUEUED]
+
+
+def test_sweep_that_has_ended_takes_word_of_its_outputs():
+    output = OutputPlan("model", "uri_folder", "upload", asset="swept")
+    sweep = make_sweep(max_trials=1)
+    ended = replace(sweep, state=State.COMPLETED, plan=replace(sweep.plan, outputs=(output,)))
+    assert not is_over(ended)
+    done = decide(ended, OutputPublished(Published("model", "azureml://jobs/s_0", 1, 4, "swept:1")), NOW)
+    assert is_over(done.job)
+    assert done.story[0].sentence == "output model: 1 file in azureml://jobs/s_0, known as azureml:swept:1"

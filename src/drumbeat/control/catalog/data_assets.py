@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, cast, get_args
 
 from drumbeat.control.catalog.datastores import ALIAS, DEFAULT, Datastores
-from drumbeat.control.catalog.result_lookup import outputs_of
+from drumbeat.control.catalog.result_lookup import outputs_of, result_of
 from drumbeat.control.data import mltables
 from drumbeat.control.data.manifests import remove_all
 from drumbeat.core.life.job import Job
@@ -111,6 +111,10 @@ class DataAssets:
             if is_own and one.document.get("uri") == uri:
                 return one.version
         return None
+
+    def best_trial(self, sweep: Job) -> Job:
+        """The trial whose outputs are the sweep's. Raises RefusedError where none has reported the metric."""
+        return self._store.load(result_of(sweep)).job
 
     def list(self, name: str | None = None) -> Sequence[DataView]:
         """Of each name the newest version, by name; of one name all of them, the newest first. Raises NotFoundError."""

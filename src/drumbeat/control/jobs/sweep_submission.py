@@ -17,14 +17,20 @@ from drumbeat.dialect.reading.writer import to_dict
 from drumbeat.dialect.sweeping.early_termination import Asha
 from drumbeat.dialect.sweeping.sweep import RandomSampling, SweepJob
 from drumbeat.protocol.api.requests import JobRequest
-from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.plan import OutputPlan, Plan
 from drumbeat.protocol.plurals import counted
 from drumbeat.protocol.states import JobKind, Reason, State
 
 
 def example_trial(request: JobRequest, sweep: SweepJob, name: str) -> JobRequest:
-    """Returns the request of a trial with some values of the search space, by which the sweep is checked."""
-    return trial_request(request, sweep, name, 0, random_sampling.draw(sweep.search_space, RandomSampling(), 0, 0))
+    """Returns the request of a trial with some values of the search space, by which the sweep is checked.
+
+    Its outputs are the sweep's, with the names that these are registered under: they are checked, too.
+    """
+    values = random_sampling.draw(sweep.search_space, RandomSampling(), 0, 0)
+    asked = trial_request(request, sweep, name, 0, values)
+    outputs = to_dict(sweep).get("outputs")
+    return replace(asked, document={**asked.document, "outputs": outputs}) if outputs else asked
 
 
 def say_example(sweep: SweepJob) -> str:
@@ -57,6 +63,11 @@ def new_sweep(request: JobRequest, sweep: SweepJob, trial: Planned, name: str, n
         command=own_trial(sweep).command,
         ranks=(),
         inputs=of_trial.inputs,  # They and the code are needed until the last trial is submitted.
+        outputs=tuple(
+            OutputPlan(one.name, one.type, "upload", asset=one.asset, version=one.version)
+            for one in of_trial.outputs
+            if one.asset
+        ),
         code=of_trial.code,
         compute=of_trial.compute,
         environment=of_trial.environment,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from drumbeat.control.catalog.data_assets import DataAssets
 from drumbeat.control.outputs.resumable_copy import Copy, NotWantedError, require
 from drumbeat.core.life.job import Job, Published
+from drumbeat.core.life.output_publication import outputs_left
 from drumbeat.core.planning.outputs import is_published, is_registered
 from drumbeat.dialect.data.assets import DataAsset
 from drumbeat.dialect.data.paths import OfJob
@@ -90,6 +91,8 @@ class Publishing:
         return Published(output.name, output.uri, problem=f"{said(trouble)}. {trouble.fix}".removesuffix(". "))
 
     def _publish(self, job: Job, output: OutputPlan, is_wanted: Callable[[], bool]) -> Published:
+        if job.sweep is not None:
+            return self._register_best(job, output, is_wanted)
         source = output.uri if output.mode == "direct" else OfJob(job.name, output.name).uri
         try:
             listed = self.data.listing(source, is_file=output.type == "uri_file")
@@ -101,6 +104,19 @@ class Publishing:
         if uri:
             Copy(self.data, self.stores, job, source, uri, listed, is_wanted).run()
         asset = self._register(job, output, uri or source, is_wanted) if is_registered(output, job.state) else ""
+        return Published(output.name, uri, len(listed.files), listed.size, asset)
+
+    def _register_best(self, sweep: Job, output: OutputPlan, is_wanted: Callable[[], bool]) -> Published:
+        """Registers an output of a sweep's best trial, where the trial has put it."""
+        trial = self.assets.best_trial(sweep)
+        if any(one.name == output.name for one in outputs_left(trial)):
+            raise StorageError(f"trial {trial.name} hasn't put it in its place yet")
+        uri = _place_of(trial, output.name)
+        try:
+            listed = self.data.listing(uri, is_file=output.type == "uri_file")
+        except NotFoundError as error:
+            raise NotFoundError(f"the best trial, {trial.name}, wrote nothing to output {output.name}") from error
+        asset = self._register(sweep, output, uri, is_wanted)
         return Published(output.name, uri, len(listed.files), listed.size, asset)
 
     def _register(self, job: Job, output: OutputPlan, uri: str, is_wanted: Callable[[], bool]) -> str:
@@ -117,3 +133,10 @@ class Publishing:
                 raise ConflictError(f"its files are in {uri}, and {error.what}", fix=fix) from error
         faultpoint("publish.registered")
         return f"{output.asset}:{known}"
+
+
+def _place_of(job: Job, name: str) -> str:
+    """Where an output of a job that has ended is: in its place, else in the job's folder."""
+    direct = [one.uri for one in job.plan.outputs if one.name == name and one.mode == "direct"]
+    in_place = [one.uri for one in job.published if one.output == name and one.uri and not one.problem]
+    return next(iter((*direct, *in_place)), OfJob(job.name, name).uri)

@@ -54,7 +54,7 @@ def whereabouts(job: Job) -> list[Whereabouts]:
 
 def outputs_left(job: Job) -> list[OutputPlan]:
     """The outputs of a job that has ended with which something is still to be done."""
-    if not (job.state.is_terminal and job.attempt):
+    if not (job.state.is_terminal and (job.attempt or job.sweep)):
         return []
     done = {one.output for one in job.published}
     wanted = [one for one in job.plan.outputs if is_published(one, job.state) or is_registered(one, job.state)]

@@ -71,7 +71,8 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
     """Gives the job after the event. Raises ValueError for a move that MOVES doesn't hold: a defect."""
     if job.pipeline:
         return pipeline.decide(job, job.pipeline, event, now)
-    if job.sweep:
+    is_of_outputs = job.state.is_terminal and isinstance(event, OutputPublished | OutputHeldUp | CancelRequested)
+    if job.sweep and not is_of_outputs:
         return sweep.decide(job, job.sweep, event, now)
     if isinstance(event, _OF_AN_ATTEMPT) and event.attempt != job.attempt:
         return Decision(job)

@@ -32,6 +32,8 @@ def trial_document(sweep: SweepJob, name: str, number: int, values: Values) -> d
     document["display_name"] = _display_name(sweep.display_name or name, number)
     document |= {key: written[key] for key in (*SHARED_KEYS, "queue_settings") if key in written}
     document |= {key: written["trial"][key] for key in TRIAL_KEYS if key in written["trial"]}
+    if sweep.outputs:
+        document["outputs"] = {name: _unnamed(output) for name, output in written["outputs"].items()}
     document["command"] = fill(trial.command, texts(values))
     document["environment_variables"] = {**trial.environment_variables, **variables(values)}
     # The trial's own keys come before those that the sweep has for all.
@@ -44,6 +46,11 @@ def trial_document(sweep: SweepJob, name: str, number: int, values: Values) -> d
     if extensions:
         document["drumbeat"] = extensions
     return document
+
+
+def _unnamed(output: Mapping[str, Any]) -> dict[str, Any]:
+    """An output as a trial has it: the sweep itself registers that of its best trial, when it has ended."""
+    return {key: value for key, value in output.items() if key not in ("name", "version")}
 
 
 def own_trial(sweep: SweepJob) -> Trial:
@@ -67,8 +74,6 @@ def notes(sweep: SweepJob) -> Iterator[str]:
     for name, output in sweep.outputs.items():
         if output.path and not any(isinstance(part, Reference) and part.kind == "name" for part in parts(output.path)):
             yield f"all trials write the output {name} to {output.path}; with ${{{{name}}}} in it, each has a place"
-        if output.version:
-            yield f"all trials register the output {name} as {output.name}:{output.version}; only the first one can"
 
 
 def max_trials(sweep: SweepJob | SweepNode) -> int:
