@@ -171,3 +171,40 @@ def test_sweep_of_ranks_that_wait_says_what_running_side_by_side_would_give(hous
     done = house.run("run", write(house, "idle", text, IDLE))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "4 trials side by side would take about" in done.stdout
+
+
+NAMED = """
+type: sweep
+name: named
+trial: {code: ., command: "python train.py ${{outputs.model}}"}
+outputs: {model: {type: mlflow_model, name: swept, version: 77}}
+sampling_algorithm: grid
+search_space: {level: {type: choice, values: [0.5, 0.9, 0.1]}}
+objective: {goal: maximize, primary_metric: accuracy}
+early_termination: {type: bandit, slack_factor: 0.1, delay_evaluation: 2}
+limits: {max_total_trials: 3, max_concurrent_trials: 1}
+"""
+GROWS = """
+import os, pathlib, sys, time
+import drumbeat
+level = float(os.environ["AZUREML_SWEEP_level"])
+pathlib.Path(sys.argv[1], "level").write_text(str(level))
+for step in range(1, 6):
+    drumbeat.log(accuracy=level * step, step=step)
+    time.sleep(0.2)
+"""
+
+
+@pytest.mark.feature("S1", "S2")
+def test_named_output_of_a_sweep_is_one_version_and_its_best_trials(house: House):
+    file = write(house, "named", NAMED, GROWS)
+    done = house.run("run", file)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert house.client.best("named").job == "named_1"
+    (version,) = house.client.data("swept")
+    assert (version.version, version.kind, version.made_by) == ("77", "mlflow_model", "named")
+    house.run("data", "download", "azureml:swept@latest", house.folder / "swept")
+    assert (house.folder / "swept/level").read_text() == "0.9"
+    refused = house.run("run", file, "--set", "name=again")
+    assert "is to become azureml:swept:77, and that is there already" in refused.stderr
+    assert "again" not in [job.name for job in house.client.list()]
