@@ -112,6 +112,8 @@ class MetricsSupervisor:
             except OSError as error:
                 self._note(f"the metrics endpoint can't be started: {error}")
                 backoff.wait()
+        if self._listener is not None:
+            self._listener.close()
 
     def _listening(self) -> socket.socket:
         return self._listener or self._bind(self._folder.read("endpoint")["port"])
