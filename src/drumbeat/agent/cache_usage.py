@@ -145,9 +145,8 @@ def _wheels() -> Iterator[SpaceItem]:
     folder = cache_folders.folder("wheels")
     if os.path.isdir(folder):
         for entry in os.scandir(folder):
-            with contextlib.suppress(
-                FileNotFoundError
-            ):  # A build that is over, or a wheel that another process removes.
+            # A build may be over meanwhile, and another process may remove a wheel.
+            with contextlib.suppress(FileNotFoundError):
                 if entry.is_dir():
                     used_at = entry.stat().st_mtime
                     yield SpaceItem("wheel", entry.name, size_of(entry.path), _at(used_at))

@@ -12,6 +12,7 @@ from drumbeat.control.computes.compute_state import ComputeState
 from drumbeat.control.computes.engines import Engines
 from drumbeat.control.computes.node_states import NodeStates
 from drumbeat.control.loop.loop import Loop
+from drumbeat.control.loop.repeated_failures import RepeatedFailures
 from drumbeat.core import autoscaling
 from drumbeat.core.autoscaling import Limits, ScaledMachine, ScaleStep
 from drumbeat.ports import ElasticEngine
@@ -28,8 +29,8 @@ class Scaler:
 
     def __init__(self, loop: Loop, engines: Engines, states: NodeStates) -> None:
         self._loop, self._engines, self._states = loop, engines, states
-        self._failures: dict[str, str] = {}
-        """The last error of each compute that could not be scaled at its last look."""
+        self._failures = RepeatedFailures[str]()
+        """Of computes that could not be scaled at their last look."""
 
     def look(self) -> None:
         """Decides for each compute whose machines come and go, and carries it out."""
@@ -53,11 +54,10 @@ class Scaler:
             engine.switch_off(step.switch_off)
         except Exception as error:
             # It is tried again at each look: one that goes on failing is logged once.
-            if self._failures.get(name) != str(error):
+            if self._failures.is_new(name, error):
                 log.exception("compute %s could not be scaled; trying again", name)
-            self._failures[name] = str(error)
         else:
-            self._failures.pop(name, None)
+            self._failures.forget(name)
         return True
 
     def _decided(self, name: str, limits: Limits) -> ScaleStep:

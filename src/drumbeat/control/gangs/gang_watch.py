@@ -15,6 +15,7 @@ from drumbeat.control.computes.engines import Engines
 from drumbeat.control.gangs.heartbeats import Heartbeats, lost_by_silence, without_first_call
 from drumbeat.control.gangs.pooled_watch import PooledWatch
 from drumbeat.control.loop.loop import Loop
+from drumbeat.control.loop.repeated_failures import RepeatedFailures
 from drumbeat.core.life.events import Event, GangSeen, Loss, NodeDeparture, NodeLost, Unheard
 from drumbeat.core.life.job import Job
 from drumbeat.ports import Gang, Sighting
@@ -41,8 +42,8 @@ class GangWatch(PooledWatch):
         self.loop, self.engines, self.gang_of, self.heartbeats = loop, engines, gang_of, heartbeats
         self._asked: dict[str, Future[None]] = {}
         """Jobs whose answers are still awaited."""
-        self._troubles: dict[str, str] = {}
-        """Why a job can't be looked after, as it was logged last."""
+        self._failures = RepeatedFailures[str]()
+        """Of jobs that can't be looked after."""
 
     def start(self) -> None:
         """Starts the thread that asks."""
@@ -55,8 +56,7 @@ class GangWatch(PooledWatch):
         self.heartbeats.excuse()
         jobs = [r.job for r in list(self.loop.jobs.values()) if r.job.state in _WITH_GANG]
         self.heartbeats.keep_only({(job.name, job.attempt) for job in jobs})
-        for name in self._troubles.keys() - {job.name for job in jobs}:
-            self._troubles.pop(name, None)
+        self._failures.forget_all_but({job.name for job in jobs})
         for job in jobs:
             if job.name not in self._asked:  # An engine that is slow about one gang delays no other.
                 self._asked[job.name] = self.pool.submit(self._guarded, job)
@@ -89,12 +89,11 @@ class GangWatch(PooledWatch):
         try:
             self.look_after(job)
         except Exception as error:
-            if self._troubles.get(job.name) != str(error):
+            if self._failures.is_new(job.name, error):
                 has_traceback = not isinstance(error, DrumbeatError)
                 log.warning("could not look after job %s; trying again: %s", job.name, error, exc_info=has_traceback)
-            self._troubles[job.name] = str(error)
         else:
-            self._troubles.pop(job.name, None)
+            self._failures.forget(job.name)
 
     def _events_unseen(self, job: Job, gang: Gang | None) -> list[Event]:
         """What is known of a gang that the engine can't be asked about. gang: None = it could not be made."""

@@ -15,6 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from drumbeat.control.loop.loop import Loop
+from drumbeat.control.loop.repeated_failures import RepeatedFailures
 from drumbeat.core.life.events import Effect
 from drumbeat.core.life.job import Job
 from drumbeat.ports import PendingEffect
@@ -87,8 +88,8 @@ class Outbox:
         """The effects of each pool: those under way and those that wait for a thread."""
         self._delays: dict[int, Delay] = {}
         """By effect."""
-        self._failures: dict[int, str] = {}
-        """Why effects have failed, as it was logged last."""
+        self._failures = RepeatedFailures[int]()
+        """Of effects, by their ids."""
         self._busy: set[Lane] = set()
         self._lock = threading.Lock()
         self._stopping = threading.Event()
@@ -205,11 +206,10 @@ class Outbox:
 
     def _log_failure(self, pending: PendingEffect, error: Exception) -> None:
         """Logs why an effect has failed, if that is new."""
-        if self._failures.get(pending.id) != str(error):
+        if self._failures.is_new(pending.id, error):
             words = "effect %s of job %s failed; it is tried again: %s"
             has_traceback = not isinstance(error, DrumbeatError)
             log.warning(words, pending.effect.kind, pending.job, error, exc_info=has_traceback)
-        self._failures[pending.id] = str(error)
 
     def _failed(self, pending: PendingEffect, error: Exception) -> None:
         self._log_failure(pending, error)
@@ -230,4 +230,4 @@ class Outbox:
 
     def _forget(self, pending: PendingEffect) -> None:
         self._delays.pop(pending.id, None)
-        self._failures.pop(pending.id, None)
+        self._failures.forget(pending.id)
