@@ -115,8 +115,9 @@ export interface Experiment {
   id: string; name: string; archived: boolean; created_at: string; updated_at: string; jobs: number;
   latest_at: string | null; tags: Record<string, string>; names: string[];
 }
+/** kind: the type; of a model, which kind of model it is. */
 export interface Data {
-  name: string; version: string; type: string; uri: string; digest: string; created_at: string; made_by: string;
+  name: string; version: string; type: string; kind: string; uri: string; digest: string; created_at: string; made_by: string;
   description: string; tags: Record<string, string>; files: number; size: number;
   used_by: { job: string; role: string }[];
 }

@@ -310,6 +310,16 @@ test("a screen or tab whose code can't be loaded says so", async () => {
   }
 });
 
+test("only data whose kind is a model's is listed as a model, whatever its tags say", async () => {
+  const rest = { version: "1", type: "uri_folder", uri: "", digest: "", created_at: "2026-11-20T08:00:00Z", made_by: "", description: "", files: 1, size: 1, used_by: [] };
+  server.answers["/data"] = () => [{ ...rest, name: "net", kind: "mlflow_model", tags: { model_type: "mlflow_model" } }, { ...rest, name: "scans", kind: "uri_folder", tags: { model_type: "resnet" } }];
+  for (const [tab, shown, other] of [["models", "net", "scans"], ["data", "scans", "net"]]) {
+    await open(`/data?tab=${tab}`);
+    await page.getByRole("button", { name: shown }).waitFor();
+    expect(await page.getByRole("button", { name: other }).count()).toBe(0);
+  }
+});
+
 test("a refused answer is shown in place of a chart, a version or an action's effect", async () => {
   const series = [{ name: "loss", rank: 0, count: 3, last: { step: 2, value: 1, at: "2026-11-20T08:00:00Z" }, min: null, max: null }];
   has(jobOf("one"));
@@ -322,7 +332,7 @@ test("a refused answer is shown in place of a chart, a version or an action's ef
   server.answers["/curves"] = refusal(500, "these curves can't be read");
   await open("/compare?job=one&job=two");
   await seen("these curves can't be read");
-  const data = { name: "set", version: "1", type: "uri_file", uri: "", digest: "", created_at: "2026-11-20T08:00:00Z", made_by: "", description: "", tags: {}, files: 1, size: 1, used_by: [] };
+  const data = { name: "set", version: "1", type: "uri_file", kind: "uri_file", uri: "", digest: "", created_at: "2026-11-20T08:00:00Z", made_by: "", description: "", tags: {}, files: 1, size: 1, used_by: [] };
   server.answers["/data"] = (words) => (words.has("name") ? refusal(500, "the versions can't be read") : [data]);
   await open("/data?name=set");
   await seen("the versions can't be read");
@@ -599,7 +609,7 @@ test("names without a place to break them don't widen the page", async () => {
   server.answers[`${own}/definition`] = { document: {}, text: long("command: "), plan: { [long("key")]: long("value") } };
   server.answers["/experiments"] = [{ id: "1", name: long("experiment"), archived: false, created_at: null, jobs: 1, latest_at: null, tags: {}, names: [long("experiment"), long("before")] }];
   server.answers["/computes"] = [{ name: long("compute"), engine: "local", machines: [{ name: long("machine"), cpus: 2, gpus: [], memory_mib: 1, state: "unusable", word: long("word"), unusable: long("why") }], held: [{ job: job.name, attempt: 1, node: 0, machine: long("machine"), cpus: 1, gpus: [] }], waiting: 0, trouble: long("trouble"), spec: {} }];
-  server.answers["/data"] = (words) => [{ name: words.get("name") ?? long("asset"), version: "1", type: "uri_folder", uri: long("s3://bucket/"), digest: "", created_at: "2026-11-20T08:00:00Z", made_by: job.name, description: long("description"), tags: {}, files: 1, size: 1, used_by: [{ job: job.name, role: "input" }] }];
+  server.answers["/data"] = (words) => [{ name: words.get("name") ?? long("asset"), version: "1", type: "uri_folder", kind: "uri_folder", uri: long("s3://bucket/"), digest: "", created_at: "2026-11-20T08:00:00Z", made_by: job.name, description: long("description"), tags: {}, files: 1, size: 1, used_by: [{ job: job.name, role: "input" }] }];
   server.answers[`/data/${long("asset")}/versions/1`] = () => server.answers["/data"](new URLSearchParams())[0];
   server.answers["/ledger"] = { by: "job", since: null, rows: [{ name: job.name, jobs: 1, wall_s: 9, seconds: { train: 9 } }, { name: "b", jobs: 1, wall_s: 9, seconds: { train: 9 } }], total: { name: "", jobs: 2, wall_s: 18, seconds: { train: 18 } } };
   server.answers["/compare"] = { jobs: [job.name, "other"], differences: [{ section: "job file", key: long("key"), values: [long("value"), long("other")] }], outcomes: [] };

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import sqlite3
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.protocol.agent import Phase
+from drumbeat.stores.sql.database_errors import as_storage_error
 
 from .api_house import House, house_in
 
@@ -106,3 +108,27 @@ def test_outputs_are_refused_and_committed_later_as_a_whole(house: House, ballas
     ballast.unlink()
     assert house.http.post(f"{agent.path}/outputs/commit", json=body, headers=agent.headers).json() == {"missing": []}
     assert "outputs/default/model" in shown()
+
+
+def test_a_state_that_cannot_be_stored_is_told_to_all_who_look(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The database refuses as it does once its files can't grow: on a full disk it overwrites its log for long."""
+    job = house.submit("runs")
+
+    def full(*_: object) -> None:
+        error = sqlite3.OperationalError("database or disk is full")
+        error.sqlite_errorname = "SQLITE_FULL"
+        raise as_storage_error(error, "drumbeat.db")
+
+    def notices() -> Iterator[str]:
+        with house.http.stream("GET", f"/api/v1/jobs/{job}/events") as stream:
+            yield from (json.loads(line[6:])["notice"] for line in stream.iter_lines() if '"notice"' in line)
+
+    heard = notices()
+    assert next(heard) == ""
+    with monkeypatch.context() as patch:
+        patch.setattr(house.control.store, "beat", full)
+        told = next(filter(None, heard))
+        assert told.startswith("its state can't be stored: drumbeat.db: database: the disk is full")
+        assert house.http.get("/readyz").json()["problems"] == {"store": "the database takes no changes"}
+    assert "" in heard
+    assert house.http.get("/readyz").status_code == 200

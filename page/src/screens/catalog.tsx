@@ -29,8 +29,7 @@ export function CatalogScreen() {
   );
 }
 
-/** A model is a folder with a tag that says which kind of model it is. */
-const isModel = (one: Data): boolean => "model_type" in one.tags;
+const isModel = (one: Data): boolean => one.kind !== one.type;
 
 function DataList({ isModels }: { isModels: boolean }) {
   const { query } = usePlace();
@@ -48,7 +47,7 @@ function DataList({ isModels }: { isModels: boolean }) {
               <tbody>
                 {rows.map((one) => (
                   <tr key={one.name} class={one.name === name ? "selected" : ""}>
-                    <td><button type="button" class="as-link" onClick={() => setQuery({ name: one.name, version: "" }, false)}>{one.name}</button><span class="under">{one.tags.model_type ?? one.type}</span></td>
+                    <td><button type="button" class="as-link" onClick={() => setQuery({ name: one.name, version: "" }, false)}>{one.name}</button><span class="under">{one.kind}</span></td>
                     <td class="machine">{one.version}</td>
                     <td class="right number">{size(one.size)}<span class="under right-under">{counted(one.files, "file")}</span></td>
                     <td class="right wide-only"><Ago at={one.created_at} /></td>

@@ -12,6 +12,7 @@ from fastapi import Depends, Request
 
 from drumbeat._version import __version__
 from drumbeat.control.control import Control
+from drumbeat.core.life.job import Job
 from drumbeat.ports import Record
 from drumbeat.protocol.principal import Principal
 from drumbeat.server.access.agent_listeners import TlsDoors
@@ -90,6 +91,11 @@ class ServerContext:
     """Of the web page; set by the app, which knows the token."""
     callers: Callers | None = None
     """Set by the app, too."""
+
+    def notice_of(self, job: Job) -> str:
+        """What keeps a job's state or its logs from being stored; "" = nothing. Its job runs on meanwhile."""
+        problem = "" if job.state.is_terminal else self.control.loop.refused_writes.problem
+        return "; ".join(filter(None, (problem and f"its state can't be stored: {problem}", self.notices.of(job))))
 
 
 def current(control: Control, name: str) -> Record:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from drumbeat.control.bus import job_topic
 from drumbeat.control.control import Control, Setting
 from drumbeat.core.life.events import KeepStory, PublishOutputs, StartGang, StopGang, Waits
 from drumbeat.core.life.output_publication import PATIENCE, PATIENT_TRIES, is_over
@@ -133,6 +134,47 @@ def test_replaced_server_has_no_current_jobs_before_its_new_lease(house: House, 
     assert (house.control.loop.jobs, house.control.loop.is_current) == ({}, False)
     house.control.loop.beat()
     assert house.control.loop.is_current
+
+
+def test_store_that_takes_no_changes_is_told_once_that_has_lasted_and_until_it_takes_one(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    def full(*_: object, **__: object) -> None:
+        raise StorageError("the disk is full", fix="Make room on it.")
+
+    loop = house.control.loop
+    house.submit()
+    rung: list[str] = []
+    monkeypatch.setattr(house.control.bus, "publish", rung.append)
+    with monkeypatch.context() as patch:
+        patch.setattr(house.store, "beat", full)
+        patch.setattr(house.store, "commit", full)
+        for _ in range(4):
+            loop._guarded(loop.tick)
+            loop._guarded(loop.place)
+            assert loop.refused_writes.problem == ""
+            house.clock.advance(0.5)
+        loop._guarded(loop.tick)
+        assert loop.refused_writes.problem == "the disk is full. Make room on it."
+        assert rung[-1] == job_topic("j")
+    loop._guarded(loop.tick)
+    assert (
+        loop.refused_writes.problem == "the disk is full. Make room on it."
+    )  # A heartbeat may fit where no change does.
+    loop.place()
+    assert loop.refused_writes.problem == ""
+
+
+def test_refusal_after_which_nothing_is_tried_is_forgotten(house: House):
+    loop = house.control.loop
+    loop.refused_writes.add("the disk is full", loop.clock.monotonic())
+    house.clock.advance(3)
+    loop.refused_writes.add("the disk is full", loop.clock.monotonic())
+    loop.tick()
+    assert loop.refused_writes.problem == "the disk is full"
+    house.clock.advance(5)
+    loop.tick()
+    assert loop.refused_writes.problem == ""
 
 
 # --- a server that has the store to itself, and is replaced all the same ------------------------------------------

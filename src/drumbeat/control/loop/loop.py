@@ -20,6 +20,7 @@ from drumbeat.control.bus import Bus, job_topic
 from drumbeat.control.loop.growth_offers import Grower
 from drumbeat.control.loop.peers import Peers
 from drumbeat.control.loop.placer import Booking, Placer, Supply
+from drumbeat.control.loop.refused_writes import RefusedWrites
 from drumbeat.core.life.events import Effect, Event, JudgeDue, RetryDue, StoryEntry, TimeUp, Waits
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.state_machine import JUDGE_AFTER, decide
@@ -70,6 +71,7 @@ class Loop:
         self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._has_stopped = False
+        self.refused_writes = RefusedWrites()
         self.observers: list[Callable[[Applied], None]] = []
         """Called on the loop's thread after each committed change of a job; they must not block."""
         self.closing_effects: Callable[[Job], tuple[Effect, ...]] = _no_effects
@@ -186,8 +188,17 @@ class Loop:
             work()
         except StorageError as error:
             log.warning("the store refused: %s", error)
+            self._note_refusal(error)
         except Exception:
             log.exception("the loop goes on after an error that it should not have met")
+
+    def _note_refusal(self, error: StorageError) -> None:
+        self.refused_writes.add(str(error), self.clock.monotonic())
+        self._ring_for_all()
+
+    def _ring_for_all(self) -> None:
+        for name in self.jobs:
+            self.bus.publish(job_topic(name))
 
     def tick(self) -> None:
         """Renews the lease, looks at the other servers, and applies the deadlines that have passed."""
@@ -201,6 +212,8 @@ class Loop:
                 except Exception as trouble:  # noqa: BLE001 (the others are due all the same)
                     troubles.append(trouble)
         self.grower.look()
+        if self.refused_writes.clear_old(self.clock.monotonic()):
+            self._ring_for_all()
         if troubles:
             raise troubles[0]
 
@@ -294,11 +307,14 @@ class Loop:
         except StaleError:
             self.jobs.pop(name, None)  # Another server holds it now.
             raise
-        except StorageError:
+        except StorageError as error:
+            self._note_refusal(error)
             if self.peers.ownership is Ownership.SHARED:
                 # It may be written, and the answer lost: the next look reads it from the store.
                 self.jobs.pop(name, None)
             raise
+        if self.refused_writes.clear():
+            self._ring_for_all()
         if change.job.state.is_terminal:
             self.jobs.pop(name, None)
             self._due_at.pop(name, None)

@@ -50,7 +50,7 @@ class DataView:
 
     files, size: its number of files and bytes. made_by: the job whose output it was; "" = none. used_by: newest first,
     only where one version is asked for. same_as: another version with the same content, "" = none; only of a version
-    that was just made.
+    that was just made. kind: the type; of a model, the model's, such as `mlflow_model`.
     """
 
     name: str
@@ -66,11 +66,10 @@ class DataView:
     size: int
     used_by: tuple[DataUse, ...] = field(default_factory=tuple[DataUse, ...])
     same_as: str = ""
+    kind: str = ""
 
-    @property
-    def kind(self) -> str:
-        """Its type; of a model, the model's, such as `mlflow_model`."""
-        return model_type_of(self.type, self.tags) or self.type
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kind", self.kind or model_type_of(self.type, self.tags) or self.type)
 
 
 @dataclass(frozen=True)

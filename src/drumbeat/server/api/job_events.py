@@ -109,7 +109,7 @@ class Follower:
     """One reader's place in a job. `pull` blocks and is called by one thread at a time."""
 
     def __init__(self, context: ServerContext, job: Job, position: int, story: int, *, has_logs: bool) -> None:
-        self.control, self.notices, self.job, self.story = context.control, context.notices, job.name, story
+        self.control, self.notice_of, self.job, self.story = context.control, context.notice_of, job.name, story
         self._first_version = job.first_version
         self.reader = LogReader(context.control.artifacts, job.name, position)
         self.has_logs = has_logs
@@ -142,7 +142,7 @@ class Follower:
         return [self._event("log", piece, position=piece.position) for piece in self.reader.read(BATCH)]
 
     def _news(self, record: Record) -> list[bytes]:
-        notice = self.notices.of(record.job)
+        notice = self.notice_of(record.job)
         self._read_primary(record)
         if (record.version, notice, self._primary) == self._seen:
             return []

@@ -105,7 +105,7 @@ def show(name: str, context: ContextOf) -> JobWithStory:
     control = context.control
     record = current(control, name)
     primary = control.metrics.primaries([name]).get(name)
-    return job_with_story(record, control.store.story(name), context.notices.of(record.job), primary)
+    return job_with_story(record, control.store.story(name), context.notice_of(record.job), primary)
 
 
 @router.get("/jobs/{name}/story")

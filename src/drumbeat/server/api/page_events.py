@@ -67,7 +67,7 @@ class ChangeReader:
     """One reader's place: the versions of jobs that it has, and its place in the job that it follows."""
 
     def __init__(self, context: ServerContext, follower: Follower | None) -> None:
-        self._control, self._notices, self._follower = context.control, context.notices, follower
+        self._control, self._notice_of, self._follower = context.control, context.notice_of, follower
         self._sent: dict[str, JobView] = {}
 
     @property
@@ -104,7 +104,7 @@ class ChangeReader:
                 removed.append(name)
                 self._sent.pop(name, None)
                 continue
-            view = job_view(record, self._notices.of(record.job), primaries.get(name))
+            view = job_view(record, self._notice_of(record.job), primaries.get(name))
             if self._sent.get(name) != view:
                 self._sent[name] = view
                 changed.append(view)
