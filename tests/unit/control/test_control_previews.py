@@ -29,7 +29,6 @@ from .house import JOB, House, until
             "alias set",
         ),
         ({"environment": {"build": {"path": "x"}}}, SpecError, "there is no Dockerfile at x/Dockerfile"),
-        ({"resources": {"docker_args": "--privileged"}}, RefusedError, "Leave them out"),
         (
             {"resources": {"instance_type": "STANDARD_NC6"}},
             UnknownNameError,

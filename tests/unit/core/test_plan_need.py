@@ -71,6 +71,18 @@ def test_a_chief_that_nobody_asked_for_is_told_of():
     assert planned(8, 0, **tasks(2, 0, 2)).notes == ()
 
 
+@pytest.mark.feature("J1")
+def test_settings_of_a_container_that_change_nothing_are_told_of():
+    resources = {"shm_size": "2g", "docker_args": "--ipc=host"}
+    (shm, args) = planned(8, 0, resources=resources).notes
+    assert shm.startswith("resources.shm_size changes nothing")
+    assert args.startswith("resources.docker_args change nothing")
+    in_image = planned(8, 0, resources=resources, environment={"image": "x"})
+    assert in_image.plan.container is not None
+    assert in_image.plan.container.args == ("--ipc=host",)
+    assert [note for note in in_image.notes if "docker_args" in note] == []
+
+
 @pytest.mark.feature("F8")
 @pytest.mark.parametrize(
     ("given", "most", "least"),

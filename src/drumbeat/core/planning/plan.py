@@ -176,7 +176,7 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
         retry_delay_s=retry_delay_s,
         max_retry_delay_s=max_retry_delay_s,
     )
-    notes = (*found.notes, *data.notes, *notes, *elastic_notes(job), *_notes(job, compute))
+    notes = (*found.notes, *data.notes, *notes, *elastic_notes(job), *_notes(job, plan, compute))
     return Planned(plan, need, policy, notes, found.asset, data.used)
 
 
@@ -240,12 +240,9 @@ def _environment(job: CommandJob, sources: Sources, facts: Facts, compute: str) 
 
 
 def _container(job: CommandJob, found: Found, facts: Facts) -> Container | None:
-    args = job.resources.docker_args or ()
     if not found.image:
-        if args:
-            what = "resources.docker_args are for a container, and this job runs in none"
-            raise RefusedError(what, where="resources.docker_args", fix="Leave them out, or give an image alone.")
         return None
+    args = job.resources.docker_args or ()
     if isinstance(job.distribution, RayDistribution) and not job.distribution.address:
         what = "this version of drumbeat can't start a Ray cluster in containers"
         raise NotYetError(what, where="environment.image", fix="Name the packages with `conda_file`, Ray among them.")
@@ -289,7 +286,7 @@ def _kept_gpus(compute: str, kind: Kind, need: Need, facts: Facts) -> Iterator[s
 
 
 # --- notes -----------------------------------------------------------------------------------------------------
-def _notes(job: CommandJob, compute: str) -> Iterator[str]:
+def _notes(job: CommandJob, plan: Plan, compute: str) -> Iterator[str]:
     """What wasn't asked for in so many words, and what is asked for and changes nothing here."""
     if job.has_chief:
         yield (
@@ -299,6 +296,8 @@ def _notes(job: CommandJob, compute: str) -> Iterator[str]:
     empty = f"has no meaning on compute {compute} and changes nothing"
     if job.resources.shm_size is not None:
         yield "resources.shm_size changes nothing: the ranks have the machine's own /dev/shm, in containers too"
+    if job.resources.docker_args and plan.container is None:
+        yield "resources.docker_args change nothing: the ranks run in no container (see docs/containers.md)"
     if job.resources.locations:
         yield f"resources.locations {empty}"
     if job.resources.properties:
