@@ -79,6 +79,27 @@ def test_a_wrong_request_is_refused_by_a_code_that_clients_do_not_repeat(house, 
     assert refusal(ask(house, method, route, **arguments)) == expected
 
 
+@pytest.mark.parametrize(
+    "dataset",
+    [
+        {"dataset": "mnist"},
+        {"dataset": {"name": "mnist"}},
+        {"dataset": {"name": "mnist", "digest": "d"}, "tags": ["x"]},
+    ],
+)
+def test_dataset_that_is_not_one_is_refused(house, dataset):
+    assert refusal(ask(house, "POST", "runs/log-inputs", run_id=new_run(house), datasets=[dataset])) == INVALID
+
+
+def test_dataset_with_half_a_character_in_its_name_is_kept_and_read_back(house):
+    run = new_run(house)
+    body = f'''{{"run_id": "{run}", "datasets": [{{"dataset": {{"name": "a\\ud800\\u0000", "digest": "d"}}}}]}}'''
+    answer = house.http.post(f"{API}/runs/log-inputs", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 200, answer.text
+    read = asked(house, "GET", "runs/get", run_id=run)["run"]["inputs"]["dataset_inputs"]
+    assert read[0]["dataset"]["name"] == "a\ufffd\ufffd"
+
+
 @pytest.mark.parametrize("body", [b"{", b"[1]", b"\xff", b"[" * 100_000])
 def test_a_body_that_is_no_object_is_refused(house, body):
     assert refusal(house.http.post(f"{API}/runs/create", content=body)) == INVALID

@@ -41,6 +41,8 @@ MAX_NAME = 250
 _RUN = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _MAX_INT = 2**63 - 1
 _SUM_DIGITS = 8
+_MAX_DEPTH = 32
+"""Levels of objects and lists in a dataset or model; what MLflow's clients send has four."""
 
 
 class Spooled(NamedTuple):
@@ -126,16 +128,47 @@ class _Fields:
         return {_named(name, key): _text(one, f"{key}.{name}") for name, one in cast(JsonObject, value).items()}
 
     def objects(self, key: str) -> tuple[JsonObject, ...]:
-        value = self.values.get(key, [])
-        if not isinstance(value, list) or not all(isinstance(one, dict) for one in cast("list[Any]", value)):
-            raise misfit(key, "a list of objects", value)
-        return tuple(cast("list[JsonObject]", value))
+        return storable_objects(self.values.get(key, []), key)
+
+    def datasets(self) -> tuple[JsonObject, ...]:
+        return storable_datasets(self.values.get("datasets", []))
 
     def points(self) -> tuple[Point, ...]:
         value = self.values.get("points")
         if not isinstance(value, list):
             raise misfit("points", "a list", value)
         return tuple(_point(one) for one in cast("list[Any]", value))
+
+
+def storable_datasets(value: object) -> tuple[JsonObject, ...]:
+    """Returns a list of MLflow's `DatasetInput` as a database keeps it. Raises ValueError."""
+    datasets = storable_objects(value, "datasets")
+    for one in datasets:
+        if not isinstance(one.get("dataset"), dict):
+            raise misfit("datasets", "objects with a dataset that is an object", one)
+        storable_objects(one.get("tags") or [], "datasets.tags")
+    return datasets
+
+
+def storable_objects(value: object, key: str) -> tuple[JsonObject, ...]:
+    """Returns a list of JSON objects as a database keeps it, texts cleaned at any depth. Raises ValueError."""
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in cast("list[object]", value)):
+        raise misfit(key, "a list of objects", value)
+    return tuple(_storable(one, key, _MAX_DEPTH) for one in cast("list[JsonObject]", value))
+
+
+def _storable(value: Any, key: str, depth: int) -> Any:
+    if isinstance(value, str):
+        return _text(value, key)
+    if isinstance(value, float):
+        return value_to_json(value)
+    if not isinstance(value, dict | list):
+        return value
+    if depth == 0:
+        raise ValueError(f"{key}: nested more than {_MAX_DEPTH} levels deep")
+    if isinstance(value, list):
+        return [_storable(one, key, depth - 1) for one in cast("list[Any]", value)]
+    return {_text(name, key): _storable(one, key, depth - 1) for name, one in cast(JsonObject, value).items()}
 
 
 def _point(wire: Any) -> Point:
@@ -190,7 +223,7 @@ _READERS: dict[str, Callable[[_Fields], MetricRecord]] = {
     "params": lambda f: ParamsLogged(f.run, f.texts("params")),
     "tags": lambda f: TagsSet(f.run, f.texts("tags")),
     "tag_deleted": lambda f: TagDeleted(f.run, f.text("key")),
-    "inputs": lambda f: InputsLogged(f.run, f.objects("datasets"), f.objects("models")),
+    "inputs": lambda f: InputsLogged(f.run, f.datasets(), f.objects("models")),
     "outputs": lambda f: OutputsLogged(f.run, f.objects("models")),
 }
 

@@ -80,6 +80,10 @@ def test_a_line_with_a_changed_or_missing_byte_is_refused(cut: int, at: int, byt
             record_of(bytes(damaged))
 
 
+def nested(depth: int) -> object:
+    return [nested(depth - 1)] if depth else "x"
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
@@ -93,6 +97,9 @@ def test_a_line_with_a_changed_or_missing_byte_is_refused(cut: int, at: int, byt
         ({"kind": "params", "run": RUN, "params": {"a": 1}}, "params.a: expected a text"),
         ({"kind": "run_updated", "run": RUN, "status": "DONE"}, "status: expected one of RUNNING, "),
         ({"kind": "inputs", "run": RUN, "datasets": [1]}, "datasets: expected a list of objects"),
+        ({"kind": "inputs", "run": RUN, "datasets": [{"dataset": "mnist"}]}, "datasets: expected objects with a data"),
+        ({"kind": "inputs", "run": RUN, "datasets": [{"dataset": {}, "tags": ["x"]}]}, "datasets.tags: expected a li"),
+        ({"kind": "outputs", "run": RUN, "models": [{"a": nested(40)}]}, "models: nested more than 32 levels deep"),
     ],
 )
 def test_a_record_that_does_not_fit_is_refused_by_name(body: object, message: str) -> None:
@@ -103,6 +110,13 @@ def test_a_record_that_does_not_fit_is_refused_by_name(body: object, message: st
 def test_zero_bytes_and_half_characters_are_replaced() -> None:
     record = record_of(line_with({"kind": "tags", "run": RUN, "tags": {"a": "x\0y\ud800z", "b": "😀"}}))
     assert record == TagsSet(RUN, {"a": "x\ufffdy\ufffdz", "b": "😀"})
+
+
+def test_dataset_and_model_have_only_texts_and_numbers_that_a_database_keeps() -> None:
+    dataset = {"dataset": {"name": "a\ud800", "digest": "b\0", "n\0": [math.nan, 1.5, True, None]}}
+    record = record_of(line_of(InputsLogged(RUN, (dataset,), ({"model_id": "\udfff"},))))
+    kept = {"dataset": {"name": "a\ufffd", "digest": "b\ufffd", "n\ufffd": ["NaN", 1.5, True, None]}}
+    assert record == InputsLogged(RUN, (kept,), ({"model_id": "\ufffd"},))
 
 
 def test_ids_of_runs_and_experiments_are_computed_from_names() -> None:

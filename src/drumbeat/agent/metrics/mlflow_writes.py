@@ -16,10 +16,8 @@ from drumbeat.agent.metrics.mlflow_errors import INVALID, MlflowError
 from drumbeat.agent.metrics.node_runs import NodeRuns
 from drumbeat.protocol.metric_lines import record_from_wire, record_to_wire
 from drumbeat.protocol.metrics import (
-    InputsLogged,
     JsonObject,
     MetricRecord,
-    OutputsLogged,
     RunCreated,
     RunDeleted,
     RunRestored,
@@ -160,13 +158,17 @@ def log_model(write: Write) -> WriteResult:
 
 def log_inputs(write: Write) -> WriteResult:
     """Handles runs/log-inputs."""
-    datasets, models = tuple(write.objects("datasets")), tuple(write.objects("models"))
-    return WriteResult((InputsLogged(write.run, datasets, models),), {})
+    datasets, models = write.objects("datasets"), write.objects("models")
+    record = record_or_error({"kind": "inputs", "run": write.run, "datasets": datasets, "models": models})
+    if not all(one["dataset"].get("name") and one["dataset"].get("digest") for one in datasets):
+        raise MlflowError(INVALID, "Each of 'datasets' needs a dataset with a name and a digest.")
+    return WriteResult((record,), {})
 
 
 def log_outputs(write: Write) -> WriteResult:
     """Handles runs/outputs."""
-    return WriteResult((OutputsLogged(write.run, tuple(write.objects("models"))),), {})
+    record = record_or_error({"kind": "outputs", "run": write.run, "models": write.objects("models")})
+    return WriteResult((record,), {})
 
 
 WRITES: dict[str, Callable[[Write], WriteResult]] = {

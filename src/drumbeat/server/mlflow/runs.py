@@ -7,10 +7,11 @@ import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from drumbeat.ports.metrics import Run, RunSearch, Series
 from drumbeat.protocol.errors import NotFoundError
+from drumbeat.protocol.metric_lines import storable_datasets, storable_objects
 from drumbeat.protocol.metrics import (
     RUN_STATUSES,
     InputsLogged,
@@ -138,18 +139,24 @@ def log_model(call: Call) -> JsonObject:
 
 def log_inputs(call: Call) -> JsonObject:
     """Answers runs/log-inputs."""
-    datasets, models = call.objects("datasets"), call.objects("models")
-    for one in datasets:
-        dataset = cast("JsonObject | None", one.get("dataset"))
-        if not isinstance(dataset, dict) or not dataset.get("name") or not dataset.get("digest"):
-            raise invalid("Each of 'datasets' needs a dataset with a name and a digest.")
-    call.store.write([InputsLogged(call.active_run().id, tuple(datasets), tuple(models))])
+    try:
+        datasets = storable_datasets(call.objects("datasets"))
+        models = storable_objects(call.objects("models"), "models")
+    except ValueError as error:
+        raise invalid(str(error)) from None
+    if not all(one["dataset"].get("name") and one["dataset"].get("digest") for one in datasets):
+        raise invalid("Each of 'datasets' needs a dataset with a name and a digest.")
+    call.store.write([InputsLogged(call.active_run().id, datasets, models)])
     return {}
 
 
 def log_outputs(call: Call) -> JsonObject:
     """Answers runs/outputs."""
-    call.store.write([OutputsLogged(call.active_run().id, tuple(call.objects("models")))])
+    try:
+        models = storable_objects(call.objects("models"), "models")
+    except ValueError as error:
+        raise invalid(str(error)) from None
+    call.store.write([OutputsLogged(call.active_run().id, models)])
     return {}
 
 
