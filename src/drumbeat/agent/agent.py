@@ -266,6 +266,8 @@ class Agent:
         self._journal.note(f"wanted: {directive.key}")
         if directive.attempt == self._enrolment.attempt:
             self._wanted = directive
+            if directive.is_canceled:
+                self._metrics.on_cancel()
 
     def _on_keeper(self, state: KeeperState) -> None:
         self._knows_past = True

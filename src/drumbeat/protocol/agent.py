@@ -169,11 +169,13 @@ class Directive:
     """The server's addresses from now on, as in `Enrolment`; () = unchanged."""
     requests: tuple[NodeRequest, ...] = ()
     """Requests that the agent hasn't received yet."""
+    is_canceled: bool = False
+    """Whether the job was canceled: what remains to be sent doesn't hold up its end for long."""
 
     @property
     def key(self) -> str:
         """Identifies the directive: an agent that has it isn't sent it again."""
-        return f"{self.order}:{self.attempt}:{self.round}"
+        return f"{self.order}:{self.attempt}:{self.round}{':canceled' if self.is_canceled else ''}"
 
 
 WAITS = " waits: "

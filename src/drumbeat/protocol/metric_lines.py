@@ -58,6 +58,13 @@ def line_of(record: MetricRecord) -> bytes:
     return b"%08x %s\n" % (zlib.crc32(body), body)
 
 
+def blank_line(length: int) -> bytes:
+    """Returns a line of this length whose record changes nothing, to stand for a line of the spool that is skipped."""
+    body = b'{"kind":"inputs","run":"%s"}' % (b"0" * 32)
+    body = body.ljust(length - _SUM_DIGITS - len(b" \n"))
+    return b"%08x %s\n" % (zlib.crc32(body), body)
+
+
 def record_of(line: bytes) -> MetricRecord:
     """Returns the record of a line, with or without its newline.
 

@@ -8,11 +8,14 @@ import resource
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from drumbeat.agent.metrics.folder import end_of, end_reason, keep_sent, segments, sent_offset
+from drumbeat.agent.ground.request_backoff import Backoff
+from drumbeat.agent.metrics.folder import OVER, end_of, is_stuck, keep_sent, loss_reason, segments, sent_offset
 from drumbeat.agent.metrics.forwarder import Forwarder
 from drumbeat.agent.metrics.spool import Spool, SpoolFullError
 from drumbeat.protocol.errors import DrumbeatError, RefusedError, UnreachableError
@@ -155,7 +158,7 @@ def test_a_server_that_refuses_for_good_ends_the_forwarding_with_its_reason(tmp_
     forwarder = forwarded(spool, Server(RefusedError("no such field")), tmp_path / "sent")
     with forwarder._changed:
         assert forwarder._changed.wait_for(lambda: forwarder.is_over, 10)
-    assert "no such field" in end_reason(str(tmp_path / "sent"))
+    assert "no such field" in loss_reason(str(tmp_path / "sent"))
 
 
 @pytest.mark.feature("M2")
@@ -172,7 +175,77 @@ def test_a_server_that_lost_what_the_node_has_no_more_ends_the_forwarding_with_t
     spool.append(line)
     with forwarder._changed:
         assert forwarder._changed.wait_for(lambda: forwarder.is_over, 10)
-    assert end_reason(str(tmp_path / "sent")).startswith("the server has lost metrics of this node")
+    assert loss_reason(str(tmp_path / "sent")).startswith("the server has lost metrics of this node")
+
+
+class Defective(Server):
+    """Fails at batches with a point of one of these steps, as a server with a defect does."""
+
+    def __init__(self, *bad: int, is_broken: bool = False) -> None:
+        super().__init__()
+        self.bad, self.is_broken = {line_of(points(step)) for step in bad}, is_broken
+
+    def metrics(self, offset: int, lines: bytes) -> int:
+        if self.is_broken or self.bad & set(lines.splitlines(keepends=True)):
+            raise DrumbeatError("the server has a defect here (AttributeError)")
+        return super().metrics(offset, lines)
+
+
+def quickly(spool: Spool, server: Server, sent: Path, note: Callable[[str], None]) -> Forwarder:
+    forwarder = Forwarder(spool, server, str(sent), note, 0.0)
+    forwarder._backoff = Backoff(0.0005, 0.001)
+    forwarder.begin()
+    return forwarder
+
+
+def kept_steps(server: Server) -> list[int]:
+    return [one.points[0].step for one in server.records if isinstance(one, PointsLogged)]
+
+
+@pytest.mark.feature("M2", "F10")
+@pytest.mark.parametrize("bad", [{0}, {57}, {99}, {3, 4, 5, 90}])
+def test_line_at_which_the_server_fails_is_skipped_and_all_others_arrive(tmp_path: Path, bad: set[int]):
+    spool, server, sent, notes = Spool(str(tmp_path / "spool")), Defective(*bad), tmp_path / "sent", list[str]()
+    for step in range(100):
+        spool.append(line_of(points(step)))
+    forwarder = quickly(spool, server, sent, notes.append)
+    with forwarder._changed:
+        assert forwarder._changed.wait_for(lambda: forwarder.sent == spool.end, 30)
+    assert kept_steps(server) == [step for step in range(100) if step not in bad]
+    which = "a record" if len(bad) == 1 else "4 records"
+    expected = f"the server can't keep {which} of metrics of this node: the server has a defect here (AttributeError)"
+    assert loss_reason(str(sent)) == expected
+    assert len([note for note in notes if "is skipped" in note]) == len(bad)
+
+
+@pytest.mark.feature("M2", "F10")
+def test_server_that_fails_a_few_times_loses_no_line(tmp_path: Path):
+    spool, server = Spool(str(tmp_path / "spool")), Server(*[DrumbeatError("a defect")] * 7)
+    for step in range(8):
+        spool.append(line_of(points(step)))
+    forwarder = quickly(spool, server, tmp_path / "sent", lambda _: None)
+    with forwarder._changed:
+        assert forwarder._changed.wait_for(lambda: forwarder.sent == spool.end, 30)
+    assert kept_steps(server) == [*range(8)]
+    assert loss_reason(str(tmp_path / "sent")) == ""
+
+
+@pytest.mark.feature("M2", "F10")
+def test_server_that_fails_at_every_line_is_said_to_be_stuck_and_no_line_is_skipped(tmp_path: Path):
+    spool, server, sent = Spool(str(tmp_path / "spool")), Defective(is_broken=True), tmp_path / "sent"
+    for step in range(8):
+        spool.append(line_of(points(step)))
+    forwarder = quickly(spool, server, sent, lambda _: None)
+    deadline = time.monotonic() + 30
+    while not is_stuck(str(sent)):
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    assert "the server has a defect here" in loss_reason(str(sent))
+    server.is_broken = False
+    with forwarder._changed:
+        assert forwarder._changed.wait_for(lambda: forwarder.sent == spool.end, 30)
+    assert kept_steps(server) == [*range(8)]
+    assert (is_stuck(str(sent)), loss_reason(str(sent))) == (False, "")
 
 
 class Requests(Server):
@@ -207,7 +280,7 @@ def test_a_first_line_is_sent_at_once_and_those_soon_after_it_together(tmp_path:
 def test_word_of_what_was_sent_stays_when_the_disk_takes_no_other(tmp_path: Path):
     """An agent waits until all is said to be sent: it would wait for ever for a file that was emptied."""
     file = str(tmp_path / "sent")
-    keep_sent(file, 12_345, is_over=True, why="a long reason")
+    keep_sent(file, 12_345, OVER, "a long reason")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
     try:
@@ -216,4 +289,4 @@ def test_word_of_what_was_sent_stays_when_the_disk_takes_no_other(tmp_path: Path
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert sent_offset(file) == 12_345
     keep_sent(file, 99_999)
-    assert (sent_offset(file), end_reason(file)) == (99_999, "")
+    assert (sent_offset(file), loss_reason(file)) == (99_999, "")

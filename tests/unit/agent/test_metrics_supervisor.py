@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -11,7 +12,11 @@ import pytest
 
 from drumbeat.agent.metrics import endpoint_supervisor
 from drumbeat.agent.metrics.endpoint_supervisor import MetricsSupervisor
+from drumbeat.agent.metrics.folder import STUCK, keep_sent
+from drumbeat.agent.metrics.spool import Spool
 from drumbeat.protocol.agent import Enrolment
+from drumbeat.protocol.metric_lines import line_of
+from drumbeat.protocol.metrics import RunRestored, run_id
 from drumbeat.protocol.plan import Plan
 
 
@@ -37,3 +42,40 @@ def test_process_that_fails_at_once_is_started_again_after_a_pause(tmp_path: Pat
     supervisor.end()
     assert set(notes) == {"the metrics endpoint ended with 1"}
     assert pauses
+
+
+def supervised(root: Path) -> MetricsSupervisor:
+    """A node whose ranks wrote a line of metrics, of which the server has none."""
+    plan = Plan("j", "e", "pytorch", 1, 1, "true", ())
+    supervisor = MetricsSupervisor(Enrolment("j", 1, 0, (), "s", str(root), "/c", plan), lambda _: None)
+    (root / "metrics" / "state.json" / "in the way").mkdir(parents=True)  # No process sends the line.
+    supervisor.begin()
+    Spool(str(root / "metrics" / "spool")).append(line_of(RunRestored(run_id("j"))))
+    return supervisor
+
+
+@pytest.mark.feature("M2", "F10")
+def test_end_of_a_round_does_not_wait_for_a_server_that_fails_at_metrics(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(endpoint_supervisor, "_NO_PROGRESS_S", 0.05)
+    supervisor = supervised(tmp_path)
+    keep_sent(str(tmp_path / "metrics" / "sent"), 0, STUCK, "the server can't keep metrics of this node: a defect")
+    assert supervisor.drain() == "the server can't keep metrics of this node: a defect"
+    supervisor.end()
+
+
+@pytest.mark.feature("M2", "F10")
+def test_end_of_a_round_waits_for_a_server_that_is_away_until_the_job_is_canceled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(endpoint_supervisor, "_NO_PROGRESS_S", 0.05)
+    supervisor, answers = supervised(tmp_path), list[str]()
+    waiting = threading.Thread(target=lambda: answers.append(supervisor.drain()), daemon=True)
+    waiting.start()
+    waiting.join(0.5)
+    assert waiting.is_alive()
+    supervisor.on_cancel()
+    waiting.join(20)
+    assert answers == ["the server took no metrics of this node for 0.05 s after the job was canceled"]
+    supervisor.end()

@@ -117,7 +117,8 @@ def test_cancel_reaches_the_agents_as_a_directive(house: House):
     house.say(name, 0, Phase.READY)
     house.say(name, 0, Phase.RUNNING)
     house.control.jobs.cancel(name, "ada")
-    assert house.control.agents.directive(name, 1).order is Order.STOP
+    wanted = house.control.agents.directive(name, 1)
+    assert (wanted.order, wanted.is_canceled, wanted.key) == (Order.STOP, True, "stop:1:1:canceled")
     house.control.jobs.cancel(name, "ada")
     house.run_to_end(name, code=143)
     assert house.state(name) is State.CANCELED

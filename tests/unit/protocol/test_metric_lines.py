@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drumbeat.protocol.metric_lines import line_of, record_of, spooled
+from drumbeat.protocol.metric_lines import blank_line, line_of, record_of, spooled
 from drumbeat.protocol.metrics import (
     InputsLogged,
     MetricRecord,
@@ -61,6 +61,14 @@ def test_a_point_that_is_not_a_number_is_read_as_such() -> None:
     record = record_of(line_of(PointsLogged(RUN, 0, (Point("loss", math.nan, 0, 0),))))
     assert isinstance(record, PointsLogged)
     assert math.isnan(record.points[0].value)
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda r: type(r).__name__)
+def test_line_that_changes_nothing_is_as_long_as_the_one_it_stands_for(record: MetricRecord) -> None:
+    length = len(line_of(record))
+    blank = blank_line(length)
+    assert len(blank) == length
+    assert record_of(blank) == InputsLogged("0" * 32)
 
 
 def test_offsets_of_lines_are_their_ends_in_the_spool() -> None:

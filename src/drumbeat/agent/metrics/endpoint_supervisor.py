@@ -22,9 +22,10 @@ from drumbeat.agent.metrics.folder import (
     MetricsFolder,
     end_endpoint,
     end_of,
-    end_reason,
     exists,
     is_over,
+    is_stuck,
+    loss_reason,
     sent_offset,
 )
 from drumbeat.host.own_programs import program
@@ -35,6 +36,9 @@ from drumbeat.protocol.programs import METRICS_ENDPOINT
 HOST = "127.0.0.1"
 FIRST_SAMPLE_S = 3.0
 _FIRST_DRAIN_INTERVAL_S, _DRAIN_INTERVAL_S = 0.002, 0.02
+_NO_PROGRESS_S = 60.0
+"""How long the end of a round waits for metrics of which the server takes none: if it fails at them, or the job was
+canceled."""
 _LEAVE_S = 2.0
 _BEGUN_S = 10.0
 """A process that has lived for so long has answered."""
@@ -49,7 +53,7 @@ class MetricsSupervisor:
         self._folder = MetricsFolder(enrolment.root)
         self._listener: socket.socket | None = None
         self._wake = -1
-        self._is_ending = False
+        self._is_ending = self._is_canceled = False
         self._keeper = 0
         self.address = ""
         """What MLflow's clients are given, without the rank; "" = the node takes no metrics."""
@@ -169,13 +173,27 @@ class MetricsSupervisor:
         return 0 if is_over(self._folder.sent) else end_of(self._folder.spool) - sent_offset(self._folder.sent)
 
     def drain(self) -> str:
-        """Returns when the server has all that ranks wrote, or why it takes no more of it, "" = it has all."""
+        """Returns when the server has all that ranks wrote, or why it won't have some of it, "" = it has all.
+
+        A server that doesn't answer is waited for without limit, unless the job was canceled.
+        """
         if self._wake < 0:
             return ""
         backoff = Backoff(_FIRST_DRAIN_INTERVAL_S, _DRAIN_INTERVAL_S)
-        while self._has_unsent() and not self._is_ending:
+        unsent, since = 0, time.monotonic()
+        while (now_unsent := self._unsent_bytes()) > 0 and not self._is_ending:
+            is_hopeless = self._is_canceled or is_stuck(self._folder.sent)
+            if now_unsent != unsent or not is_hopeless:
+                unsent, since = now_unsent, time.monotonic()
+            elif time.monotonic() - since > _NO_PROGRESS_S:
+                late = f"the server took no metrics of this node for {_NO_PROGRESS_S:g} s after the job was canceled"
+                return loss_reason(self._folder.sent) or late
             backoff.wait()
-        return end_reason(self._folder.sent)
+        return loss_reason(self._folder.sent)
+
+    def on_cancel(self) -> None:
+        """Takes note that the job was canceled: its end doesn't wait for a server that takes no metrics."""
+        self._is_canceled = True
 
     def on_running(self, keeper: int) -> None:
         """Takes note that ranks run below this keeper: their resources are sampled. Idempotent."""

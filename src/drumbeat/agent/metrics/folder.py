@@ -16,7 +16,7 @@ from typing import Any
 from drumbeat.agent.ground.files import write_whole
 from drumbeat.host import processes
 
-OVER = "over"
+OVER, STUCK = "over", "stuck"
 SEGMENT = "{:020d}"
 """Name of a file of the spool: the offset at which it begins."""
 
@@ -80,20 +80,25 @@ def sent_offset(file: str) -> int:
 
 def is_over(file: str) -> bool:
     """Whether a spool isn't sent any further, though not all of it has been."""
-    return _kept(file)[1]
+    return _kept(file)[1] == OVER
 
 
-def end_reason(file: str) -> str:
-    """Returns why a spool isn't sent any further, "" = it is, or users need not know."""
+def is_stuck(file: str) -> bool:
+    """Whether the server answers, and fails at what it is sent."""
+    return _kept(file)[1] == STUCK
+
+
+def loss_reason(file: str) -> str:
+    """Returns why the server won't have all of a spool, "" = it will, or users need not know."""
     return _kept(file)[2]
 
 
-def keep_sent(file: str, sent: int, *, is_over: bool = False, why: str = "") -> None:
-    """Writes how far a spool has been sent; an offset that is lost costs only a request.
+def keep_sent(file: str, sent: int, word: str = "", why: str = "") -> None:
+    """Writes how far a spool has been sent; an offset that is lost costs only a request. word: "", OVER or STUCK.
 
     It is written over the one before, which needs no more room: an agent waits for this word, on a full disk too.
     """
-    text = f"{sent:020d}\n{OVER if is_over else ''}\n{why}".encode()
+    text = f"{sent:020d}\n{word}\n{why}".encode()
     with contextlib.suppress(OSError):
         opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -103,14 +108,14 @@ def keep_sent(file: str, sent: int, *, is_over: bool = False, why: str = "") -> 
             os.close(opened)
 
 
-def _kept(file: str) -> tuple[int, bool, str]:
+def _kept(file: str) -> tuple[int, str, str]:
     try:
         with open(file, encoding="utf-8") as opened:
             number, _, rest = opened.read().partition("\n")
             word, _, why = rest.partition("\n")
-            return int(number), word == OVER, why
+            return int(number), word, why
     except (OSError, ValueError):
-        return 0, False, ""
+        return 0, "", ""
 
 
 def segments(folder: str) -> list[int]:

@@ -1,4 +1,7 @@
-"""Sends the spool of a node to the server: whole lines with their offset, so that none is lost or doubled."""
+"""Sends the spool of a node to the server: whole lines with their offset, so that none is lost or doubled.
+
+A line at which the server fails again and again is skipped, so that a defect of the server costs one record.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,19 @@ from collections.abc import Callable
 from typing import Protocol
 
 from drumbeat.agent.ground.request_backoff import Backoff
-from drumbeat.agent.metrics.folder import keep_sent, sent_offset
+from drumbeat.agent.metrics.failing_line import FailingLineSearch
+from drumbeat.agent.metrics.folder import OVER, STUCK, keep_sent, loss_reason, sent_offset
 from drumbeat.agent.metrics.spool import Spool
 from drumbeat.protocol.errors import DrumbeatError, NotFoundError, StaleError
 from drumbeat.protocol.fault_points import faultpoint
+from drumbeat.protocol.metric_lines import blank_line
 
 BATCH_BYTES = 1 << 20
 _FINAL = ("refused", "not_found", "forbidden", "bad_job")
 """Codes of refusals after which sending again changes nothing; a node and its server are of one version, so none is
 expected."""
+_DEFECT = DrumbeatError.code
+"""Code of a failure that the server has no name for."""
 
 
 class SpoolLink(Protocol):
@@ -36,6 +43,11 @@ class Forwarder:
         self._spool, self._link, self._sent_file, self.note = spool, link, sent_file, note
         self._pause_s = pause_s
         self._sent = max(sent_offset(sent_file), spool.start)
+        self._search = FailingLineSearch()
+        self._is_stuck = False
+        self._skipped = 0
+        self._loss = loss_reason(sent_file)
+        """What users are told of lines that were skipped, "" = none was."""
         self._backoff = Backoff(0.1, 2.0)
         self._changed = threading.Condition()
         self._hurry = threading.Event()
@@ -77,7 +89,8 @@ class Forwarder:
 
     def _send(self) -> None:
         try:
-            taken = self._link.metrics(self._sent, self._spool.read(self._sent, BATCH_BYTES))
+            lines = self._search.batch(self._spool.read(self._sent, BATCH_BYTES))
+            taken = self._forward(lines)
             faultpoint("metrics.forwarded")
         except StaleError as error:
             self._end(f"the attempt is over: {error}", "")
@@ -86,25 +99,66 @@ class Forwarder:
                 why = f"the server refuses metrics of this node: {error}"
                 self._end(why, "" if isinstance(error, NotFoundError) else why)  # It may be one without the route.
                 return
-            if not self.is_away:
-                self.note(f"metrics wait: {error}")
-            self._change(is_away=True)
-            self._hurry.wait(self._backoff.next_s())
+            self._wait(error)
         else:
             if taken < self._spool.start:
                 why = "the server has lost metrics of this node that it had taken, and the node has only later ones"
                 self._end(f"{why}: it has them up to {taken}, and they begin at {self._spool.start}", why)
                 return
             self._backoff.reset()
-            keep_sent(self._sent_file, taken)
+            self._say_sent(taken)
             self._spool.release(taken)
             self._sent = taken
             self._change(is_away=False)
 
+    def _forward(self, lines: bytes) -> int:
+        """Sends lines; a line at which the server fails again and again is replaced by one that changes nothing."""
+        try:
+            taken = self._link.metrics(self._sent, lines)
+        except DrumbeatError as error:
+            if error.code != _DEFECT:
+                raise
+            self._search.fail(lines)
+            if not self._search.is_at_its_end:
+                raise
+            taken = self._link.metrics(self._sent, blank_line(len(lines)))  # Fails, too, if no line is the cause.
+            self._note_skip(lines, error)
+        else:
+            self._search.succeed(lines)
+        return taken
+
+    def _note_skip(self, line: bytes, error: DrumbeatError) -> None:
+        self._search.skip()
+        self._skipped += 1
+        which = "a record" if self._skipped == 1 else f"{self._skipped} records"
+        self._loss = f"the server can't keep {which} of metrics of this node: {error}"
+        self.note(f"a line that the server can't keep is skipped ({error}): {line[:1000]!r}")
+
+    def _wait(self, error: DrumbeatError | OSError) -> None:
+        """Waits before the same is sent again. An agent that waits for the end is told where that may never help."""
+        if not self.is_away:
+            self.note(f"metrics wait: {error}")
+        if isinstance(error, OSError):
+            self._say_stuck(f"the node can't read its metrics: {error}")
+        elif self._search.is_at_its_end:
+            self._say_stuck(f"the server can't keep metrics of this node: {error}")
+        elif self._is_stuck:
+            self._say_sent(self._sent)
+        self._change(is_away=True)
+        self._hurry.wait(self._backoff.next_s())
+
+    def _say_sent(self, offset: int) -> None:
+        self._is_stuck = False
+        keep_sent(self._sent_file, offset, why=self._loss)
+
+    def _say_stuck(self, why: str) -> None:
+        self._is_stuck = True
+        keep_sent(self._sent_file, self._sent, STUCK, why)
+
     def _end(self, note: str, why: str) -> None:
         """Sends no more: what these very lines were refused for would be the same the next time. why: for users."""
         self.note(note)
-        keep_sent(self._sent_file, self._sent, is_over=True, why=why)
+        keep_sent(self._sent_file, self._sent, OVER, why)
         self._change(is_over=True)
 
     def _change(self, *, is_away: bool = False, is_over: bool = False) -> None:

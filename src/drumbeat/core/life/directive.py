@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from drumbeat.core.life.job import Job
+from drumbeat.core.reason_table import REASONS
 from drumbeat.protocol.agent import Directive, Order
 from drumbeat.protocol.states import State
 
@@ -19,4 +20,5 @@ def directive(job: Job) -> Directive:
     """The same for every node of the attempt; a job that is waiting or has ended has no use for an agent."""
     order = _ORDERS.get(job.state, Order.LEAVE)
     roster = job.roster if order is Order.RUN else None
-    return Directive(order, job.attempt, job.round, roster, job.plan.grace_s)
+    is_canceled = job.verdict is not None and REASONS[job.verdict.reason].ends is State.CANCELED
+    return Directive(order, job.attempt, job.round, roster, job.plan.grace_s, is_canceled=is_canceled)
