@@ -105,6 +105,18 @@ def test_ranks_that_were_told_to_stop_are_not_the_cause():
     assert (found.rank, found.code) == (2, 3)
 
 
+def test_a_stopped_rank_whose_stack_was_printed_is_not_the_cause():
+    dump = """Thread 0x00007f11 (most recent call first):
+  File "/j/root/code/train.py", line 41 in all_reduce
+step: 100
+step: 101
+"""
+    stopped = (0, replace(killed(0, 15, at=10.0), is_stopped=True, tail=dump))
+    found = verdict([stopped, (1, ended(1, 1, at=9.0, tail=PEER_GONE))], 2)
+    assert (found.rank, found.place) == (1, "")
+    assert verdict([(0, replace(killed(0, 9), tail=dump))]).sentence == "rank 0 on node 0 was ended by SIGKILL"
+
+
 def test_a_rank_that_left_early_with_exit_code_0_is_the_cause_when_the_rest_only_miss_it():
     exits = [
         (0, ended(0, 1, at=9.0, tail=PEER_GONE)),

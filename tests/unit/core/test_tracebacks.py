@@ -270,3 +270,54 @@ def test_of_several_nodes_in_one_log_the_one_that_failed_first_is_heard():
     assert (told.line, told.host) == ("ValueError: no such column", "node-1")
     assert read(OF_TWO_NODES.replace("node-", "10.0.0.")).host == "10.0.0.1"
     assert read('Traceback (most recent call last):\n  File "a.py", line 1\nValueError: node-1: gone\n').host == ""
+
+
+FRAMES = """  File "train.py", line 10, in <module>
+    main()
+  File "train.py", line 5, in main
+    traceback.print_stack()
+"""
+"""What traceback.print_stack() prints: no header."""
+OF_LOGGING = f"INFO:root:here\nStack (most recent call last):\n{FRAMES}"
+OF_FAULTHANDLER = """Timeout (0:05:00)!
+Thread 0x00007f11 (most recent call first):
+  File "train.py", line 41 in all_reduce
+  File "train.py", line 70 in <module>
+"""
+
+
+@pytest.mark.parametrize(
+    "stack",
+    [f"epoch: 2\n{FRAMES}", FRAMES, OF_LOGGING, OF_LOGGING.partition("\n")[2], OF_FAULTHANDLER],
+    ids=["print_stack", "print_stack, cut", "stack_info", "stack_info, cut", "faulthandler"],
+)
+@pytest.mark.parametrize(
+    "after",
+    ["step: 100\nstep: 101\n", "Epoch: 3\n", "epoch 3\nValueError: tried again\n"],
+    ids=["step", "Epoch", "an error later"],
+)
+def test_a_printed_stack_is_no_error(stack: str, after: str):
+    assert read(stack + after).errors == ()
+    told = read(CHAINED + stack + after)
+    assert told.line == "RuntimeError: the model can't be loaded"
+
+
+@pytest.mark.parametrize(
+    ("above", "kinds"),
+    [
+        ("", ["KeyError"]),
+        ("all last):\n", ["KeyError"]),
+        ("    load()\n", ["KeyError"]),
+        ('e 12, in <module>\n    load()\n  File "t.py", line 7, in load\n', ["KeyError"]),
+        ("epoch 3\nepoch 4\n", []),
+    ],
+    ids=["before a frame", "in the header", "before code", "in a frame", "not cut"],
+)
+def test_a_traceback_whose_header_is_cut_off_counts_at_the_top(above: str, kinds: list[str]):
+    assert [error.kind for error in read(above + CHAINED.partition("\n\n")[0]).errors] == kinds
+
+
+def test_a_file_that_cannot_be_compiled_needs_no_header():
+    said = 'set up\nready\n  File "train.py", line 3\n    def f(:\n          ^\n'
+    assert read(said + "SyntaxError: invalid syntax\n").line == "SyntaxError: invalid syntax"
+    assert read(said + "ValueError: x\n").errors == ()

@@ -17,8 +17,16 @@ _GROUP_PREFIX = re.compile(r"^ *[|+] ?")
 """The prefix of each line of a group of exceptions (docs.python.org, ExceptionGroup)."""
 
 _HEADER = re.compile(r"(Original |Exception Group )?Traceback \(most recent call last\):$")
-_FRAME = re.compile(r'^\s+File "([^"]+)", line (\d+)')
+_STACK = re.compile(r"\bStack \(most recent call last\):$")
+"""The header of logging's stack_info, which isn't of an error."""
+_FRAME = re.compile(r'^\s+File "([^"]+)", line (\d+)(, in .+)?$')
+"""A frame of a traceback; faulthandler's frames, `line 3 in f`, are of no error."""
 _RAISED = re.compile(r"^([A-Za-z_][\w.]*)(?:: ?(.*))?$")
+_RAISED_HEADLESS = re.compile(
+    r"(?:\w+\.)+[A-Z]\w*(?:$|:)|(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Group)(?:$|[: ])"
+)
+"""An error that ends a traceback without a header; `Epoch: 3` after a stack that was printed is no error."""
+_RAISED_UNCOMPILED = re.compile(r"(?:Syntax|Indentation|Tab)Error\b")
 _FOLLOWS = re.compile(r"^(?:The above exception was the direct cause|During handling of the above exception)")
 _INSIDE = re.compile(r"^-- Process \d+ terminated with the following error")
 _IGNORED = re.compile(r"^Exception ignored in")
@@ -159,6 +167,8 @@ class _Block(RaisedError):
     """Python ignored the exception."""
     is_aside: bool = False
     """Another thread or a child process raised it."""
+    ends_in: re.Pattern[str] | None = None
+    """Which error must stand right below a traceback without a header; None = it has a header."""
 
 
 def _chain(lines: Sequence[str]) -> tuple[RaisedError, ...]:
@@ -189,13 +199,20 @@ def _chains(lines: Sequence[str]) -> list[list[_Block]]:
 
 
 def _blocks(lines: Sequence[str]) -> Iterator[_Block]:
-    """Yields every traceback that ends in an error; one whose beginning was cut off counts from its first frame."""
-    block, before = None, ""
+    """Yields every traceback that ends in an error.
+
+    Programs print stacks without any error, too: a frame without a header above it counts only at the top, where the
+    header was cut off, or as that of a file that couldn't be compiled, which has none.
+    """
+    block, before, is_top = None, "", True
     for number, whole in enumerate(lines):
         line = _GROUP_PREFIX.sub("", whole)
         header, frame = _HEADER.search(line), _FRAME.match(line)
-        if header or (frame and block is None):
-            block = _begin(before, is_nested=bool(header and header[1] == "Original "))
+        if header:
+            block = _begin(before, is_nested=header[1] == "Original ")
+        elif frame and block is None and (is_top or not frame[3]):
+            block = _begin(before, ends_in=_RAISED_HEADLESS if is_top else _RAISED_UNCOMPILED)
+        is_top = is_top and (line.startswith(" ") or (number == 0 and not _STACK.search(line)))
         if block is None:
             before = line or before
             continue
@@ -204,6 +221,8 @@ def _blocks(lines: Sequence[str]) -> Iterator[_Block]:
             block.source = ""
         elif line.startswith(" "):
             block.source = block.source or line.strip()
+        elif block.ends_in and not block.ends_in.match(line):
+            block, before = None, line or before
         elif block.frames and _RAISED.match(line):
             block.line = _with_message(line, lines[number + 1 : number + 5])
             if _ABOVE in line and (reason := _reason_above(lines[:number])):
@@ -212,8 +231,9 @@ def _blocks(lines: Sequence[str]) -> Iterator[_Block]:
             block, before = None, line
 
 
-def _begin(before: str, *, is_nested: bool) -> _Block:
+def _begin(before: str, *, is_nested: bool = False, ends_in: re.Pattern[str] | None = None) -> _Block:
     return _Block(
+        ends_in=ends_in,
         follows=bool(_FOLLOWS.match(before)),
         is_inside=is_nested or bool(_INSIDE.match(before)),
         is_ignored=bool(_IGNORED.match(before)),
