@@ -176,6 +176,23 @@ def test_an_input_of_another_step_and_a_place_in_an_output_can_be_named() -> Non
     assert told["inputs"]["lr"] == 0.7
 
 
+def handing_on(steps: int) -> dict[str, Any]:
+    """A chain of steps, each of which takes both inputs of the one before it."""
+    jobs: dict[str, Any] = {}
+    for number in range(steps):
+        before = f"parent.jobs.s{number - 1}.inputs" if number else "parent.inputs"
+        jobs[f"s{number}"] = {"command": "x", "inputs": {name: f"${{{{{before}.{name}}}}}" for name in ("a", "b")}}
+    return jobs
+
+
+@pytest.mark.feature("P1")
+@pytest.mark.parametrize("order", [list, reversed])
+def test_steps_in_a_long_chain_hand_on_their_inputs(order: Any) -> None:
+    jobs = handing_on(200)
+    made = graph({name: jobs[name] for name in order([*jobs])}, inputs={"a": 1, "b": "two"})
+    assert {name: one.value for name, one in made.step("s199").inputs.items()} == {"a": 1, "b": "two"}
+
+
 NESTED: dict[str, Any] = {
     "type": "pipeline",
     "inputs": {"data": {"type": "uri_folder"}, "lr": {"type": "number", "default": 0.2}},

@@ -16,7 +16,8 @@ from drumbeat.core.pipelines.outputs import placed, step_outputs
 from drumbeat.core.pipelines.scope import Scope, producer, settings_of
 from drumbeat.dialect.data.inputs_outputs import Input, Output
 from drumbeat.dialect.pipelines.component import CommandComponent
-from drumbeat.dialect.pipelines.pipeline_job import PipelineJob, PipelineNode
+from drumbeat.dialect.pipelines.graph import depends_on
+from drumbeat.dialect.pipelines.pipeline_job import PipelineComponent, PipelineJob, PipelineNode
 from drumbeat.dialect.pipelines.step_types import CommandNode, OtherNode, ParallelNode, SweepNode
 from drumbeat.dialect.reading.error_messages import either
 from drumbeat.dialect.reading.expressions import Reference
@@ -79,13 +80,16 @@ def _unread(text: str, where: str) -> SpecError:
 def _steps(scope: Scope) -> Iterator[PipelineStep]:
     if scope.prefix.count("/") > MAX_DEPTH:
         raise SpecError(f"pipelines are nested more than {MAX_DEPTH} deep", where=scope.place)
+    # In the file's order, a long chain of steps that hand on their inputs would be bound by recursion.
+    for name in TopologicalSorter(depends_on(scope.jobs)).static_order():
+        _bound_inputs(scope, name, scope.jobs[name])
     for name, node in scope.jobs.items():
         path = f"{scope.prefix}{name}"
         match node:
             case PipelineNode():
                 yield from _steps(_nested(scope, name, node))
             case CommandNode() | SweepNode():
-                yield _step(scope, path, node)
+                yield _step(scope, name, node)
             case ParallelNode():
                 what = "this version of drumbeat doesn't run `parallel` steps yet"
                 raise NotYetError(what, where=f"{path}.type", fix="Write it as a `command` step.")
@@ -98,29 +102,50 @@ def _steps(scope: Scope) -> Iterator[PipelineStep]:
 
 
 def _nested(outer: Scope, name: str, node: PipelineNode) -> Scope:
-    path, inside = f"{outer.prefix}{name}", node.component
-    if isinstance(inside, str):
-        raise _unread(inside, f"{path}.component")
-    _check_names(node.inputs, inside.inputs, "inputs", path)
+    path = f"{outer.prefix}{name}"
+    inside = _inside(node, path)
+    inputs = _bound_inputs(outer, name, node)
     _check_names(node.outputs, inside.outputs, "outputs", path)
     settings = settings_of(outer.settings, node.settings)
     if node.compute:
         settings = replace(settings, compute=node.compute)
-    inputs = bind_ports(inside.inputs, node.inputs, resolver(outer), path)
     outputs = step_outputs(inside.outputs, node.outputs, outer.outputs)
     return Scope(f"{path}/", inside.jobs, inputs, outputs, settings, outer.name)
 
 
-def _step(scope: Scope, path: str, node: CommandNode | SweepNode) -> PipelineStep:
+def _inside(node: PipelineNode, path: str) -> PipelineComponent:
+    if isinstance(node.component, str):
+        raise _unread(node.component, f"{path}.component")
+    return node.component
+
+
+def _step(scope: Scope, name: str, node: CommandNode | SweepNode) -> PipelineStep:
+    path = f"{scope.prefix}{name}"
     declared = node.trial if isinstance(node, SweepNode) else node.component
     if isinstance(declared, str):
         raise _unread(declared, f"{path}.{'trial' if isinstance(node, SweepNode) else 'component'}")
     settings = replace(scope.settings, compute=node.compute) if node.compute else scope.settings
     component = declared or _own_component(node)
-    inputs = _step_inputs(scope, path, node)
+    inputs = _bound_inputs(scope, name, node)
     outputs = step_outputs(component.outputs, node.outputs, scope.outputs)
     placed_outputs = {name: placed(one, name, scope.words, settings.datastore) for name, one in outputs.items()}
     return PipelineStep(path, node, component, inputs, placed_outputs, settings)
+
+
+def _bound_inputs(scope: Scope, name: str, node: Model) -> dict[str, Bound]:
+    """Returns the inputs of a step or a nested pipeline."""
+    if name not in scope.bound:
+        path = f"{scope.prefix}{name}"
+        match node:
+            case PipelineNode():
+                ports = _inside(node, path).inputs
+                _check_names(node.inputs, ports, "inputs", path)
+                scope.bound[name] = bind_ports(ports, node.inputs, resolver(scope), path)
+            case CommandNode() | SweepNode():
+                scope.bound[name] = _step_inputs(scope, path, node)
+            case _:
+                scope.bound[name] = {}
+    return scope.bound[name]
 
 
 def _step_inputs(scope: Scope, path: str, node: CommandNode | SweepNode) -> dict[str, Bound]:
@@ -203,14 +228,7 @@ def _step_output(scope: Scope, reference: Reference) -> OfStep:
 
 def _step_input(scope: Scope, reference: Reference) -> Value:
     """What another step takes. Circles among inputs are refused where the document is read."""
-    node = _node(scope, reference)
-    path = f"{scope.prefix}{reference.job}"
-    if isinstance(node, PipelineNode):
-        bound = _nested(scope, reference.job, node).inputs
-    elif isinstance(node, CommandNode | SweepNode):
-        bound = _step_inputs(scope, path, node)
-    else:
-        bound = dict[str, Bound]()
+    bound = _bound_inputs(scope, reference.job, _node(scope, reference))
     if reference.name not in bound:
         what = f"{reference.text}: step `{reference.job}` has no input `{reference.name}`"
         raise SpecError(what, fix=either(reference.name, bound, "It has"))

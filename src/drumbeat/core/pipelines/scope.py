@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from drumbeat.core.pipelines.graph import Bound, OfStep, Settings
 from drumbeat.core.pipelines.outputs import parent_output
@@ -28,6 +28,8 @@ class Scope:
     settings: Settings
     name: str
     """The pipeline job's name, as `${{name}}` in its own section gives it."""
+    bound: dict[str, dict[str, Bound]] = field(default_factory=dict[str, dict[str, Bound]], compare=False)
+    """The inputs of its steps as far as they are bound, by step: each is bound once, however often others take it."""
 
     @property
     def place(self) -> str:
