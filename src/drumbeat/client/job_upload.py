@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from drumbeat.client.snapshot import Snapshot
     from drumbeat.dialect.reading.frozen_model import Model
 
-REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-"""`azureml:…`, `https://…`, `git+ssh://…`: what the server has to look for, not we."""
-
 
 class JobDraft(Protocol):
     """A job made in Python that isn't checked yet: what `command(...)` gives."""
@@ -118,12 +115,12 @@ class JobParcel:
 
     def document(self) -> dict[str, Any]:
         """The job, and as its properties which commit its code is; what a person has set there stays."""
-        written, code = self.written.document, self._command.get("code")
-        if not self.is_sending or not isinstance(code, str) or is_remote(code):
+        written, code = self.written.document, self._code_place() if self.is_sending else None
+        if code is None:
             return written
         from drumbeat.client.git_commit import git_properties
 
-        told = git_properties(self.local_place(code, self._key("code")))
+        told = git_properties(code)
         given = cast("dict[str, Any]", written.get("properties") or {})
         return {**written, "properties": {**told, **given}} if told else written
 
@@ -146,8 +143,11 @@ class JobParcel:
         yield from remarks.of_texts(inputs, self.written.base, code)
 
     def _code_place(self) -> Path | None:
+        from drumbeat.dialect.data.paths import local_path
+
         code = self._command.get("code")
-        return self.local_place(code, self._key("code")) if isinstance(code, str) and not is_remote(code) else None
+        path = local_path(code) if isinstance(code, str) else None
+        return None if path is None else self.local_place(path, self._key("code"))
 
     def environment(self) -> EnvironmentFiles:
         """The files that the job's environment names."""
@@ -227,8 +227,8 @@ class JobParcel:
             return {}  # The server says so, with the names that there are.
 
     def local_place(self, path: str, key: str) -> Path:
-        """The absolute place of a path in the job."""
-        place = (self.written.base / Path(path.removeprefix("file://")).expanduser()).resolve()
+        """The absolute place of a path in the job. path: not as a URL."""
+        place = (self.written.base / Path(path).expanduser()).resolve()
         if not place.exists():
             where = f"{self.written.source}: {'.'.join((*self.written.keys, key))}"
             fix = f"Paths count from {self.written.base}."
@@ -268,8 +268,3 @@ def _send(connection: Connection, snapshot: Snapshot) -> None:
         connection.send("HEAD", path)
     except NotFoundError:
         connection.upload(path, snapshot.pieces, snapshot.size)
-
-
-def is_remote(path: str) -> bool:
-    """Whether the path names something that isn't a file of this machine."""
-    return bool(REMOTE.match(path)) and not path.startswith("file:///")

@@ -8,7 +8,8 @@ from typing import Any, cast
 
 from drumbeat.client.component_files import FileOrigin, Inlined, StepSource, inline
 from drumbeat.client.connection import Connection
-from drumbeat.client.job_upload import JobParcel, WrittenJob, is_remote, kept
+from drumbeat.client.job_upload import JobParcel, WrittenJob, kept
+from drumbeat.dialect.data.paths import local_path
 from drumbeat.protocol.api.requests import EnvironmentFiles, StepParts
 from drumbeat.protocol.errors import SpecError
 
@@ -64,10 +65,11 @@ class Courier:
             self.notes.extend(f"step {'.'.join(origin.keys)}: {note}" for note in parcel.remarks())
             return parcel.code()
         code = table.get("code")
-        if isinstance(code, str) and is_remote(code):
+        path = local_path(code) if isinstance(code, str) else None
+        if code is not None and path is None:
             raise SpecError("files can't be added to code that isn't here", where=origin.where("additional_includes"))
-        place = parcel.local_place(code, "code") if isinstance(code, str) else None
-        added = [parcel.local_place(include, "additional_includes") for include in includes]
+        place = None if path is None else parcel.local_place(path, "code")
+        added = [parcel.local_place(local_path(one) or one, "additional_includes") for one in includes]
         return kept(self.connection, place, "code", is_sending=self.is_sending, added=added)
 
 

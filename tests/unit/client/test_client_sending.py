@@ -1,34 +1,16 @@
 import collections
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
-from drumbeat.client.connection import checked, unreachable
+from drumbeat.client.connection import Connection, checked, unreachable
+from drumbeat.client.discovery import Where
 from drumbeat.client.job_events import ReconnectPause, read
-from drumbeat.client.job_upload import Given, experiment_of, is_remote, written
+from drumbeat.client.job_upload import Given, JobParcel, WrittenJob, experiment_of, written
 from drumbeat.protocol.api.jobs import End
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError, UnreachableError
-
-
-@pytest.mark.parametrize(
-    ("path", "is_elsewhere"),
-    [
-        ("azureml:data:1", True),
-        ("azureml://datastores/d/paths/p", True),
-        ("https://x/y", True),
-        ("wasbs://c@a/x", True),
-        ("git+ssh://x", True),
-        ("./data", False),
-        ("data", False),
-        ("/abs", False),
-        ("~/data", False),
-        ("file:///abs", False),
-        ("../up", False),
-    ],
-)
-def test_what_the_server_has_to_look_for_is_known_by_its_scheme(path: str, is_elsewhere: bool) -> None:
-    assert is_remote(path) is is_elsewhere
 
 
 @pytest.mark.parametrize(
@@ -108,3 +90,28 @@ def test_paths_and_experiment_count_from_the_files_folder_or_the_current_one(
     (tmp_path / "hello" / "job.yml").write_text("command: echo hi\n")
     assert written("hello/job.yml", Given()).base == tmp_path / "hello"
     assert written({"command": "echo hi"}, Given()).base == tmp_path
+
+
+class UnusedConnection(Connection):
+    """A connection over which a parcel that isn't sent asks nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(Where(Path("/nowhere"), "http://127.0.0.1:1", "token"))
+
+
+def parcel(document: dict[str, Any], base: Path, connection: Connection | None = None) -> JobParcel:
+    return JobParcel(WrittenJob(document, base, "job.yml"), connection or UnusedConnection(), is_sending=False)
+
+
+@pytest.mark.parametrize("form", ["my src", "file:my%20src", "file:///{base}/my%20src", "file://my%20src"])
+def test_code_is_packed_from_a_folder_named_by_a_path_or_a_url(form: str, tmp_path: Path) -> None:
+    (tmp_path / "my src").mkdir()
+    (tmp_path / "my src" / "train.py").write_text("print()")
+    document = {"command": "x", "code": form.format(base=str(tmp_path)[1:])}
+    digest = parcel(document, tmp_path).code()
+    assert digest
+    assert digest == parcel({"code": "my src"}, tmp_path).code()
+
+
+def test_code_of_another_place_is_left_to_the_server(tmp_path: Path) -> None:
+    assert parcel({"command": "x", "code": "s3://bucket/code"}, tmp_path).code() is None

@@ -50,6 +50,11 @@ from .house import JOB, House, until
         ({"inputs": {"d": {"path": "azureml:digits:1"}}}, UnknownNameError, "there is no data digits"),
         ({"inputs": {"d": {"path": "here"}}}, RefusedError, "hasn't brought along"),
         ({"type": "sweep"}, SpecError, "the job needs the key `trial`"),
+        ({"code": "https://ada:pw@host/repo.git"}, NotYetError, "doesn't have code from https://host/repo.git yet"),
+        ({"code": "git@host:repo.git"}, NotYetError, "code from git@host:repo.git"),
+        ({"code": "ssh://git@host/repo.git"}, NotYetError, "code from ssh://host/repo.git"),
+        ({"code": "s3://bucket/code"}, NotYetError, "code from s3://bucket/code"),
+        ({"code": "azureml:code:1"}, NotYetError, "code from azureml:code:1"),
     ],
 )
 @pytest.mark.feature("J1")

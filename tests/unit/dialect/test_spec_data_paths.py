@@ -12,6 +12,7 @@ from drumbeat.dialect.data.paths import (
     OfJob,
     Reference,
     file_name,
+    local_path,
     reference_to,
 )
 from drumbeat.protocol.errors import SpecError
@@ -115,3 +116,16 @@ def test_the_name_of_a_file_is_the_last_part_of_its_address():
     assert file_name("https://host/a/b%20c.csv?sig=x/y") == "b c.csv"
     assert file_name("azureml://datastores/d/paths/x/y.bin") == "y.bin"
     assert file_name("https://host/") == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("./data", "./data"), ("my data", "my data"), ("/abs", "/abs"), ("~/data", "~/data"), ("./a@b:c", "./a@b:c"),
+        ("file:src", "src"), ("file:///my%20set", "/my set"), ("FILE://localhost/abs", "/abs"), ("file://a/b", "a/b"),
+        ("azureml:data:1", None), ("https://x/y", None), ("s3://x/y", None), ("hdfs://x/y", None),
+        ("git+ssh://x", None), ("ssh://git@host/x.git", None), ("git@host:x.git", None),
+    ],
+)  # fmt: skip
+def test_a_local_path_is_known_from_an_address(text: str, path: str | None):
+    assert local_path(text) == path

@@ -134,11 +134,12 @@ def _rebased_input(value: object, to: Path) -> object:
 
 def _from(path: str, to: Path) -> str:
     """A relative path as it is written in the folder `to`; any other as it is."""
-    from drumbeat.client.job_upload import is_remote
+    from drumbeat.dialect.data.paths import local_path
 
-    if is_remote(path) or path.startswith(("/", "~", "file:")) or to.resolve() == Path.cwd().resolve():
+    local = local_path(path)
+    if local is None or local.startswith(("/", "~")) or to.resolve() == Path.cwd().resolve():
         return path
-    return os.path.relpath(Path(path).absolute(), to.resolve())
+    return os.path.relpath(Path(local).absolute(), to.resolve())
 
 
 def unused(job: CommandJob) -> Iterator[str]:

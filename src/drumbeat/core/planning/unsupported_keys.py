@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from drumbeat.dialect.data.paths import local_path
 from drumbeat.dialect.job.job import CommandJob
 from drumbeat.protocol.errors import Problem
-
-_REMOTE_CODE = ("git+", "git@", "http://", "https://", "azureml:")
 
 
 def not_yet(job: CommandJob) -> Iterator[Problem]:
@@ -17,7 +16,7 @@ def not_yet(job: CommandJob) -> Iterator[Problem]:
 
 
 def _of_job(job: CommandJob) -> Iterator[Problem]:
-    if job.code is not None and job.code.startswith(_REMOTE_CODE):
+    if job.code is not None and local_path(job.code) is None:
         yield _later(
             f"code from {re.sub(r'//[^/@]*@', '//', job.code)}", "code", "Clone or download it, and name the folder."
         )

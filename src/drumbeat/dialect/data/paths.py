@@ -24,6 +24,7 @@ _ASSET = re.compile(
     rf"(?P<name>{_NAME})(?::(?P<version>[A-Za-z0-9][A-Za-z0-9_.-]*)|@(?P<label>[A-Za-z][\w-]*))", re.ASCII
 )
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_REMOTE_REPOSITORY = re.compile(r"[\w.-]+@[\w.-]+:", re.ASCII)
 _WORKSPACE = re.compile(
     r"subscriptions/[^/]+/resourcegroups/[^/]+/(providers/[^/]+/)?workspaces/[^/]+/|locations/[^/]+/workspaces/[^/]+/",
     re.IGNORECASE,
@@ -108,6 +109,17 @@ def reference_to(path: str, where: str = "") -> Reference:
     raise SpecError(f"{shown(path)} has an unsupported URL scheme", where=where, fix=fix)
 
 
+def local_path(text: str) -> str | None:
+    """Returns the path that a text names on the machine where it was written, None = it names another place.
+
+    `file:src` and `file:///src` are such paths; `https://…`, `azureml:…` and git's `user@host:path` aren't.
+    """
+    scheme = _SCHEME.match(text)
+    if scheme is None:
+        return None if _REMOTE_REPOSITORY.match(text) else text
+    return _file_path(text) if scheme[1].lower() == "file" else None
+
+
 def place_in_store(uri: str) -> InStore | None:
     """Returns the place in a datastore that an address names, in its short form or below a workspace; else None.
 
@@ -141,12 +153,16 @@ def _without_scheme(text: str, where: str) -> Reference:
     if text[:5].lower() != "file:":
         asset = _ASSET.fullmatch(text)
         return _asset(asset, where) if asset and asset["label"] in (None, LATEST) else Local(text)
+    return Local(_file_path(text))
+
+
+def _file_path(text: str) -> str:
     rest = text[5:]
     if rest.startswith("//"):
         host, slash, path = rest[2:].partition("/")
         # `file://data/x` is written by people who mean a relative path.
         rest = slash + path if host in ("", "localhost") else host + slash + path
-    return Local(unquote(rest))
+    return unquote(rest)
 
 
 def _azureml(rest: str, written: str, where: str) -> Reference:
