@@ -172,29 +172,30 @@ class JobParcel:
         found: dict[str, str] = {}
         for name, value in named.items():
             table = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-            if on_share := self._on_share(table.get("path")):
-                found[name] = on_share.as_uri()
+            path = self._local_path(table.get("path"), f"inputs.{name}.path")
+            if path is None:
                 continue
-            place = self._local(table.get("path"), f"inputs.{name}.path")
-            if place is not None:
+            if on_share := self._on_share(Path(path)):
+                found[name] = on_share.as_uri()
+            else:
+                place = self.local_place(path, f"inputs.{name}.path")
                 found[name] = self._input(place, f"inputs.{name}", table.get("datastore"))
         return found
 
-    def _on_share(self, path: object) -> Path | None:
-        """An input on a share of the job's compute: it needn't be seen here, and is used where it is."""
-        from drumbeat.dialect.compute.computes import compute_from
-
-        place = Path(path.removeprefix("file://")) if isinstance(path, str) else Path()
-        if not place.is_absolute() or ".." in place.parts or not (spec := self._compute_spec) or not spec.get("shares"):
-            return None
-        return place if compute_from(spec).share_of(str(place)) else None
-
-    def _local(self, path: object, key: str) -> Path | None:
-        """The place of an input on this machine; None for one that is elsewhere, and for none. Raises SpecError."""
+    def _local_path(self, path: object, key: str) -> str | None:
+        """The path of an input on this machine; None for one that is elsewhere, and for none. Raises SpecError."""
         from drumbeat.dialect.data.paths import Local, reference_to
 
         found = reference_to(path, f"{self.written.source}: {key}") if isinstance(path, str) else None
-        return self.local_place(found.path, key) if isinstance(found, Local) else None
+        return found.path if isinstance(found, Local) else None
+
+    def _on_share(self, place: Path) -> Path | None:
+        """An input on a share of the job's compute: it needn't be seen here, and is used where it is."""
+        from drumbeat.dialect.compute.computes import compute_from
+
+        if not place.is_absolute() or ".." in place.parts or not (spec := self._compute_spec) or not spec.get("shares"):
+            return None
+        return place if compute_from(spec).share_of(str(place)) else None
 
     def _input(self, place: Path, key: str, datastore: str | None) -> str:
         if datastore:

@@ -115,3 +115,29 @@ def test_code_is_packed_from_a_folder_named_by_a_path_or_a_url(form: str, tmp_pa
 
 def test_code_of_another_place_is_left_to_the_server(tmp_path: Path) -> None:
     assert parcel({"command": "x", "code": "s3://bucket/code"}, tmp_path).code() is None
+
+
+class WithAShare(UnusedConnection):
+    """A connection to a server whose compute has a share."""
+
+    is_here = True
+
+    def call(self, method: str, path: str, **_: object) -> Any:
+        shares = [{"name": "data", "type": "nfs", "path": "/mnt/data"}]
+        return [] if path == "/aliases" else {"spec": {"name": "c", "type": "slurm", "folder": "/s", "shares": shares}}
+
+
+@pytest.mark.parametrize(
+    "form", ["/mnt/data/my set", "file:///mnt/data/my%20set", "file://localhost/mnt/data/my%20set"]
+)
+def test_an_input_on_a_share_is_named_by_its_path_or_a_url(form: str, tmp_path: Path) -> None:
+    document = {"compute": "c", "inputs": {"d": {"type": "uri_folder", "path": form}}}
+    assert parcel(document, tmp_path, WithAShare()).inputs() == {"d": "file:///mnt/data/my%20set"}
+
+
+@pytest.mark.parametrize("path", ["azureml:set:1", "https://x/set", "here", "file:here"])
+def test_an_input_that_is_not_on_the_share_is_not_looked_for_there(path: str, tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    found = parcel({"compute": "c", "inputs": {"d": {"path": path}}}, tmp_path, WithAShare()).inputs()
+    assert [*found] == (["d"] if "here" in path else [])
+    assert not any(uri.startswith("file:") for uri in found.values())
