@@ -78,6 +78,8 @@ class Mailbox:
 
     def __init__(self) -> None:
         self.port = 0
+        self.is_taking_late = True
+        self.goodbye = "221 Bye"
         self.mails: list[tuple[list[str], Message]] = []
         self.arrived = threading.Condition()
 
@@ -86,10 +88,13 @@ class Mailbox:
     ) -> str:
         if address.startswith("left@"):
             return "550 has left"
-        if address.startswith("grey@"):
+        if address.startswith("grey@") or (address.startswith("late@") and not self.is_taking_late):
             return "451 come back later"
         envelope.rcpt_tos.append(address)
         return "250 OK"
+
+    async def handle_QUIT(self, _server: SMTP, _session: Session, _envelope: Envelope) -> str:  # noqa: N802 (aiosmtpd's)
+        return self.goodbye
 
     async def handle_DATA(self, _server: SMTP, _session: Session, envelope: Envelope) -> str:  # noqa: N802 (aiosmtpd's)
         if any("nobody" in one for one in envelope.rcpt_tos):
@@ -254,6 +259,32 @@ def mail_target(mailbox: Mailbox, **more: object) -> AnyTarget:
 def test_mail_that_one_receiver_may_take_later_is_tried_again(mailbox: Mailbox) -> None:
     with pytest.raises(UnreachableError, match="451: come back later"):
         deliver(mail_target(mailbox, to=["left@e.f", "grey@e.f"]), NoticeText("hello", ["world"]))
+
+
+def test_mail_that_was_accepted_is_delivered_whatever_the_server_answers_to_quit(mailbox: Mailbox) -> None:
+    mailbox.goodbye = "421 4.3.2 service shutting down"
+    try:
+        deliver(mail_target(mailbox), NoticeText("hello quitter", ["world"]))
+    finally:
+        mailbox.goodbye = "221 Bye"
+    assert len([one for one in mailbox.mails if one[1]["Subject"] == "hello quitter"]) == 1
+
+
+def test_only_receivers_that_were_put_off_are_sent_the_mail_again(
+    house: House, client: Client, mailbox: Mailbox
+) -> None:
+    mailbox.is_taking_late = False
+    keys = {"host": "127.0.0.1", "port": mailbox.port, "security": "none", "sender": "drum@example.org"}
+    receivers = ["some@example.org", "late@example.org", "left@example.org"]
+    client.create_notice_target({"name": "late", "type": "mail", "to": receivers, **keys})
+    ended(house, "putoff", notify=["late"])
+    wait_for(lambda: "451: come back later for late@example.org" in client.notice_target("late").problem)
+    mailbox.is_taking_late = True
+    wait_for(lambda: len(mailbox.about("putoff")) == 2)
+    assert [one[0] for one in mailbox.about("putoff")] == [["some@example.org"], ["late@example.org"]]
+    assert {one[1]["To"] for one in mailbox.about("putoff")} == {", ".join(receivers)}
+    wait_for(lambda: not [one for one in house.control.store.outbox() if one.job == "putoff"])
+    client.delete_notice_target("late")
 
 
 def test_mail_server_without_starttls_is_no_server_that_is_away(mailbox: Mailbox) -> None:

@@ -30,6 +30,8 @@ class NoticeSender:
 
     def __init__(self, loop: Loop, targets: NoticeTargets) -> None:
         self._loop, self._targets = loop, targets
+        self._settled: dict[int, frozenset[str]] = {}
+        """By effect: receivers of its mail that this server need not send it again."""
 
     def handler(self) -> Handler:
         """The handler of `send_notice`, with threads of its own: a mail server that doesn't answer delays no job."""
@@ -53,7 +55,7 @@ class NoticeSender:
         effect = pending.effect
         if isinstance(effect, SendNotice):
             try:
-                self._deliver(effect, job)
+                self._deliver(effect, job, pending.id)
             except UnreachableError as error:
                 self._targets.note(effect.target, error.what)
                 if pending.tries + 1 < MAX_TRIES:
@@ -63,9 +65,10 @@ class NoticeSender:
                 self._targets.note(effect.target, error.what)
                 log.warning("job %s: the notice to %s can't be delivered: %s", job.name, effect.target, error)
         self._loop.store.done(pending.id)
+        self._settled.pop(pending.id, None)
 
-    def _deliver(self, effect: SendNotice, job: Job) -> None:
-        from drumbeat.control.notices.webhook_and_mail import NoticeText, deliver
+    def _deliver(self, effect: SendNotice, job: Job, pending: int) -> None:
+        from drumbeat.control.notices.webhook_and_mail import NoticeText, PutOffError, deliver
 
         try:
             target = self._targets.named(effect.target)
@@ -73,7 +76,12 @@ class NoticeSender:
             return  # It was deleted after the job's end.
         key = hashlib.sha256(f"{job.name} {job.submitted_at} {effect.target} {effect.address}".encode()).hexdigest()
         notice = NoticeText(notice_text.title(job), notice_text.lines(job), key[:32])
-        deliver(target, notice, (effect.address,) if effect.address else ())
+        settled = self._settled.get(pending, frozenset())
+        try:
+            deliver(target, notice, (effect.address,) if effect.address else (), settled)
+        except PutOffError as error:
+            self._settled[pending] = settled | error.settled
+            raise
         self._targets.note(effect.target, "")
 
 

@@ -5,9 +5,10 @@ The tries and the pauses between them are those of `control/notices/send_notice.
 
 from __future__ import annotations
 
+import contextlib
 import smtplib
 import ssl
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 TIMEOUT_S = 20.0
 _PASSING = (408, 425, 429)
 """Refusals of a webhook that pass; those from 500 on do, too."""
+_FINAL_FROM = 500
+"""From this code on, a refusal of a mail server is final (RFC 5321, 4.2.1)."""
 _NEW_URL = "Create the target again with the right url: drumbeat notice create."
 
 
@@ -37,13 +40,23 @@ class NoticeText:
     """Identifies the notice: a message that is sent twice has one Message-ID."""
 
 
-def deliver(target: AnyTarget, notice: NoticeText, receivers: Sequence[str] = ()) -> None:
-    """Delivers a notice. receivers: of a mail, instead of the target's own.
+class PutOffError(UnreachableError):
+    """Some receivers of a mail may take it later. settled: the others, which have it or never will."""
 
-    Raises UnreachableError for what may pass, RefusedError for what won't.
+    def __init__(self, what: str, *, where: str, settled: frozenset[str]) -> None:
+        super().__init__(what, where=where)
+        self.settled = settled
+
+
+def deliver(
+    target: AnyTarget, notice: NoticeText, receivers: Sequence[str] = (), settled: Collection[str] = ()
+) -> None:
+    """Delivers a notice. receivers: of a mail, instead of the target's own. settled: those that aren't sent it again.
+
+    Raises UnreachableError for what may pass, PutOffError among it, and RefusedError for what won't.
     """
     if target.type == "mail":
-        _mail(target, notice, receivers or target.to)
+        _mail(target, notice, receivers or target.to, settled)
     else:
         _post(target, notice)
 
@@ -74,15 +87,19 @@ def _escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _mail(target: MailTarget, notice: NoticeText, receivers: Sequence[str]) -> None:
+def _mail(target: MailTarget, notice: NoticeText, receivers: Sequence[str], settled: Collection[str]) -> None:
     where = f"notice target {target.name}"
     if not receivers:
         raise RefusedError("it has no receivers", where=where, fix="Write them under `to`.")
     try:
-        with _connected(target) as line:
+        line = _connected(target)
+        try:
             if target.credentials:
                 line.login(target.credentials.username, target.credentials.password.get_secret_value())
-            refused = line.send_message(_message(target, notice, receivers))
+            due = [one for one in receivers if one not in settled]
+            refused = line.send_message(_message(target, notice, receivers), to_addrs=due)
+        finally:
+            _leave(line)
     except smtplib.SMTPRecipientsRefused as error:
         # The lowest code: while one receiver may take the mail later, it is tried again.
         code, answer = min(error.recipients.values(), key=lambda one: one[0])
@@ -96,15 +113,31 @@ def _mail(target: MailTarget, notice: NoticeText, receivers: Sequence[str]) -> N
         raise RefusedError(what, where=where, fix="Mail servers are logged into with ASCII only.") from None
     except (OSError, smtplib.SMTPException) as error:
         raise UnreachableError(f"its mail server can't be reached: {error}", where=where) from None
-    if refused:  # It isn't sent again: the others have it.
-        code, answer = next(iter(refused.values()))
-        whom = list_first(sorted(refused), 3)
-        raise RefusedError(f"{_answer_of(code, answer)} for {whom}; the other receivers have the mail", where=where)
+    if refused:
+        _tell_refused(where, refused, receivers)
+
+
+def _leave(line: smtplib.SMTP) -> None:
+    """Ends the session. What became of the mail is known before, whatever the server answers to QUIT."""
+    with contextlib.suppress(OSError, smtplib.SMTPException):
+        line.quit()
+    line.close()
+
+
+def _tell_refused(where: str, refused: Mapping[str, tuple[int, bytes]], receivers: Sequence[str]) -> None:
+    """Raises PutOffError if a receiver may take the mail later, else RefusedError; the others have it."""
+    put_off = {one: answer for one, answer in refused.items() if answer[0] < _FINAL_FROM}
+    code, answer = next(iter((put_off or refused).values()))
+    whom = list_first(sorted(put_off or refused), 3)
+    what = f"{_answer_of(code, answer)} for {whom}; the other receivers have the mail"
+    if put_off:
+        raise PutOffError(what, where=where, settled=frozenset(receivers) - put_off.keys())
+    raise RefusedError(what, where=where)
 
 
 def _refusal(where: str, code: int, answer: bytes | str) -> RefusedError | UnreachableError:
     what = _answer_of(code, answer)
-    return RefusedError(what, where=where) if code >= 500 else UnreachableError(what, where=where)
+    return RefusedError(what, where=where) if code >= _FINAL_FROM else UnreachableError(what, where=where)
 
 
 def _answer_of(code: int, answer: bytes | str) -> str:
