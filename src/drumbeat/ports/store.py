@@ -377,6 +377,10 @@ class Store(Catalog, People, Protocol):
         """Keeps the value of a setting, or removes it ("")."""
         ...
 
+    def replace_setting(self, name: str, before: str, value: str) -> bool:
+        """Keeps the value of a setting if it still is `before`, and returns whether it was; "" as in `setting`."""
+        ...
+
     def close(self) -> None:
         """Lets go of the database."""
         ...

@@ -38,6 +38,13 @@ class MemorySettings:
         with self.shelf.lock:
             self.shelf.settings[name] = value
 
+    def replace_setting(self, name: str, before: str, value: str) -> bool:
+        with self.shelf.lock:
+            if self.shelf.settings.get(name, "") != before:
+                return False
+            self.shelf.settings[name] = value
+            return True
+
     def computes(self) -> dict[str, dict[str, object]]:
         with self.shelf.lock:
             return copy.deepcopy(self.shelf.specs)

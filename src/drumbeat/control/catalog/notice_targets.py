@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -12,12 +12,15 @@ from drumbeat.control.catalog.sealing import Seal
 from drumbeat.dialect.reading.error_messages import nearest
 from drumbeat.ports import Store
 from drumbeat.protocol.api.notices import NoticeTargetView
-from drumbeat.protocol.errors import NotFoundError
+from drumbeat.protocol.errors import ConflictError, NotFoundError
 
 if TYPE_CHECKING:
     from drumbeat.dialect.notices.targets import AnyTarget
 
 SETTING = "notices"
+_MAX_TRIES = 100
+"""How often a change is made again since another one came between."""
+_Stored = dict[str, dict[str, Any]]
 
 
 class NoticeTargets:
@@ -44,16 +47,16 @@ class NoticeTargets:
 
         made = target_from(document, source)
         kept, credentials = split(made)
-        stored = self._stored()
         sealed = base64.b64encode(self._seal.close(_bound(kept), credentials)).decode()
-        self._keep({**stored, made.name: {"document": kept, "sealed": sealed}})
+        entry = {"document": kept, "sealed": sealed}
+        before = self._change(lambda stored: {**stored, made.name: entry})
         self._problems.pop(made.name, None)
-        return view_of(made), made.name not in stored
+        return view_of(made), made.name not in before
 
     def delete(self, name: str) -> None:
         """Forgets a target. Notices that wait for it are dropped. Raises NotFoundError."""
         self.named(name)
-        self._keep({other: one for other, one in self._stored().items() if other != name})
+        self._change(lambda stored: {other: one for other, one in stored.items() if other != name})
 
     # --- for jobs ---------------------------------------------------------------------------------------------
     def named(self, name: str) -> AnyTarget:
@@ -92,11 +95,21 @@ class NoticeTargets:
         return next((name for name, document in self.documents().items() if document["type"] == "mail"), "")
 
     def _stored(self) -> dict[str, dict[str, Any]]:
-        text = self._store.setting(SETTING)
-        return json.loads(text) if text else {}
+        return _read(self._store.setting(SETTING))
 
-    def _keep(self, stored: dict[str, dict[str, Any]]) -> None:
-        self._store.set_setting(SETTING, json.dumps(dict(sorted(stored.items()))) if stored else "")
+    def _change(self, change: Callable[[_Stored], _Stored]) -> _Stored:
+        """Changes the targets as they are now, and returns what they were. Raises StorageError."""
+        for _ in range(_MAX_TRIES):
+            text = self._store.setting(SETTING)
+            before = _read(text)
+            after = change(before)
+            if self._store.replace_setting(SETTING, text, json.dumps(dict(sorted(after.items()))) if after else ""):
+                return before
+        raise ConflictError("the notice targets are changed by others all the time", fix="Try again.")
+
+
+def _read(text: str) -> _Stored:
+    return json.loads(text) if text else {}
 
 
 def view_of(target: AnyTarget, problem: str = "") -> NoticeTargetView:

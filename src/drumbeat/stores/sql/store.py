@@ -295,6 +295,18 @@ class SqlStore:
             if connection.execute(update(settings).where(settings.c.name == name).values(value=value)).rowcount == 0:
                 connection.execute(insert(settings).values(name=name, value=value))
 
+    def replace_setting(self, name: str, before: str, value: str) -> bool:
+        this = settings.c.name == name
+        # Two servers may make it at once: the second one's insertion is a conflict.
+        with suppress(ConflictError), self._database.write() as connection:
+            changed = connection.execute(update(settings).where(this, settings.c.value == before).values(value=value))
+            if changed.rowcount:
+                return True
+            if not before and connection.execute(select(settings.c.name).where(this)).one_or_none() is None:
+                connection.execute(insert(settings).values(name=name, value=value))
+                return True
+        return False
+
     # --- people ---
     def tokens(self) -> list[PersonToken]:
         with self._database.read() as connection:
