@@ -63,7 +63,8 @@ class Launcher:
 
 
 _BEGIN = (
-    r"(?:^|[;&|(\n]|\s(?:then|do|else|exec|time|nohup)\s)[^\S\n]*(?:\w+=[^\s;&|()]*\s+)*"
+    r"(?:^|[;&|(\n]|(?:^|\s)(?:if|then|elif|else|while|until|do|\{|!|exec|env|time|nohup)\s)"
+    r"[^\S\n]*(?:\w+=[^\s;&|()]*\s+)*"
     r"(?:(?:conda|poetry|uv)\s+run\s+(?:-\S+\s+\S+\s+)*)?(?:[\w./~$-]*/)?"
 )
 """Where a shell looks for a command. No part of it runs on past the next such place: a long command is read once."""
@@ -96,15 +97,16 @@ def find_launcher(command: str, nodes: int) -> Launcher | None:
     rest = re.split(r";|&&|\|\||(?<!\\)\n", command[end:])[0]
     if name == "accelerate" and re.search(r"\s--(?:cpu|use_cpu)(?=\s|$)", rest):
         return None
-    told = re.search(rf"\s({_COUNTS[name]})[\s=]+(\S+)", f" {rest}")
+    told = re.search(rf"\s[\"']?({_COUNTS[name]})[\s=]+(\S+)", f" {rest}")
     if told is None:
         return Launcher(name, 1 if name in _ALONE else None)
-    number = int(told[2]) if told[2].isdecimal() else None
-    if told[2] == "cpu":
+    value = told[2].strip("\"'")
+    number = int(value) if value.isdecimal() else None
+    if value == "cpu":
         return None
     if number is not None and name in _OF_ALL_NODES:
         number = -(-number // nodes)
-    return Launcher(name, number, f"{told[1]} {told[2]}")
+    return Launcher(name, number, f"{told[1]} {value}")
 
 
 # --- what it takes ----------------------------------------------------------------------------------------------
