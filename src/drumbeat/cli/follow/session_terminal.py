@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import queue
 import signal
 import termios
 import threading
@@ -13,6 +12,7 @@ from collections.abc import Generator, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from drumbeat.cli.follow.outgoing_frames import OutgoingFrames
 from drumbeat.protocol import session_frames as frames
 from drumbeat.protocol.errors import DrumbeatError, UnreachableError
 from drumbeat.protocol.session_frames import FrameReader, frame, size_frame
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from drumbeat.protocol.api.sessions import SessionView
 
 _PIECE_BYTES = 1 << 15
-_MAX_QUEUED = 64
 
 
 class SessionTerminal:
@@ -30,7 +29,7 @@ class SessionTerminal:
 
     def __init__(self, *, is_tty: bool, has_input: bool) -> None:
         self._is_tty, self._has_input = is_tty, has_input
-        self._to_session: queue.Queue[bytes | None] = queue.Queue(_MAX_QUEUED)
+        self._to_session = OutgoingFrames()
         self._interrupts = 0
 
     def run(self, server: Server, job: str, session: SessionView) -> int:
@@ -59,22 +58,13 @@ class SessionTerminal:
     # --- to the session ---------------------------------------------------------------------------------------------
     def _send(self, server: Server, job: str, session: str) -> None:
         with contextlib.suppress(DrumbeatError):  # The session has ended, and its output says how.
-            server.send_session_input(job, session, self._frames())
-
-    def _frames(self) -> Iterator[bytes]:
-        while (piece := self._to_session.get()) is not None:
-            yield piece
+            server.send_session_input(job, session, iter(self._to_session))
 
     def _read_input(self) -> None:
         with contextlib.suppress(OSError):
             while piece := os.read(0, _PIECE_BYTES):
-                self._to_session.put(frame(frames.IN, piece))
-        self._to_session.put(frame(frames.IN))
-
-    def _add(self, piece: bytes) -> None:
-        """Adds a frame from a signal handler, which must not wait."""
-        with contextlib.suppress(queue.Full):
-            self._to_session.put_nowait(piece)
+                self._to_session.add_input(frame(frames.IN, piece))
+        self._to_session.add_input(frame(frames.IN))
 
     # --- this terminal ------------------------------------------------------------------------------------------------
     @contextlib.contextmanager
@@ -95,14 +85,14 @@ class SessionTerminal:
                 signal.signal(number, handler)
 
     def _resize(self, _number: int, _frame: FrameType | None) -> None:
-        self._add(size_frame(*own_size()))
+        self._to_session.add_signal(size_frame(*own_size()))
 
     def _interrupt(self, number: int, _frame: FrameType | None) -> None:
         """Passes the first Ctrl-C on; the second one ends this program."""
         self._interrupts += 1
         if self._interrupts > 1:
             raise KeyboardInterrupt
-        self._add(frame(frames.SIGNAL, str(number).encode()))
+        self._to_session.add_signal(frame(frames.SIGNAL, str(number).encode()))
 
 
 def own_size() -> tuple[int, int]:
