@@ -14,7 +14,7 @@ from drumbeat.cli.terminal.connect import MAKER
 from drumbeat.protocol.api.jobs import End, Event, LogPiece
 from drumbeat.protocol.api.pipelines import PipelineView, StepView
 from drumbeat.protocol.api.sweeps import SweepView, TrialView
-from drumbeat.protocol.errors import NotFoundError, UnreachableError
+from drumbeat.protocol.errors import AwayError, DrumbeatError, NotFoundError, UnreachableError
 from drumbeat.protocol.states import JobKind, State
 from tests.unit.cli.fake_server import FakeServer, Type, in_memory, typing_in
 from tests.unit.cli.samples import NOON, a_job, piece, sample
@@ -39,6 +39,8 @@ class StepServer(FakeServer):
     trials: list[TrialView] = field(default_factory=list)
     scripts: dict[str, list[Script]] = field(default_factory=lambda: defaultdict(list))
     gone: set[str] = field(default_factory=set[str])
+    away: list[DrumbeatError] = field(default_factory=list[DrumbeatError])
+    """What asking for the pipeline raises, each once."""
 
     def _called(self, *call: object) -> None:
         super()._called(*call)
@@ -46,6 +48,9 @@ class StepServer(FakeServer):
             raise NotFoundError(f"no job {call[1]}")
 
     def pipeline(self, name: str) -> PipelineView:
+        self._called("pipeline", name)
+        if self.away:
+            raise self.away.pop()
         return sample(PipelineView, name=name, steps=tuple(self.steps))
 
     def sweep(self, name: str) -> SweepView:
@@ -128,6 +133,17 @@ def test_a_lost_stream_of_a_step_goes_on_where_it_was_with_the_next_event():
     lines, error = followed(server)
     assert [line.partition("│ ")[2] for line in lines] == ["a", "bc"]
     assert (error, server.count("pipe_one")) == (None, 2)
+
+
+@pytest.mark.parametrize("error", [AWAY, AwayError("the database can't be reached")])
+def test_a_pipeline_is_followed_while_its_server_or_database_is_away(error: DrumbeatError):
+    looked, read = threading.Event(), threading.Event()
+    server = StepServer(steps=[step("one")], away=[error])
+    server.scripts["pipe"] = [[looked.set, PIPELINE, lambda: read.wait(20), END]]
+    server.scripts["pipe_one"] = [[at(1, "a\n"), error], [at(1, "a\n"), at(2, "b\n"), read.set, END]]
+    lines, failure = followed(server, look_s=0.05)
+    assert [line[-1] for line in lines] == ["a", "b"]
+    assert failure is None
 
 
 def test_a_step_whose_log_cannot_be_read_is_told_at_the_end():

@@ -16,7 +16,7 @@ from drumbeat.cli.follow.log_lines import LogLook, LogView
 from drumbeat.cli.terminal.connect import Server
 from drumbeat.protocol.api.jobs import End, Event, JobView, LogPiece
 from drumbeat.protocol.api.pipelines import StepView
-from drumbeat.protocol.errors import NotFoundError, UnreachableError
+from drumbeat.protocol.errors import AwayError, NotFoundError, UnreachableError
 from drumbeat.protocol.states import JobKind
 
 POLL_S = 0.2
@@ -24,6 +24,9 @@ POLL_S = 0.2
 
 LOOK_S = 3.0
 """How often it looks for trials that have begun: no event of the pipeline or of another trial says so."""
+
+_PASSING = (UnreachableError, AwayError)
+"""The connection is lost, or the server's database is away: it is tried again."""
 
 Has = Callable[[LogPiece], bool]
 """Whether a piece of a log is one of those that are asked for."""
@@ -144,11 +147,11 @@ class StepLogs:
         return True
 
     def _read_new(self) -> None:
-        """Reads the streams of sources that are new, and again those to which the connection was lost."""
+        """Reads the streams of sources that are new, and again those that broke off."""
         self._looked_at = time.monotonic()
-        with contextlib.suppress(UnreachableError):  # The pipeline's own stream says when it is too long.
+        with contextlib.suppress(*_PASSING):  # The pipeline's own stream says when it is too long.
             for source in self._sources():
-                if source.title not in self._views or isinstance(self._failed.get(source.title), UnreachableError):
+                if source.title not in self._views or isinstance(self._failed.get(source.title), _PASSING):
                     self._read(source)
 
     def _read(self, source: LogSource) -> None:
