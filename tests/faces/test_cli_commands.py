@@ -248,6 +248,13 @@ def test_cancel(drumbeat: Type, server: FakeServer):
     assert drumbeat("cancel", "mnist").stdout == "mnist-7f3a: stopping; a person asked for it\n"
 
 
+@pytest.mark.feature("F7")
+def test_the_terminal_of_who_cancels_obeys_nothing_that_the_job_says(drumbeat: Type, server: FakeServer):
+    server.jobs["mnist-7f3a"] = a_job()
+    server.cancel_sentence = "\x1b[2J"
+    assert drumbeat("cancel", "mnist").stdout == "mnist-7f3a: stopping; \\x1b[2J\n"
+
+
 @pytest.mark.parametrize(("job", "code"), [(a_failed_job(), 7), (a_job(), 3)])
 def test_wait_ends_with_the_jobs_exit_code_or_3(drumbeat: Type, server: FakeServer, job: object, code: int):
     server.jobs["mnist-7f3a"] = job  # pyright: ignore[reportArgumentType]

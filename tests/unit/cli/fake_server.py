@@ -42,6 +42,7 @@ class FakeServer:
     others: tuple[str, ...] = ()
     error: DrumbeatError | None = None
     is_endless: bool = False
+    cancel_sentence: str = "a person asked for it"
     calls: list[tuple[object, ...]] = field(default_factory=list)
     canceled: threading.Event = field(default_factory=threading.Event)
 
@@ -90,7 +91,7 @@ class FakeServer:
         if job.state == "finalizing" and not discard:
             fix = f"To give up the others: drumbeat cancel {name} --discard"
             raise ConflictError(f"job {name} is done and keeps its results", fix=fix)
-        self.jobs[name] = replace(job, state="stopping", sentence="a person asked for it")
+        self.jobs[name] = replace(job, state="stopping", sentence=self.cancel_sentence)
         self.canceled.set()
         return self.jobs[name]
 

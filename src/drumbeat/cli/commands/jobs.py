@@ -99,7 +99,7 @@ def cancel(
     server = connect()
     name = find_job(server, job).name
     canceled = server.cancel(name, discard=discard)
-    print(f"{name}: {canceled.state}; {canceled.progress}")
+    print(f"{name}: {canceled.state}; {make_safe(canceled.progress)}")
     if wait_:
         ended = server.wait(name)
         print(_say_end(ended) if ended else f"{name}: not ended")
