@@ -187,12 +187,14 @@ class Connection:
             if left_s <= 0 or is_silence(error):
                 raise unreachable(error, url) from error
         try:
-            self.line.http.timeout = httpx.Timeout(left_s, connect=min(left_s, 5.0))
-            answer = send(self.line.http)
-            self.line.http.timeout = TIMEOUT
+            http = self.line.http
+            http.timeout = httpx.Timeout(left_s, connect=min(left_s, 5.0))
+            try:
+                return send(http)
+            finally:
+                http.timeout = TIMEOUT
         except httpx.TransportError as error:
             raise unreachable(error, self.line.url) from error
-        return answer
 
     def _opened(self, *, is_starting: bool) -> OpenConnection:
         if self.where.url:

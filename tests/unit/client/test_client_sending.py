@@ -5,8 +5,8 @@ from typing import Any
 import httpx
 import pytest
 
-from drumbeat.client.connection import Connection, checked, unreachable
-from drumbeat.client.discovery import Where
+from drumbeat.client.connection import TIMEOUT, Connection, OpenConnection, checked, unreachable
+from drumbeat.client.discovery import MachineIdentity, Where
 from drumbeat.client.job_events import ReconnectPause, read
 from drumbeat.client.job_upload import Given, JobParcel, WrittenJob, experiment_of, written
 from drumbeat.protocol.api.jobs import End
@@ -141,3 +141,30 @@ def test_an_input_that_is_not_on_the_share_is_not_looked_for_there(path: str, tm
     found = parcel({"compute": "c", "inputs": {"d": {"path": path}}}, tmp_path, WithAShare()).inputs()
     assert [*found] == (["d"] if "here" in path else [])
     assert not any(uri.startswith("file:") for uri in found.values())
+
+
+class AfterARestart(Connection):
+    """A connection whose server is gone at the first call, and then answers with an error."""
+
+    def __init__(self) -> None:
+        super().__init__(Where(Path("/nowhere"), "http://127.0.0.1:1", "token"))
+        self.calls = 0
+
+    def _opened(self, *, is_starting: bool) -> OpenConnection:
+        del is_starting
+        http = httpx.Client(base_url="http://server", timeout=TIMEOUT, transport=httpx.MockTransport(self._answer))
+        return OpenConnection(http, "http://server", MachineIdentity("host", "boot"))
+
+    def _answer(self, request: httpx.Request) -> httpx.Response:
+        self.calls += 1
+        if self.calls == 1:
+            raise httpx.RemoteProtocolError("gone", request=request)
+        return httpx.Response(404, json=NotFoundError("no job j").as_dict())
+
+
+def test_a_second_try_that_is_answered_with_an_error_leaves_the_usual_timeout() -> None:
+    connection = AfterARestart()
+    with pytest.raises(NotFoundError, match="no job j"):
+        connection.call("GET", "/jobs/j")
+    assert (connection.calls, connection.line.http.timeout) == (2, TIMEOUT)
+    connection.close()
