@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.dialect import CommandJob, dumps, load, load_file, loads
+from drumbeat.dialect import CommandJob, PipelineJob, dumps, load, load_file, loads
 from drumbeat.dialect.compute.computes import load_compute
 from drumbeat.dialect.data.datastores import load_datastore
 from drumbeat.dialect.environments.environment_keys import load_environment
 from drumbeat.dialect.environments.registries import load_registry
+from drumbeat.dialect.pipelines.step_types import CommandNode
 from drumbeat.protocol.errors import SpecError
 
 GOOD = """\
@@ -58,6 +59,27 @@ def test_a_file_of_the_dialect_is_read() -> None:
 @pytest.mark.feature("J1")
 def test_numbers_stay_as_typed_where_texts_belong() -> None:
     assert read(GOOD).environment_variables == {"VERSION": "3.10", "DEBUG": "yes", "N": "010"}
+
+
+@pytest.mark.parametrize("name", ["tags", "environment_variables", "version", "inputs"])
+def test_an_input_whose_name_is_a_key_of_texts_has_numbers(name: str) -> None:
+    number = f"{name}: {{type: integer, default: 3, min: 1}}"
+    found = read(f"command: x\ninputs: {{{number}}}\ntags: {{a: 3.10}}\nenvironment_variables: {{inputs: 010}}\n")
+    assert (found.inputs[name].default, found.inputs[name].min) == (3, 1)
+    assert (found.tags, found.environment_variables) == ({"a": "3.10"}, {"inputs": "010"})
+    space = f"search_space: {{{name}: {{type: uniform, min_value: 0.1, max_value: 1}}}}"
+    sampled = f"objective: {{goal: minimize, primary_metric: l}}\nsampling_algorithm: random\n{space}\n"
+    assert loads(f"type: sweep\n{sampled}trial: {{command: 'x ${{{{search_space.{name}}}}}'}}\n")
+
+
+def test_numbers_in_a_step_whose_name_is_a_key_of_texts_are_read_and_its_texts_stay() -> None:
+    step = "{command: x, resources: {instance_count: 2}, inputs: {tags: 0.5}, tags: {version: 3.10, a: 010}}"
+    found = loads(f"type: pipeline\njobs: {{tags: {step}, inputs: {step}}}\n")
+    assert isinstance(found, PipelineJob)
+    for node in found.jobs.values():
+        assert isinstance(node, CommandNode)
+        assert node.tags == {"version": "3.10", "a": "010"}
+        assert node.inputs["tags"] == 0.5
 
 
 @pytest.mark.parametrize(

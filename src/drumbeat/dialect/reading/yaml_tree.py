@@ -236,10 +236,15 @@ def stays_text(path: tuple[str, ...]) -> bool:
     """Whether a number here is meant as it is typed: the version 3.10 isn't 3.1."""
     if len(path) == 2 and path[0] == "properties":
         return True
-    owner = path[-2] if len(path) > 1 else ""
-    if owner in ("environment_variables", "tags"):
+    if path[-2:-1] in (("environment_variables",), ("tags",)) and not _is_name(path[:-1]):
         return True
-    return bool(path) and path[-1] == "version" and owner not in ("inputs", "outputs", "search_space", "jobs")
+    return path[-1:] == ("version",) and not _is_name(path)
+
+
+def _is_name(path: tuple[str, ...]) -> bool:
+    """Whether the last key is the name that a person gave to an input, an output or a step."""
+    tables = ("inputs", "outputs", "search_space", "jobs")
+    return len(path) > 1 and path[-2] in tables and not _is_name(path[:-1])
 
 
 def scalar(text: str) -> str | int | float | bool | None:
