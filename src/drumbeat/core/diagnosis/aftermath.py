@@ -1,4 +1,7 @@
-"""What became of the ranks that a verdict doesn't blame, in one line: pure."""
+"""What became of the ranks that a verdict doesn't blame, in one line: pure.
+
+Which rank is the cause, and which failures are only consequences of it, is decided in blame.py.
+"""
 
 from __future__ import annotations
 
