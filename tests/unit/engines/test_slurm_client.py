@@ -250,3 +250,11 @@ def test_to_tell_a_job_that_has_ended_is_no_error_and_what_scancel_says_is_one(s
         Slurm().tell_to_end(["8"])
         with pytest.raises(EngineError):
             Slurm().cancel(["8"])
+
+
+@pytest.mark.parametrize("limit", ["AssocMaxSubmitJobLimit", "AssocGrpSubmitJobsLimit", "QOSGrpSubmitJobsLimit"])
+def test_limit_of_submitted_jobs_passes_when_one_of_them_ends(programs: Path, limit: str):
+    refused = "Batch job submission failed: Job violates accounting/QOS policy"
+    command(programs, "sbatch", f"echo 'sbatch: error: {limit}' >&2; echo 'sbatch: error: {refused}' >&2; exit 1")
+    with pytest.raises(UnreachableError, match=limit):
+        Slurm().submit("#!/bin/sh\n")

@@ -29,7 +29,7 @@ _ALL = ("--all",)
 _PASSES = re.compile(
     r"unable to contact slurm controller|socket timed out|temporarily unable|connect(?:ion)? (?:failure|refused)|"
     r"zero bytes were (?:transmitted|received)|unable to connect|in backup|in standby|too many (?:rpcs|open files)|"
-    r"incomplete|please try again|MaxSubmitJob|submit(?:ted)? job limit|resource temporarily unavailable|"
+    r"incomplete|please try again|(?:Max|Grp)SubmitJob|submit(?:ted)? job limit|resource temporarily unavailable|"
     r"slurm_load_\w+ error: (?:unexpected|transport)",
     re.IGNORECASE,
 )
