@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import copy
 import itertools
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from drumbeat.engines.kubernetes.connection import refusal
+from drumbeat.engines.kubernetes.connection import is_as_good, refusal
 from drumbeat.protocol.errors import UnreachableError
 
 Json = dict[str, Any]
+CHANGED_QUOTA = (
+    'Operation cannot be fulfilled on resourcequotas "quota": the object has been modified; please apply your changes '
+    "to the latest version and try again"
+)
 
 
 class FakeCluster:
@@ -30,6 +35,8 @@ class FakeCluster:
         self.may_patch = True
         self.unpatched = ""
         """A part of the names of pods that an admission webhook lets nobody change."""
+        self.conflicting = ""
+        """A pattern of kind/name of the objects at whose creation somebody else has just changed the quota."""
         self.forbidden: set[str] = set()
         """Resources that the user may not list."""
         self.is_away = False
@@ -67,7 +74,7 @@ class FakeCluster:
         if path.endswith("/selfsubjectaccessreviews"):
             return {"status": {"allowed": self.may_patch}}
         status, answer = self._answer(method, path.strip("/").split("/")[2:], copy.deepcopy(body), query or {})
-        if status in also:
+        if is_as_good(status, answer.get("reason", ""), also):
             return {}
         if status >= 400:
             raise refusal(status, answer["message"], f"{method} {path}")
@@ -118,7 +125,9 @@ class FakeCluster:
     def _create(self, what: str, body: Json) -> tuple[int, Json]:
         name = body["metadata"]["name"]
         if name in self.objects[what]:
-            return 409, {"message": f'{what} "{name}" already exists'}
+            return 409, {"reason": "AlreadyExists", "message": f'{what} "{name}" already exists'}
+        if self.conflicting and re.search(self.conflicting, f"{what}/{name}"):
+            return 409, {"reason": "Conflict", "message": CHANGED_QUOTA}
         if what == "pods":
             if self.quota is not None and len(self.pods) >= self.quota:
                 used = f"requested: pods=1, used: pods={len(self.pods)}, limited: pods={self.quota}"

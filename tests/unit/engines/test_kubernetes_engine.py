@@ -179,6 +179,19 @@ def test_used_up_quota_is_waited_for_and_nothing_is_kept_meanwhile(make: Make, c
     seen(engine, gang, is_running)
 
 
+@pytest.mark.parametrize("which", ["pods/.*-1$", "secrets/"])
+def test_conflict_that_created_nothing_is_waited_for(make: Make, cluster: FakeCluster, which: str):
+    engine, gang = make(), a_gang(nodes=3)
+    cluster.conflicting = which
+    with pytest.raises(UnreachableError, match="the object has been modified"):
+        engine.start(gang)
+    assert not cluster.pods, "a gang without one of its pods would wait for it in vain"
+    cluster.conflicting = ""
+    engine.start(gang)
+    assert len(cluster.pods) == 3
+    seen(engine, gang, is_running)
+
+
 def test_start_that_was_cut_short_is_completed(make: Make, cluster: FakeCluster):
     engine, gang = make(), a_gang(nodes=2)
     engine.start(gang)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from drumbeat.engines.kubernetes.connection import refusal
+from drumbeat.engines.kubernetes.connection import is_as_good, refusal
 from drumbeat.engines.kubernetes.machines import amount
 from drumbeat.protocol.errors import EngineError, UnreachableError
+
+from .kubernetes_cluster import CHANGED_QUOTA
 
 pytestmark = pytest.mark.feature("C4")
 
@@ -23,6 +25,7 @@ ROLE = 'pods is forbidden: User "ada" cannot create resource "pods" in API group
     [
         (401, "Unauthorized", "Kubernetes doesn't accept the user's credentials: Unauthorized. Log in to the cluster"),
         (403, QUOTA, f"the namespace's quota is used up: {QUOTA}"),
+        (409, CHANGED_QUOTA, f"Kubernetes can't do POST /pods at this moment: {CHANGED_QUOTA}"),
         (429, "Too many requests", "the Kubernetes API server can't answer now (429)"),
         (500, "etcdserver: request timed out", "the Kubernetes API server can't answer now (500): etcdserver"),
         (503, "apiserver is shutting down", "the Kubernetes API server can't answer now (503)"),
@@ -47,6 +50,20 @@ def test_other_refusals_are_final_and_say_what_to_do(status: int, message: str, 
     error = refusal(status, message, "POST /pods")
     assert isinstance(error, EngineError)
     assert says in str(error)
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "is_good"),
+    [
+        (409, "AlreadyExists", True),
+        (409, "Conflict", False),
+        (409, "", False),
+        (404, "NotFound", True),
+        (422, "", False),
+    ],
+)
+def test_conflict_is_as_good_as_success_only_where_the_object_exists(status: int, reason: str, is_good: bool):
+    assert is_as_good(status, reason, frozenset({404, 409})) is is_good
 
 
 @pytest.mark.parametrize(

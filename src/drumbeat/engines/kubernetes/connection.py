@@ -21,7 +21,7 @@ from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableErro
 Json = dict[str, Any]
 TIMEOUT_S, CONNECT_TIMEOUT_S = 15.0, 5.0
 MERGE_PATCH = "application/merge-patch+json"
-UNAUTHORIZED, FORBIDDEN, TOO_MANY, ERROR = 401, 403, 429, 500
+UNAUTHORIZED, FORBIDDEN, CONFLICT, TOO_MANY, ERROR = 401, 403, 409, 429, 500
 
 
 class _Libraries:
@@ -83,9 +83,12 @@ class ClusterConnection:
         query: Mapping[str, str | int] | None = None,
         also: frozenset[int] = frozenset(),
     ) -> Json:
-        """The answer. also: refusals that are as good, whose answer is {}. Raises EngineError, UnreachableError."""
+        """The answer. also: refusals that are as good, whose answer is {}; of 409, only AlreadyExists.
+
+        Raises EngineError, UnreachableError.
+        """
         response = self._answer(method, path, body, query, "")
-        if response.status_code in also:
+        if is_as_good(response.status_code, _field(response, "reason"), also):
             return {}
         if response.is_success:
             return response.json()
@@ -181,10 +184,21 @@ def _plugin(config: Any) -> Plugin | None:
 
 def _message(response: Any) -> str:
     """The sentence of a refusal: a Status object's message, else what came."""
+    return _field(response, "message") or response.text.strip()[:300] or f"HTTP {response.status_code}"
+
+
+def _field(response: Any, key: str) -> str:
+    """A field of a Status object; "" = there is none."""
     try:
-        return str(response.json()["message"])
+        return str(response.json()[key])
     except (ValueError, KeyError, TypeError):
-        return response.text.strip()[:300] or f"HTTP {response.status_code}"
+        return ""
+
+
+def is_as_good(status: int, reason: str, also: frozenset[int]) -> bool:
+    """Whether a refusal is one of those that are as good as success. reason: of its Status object."""
+    # A quota that was just changed is a conflict as well (reason Conflict): then nothing was created.
+    return status in also and (status != CONFLICT or reason == "AlreadyExists")
 
 
 def refusal(status: int, message: str, request: str) -> DrumbeatError:
@@ -192,6 +206,8 @@ def refusal(status: int, message: str, request: str) -> DrumbeatError:
     if status == UNAUTHORIZED:
         fix = "Log in to the cluster again on the server's machine, as the server's user."
         return UnreachableError(f"Kubernetes doesn't accept the user's credentials: {message}", fix=fix)
+    if status == CONFLICT:
+        return UnreachableError(f"Kubernetes can't do {request} at this moment: {message}")
     if status == TOO_MANY or status >= ERROR:
         return UnreachableError(f"the Kubernetes API server can't answer now ({status}): {message}")
     if status == FORBIDDEN and "exceeded quota" in message:

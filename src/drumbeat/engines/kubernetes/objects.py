@@ -50,7 +50,10 @@ class Api(Protocol):
         query: Mapping[str, str | int] | None = None,
         also: frozenset[int] = frozenset(),
     ) -> Json:
-        """The answer. also: refusals that are as good, whose answer is {}. Raises EngineError, UnreachableError."""
+        """The answer. also: refusals that are as good, whose answer is {}; of 409, only AlreadyExists.
+
+        Raises EngineError, UnreachableError.
+        """
         ...
 
     def close(self) -> None:
