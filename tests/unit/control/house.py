@@ -9,6 +9,7 @@ from pathlib import Path
 from drumbeat.control.computes.agent_addresses import Endpoints
 from drumbeat.control.computes.engines import EngineMaker, no_engines
 from drumbeat.control.control import Control, Setting
+from drumbeat.ports import DataAccess
 from drumbeat.protocol.agent import AgentStatus, Phase, RankExit
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import NotFoundError
@@ -34,9 +35,14 @@ class House:
     """A control room, and the agents of its jobs."""
 
     def __init__(
-        self, folder: Path, store: MemoryStore, engine: FakeEngine, make_engine: EngineMaker = no_engines
+        self,
+        folder: Path,
+        store: MemoryStore,
+        engine: FakeEngine,
+        make_engine: EngineMaker = no_engines,
+        data: DataAccess | None = None,
     ) -> None:
-        self.store, self.engine, self.folder, self.make_engine = store, engine, folder, make_engine
+        self.store, self.engine, self.folder, self.make_engine, self.data = store, engine, folder, make_engine, data
         self.control = self._open()
 
     def _open(self) -> Control:
@@ -44,7 +50,7 @@ class House:
         endpoints = Endpoints(("http://127.0.0.1:1",))
         setting = Setting(
             self.store, artifacts, {"local": self.engine}, SystemClock(), b"key", make_engine=self.make_engine,
-            endpoints=endpoints,
+            endpoints=endpoints, data=self.data,
         )  # fmt: skip
         control = Control(setting)
         control.start()

@@ -47,13 +47,14 @@ from drumbeat.ports import ALL_COMPUTES, Artifacts, Record, Store, StoredFile, S
 from drumbeat.protocol.api.jobs import PreviewView
 from drumbeat.protocol.api.requests import JobRequest, StepParts
 from drumbeat.protocol.errors import (
+    AwayError,
     ConflictError,
     DrumbeatError,
     NotFoundError,
-    RefusedError,
     SpecError,
     StaleError,
     StorageError,
+    UnreachableError,
 )
 from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.plan import Plan, StagedFiles
@@ -154,13 +155,16 @@ class Jobs:
 
         Where the parent is being stopped, it learns that the child does not exist, or how far the child is. The parent
         also learns of a refusal. find: gives what the child's result may be taken from, by its plan. Raises StaleError
-        when another server holds the parent; PostponedError while the child's compute can't be used, or the files of a
-        deleted job of the child's name are still being removed.
+        when another server holds the parent; AwayError while the server's database is; PostponedError while the
+        child's compute can't be used, a store of data doesn't answer, or the files of a deleted job of the child's name
+        are still being removed.
         """
         job = str(request.document["name"])
         try:
             submission, plan = self._submission(request, parent, self._loop.store.load(parent).job.person)
-        except (SpecError, RefusedError, NotFoundError) as error:
+        except (StaleError, AwayError):  # Neither is about the child, and the parent could not be told.
+            raise
+        except DrumbeatError as error:
             refusal = error  # Python unbinds the name at the end of this block.
             if self._loop.call(lambda: self._refuse_child(parent, request, refusal)):
                 raise PostponedError from error
@@ -183,7 +187,7 @@ class Jobs:
         if record is not None:  # It was submitted before; the server was stopped before it took the effect away.
             self._child_submitted(parent, record.job)
             return False
-        is_postponed = isinstance(error, UnusableComputeError)
+        is_postponed = isinstance(error, UnusableComputeError | UnreachableError | StorageError)
         if is_postponed and self._is_stopping(parent):
             self._loop.apply(parent, ChildRefused(job, _PARENT_STOPS))
             return False

@@ -1,0 +1,133 @@
+"""Children whose planning fails after their parent was submitted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from drumbeat.ports import DataAccess
+from drumbeat.protocol.api.requests import JobRequest
+from drumbeat.protocol.errors import (
+    AwayError,
+    CertificateError,
+    DrumbeatError,
+    ForbiddenError,
+    StorageError,
+    UnreachableError,
+)
+from drumbeat.protocol.input_listing import Link
+from drumbeat.protocol.states import State
+from drumbeat.testing.fake_engine import FakeEngine
+from drumbeat.testing.memory_store import MemoryStore
+
+from .house import House, until
+
+pytestmark = pytest.mark.feature("F5", "F10", "D5")
+
+MODEL = {"type": "uri_file", "mode": "direct", "path": "s3://models/${{name}}.pt"}
+SWEEP: dict[str, object] = {
+    "type": "sweep",
+    "sampling_algorithm": "random",
+    "search_space": {"lr": {"type": "uniform", "min_value": 0.0, "max_value": 1.0}},
+    "objective": {"goal": "minimize", "primary_metric": "loss"},
+    "limits": {"max_total_trials": 2, "max_concurrent_trials": 1},
+    "outputs": {"model": MODEL},
+    "trial": {"command": "python t.py ${{search_space.lr}} ${{outputs.model}}"},
+}
+TAKES_A = {"type": "uri_folder", "path": "${{parent.jobs.a.outputs.o}}"}
+PIPELINE: dict[str, object] = {
+    "type": "pipeline",
+    "jobs": {
+        "a": {"type": "command", "command": "true", "outputs": {"o": {"type": "uri_folder"}}},
+        "b": {
+            "type": "command",
+            "command": "python t.py ${{inputs.i}} ${{outputs.model}}",
+            "inputs": {"i": TAKES_A},
+            "outputs": {"model": MODEL},
+        },
+    },
+}
+KINDS = pytest.mark.parametrize(
+    ("document", "first", "second"),
+    [(SWEEP, "p_0", "p_1"), (PIPELINE, "p_a", "p_b")],
+    ids=["sweep", "pipeline"],
+)
+
+
+class SigningStore(DataAccess):
+    """A store of data that makes links for uploads, until it has trouble."""
+
+    trouble: DrumbeatError | None = None
+
+    def write_link(self, uri: str, lifetime_s: float) -> Link:
+        if self.trouble:
+            raise self.trouble
+        return Link(uri)
+
+
+@pytest.fixture
+def data() -> SigningStore:
+    return SigningStore()
+
+
+@pytest.fixture
+def house(tmp_path: Path, data: SigningStore) -> Iterator[House]:
+    there = House(tmp_path, MemoryStore(), FakeEngine(), data=data)
+    yield there
+    there.control.stop()
+
+
+def run_first(
+    house: House, document: dict[str, object], first: str, data: SigningStore, trouble: DrumbeatError
+) -> None:
+    """Runs the first child of a new parent to its end; then the other one can't be planned."""
+    house.control.jobs.submit(JobRequest({**document, "name": "p"}))
+    house.gang(first)
+    data.trouble = trouble
+    house.run_to_end(first)
+
+
+@KINDS
+@pytest.mark.parametrize("kind", [ForbiddenError, CertificateError])
+def test_child_that_may_not_write_is_refused_and_its_parent_ends(
+    house: House, data: SigningStore, document: dict[str, object], first: str, second: str, kind: type[DrumbeatError]
+):
+    run_first(house, document, first, data, kind("the environment of the server holds no credentials"))
+    until(lambda: house.state("p").is_terminal)
+    parent = house.store.load("p").job
+    children = parent.sweep.trials if parent.sweep else parent.pipeline.steps  # pyright: ignore[reportOptionalMemberAccess]
+    assert children[1].state is State.FAILED
+    assert "output model can't be direct: the environment of the server holds no credentials" in children[1].sentence
+
+
+@KINDS
+@pytest.mark.parametrize("kind", [UnreachableError, StorageError])
+def test_child_waits_for_a_store_that_does_not_answer_and_says_so(
+    house: House, data: SigningStore, document: dict[str, object], first: str, second: str, kind: type[DrumbeatError]
+):
+    run_first(house, document, first, data, kind("the bucket doesn't answer"))
+    until(lambda: "wait" in house.store.load("p").job.sentence)
+    assert "output model can't be direct: the bucket doesn't answer" in house.store.load("p").job.sentence
+    assert house.state("p") is State.RUNNING
+    data.trouble = None
+    house.gang(second)
+
+
+@KINDS
+def test_parent_of_a_child_that_waits_for_a_store_can_be_canceled(
+    house: House, data: SigningStore, document: dict[str, object], first: str, second: str
+):
+    run_first(house, document, first, data, UnreachableError("the bucket doesn't answer"))
+    until(lambda: "the bucket doesn't answer" in house.store.load("p").job.sentence)
+    house.control.jobs.cancel("p", "me")
+    until(lambda: house.state("p") is State.CANCELED)
+
+
+def test_database_that_is_away_is_not_written_into_the_story_of_the_parent(house: House, data: SigningStore):
+    run_first(house, SWEEP, "p_0", data, AwayError("the database is starting"))
+    until(lambda: bool([one for one in house.store.outbox() if one.tries]))
+    assert not any("the database" in line.sentence for line in house.store.story("p"))
+    data.trouble = None
+    house.gang("p_1")
