@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+import drumbeat
 from drumbeat.launch.tracking_variables import variables
+from drumbeat.rank import metric_log
 
 from .house import until
 from .metrics_node import PLAN, Node, a_node
@@ -52,6 +54,55 @@ def test_all_that_a_script_logged_is_kept_when_it_ends(node: Node):
     assert [(one.step, one.value) for one in loss[:3]] == [(0, 0.0), (1, 0.5), (2, 1.0)]
     assert str(loss[-1].value) == "nan"
     assert [one.step for one in points if one.name == "train/acc"] == list(range(3000)), "counted by itself"
+
+
+class Counter:
+    """A step that is counted in place, as a tensor is."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __int__(self) -> int:
+        return self.count
+
+
+@pytest.fixture
+def buffer(node: Node, monkeypatch: pytest.MonkeyPatch) -> Iterator[metric_log.Buffer]:
+    made = metric_log.Buffer(variables(PLAN, node.address, 0)[metric_log.ADDRESS])
+    monkeypatch.setattr(metric_log, "_buffer", made)
+    yield made
+    made.flush()
+
+
+def test_step_counted_in_place_is_read_when_it_is_logged(node: Node, buffer: metric_log.Buffer):
+    step = Counter()
+    for _ in range(5):
+        step.count += 1
+        drumbeat.log(loss=1.0, step=step)  # type: ignore[arg-type]
+    buffer.flush()
+    until(lambda: len(node.server.points()) == 5, what="the points")
+    assert [one.step for one in node.server.points()] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.usefixtures("buffer")
+@pytest.mark.parametrize("step", [float("nan"), "one"])
+def test_step_that_is_no_number_is_refused_to_its_caller_and_later_values_are_kept(node: Node, step: object):
+    with pytest.raises(ValueError, match=r"convert|invalid literal"):
+        drumbeat.log(loss=1.0, step=step)  # type: ignore[arg-type]
+    drumbeat.log(loss=2.0)
+    metric_log.sync()
+    until(lambda: [one.value for one in node.server.points()] == [2.0], what="the later value")
+
+
+def test_record_that_cannot_be_sent_is_reported_and_later_ones_are_sent(
+    node: Node, buffer: metric_log.Buffer, capfd: pytest.CaptureFixture[str]
+):
+    buffer.add(1, {"loss": object()})  # type: ignore[dict-item]
+    buffer.sync()
+    buffer.add(2, {"loss": 1.0})
+    buffer.sync()
+    until(lambda: [one.step for one in node.server.points()] == [2], what="the later point")
+    assert "1 values were not kept: TypeError" in capfd.readouterr().err
 
 
 KILLED = """

@@ -35,11 +35,13 @@ _Mark = threading.Event
 def log(*, step: int | None = None, **values: SupportsFloat) -> None:
     """Logs the value of each metric at a step; without a step, each metric counts its own calls from 0.
 
-    Never waits for the network or a disk. A tensor on a GPU is waited for, as with `.item()`.
+    Never waits for the network or a disk. A tensor on a GPU is waited for, as with `.item()`. Raises ValueError or
+    TypeError for a value or a step that is no number.
     """
     buffer = _buffer
     if buffer is not None:
-        buffer.add(step, {name: float(value) for name, value in values.items()})
+        # Both are read here: a tensor may have changed by the time that the thread sends the call.
+        buffer.add(None if step is None else int(step), {name: float(value) for name, value in values.items()})
 
 
 def sync(within_s: float = FLUSH_S) -> None:
@@ -111,10 +113,17 @@ class Buffer:
                 if not self._is_over:
                     self._wake.clear()
             points, marks = self._take()
-            if points:
-                self._sender.send({"points": points} if self._rank is None else {"points": points, "rank": self._rank})
+            try:
+                self._send(points)
+            except Exception as error:  # noqa: BLE001 (whatever it is: the thread sends the calls after these)
+                _say(f"{len(points):,} values were not kept: {type(error).__name__}: {error}")
             for mark in marks:
                 mark.set()
+        self._sender.close()
+
+    def _send(self, points: list[tuple[str, float, int, int]]) -> None:
+        if points:
+            self._sender.send({"points": points} if self._rank is None else {"points": points, "rank": self._rank})
 
     def _take(self) -> tuple[list[tuple[str, float, int, int]], list[_Mark]]:
         points: list[tuple[str, float, int, int]] = []
@@ -126,7 +135,7 @@ class Buffer:
                 continue
             at_ms, step, values = call
             for name, value in values.items():
-                at = self._steps.get(name, -1) + 1 if step is None else int(step)
+                at = self._steps.get(name, -1) + 1 if step is None else step
                 self._steps[name] = at
                 points.append((name, value, at, at_ms))
         return points, marks
@@ -163,10 +172,14 @@ class _Sender:
             response = self._line.getresponse()
             return response.status, response.read().decode(errors="replace")
         except (OSError, self._error):
-            if self._line is not None:
-                self._line.close()
-            self._line = None
+            self.close()
             return 0, ""
+
+    def close(self) -> None:
+        """Closes the connection; the next body opens another."""
+        if self._line is not None:
+            self._line.close()
+        self._line = None
 
 
 def _say(sentence: str) -> None:
