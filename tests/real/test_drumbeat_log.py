@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -103,6 +105,20 @@ def test_record_that_cannot_be_sent_is_reported_and_later_ones_are_sent(
     buffer.sync()
     until(lambda: [one.step for one in node.server.points()] == [2], what="the later point")
     assert "1 values were not kept: TypeError" in capfd.readouterr().err
+
+
+def test_calls_under_way_at_the_end_are_counted_as_lost(capfd: pytest.CaptureFixture[str]):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        buffer = metric_log.Buffer(f"http://127.0.0.1:{silent.getsockname()[1]}/token/0")
+        buffer.add(1, {"loss": 1.0})
+        buffer.add(2, {"loss": 1.0})
+        connection, _ = silent.accept()
+        with connection:
+            buffer.flush(within_s=0.1)
+            assert "2 calls were not kept" in capfd.readouterr().err
+            connection.recv(65_536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        until(lambda: not any(one.name == "drumbeat.log" for one in threading.enumerate()), what="the thread's end")
 
 
 KILLED = """

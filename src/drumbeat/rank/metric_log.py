@@ -65,7 +65,7 @@ class Buffer:
         self._sender, self._rank = _Sender(address, http.client.HTTPConnection, http.client.HTTPException), rank
         self._calls: deque[_Call | _Mark] = deque()
         self._steps: dict[str, int] = {}
-        self._dropped = 0
+        self._dropped = self._in_hand = 0
         self._wake, self._is_over = threading.Event(), False
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
@@ -101,7 +101,7 @@ class Buffer:
         self._is_over = True
         self._wake.set()
         self._thread.join(within_s)
-        lost = self._dropped + len(self._calls)
+        lost = self._dropped + self._in_hand + len(self._calls)
         if lost:
             _say(f"{lost:,} calls were not kept: the node took no more, or too slowly")
 
@@ -117,6 +117,7 @@ class Buffer:
                 self._send(points)
             except Exception as error:  # noqa: BLE001 (whatever it is: the thread sends the calls after these)
                 _say(f"{len(points):,} values were not kept: {type(error).__name__}: {error}")
+            self._in_hand = 0
             for mark in marks:
                 mark.set()
         self._sender.close()
@@ -133,6 +134,7 @@ class Buffer:
             if isinstance(call, _Mark):
                 marks.append(call)
                 continue
+            self._in_hand += 1
             at_ms, step, values = call
             for name, value in values.items():
                 at = self._steps.get(name, -1) + 1 if step is None else step
