@@ -112,3 +112,21 @@ def test_survey_says_numbers_and_nothing_else_of_the_configuration():
     line = json.dumps({"event": "autoscaler", "config": said})
     assert read_survey(f"of a raylet\n{line}\n") == Autoscaler(0, 4, 120.0)
     assert read_survey('{"event": "autoscaler", "config": null}') is None
+
+
+@pytest.mark.feature("C1")
+@pytest.mark.parametrize(
+    ("config", "most"),
+    [
+        ({"max_workers": 4, "available_node_types": {"head": {}, "worker": {"min_workers": 0}}}, 4),
+        ({"max_workers": 4, "available_node_types": {"head": {}, "a": {}, "b": {"max_workers": 1}}}, 4),
+        ({"max_workers": 4, "available_node_types": {"head": {}, "b": {"max_workers": 1}}}, 1),
+        ({"available_node_types": {"head": {}, "worker": {}}}, 2),
+        ({"max_workers": 4, "available_node_types": {"head": {}}}, 0),
+    ],
+)
+def test_type_of_machine_without_a_limit_has_that_of_the_whole_cluster(config: dict[str, object], most: int):
+    line = json.dumps({"event": "autoscaler", "config": survey_program.numbers({**config, "head_node_type": "head"})})
+    autoscaler = read_survey(line)
+    assert autoscaler is not None
+    assert autoscaler.max_workers == most

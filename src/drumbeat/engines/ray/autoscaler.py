@@ -21,6 +21,9 @@ SURVEY = ".survey"
 DEFAULT_IDLE_MINUTES = 5
 """Ray's own, where `idle_timeout_minutes` isn't set."""
 
+DEFAULT_MAX_WORKERS = 2
+"""Ray's own on AWS, Azure and Google Cloud, where the cluster's `max_workers` isn't set."""
+
 
 @dataclass(frozen=True)
 class Autoscaler:
@@ -45,8 +48,8 @@ def _numbers(config: Mapping[str, Any]) -> Autoscaler:
     types: Mapping[str, Mapping[str, Any]] = config.get("available_node_types") or {}
     head = config.get("head_node_type")
     workers = [one for name, one in types.items() if name != head]
-    most = sum(int(one.get("max_workers", 0)) for one in workers)
-    limit = int(config.get("max_workers", most))
+    limit = int(config.get("max_workers", DEFAULT_MAX_WORKERS))
+    most = sum(int(one.get("max_workers", limit)) for one in workers)  # As Ray's fill_node_type_min_max_workers does.
     idle = float(config.get("idle_timeout_minutes", DEFAULT_IDLE_MINUTES))
     return Autoscaler(sum(int(one.get("min_workers", 0)) for one in workers), min(most, limit), idle * 60)
 
