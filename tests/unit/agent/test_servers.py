@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import queue
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from drumbeat.agent.ground.server_addresses import Servers, remember
-from drumbeat.agent.ground.server_link import Link
+from drumbeat.agent.ground.server_link import Link, NoAnswerError
+from drumbeat.agent.metrics.mlflow_reads import Read
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.errors import (
     AwayError,
@@ -235,3 +238,46 @@ def test_a_machine_that_is_silent_is_given_up_for_another(tmp_path: Path, monkey
             assert link.sync({}, "", 0) == "two"
         for one in waiting:
             one.close()
+
+
+CREATE = "/api/2.0/mlflow/model-versions/create"
+
+
+def test_request_that_makes_something_is_sent_once_though_no_answer_comes(tmp_path: Path):
+    asked, answer = queue.SimpleQueue[float](), threading.Event()
+    with a_server("slow", before=lambda: (asked.put(0), answer.wait(20))) as slow, a_server("other") as other:
+        link = Link(enrolled(tmp_path, slow, other), 0.05)
+        with pytest.raises(NoAnswerError, match="timed out"):
+            link.mlflow("POST", CREATE, b"{}", {}, once_within_s=0.2)
+        answer.set()
+        link.close()
+    assert asked.qsize() == 1
+
+
+def test_request_that_makes_something_may_take_longer_than_others(tmp_path: Path):
+    with a_server("slow", before=lambda: time.sleep(0.3), raw=(200, '{"error_code": ""}')) as slow:
+        link = Link(enrolled(tmp_path, slow), 0.05)
+        status, *_ = link.mlflow("POST", CREATE, b"{}", {}, once_within_s=20)
+        link.close()
+    assert status == 200
+
+
+def test_request_that_makes_something_goes_to_the_next_server_if_one_is_gone(tmp_path: Path):
+    with a_server("other", raw=(200, '{"error_code": ""}')) as other:
+        link = Link(enrolled(tmp_path, ONE, other), 5)
+        assert link.mlflow("POST", CREATE, b"{}", {}, once_within_s=20)[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "route", "makes"),
+    [
+        ("POST", "model-versions/create", True),
+        ("POST", "registered-models/create", True),
+        ("POST", "logged-models", True),
+        ("POST", "registered-models/set-tag", False),
+        ("POST", "logged-models/search", False),
+        ("GET", "model-versions/get", False),
+    ],
+)
+def test_request_that_makes_something_is_known_by_its_route(method: str, route: str, makes: bool):
+    assert Read(method, f"/api/2.0/mlflow/{route}", b"", "", 0).makes is makes

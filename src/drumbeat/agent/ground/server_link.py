@@ -28,6 +28,10 @@ CONNECT_S = 10.0
 _ANSWERS = {"directive", "size", "missing", "listing", "links", "peers", "auths", "offset", "is_taken"}
 
 
+class NoAnswerError(UnreachableError):
+    """A server may have carried out a request, and did not answer it in time."""
+
+
 class Link:
     """The requests of one thread to the server.
 
@@ -92,18 +96,22 @@ class Link:
         """Sends lines of the node's spool (`protocol.metric_lines`); gives the offset up to which the server has it."""
         return self._json("POST", f"/metrics?offset={offset}", lines)["offset"]
 
-    def mlflow(self, method: str, path: str, rank: int, body: bytes, content_type: str) -> tuple[int, str, bytes]:
-        """Sends a rank's request to MLflow's API; gives status, content type and body of the answer.
+    def mlflow(
+        self, method: str, path: str, body: bytes, headers: dict[str, str], once_within_s: float = 0.0
+    ) -> tuple[int, str, bytes]:
+        """Sends a rank's request to MLflow's API, with RANK_HEADER; gives status, content type and body of the answer.
 
         path: as MLflow has it, with its query. An answer in MLflow's own form is returned, refusals among them.
+        once_within_s: how long a request may take that must not be carried out twice, 0 = it may be; such a request
+        raises NoAnswerError where it isn't known whether a server has carried it out.
         """
-        headers = {RANK_HEADER: str(rank), "Content-Type": content_type}
-        response = self._request(method, f"/mlflow{path}", body, headers)
+        response = self._request(method, f"/mlflow{path}", body, headers, once_within_s)
         try:
             answer = response.read()
         except (OSError, http.client.HTTPException) as error:
             self._drop()
-            raise UnreachableError(f"the server broke off: {error}") from error
+            kind = NoAnswerError if once_within_s else UnreachableError
+            raise kind(f"the server broke off: {error}") from error
         is_mlflows = b'"error_code"' in answer
         if is_mlflows and response.status in _TRY_AGAIN:
             raise UnreachableError(f"the server can't answer now (HTTP {response.status})")
@@ -213,7 +221,7 @@ class Link:
             raise
 
     def _request(
-        self, method: str, path: str, body: bytes, more: dict[str, str] | None = None
+        self, method: str, path: str, body: bytes, more: dict[str, str] | None = None, once_within_s: float = 0.0
     ) -> http.client.HTTPResponse:
         """The answer of the first server that gives one. A connection closed for idling is reopened at once."""
         if self._line is not None and self._line.sock is None:  # The server closed it in good order.
@@ -222,16 +230,21 @@ class Link:
             raise UnreachableError("plain http would show this job's secret to the network", fix=TLS)
         trouble: Exception | None = None
         for _ in range(len(self._servers) + 1):
-            was_open = self._line is not None
+            was_open, is_sent = self._line is not None, False
             try:
                 line = self._line or self._open()
+                line.sock.settimeout(once_within_s or self._timeout_s)
+                is_sent = True
                 line.request(method, self._base + path, body or None, {**self._headers, **(more or {})})
                 return line.getresponse()
             except (OSError, http.client.HTTPException) as error:
                 trouble = error
                 self._drop()
-                if not was_open or isinstance(error, TimeoutError):  # Else it had only idled for too long.
-                    self._servers.next()
+                if was_open and not isinstance(error, TimeoutError):
+                    continue  # It had only idled for too long.
+                if is_sent and once_within_s:
+                    raise NoAnswerError(f"the server did not answer: {error}", where=self._servers.first) from error
+                self._servers.next()
         raise UnreachableError(_failure(trouble), where=str(self._servers)) from trouble
 
     def _open(self) -> http.client.HTTPConnection:

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
-from drumbeat.agent.ground.server_link import Link
+from drumbeat.agent.ground.server_link import RANK_HEADER, Link, NoAnswerError
 from drumbeat.agent.metrics.forwarder import Forwarder
-from drumbeat.agent.metrics.mlflow_errors import AWAY, MISSING, HttpAnswer, MlflowError, json_answer
+from drumbeat.agent.metrics.mlflow_errors import AWAY, LATE, MISSING, HttpAnswer, MlflowError, json_answer
 from drumbeat.agent.metrics.node_runs import NodeRuns
 from drumbeat.agent.metrics.spool import Spool
 from drumbeat.protocol.errors import DrumbeatError, UnreachableError
@@ -26,6 +26,8 @@ FLUSH_S = 2.0
 """How long a reader waits until the server has what this node has written."""
 MODEL_METRICS = "/api/2.0/mlflow/logged-models/metrics"
 """A route that only nodes ask."""
+MAKE_TIMEOUT_S = 30.0
+"""How long the server may take to make something: its database alone may wait 10 s for a lock."""
 _AWAY_S = 5.0
 """How long a server that did not answer isn't asked again by readers."""
 
@@ -44,6 +46,11 @@ class Read:
     def route(self) -> str:
         """The path below `/api/2.0/mlflow/`."""
         return urlsplit(self.path).path.rpartition("/mlflow/")[2]
+
+    @property
+    def makes(self) -> bool:
+        """Whether it makes something, of which there would be two if it were carried out twice."""
+        return self.method == "POST" and (self.route.endswith("/create") or self.route == "logged-models")
 
     @property
     def fields(self) -> JsonObject:
@@ -87,6 +94,9 @@ class Reads:
         if self._can_ask():
             try:
                 return self._ask(read)
+            except NoAnswerError as error:
+                what = f"drumbeat's server did not answer in time, and may have carried out {read.route}"
+                raise MlflowError(LATE, f"{what}: look before you try again ({error})") from None
             except DrumbeatError as error:
                 self._away_until, why = time.monotonic() + _AWAY_S, str(error)
         alone = self._alone.get(read.route)
@@ -119,7 +129,9 @@ class Reads:
         link = getattr(self._links, "link", None)
         if link is None:
             link = self._links.link = self._open_link()
-        status, kind, body = link.mlflow(read.method, read.path, read.rank, read.body, read.content_type)
+        headers = {RANK_HEADER: str(read.rank), "Content-Type": read.content_type}
+        once_within_s = MAKE_TIMEOUT_S if read.makes else 0.0
+        status, kind, body = link.mlflow(read.method, read.path, read.body, headers, once_within_s)
         return HttpAnswer(status, body, kind or "application/json")
 
     # --- the node alone -------------------------------------------------------------------------------------------
