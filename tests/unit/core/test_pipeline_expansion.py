@@ -12,6 +12,8 @@ from drumbeat.core.pipelines.graph import Data, Graph, OfStep
 from drumbeat.core.pipelines.step_jobs import step_document, step_request
 from drumbeat.dialect import PipelineJob, from_dict, loads
 from drumbeat.dialect.data.inputs_outputs import DataType
+from drumbeat.dialect.pipelines.component import CommandComponent
+from drumbeat.dialect.pipelines.component_trials import with_component
 from drumbeat.protocol.api.requests import JobRequest, StepParts
 from drumbeat.protocol.errors import NotYetError, SpecError
 
@@ -174,6 +176,35 @@ def test_an_input_of_another_step_and_a_place_in_an_output_can_be_named() -> Non
     told = document(made, "train", prep="p_prep")
     assert told["inputs"]["data"]["path"] == "azureml://jobs/p_prep/outputs/out/paths/deep/er"
     assert told["inputs"]["lr"] == 0.7
+
+
+WITH_PATH: dict[str, Any] = {"data": {"type": "uri_folder", "path": "./d"}}
+READS: dict[str, Any] = {"type": "command", "command": "x ${{inputs.data}}", "inputs": WITH_PATH}
+
+
+@pytest.mark.feature("P1")
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"component": READS},
+        {"type": "pipeline", "component": {"type": "pipeline", "inputs": WITH_PATH, "jobs": {"one": {"command": "x"}}}},
+    ],
+    ids=["command", "pipeline"],
+)
+def test_path_in_a_component_is_no_default_of_its_input(step: dict[str, Any]) -> None:
+    with pytest.raises(SpecError, match="no value") as caught:
+        graph({"use": step})
+    assert "The `path` in the component isn't its default." in str(caught.value)
+
+
+@pytest.mark.feature("P1", "S1")
+def test_path_in_the_component_of_a_sweep_is_no_default_of_its_input() -> None:
+    component = CommandComponent.made(READS)
+    with pytest.raises(SpecError, match="isn't optional") as caught:
+        with_component({"search_space": {}}, component)
+    assert "The `path` in the component isn't its default." in str(caught.value)
+    made = with_component({"search_space": {}, "inputs": {"data": {"path": "./mine"}}}, component)
+    assert made["inputs"]["data"]["path"] == "./mine"
 
 
 def handing_on(steps: int) -> dict[str, Any]:
