@@ -107,6 +107,13 @@ def test_record_that_cannot_be_sent_is_reported_and_later_ones_are_sent(
     assert "1 values were not kept: TypeError" in capfd.readouterr().err
 
 
+def test_value_that_is_logged_after_a_flush_is_sent(node: Node, buffer: metric_log.Buffer):
+    for step in (1, 2):
+        buffer.add(step, {"loss": 1.0})
+        buffer.flush()
+    until(lambda: [one.step for one in node.server.points()] == [1, 2], what="both points")
+
+
 def test_calls_under_way_at_the_end_are_counted_as_lost(capfd: pytest.CaptureFixture[str]):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         buffer = metric_log.Buffer(f"http://127.0.0.1:{silent.getsockname()[1]}/token/0")
@@ -171,15 +178,52 @@ def test_a_forked_process_sends_its_own_points_and_none_of_its_parent(node: Node
     assert sorted(one.step for one in node.server.points()) == [1, 2]
 
 
+CHILDREN = """
+import multiprocessing, sys
+sys.path.insert(0, {folder!r})
+import child
+if {logs_first}:
+    import drumbeat
+    drumbeat.log(loss=1.0, step=1)
+if __name__ == "__main__":
+    context = multiprocessing.get_context({method!r})
+    process = context.Process(target=child.run)
+    process.start()
+    process.join()
+"""
+CHILD = """
+def run():
+    import drumbeat
+    drumbeat.log(loss=2.0, step=2)
+"""
+
+
+@pytest.mark.parametrize(
+    ("method", "logs_first"), [("fork", True), ("fork", False), ("forkserver", False), ("spawn", False)]
+)
+def test_child_of_multiprocessing_sends_what_it_logged_last(
+    node: Node, tmp_path: Path, method: str, *, logs_first: bool
+):
+    (tmp_path / "child.py").write_text(CHILD)
+    script = tmp_path / "parent.py"
+    script.write_text(CHILDREN.format(folder=str(tmp_path), method=method, logs_first=logs_first))
+    run(f"import runpy; runpy.run_path({str(script)!r}, run_name='__main__')", **variables(PLAN, node.address, 0))
+    node.finish()
+    assert sorted(one.step for one in node.server.points()) == ([1, 2] if logs_first else [2])
+
+
 def test_a_process_with_a_rank_of_its_own_logs_as_that_rank(node: Node):
     run("import drumbeat; drumbeat.log(loss=1.0)", **variables(PLAN, node.address, 0), RANK="5")
     node.finish()
     assert [one.step for one in node.server.points(5)] == [0]
 
 
+UNUSED = ("http", "multiprocessing", "pydantic")
+
+
 def test_outside_of_drumbeat_a_script_that_logs_does_nothing():
-    script = "import drumbeat, sys; drumbeat.log(loss=1.0); print('http' in sys.modules, 'pydantic' in sys.modules)"
-    assert run(script).stdout == "False False\n"
+    script = "import drumbeat, sys; drumbeat.log(loss=1.0); print([name in sys.modules for name in UNUSED])"
+    assert run(f"UNUSED = {UNUSED}; {script}").stdout == "[False, False, False]\n"
 
 
 def test_a_name_that_is_refused_is_printed_once_and_the_script_goes_on(node: Node):

@@ -27,6 +27,9 @@ INTERVAL_S, FLUSH_S = 0.1, 10.0
 _TIMEOUT_S = 30.0
 _FIRST_PAUSE_S, _MAX_PAUSE_S = 0.1, 2.0
 
+_LAST = -100
+"""The priority of the flush among what multiprocessing does at the end of a child: after its own pools and queues."""
+
 _Call = tuple[int, "int | None", dict[str, float]]
 _Mark = threading.Event
 """Among the calls: is set when the node has those before it."""
@@ -82,6 +85,7 @@ class Buffer:
     def _begin(self) -> None:
         with self._starting:
             if self._thread is None:
+                _flush_at_end_of_child()
                 self._thread = threading.Thread(target=self._run, name="drumbeat.log", daemon=True)
                 self._thread.start()
 
@@ -95,8 +99,11 @@ class Buffer:
         mark.wait(within_s)
 
     def flush(self, within_s: float = FLUSH_S) -> None:
-        """Sends what is left, and ends the thread; returns after this time at the latest."""
-        if self._thread is None:
+        """Sends what is left, and ends the thread; returns after this time at the latest.
+
+        A later call starts another thread, unless this one couldn't send everything.
+        """
+        if self._thread is None or self._is_over:
             return
         self._is_over = True
         self._wake.set()
@@ -104,6 +111,8 @@ class Buffer:
         lost = self._dropped + self._in_hand + len(self._calls)
         if lost:
             _say(f"{lost:,} calls were not kept: the node took no more, or too slowly")
+        elif not self._thread.is_alive():
+            self._thread, self._is_over = None, False
 
     # --- the thread -----------------------------------------------------------------------------------------------
     def _run(self) -> None:
@@ -201,6 +210,16 @@ def _begin_again() -> None:
     """In a forked process: its parent sends what the parent has logged."""
     global _buffer  # noqa: PLW0603 (one of each process)
     _buffer = _of_environment()
+
+
+def _flush_at_end_of_child() -> None:
+    """Registers the flush with multiprocessing, whose forked children end without atexit's functions.
+
+    It is registered when a child logs first: what is registered at the fork, multiprocessing clears in the child.
+    """
+    multiprocessing = sys.modules.get("multiprocessing")
+    if multiprocessing is not None and multiprocessing.parent_process() is not None:
+        sys.modules["multiprocessing.util"].Finalize(None, _flush, exitpriority=_LAST)
 
 
 def _flush() -> None:
