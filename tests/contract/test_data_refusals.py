@@ -363,6 +363,24 @@ def test_links_that_leave_the_folder_are_refused(kind: str, tmp_path: Path, requ
     assert (tmp_path / "secret").read_text() == "secret"
 
 
+@pytest.mark.parametrize("kind", ["folder", "sftp"])
+@pytest.mark.parametrize("leads_to", ["gone", "latest"])
+def test_link_that_leads_nowhere_is_named(
+    kind: str, leads_to: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    (tmp_path / "in" / "a").mkdir(parents=True)
+    (tmp_path / "in" / "a" / "f").write_text("1")
+    (tmp_path / "in" / "a" / "latest").symlink_to(leads_to)
+    if kind == "folder":
+        spec: Datastore = FolderDatastore(name="here", path=str(tmp_path / "in"))
+    else:
+        spec = request.getfixturevalue("sshd").datastore("here", tmp_path / "in")
+    with over(spec) as access:
+        for ask in (lambda: access.listing(HERE, is_file=False), lambda: access.entries(f"{HERE}a")):
+            with pytest.raises((NotFoundError, ForbiddenError), match="`a/latest` can't be listed"):
+                ask()
+
+
 def test_a_folder_that_isnt_there_or_has_other_things(tmp_path: Path) -> None:
     there = FolderDatastore(name="here", path=str(tmp_path / "nope"))
     assert "there is nothing there" in refusal(there, NotFoundError)

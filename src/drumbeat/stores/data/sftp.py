@@ -88,11 +88,15 @@ class SftpBackend:
             yield from self._in(line, place)
 
     def _in(self, line: _Line, folder: str) -> list[Found]:
-        there = line.sftp.listdir_attr(line.inside(folder))
-        names = sorted((str(one.filename), one) for one in there)
-        return [
-            self._entry(line, _below(folder, name), one) for name, one in names if not name.endswith(PARTIAL_SUFFIX)
-        ]
+        with self._asked("list", folder):
+            there = line.sftp.listdir_attr(line.inside(folder))
+        named = sorted((str(one.filename), one) for one in there)
+        found: list[Found] = []
+        for name, status in named:
+            if not name.endswith(PARTIAL_SUFFIX):
+                with self._asked("list", _below(folder, name)):
+                    found.append(self._entry(line, _below(folder, name), status))
+        return found
 
     def _entry(self, line: _Line, place: str, status: Any) -> Found:
         if stat.S_ISLNK(status.st_mode):

@@ -260,13 +260,13 @@ def _has_something(target: Target, backend: Backend) -> bool:
 
 
 def _itself(target: Target, backend: Backend) -> Sequence[Entry]:
-    """The one line of a file; none of an empty folder."""
+    """The one line of a file, or what is in a folder."""
     try:
         return [_entry(backend.file(target.place))]
     except (NotFoundError, ConflictError):
         if backend.knows_folders:
-            next(iter(backend.entries(target.place)), None)  # Raises where there is none.
-            return []
+            # Raises where there is none, and where one of its entries can't be listed.
+            return [_entry(one) for one in islice(backend.entries(target.place), MAX_FILES)]
         raise _nothing_in(target) from None
 
 
