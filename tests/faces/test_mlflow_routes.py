@@ -180,6 +180,14 @@ def test_whole_numbers_may_be_texts_and_values_may_be_no_numbers(house):
     assert {(one["step"], one["timestamp"]) for one in found} == {(7, 2000)}
 
 
+def test_metric_of_a_missing_model_is_refused_before_any_point_is_kept(house: House):
+    run, metric = new_run(house), {"key": "m", "value": 1, "timestamp": 1, "model_id": "m-none"}
+    assert refusal(ask(house, "POST", "runs/log-metric", run_id=run, **metric)) == MISSING
+    batch = [{"key": "m", "value": 2, "timestamp": 1}, metric]
+    assert refusal(ask(house, "POST", "runs/log-batch", run_id=run, metrics=batch)) == MISSING
+    assert asked(house, "GET", "metrics/get-history", run_id=run, metric_key="m")["metrics"] == []
+
+
 def test_a_history_is_read_in_pages_and_for_several_runs(house):
     runs = [new_run(house), new_run(house)]
     for run in runs:

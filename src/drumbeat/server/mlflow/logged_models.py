@@ -133,14 +133,24 @@ def keep_metrics(call: Call) -> JsonObject:
     return {}
 
 
+def check_models(call: Call, metrics: Sequence[JsonObject]) -> None:
+    """Raises MlflowRefusal unless there is each logged model that the metrics name."""
+    for model in _models_of(metrics):
+        model_of(call, model)
+
+
 def add_metrics(call: Call, run: str, metrics: Sequence[JsonObject]) -> None:
     """Keeps metrics that name a logged model with it, too: the last of each name and dataset."""
-    for model in {str(one["model_id"]) for one in metrics if one.get("model_id")}:
+    for model in _models_of(metrics):
         new = [_model_metric(run, one, call.now_ms) for one in metrics if one.get("model_id") == model]
         try:
             call.store.change_document(KIND, model, 0, _adding(new))
         except NotFoundError:
             raise missing(f"Logged model with ID '{model}' not found.") from None
+
+
+def _models_of(metrics: Sequence[JsonObject]) -> set[str]:
+    return {str(one["model_id"]) for one in metrics if one.get("model_id")}
 
 
 def _adding(new: list[JsonObject]) -> Callable[[JsonObject], JsonObject]:

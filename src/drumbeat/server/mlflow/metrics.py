@@ -35,6 +35,7 @@ def log_metric(call: Call) -> JsonObject:
     """Answers runs/log-metric."""
     run = call.active_run()
     point = _point(call.arguments, call.now_ms)
+    logged_models.check_models(call, [call.arguments])
     call.store.write([PointsLogged(run.id, call.rank, (point,))])
     logged_models.add_metrics(call, run.id, [call.arguments])
     return {}
@@ -55,6 +56,7 @@ def log_batch(call: Call) -> JsonObject:
     check_batch("tags", len(tags), MAX_PARAMS_IN_BATCH)
     check_batch("metrics, params, and tags", len(metrics) + len(params) + len(tags), MAX_METRICS_IN_BATCH)
     points = tuple(_point(one, call.now_ms) for one in metrics)
+    logged_models.check_models(call, metrics)
     records: list[MetricRecord] = [PointsLogged(run.id, call.rank, points)] if points else []
     _write(call, run.id, _params(params), records + (tag_records(run.id, tags) if tags else []))
     logged_models.add_metrics(call, run.id, metrics)
