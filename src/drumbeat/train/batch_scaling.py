@@ -100,6 +100,11 @@ def scaling_of(  # noqa: PLR0913 (keywords, each with a default)
     """
     if rule not in RULES:
         raise _refused(f"there is no rule {rule!r}", f"Choose one of {', '.join(RULES)}.")
+    if batch_per_rank < 0 or global_batch < 0:
+        raise _refused(
+            f"a batch is negative: batch_per_rank {batch_per_rank}, global_batch {global_batch}",
+            "Give one of the two, as a positive number.",
+        )
     if (batch_per_rank > 0) == (global_batch > 0):
         raise _refused(
             f"the batch is named twice or not at all: batch_per_rank {batch_per_rank}, global_batch {global_batch}",

@@ -53,6 +53,8 @@ def test_warm_up_rises_in_a_line(rule: str, rates: list[float]):
         ({"batch_per_rank": 8, "rule": "cubic"}, "there is no rule 'cubic'. Choose one of linear, sqrt, lars, none"),
         ({}, "the batch is named twice or not at all"),
         ({"batch_per_rank": 8, "global_batch": 24}, "the batch is named twice"),
+        ({"batch_per_rank": -4, "global_batch": 9}, "a batch is negative: batch_per_rank -4, global_batch 9. Give one"),
+        ({"batch_per_rank": 4, "global_batch": -9}, "a batch is negative"),
         ({"global_batch": 100}, "a global batch of 100 doesn't split evenly over 3 ranks. Take a multiple of 3"),
         ({"batch_per_rank": 8, "base_batch": -1}, "not a positive number among base_lr 0.1, base_batch -1"),
     ],
