@@ -248,10 +248,11 @@ def stop(gang: dict[str, Any]) -> int:
     machines &= {one["NodeID"] for one in ray.nodes() if one["Alive"]}
     placing = importlib.import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
     task, options = ray.remote(end_node), {"num_cpus": 0, "max_retries": 0}
-    ends = [
-        task.options(**options, scheduling_strategy=placing(one, soft=False)).remote(name) for one in sorted(machines)
-    ]
-    stuck = [why for one in ends if (why := result_of(one))]
+    ends = {
+        one: task.options(**options, scheduling_strategy=placing(one, soft=False)).remote(name)
+        for one in sorted(machines)
+    }
+    stuck = [why for machine, reference in ends.items() if (why := result_of(reference, machine))]
     if stuck:
         say(event="stuck", why=stuck[0])
         return 1
@@ -263,15 +264,18 @@ def stop(gang: dict[str, Any]) -> int:
     return 0
 
 
-def result_of(reference: Any) -> str:
-    """What a machine said; one that was lost meanwhile has nothing left to end."""
+def result_of(reference: Any, machine: str) -> str:
+    """What a machine said, by its node id; one that was lost meanwhile has nothing left to end."""
     ray = ray_module()
     try:
         return str(ray.get(reference, timeout=END_TIMEOUT_S))
     except ray.exceptions.GetTimeoutError:
         return "a machine doesn't answer"
-    except ray.exceptions.RayError:
-        return ""
+    except ray.exceptions.RayError as error:
+        living = {one["NodeID"]: one.get("NodeManagerHostname", machine) for one in ray.nodes() if one["Alive"]}
+        if machine not in living:
+            return ""
+        return f"its processes on machine {living[machine]} can't be ended now ({type(error).__name__})"
 
 
 def main() -> int:
