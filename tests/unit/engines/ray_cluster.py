@@ -31,6 +31,7 @@ class FakeRay:
         """Jobs wait to be run."""
         self.refuses = ""
         """Why a node can't be started."""
+        self.refuses_survey = False
         self.stuck = ""
         self.survey = '{"event": "autoscaler", "config": null}\n'
         self._numbers = itertools.count(1)
@@ -84,6 +85,8 @@ class FakeRay:
     def _submit(self, request: httpx.Request) -> httpx.Response:
         body: Json = json.loads(request.content)
         name = body["submission_id"]
+        if self.refuses_survey and name.endswith(".survey"):
+            return httpx.Response(500, text="no more jobs are taken")
         if name in self.jobs:
             trace = f"Traceback (most recent call last):\nValueError: Job with submission_id {name} already exists."
             return httpx.Response(500, text=trace)

@@ -348,6 +348,19 @@ def test_cluster_that_was_restarted_cant_tell_of_what_ran_before(make: Make, clu
     engine.stop(gang.name)
 
 
+def test_gang_that_vanishes_after_an_idle_cluster_was_restarted_is_not_taken_for_another_restart(
+    make: Make, cluster: FakeRay
+):
+    engine = make()
+    assert engine.machines()
+    cluster.restart()
+    gang = started(engine)
+    cluster.is_busy = True
+    cluster.groups, cluster.actors, cluster.jobs = [], [], {}
+    sighting = seen(engine, gang, lambda sighting: not is_running(sighting))
+    assert "restarted" not in sighting.word
+
+
 # --- stops ----------------------------------------------------------------------------------------------------------
 def test_gang_whose_agents_have_left_is_ended_without_a_job(make: Make, cluster: FakeRay):
     engine = make()
@@ -408,9 +421,11 @@ def test_sweep_while_the_dashboard_is_away_is_made_when_it_answers(make: Make, c
     assert cluster.actor(0)["state"] == "DEAD"
 
 
-def test_gang_that_no_job_wants_is_ended_when_it_is_seen(make: Make, cluster: FakeRay):
+@pytest.mark.parametrize("refuses_survey", [False, True])
+def test_gang_that_no_job_wants_is_ended_when_it_is_seen(make: Make, cluster: FakeRay, *, refuses_survey: bool):
     """A start that was given up is carried out after its stop."""
-    engine = make()
+    cluster.refuses_survey = refuses_survey
+    engine = make(max_instances=9)
     assert engine.machines()
     assert engine.sweep(set) == []
     started(make(), nodes=1)

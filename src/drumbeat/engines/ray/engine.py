@@ -192,16 +192,19 @@ class RayEngine:
     # --- asking -----------------------------------------------------------------------------------------------
     def _look(self) -> None:
         began = time.monotonic()
-        if self._cluster is None or not self._session:
+        due = [one for one in list(self._tracked.values()) if one.since <= began]
+        # A cluster may have been restarted since its last gang: a new gang is one of today's session.
+        if self._cluster is None or not self._session or not all(one.session for one in due):
             self._session = self._dashboard.session()
         cluster = self._cluster = self._gangs.look()
-        for tracked in [one for one in list(self._tracked.values()) if one.since <= began]:
+        for tracked in due:
             self._look_at(tracked, cluster, began)
-        if self._is_elastic and not self._survey.is_over:
-            self._survey.step()
         if began - self._judged_at > JUDGE_INTERVAL_S or self._must_sweep:
             self._judged_at = began
             self._end_unwanted()
+        # The last, as a cluster that refuses this job takes others.
+        if self._is_elastic and not self._survey.is_over:
+            self._survey.step()
 
     def _look_at(self, tracked: _Tracked, cluster: ClusterView, began: float) -> None:
         view = self._gangs.view(tracked.gang, cluster)
