@@ -167,6 +167,16 @@ def test_step_whose_compute_is_unusable_waits_and_says_so_once() -> None:
     assert (life.job.state, life.submitted) == (State.RUNNING, ["p_a", "p_b"])
 
 
+def test_numbers_of_a_steps_trouble_that_change_are_no_news() -> None:
+    life = Life(make_pipeline({"a": ()}))
+    life.see()
+    for seconds in (30, 29, 9):
+        life.apply(ChildPostponed("p_a", f"compute box can't be used: asked again in {seconds} s"))
+    assert life.sentences == ["step a waits: compute box can't be used: asked again in 30 s; 0 of 1 step ended"]
+    life.apply(ChildPostponed("p_a", "compute box can't be used: no answer"))
+    assert len(life.sentences) == 2
+
+
 def test_a_canceled_pipeline_ends_when_its_steps_have_ended() -> None:
     life = Life(make_pipeline())
     life.see()

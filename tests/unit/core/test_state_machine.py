@@ -260,6 +260,19 @@ def test_a_gang_in_its_engine_s_queue_says_what_it_waits_for():
     assert (started.reason, started.sentence) == (Reason.STARTING_NODES, "local has given the nodes: RUNNING")
 
 
+def test_numbers_of_a_waiting_gang_that_change_are_no_news():
+    full = "Unschedulable (0/57 nodes are available: {} Insufficient cpu, {} Insufficient nvidia.com/gpu)"
+    waiting = after(a_job(), Granted(slots()), GangSeen(1, full.format(3, 54), waits=True))
+    later = told(waiting, GangSeen(1, full.format(12, 45), waits=True))
+    assert later.story == ()
+    assert later.job.observed
+    assert later.job.observed.word == full.format(12, 45)
+    assert told(later.job, GangSeen(1, "Unschedulable (node is cordoned)", waits=True)).story
+    asked = after(a_job(), Granted(slots()), GangSeen(1, "it asks again in 30 s", is_asked=False))
+    assert told(asked, GangSeen(1, "it asks again in 29 s", is_asked=False)).story == ()
+    assert told(asked, GangSeen(1, "the API server doesn't answer", is_asked=False)).story
+
+
 GONE = [
     (Loss.LOST, State.QUEUED, Reason.NODE_LOST, None),
     (Loss.UNHEARD, State.QUEUED, Reason.NODE_UNHEARD, None),

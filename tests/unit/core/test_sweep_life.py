@@ -280,6 +280,18 @@ def test_trial_whose_compute_is_unusable_waits_and_says_so_once() -> None:
     assert [one.state for one in life.job.sweep.trials] == [State.RUNNING, State.QUEUED]
 
 
+def test_numbers_of_a_trials_trouble_that_change_are_no_news() -> None:
+    life = Life(make_sweep(max_trials=4))
+    life.look()
+    life.propose(1)
+    life.states = {}
+    before = len(life.sentences)
+    for seconds in (30, 29, 9):
+        life.apply(ChildPostponed("s_0", f"compute box can't be used: asked again in {seconds} s"))
+    says = "0 of 4 trials ended, trials wait: compute box can't be used: asked again in 30 s"
+    assert life.sentences[before:] == [says]
+
+
 def test_sweep_that_has_ended_takes_word_of_its_outputs():
     output = OutputPlan("model", "uri_folder", "upload", asset="swept")
     sweep = make_sweep(max_trials=1)

@@ -380,7 +380,7 @@ def test_gang_that_gets_some_machines_only_gives_them_back_and_waits_its_turn(ma
     assert (sighting.cause, list(sighting.gone)) == (Loss.LOST, [3])
     assert "got no machine in 0.05 s while others of the job had theirs: Unschedulable" in sighting.gone[3]
     engine.stop(gang.name)
-    with pytest.raises(UnreachableError, match=r"gave its pods back 1 times.*it asks again in \d+ s"):
+    with pytest.raises(UnreachableError, match=r"gave its pods back 1 time .*it asks again \d+ s after that"):
         engine.start(replace(gang, attempt=2))
     assert not cluster.pods
     other = replace(gang, first_version=7)  # Of a job that has the name of this one, which was deleted.

@@ -26,7 +26,7 @@ from drumbeat.core.life.events import (
     TimeUp,
 )
 from drumbeat.core.life.job import Job
-from drumbeat.core.life.transitions import move, then, with_effects
+from drumbeat.core.life.transitions import is_same_trouble, move, then, with_effects
 from drumbeat.protocol.plurals import counted
 from drumbeat.protocol.states import Reason, State
 
@@ -83,7 +83,9 @@ def _refused(
     step: StepProgress, pipeline: str, event: ChildRefused | ChildPostponed, state: State | None
 ) -> StepProgress:
     """The step with why its job isn't submitted. state: of the step; None = its job is submitted later."""
-    return replace(step, state=state, sentence=event.sentence) if _is_awaited(step, pipeline, event.job) else step
+    if not _is_awaited(step, pipeline, event.job) or (state is None and is_same_trouble(step.sentence, event.sentence)):
+        return step
+    return replace(step, state=state, sentence=event.sentence)
 
 
 def _is_awaited(step: StepProgress, pipeline: str, job: str) -> bool:

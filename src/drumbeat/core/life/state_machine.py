@@ -46,7 +46,7 @@ from drumbeat.core.life.events import (
     Waits,
 )
 from drumbeat.core.life.job import Job, Observed
-from drumbeat.core.life.transitions import move, then
+from drumbeat.core.life.transitions import is_same_trouble, move, then
 from drumbeat.core.life.unusable_machines import checked_nodes, give_up
 from drumbeat.protocol.agent import Phase
 from drumbeat.protocol.plurals import counted
@@ -183,18 +183,23 @@ def _retry_due(job: Job, now: datetime) -> Decision:
 def _gang_seen(job: Job, event: GangSeen, now: datetime) -> Decision:
     if not event.is_asked:
         sentence = f"{job.plan.compute} could not be asked for nodes yet: {event.word}"
-        is_due = job.state is State.PROVISIONING
-        return move(job, now, State.PROVISIONING, Reason.IN_QUEUE, sentence) if is_due else Decision(job)
+        return _in_queue(job, sentence, now) if job.state is State.PROVISIONING else Decision(job)
     if job.observed and job.observed.word == event.word:
         return Decision(job)
     seen = replace(job, observed=Observed(event.word, now))
     if job.state is State.PROVISIONING and event.waits:
-        sentence = f"waits in the queue of {job.plan.compute}: {event.word}"
-        return move(seen, now, State.PROVISIONING, Reason.IN_QUEUE, sentence)
+        return _in_queue(seen, f"waits in the queue of {job.plan.compute}: {event.word}", now)
     if job.state is State.PROVISIONING and job.reason is Reason.IN_QUEUE:
         sentence = f"{job.plan.compute} has given the nodes: {event.word}"
         return move(seen, now, State.PROVISIONING, Reason.STARTING_NODES, sentence)
     return Decision(seen)
+
+
+def _in_queue(job: Job, sentence: str, now: datetime) -> Decision:
+    """Has the job wait for its nodes. A scheduler counts other people's pods: their number alone is no news."""
+    if job.reason is Reason.IN_QUEUE and is_same_trouble(job.sentence, sentence):
+        return Decision(job)
+    return move(job, now, State.PROVISIONING, Reason.IN_QUEUE, sentence)
 
 
 def _noticed(job: Job, event: GangSeen, now: datetime) -> Decision:

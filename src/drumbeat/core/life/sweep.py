@@ -33,7 +33,7 @@ from drumbeat.core.life.events import (
     TrialsProposed,
 )
 from drumbeat.core.life.job import Job
-from drumbeat.core.life.transitions import move, then, with_effects
+from drumbeat.core.life.transitions import is_same_trouble, move, then, with_effects
 from drumbeat.core.sweeping import best_trial, early_termination, metric_order, parallel_trials
 from drumbeat.dialect.sweeping.early_termination import (
     Asha,
@@ -125,12 +125,18 @@ def _refused(
     """The sweep with why a trial's job isn't submitted. refused: the state of a trial that is never submitted."""
     state = None if isinstance(event, ChildPostponed) else refused
     trials = tuple(
-        replace(one, state=state, sentence=event.sentence)
+        _trial_refused(one, event.sentence, state)
         if one.state is None and trial_name(sweep, one.number) == event.job
         else one
         for one in progress.trials
     )
     return replace(progress, trials=trials)
+
+
+def _trial_refused(trial: TrialProgress, sentence: str, state: State | None) -> TrialProgress:
+    if state is None and is_same_trouble(trial.sentence, sentence):
+        return trial
+    return replace(trial, state=state, sentence=sentence)
 
 
 def _stopped_early(

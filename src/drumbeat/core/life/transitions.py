@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import datetime
 
@@ -9,6 +10,8 @@ from drumbeat.core.life.events import Decision, Effect, StoryEntry
 from drumbeat.core.life.job import Job
 from drumbeat.core.reason_table import MOVES
 from drumbeat.protocol.states import Reason, State
+
+_NUMBER = re.compile(r"\d+")
 
 
 def move(job: Job, now: datetime, state: State, reason: Reason, sentence: str, *effects: Effect) -> Decision:
@@ -27,6 +30,11 @@ def move(job: Job, now: datetime, state: State, reason: Reason, sentence: str, *
 def with_effects(job: Job, *effects: Effect) -> Decision:
     """The job as it is, with effects that it asks for."""
     return Decision(replace(job, effects=job.effects + len(effects)), effects)
+
+
+def is_same_trouble(before: str, after: str) -> bool:
+    """Whether two sentences about a wait differ in their numbers at most, such as the nodes that others have taken."""
+    return _NUMBER.sub("0", before) == _NUMBER.sub("0", after)
 
 
 def then(first: Decision, second: Decision) -> Decision:

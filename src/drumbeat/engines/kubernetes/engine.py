@@ -31,6 +31,7 @@ from drumbeat.ports import Gang, Machine, Sighting
 from drumbeat.protocol.api.computes import NodeState
 from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
 from drumbeat.protocol.fault_points import faultpoint
+from drumbeat.protocol.plurals import counted
 
 POLL_S, NODES_INTERVAL_S, JUDGE_INTERVAL_S = 2.0, 5.0, 10.0
 END_S = 50.0
@@ -142,10 +143,11 @@ class KubernetesEngine:
 
     def _require_turn(self, gang: Gang) -> None:
         times, until = self._backoffs.get(gang.unique_job, (0, 0.0))
-        left = until - time.monotonic()
-        if left > 0:
-            what = f"it gave its pods back {times} times because not all got machines; it asks again in {left:.0f} s"
-            raise UnreachableError(what)
+        if time.monotonic() < until:
+            # The same sentence each time: what changes would be another line of the job's story.
+            pause = f"it asks again {backoff_s(times, gang.unique_job):.0f} s after that"
+            given_back = f"it gave its pods back {counted(times, 'time')} because not all got machines"
+            raise UnreachableError(f"{given_back}; {pause}")
 
     def rendered(self, gang: Gang) -> str:
         """Node 0's pod."""
