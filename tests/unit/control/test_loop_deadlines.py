@@ -71,6 +71,20 @@ def test_ranks_that_miss_a_peer_wait_for_no_longer_where_another_clock_counts():
     assert loop.applied == [("a", JudgeDue)]
 
 
+@pytest.mark.feature("F2")
+@pytest.mark.parametrize("state", [State.QUEUED, State.PROVISIONING, State.STAGING])
+def test_time_limit_of_a_job_is_kept_while_it_waits_for_a_later_attempt(state: State):
+    clock = FakeClock()
+    loop = Deadlines(clock, replace(at_work(clock, "a", 20), state=state))
+    loop.tick()
+    clock.advance(19.9)
+    loop.tick()
+    assert loop.applied == []
+    clock.advance(0.1)
+    loop.tick()
+    assert loop.applied == [("a", TimeUp)]
+
+
 @pytest.mark.feature("F2", "F5")
 @pytest.mark.parametrize("state", [State.STAGING, State.QUEUED])
 def test_wait_before_another_try_is_kept_by_the_next_server(state: State):

@@ -8,14 +8,14 @@ import pytest
 
 from drumbeat.core.end_verdict import Verdict
 from drumbeat.core.life import backoff
-from drumbeat.core.life.events import AgentSaid, CancelRequested, Granted, NodeLost, RetryDue, TimeUp
+from drumbeat.core.life.events import AgentSaid, CancelRequested, Granted, NodeLost, RetryDue, StopGang, TimeUp
 from drumbeat.core.life.job import Failure, Job
 from drumbeat.core.life.state_machine import decide
 from drumbeat.core.resource_needs import Policy
 from drumbeat.protocol.agent import Phase
 from drumbeat.protocol.states import Reason, State
 
-from .jobs import after, at, killed, running, said, slots
+from .jobs import a_job, after, at, killed, running, said, slots
 
 pytestmark = pytest.mark.feature("F2")
 
@@ -130,6 +130,31 @@ def test_second_loss_of_a_node_waits_outside_the_queue():
 def test_wait_for_other_nodes_ends_at_once_where_the_job_ends(event: CancelRequested | TimeUp, state: State):
     ended = decide(lost_twice(timeout_s=5.0), event, at(5)).job
     assert (ended.state, ended.retry_at) == (state, None)
+
+
+def lost_once(**policy: object) -> Job:
+    """A job whose ranks have run, and whose node was lost at second 0: it asks for another one."""
+    return after(running(1, 1, **policy), NodeLost(1, 0, "no power"))
+
+
+def test_time_limit_ends_a_job_that_waits_for_nodes_of_a_later_attempt():
+    queued = lost_once(timeout_s=60.0)
+    assert (queued.state, queued.retry_at, queued.deadline) == (State.QUEUED, None, at(60))
+    starting = after(queued, Granted(slots(1)))
+    preparing = after(starting, said(0, Phase.ENROLLED, attempt=2))
+    assert [starting.state, preparing.state] == [State.PROVISIONING, State.STAGING]
+    for job in (queued, starting, preparing):
+        late = decide(job, TimeUp(), at(60))
+        assert (late.job.state, late.job.reason) == (State.FAILED, Reason.TIMED_OUT)
+        assert late.job.sentence == "the time limit of 60 s was reached"
+    assert StopGang(2) in decide(starting, TimeUp(), at(60)).effects
+
+
+def test_time_limit_does_not_count_before_the_first_start_of_the_ranks():
+    queued = a_job(1, 1, timeout_s=60.0)
+    starting = after(queued, Granted(slots(1)))
+    for job in (queued, starting, after(starting, said(0, Phase.ENROLLED))):
+        assert decide(job, TimeUp(), at(9999)).job == job
 
 
 def test_node_lost_while_the_ranks_wait_is_replaced_at_once():

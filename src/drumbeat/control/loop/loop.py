@@ -359,7 +359,9 @@ class Loop:
 
 def _has_deadlines(job: Job) -> bool:
     """Whether the job may have to do something because of the time."""
-    return job.state is State.RUNNING or job.retry_at is not None
+    if job.state in (State.QUEUED, State.PROVISIONING, State.STAGING):  # Its time limit counts between attempts, too.
+        return job.retry_at is not None or job.deadline is not None
+    return job.state is State.RUNNING
 
 
 def _no_effects(_job: Job) -> tuple[Effect, ...]:

@@ -93,7 +93,7 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
             return ending.end(replace(job, verdict=verdict_rules.of(event.reason, event.sentence)), now)
         case ((State.QUEUED | State.STAGING), RetryDue()) if job.retry_at:
             return _retry_due(job, now)
-        case ((State.QUEUED | State.STAGING), TimeUp()) if job.retry_at:
+        case ((State.QUEUED | State.PROVISIONING | State.STAGING), TimeUp()) if job.deadline:
             return _time_up(job, now)
         case State.QUEUED, CancelRequested():
             return ending.end(replace(job, verdict=verdict_rules.canceled(event)), now)
