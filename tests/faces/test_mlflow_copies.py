@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from drumbeat.control.metrics import run_copies
 from drumbeat.control.metrics.run_copies import RunCopies
 from drumbeat.ports.metrics import RunSearch
 from drumbeat.protocol.errors import RefusedError, UnreachableError
@@ -194,6 +197,97 @@ def test_a_server_that_is_away_is_said_and_nothing_is_lost(store, files):
     with pytest.raises(UnreachableError, match="doesn't answer"):
         copies.copy()
     server.close()
+
+
+class LoginPage(BaseHTTPRequestHandler):
+    """A proxy that wants a login first: with a page, or by a redirect to one."""
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        if self.path.startswith("/away"):
+            self.send_response(302)
+            self.send_header("Location", "/login")
+            body = b""
+        else:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            body = b"<html>Log in</html>"
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self):
+        self.headers["Content-Length"] = "0"
+        self.do_POST()
+
+    def log_message(self, format, *args):
+        """Nothing."""
+
+
+@pytest.fixture
+def proxy():
+    with ThreadingHTTPServer(("127.0.0.1", 0), LoginPage) as made:
+        thread = threading.Thread(target=made.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{made.server_port}"
+        made.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("path", ["", "/away"], ids=["page", "redirect"])
+def test_login_page_of_a_proxy_is_no_success_and_no_point_is_lost(named, store, files, proxy, path):
+    server = HttpMlflowServer(f"{named.url}/mlflow", {"MLFLOW_TRACKING_TOKEN": TOKEN})
+    copies = RunCopies(lambda: store, files, server, lambda: None)
+    copies.copy()
+    store.write([PointsLogged(RUN, 0, (Point("loss", 1.0, 1, 1),))])
+    server.url = proxy + path
+    with pytest.raises(UnreachableError, match="what answers is no MLflow server"):
+        copies.copy()
+    server.url = f"{named.url}/mlflow"
+    copies.copy()
+    assert [one.last.value for one in copied(named).metrics] == [1.0]
+    server.close()
+
+
+class BrokenServer:
+    """An MLflow server whose answers lack what MLflow's have. rounds: how often it was asked."""
+
+    def __init__(self):
+        self.rounds = threading.Semaphore(0)
+
+    def call(self, method, route, arguments):
+        self.rounds.release()
+        return {}
+
+    def close(self):
+        """Nothing is open."""
+
+
+def test_answer_that_lacks_what_mlflow_sends_does_not_end_the_copying(store, files, monkeypatch, caplog):
+    monkeypatch.setattr(run_copies, "INTERVAL_S", 0.01)
+    server = BrokenServer()
+    copies = RunCopies(lambda: store, files, server, lambda: None)
+    copies.start()
+    for _ in range(3):
+        assert server.rounds.acquire(timeout=20)
+    copies.stop()
+    assert f"run {RUN} isn't copied whole" in caplog.text
+
+
+def test_unforeseen_failure_does_not_end_the_thread_that_copies(store, files, monkeypatch, caplog):
+    monkeypatch.setattr(run_copies, "INTERVAL_S", 0.01)
+    rounds = threading.Semaphore(0)
+
+    def settle():
+        rounds.release()
+        raise OSError("too many open files")
+
+    copies = RunCopies(lambda: store, files, BrokenServer(), settle)
+    copies.start()
+    for _ in range(3):
+        assert rounds.acquire(timeout=20)
+    copies.stop()
+    assert "too many open files" in caplog.text
 
 
 def test_an_address_that_is_no_url_is_refused():

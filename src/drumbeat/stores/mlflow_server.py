@@ -54,8 +54,13 @@ class HttpMlflowServer:
         except httpx.HTTPError as error:
             raise UnreachableError(f"the MLflow server doesn't answer: {error}", where=self.url) from error
         body = _object(answer)
-        if answer.is_success:
+        if answer.is_success and body is not None:
             return body
+        if answer.is_success or answer.is_redirect:  # Of something in between, such as a proxy that wants a login.
+            what = f"what answers is no MLflow server: HTTP {answer.status_code} without a JSON object"
+            fix = "See with curl what the address answers to this server's credentials."
+            raise UnreachableError(what, where=str(request.url), fix=fix)
+        body = body or {}
         message = str(body.get("message") or answer.text[:300] or f"HTTP {answer.status_code}")
         if answer.status_code in _LATER:
             raise UnreachableError(f"the MLflow server can't answer now: {message}", where=self.url)
@@ -63,12 +68,13 @@ class HttpMlflowServer:
         raise kind(f"the MLflow server refuses: {message}", where=f"{request.method} {request.url.path}")
 
 
-def _object(answer: httpx.Response) -> JsonObject:
+def _object(answer: httpx.Response) -> JsonObject | None:
+    """The JSON object of an answer; None = it has none."""
     try:
         read: Any = answer.json()
     except ValueError:
-        return {}
-    return cast("JsonObject", read) if isinstance(read, dict) else {}
+        return None
+    return cast("JsonObject", read) if isinstance(read, dict) else None
 
 
 def _pieces(file: Path) -> Iterator[bytes]:

@@ -55,6 +55,9 @@ class RunCopies:
                 self.copy()
             except DrumbeatError as error:
                 self._warn(str(error))
+            except Exception:  # Without the thread, no run would be copied any more.
+                if not self._stopping.is_set():
+                    log.exception("runs can't be copied; trying again")
             self._stopping.wait(INTERVAL_S)
 
     def copy(self) -> None:
@@ -93,6 +96,8 @@ class RunCopies:
             raise
         except DrumbeatError as error:  # One run that is refused doesn't keep others from being copied.
             log.warning("run %s isn't copied whole: %s", run.id, error)
+        except Exception:
+            log.exception("run %s isn't copied whole", run.id)
 
     def _warn(self, trouble: str) -> None:
         if trouble != self._trouble:
