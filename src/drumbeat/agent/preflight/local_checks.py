@@ -1,4 +1,7 @@
-"""What a node checks of its own machine: that its disk takes a file, how much is free there, and its GPUs."""
+"""What a node checks of its own machine: that its disk takes a file, how much is free there, and its GPUs.
+
+What is measured here is judged in core/diagnosis/preflight.py.
+"""
 
 from __future__ import annotations
 
