@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from drumbeat.control.computes.agent_addresses import Endpoints
 from drumbeat.control.computes.engines import EngineMaker, no_engines
 from drumbeat.control.control import Control, Setting
-from drumbeat.ports import DataAccess
 from drumbeat.protocol.agent import AgentStatus, Phase, RankExit
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import NotFoundError
@@ -40,9 +40,10 @@ class House:
         store: MemoryStore,
         engine: FakeEngine,
         make_engine: EngineMaker = no_engines,
-        data: DataAccess | None = None,
+        **more: Any,
     ) -> None:
-        self.store, self.engine, self.folder, self.make_engine, self.data = store, engine, folder, make_engine, data
+        """more: what else the control room works with, by `Setting`'s names."""
+        self.store, self.engine, self.folder, self.make_engine, self.more = store, engine, folder, make_engine, more
         self.control = self._open()
 
     def _open(self) -> Control:
@@ -50,7 +51,7 @@ class House:
         endpoints = Endpoints(("http://127.0.0.1:1",))
         setting = Setting(
             self.store, artifacts, {"local": self.engine}, SystemClock(), b"key", make_engine=self.make_engine,
-            endpoints=endpoints, data=self.data,
+            endpoints=endpoints, **self.more,
         )  # fmt: skip
         control = Control(setting)
         control.start()

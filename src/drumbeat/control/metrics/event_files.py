@@ -15,7 +15,7 @@ from drumbeat.control.metrics.metrics import Metrics
 from drumbeat.core.life.job import Job
 from drumbeat.ports import Artifacts
 from drumbeat.ports.event_files import EventReader, Scalar
-from drumbeat.protocol.errors import DrumbeatError
+from drumbeat.protocol.errors import DrumbeatError, StorageError
 from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.metric_lines import MAX_NAME, Spooled
 from drumbeat.protocol.metrics import MetricRecord, Point, PointsLogged, Source, TagsSet, run_id
@@ -37,11 +37,17 @@ class EventFiles:
         self._metrics, self._artifacts, self._reader = metrics, artifacts, reader
 
     def take(self, job: Job) -> None:
-        """Takes the files of an ended job. Idempotent. What fails is written to the server's log: the job has ended."""
+        """Takes the files of an ended job.
+
+        Idempotent. Raises StorageError, after which it is to be called again; what else fails is written to the
+        server's log: the job has ended.
+        """
         try:
             paths = sorted(one.path for one in self._artifacts.files(job.name) if is_event_file(one.path))
             if paths and self._reader is not None:
                 self._take(job, paths, self._reader)
+        except StorageError:
+            raise
         except (DrumbeatError, OSError, ValueError) as error:
             log.warning("job %s: its TensorBoard files aren't read as metrics: %s", job.name, error)
 
