@@ -69,7 +69,8 @@ def _write_part(data: Path, to: Path, part: str, ships: dict[str, list[str]], se
     folders += [to / "tiles" / part / "images", to / "tiles" / part / "masks"]
     for folder in folders:
         folder.mkdir(parents=True, exist_ok=True)
-    with_ship, without, pixels, ship_pixels = 0, [], 0, 0
+    # Of tiles without a ship only image and name are kept: the pixels of each would keep those of its whole image.
+    with_ship, without, pixels, ship_pixels = 0, list[tuple[str, str]](), 0, 0
     for image, masks in ships.items():
         for tile in tiles_of(data, image, masks):
             count = int(tile.mask.sum())
@@ -79,17 +80,27 @@ def _write_part(data: Path, to: Path, part: str, ships: dict[str, list[str]], se
                     Image.fromarray(tile.pixels).save(folder / f"{tile.name}.jpg", quality=95)
                 Image.fromarray(tile.mask.astype(np.uint8)).save(folders[3] / f"{tile.name}.png")
             elif count == 0:
-                without.append(tile)
+                without.append((image, tile.name))
     if not with_ship or not without:
         raise BadData(f"{data}: of the images to {part}, no tile has {'a ship' if not with_ship else 'no ship'}")
-    for tile in random.Random(seed).sample(without, min(len(without), with_ship)):
-        Image.fromarray(tile.pixels).save(folders[1] / f"{tile.name}.jpg", quality=95)
+    _write_tiles(data, folders[1], random.Random(seed).sample(without, min(len(without), with_ship)))
     return {
         "images": len(ships),
         SHIP: with_ship,
         NO_SHIP: min(len(without), with_ship),
         "ship_fraction": round(ship_pixels / pixels, 5),
     }
+
+
+def _write_tiles(data: Path, folder: Path, sample: list[tuple[str, str]]) -> None:
+    """Reads the images of a sample again, each once, and writes the tiles that are named with them."""
+    names: dict[str, set[str]] = {}
+    for image, name in sample:
+        names.setdefault(image, set()).add(name)
+    for image in sorted(names):
+        for tile in tiles_of(data, image, []):
+            if tile.name in names[image]:
+                Image.fromarray(tile.pixels).save(folder / f"{tile.name}.jpg", quality=95)
 
 
 def main() -> None:

@@ -32,6 +32,7 @@ from recipes.ships.airbus import (
     image_path,
     mask_of,
     read_segmentations,
+    write_segmentations,
 )
 from recipes.ships.losses import MixedLoss, constant_dice
 from tools import curated_environments
@@ -108,6 +109,38 @@ def test_stand_in_has_the_format_of_the_airbus_data(images: Path):
         with Image.open(image_path(images, image)) as picture:
             assert (picture.format, picture.size) == ("JPEG", (SIDE, SIDE))
         assert mask_of(runs).sum() == sum(decode(one).sum() for one in runs), "ships don't overlap"
+
+
+MEMORY = """
+import sys, tracemalloc
+from pathlib import Path
+from airbus import read_segmentations
+import prepare
+data, to = map(Path, sys.argv[1:])
+ships = read_segmentations(data)
+tracemalloc.start()
+facts = prepare._write_part(data, to, "train", ships, 1)
+print(facts["images"], facts["no-ship"], tracemalloc.get_traced_memory()[1] >> 20)
+"""
+
+
+def test_memory_of_the_preparation_does_not_grow_with_the_images(images: Path, tmp_path: Path):
+    mib = {}
+    for count in (8, 32):
+        data = tmp_path / str(count)
+        (data / "train").mkdir(parents=True)
+        ships = read_segmentations(images)
+        sources = [(image, ships[image]) for image in sorted(ships)]
+        copies = {f"{at}.jpg": sources[at % len(sources)] for at in range(count)}
+        for name, (image, _) in copies.items():
+            (data / "train" / name).symlink_to(image_path(images, image))
+        write_segmentations(data, {name: runs for name, (_, runs) in copies.items()})
+        line = [sys.executable, "-c", MEMORY, data, tmp_path / f"to-{count}"]
+        done = subprocess.run(line, check=True, capture_output=True, text=True, cwd=RECIPE)
+        taken, without, mib[count] = map(int, done.stdout.split())
+        assert taken == count
+        assert without == len(list((tmp_path / f"to-{count}" / "classes" / "train" / "no-ship").iterdir())) > 0
+    assert mib[32] <= mib[8] + 5
 
 
 def test_tiles_have_their_class_and_their_mask(images: Path, tmp_path: Path):
