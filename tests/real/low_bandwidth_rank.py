@@ -99,16 +99,23 @@ def many_buckets(rank):
     return [layer.weight.grad.sum().item() for layer in layers]
 
 
+def decaying_frozen_weights(weights):
+    """An optimizer whose weight decay would halve the second weight in each step that gives it a gradient."""
+    groups = [{"params": weights[:1]}, {"params": weights[1:], "weight_decay": 5.0}]
+    return torch.optim.SGD(groups, lr=0.1)
+
+
 def served(rank):
     """Each rank pushes three gradients of 1 or 2 at a rate of 0.1: the end is 10 - 0.1 · (3 + 6) in any order."""
     model = Number(10.0 if rank == 0 else 0.0)
-    updates = AsynchronousUpdates(model, lambda weights: torch.optim.SGD(weights, lr=0.1))
+    model.frozen = nn.Parameter(torch.tensor([4.0]), requires_grad=False)
+    updates = AsynchronousUpdates(model, decaying_frozen_weights)
     first = model.weight.item()
     for _ in range(3):
         model.weight.grad = torch.tensor([1.0 + rank])
         updates.step()
     updates.finish()
-    return [first, model.weight.item(), len(updates.staleness), min(updates.staleness)]
+    return [first, model.weight.item(), len(updates.staleness), min(updates.staleness), model.frozen.item()]
 
 
 def main():

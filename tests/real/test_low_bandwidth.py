@@ -65,11 +65,12 @@ def test_powersgd_with_many_buckets_gives_all_ranks_the_same(found: list[dict[st
 
 
 def test_asynchronous_updates_lose_no_gradient(found: list[dict[str, Any]]):
-    for first, last, steps, freshest in (each["served"] for each in found):
+    for first, last, steps, freshest, frozen in (each["served"] for each in found):
         assert 9.0 < first <= 10.0  # Rank 1 began with 0, and takes the server's.
         assert last == pytest.approx(9.1, abs=1e-5)
         assert steps == 3
         assert freshest >= 0
+        assert frozen == 4.0, "no gradient, so no weight decay"
 
 
 @pytest.mark.thorough

@@ -2,6 +2,9 @@
 
 Each rank sends the gradients of its batch when it has them, and takes the newest weights in return. The others may have
 changed the weights in between, so gradients are a few updates old: their staleness is counted.
+
+Gradients and weights travel as tensors of the CPU, also between GPUs: torch's RPC takes tensors of a GPU only where a
+device map says to which GPU of the other rank they go.
 """
 
 from __future__ import annotations
@@ -15,12 +18,14 @@ from typing import TYPE_CHECKING, Any
 from drumbeat.protocol.errors import RefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     import torch
     from torch import nn
 
 Weights = list["torch.Tensor"]
+Gradients = list["torch.Tensor | None"]
+"""None = the weight has none, as a frozen one: the optimizer leaves it alone."""
 TIMEOUT_S = 1800.0
 """How long the ranks may take to meet, and a call may wait; as a collective of `train.init()`."""
 
@@ -36,27 +41,35 @@ class ParameterServer:
         self.updates = 0
         """Gradients that were applied."""
 
-    def push(self, gradients: Weights) -> tuple[int, Weights]:
+    def push(self, gradients: Gradients) -> tuple[int, Weights]:
         """Applies gradients. Returns the number of updates so far, and the weights."""
         import torch
 
         with self._lock, torch.no_grad():
             for weight, gradient in zip(self._weights, gradients, strict=True):
-                weight.grad = gradient
+                weight.grad = None if gradient is None else gradient.to(weight.device)
             self._optimizer.step()
             self.updates += 1
-            return self.updates, [weight.clone() for weight in self._weights]
+            return self.updates, self._copies()
 
     def pull(self) -> tuple[int, Weights]:
         """Returns the number of updates so far, and the weights."""
         with self._lock:
-            return self.updates, [weight.clone() for weight in self._weights]
+            return self.updates, self._copies()
+
+    def _copies(self) -> Weights:
+        return [weight.to("cpu", copy=True) for weight in self._weights]
+
+
+def gradients_of(weights: Iterable[torch.Tensor]) -> Gradients:
+    """Returns the gradients of weights, as they are sent."""
+    return [None if weight.grad is None else weight.grad.cpu() for weight in weights]
 
 
 _server: ParameterServer | None = None
 
 
-def _push(gradients: Weights) -> tuple[int, Weights]:
+def _push(gradients: Gradients) -> tuple[int, Weights]:
     return _held().push(gradients)
 
 
@@ -86,11 +99,8 @@ class AsynchronousUpdates:
 
     def step(self) -> None:
         """Sends the gradients, and takes the newest weights."""
-        import torch
-
-        gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in self._weights]
         before = self._seen
-        self._seen = self._take(*_call(_push, gradients))
+        self._seen = self._take(*_call(_push, gradients_of(self._weights)))
         self.staleness.append(self._seen - before - 1)
         for weight in self._weights:
             weight.grad = None
