@@ -36,6 +36,8 @@ class BackendChoice:
     """For each rank the number of ranks on its machine."""
     gpus: tuple[int, ...]
     """For each rank the number of its GPU, as its own process counts; -1 = it computes on the CPU."""
+    nodes: tuple[int | None, ...] = ()
+    """For each rank the number of its node; None = the hosts don't say it."""
 
 
 def choose_backend(
@@ -54,7 +56,23 @@ def choose_backend(
     uses_gpus = all(rank.gpus for rank in ranks)
     gpus = tuple(at % len(rank.gpus) if uses_gpus else -1 for at, rank in zip(local, ranks, strict=True))
     backend, reason = _backend(ranks, gpus, wish)
-    return BackendChoice(backend, reason, local, each, gpus)
+    return BackendChoice(backend, reason, local, each, gpus, tuple(node_ranks(hosts, local, each)))
+
+
+def node_ranks(hosts: Sequence[str], local_ranks: Sequence[int], local_sizes: Sequence[int]) -> list[int | None]:
+    """Returns the number of each rank's node: in the order in which ranks first name its host.
+
+    Nodes may share a host, as containers or network namespaces do: then they are told apart only where the local ranks
+    show that ranks were dealt node by node. Elsewhere all are None.
+    """
+    counts, firsts = Counter(hosts), list(dict.fromkeys(hosts))
+    if all(counts[host] == size for host, size in zip(hosts, local_sizes, strict=True)):
+        return [firsts.index(host) for host in hosts]
+    each = local_sizes[0]
+    is_dealt = all(local == rank % each for rank, local in enumerate(local_ranks))
+    if is_dealt and set(local_sizes) == {each} and len(hosts) % each == 0:
+        return [rank // each for rank in range(len(hosts))]
+    return [None] * len(hosts)
 
 
 def _within_hosts(hosts: Sequence[str]) -> list[int]:

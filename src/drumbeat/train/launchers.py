@@ -98,7 +98,8 @@ def _hydra(variables: Variables) -> RankIdentity:
 def _mpi(variables: Variables, launcher: str, names: list[str]) -> RankIdentity:
     rank, size = _number(variables, names[0]), _number(variables, names[1])
     local, each = _optional(variables, names[2]), _optional(variables, names[3])
-    node = None if not each or local is None or size % each else rank // each
+    # The variables don't say how mpirun deals ranks to nodes; `init()` asks the ranks for their hosts.
+    node = 0 if each == size else None
     addr, port = _mpi_master(variables, is_one_host=each == size)
     return RankIdentity(launcher, rank, size, local, each, node, addr, port)
 

@@ -40,7 +40,7 @@ class TrainingWorld:
     """The number of the rank within its machine, as the launcher counts."""
     local_world_size: int
     node_rank: int | None
-    """The number of the node; None = the launcher doesn't say it."""
+    """The number of the node; None = neither the launcher nor the hosts of the ranks say it."""
     launcher: str
     backend: str
     device: torch.device
@@ -110,10 +110,12 @@ def _init(variables: MutableMapping[str, str], wish: str, rendezvous: timedelta,
     store = _store(identity, rendezvous)
     choice = _agree(store, identity, wish or variables.get("AZ_BATCHAI_PYTORCH_BACKEND", "").lower())
     local, each, gpu = (values[identity.rank] for values in (choice.local_ranks, choice.local_sizes, choice.gpus))
-    variables.update(LOCAL_RANK=str(local), LOCAL_WORLD_SIZE=str(each))
+    node = choice.nodes[identity.rank] if identity.node_rank is None else identity.node_rank
+    identity = replace(identity, local_rank=local, local_world_size=each, node_rank=node)
+    variables.update(identity.torch_variables())
     device = _use_device(gpu)
     _start_group(identity, choice.backend, store, timeout, device)
-    rank, size, node, launcher = identity.rank, identity.world_size, identity.node_rank, identity.launcher
+    rank, size, launcher = identity.rank, identity.world_size, identity.launcher
     return TrainingWorld(rank, size, local, each, node, launcher, choice.backend, device, choice.reason)
 
 
@@ -162,8 +164,8 @@ def _agree(store: Any, identity: RankIdentity, wish: str) -> BackendChoice:
     answer: dict[str, Any] = json.loads(store.get(_CHOICE))
     if "refused" in answer:
         raise RefusedError(**answer["refused"])
-    local, sizes, gpus = (tuple(answer[name]) for name in ("local_ranks", "local_sizes", "gpus"))
-    return BackendChoice(answer["backend"], answer["reason"], local, sizes, gpus)
+    local, sizes, gpus, nodes = (tuple(answer[name]) for name in ("local_ranks", "local_sizes", "gpus", "nodes"))
+    return BackendChoice(answer["backend"], answer["reason"], local, sizes, gpus, nodes)
 
 
 def _choose(every: list[dict[str, Any]], wish: str) -> dict[str, Any]:

@@ -61,3 +61,20 @@ def test_backend_that_was_asked_for_is_taken():
 def test_ranks_without_a_common_backend_are_refused():
     with pytest.raises(RefusedError, match="the ranks share no backend"):
         choose_backend([rank("a", backends=())])
+
+
+@pytest.mark.parametrize(
+    ("hosts", "given", "nodes"),
+    [
+        ("aabb", [], (0, 0, 1, 1)),
+        ("abab", [(0, 2), (0, 2), (1, 2), (1, 2)], (0, 1, 0, 1)),  # mpirun --map-by node
+        ("aab", [(0, 2), (1, 2), (0, 1)], (0, 0, 1)),
+        ("aaaa", [(0, 2), (1, 2), (0, 2), (1, 2)], (0, 0, 1, 1)),  # two nodes on one host
+        ("aaaa", [(0, 2), (0, 2), (1, 2), (1, 2)], (None, None, None, None)),
+        ("aaa", [(0, 2), (1, 2), (0, 1)], (None, None, None)),
+    ],
+)
+def test_number_of_a_node_is_told_by_the_hosts_of_the_ranks(
+    hosts: str, given: list[tuple[int | None, int | None]], nodes: tuple[int | None, ...]
+):
+    assert choose_backend([rank(host) for host in hosts], given=given).nodes == nodes

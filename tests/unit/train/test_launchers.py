@@ -52,12 +52,12 @@ def tf_config(kind: str, index: int) -> dict[str, str]:
         (TORCHRUN, RankIdentity("torchrun", 3, 4, 1, 2, 1, "10.0.0.4", 29400)),
         (DRUMBEAT, RankIdentity("drumbeat", 5, 8, 1, 4, 1, "10.1.0.1", 31007)),
         ({"RANK": "0", "WORLD_SIZE": "1"}, RankIdentity("torch", 0, 1, 0, None, None, "127.0.0.1", 0)),
-        (DRUMBEAT_MPI, RankIdentity("drumbeat", 3, 4, 1, 2, 1, "10.1.0.1", 31007)),
-        ({**OPEN_MPI, "AZ_BATCH_MASTER_NODE": "a:6000"}, RankIdentity("Open MPI", 3, 4, 1, 2, 1, "a", 6000)),
-        ({**OPEN_MPI, "AZ_BATCHAI_MPI_MASTER_NODE": "a"}, RankIdentity("Open MPI", 3, 4, 1, 2, 1, "a", 54965)),
+        (DRUMBEAT_MPI, RankIdentity("drumbeat", 3, 4, 1, 2, None, "10.1.0.1", 31007)),
+        ({**OPEN_MPI, "AZ_BATCH_MASTER_NODE": "a:6000"}, RankIdentity("Open MPI", 3, 4, 1, 2, None, "a", 6000)),
+        ({**OPEN_MPI, "AZ_BATCHAI_MPI_MASTER_NODE": "a"}, RankIdentity("Open MPI", 3, 4, 1, 2, None, "a", 54965)),
         (
             {**OPEN_MPI, "MASTER_ADDR": "a", "MASTER_PORT": "9"},
-            RankIdentity("Open MPI", 3, 4, 1, 2, 1, "a", 9),
+            RankIdentity("Open MPI", 3, 4, 1, 2, None, "a", 9),
         ),
         (
             {**ONE_HOST, "AZ_BATCHAI_MPI_MASTER_NODE": "localhost"},
@@ -75,7 +75,7 @@ def test_variables_of_a_launcher_give_the_rank(variables: dict[str, str], expect
 @pytest.mark.parametrize(
     ("variables", "expected"),
     [
-        (OPEN_MPI, RankIdentity("Open MPI", 3, 4, 1, 2, 1, "")),
+        (OPEN_MPI, RankIdentity("Open MPI", 3, 4, 1, 2, None, "")),
         (ONE_HOST, RankIdentity("Open MPI", 3, 4, 3, 4, 0, "127.0.0.1")),
         (HYDRA, RankIdentity("hydra", 1, 2, 1, 2, 0, "127.0.0.1")),
         (SLURM, RankIdentity("Slurm", 4, 5, 1, 2, 1, "gpu03")),
@@ -90,6 +90,16 @@ def test_launcher_without_a_port_gives_all_ranks_the_same(variables: dict[str, s
     assert identity.master_port in range(15000, 31000)
     assert identity.master_port == read_identity(dict(variables)).master_port
     assert identity == RankIdentity(**{**vars(expected), "master_port": identity.master_port})
+
+
+def test_mpirun_over_several_nodes_says_no_nodes_number():
+    # mpirun --map-by node: rank 2 of 4 is the second on node 0, rank 1 the first on node 1.
+    for rank, local in enumerate("0011"):
+        identity = read_identity(
+            {**OPEN_MPI, "OMPI_COMM_WORLD_RANK": str(rank), "OMPI_COMM_WORLD_LOCAL_RANK": local, "MASTER_ADDR": "a"}
+        )
+        assert identity.node_rank is None
+        assert not {"NODE_RANK", "GROUP_RANK"} & set(identity.torch_variables())
 
 
 def test_two_mpiruns_on_a_host_meet_at_different_ports():
