@@ -24,6 +24,19 @@ test("colours of a terminal become classes, other sequences go", () => {
   expect(pieces("<script>alert(1)</script>")).toEqual([{ text: "<script>alert(1)</script>", class: "" }]);
 });
 
+test("extended colours are read whole, as the nearest of ours", () => {
+  const looks = (codes: string) => pieces(`\u001b[${codes}mx`).map((one) => one.class);
+  expect(["38;5;1", "38;5;9", "38;5;33", "38;5;196", "38;5;244", "38;2;0;31;90"].map((codes) => looks(codes)[0]))
+    .toEqual([" ansi-1", " ansi-1", " ansi-4", " ansi-1", "", " ansi-4"]);
+  expect(["48;5;31", "48;2;31;1;32", "58;5;1", "38", "38;5"].map((codes) => looks(codes)[0])).toEqual(["", "", "", "", ""]);
+  expect(looks("38;5;2;1")).toEqual([" ansi-bold ansi-2"]);
+  expect(looks("48;5;1;33")).toEqual([" ansi-3"]);
+});
+
+test("bold ends at 22, and the colour stays", () => {
+  expect(pieces("\u001b[1;31mB\u001b[22mn\u001b[39m.").map((one) => one.class)).toEqual([" ansi-bold ansi-1", " ansi-1", ""]);
+});
+
 test("a difference keeps what both texts have", () => {
   const lines = differenceOf(["a", "b", "c"], ["a", "x", "c", "d"]);
   expect(lines.map((line) => line.side + line.text)).toEqual([" a", "-b", "+x", " c", "+d"]);

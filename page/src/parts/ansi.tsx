@@ -26,13 +26,42 @@ function push(found: Piece[], text: string, look: string): void {
   if (shown) found.push({ text: shown, class: look });
 }
 
+/** The classes after a sequence of SGR codes (ECMA-48, with the extended colours of ITU T.416 as xterm writes them). */
 function lookOf(codes: string, before: string): string {
-  let look = before;
-  for (const code of codes.split(";").map(Number)) {
-    if (code === 0) look = "";
-    else if (code === 1) look += " ansi-bold";
-    else if ((code >= 30 && code <= 37) || (code >= 90 && code <= 97)) look = `${look.replace(/ ?ansi-\d/g, "")} ansi-${code % 10}`;
-    else if (code === 39) look = look.replace(/ ?ansi-\d/g, "");
+  let bold = before.includes("ansi-bold");
+  let colour = /ansi-(\d)/.exec(before)?.[1];
+  const numbers = codes.split(";").map(Number);
+  for (let at = 0; at < numbers.length; at += 1) {
+    const code = numbers[at]!;
+    if (code === 0) [bold, colour] = [false, undefined];
+    else if (code === 1) bold = true;
+    else if (code === 22) bold = false;
+    else if (isBase(code)) colour = String(code % 10);
+    else if (code === 39) colour = undefined;
+    else if (code === 38 || code === 48 || code === 58) {
+      const size = numbers[at + 1] === 5 ? 1 : numbers[at + 1] === 2 ? 3 : 0;
+      if (code === 38 && size) colour = extended(numbers.slice(at + 2, at + 2 + size));
+      at += 1 + size;
+    }
   }
-  return look;
+  return `${bold ? " ansi-bold" : ""}${colour === undefined ? "" : ` ansi-${colour}`}`;
+}
+
+const isBase = (code: number): boolean => (code >= 30 && code <= 37) || (code >= 90 && code <= 97);
+
+/** The nearest of our colours to an index of the 256 (0-15 the base ones, 16-231 a cube, then greys) or to an RGB. */
+function extended(numbers: number[]): string | undefined {
+  if (numbers.length > 1) return nearest(numbers);
+  const index = numbers[0];
+  if (index === undefined) return undefined;
+  if (index < 16) return String(index % 8);
+  const cell = index - 16;
+  return index > 231 ? undefined : nearest([Math.floor(cell / 36), Math.floor(cell / 6) % 6, cell % 6]);
+}
+
+/** By hue: the channels that are over half of the strongest one. A grey has none of our colours. */
+function nearest(channels: number[]): string | undefined {
+  const strongest = Math.max(...channels);
+  const bits = channels.reduce((sum, one, n) => sum + (one > strongest / 2 ? 1 << n : 0), 0);
+  return strongest === 0 || bits === 7 ? undefined : String(bits);
 }
