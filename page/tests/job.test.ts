@@ -10,6 +10,7 @@ import { assetsOf, downloadCommand, isModel } from "../src/screens/job/results";
 import { busiestOf, comparedCores, sayBusiest } from "../src/screens/job/slow-rank";
 import { wayOf } from "../src/screens/job/preflight";
 import { hangOf, slowOf, startOf } from "../src/screens/job/hang-and-start";
+import { stepsOf } from "../src/screens/job/rank-steps";
 import { costOf, readReport, reportFile, roleOf } from "../src/screens/job/rehearsal-report";
 import type { Rehearsal, Series, State, StoryLine } from "../src/types";
 
@@ -170,4 +171,13 @@ test("trials with a value are ranked by the goal of their sweep", () => {
   const sweep = { name: "s", state: "running" as const, sentence: "", goal: "minimize", primary_metric: "loss", max_total_trials: 3, max_concurrent_trials: 1, trials: [trial(0, 3), trial(1, null), trial(2, 1)], best: 2 };
   expect(rankedOf(sweep).map((one) => one.number)).toEqual([2, 0]);
   expect(rankedOf({ ...sweep, goal: "maximize" }).map((one) => one.number)).toEqual([0, 2]);
+});
+
+test("ranks are compared by the steps of metrics that they have in common", () => {
+  const series = (name: string, rank: number, step: number): Series =>
+    ({ name, rank, count: 1, last: { step, value: 1 } as Series["last"], min: null, max: null });
+  const epochs = stepsOf([series("loss", 0, 1000), series("accuracy", 0, 10), series("accuracy", 1, 10)]);
+  expect([...epochs]).toEqual([[0, { step: 1000 }], [1, { step: 10 }]]);
+  const batches = stepsOf([series("loss", 0, 1000), series("loss", 1, 700), series("val", 1, 2000), series("system/cpu", 1, 9000)]);
+  expect([...batches]).toEqual([[0, { step: 1000 }], [1, { step: 2000, behind: { step: 700, furthest: 1000 } }]]);
 });

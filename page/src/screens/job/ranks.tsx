@@ -9,12 +9,11 @@ import { jobHref } from "../../router";
 import type { Exit, Job, JobNode, Metrics, Preflight, Series, StoryLine } from "../../types";
 import { PreflightCard } from "./preflight";
 import { hangOf, slowOf, startOf, type Hang } from "./hang-and-start";
+import { stepsOf, type RankSteps } from "./rank-steps";
 import { busiestOf, comparedCores } from "./slow-rank";
 
 const SIGTERM = 15;
 const PREFLIGHT_MS = 10_000;
-const STEP_LAG = 0.8;
-/** A rank whose step is below this share of the furthest one is marked as slow. */
 export function RanksTab({ job, story }: { job: Job; story: StoryLine[] }) {
   const metrics = useAnswer<Metrics>(`/jobs/${segment(job.name)}/metrics`);
   const reload = useThrottled(metrics.reload, 2000);
@@ -22,7 +21,6 @@ export function RanksTab({ job, story }: { job: Job; story: StoryLine[] }) {
   if (job.nodes.length === 0) return <Nothing>No node has been given to this job yet.</Nothing>;
   const series = metrics.value?.series ?? [];
   const steps = stepsOf(series);
-  const furthest = Math.max(0, ...steps.values());
   const busiest = busiestOf(job, comparedCores(series));
   const slow = slowOf(job, story)?.ranks ?? (busiest === undefined ? [] : [busiest]);
   const hang = hangOf(job, story);
@@ -30,7 +28,7 @@ export function RanksTab({ job, story }: { job: Job; story: StoryLine[] }) {
     <>
       <div class="nodes">
         {job.nodes.map((node) => (
-          <NodeCard key={node.node} job={job} node={node} steps={steps} furthest={furthest} series={series} slow={slow}
+          <NodeCard key={node.node} job={job} node={node} steps={steps} series={series} slow={slow}
             start={startOf(story, node.node)} hang={hang} />
         ))}
       </div>
@@ -46,18 +44,8 @@ function OwnPreflight({ job }: { job: Job }) {
   return answer.value?.preflight ? <PreflightCard preflight={answer.value.preflight} /> : null;
 }
 
-/** How far each rank is, by the highest step that it has logged. */
-function stepsOf(series: Series[]): Map<number, number> {
-  const steps = new Map<number, number>();
-  for (const one of series) {
-    if (one.rank < 0 || one.name.startsWith("system/")) continue;
-    steps.set(one.rank, Math.max(steps.get(one.rank) ?? 0, one.last.step));
-  }
-  return steps;
-}
-
-function NodeCard({ job, node, steps, furthest, series, slow, start, hang }: {
-  job: Job; node: JobNode; steps: Map<number, number>; furthest: number; series: Series[]; slow: number[];
+function NodeCard({ job, node, steps, series, slow, start, hang }: {
+  job: Job; node: JobNode; steps: Map<number, RankSteps>; series: Series[]; slow: number[];
   start: string; hang: Hang | undefined;
 }) {
   const ranks = ranksOf(job, node.node);
@@ -74,7 +62,7 @@ function NodeCard({ job, node, steps, furthest, series, slow, start, hang }: {
       <ul class="ranks">
         {ranks.map((rank) => (
           <RankTile key={rank} job={job} rank={rank} exit={node.exits.find((one) => one.rank === rank)}
-            step={steps.get(rank)} furthest={furthest} isSlow={slow.includes(rank)} hangs={hang?.rank === rank ? hang.word : undefined} cpu={series.find((one) => one.rank === rank && one.name.startsWith("system/cpu"))} />
+            steps={steps.get(rank)} isSlow={slow.includes(rank)} hangs={hang?.rank === rank ? hang.word : undefined} cpu={series.find((one) => one.rank === rank && one.name.startsWith("system/cpu"))} />
         ))}
       </ul>
       <p class="under"><a href={jobHref(job.name, { node: String(node.node), rank: "node" })}>The node's own log</a></p>
@@ -88,19 +76,20 @@ function ranksOf(job: Job, node: number): number[] {
   return Array.from({ length: count }, (_, n) => first + n);
 }
 
-function RankTile({ job, rank, exit, step, furthest, isSlow, hangs, cpu }: {
-  job: Job; rank: number; exit: Exit | undefined; step: number | undefined; furthest: number; isSlow: boolean;
+function RankTile({ job, rank, exit, steps, isSlow, hangs, cpu }: {
+  job: Job; rank: number; exit: Exit | undefined; steps: RankSteps | undefined; isSlow: boolean;
   hangs: string | undefined; cpu: Series | undefined;
 }) {
   const isCause = job.verdict?.rank === rank && job.state === "failed";
-  const isBehind = !exit && step !== undefined && step < furthest * STEP_LAG;
+  const behind = exit ? undefined : steps?.behind;
+  const isBehind = behind !== undefined;
   const [state, word] = stateOf(job, exit);
   return (
     <li>
       <a class={`rank${isCause ? " cause-rank" : hangs || isBehind || isSlow ? " slow-rank" : ""}`} href={jobHref(job.name, { rank: String(rank), at: isCause ? "failure" : undefined })}>
         <span class="rank-name"><StateIcon state={state} /> rank {rank}</span>
         <span class="rank-word">{isCause ? `failed first: ${word}` : hangs ? `the others wait: it ${hangs}` : isBehind || isSlow ? `${word}, slow` : word}</span>
-        {step !== undefined && <span class="rank-word">step {whole(step)}{isBehind ? `, behind the others' ${whole(furthest)}` : ""}</span>}
+        {steps && <span class="rank-word">step {behind ? `${whole(behind.step)}, behind the others' ${whole(behind.furthest)}` : whole(steps.step)}</span>}
         {cpu && !exit && <span class="rank-word">uses {cores(cpu.last.value)} cores</span>}
       </a>
     </li>
