@@ -42,6 +42,15 @@ test("a line without an end is cut into several", () => {
   expect(log.lines.map((line) => line.text).join("")).toBe(`${"x".repeat(50_000)}y`);
 });
 
+test("the newline of a line that was cut makes no empty line, and empty lines after it stay", () => {
+  for (const newline of ["\n", "\r\n"]) {
+    const log = new LogLines();
+    log.add([piece("x".repeat(20_001)), piece(`${newline}\nnext\n`, 0, 20_001)]);
+    expect(log.lines.map((line) => line.text.length)).toEqual([20_001, 0, 4]);
+    expect(log.lines.at(-1)!.offset).toBe(20_001 + newline.length + 1);
+  }
+});
+
 test("the failing line is the last of the verdict's tail, of that rank alone", () => {
   const log = new LogLines();
   log.add([piece("ok\nValueError: no\n", 3), piece("ValueError: no\n", 1), piece("bye\n", 3, 18)]);

@@ -13,8 +13,12 @@ export interface LogLine {
   text: string;
 }
 
-/** dropped: bytes of its line that carriage returns have overwritten, and that aren't kept. */
-interface Tail { attempt: number; round: number; node: number; rank: number; offset: number; text: string; dropped: number; shown: number }
+/** dropped: bytes of its line that carriage returns have overwritten, and that aren't kept. isRest: what a line that
+ *  was cut has after the cut. */
+interface Tail {
+  attempt: number; round: number; node: number; rank: number; offset: number; text: string; dropped: number; shown: number;
+  isRest: boolean;
+}
 
 const MAX_LINE = 20_000;
 /** Characters; a longer line is cut into several. */
@@ -35,7 +39,7 @@ export class LogLines {
   private addPiece(piece: LogPiece): void {
     const key = `${piece.attempt}.${piece.round}.${piece.node}.${piece.rank}`;
     const { attempt, round, node, rank } = piece;
-    let tail = this.tails.get(key) ?? { attempt, round, node, rank, offset: piece.offset, text: "", dropped: 0, shown: -1 };
+    let tail = this.tails.get(key) ?? { attempt, round, node, rank, offset: piece.offset, text: "", dropped: 0, shown: -1, isRest: false };
     let start = 0;
     for (;;) {
       const end = piece.text.indexOf("\n", start);
@@ -44,7 +48,7 @@ export class LogLines {
       if (tail.text.length >= MAX_LINE) forget(tail);
       if (end < 0 && tail.text.length < MAX_LINE) break;
       this.show(tail);
-      tail = { ...tail, offset: tail.offset + tail.dropped + bytes(tail.text) + (end < 0 ? 0 : 1), text: "", dropped: 0, shown: -1 };
+      tail = { ...tail, offset: tail.offset + tail.dropped + bytes(tail.text) + (end < 0 ? 0 : 1), text: "", dropped: 0, shown: -1, isRest: end < 0 };
       if (end < 0) break;
       start = end + 1;
     }
@@ -55,6 +59,7 @@ export class LogLines {
   /** Shows a line, also one that is not complete: it is replaced when more of it arrives. */
   private show(tail: Tail): void {
     const { attempt, round, node, rank, offset, text } = tail;
+    if (tail.isRest && tail.shown < 0 && !visible(text)) return; // The newline of the line that was cut, and no line.
     const line = { attempt, round, node, rank, offset, text: visible(text) };
     if (tail.shown < 0) tail.shown = this.lines.push(line) - 1;
     else this.lines[tail.shown] = line;
