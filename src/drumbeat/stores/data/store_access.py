@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -29,10 +28,12 @@ from drumbeat.stores.data.backend_contract import (
     changed,
     shown,
 )
+from drumbeat.stores.data.kept_backends import KeptBackends
 from drumbeat.stores.data.listings import below, listed, listing_of
 from drumbeat.stores.data.partial_writes import PartialWrites
 
 MAX_BACKENDS = 64
+"""How many stores' connections are kept, beside those that are used."""
 
 
 class StoreAccess:
@@ -49,34 +50,31 @@ class StoreAccess:
     ) -> None:
         self._datastores, self._patience = datastores, patience or Patience()
         self._partial_writes = PartialWrites(partial_writes)
-        self._backends: OrderedDict[str, Backend] = OrderedDict()
-        self._lock = threading.Lock()
+        self._backends = KeptBackends(MAX_BACKENDS)
 
     def close(self) -> None:
         """Ends every connection that is kept."""
-        with self._lock:
-            while self._backends:
-                self._backends.popitem()[1].close()
+        self._backends.close()
 
     # --- what DataAccess has --------------------------------------------------------------------------------------
     def listing(self, uri: str, *, is_file: bool) -> Listing:
-        target, backend = self._find(uri)
-        if is_file:
-            file = self._file(target, backend)
-            return Listing((listed(backend.address, file, _name(target), alone=True),), is_file=True)
-        try:
-            found = listing_of(backend.address, target.place, backend.files(target.place), target.title)
-        except NotFoundError:
-            _require_no_file(target, backend)
-            raise
-        if not found.files and target.place and not backend.knows_folders:
-            _require_no_file(target, backend)
-            raise _nothing_in(target)
-        return found
+        with self._backend_of(uri) as (target, backend):
+            if is_file:
+                file = self._file(target, backend)
+                return Listing((listed(backend.address, file, _name(target), alone=True),), is_file=True)
+            try:
+                found = listing_of(backend.address, target.place, backend.files(target.place), target.title)
+            except NotFoundError:
+                _require_no_file(target, backend)
+                raise
+            if not found.files and target.place and not backend.knows_folders:
+                _require_no_file(target, backend)
+                raise _nothing_in(target)
+            return found
 
     def links(self, uri: str, files: Sequence[ListedFile], lifetime_s: float) -> list[Link | None]:
-        target, backend = self._find(uri)
-        return [backend.link(_wanted(target, file), lifetime_s) for file in files]
+        with self._backend_of(uri) as (target, backend):
+            return [backend.link(_wanted(target, file), lifetime_s) for file in files]
 
     def folder(self, uri: str) -> str:
         target = target_of(uri, self._datastores())
@@ -86,71 +84,60 @@ class StoreAccess:
         return str(path) if path.exists() else ""
 
     def read(self, uri: str, file: ListedFile, offset: int = 0, length: int | None = None) -> Iterator[bytes]:
-        target, backend = self._find(uri)
-        wanted = _wanted(target, file)
-        most = max(0, file.size - offset)
-        count = most if length is None else min(most, length)
-        if file.size == 0:
-            _require_same(target, backend, wanted)
-        if count:
-            is_whole = count == file.size
-            pieces = backend.read(wanted, offset, None if is_whole else count)
-            yield from _checked(pieces, count, file.sha256 if is_whole else "", target, wanted)
+        with self._backend_of(uri) as (target, backend):
+            wanted = _wanted(target, file)
+            most = max(0, file.size - offset)
+            count = most if length is None else min(most, length)
+            if file.size == 0:
+                _require_same(target, backend, wanted)
+            if count:
+                is_whole = count == file.size
+                pieces = backend.read(wanted, offset, None if is_whole else count)
+                yield from _checked(pieces, count, file.sha256 if is_whole else "", target, wanted)
 
     def write(self, uri: str, path: str, pieces: Iterable[bytes], size: int) -> Written:
-        target, backend = self._find(uri)
-        place, counted = below(target.place, path), Counted(pieces, size)
-        if not backend.shows_partial_writes:
-            return replace(backend.write(place, counted, ""), path=path)
-        with self._partial_writes.begun(backend.address, place) as aside:
-            written = backend.write(place, counted, aside)
-        self._partial_writes.remove_left(backend.address, backend.remove)
-        return replace(written, path=path)
+        with self._backend_of(uri) as (target, backend):
+            place, counted = below(target.place, path), Counted(pieces, size)
+            if not backend.shows_partial_writes:
+                return replace(backend.write(place, counted, ""), path=path)
+            with self._partial_writes.begun(backend.address, place) as aside:
+                written = backend.write(place, counted, aside)
+            self._partial_writes.remove_left(backend.address, backend.remove)
+            return replace(written, path=path)
 
     def write_link(self, uri: str, lifetime_s: float) -> Link:
-        target, backend = self._find(uri)
-        if not isinstance(backend, SignsWrites):
-            what = f"a store of type `{target.spec.type}` signs no link that a rank could write at"
-            raise RefusedError(what, where=target.title, fix="Use mode upload: the server writes it there at the end.")
-        if not target.place:
-            raise RefusedError("this is the whole store, not a file", where=target.title, fix="Name a file in it.")
-        return backend.write_link(target.place, lifetime_s)
+        with self._backend_of(uri) as (target, backend):
+            if not isinstance(backend, SignsWrites):
+                what = f"a store of type `{target.spec.type}` signs no link that a rank could write at"
+                raise RefusedError(
+                    what, where=target.title, fix="Use mode upload: the server writes it there at the end."
+                )
+            if not target.place:
+                raise RefusedError("this is the whole store, not a file", where=target.title, fix="Name a file in it.")
+            return backend.write_link(target.place, lifetime_s)
 
     def entries(self, uri: str) -> Sequence[Entry]:
-        target, backend = self._find(uri)
-        try:
-            found = list(islice(backend.entries(target.place), MAX_FILES))
-        except NotFoundError:
-            if not target.place:
-                raise
-            found = []
-        if not found and target.place:
-            return _itself(target, backend)
-        return sorted((_entry(one) for one in found), key=lambda one: one.path)
+        with self._backend_of(uri) as (target, backend):
+            try:
+                found = list(islice(backend.entries(target.place), MAX_FILES))
+            except NotFoundError:
+                if not target.place:
+                    raise
+                found = []
+            if not found and target.place:
+                return _itself(target, backend)
+            return sorted((_entry(one) for one in found), key=lambda one: one.path)
 
     def remove(self, uri: str, path: str) -> None:
-        target, backend = self._find(uri)
-        backend.remove(below(target.place, path))
+        with self._backend_of(uri) as (target, backend):
+            backend.remove(below(target.place, path))
 
     # --- finding --------------------------------------------------------------------------------------------------
-    def _find(self, uri: str) -> tuple[Target, Backend]:
+    @contextmanager
+    def _backend_of(self, uri: str) -> Generator[tuple[Target, Backend]]:
         target = target_of(uri, self._datastores())
-        key = _fingerprint(target)
-        with self._lock:
-            backend = self._backends.get(key)
-            if backend is not None:
-                self._backends.move_to_end(key)
-                return target, backend
-        made = make_backend(
-            target, self._patience
-        )  # Who looks for credentials in its environment may take long: nobody waits with it.
-        with self._lock:
-            backend = self._backends.setdefault(key, made)
-            over = self._backends.popitem(last=False)[1] if len(self._backends) > MAX_BACKENDS else None
-        for one in (made if made is not backend else None, over):
-            if one is not None:
-                one.close()
-        return target, backend
+        with self._backends.use(_fingerprint(target), lambda: make_backend(target, self._patience)) as backend:
+            yield target, backend
 
     def _file(self, target: Target, backend: Backend) -> Found:
         if not target.place and not isinstance(target.spec, spec_of.HttpDatastore):
