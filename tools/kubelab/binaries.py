@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tools.kept_folder import KEPT
 
-BUILD = Path(__file__).with_name("build.sh")
+BUILD = Path(__file__).with_name("build_kubernetes.sh")
 PARTS = "node"
 BUILD_TIMEOUT_S = 3600
 

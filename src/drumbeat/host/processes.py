@@ -1,4 +1,8 @@
-"""Processes of this machine, by /proc: which gang they belong to, and how they are ended. Linux only."""
+"""Processes of this machine, by /proc: which gang they belong to, and how they are ended. Linux only.
+
+A gang's processes are ended by SIGKILL in `host/gangs.py` (`end_all`). The SIGTERM before it is sent to ranks alone, by
+their keeper (`agent/keeper/rank_round.py`).
+"""
 
 from __future__ import annotations
 

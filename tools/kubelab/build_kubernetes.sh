@@ -1,5 +1,5 @@
 #!/bin/bash
-# build.sh KEPT: prints the folder that holds `hyperkube` (kube-apiserver, kube-controller-manager, kube-scheduler, kubelet
+# build_kubernetes.sh KEPT: prints the folder that holds `hyperkube` (kube-apiserver, kube-controller-manager, kube-scheduler, kubelet
 # by the name it is called by), etcd, containerd, its shim, the CNI plugins and a static `pause`.
 # The build is made once per KEPT and recipe, from packages of Debian bookworm only; a second call answers at once. It needs no root.
 # PARTS=control leaves out the kubelet and containerd (for virtual kubelets only). Nothing is downloaded but by apt.
