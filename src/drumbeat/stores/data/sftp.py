@@ -91,12 +91,12 @@ class SftpBackend:
         with self._asked("list", folder):
             there = line.sftp.listdir_attr(line.inside(folder))
         named = sorted((str(one.filename), one) for one in there)
-        found: list[Found] = []
+        entries: list[Found] = []
         for name, status in named:
             if not name.endswith(PARTIAL_SUFFIX):
                 with self._asked("list", _below(folder, name)):
-                    found.append(self._entry(line, _below(folder, name), status))
-        return found
+                    entries.append(self._entry(line, _below(folder, name), status))
+        return entries
 
     def _entry(self, line: _Line, place: str, status: Any) -> Found:
         if stat.S_ISLNK(status.st_mode):
