@@ -207,7 +207,7 @@ def _advance(
     if not is_full and count > 0 and not progress.is_asking:
         effects = (*effects, ProposeTrials(job.attempt, len(progress.trials), count))
         progress = replace(progress, is_asking=True)
-    return _told(replace(job, sweep=progress), before, effects, now)
+    return _reported(replace(job, sweep=progress), before, effects, now)
 
 
 def _proposed(job: Job, progress: SweepProgress, event: TrialsProposed, now: datetime) -> Decision:
@@ -217,15 +217,15 @@ def _proposed(job: Job, progress: SweepProgress, event: TrialsProposed, now: dat
     return _advance(job, progress, grown, effects, now)
 
 
-def _told(job: Job, before: SweepProgress, effects: tuple[Effect, ...], now: datetime) -> Decision:
+def _reported(job: Job, before: SweepProgress, effects: tuple[Effect, ...], now: datetime) -> Decision:
     """Gives the job with lines for what is new in its story."""
     progress = job.sweep or before
-    told = Decision(job)
+    reported = Decision(job)
     lacking = _lacking_metric(job.name, before, progress)
     for sentence in (lacking, say_progress(job.name, progress)):
         if sentence:
-            told = then(told, move(told.job, now, State.RUNNING, Reason.TRIALS_RUNNING, sentence))
-    return then(told, with_effects(told.job, *effects))
+            reported = then(reported, move(reported.job, now, State.RUNNING, Reason.TRIALS_RUNNING, sentence))
+    return then(reported, with_effects(reported.job, *effects))
 
 
 def _lacking_metric(sweep: str, before: SweepProgress, progress: SweepProgress) -> str:
