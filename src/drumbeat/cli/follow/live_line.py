@@ -1,4 +1,7 @@
-"""One live line at the bottom of a terminal, with everything else printed above it."""
+"""One live line at the bottom of a terminal, with everything else printed above it.
+
+Where no line is live, `cli/follow/event_printer.py` prints progress as lines of its own.
+"""
 
 from __future__ import annotations
 

@@ -7,6 +7,8 @@ A trial is due at each multiple of `evaluation_interval` of its own reports, fro
 each rung. Each of these points is evaluated once. If several have passed since the last evaluation (the server was
 away), the latest one counts: a trial that has recovered since then goes on.
 
+How two values compare, NaN too, is decided in `core/sweeping/metric_order.py`.
+
 The rules' keys and their defaults are in `dialect/sweeping/early_termination.py`.
 """
 

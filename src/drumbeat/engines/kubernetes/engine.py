@@ -19,11 +19,11 @@ from drumbeat.dialect.compute.kubernetes import KubernetesCompute
 from drumbeat.engines.agent_archive import agent_archive
 from drumbeat.engines.kubernetes import machines, render, scheduling_gates
 from drumbeat.engines.kubernetes.connection import ClusterConnection
-from drumbeat.engines.kubernetes.lost_nodes import GRACE_S, QUIET_S, NodeLooks, unknown_nodes
 from drumbeat.engines.kubernetes.names import GANG, gang_name, owner
 from drumbeat.engines.kubernetes.node_states import Occupant, judged_node
 from drumbeat.engines.kubernetes.objects import Api, Pods, occupants
 from drumbeat.engines.kubernetes.pod_history import GangHistory, Look
+from drumbeat.engines.kubernetes.unreachable_nodes import GRACE_S, QUIET_S, NodeLooks, unknown_nodes
 from drumbeat.engines.own_address import route_to
 from drumbeat.engines.poller import Poller
 from drumbeat.engines.unwanted_gangs import Wanted, unwanted
@@ -202,7 +202,7 @@ class KubernetesEngine:
         self._forget(name)
 
     def _lost(self) -> frozenset[str]:
-        return self._looks.lost if self._looks else frozenset()
+        return self._looks.unreachable if self._looks else frozenset()
 
     def _forget(self, gang: str) -> None:
         with self._lock:

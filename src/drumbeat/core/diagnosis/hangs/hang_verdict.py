@@ -1,4 +1,7 @@
-"""Whether silent ranks hang, and which of them is the odd one out: from what each of them does."""
+"""Whether silent ranks hang, and which of them is the odd one out: from what each of them does.
+
+What counts as silence is decided in `agent/stacks/silence.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a machine counts as lost, and deleted pods as a cancellation."""
+"""When a machine counts as unreachable, and deleted pods as a cancellation."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from drumbeat.engines.kubernetes.engine import backoff_s
-from drumbeat.engines.kubernetes.lost_nodes import NodeLooks, unknown_nodes
 from drumbeat.engines.kubernetes.pod_history import Deletion, is_cancellation
+from drumbeat.engines.kubernetes.unreachable_nodes import NodeLooks, unknown_nodes
 
 pytestmark = pytest.mark.feature("C4")
 
@@ -26,7 +26,7 @@ def test_node_is_unknown_when_its_kubelet_is_silent():
     assert unknown_nodes([node("a"), node("b", "Unknown"), node("c", "False")]) == {"b"}
 
 
-def test_node_is_lost_when_unknown_over_twice_the_grace_period():
+def test_node_is_unreachable_when_unknown_over_twice_the_grace_period():
     looks = NodeLooks(grace_s=40)
     assert looks.looked({"a"}, 100) == set()
     assert looks.looked({"a"}, 179) == set()
@@ -34,13 +34,13 @@ def test_node_is_lost_when_unknown_over_twice_the_grace_period():
     assert looks.looked(set(), 190) == set()
 
 
-def test_node_that_answered_once_between_two_looks_is_not_lost():
+def test_node_that_answered_once_between_two_looks_is_reachable():
     looks = NodeLooks(grace_s=40)
     for now, unknown in ((0, "a"), (60, ""), (70, "a"), (100, "a")):
         assert looks.looked(set(unknown), now) == set()
 
 
-def test_no_node_is_lost_in_the_first_minute_after_an_outage():
+def test_no_node_is_unreachable_in_the_first_minute_after_an_outage():
     looks = NodeLooks(grace_s=4)
     looks.looked({"a"}, 0)
     looks.failed()
@@ -50,7 +50,7 @@ def test_no_node_is_lost_in_the_first_minute_after_an_outage():
     assert looks.looked({"a"}, 169) == {"a"}
 
 
-def test_node_that_was_lost_before_an_outage_stays_lost():
+def test_node_unreachable_before_an_outage_stays_so():
     looks = NodeLooks(grace_s=4)
     looks.looked({"a"}, 0)
     assert looks.looked({"a"}, 10) == {"a"}

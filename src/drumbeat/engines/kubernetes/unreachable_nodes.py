@@ -1,7 +1,9 @@
-"""The rules by which machines count as lost, by the conditions of their Kubernetes nodes: pure.
+"""The rules by which machines count as unreachable, by the conditions of their Kubernetes nodes: pure.
 
 Kubernetes calls a node Unknown when its kubelet hasn't reported for a grace period. Right after an outage of the API
-server all nodes are Unknown for some seconds, and none of them is lost.
+server all nodes are Unknown for some seconds, and none of them is unreachable.
+
+What ended a pod is judged in `engines/kubernetes/pod_status.py`.
 """
 
 from __future__ import annotations
@@ -18,13 +20,13 @@ QUIET_S = 60.0
 
 @dataclass
 class NodeLooks:
-    """The looks at a cluster's nodes. A node is lost when it is Unknown in two looks, and all between them, that are
-    at least twice the grace period apart. Times are of one monotonic clock.
+    """The looks at a cluster's nodes. A node is unreachable when it is Unknown in two looks, and all between them,
+    that are at least twice the grace period apart. Times are of one monotonic clock.
     """
 
     grace_s: float = GRACE_S
     quiet_s: float = QUIET_S
-    lost: frozenset[str] = frozenset()
+    unreachable: frozenset[str] = frozenset()
     _unknown_since: dict[str, float] = field(default_factory=dict[str, float])
     _quiet_until: float = 0.0
     _is_away: bool = False
@@ -34,18 +36,18 @@ class NodeLooks:
         self._is_away = True
 
     def looked(self, unknown: Collection[str], now: float) -> frozenset[str]:
-        """Takes in which nodes are Unknown now; returns those that are lost."""
+        """Takes in which nodes are Unknown now; returns those that are unreachable."""
         if self._is_away:
             self._is_away, self._quiet_until = False, now + self.quiet_s
         if now < self._quiet_until:
-            # What was lost before the outage stays lost while it is Unknown; nothing else is concluded.
+            # What was unreachable before the outage stays so while it is Unknown; nothing else is concluded.
             self._unknown_since.clear()
-            self.lost &= frozenset(unknown)
-            return self.lost
+            self.unreachable &= frozenset(unknown)
+            return self.unreachable
         self._unknown_since = {name: self._unknown_since.get(name, now) for name in unknown}
         due = {name for name, since in self._unknown_since.items() if now - since >= 2 * self.grace_s}
-        self.lost = (self.lost & frozenset(unknown)) | due
-        return self.lost
+        self.unreachable = (self.unreachable & frozenset(unknown)) | due
+        return self.unreachable
 
 
 def unknown_nodes(nodes: Sequence[Mapping[str, Any]]) -> set[str]:
