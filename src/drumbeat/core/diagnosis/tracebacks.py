@@ -201,8 +201,9 @@ def _chains(lines: Sequence[str]) -> list[list[_Block]]:
 def _blocks(lines: Sequence[str]) -> Iterator[_Block]:
     """Yields every traceback that ends in an error.
 
-    Programs print stacks without any error, too: a frame without a header above it counts only at the top, where the
-    header was cut off, or as that of a file that couldn't be compiled, which has none.
+    Programs print stacks without any error, too: a frame without a header above it counts only where the header was cut
+    off, at the top or right below an error that an excerpt put there, or as that of a file that couldn't be compiled,
+    which has none.
     """
     block, before, is_top = None, "", True
     for number, whole in enumerate(lines):
@@ -228,7 +229,7 @@ def _blocks(lines: Sequence[str]) -> Iterator[_Block]:
             if _ABOVE in line and (reason := _reason_above(lines[:number])):
                 block.line = f"{block.kind}: {reason}"
             yield block
-            block, before = None, line
+            block, before, is_top = None, line, True
 
 
 def _begin(before: str, *, is_nested: bool = False, ends_in: re.Pattern[str] | None = None) -> _Block:
