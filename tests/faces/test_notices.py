@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 from drumbeat.cli.main import app
 from drumbeat.client import Client
+from drumbeat.control.notices import send_notice, webhook_and_mail
 from drumbeat.control.notices.webhook_and_mail import NoticeText, deliver
 from drumbeat.core.life.events import SendNotice
 from drumbeat.dialect.notices.targets import AnyTarget, target_from
@@ -285,6 +286,36 @@ def test_only_receivers_that_were_put_off_are_sent_the_mail_again(
     assert {one[1]["To"] for one in mailbox.about("putoff")} == {", ".join(receivers)}
     wait_for(lambda: not [one for one in house.control.store.outbox() if one.job == "putoff"])
     client.delete_notice_target("late")
+
+
+def test_mail_ends_when_the_receiver_that_was_put_off_leaves_the_target(
+    house: House, client: Client, mailbox: Mailbox
+) -> None:
+    mailbox.is_taking_late = False
+    keys = {"name": "shrinks", "type": "mail", "host": "127.0.0.1", "port": mailbox.port, "security": "none"}
+    target = {**keys, "sender": "drum@example.org"}
+    client.create_notice_target({**target, "to": ["some@example.org", "late@example.org"]})
+    ended(house, "shrunk", notify=["shrinks"])
+    wait_for(lambda: "451: come back later" in client.notice_target("shrinks").problem)
+    client.create_notice_target({**target, "to": ["some@example.org"]})
+    wait_for(lambda: not [one for one in house.control.store.outbox() if one.job == "shrunk"])
+    assert (len(mailbox.about("shrunk")), client.notice_target("shrinks").problem) == (1, "")
+    client.delete_notice_target("shrinks")
+
+
+def test_notice_is_given_up_after_its_tries_whatever_goes_wrong(
+    house: House, client: Client, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def defect(*_: object) -> None:
+        raise ValueError(f"a defect at {webhook.url}")
+
+    monkeypatch.setattr(send_notice, "MAX_TRIES", 2)
+    monkeypatch.setattr(webhook_and_mail, "deliver", defect)
+    client.create_notice_target({"name": "odd", "type": "webhook", "credentials": {"url": webhook.url}})
+    ended(house, "unlucky", notify=["odd"])
+    wait_for(lambda: not [one for one in house.control.store.outbox() if one.job == "unlucky"])
+    assert client.notice_target("odd").problem == "an unexpected failure on the server: ValueError"
+    client.delete_notice_target("odd")
 
 
 def test_mail_server_without_starttls_is_no_server_that_is_away(mailbox: Mailbox) -> None:

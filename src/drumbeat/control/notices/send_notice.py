@@ -51,7 +51,7 @@ class NoticeSender:
         self._targets.note(name, "")
 
     def _carry_out(self, pending: PendingEffect, job: Job) -> None:
-        """Delivers one notice. Raises UnreachableError, after which it is tried again."""
+        """Delivers one notice. Raises UnreachableError, or what nobody foresaw, after which it is tried again."""
         effect = pending.effect
         if isinstance(effect, SendNotice):
             try:
@@ -64,6 +64,12 @@ class NoticeSender:
             except DrumbeatError as error:
                 self._targets.note(effect.target, error.what)
                 log.warning("job %s: the notice to %s can't be delivered: %s", job.name, effect.target, error)
+            except Exception as error:
+                # Without the error's text, which may have a secret of the target.
+                self._targets.note(effect.target, f"an unexpected failure on the server: {type(error).__name__}")
+                if pending.tries + 1 < MAX_TRIES:
+                    raise
+                log.exception("job %s: the notice to %s is given up", job.name, effect.target)
         self._loop.store.done(pending.id)
         self._settled.pop(pending.id, None)
 

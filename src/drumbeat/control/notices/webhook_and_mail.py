@@ -91,12 +91,14 @@ def _mail(target: MailTarget, notice: NoticeText, receivers: Sequence[str], sett
     where = f"notice target {target.name}"
     if not receivers:
         raise RefusedError("it has no receivers", where=where, fix="Write them under `to`.")
+    due = [one for one in receivers if one not in settled]
+    if not due:  # The one that was put off has been taken out of the target.
+        return
     try:
         line = _connected(target)
         try:
             if target.credentials:
                 line.login(target.credentials.username, target.credentials.password.get_secret_value())
-            due = [one for one in receivers if one not in settled]
             refused = line.send_message(_message(target, notice, receivers), to_addrs=due)
         finally:
             _leave(line)
