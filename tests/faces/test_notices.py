@@ -262,6 +262,12 @@ def test_mail_that_one_receiver_may_take_later_is_tried_again(mailbox: Mailbox) 
         deliver(mail_target(mailbox, to=["left@e.f", "grey@e.f"]), NoticeText("hello", ["world"]))
 
 
+def test_refusal_of_all_receivers_does_not_say_that_others_have_the_mail(mailbox: Mailbox) -> None:
+    with pytest.raises(RefusedError) as refused:
+        deliver(mail_target(mailbox, to=["left@e.f", "left@g.h"]), NoticeText("hello", ["world"]))
+    assert refused.value.what == "its mail server answered 550: has left for left@e.f, left@g.h"
+
+
 def test_mail_that_was_accepted_is_delivered_whatever_the_server_answers_to_quit(mailbox: Mailbox) -> None:
     mailbox.goodbye = "421 4.3.2 service shutting down"
     try:
@@ -279,12 +285,17 @@ def test_only_receivers_that_were_put_off_are_sent_the_mail_again(
     receivers = ["some@example.org", "late@example.org", "left@example.org"]
     client.create_notice_target({"name": "late", "type": "mail", "to": receivers, **keys})
     ended(house, "putoff", notify=["late"])
-    wait_for(lambda: "451: come back later for late@example.org" in client.notice_target("late").problem)
+    problem = (
+        "451: come back later for late@example.org; its mail server answered 550: has left for left@example.org; the"
+    )
+    wait_for(lambda: problem in client.notice_target("late").problem)
     mailbox.is_taking_late = True
     wait_for(lambda: len(mailbox.about("putoff")) == 2)
     assert [one[0] for one in mailbox.about("putoff")] == [["some@example.org"], ["late@example.org"]]
     assert {one[1]["To"] for one in mailbox.about("putoff")} == {", ".join(receivers)}
     wait_for(lambda: not [one for one in house.control.store.outbox() if one.job == "putoff"])
+    refusal = "its mail server answered 550: has left for left@example.org; the other receivers have the mail"
+    assert client.notice_target("late").problem == refusal
     client.delete_notice_target("late")
 
 

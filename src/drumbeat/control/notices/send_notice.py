@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from typing import TYPE_CHECKING
 
 from drumbeat.control.catalog.notice_targets import NoticeTargets
 from drumbeat.control.loop.loop import Loop
@@ -16,6 +17,9 @@ from drumbeat.core.life.events import SendNotice
 from drumbeat.core.life.job import Job
 from drumbeat.ports import PendingEffect
 from drumbeat.protocol.errors import DrumbeatError, NotFoundError, RefusedError, UnreachableError
+
+if TYPE_CHECKING:
+    from drumbeat.control.notices.webhook_and_mail import MailProgress
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +34,7 @@ class NoticeSender:
 
     def __init__(self, loop: Loop, targets: NoticeTargets) -> None:
         self._loop, self._targets = loop, targets
-        self._settled: dict[int, frozenset[str]] = {}
+        self._progress: dict[int, MailProgress] = {}
         """By effect: receivers of its mail that this server need not send it again."""
 
     def handler(self) -> Handler:
@@ -71,7 +75,7 @@ class NoticeSender:
                     raise
                 log.exception("job %s: the notice to %s is given up", job.name, effect.target)
         self._loop.store.done(pending.id)
-        self._settled.pop(pending.id, None)
+        self._progress.pop(pending.id, None)
 
     def _deliver(self, effect: SendNotice, job: Job, pending: int) -> None:
         from drumbeat.control.notices.webhook_and_mail import NoticeText, PutOffError, deliver
@@ -82,11 +86,10 @@ class NoticeSender:
             return  # It was deleted after the job's end.
         key = hashlib.sha256(f"{job.name} {job.submitted_at} {effect.target} {effect.address}".encode()).hexdigest()
         notice = NoticeText(notice_text.title(job), notice_text.lines(job), key[:32])
-        settled = self._settled.get(pending, frozenset())
         try:
-            deliver(target, notice, (effect.address,) if effect.address else (), settled)
+            deliver(target, notice, (effect.address,) if effect.address else (), self._progress.get(pending))
         except PutOffError as error:
-            self._settled[pending] = settled | error.settled
+            self._progress[pending] = error.progress
             raise
         self._targets.note(effect.target, "")
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import contextlib
 import smtplib
 import ssl
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
 from typing import TYPE_CHECKING
@@ -40,23 +40,36 @@ class NoticeText:
     """Identifies the notice: a message that is sent twice has one Message-ID."""
 
 
-class PutOffError(UnreachableError):
-    """Some receivers of a mail may take it later. settled: the others, which have it or never will."""
+_Answer = tuple[int, bytes]
+"""A code of a mail server, and its text."""
 
-    def __init__(self, what: str, *, where: str, settled: frozenset[str]) -> None:
+
+@dataclass(frozen=True)
+class MailProgress:
+    """The receivers of a mail that aren't sent it again."""
+
+    taken: frozenset[str] = frozenset()
+    refused: Mapping[str, _Answer] = field(default_factory=dict[str, _Answer])
+    """Those whom the mail server refused for good."""
+
+
+class PutOffError(UnreachableError):
+    """Some receivers of a mail may take it later. progress: the others, of this try and those before."""
+
+    def __init__(self, what: str, *, where: str, progress: MailProgress) -> None:
         super().__init__(what, where=where)
-        self.settled = settled
+        self.progress = progress
 
 
 def deliver(
-    target: AnyTarget, notice: NoticeText, receivers: Sequence[str] = (), settled: Collection[str] = ()
+    target: AnyTarget, notice: NoticeText, receivers: Sequence[str] = (), progress: MailProgress | None = None
 ) -> None:
-    """Delivers a notice. receivers: of a mail, instead of the target's own. settled: those that aren't sent it again.
+    """Delivers a notice. receivers: of a mail, instead of the target's own. progress: what earlier tries came to.
 
     Raises UnreachableError for what may pass, PutOffError among it, and RefusedError for what won't.
     """
     if target.type == "mail":
-        _mail(target, notice, receivers or target.to, settled)
+        _mail(target, notice, receivers or target.to, progress or MailProgress())
     else:
         _post(target, notice)
 
@@ -87,25 +100,33 @@ def _escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _mail(target: MailTarget, notice: NoticeText, receivers: Sequence[str], settled: Collection[str]) -> None:
+def _mail(target: MailTarget, notice: NoticeText, receivers: Sequence[str], before: MailProgress) -> None:
     where = f"notice target {target.name}"
     if not receivers:
         raise RefusedError("it has no receivers", where=where, fix="Write them under `to`.")
-    due = [one for one in receivers if one not in settled]
-    if not due:  # The one that was put off has been taken out of the target.
-        return
+    due = [one for one in receivers if one not in before.taken and one not in before.refused]
+    # None is due if the one that was put off has been taken out of the target.
+    answers = {**before.refused, **(_send(target, notice, receivers, due) if due else {})}
+    refused = {one: answer for one, answer in answers.items() if one in receivers}
+    if refused:
+        _tell_refused(where, refused, before.taken | {*receivers} - refused.keys())
+
+
+def _send(
+    target: MailTarget, notice: NoticeText, receivers: Sequence[str], due: Sequence[str]
+) -> Mapping[str, _Answer]:
+    """Sends a mail to those who are due; returns the receivers that the server refused, with its answers."""
+    where = f"notice target {target.name}"
     try:
         line = _connected(target)
         try:
             if target.credentials:
                 line.login(target.credentials.username, target.credentials.password.get_secret_value())
-            refused = line.send_message(_message(target, notice, receivers), to_addrs=due)
+            return line.send_message(_message(target, notice, receivers), to_addrs=due)
         finally:
             _leave(line)
     except smtplib.SMTPRecipientsRefused as error:
-        # The lowest code: while one receiver may take the mail later, it is tried again.
-        code, answer = min(error.recipients.values(), key=lambda one: one[0])
-        raise _refusal(where, code, answer) from None
+        return error.recipients
     except smtplib.SMTPResponseException as error:
         raise _refusal(where, error.smtp_code, error.smtp_error) from None
     except smtplib.SMTPNotSupportedError as error:
@@ -115,8 +136,6 @@ def _mail(target: MailTarget, notice: NoticeText, receivers: Sequence[str], sett
         raise RefusedError(what, where=where, fix="Mail servers are logged into with ASCII only.") from None
     except (OSError, smtplib.SMTPException) as error:
         raise UnreachableError(f"its mail server can't be reached: {error}", where=where) from None
-    if refused:
-        _tell_refused(where, refused, receivers)
 
 
 def _leave(line: smtplib.SMTP) -> None:
@@ -126,14 +145,15 @@ def _leave(line: smtplib.SMTP) -> None:
     line.close()
 
 
-def _tell_refused(where: str, refused: Mapping[str, tuple[int, bytes]], receivers: Sequence[str]) -> None:
-    """Raises PutOffError if a receiver may take the mail later, else RefusedError; the others have it."""
+def _tell_refused(where: str, refused: Mapping[str, _Answer], taken: frozenset[str]) -> None:
+    """Raises PutOffError if a receiver may take the mail later, else RefusedError."""
     put_off = {one: answer for one, answer in refused.items() if answer[0] < _FINAL_FROM}
-    code, answer = next(iter((put_off or refused).values()))
-    whom = list_first(sorted(put_off or refused), 3)
-    what = f"{_answer_of(code, answer)} for {whom}; the other receivers have the mail"
+    final = {one: answer for one, answer in refused.items() if one not in put_off}
+    words = [f"{_answer_of(*next(iter(some.values())))} for {list_first(sorted(some), 3)}"
+             for some in (put_off, final) if some]  # fmt: skip
+    what = "; ".join([*words, *(["the other receivers have the mail"] if taken else [])])
     if put_off:
-        raise PutOffError(what, where=where, settled=frozenset(receivers) - put_off.keys())
+        raise PutOffError(what, where=where, progress=MailProgress(taken, final))
     raise RefusedError(what, where=where)
 
 
