@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
+from drumbeat.dialect.data.paths import local_path
 from drumbeat.dialect.pipelines.component import CommandComponent
 from drumbeat.dialect.pipelines.component_file import (
     COMPONENT,
@@ -72,6 +73,7 @@ def inline(document: Mapping[str, Any], origin: FileOrigin) -> Inlined:
     if isinstance(whole.get("component"), str | dict):
         component, inside = _component(whole["component"], origin, ("component",))
         if isinstance(component, dict):
+            _inputs(whole, cast("Table", component), inside, compute)
             steps |= _jobs(cast("Table", component), inside, "", compute)
         whole["component"] = component
     else:
@@ -101,8 +103,10 @@ def inline_trial(document: Mapping[str, Any], origin: FileOrigin) -> tuple[Table
     made = load_component_text(inside.text, inside.source)
     if not isinstance(made, CommandComponent):
         raise SpecError("a trial is a command", where=origin.where("trial"), fix="Name a component of type command.")
+    defaults = _local_defaults(document, to_dict(made).get("inputs") or {}, inside.base)
+    own: Table = {**document, "inputs": {**cast("Table", document.get("inputs") or {}), **defaults}}
     try:
-        return with_component(document, made), inside
+        return with_component(own, made), inside
     except SpecError as error:
         raise SpecError(error.what, where=origin.where(error.where), fix=error.fix) from None
 
@@ -133,7 +137,7 @@ def _step(node: Table, origin: FileOrigin, path: str, compute: str | None) -> It
     table = cast("Table", component) if isinstance(component, dict) else None
     if table is not None and table.get("type") == "pipeline":
         node["type"] = "pipeline"
-        yield path, StepSource((_inputs(node, table, own), origin))
+        yield path, StepSource((_inputs(node, table, inside, own), origin))
         yield from _jobs(table, inside, f"{path}/", own).items()
         return
     command = (table, inside) if table is not None else (node, origin)
@@ -142,7 +146,7 @@ def _step(node: Table, origin: FileOrigin, path: str, compute: str | None) -> It
     yield (
         path,
         StepSource(
-            (_inputs(node, table, own), origin),
+            (_inputs(node, table, inside, own), origin),
             command if has_command else None,
             environment if has_command or node.get("environment") is not None else None,
         ),
@@ -154,14 +158,35 @@ def _compute(table: Table, outer: str | None) -> str | None:
     return settings.get("default_compute") or table.get("compute") or outer
 
 
-def _inputs(node: Table, component: Table | None, compute: str | None) -> Table:
-    """The inputs of a step. A text that goes to an input for data is a path: it is written out."""
+def _inputs(node: Table, component: Table | None, inside: FileOrigin, compute: str | None) -> Table:
+    """The inputs of a step, with the local paths that are its component's defaults, and paths of data written out.
+
+    inside: where the component is written.
+    """
     given = cast("Table", node.get("inputs") or {})
     ports = cast("Table", component.get("inputs") or {}) if component is not None else {}
     written = {name: _written_out(value, ports.get(name)) for name, value in given.items()}
+    written |= _local_defaults(node, ports, inside.base)
     if written != given:
         node["inputs"] = written
     return {"inputs": written, "compute": compute}
+
+
+def _local_defaults(node: Mapping[str, Any], ports: Table, base: Path) -> Table:
+    """The local data of a component's inputs to which nothing is given, by paths of this machine."""
+    given = {**cast("Table", node.get("inputs") or {}), **cast("Table", node.get("search_space") or {})}
+    missing = {name: port for name, port in ports.items() if given.get(name) is None}
+    return {name: one for name, port in missing.items() if (one := _local_default(port, base))}
+
+
+def _local_default(port: Any, base: Path) -> Table | None:
+    table = cast("Table", port) if isinstance(port, dict) else {}
+    path = table.get("path")
+    local = local_path(path) if isinstance(path, str) and "${{" not in path else None
+    if local is None:
+        return None
+    keys = {key: table[key] for key in ("type", "mode") if key in table}
+    return {**keys, "path": str((base / Path(local).expanduser()).absolute())}
 
 
 def _written_out(value: Any, port: Any) -> Any:

@@ -222,3 +222,30 @@ def test_local_path_of_a_step_that_is_not_there_is_refused(tmp_path: Path) -> No
     made = inlined(tmp_path, "type: pipeline\njobs: {fit: {command: x, inputs: {a: {path: ./here}}}}\n")
     with pytest.raises(SpecError, match="there is nothing at"):
         Courier(Connection(Where(tmp_path), is_starting=False), is_sending=False).parts("fit", made.steps["fit"])
+
+
+@pytest.mark.feature("P1")
+def test_local_path_that_is_a_components_default_counts_from_the_components_file(tmp_path: Path) -> None:
+    default = "inputs: {data: {type: uri_folder, path: ./default}"
+    files = {
+        "train/train.yml": TRAIN.replace("inputs: {data: {type: uri_folder}", default),
+        "inner/inner.yml": INNER.replace("inputs: {data: {type: uri_folder}", default),
+    }
+    text = (
+        "type: pipeline\njobs:\n  fit: {component: ./train/train.yml}\n  outer: {component: ./inner/inner.yml}\n"
+        "  own: {component: ./train/train.yml, inputs: {data: ./data}}\n"
+    )
+    lay(tmp_path, **files, **{"p.yml": text, "whole.yml": "type: pipeline\ncomponent: ./inner/inner.yml\n"})
+    made, whole = (
+        inline(to_dict(loaded.job), FileOrigin(loaded.base, loaded.source, loaded.text))
+        for loaded in (load_file(tmp_path / "p.yml"), load_file(tmp_path / "whole.yml"))
+    )
+    of_train, of_inner = str(tmp_path / "train" / "default"), str(tmp_path / "inner" / "default")
+    for path, place in (("fit", of_train), ("outer", of_inner), ("own", "./data")):
+        assert made.document["jobs"][path]["inputs"]["data"]["path"] == place
+        assert made.steps[path].inputs[0]["inputs"]["data"]["path"] == place
+    assert whole.document["inputs"]["data"]["path"] == of_inner
+    assert from_dict(made.document)
+    assert from_dict(whole.document)
+    sweep, _ = inline_trial({"trial": "./train/train.yml", "search_space": {}}, FileOrigin(tmp_path, "s.yml"))
+    assert sweep["inputs"]["data"]["path"] == of_train

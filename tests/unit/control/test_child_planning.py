@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,19 @@ KINDS = pytest.mark.parametrize(
     [(SWEEP, "p_0", "p_1"), (PIPELINE, "p_a", "p_b")],
     ids=["sweep", "pipeline"],
 )
+
+
+class OlderRequests(MemoryStore):
+    """A store whose requests are read by a newer server, which no longer takes one of their steps."""
+
+    refused = ""
+
+    def request(self, name: str) -> JobRequest:
+        made = super().request(name)
+        if not self.refused or "jobs" not in made.document:
+            return made
+        jobs = {**made.document["jobs"], self.refused: {"type": "parallel", "task": {"type": "run_function"}}}
+        return replace(made, document={**made.document, "jobs": jobs})
 
 
 class SigningStore(DataAccess):
@@ -131,3 +145,23 @@ def test_database_that_is_away_is_not_written_into_the_story_of_the_parent(house
     assert not any("the database" in line.sentence for line in house.store.story("p"))
     data.trouble = None
     house.gang("p_1")
+
+
+@pytest.mark.feature("P1")
+def test_pipeline_whose_stored_request_is_no_longer_taken_ends_and_says_why(tmp_path: Path):
+    store = OlderRequests()
+    house = House(tmp_path, store, FakeEngine())
+    after_a = {"command": "ls ${{inputs.i}}", "inputs": {"i": TAKES_A}}
+    first = {"command": "true", "outputs": {"o": {"type": "uri_folder"}}}
+    try:
+        house.control.jobs.submit(JobRequest({"type": "pipeline", "name": "p", "jobs": {"a": first, "b": after_a}}))
+        house.gang("p_a")
+        store.refused = "b"
+        house.reopen()  # The next server has no graph in memory.
+        house.run_to_end("p_a")
+        until(lambda: house.state("p") is State.FAILED)
+        pipeline = store.load("p").job.pipeline
+        assert pipeline is not None
+        assert "doesn't run `parallel` steps yet" in pipeline.steps[1].sentence
+    finally:
+        house.control.stop()

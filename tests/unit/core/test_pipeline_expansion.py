@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, get_args
 
 import pytest
@@ -178,31 +179,61 @@ def test_an_input_of_another_step_and_a_place_in_an_output_can_be_named() -> Non
     assert told["inputs"]["lr"] == 0.7
 
 
-WITH_PATH: dict[str, Any] = {"data": {"type": "uri_folder", "path": "./d"}}
+WITH_PATH: dict[str, Any] = {"data": {"type": "uri_folder", "path": "azureml:d:1", "mode": "download"}}
 READS: dict[str, Any] = {"type": "command", "command": "x ${{inputs.data}}", "inputs": WITH_PATH}
+HANDS_ON: dict[str, Any] = {
+    "type": "pipeline",
+    "inputs": WITH_PATH,
+    "jobs": {"one": {"command": "x ${{inputs.data}}", "inputs": {"data": "${{parent.inputs.data}}"}}},
+}
+SPACE: dict[str, Any] = {
+    "type": "sweep",
+    "sampling_algorithm": "random",
+    "search_space": {"lr": {"type": "choice", "values": [1, 2]}},
+    "objective": {"goal": "minimize", "primary_metric": "loss"},
+    "limits": {"max_total_trials": 1},
+}
+DRAWS: dict[str, Any] = {
+    "type": "command",
+    "command": "x ${{inputs.data}} ${{inputs.lr}}",
+    "inputs": {**WITH_PATH, "lr": {"type": "number"}},
+}
 
 
 @pytest.mark.feature("P1")
+@pytest.mark.parametrize("is_optional", [False, True], ids=["required", "optional"])
 @pytest.mark.parametrize(
-    "step",
+    ("keys", "path"),
     [
-        {"component": READS},
-        {"type": "pipeline", "component": {"type": "pipeline", "inputs": WITH_PATH, "jobs": {"one": {"command": "x"}}}},
+        ({"jobs": {"use": {"component": READS}}}, "use"),
+        ({"jobs": {"use": {"type": "pipeline", "component": HANDS_ON}}}, "use/one"),
+        ({"component": HANDS_ON}, "one"),
+        ({"jobs": {"use": {**SPACE, "trial": DRAWS}}}, "use"),
     ],
-    ids=["command", "pipeline"],
+    ids=["command", "nested pipeline", "whole pipeline", "sweep"],
 )
-def test_path_in_a_component_is_no_default_of_its_input(step: dict[str, Any]) -> None:
-    with pytest.raises(SpecError, match="no value") as caught:
-        graph({"use": step})
-    assert "The `path` in the component isn't its default." in str(caught.value)
+def test_path_of_a_components_data_input_is_its_default(keys: dict[str, Any], path: str, is_optional: bool) -> None:
+    if is_optional:
+        keys = json.loads(json.dumps(keys).replace('"type": "uri_folder"', '"type": "uri_folder", "optional": true'))
+    job = from_dict({"type": "pipeline", **keys})
+    assert isinstance(job, PipelineJob)
+    made = expand(job, "p")
+    told = document(made, path)["inputs"]["data"]
+    assert {key: told[key] for key in ("path", "mode")} == {"path": "azureml:d:1", "mode": "download"}
+
+
+@pytest.mark.feature("P1")
+def test_value_that_is_given_goes_before_the_path_in_a_component() -> None:
+    made = graph({"use": {"component": READS, "inputs": {"data": {"type": "uri_folder", "path": "azureml:mine:2"}}}})
+    assert document(made, "use")["inputs"]["data"]["path"] == "azureml:mine:2"
 
 
 @pytest.mark.feature("P1", "S1")
-def test_path_in_the_component_of_a_sweep_is_no_default_of_its_input() -> None:
+def test_path_in_the_component_of_a_sweep_is_the_default_of_its_input() -> None:
     component = CommandComponent.made(READS)
-    with pytest.raises(SpecError, match="isn't optional") as caught:
-        with_component({"search_space": {}}, component)
-    assert "The `path` in the component isn't its default." in str(caught.value)
+    assert with_component({"search_space": {}}, component)["inputs"]["data"]["path"] == "azureml:d:1"
+    optional = CommandComponent.made({**READS, "inputs": {"data": {**WITH_PATH["data"], "optional": True}}})
+    assert with_component({"search_space": {}}, optional)["inputs"]["data"]["path"] == "azureml:d:1"
     made = with_component({"search_space": {}, "inputs": {"data": {"path": "./mine"}}}, component)
     assert made["inputs"]["data"]["path"] == "./mine"
 

@@ -38,8 +38,8 @@ class Steps:
         step = next((one for one in steps if step_name(parent.name, one.path) == job), None)
         if step is None or step.has_ended:
             return  # It was reused, or given up: an earlier server has told so.
-        request, graph = self._graph(parent)
-        try:
+        try:  # An older version may have taken a request that this one refuses.
+            request, graph = self._graph(parent)
             sources = {path: self._result(parent, path) for path in graph.step(step.path).after}
             asked = step_request(request, graph, parent.name, step.path, sources)
         except (SpecError, RefusedError, NotFoundError) as error:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from drumbeat.core.pipelines.graph import Bound, Data, OfStep, Value
 from drumbeat.dialect.data.inputs_outputs import Input
-from drumbeat.dialect.pipelines.step_inputs import Scalar, data, parameter, path_remark
+from drumbeat.dialect.pipelines.step_inputs import Scalar, data, parameter
 from drumbeat.dialect.reading.error_messages import shown
 from drumbeat.dialect.reading.expressions import Malformed, Reference, parts
 from drumbeat.protocol.errors import SpecError
@@ -36,7 +36,7 @@ def bind(port: Input | None, given: object, resolve: Resolve, step: str, name: s
         return bound
     value = bound.value
     if value is None:
-        value = _default(port, name, where)
+        value = _default(port, step, name, where)
     if isinstance(value, Data):
         kept = data(port, value.value, where)
         return Bound(replace(value, value=kept), mode=bound.mode)
@@ -52,14 +52,15 @@ def bind(port: Input | None, given: object, resolve: Resolve, step: str, name: s
     return Bound(Data(data(port, value, where), step, name))
 
 
-def _default(port: Input, name: str, where: str) -> Value:
-    """A parameter's default, None = nothing; data has none, as in Azure's components."""
+def _default(port: Input, step: str, name: str, where: str) -> Value:
+    """What an input is that is given nothing: a parameter's `default`, the data at its `path`; None = it is absent."""
     if port.default is not None:
         return port.default
+    if port.path is not None:
+        return Data(port, step, name)
     if port.optional:
         return None
-    fix = f"Add `{name}:` to the inputs."
-    raise SpecError("it has no value, and isn't optional", where=where, fix=f"{fix}{path_remark(port)}")
+    raise SpecError("it has no value, and isn't optional", where=where, fix=f"Add `{name}:` to the inputs.")
 
 
 def _evaluated(given: object, resolve: Resolve, step: str, name: str, where: str) -> Bound:

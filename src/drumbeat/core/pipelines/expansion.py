@@ -11,14 +11,13 @@ from graphlib import CycleError, TopologicalSorter
 from typing import cast
 
 from drumbeat.core.pipelines.binding import Resolve, bind_inputs, bind_ports
-from drumbeat.core.pipelines.graph import Bound, Data, Graph, OfStep, PipelineStep, Settings, Value
+from drumbeat.core.pipelines.graph import Bound, Graph, OfStep, PipelineStep, Settings, Value
 from drumbeat.core.pipelines.outputs import placed, step_outputs
 from drumbeat.core.pipelines.scope import Scope, producer, settings_of
 from drumbeat.dialect.data.inputs_outputs import Input, Output
 from drumbeat.dialect.pipelines.component import CommandComponent
 from drumbeat.dialect.pipelines.graph import depends_on
 from drumbeat.dialect.pipelines.pipeline_job import PipelineComponent, PipelineJob, PipelineNode
-from drumbeat.dialect.pipelines.step_inputs import data
 from drumbeat.dialect.pipelines.step_types import CommandNode, OtherNode, ParallelNode, SweepNode
 from drumbeat.dialect.reading.error_messages import either
 from drumbeat.dialect.reading.expressions import Reference
@@ -65,8 +64,6 @@ def _own_input(name: str, value: object) -> Bound:
     """An input of the pipeline itself, which is its own declaration."""
     if not isinstance(value, Input):
         return Bound(cast("Value", value))
-    if not value.is_parameter and value.path is not None:
-        return Bound(Data(data(value, value, f"inputs.{name}"), "", name))
     return bind_ports({name: value}, {}, _no_references, "")[name]
 
 

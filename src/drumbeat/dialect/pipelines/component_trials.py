@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from drumbeat.dialect.data.inputs_outputs import Input
 from drumbeat.dialect.pipelines.component import CommandComponent
-from drumbeat.dialect.pipelines.step_inputs import data, parameter, path_remark
+from drumbeat.dialect.pipelines.step_inputs import data, parameter
 from drumbeat.dialect.reading.error_messages import either
 from drumbeat.dialect.reading.expressions import Reference, render
 from drumbeat.dialect.reading.writer import to_dict
@@ -63,12 +63,11 @@ def _input(name: str, port: Input, given: object) -> Any:
     if isinstance(value, Input) and value.is_parameter:
         value = value.default
     if value is None:
-        value = port.default if port.is_parameter else None
+        value = port.default if port.is_parameter else (port if port.path else None)
     if value is None and port.optional:
         return _absent(port)
     if value is None:
-        fix = f"Add `{name}:` to the inputs.{path_remark(port)}"
-        raise SpecError("it has no value, and isn't optional", where=where, fix=fix)
+        raise SpecError("it has no value, and isn't optional", where=where, fix=f"Add `{name}:` to the inputs.")
     if not port.is_parameter:
         return to_dict(data(port, value, where))
     if isinstance(value, bool | int | float | str):

@@ -66,11 +66,6 @@ def _check_limits(port: Input, value: float, where: str) -> None:
         raise SpecError(f"{value} is above the maximum, {port.max}", where=where)
 
 
-def path_remark(port: Input) -> str:
-    """Returns what a message about a missing value adds where the component names data, which is no default."""
-    return " The `path` in the component isn't its default." if port.path is not None else ""
-
-
 def data(port: Input, value: Any, where: str) -> Input:
     """Returns data as the input that takes it has it: of the port's type, in the value's mode if it names one.
 

@@ -15,7 +15,6 @@ from drumbeat.dialect.job.identity import IdentityValue
 from drumbeat.dialect.job.resources_and_limits import CommandJobLimits, ComputeName, QueueSettings, Resources
 from drumbeat.dialect.job.services import ServiceValue
 from drumbeat.dialect.pipelines.component import CommandComponent, ComponentValue
-from drumbeat.dialect.pipelines.step_inputs import path_remark
 from drumbeat.dialect.reading.error_messages import either, shown
 from drumbeat.dialect.reading.expressions import missing
 from drumbeat.dialect.reading.field_types import (
@@ -223,6 +222,5 @@ def port_contradictions(
             fix = either(name, component.outputs, "It gives")
             yield Contradiction(("outputs", name), f"the component has no output `{name}`", fix)
     for name, port in component.inputs.items():
-        if name not in given and not port.optional and port.default is None:
-            fix = f"Add `{name}:`.{path_remark(port)}"
-            yield Contradiction(("inputs",), f"the component's input `{name}` has no value", fix)
+        if name not in given and not port.optional and port.default is None and port.path is None:
+            yield Contradiction(("inputs",), f"the component's input `{name}` has no value", f"Add `{name}:`.")
