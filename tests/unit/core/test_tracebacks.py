@@ -317,6 +317,53 @@ def test_a_traceback_whose_header_is_cut_off_counts_at_the_top(above: str, kinds
     assert [error.kind for error in read(above + CHAINED.partition("\n\n")[0]).errors] == kinds
 
 
+CUT = """  File "train.py", line 9, in main
+    step()
+    ~~~~^^
+"""
+FRAME = '  File "train.py", line 20, in step\n'
+
+
+@pytest.mark.parametrize(
+    ("end", "line"),
+    [
+        (f'{FRAME}    raise OutOfBudget("spent")\nOutOfBudget: spent 12 of 10 h\n', "OutOfBudget: spent 12 of 10 h"),
+        (f"{FRAME}    else: raise full(\n          ^^^^^^\nfull\n", "full at `else: raise full(`"),
+        (f"{FRAME}    next(batches)\nStopIteration\n", "StopIteration at `next(batches)`"),
+        (f"{FRAME}StopAsyncIteration\n", "StopAsyncIteration"),
+        (f"{FRAME}    zlib.decompress(shard)\nzlib.error: Error -3\n", "zlib.error: Error -3"),
+        (f"INFO epoch 3 begins\n{FRAME}    raise Full()\nFull: shard 3\n", "Full: shard 3"),
+        (f"loss: 0.3\nlr: 1\n\n{FRAME}ValueError: bad\n", "ValueError: bad"),
+        ("StopIteration\n", "StopIteration at `step()`"),
+        ("socket.gaierror: [Errno -2] unknown\n", "socket.gaierror: [Errno -2] unknown"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("above", ["", "all last):\n", CHAINED], ids=["cut", "in the header", "below an error"])
+def test_any_error_counts_below_frames_whose_header_was_cut_off(above: str, end: str, line: str):
+    told = read(f"{above}{CUT}{end}bye\n")
+    assert told.line == line
+    frames = [("train.py", 9), ("train.py", 20)] if "File" in end else [("train.py", 9)]
+    assert told.errors[-1].frames == frames
+
+
+@pytest.mark.parametrize("after", ["Epoch: 3\n", "step: 100\n", "ValueError: tried again\n", "Done\n"])
+@pytest.mark.parametrize(
+    "call",
+    ["traceback.print_stack(limit=2)", 'print("".join(traceback.format_stack()))', 'log.info("x", stack_info=True)'],
+)
+def test_stack_is_told_from_a_traceback_by_the_call_that_prints_it(call: str, after: str):
+    stack = f"{CUT}{FRAME}    {call}\n"
+    assert read(stack + after).errors == ()
+    assert read(f"{stack}epoch 3\n{stack}{after}").errors == ()
+    assert read(f"{stack}epoch 3\n{CUT}{after}").errors == ()
+
+
+@pytest.mark.parametrize("after", ["Epoch: 3\n", "step: 100\n", "train.py: done\n"])
+def test_output_below_a_cut_off_stack_without_code_is_no_error(after: str):
+    assert read(FRAME + after).errors == ()
+    assert read(f"{CUT}epoch 3\nINFO: x\nStack (most recent call last):\n{CUT}ValueError: x\n").errors == ()
+
+
 def test_a_file_that_cannot_be_compiled_needs_no_header():
     said = 'set up\nready\n  File "train.py", line 3\n    def f(:\n          ^\n'
     assert read(said + "SyntaxError: invalid syntax\n").line == "SyntaxError: invalid syntax"

@@ -23,9 +23,13 @@ _FRAME = re.compile(r'^\s+File "([^"]+)", line (\d+)(, in .+)?$')
 """A frame of a traceback; faulthandler's frames, `line 3 in f`, are of no error."""
 _RAISED = re.compile(r"^([A-Za-z_][\w.]*)(?:: ?(.*))?$")
 _RAISED_HEADLESS = re.compile(
-    r"(?:\w+\.)+[A-Z]\w*(?:$|:)|(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Group)(?:$|[: ])"
+    r"(?:\w+\.)+(?:[A-Z]\w*|\w*(?:error|timeout))(?:$|:)"
+    r"|(?:[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Group)|Stop(?:Async)?Iteration)(?:$|:)"
 )
-"""An error that ends a traceback without a header; `Epoch: 3` after a stack that was printed is no error."""
+"""An error that ends a traceback without a header, whatever raised it; `Epoch: 3` is no error."""
+_RAISES = re.compile(r"\braise\b")
+_PRINTS_STACK = re.compile(r"\b(?:print|format)_stack\(|\bstack_info\s*=")
+"""The statement whose frames, without an error, traceback.print_stack or logging has printed."""
 _RAISED_UNCOMPILED = re.compile(r"(?:Syntax|Indentation|Tab)Error\b")
 _FOLLOWS = re.compile(r"^(?:The above exception was the direct cause|During handling of the above exception)")
 _INSIDE = re.compile(r"^-- Process \d+ terminated with the following error")
@@ -169,6 +173,23 @@ class _Block(RaisedError):
     """Another thread or a child process raised it."""
     ends_in: re.Pattern[str] | None = None
     """Which error must stand right below a traceback without a header; None = it has a header."""
+    is_interrupted: bool = False
+    """Other output stands below the last of its frames."""
+
+    @property
+    def is_printed(self) -> bool:
+        """Whether it is the stack of a statement that prints stacks."""
+        return self.ends_in is not None and _PRINTS_STACK.search(self.source) is not None
+
+    def is_ended_by(self, line: str) -> bool:
+        """Whether a line that isn't indented is its error."""
+        raised = _RAISED.match(line)
+        if raised is None or not self.frames or self.is_interrupted or self.is_printed:
+            return False
+        if self.ends_in is None or self.ends_in.match(line):
+            return True
+        is_class = raised[1][0].isupper() or raised[1] in self.source
+        return self.ends_in is _RAISED_HEADLESS and is_class and _RAISES.search(self.source) is not None
 
 
 def _chain(lines: Sequence[str]) -> tuple[RaisedError, ...]:
@@ -203,33 +224,49 @@ def _blocks(lines: Sequence[str]) -> Iterator[_Block]:
 
     Programs print stacks without any error, too: a frame without a header above it counts only where the header was cut
     off, at the top or right below an error that an excerpt put there, or as that of a file that couldn't be compiled,
-    which has none.
+    which has none. Its error must stand right below the last frame, and be one by its name or by the statement above.
     """
     block, before, is_top = None, "", True
     for number, whole in enumerate(lines):
         line = _GROUP_PREFIX.sub("", whole)
-        header, frame = _HEADER.search(line), _FRAME.match(line)
-        if header:
-            block = _begin(before, is_nested=header[1] == "Original ")
-        elif frame and block is None and (is_top or not frame[3]):
-            block = _begin(before, ends_in=_RAISED_HEADLESS if is_top else _RAISED_UNCOMPILED)
+        frame = _FRAME.match(line)
+        block = _begun(line, frame, block, before, is_top=is_top)
         is_top = is_top and (line.startswith(" ") or (number == 0 and not _STACK.search(line)))
         if block is None:
             before = line or before
             continue
         if frame:
             block.frames.append((frame[1], int(frame[2])))
-            block.source = ""
+            block.source, block.is_interrupted = "", False
         elif line.startswith(" "):
             block.source = block.source or line.strip()
-        elif block.ends_in and not block.ends_in.match(line):
-            block, before = None, line or before
-        elif block.frames and _RAISED.match(line):
+        elif block.is_ended_by(line):
             block.line = _with_message(line, lines[number + 1 : number + 5])
             if _ABOVE in line and (reason := _reason_above(lines[:number])):
                 block.line = f"{block.kind}: {reason}"
             yield block
             block, before, is_top = None, line, True
+        elif block.ends_in:
+            block, before = _interrupted(block, line), line or before
+
+
+def _begun(line: str, frame: re.Match[str] | None, block: _Block | None, before: str, *, is_top: bool) -> _Block | None:
+    """Returns the traceback that begins in a line, else the one that is being read."""
+    if header := _HEADER.search(line):
+        return _begin(before, is_nested=header[1] == "Original ")
+    if frame and block is None and is_top:
+        return _begin(before, ends_in=_RAISED_HEADLESS)
+    if frame and not frame[3] and (block is None or block.is_interrupted):
+        return _begin(before, ends_in=_RAISED_UNCOMPILED)
+    return block
+
+
+def _interrupted(block: _Block, line: str) -> _Block | None:
+    """Returns a traceback without a header below which other output stands; None = no more frames of it can follow."""
+    if block.is_printed or block.ends_in is _RAISED_UNCOMPILED or _STACK.search(line):
+        return None
+    block.is_interrupted = True
+    return block
 
 
 def _begin(before: str, *, is_nested: bool = False, ends_in: re.Pattern[str] | None = None) -> _Block:
