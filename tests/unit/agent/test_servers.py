@@ -9,8 +9,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.client import parse_headers
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from socketserver import StreamRequestHandler, ThreadingTCPServer
 
 import pytest
 
@@ -252,6 +254,32 @@ def test_request_that_makes_something_is_sent_once_though_no_answer_comes(tmp_pa
         answer.set()
         link.close()
     assert asked.qsize() == 1
+
+
+def test_request_that_makes_something_is_sent_once_though_an_open_connection_breaks(tmp_path: Path):
+    """A server that ends closes its connections, among them that of a request that it has carried out."""
+    asked = list[str]()
+
+    class Ends(StreamRequestHandler):
+        def handle(self) -> None:
+            while first := self.rfile.readline().decode():
+                headers = parse_headers(self.rfile)
+                self.rfile.read(int(headers["Content-Length"]))
+                asked.append(first.split()[0] + first.split()[1].rpartition("/mlflow")[2])
+                if first.startswith("POST") and len(asked) == 2:
+                    return
+                self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+
+    with ThreadingTCPServer(("127.0.0.1", 0), Ends) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, args=[0.01], daemon=True).start()
+        link = Link(enrolled(tmp_path, f"http://127.0.0.1:{server.server_address[1]}"), 5)
+        link.mlflow("GET", "/api/2.0/mlflow/runs/get", b"{}", {})
+        with pytest.raises(NoAnswerError, match="did not answer"):
+            link.mlflow("POST", CREATE, b"{}", {}, once_within_s=20)
+        link.close()
+        server.shutdown()
+    assert asked == ["GET/runs/get", "POST/model-versions/create"]
 
 
 def test_request_that_makes_something_may_take_longer_than_others(tmp_path: Path):

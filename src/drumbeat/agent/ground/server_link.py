@@ -224,7 +224,8 @@ class Link:
         self, method: str, path: str, body: bytes, more: dict[str, str] | None = None, once_within_s: float = 0.0
     ) -> http.client.HTTPResponse:
         """The answer of the first server that gives one. A connection closed for idling is reopened at once."""
-        if self._line is not None and self._line.sock is None:  # The server closed it in good order.
+        is_closed = self._line is not None and self._line.sock is None  # By the server, in good order.
+        if is_closed or once_within_s:  # Whether one that breaks had only idled for too long can't be told.
             self._drop()
         if not self._servers:
             raise UnreachableError("plain http would show this job's secret to the network", fix=TLS)
