@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.agent.ground.request_backoff import Backoff
-from drumbeat.agent.metrics.folder import OVER, end_of, is_stuck, keep_sent, loss_reason, segments, sent_offset
+from drumbeat.agent.metrics.folder import OVER, STUCK, end_of, is_stuck, keep_sent, loss_reason, segments, sent_offset
 from drumbeat.agent.metrics.forwarder import Forwarder
 from drumbeat.agent.metrics.spool import Spool, SpoolFullError
 from drumbeat.protocol.errors import DrumbeatError, RefusedError, UnreachableError
@@ -246,6 +246,68 @@ def test_server_that_fails_at_every_line_is_said_to_be_stuck_and_no_line_is_skip
         assert forwarder._changed.wait_for(lambda: forwarder.sent == spool.end, 30)
     assert kept_steps(server) == [*range(8)]
     assert (is_stuck(str(sent)), loss_reason(str(sent))) == (False, "")
+
+
+def wait_until_stuck(sent: Path, *, is_so: bool = True) -> None:
+    deadline = time.monotonic() + 30
+    while is_stuck(str(sent)) is not is_so:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+@pytest.mark.feature("M2", "F10")
+def test_server_that_failed_at_every_line_and_is_away_now_is_not_said_to_be_stuck(tmp_path: Path):
+    class UnderRepair(Defective):
+        is_away = False
+
+        def metrics(self, offset: int, lines: bytes) -> int:
+            if self.is_away:
+                raise UnreachableError("no server answers")
+            return super().metrics(offset, lines)
+
+    spool, server, sent = Spool(str(tmp_path / "spool")), UnderRepair(is_broken=True), tmp_path / "sent"
+    spool.append(line_of(points(0)))
+    forwarder = quickly(spool, server, sent, lambda _: None)
+    wait_until_stuck(sent)
+    server.is_away = True
+    wait_until_stuck(sent, is_so=False)
+    assert (loss_reason(str(sent)), forwarder.is_away) == ("", True)
+    server.is_away = server.is_broken = False
+    with forwarder._changed:
+        assert forwarder._changed.wait_for(lambda: forwarder.sent == spool.end, 30)
+
+
+@pytest.mark.feature("M2", "F10")
+@pytest.mark.parametrize("skipped", ["", "the server can't keep a record of metrics of this node: a defect"])
+def test_forwarder_that_is_started_again_tells_only_of_lines_that_were_skipped(tmp_path: Path, skipped: str):
+    spool, sent = Spool(str(tmp_path / "spool")), tmp_path / "sent"
+    spool.append(line_of(points(0)))
+    stuck = "the server can't keep metrics of this node: a defect"
+    keep_sent(str(sent), 0, STUCK, stuck, skipped)
+    assert loss_reason(str(sent)) == stuck
+    assert forwarded(spool, Server(), sent).flush(30)
+    assert (sent_offset(str(sent)), loss_reason(str(sent))) == (spool.end, skipped)
+
+
+@pytest.mark.feature("M2")
+def test_reader_never_sees_the_end_of_an_earlier_reason(tmp_path: Path):
+    file, reasons = str(tmp_path / "sent"), ["why", "another reason, which is longer"]
+    keep_sent(file, 0, STUCK, reasons[1])
+    program = """if True:
+        import os, sys
+        from drumbeat.agent.metrics.folder import loss_reason
+        print("reading", flush=True)
+        seen = {loss_reason(sys.argv[1])}
+        while os.path.exists(sys.argv[1]):
+            seen.add(loss_reason(sys.argv[1]))
+        print(*sorted(seen), sep="; ")"""
+    with subprocess.Popen([sys.executable, "-c", program, file], stdout=subprocess.PIPE, text=True) as reader:
+        assert reader.stdout
+        assert reader.stdout.readline()
+        for number in range(20_000):
+            keep_sent(file, number, STUCK, reasons[number % 2])
+        Path(file).unlink()
+        assert {*reader.stdout.read().strip().split("; ")} - {""} <= {*reasons}
 
 
 class Requests(Server):

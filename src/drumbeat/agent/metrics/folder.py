@@ -93,29 +93,38 @@ def loss_reason(file: str) -> str:
     return _kept(file)[2]
 
 
-def keep_sent(file: str, sent: int, word: str = "", why: str = "") -> None:
+def skip_reason(file: str) -> str:
+    """Returns why lines of a spool were skipped, "" = none was."""
+    return _kept(file)[3]
+
+
+def keep_sent(file: str, sent: int, word: str = "", why: str = "", skipped: str = "") -> None:
     """Writes how far a spool has been sent; an offset that is lost costs only a request. word: "", OVER or STUCK.
 
-    It is written over the one before, which needs no more room: an agent waits for this word, on a full disk too.
+    It is written over the one before, which needs no more room: an agent waits for this word, on a full disk too. It is
+    one write, as long as the one before: a reader never sees the end of an earlier text.
     """
-    text = f"{sent:020d}\n{word}\n{why}".encode()
+    text = f"{sent:020d}\n{word}\n{_one_line(why)}\n{_one_line(skipped)}\n".encode()
     with contextlib.suppress(OSError):
         opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            os.pwrite(opened, text, 0)
-            os.ftruncate(opened, len(text))
+            os.pwrite(opened, text.ljust(os.fstat(opened).st_size, b"\n"), 0)
         finally:
             os.close(opened)
 
 
-def _kept(file: str) -> tuple[int, str, str]:
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _kept(file: str) -> tuple[int, str, str, str]:
+    """Returns how far the spool was sent, the word, why the server won't have all of it, and why lines were skipped."""
     try:
         with open(file, encoding="utf-8") as opened:
-            number, _, rest = opened.read().partition("\n")
-            word, _, why = rest.partition("\n")
-            return int(number), word, why
+            number, word, why, skipped, *_ = [*opened.read().split("\n"), "", "", ""]
+            return int(number), word, why or skipped, skipped
     except (OSError, ValueError):
-        return 0, "", ""
+        return 0, "", "", ""
 
 
 def segments(folder: str) -> list[int]:

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from drumbeat.agent.ground.request_backoff import Backoff
 from drumbeat.agent.metrics.failing_line import FailingLineSearch
-from drumbeat.agent.metrics.folder import OVER, STUCK, keep_sent, loss_reason, sent_offset
+from drumbeat.agent.metrics.folder import OVER, STUCK, keep_sent, sent_offset, skip_reason
 from drumbeat.agent.metrics.spool import Spool
 from drumbeat.protocol.errors import DrumbeatError, NotFoundError, StaleError
 from drumbeat.protocol.fault_points import faultpoint
@@ -46,7 +46,7 @@ class Forwarder:
         self._search = FailingLineSearch()
         self._is_stuck = False
         self._skipped = 0
-        self._loss = loss_reason(sent_file)
+        self._loss = skip_reason(sent_file)
         """What users are told of lines that were skipped, "" = none was."""
         self._backoff = Backoff(0.1, 2.0)
         self._changed = threading.Condition()
@@ -135,12 +135,15 @@ class Forwarder:
         self.note(f"a line that the server can't keep is skipped ({error}): {line[:1000]!r}")
 
     def _wait(self, error: DrumbeatError | OSError) -> None:
-        """Waits before the same is sent again. An agent that waits for the end is told where that may never help."""
+        """Waits before the same is sent again. An agent that waits for the end is told where that may never help.
+
+        A server that is away is waited for, also one that failed at every line before: it may be under repair.
+        """
         if not self.is_away:
             self.note(f"metrics wait: {error}")
         if isinstance(error, OSError):
             self._say_stuck(f"the node can't read its metrics: {error}")
-        elif self._search.is_at_its_end:
+        elif self._search.is_at_its_end and error.code == _DEFECT:
             self._say_stuck(f"the server can't keep metrics of this node: {error}")
         elif self._is_stuck:
             self._say_sent(self._sent)
@@ -149,16 +152,16 @@ class Forwarder:
 
     def _say_sent(self, offset: int) -> None:
         self._is_stuck = False
-        keep_sent(self._sent_file, offset, why=self._loss)
+        keep_sent(self._sent_file, offset, skipped=self._loss)
 
     def _say_stuck(self, why: str) -> None:
         self._is_stuck = True
-        keep_sent(self._sent_file, self._sent, STUCK, why)
+        keep_sent(self._sent_file, self._sent, STUCK, why, self._loss)
 
     def _end(self, note: str, why: str) -> None:
         """Sends no more: what these very lines were refused for would be the same the next time. why: for users."""
         self.note(note)
-        keep_sent(self._sent_file, self._sent, OVER, why)
+        keep_sent(self._sent_file, self._sent, OVER, why, self._loss)
         self._change(is_over=True)
 
     def _change(self, *, is_away: bool = False, is_over: bool = False) -> None:
