@@ -328,6 +328,20 @@ def test_a_folder_over_ssh_that_isnt_there(sshd: Sshd) -> None:
     assert "there is nothing there" in refusal(sshd.datastore("here", sshd.folder / "nope"), NotFoundError)
 
 
+def test_connection_over_ssh_is_kept_when_there_is_nothing_or_no_right(sshd: Sshd) -> None:
+    logins = lambda: (sshd.folder.parent / "log").read_text().count("Accepted publickey")  # noqa: E731
+    (sshd.folder / "elsewhere").symlink_to("/")
+    with over(sshd.datastore("here", sshd.folder)) as access:
+        before = logins()
+        for _ in range(3):
+            with pytest.raises(NotFoundError, match="there is nothing there"):
+                access.listing(f"{HERE}nope", is_file=False)
+            with pytest.raises(ForbiddenError, match="leaves the folder"):
+                access.entries(f"{HERE}elsewhere")
+        assert logins() == before + 1
+    (sshd.folder / "elsewhere").unlink()
+
+
 # --- folders, and links out of them -----------------------------------------------------------------------------
 @pytest.mark.parametrize("kind", ["folder", "sftp"])
 def test_links_that_leave_the_folder_are_refused(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:

@@ -180,8 +180,8 @@ class SftpBackend:
             try:
                 yield line
                 whole = True
-            except (FileNotFoundError, PermissionError):
-                whole = True
+            except (FileNotFoundError, PermissionError, NotFoundError, ForbiddenError):
+                whole = True  # The server answered in good order.
                 raise
             finally:
                 self._put_back(line, is_whole=whole)
