@@ -122,6 +122,10 @@ def test_survey_says_numbers_and_nothing_else_of_the_configuration():
         ({"max_workers": 4, "available_node_types": {"head": {}, "a": {}, "b": {"max_workers": 1}}}, 4),
         ({"max_workers": 4, "available_node_types": {"head": {}, "b": {"max_workers": 1}}}, 1),
         ({"available_node_types": {"head": {}, "worker": {}}}, 2),
+        ({"provider": {"type": "aws"}, "available_node_types": {"head": {}, "a": {"max_workers": 9}}}, 2),
+        ({"provider": {"type": "vsphere"}, "available_node_types": {"head": {}, "a": {"max_workers": 9}}}, 5),
+        ({"provider": {"type": "spark"}, "available_node_types": {"head": {}, "a": {}}}, 8),
+        ({"provider": {"type": "external"}, "available_node_types": {"head": {}, "a": {"max_workers": 9}}}, 9),
         ({"max_workers": 4, "available_node_types": {"head": {}}}, 0),
     ],
 )

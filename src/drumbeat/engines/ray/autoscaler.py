@@ -7,7 +7,7 @@ the head was started with (Ray's cluster YAML format), and drumbeat shows them; 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +21,8 @@ SURVEY = ".survey"
 DEFAULT_IDLE_MINUTES = 5
 """Ray's own, where `idle_timeout_minutes` isn't set."""
 
-DEFAULT_MAX_WORKERS = 2
-"""Ray's own on AWS, Azure and Google Cloud, where the cluster's `max_workers` isn't set."""
+DEFAULT_MAX_WORKERS = {"aws": 2, "azure": 2, "gcp": 2, "aliyun": 2, "vsphere": 5, "spark": 8}
+"""Ray's own by the type of provider, where `max_workers` of the cluster isn't set: those of its `defaults.yaml`."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,22 @@ def _numbers(config: Mapping[str, Any]) -> Autoscaler:
     types: Mapping[str, Mapping[str, Any]] = config.get("available_node_types") or {}
     head = config.get("head_node_type")
     workers = [one for name, one in types.items() if name != head]
-    limit = int(config.get("max_workers", DEFAULT_MAX_WORKERS))
+    limit = _limit(config, workers)
     most = sum(int(one.get("max_workers", limit)) for one in workers)  # As Ray's fill_node_type_min_max_workers does.
     idle = float(config.get("idle_timeout_minutes", DEFAULT_IDLE_MINUTES))
     return Autoscaler(sum(int(one.get("min_workers", 0)) for one in workers), min(most, limit), idle * 60)
+
+
+def _limit(config: Mapping[str, Any], workers: Sequence[Mapping[str, Any]]) -> int:
+    """Returns how many machines the whole cluster may have, as Ray's `prepare_config` fills it in."""
+    if "max_workers" in config:
+        return int(config["max_workers"])
+    default = DEFAULT_MAX_WORKERS.get(config.get("provider", ""))
+    if default is not None:
+        return default
+    # Ray has no default for other providers: the types' own limits are all that is known.
+    own = [int(one["max_workers"]) for one in workers if "max_workers" in one]
+    return sum(own) if own else DEFAULT_MAX_WORKERS["aws"]
 
 
 def scale(autoscaler: Autoscaler, heads: int, usual_start_s: float | None) -> Scale:

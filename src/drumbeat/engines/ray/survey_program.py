@@ -35,7 +35,7 @@ def numbers(config: dict[str, Any]) -> dict[str, Any]:
         for name, one in config.get("available_node_types", {}).items()
     }
     own = {key: config[key] for key in ("head_node_type", "max_workers", "idle_timeout_minutes") if key in config}
-    return {**own, "available_node_types": types}
+    return {**own, "provider": config.get("provider", {}).get("type", ""), "available_node_types": types}
 
 
 if __name__ == "__main__":
