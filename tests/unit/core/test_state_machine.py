@@ -26,6 +26,7 @@ from drumbeat.core.life.events import (  # fmt: skip
 from drumbeat.core.life.exit_code import exit_code
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.state_machine import decide
+from drumbeat.core.life.transitions import is_same_trouble
 from drumbeat.protocol.agent import Order, Phase, Remark
 from drumbeat.protocol.plan import Rank
 from drumbeat.protocol.states import Reason, State
@@ -267,10 +268,37 @@ def test_numbers_of_a_waiting_gang_that_change_are_no_news():
     assert later.story == ()
     assert later.job.observed
     assert later.job.observed.word == full.format(12, 45)
+    assert later.job.sentence == f"waits in the queue of local: {full.format(12, 45)}"
     assert told(later.job, GangSeen(1, "Unschedulable (node is cordoned)", waits=True)).story
     asked = after(a_job(), Granted(slots()), GangSeen(1, "it asks again in 30 s", is_asked=False))
-    assert told(asked, GangSeen(1, "it asks again in 29 s", is_asked=False)).story == ()
+    again = told(asked, GangSeen(1, "it asks again in 29 s", is_asked=False))
+    assert (again.story, again.job.sentence) == ((), "local could not be asked for nodes yet: it asks again in 29 s")
     assert told(asked, GangSeen(1, "the API server doesn't answer", is_asked=False)).story
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_same"),
+    [
+        ("0/57 nodes are available: 3 busy, 54 full.", "2/58 nodes are available: 13 busy, 45 full.", True),
+        ("it asks again in 29.5 s (9 times)", "it asks again in 1,030 s (10 times)", True),
+        ("0/9 nodes are available: 3 Too many pods, 6 busy", "0/9 nodes are available: 2 Too many pods, 7 busy", True),
+        ("needs 12%; 3", "needs 8%; 4", True),
+        ("node3 didn't start in time", "node5 didn't start in time", False),
+        ("gpu1 can't be used", "gpu2 can't be used", False),
+        ("gpu-1 can't be used", "gpu-2 can't be used", False),
+        ("10.0.0.1 doesn't answer", "10.0.0.2 doesn't answer", False),
+        ("10.0.0.1:22 doesn't answer", "10.0.0.1:23 doesn't answer", False),
+        ("begins at 09:17", "begins at 09:18", False),
+        ("Slurm job 17 failed", "Slurm job 18 failed", False),
+        ("nodes 3, 4 and 5 are down", "nodes 3, 4 and 6 are down", False),
+        ("exit code 1", "exit code 2", False),
+        ("[Errno 28] x", "[Errno 29] x", False),
+        ("HTTP 503", "HTTP 404", False),
+        ("train.2", "train.3", False),
+    ],
+)
+def test_same_trouble_differs_in_counts_at_most(before: str, after: str, is_same: bool):
+    assert is_same_trouble(before, after) is is_same
 
 
 GONE = [

@@ -196,9 +196,9 @@ def _gang_seen(job: Job, event: GangSeen, now: datetime) -> Decision:
 
 
 def _in_queue(job: Job, sentence: str, now: datetime) -> Decision:
-    """Has the job wait for its nodes. A scheduler counts other people's pods: their number alone is no news."""
+    """Has the job wait for its nodes. A scheduler counts other people's pods: their number is no line of the story."""
     if job.reason is Reason.IN_QUEUE and is_same_trouble(job.sentence, sentence):
-        return Decision(job)
+        return Decision(replace(job, sentence=sentence))
     return move(job, now, State.PROVISIONING, Reason.IN_QUEUE, sentence)
 
 

@@ -11,7 +11,14 @@ from drumbeat.core.life.job import Job
 from drumbeat.core.reason_table import MOVES
 from drumbeat.protocol.states import Reason, State
 
-_NUMBER = re.compile(r"\d+")
+_COUNT = re.compile(r"\(?\d+(?:,\d{3})*(?:\.\d+)?(?:/\d+)?[%).,;:]*")
+"""A number that stands alone; those of `node3`, `gpu-1`, `10.0.0.1` and `09:17` are parts of names."""
+_NAMED = re.compile(
+    r"[(\[]?(?:jobs?|nodes?|ranks?|gpus?|ports?|slots?|attempt|round|trials?|steps?|pods?|machines?|lines?|codes?|status"
+    r"|signal|errno|error|http|pid|uid|id|number|version)[:#]?",
+    re.IGNORECASE,
+)
+"""A word below which a number is a name: `Slurm job 17`, `nodes 3 and 5`."""
 
 
 def move(job: Job, now: datetime, state: State, reason: Reason, sentence: str, *effects: Effect) -> Decision:
@@ -33,8 +40,18 @@ def with_effects(job: Job, *effects: Effect) -> Decision:
 
 
 def is_same_trouble(before: str, after: str) -> bool:
-    """Whether two sentences about a wait differ in their numbers at most, such as the nodes that others have taken."""
-    return _NUMBER.sub("0", before) == _NUMBER.sub("0", after)
+    """Whether two sentences about a wait differ in counts at most, such as that of the nodes that others have taken."""
+    return _without_counts(before) == _without_counts(after)
+
+
+def _without_counts(sentence: str) -> list[str]:
+    words: list[str] = []
+    is_named = False
+    for word in sentence.split():
+        is_number = _COUNT.fullmatch(word) is not None
+        words.append("0" if is_number and not is_named else word)
+        is_named = _NAMED.fullmatch(word) is not None or (is_named and (is_number or word in ("and", "or")))
+    return words
 
 
 def then(first: Decision, second: Decision) -> Decision:
