@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from drumbeat.dialect.data.paths import local_path
 from drumbeat.dialect.environments.included_files import beside, included
 from drumbeat.dialect.reading.loader import read_text
 from drumbeat.protocol import wire
@@ -94,9 +95,10 @@ def _request(document: dict[str, Any], source: str, around: Around, keep: Keep) 
 
 
 def _plain(path: str, key: str) -> str:
-    if "://" in path and not path.startswith("file://"):
+    local = local_path(path)
+    if local is None and "://" in path:
         raise SpecError(f"what lies at {path} isn't fetched", where=key, fix="Keep it beside, and name its path.")
-    return posixpath.normpath(path.removeprefix("file://"))
+    return posixpath.normpath(path if local is None else local)
 
 
 def _with_included(main: str, base: Path) -> EnvironmentFiles:

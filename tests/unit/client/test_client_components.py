@@ -13,11 +13,14 @@ import pytest
 from drumbeat.client.component_files import FileOrigin, Inlined, inline, inline_trial
 from drumbeat.client.connection import Connection
 from drumbeat.client.discovery import Where
+from drumbeat.client.environment_files import Around, files_of
 from drumbeat.client.snapshot import pack
 from drumbeat.client.step_files import Courier
 from drumbeat.dialect import from_dict, load_component, pipeline
 from drumbeat.dialect.data.inputs_outputs import DataType
 from drumbeat.dialect.job_file import load_file
+from drumbeat.dialect.pipelines.absolute_paths import with_absolute_paths
+from drumbeat.dialect.pipelines.component_file import component_path
 from drumbeat.dialect.reading.writer import to_dict
 from drumbeat.protocol.errors import SpecError
 
@@ -249,3 +252,43 @@ def test_local_path_that_is_a_components_default_counts_from_the_components_file
     assert from_dict(whole.document)
     sweep, _ = inline_trial({"trial": "./train/train.yml", "search_space": {}}, FileOrigin(tmp_path, "s.yml"))
     assert sweep["inputs"]["data"]["path"] == of_train
+
+
+@pytest.mark.feature("P1", "J2", "E1")
+@pytest.mark.parametrize("url", ["file:", "file://", "file://{folder}/", "file://localhost{folder}/", "FILE:"])
+def test_file_url_of_a_component_names_the_path_with_its_encoded_characters(tmp_path: Path, url: str) -> None:
+    folder = lay(tmp_path, **{"my dir/env 1.yml": "name: e\n", "my dir/train.yml": TRAIN})
+    begin = url.format(folder=folder)
+    assert component_path(f"{begin}my%20dir/train.yml", folder) == folder / "my dir/train.yml"
+    document = {
+        "code": f"{begin}my%20dir",
+        "environment": {"conda_file": f"{begin}my%20dir/env%201.yml"},
+        "inputs": {
+            "data": {"path": f"{begin}my%20dir"},
+            "of": {"path": "azureml:d:1"},
+            "url": {"path": "s3://a/b%20c"},
+        },
+    }
+    made = with_absolute_paths(document, folder)
+    place = str(folder / "my dir")
+    assert (made["code"], made["environment"]["conda_file"]) == (place, f"{place}/env 1.yml")
+    assert [one["path"] for one in made["inputs"].values()] == [place, "azureml:d:1", "s3://a/b%20c"]
+
+
+@pytest.mark.feature("E1")
+@pytest.mark.parametrize("url", ["file:", "file://", "file://{folder}/", "file://localhost{folder}/", "FILE:"])
+def test_file_url_of_an_environment_names_the_path_with_its_encoded_characters(tmp_path: Path, url: str) -> None:
+    folder = lay(tmp_path, **{"my dir/env 1.yml": "name: e\n", "my dir/Dockerfile": "FROM scratch\n"})
+    begin = url.format(folder=folder)
+    kept: list[Path] = []
+
+    def keep(place: Path, _key: str) -> str:
+        kept.append(place)
+        return "0" * 64
+
+    of_file = files_of({"conda_file": f"{begin}my%20dir/env%201.yml"}, Around(folder), keep)
+    assert [*of_file.files.values()] == ["name: e\n"]
+    assert files_of({"build": {"path": f"{begin}my%20dir"}}, Around(folder), keep).context
+    assert [place.resolve() for place in kept] == [folder / "my dir"]
+    with pytest.raises(SpecError, match="isn't fetched"):
+        files_of({"conda_file": "https://h/e.yml"}, Around(folder), keep)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+from drumbeat.dialect.data.paths import local_path
 
 Table = dict[str, Any]
 
@@ -52,7 +51,5 @@ def _input(value: Any, base: Path) -> Any:
 
 def _absolute(path: str, base: Path) -> str:
     """Returns a local path as an absolute one; what has a scheme or an expression stays."""
-    bare = path.removeprefix("file://") if path.startswith("file://") else path.removeprefix("file:")
-    if "${{" in bare or _SCHEME.match(bare):
-        return path
-    return str((base / Path(bare).expanduser()).resolve())
+    local = None if "${{" in path else local_path(path)
+    return path if local is None else str((base / Path(local).expanduser()).resolve())

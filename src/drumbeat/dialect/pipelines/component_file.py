@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from drumbeat.dialect.data.paths import local_path
 from drumbeat.dialect.pipelines.component import CommandComponent
 from drumbeat.dialect.pipelines.pipeline_job import PipelineComponent
 from drumbeat.dialect.reading.error_messages import fold, nearest, shown, words
@@ -68,8 +69,7 @@ def component_from(document: Mapping[str, Any], name: str = "component") -> Comp
 
 def component_path(text: str, base: Path) -> Path:
     """Returns the path of a component's file. base: the folder of the file that names it."""
-    bare = text.removeprefix("file://").removeprefix("file:")
-    return base / Path(bare).expanduser()
+    return base / Path(local_path(text) or text).expanduser()
 
 
 def _choose_model(document: Mapping[str, Any], places: Places) -> type[Model]:
