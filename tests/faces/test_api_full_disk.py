@@ -129,6 +129,8 @@ def test_a_state_that_cannot_be_stored_is_told_to_all_who_look(house: House, mon
         patch.setattr(house.control.store, "beat", full)
         told = next(filter(None, heard))
         assert told.startswith("its state can't be stored: drumbeat.db: database: the disk is full")
-        assert house.http.get("/readyz").json()["problems"] == {"store": "the database takes no changes"}
+        assert "\ndrumbeat_store_takes_changes 0.0\n" in house.http.get("/metrics").text
+        # The page that says so stays reachable behind a load balancer.
+        assert house.http.get("/readyz").status_code == 200
     assert "" in heard
-    assert house.http.get("/readyz").status_code == 200
+    assert "\ndrumbeat_store_takes_changes 1.0\n" in house.http.get("/metrics").text

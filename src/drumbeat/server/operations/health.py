@@ -31,7 +31,7 @@ def readiness(control: Control, folder: str) -> list[Check]:
     return [
         *liveness(control),
         Check("lease", _lease(control)),
-        Check("store", _problem(lambda: control.store.booked("local")) or _refusal(control)),
+        Check("store", _problem(lambda: control.store.booked("local"))),
         Check("disk", "" if os.access(folder, os.W_OK) else "the server's folder can't be written to"),
     ]
 
@@ -39,10 +39,6 @@ def readiness(control: Control, folder: str) -> list[Check]:
 def _lease(control: Control) -> str:
     age_s = control.loop.beat_age_s
     return f"the lease was last renewed {age_s:.0f} s ago" if age_s > MAX_BEAT_AGE_S else ""
-
-
-def _refusal(control: Control) -> str:
-    return "the database takes no changes" if control.loop.refused_writes.problem else ""
 
 
 def _problem(call: Callable[[], object]) -> str:

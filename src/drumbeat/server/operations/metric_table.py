@@ -144,6 +144,8 @@ METRICS = (
     MetricRow("drumbeat_loop_tick_age_seconds", "Seconds since the control loop renewed its lease.", (),
               lambda sources: {(): sources.control.loop.beat_age_s}),
     MetricRow("drumbeat_outbox_effects", "Actions that the server has yet to carry out.", ("condition",), _outbox),
+    MetricRow("drumbeat_store_takes_changes", "1; 0 while the database takes no changes, as on a full disk.", (),
+              lambda sources: {(): float(not sources.control.loop.refused_writes.problem)}),
     MetricRow("drumbeat_http_request_seconds", "Seconds until the first byte of the answer to a request.",
               ("method", "route", "status"), lambda sources: sources.requests),
     MetricRow("drumbeat_disk_free_bytes", "Free bytes on the disk of a folder of the server.", ("place",),
