@@ -87,7 +87,7 @@ def test_step_counted_in_place_is_read_when_it_is_logged(node: Node, buffer: met
 
 
 @pytest.mark.usefixtures("buffer")
-@pytest.mark.parametrize("step", [float("nan"), "one"])
+@pytest.mark.parametrize("step", [float("nan"), float("inf"), "one"])
 def test_step_that_is_no_number_is_refused_to_its_caller_and_later_values_are_kept(node: Node, step: object):
     with pytest.raises(ValueError, match=r"convert|invalid literal"):
         drumbeat.log(loss=1.0, step=step)  # type: ignore[arg-type]
@@ -112,6 +112,34 @@ def test_value_that_is_logged_after_a_flush_is_sent(node: Node, buffer: metric_l
         buffer.add(step, {"loss": 1.0})
         buffer.flush()
     until(lambda: [one.step for one in node.server.points()] == [1, 2], what="both points")
+
+
+LATE = """
+import atexit
+atexit.register(lambda: drumbeat.log(loss=2.0))  # Registered before drumbeat's own: it is called after it.
+import drumbeat
+drumbeat.log(loss=1.0)
+"""
+THREADLESS = """
+import threading
+import drumbeat
+def refuse(_thread):
+    raise RuntimeError("can't create new thread at interpreter shutdown")  # As Python 3.12 does.
+threading.Thread.start = refuse
+drumbeat.log(loss=1.0)
+drumbeat.log(loss=2.0)
+"""
+
+
+@pytest.mark.parametrize("script", [LATE, THREADLESS], ids=["late", "threadless"])
+def test_value_that_is_logged_when_no_thread_starts_any_more_is_sent(node: Node, script: str):
+    assert run(script, **variables(PLAN, node.address, 0)).stderr == ""
+    until(lambda: [(one.step, one.value) for one in node.server.points()] == [(0, 1.0), (1, 2.0)], what="both values")
+
+
+def test_value_that_is_logged_at_the_end_without_an_endpoint_is_reported_and_holds_nothing_up(node: Node):
+    address = variables(PLAN, "http://127.0.0.1:9/token", 0)
+    assert "1 values were not kept: ConnectionError" in run(THREADLESS, **address).stderr
 
 
 def test_calls_under_way_at_the_end_are_counted_as_lost(capfd: pytest.CaptureFixture[str]):

@@ -42,9 +42,14 @@ def log(*, step: int | None = None, **values: SupportsFloat) -> None:
     TypeError for a value or a step that is no number.
     """
     buffer = _buffer
-    if buffer is not None:
+    if buffer is None:
+        return
+    try:
         # Both are read here: a tensor may have changed by the time that the thread sends the call.
-        buffer.add(None if step is None else int(step), {name: float(value) for name, value in values.items()})
+        number, floats = None if step is None else int(step), {name: float(value) for name, value in values.items()}
+    except OverflowError as error:  # An infinite step, or a whole number that no float can hold.
+        raise ValueError(str(error)) from None
+    buffer.add(number, floats)
 
 
 def sync(within_s: float = FLUSH_S) -> None:
@@ -69,7 +74,7 @@ class Buffer:
         self._calls: deque[_Call | _Mark] = deque()
         self._steps: dict[str, int] = {}
         self._dropped = self._in_hand = 0
-        self._wake, self._is_over = threading.Event(), False
+        self._wake, self._is_over, self._is_ending = threading.Event(), False, False
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
 
@@ -84,10 +89,31 @@ class Buffer:
 
     def _begin(self) -> None:
         with self._starting:
-            if self._thread is None:
+            if self._thread is not None:
+                return
+            if not self._is_ending:
                 _flush_at_end_of_child()
-                self._thread = threading.Thread(target=self._run, name="drumbeat.log", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="drumbeat.log", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:  # The process ends (from Python 3.12 on), or may have no more threads.
+                    pass
+                else:
+                    self._thread = thread
+                    return
+            self._send_here()
+
+    def _send_here(self) -> None:
+        """Sends all calls in the calling thread, which doesn't wait for an endpoint that is away."""
+        while self._calls:
+            points, marks = self._take()
+            try:
+                self._send(points, is_once=True)
+            except Exception as error:  # noqa: BLE001 (of a process that ends: its modules may be gone)
+                _say(f"{len(points):,} values were not kept: {type(error).__name__}: {error}")
+            self._in_hand = 0
+            for mark in marks:
+                mark.set()
 
     def sync(self, within_s: float = FLUSH_S) -> None:
         """Returns once the node has all calls that were made before, or after this time."""
@@ -114,6 +140,11 @@ class Buffer:
         elif not self._thread.is_alive():
             self._thread, self._is_over = None, False
 
+    def end(self) -> None:
+        """Sends what is left. What the functions that the process still runs log is sent at once, without a thread."""
+        self._is_ending = True
+        self.flush()
+
     # --- the thread -----------------------------------------------------------------------------------------------
     def _run(self) -> None:
         while not (self._is_over and not self._calls):
@@ -131,9 +162,10 @@ class Buffer:
                 mark.set()
         self._sender.close()
 
-    def _send(self, points: list[tuple[str, float, int, int]]) -> None:
+    def _send(self, points: list[tuple[str, float, int, int]], *, is_once: bool = False) -> None:
         if points:
-            self._sender.send({"points": points} if self._rank is None else {"points": points, "rank": self._rank})
+            body = {"points": points} if self._rank is None else {"points": points, "rank": self._rank}
+            self._sender.send(body, is_once=is_once)
 
     def _take(self) -> tuple[list[tuple[str, float, int, int]], list[_Mark]]:
         points: list[tuple[str, float, int, int]] = []
@@ -162,8 +194,11 @@ class _Sender:
         self._host, self._path, self._connection, self._error = host, f"/{path}/log", connection, error
         self._line: http.client.HTTPConnection | None = None
 
-    def send(self, body: dict[str, Any]) -> None:
-        """Sends a body until it is answered: an endpoint that was killed is started again."""
+    def send(self, body: dict[str, Any], *, is_once: bool = False) -> None:
+        """Sends a body until it is answered: an endpoint that was killed is started again.
+
+        is_once: raises ConnectionError instead.
+        """
         text, pause_s = json.dumps(body, separators=(",", ":")), _FIRST_PAUSE_S
         while True:
             status, answer = self._try(text)
@@ -172,6 +207,8 @@ class _Sender:
             if 400 <= status < 500:
                 _say(f"the node refuses metrics: {answer[:500]}")
                 return
+            if is_once:
+                raise ConnectionError("the node doesn't answer")
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, _MAX_PAUSE_S)
 
@@ -224,7 +261,7 @@ def _flush_at_end_of_child() -> None:
 
 def _flush() -> None:
     if _buffer is not None:
-        _buffer.flush()
+        _buffer.end()
 
 
 _buffer = _of_environment()
