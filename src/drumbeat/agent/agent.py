@@ -255,6 +255,8 @@ class Agent:
 
     def _finish_metrics(self, done: Callable[[], None]) -> None:
         """Waits, after the round's logs, for what its ranks wrote of metrics."""
+        if self._logs.loss:
+            self._mounts.remember(Remark(f"logs of node {self._enrolment.node}", self._logs.loss))
         why = self._metrics.drain()
         if why:
             self._mounts.remember(Remark(f"metrics of node {self._enrolment.node}", why))
@@ -268,6 +270,7 @@ class Agent:
             self._wanted = directive
             if directive.is_canceled:
                 self._metrics.on_cancel()
+                self._logs.on_cancel()
 
     def _on_keeper(self, state: KeeperState) -> None:
         self._knows_past = True

@@ -18,6 +18,7 @@ class RoundLogs:
     def __init__(self, enrolment: Enrolment, journal: Journal) -> None:
         self._enrolment, self._journal = enrolment, journal
         self._sender: LogSender | None = None
+        self._is_canceled = False
         self.paths: dict[int, str] = {}
 
     def follow(self, number: int, done: Callable[[], None]) -> None:
@@ -33,6 +34,19 @@ class RoundLogs:
             logs.append(GrowingLog(f"{root}/{own}", own))
         pause = pause_s(plan.world_size)
         self._sender = LogSender(logs, Link(self._enrolment), self._journal, done, pause_s=pause)
+        if self._is_canceled:
+            self._sender.on_cancel()
+
+    @property
+    def loss(self) -> str:
+        """What users are told of logs of the last round that the server won't have, "" = it has all, or will."""
+        return self._sender.loss if self._sender is not None else ""
+
+    def on_cancel(self) -> None:
+        """Takes note that the job was canceled: its end doesn't wait for long for logs at which the server fails."""
+        self._is_canceled = True
+        if self._sender is not None:
+            self._sender.on_cancel()
 
     def finish(self) -> None:
         """Sends the rest: the ranks have ended."""

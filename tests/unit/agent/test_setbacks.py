@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from drumbeat.agent.ground.agent_log import Journal
+from drumbeat.agent.logs import sender as sender_module
 from drumbeat.agent.logs.log_retries import TRIES, LogRetries
 from drumbeat.agent.logs.sender import GrowingLog, LogSender
+from drumbeat.protocol.errors import DrumbeatError, UnreachableError
 
 
 class Clock:
@@ -81,3 +83,63 @@ def test_a_log_that_cannot_be_read_holds_up_neither_the_others_nor_the_end(tmp_p
     why = f"drumbeat: the rest of this log is lost: its node can't read {tmp_path}/0.log (Is a directory)\n"
     assert server.logs == {"0.log": why.encode(), "1.log": b"all is well\n"}
     assert "the rest of a log is lost: [Errno 21]" in (tmp_path / "journal").read_text()
+
+
+def test_log_at_which_the_server_fails_holds_up_the_end_for_long_only_until_a_cancel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    class Defective(Keeper):
+        tries = 0
+
+        def put(self, name: str, offset: int, data: bytes) -> int:
+            if name == "0.log" and data:
+                with self.news:
+                    self.tries += 1
+                    self.news.notify_all()
+                raise DrumbeatError("a defect")
+            return super().put(name, offset, data)
+
+    monkeypatch.setattr(sender_module, "_FAILING_S", 0.05)
+    for name in ("0.log", "1.log"):
+        (tmp_path / name).write_text("all is well\n")
+    server, done = Defective(), threading.Event()
+    link: Any = server
+    logs = [GrowingLog(str(tmp_path / name), name) for name in ("0.log", "1.log")]
+    sender = LogSender(logs, link, Journal(str(tmp_path / "journal")), done.set, pause_s=0.0001)
+    sender.finish()
+    with server.news:
+        assert server.news.wait_for(lambda: server.tries >= 4, 20)
+    assert (done.is_set(), sender.loss) == (False, "")
+    sender.on_cancel()
+    assert done.wait(20), "the round ends"
+    assert sender.loss == "the server can't keep the rest of a log of this node: a defect"
+    assert server.logs == {"0.log": b"", "1.log": b"all is well\n"}
+
+
+def test_logs_of_a_canceled_job_wait_for_a_server_that_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    class Away(Keeper):
+        is_away = True
+        tries = 0
+
+        def put(self, name: str, offset: int, data: bytes) -> int:
+            if self.is_away:
+                with self.news:
+                    self.tries += 1
+                    self.news.notify_all()
+                raise UnreachableError("no server answers")
+            return super().put(name, offset, data)
+
+    monkeypatch.setattr(sender_module, "_FAILING_S", 0.0)
+    (tmp_path / "0.log").write_text("all is well\n")
+    server, done = Away(), threading.Event()
+    link: Any = server
+    log = GrowingLog(str(tmp_path / "0.log"), "0.log")
+    sender = LogSender([log], link, Journal(str(tmp_path / "journal")), done.set, pause_s=0.0001)
+    sender.on_cancel()
+    sender.finish()
+    with server.news:
+        assert server.news.wait_for(lambda: server.tries >= 4, 20)
+    assert not done.is_set()
+    server.is_away = False
+    assert done.wait(20), "the round ends"
+    assert (server.logs, sender.loss) == ({"0.log": b"all is well\n"}, "")

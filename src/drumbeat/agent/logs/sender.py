@@ -22,6 +22,10 @@ from drumbeat.protocol.fault_points import faultpoint
 PIECE = 1 << 20
 _MARK_BYTES = 64
 _QUICKEST_S, _SLOWEST_S = 0.025, 1.0
+_DEFECT = DrumbeatError.code
+"""Code of a failure that the server has no name for."""
+_FAILING_S = 60.0
+"""How long the end of a canceled job waits for logs at which the server fails."""
 
 
 def pause_s(world_size: int) -> float:
@@ -126,19 +130,32 @@ class GrowingLog:
 
 
 class LogSender:
-    """The thread that sends the logs of a round; `done` is called once the server has everything that ever was."""
+    """The thread that sends the logs of a round; `done` is called once the server has everything that ever was.
+
+    Once the job is canceled, a log at which the server fails for a minute is given up; a server that is away is waited
+    for.
+    """
 
     def __init__(
         self, logs: list[GrowingLog], link: Link, journal: Journal, done: Callable[[], None], *, pause_s: float
     ) -> None:
         self._logs, self._link, self._journal, self._done, self._pause_s = logs, link, journal, done, pause_s
-        self._ended = threading.Event()
+        self._ended, self._canceled = threading.Event(), threading.Event()
+        self._failing_since: float | None = None
+        """When the server first failed at a log of the canceled job, with no look at all logs without failure since."""
+        self._given_up: list[GrowingLog] = []
+        self.loss = ""
+        """What users are told of logs that were given up, "" = none was."""
         self._setbacks = LogRetries(pause_s)
         threading.Thread(target=self._run, name="logs", daemon=True).start()
 
     def finish(self) -> None:
         """Nothing more will be written."""
         self._ended.set()
+
+    def on_cancel(self) -> None:
+        """Takes note that the job was canceled."""
+        self._canceled.set()
 
     def _run(self) -> None:
         backoff = Backoff()
@@ -154,6 +171,7 @@ class LogSender:
                 backoff.wait()
                 continue
             backoff.reset()
+            self._failing_since = None
             if was_ended and not longest:
                 break
             if longest < PIECE and self._ended.wait(self._pause_s) and self._setbacks:
@@ -163,12 +181,18 @@ class LogSender:
 
     def _send(self, log: GrowingLog, *, was_ended: bool) -> int:
         """One piece, so that a loud rank doesn't hold up a quiet one; how much there was, of one unread at least 1."""
+        if log in self._given_up:
+            return 0
         if self._setbacks.has_to_wait(log):
             return 1
         try:
             size = log.send_piece(self._link)
         except OSError as error:
             return self._not_read(log, error, was_ended=was_ended)
+        except DrumbeatError as error:
+            if error.code != _DEFECT or not (was_ended and self._canceled.is_set()):
+                raise
+            return self._not_taken(log, error)
         self._setbacks.over(log)
         return size
 
@@ -180,6 +204,18 @@ class LogSender:
         log.give_up(self._link, error)
         self._setbacks.over(log)
         self._journal.note(f"the rest of a log is lost: {error}")
+        return 0
+
+    def _not_taken(self, log: GrowingLog, error: DrumbeatError) -> int:
+        """Gives up a log at which the server has failed for long enough; raises the error before."""
+        now = time.monotonic()
+        self._failing_since = now if self._failing_since is None else self._failing_since
+        if now - self._failing_since < _FAILING_S:
+            raise error
+        self._given_up.append(log)
+        which = "the rest of a log" if len(self._given_up) == 1 else f"the rest of {len(self._given_up)} logs"
+        self.loss = f"the server can't keep {which} of this node: {error}"
+        self._journal.note(self.loss)
         return 0
 
     def _close(self) -> None:
