@@ -188,7 +188,7 @@ def _point(wire: Any) -> Point:
 def _text(value: Any, key: str) -> str:
     if not isinstance(value, str):
         raise misfit(key, "a text", value)
-    return value if value.isascii() and "\0" not in value else _stored(value)
+    return storable_text(value)
 
 
 def _named(name: Any, key: str) -> str:
@@ -203,8 +203,10 @@ def _whole(value: Any, key: str) -> int:
     return value
 
 
-def _stored(text: str) -> str:
+def storable_text(text: str) -> str:
     """Returns the text without what a database can't keep: zero bytes and halves of surrogate pairs."""
+    if text.isascii() and "\0" not in text:
+        return text
     return text.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

@@ -12,7 +12,7 @@ from drumbeat.control.metrics.event_files import is_event_file, names_of_folders
 from drumbeat.control.metrics.metrics import MetricPlace
 from drumbeat.ports.event_files import Scalar
 from drumbeat.ports.metrics import Taken
-from drumbeat.protocol.errors import AwayError
+from drumbeat.protocol.errors import AwayError, StorageError
 from drumbeat.protocol.metric_lines import Spooled
 from drumbeat.protocol.metrics import Source
 from drumbeat.testing.fake_engine import FakeEngine
@@ -40,15 +40,17 @@ def test_files_of_several_folders_are_told_apart_by_what_differs():
     assert names_of_folders([ONE, OTHER, ABOVE]) == ["a/", "b/c/", ""]
 
 
-class AwayOnce(MemoryMetricStore):
-    """A database of metrics that is away for the first request to take values."""
+class Troubled(MemoryMetricStore):
+    """A database of metrics that fails as often as it has troubles left. tries: requests to take values."""
 
-    tries = 0
+    def __init__(self, *troubles: StorageError) -> None:
+        super().__init__()
+        self.troubles, self.tries = list(troubles), 0
 
     def take(self, source: Source, offset: int, records: Sequence[Spooled]) -> Taken:
         self.tries += 1
-        if self.tries == 1:
-            raise AwayError("the database is starting")
+        if self.troubles:
+            raise self.troubles.pop(0)
         return super().take(source, offset, records)
 
 
@@ -57,15 +59,17 @@ class TwoValues:
 
     is_installed = True
 
+    def __init__(self, tag: str = "loss") -> None:
+        self.tag = tag
+
     def scalars(self, files: Sequence[Path]) -> Iterator[Scalar]:
-        yield from (Scalar(0, "loss", 2.0 - step, step, 1000 + step) for step in range(2) if files)
+        yield from (Scalar(0, self.tag, 2.0 - step, step, 1000 + step) for step in range(2) if files)
 
 
-@pytest.mark.feature("M2", "F10")
-def test_values_are_taken_later_where_the_database_was_away_for_a_moment(tmp_path: Path):
-    metrics = AwayOnce()
+def metrics_of_a_job_with_files(folder: Path, metrics: Troubled, reader: TwoValues) -> list[tuple[str, int]]:
+    """Runs a job that leaves event files to its end; returns its metrics, with the number of their values."""
     place = MetricPlace(lambda: metrics, lambda: True)
-    house = House(tmp_path, MemoryStore(), FakeEngine(), metrics=place, event_reader=TwoValues())
+    house = House(folder, MemoryStore(), FakeEngine(), metrics=place, event_reader=reader)
     try:
         house.submit("a")
         house.gang("a")
@@ -75,7 +79,28 @@ def test_values_are_taken_later_where_the_database_was_away_for_a_moment(tmp_pat
         assert not house.control.artifacts.commit_outputs("a", 1, 0, {path: (7, digest)})
         house.run_to_end("a")
         until(lambda: house.store.load("a").job.state.is_terminal and not house.store.outbox())
-        (loss,) = house.control.metrics.main_series("a")
-        assert (loss.name, loss.count, metrics.tries) == ("loss", 2, 2)
+        return [(one.name, one.count) for one in house.control.metrics.main_series("a")]
     finally:
         house.control.stop()
+
+
+@pytest.mark.feature("M2", "F10")
+def test_values_are_taken_later_where_the_database_was_away_for_a_moment(tmp_path: Path):
+    metrics = Troubled(AwayError("the database is starting"))
+    assert metrics_of_a_job_with_files(tmp_path, metrics, TwoValues()) == [("loss", 2)]
+    assert metrics.tries == 2
+
+
+@pytest.mark.feature("M2", "F10")
+def test_values_that_the_database_refuses_hold_up_neither_story_nor_end(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    metrics = Troubled(*[StorageError("the database refuses the value")] * 100)
+    assert metrics_of_a_job_with_files(tmp_path, metrics, TwoValues()) == []
+    assert metrics.tries == 1
+    assert "its TensorBoard files aren't read as metrics: the database refuses the value" in caplog.text
+
+
+@pytest.mark.feature("M2")
+def test_tag_has_what_a_database_cannot_keep_replaced(tmp_path: Path):
+    assert metrics_of_a_job_with_files(tmp_path, Troubled(), TwoValues("lo\0ss\ud800")) == [("lo\ufffdss\ufffd", 2)]

@@ -15,9 +15,9 @@ from drumbeat.control.metrics.metrics import Metrics
 from drumbeat.core.life.job import Job
 from drumbeat.ports import Artifacts
 from drumbeat.ports.event_files import EventReader, Scalar
-from drumbeat.protocol.errors import DrumbeatError, StorageError
+from drumbeat.protocol.errors import AwayError, DrumbeatError
 from drumbeat.protocol.fault_points import faultpoint
-from drumbeat.protocol.metric_lines import MAX_NAME, Spooled
+from drumbeat.protocol.metric_lines import MAX_NAME, Spooled, storable_text
 from drumbeat.protocol.metrics import MetricRecord, Point, PointsLogged, Source, TagsSet, run_id
 
 log = logging.getLogger(__name__)
@@ -39,14 +39,14 @@ class EventFiles:
     def take(self, job: Job) -> None:
         """Takes the files of an ended job.
 
-        Idempotent. Raises StorageError, after which it is to be called again; what else fails is written to the
-        server's log: the job has ended.
+        Idempotent. Raises AwayError, after which it is to be called again; what else fails, such as a database that
+        refuses a value, is written to the server's log: the job has ended.
         """
         try:
             paths = sorted(one.path for one in self._artifacts.files(job.name) if is_event_file(one.path))
             if paths and self._reader is not None:
                 self._take(job, paths, self._reader)
-        except StorageError:
+        except AwayError:
             raise
         except (DrumbeatError, OSError, ValueError) as error:
             log.warning("job %s: its TensorBoard files aren't read as metrics: %s", job.name, error)
@@ -90,7 +90,7 @@ def names_of_folders(paths: Sequence[str]) -> list[str]:
 
 
 def _point(scalar: Scalar, folder: str, renamed: frozenset[str]) -> Point:
-    name = folder + scalar.tag
+    name = storable_text(folder + scalar.tag)
     name = PREFIX + name if name in renamed else name
     return Point(name[-MAX_NAME:] or "value", scalar.value, scalar.step, scalar.at_ms)
 
