@@ -102,8 +102,12 @@ class Agent:
     def headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.house.engine.gangs[self.house.first_gang(self.job)].secret}"}
 
-    def sync(self, status: AgentStatus, holds: str = "", wait_s: float = 0) -> httpx.Response:
-        body = {"status": wire.to_wire(status), "holds": holds, "wait_s": wait_s}
+    def sync(
+        self, status: AgentStatus, holds: str = "", wait_s: float = 0, *, knows_cancel: bool = True
+    ) -> httpx.Response:
+        """knows_cancel: False = as an agent of a version before `Directive.is_canceled`."""
+        known = {"knows_cancel": True} if knows_cancel else {}
+        body = {"status": wire.to_wire(status), "holds": holds, "wait_s": wait_s, **known}
         return self.house.http.post(f"{self.path}/sync", json=body, headers=self.headers, timeout=90)
 
     def say(self, phase: Phase, exits: tuple[RankExit, ...] = ()) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import tarfile
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -60,6 +61,27 @@ def test_an_agent_that_holds_the_order_waits_for_another(house: House) -> None:
     assert answer.json()["directive"]["order"] == "stop"
     assert time.monotonic() - begin < 30, "it was told as soon as there was something to tell"
     canceling.join()
+
+
+@pytest.mark.feature("F7")
+def test_canceled_order_is_news_for_agents_that_know_of_it_and_others_wait(house: House) -> None:
+    job = house.submit("canceled")
+    agent = house.agent(job)
+    agent.say(Phase.ENROLLED)
+    agent.say(Phase.READY)
+    raw(house, f"/api/v1/jobs/{job}/cancel", "POST")
+    directive = wire.from_wire(Directive, agent.say(Phase.RUNNING))
+    assert (directive.order, directive.is_canceled) == (Order.STOP, True)
+    uncanceled, canceled = replace(directive, is_canceled=False).key, directive.key
+    for holds, knows_cancel, is_news in (
+        (uncanceled, True, True),
+        (canceled, True, False),
+        (uncanceled, False, False),
+    ):
+        begin = time.monotonic()
+        answer = agent.sync(agent.status(Phase.RUNNING), holds, wait_s=0.5, knows_cancel=knows_cancel)
+        assert answer.json()["directive"]["order"] == "stop"
+        assert (time.monotonic() - begin < 0.5) is is_news
 
 
 def test_a_wait_ends_with_the_agent_that_waited(house: House) -> None:

@@ -175,7 +175,12 @@ class Directive:
     @property
     def key(self) -> str:
         """Identifies the directive: an agent that has it isn't sent it again."""
-        return f"{self.order}:{self.attempt}:{self.round}{':canceled' if self.is_canceled else ''}"
+        return f"{self.order_key}:canceled" if self.is_canceled else self.order_key
+
+    @property
+    def order_key(self) -> str:
+        """The key that agents compute that don't know `is_canceled`."""
+        return f"{self.order}:{self.attempt}:{self.round}"
 
 
 WAITS = " waits: "

@@ -45,17 +45,20 @@ def a_server(
     error: DrumbeatError | None = None,
     before: Callable[[], object] | None = None,
     raw: tuple[int, str] | None = None,
+    heard: list[bytes] | None = None,
 ) -> Iterator[str]:
     """Answers everything with its name, with an error, or with any status and text.
 
-    before: is called before each answer; and then connections are kept open.
+    before: is called before each answer; and then connections are kept open. heard: takes the requests' bodies.
     """
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1" if before else "HTTP/1.0"
 
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
+            asked = self.rfile.read(int(self.headers["Content-Length"]))
+            if heard is not None:
+                heard.append(asked)
             if before:
                 before()
             status, text = raw or (
@@ -240,6 +243,15 @@ def test_a_machine_that_is_silent_is_given_up_for_another(tmp_path: Path, monkey
             assert link.sync({}, "", 0) == "two"
         for one in waiting:
             one.close()
+
+
+def test_agent_says_that_it_knows_of_canceled_orders(tmp_path: Path):
+    heard: list[bytes] = []
+    with a_server("one", heard=heard) as one:
+        link = Link(enrolled(tmp_path, one), 5)
+        link.sync({}, "stop:1:1", 0)
+        link.close()
+    assert json.loads(heard[0])["knows_cancel"] is True
 
 
 CREATE = "/api/2.0/mlflow/model-versions/create"

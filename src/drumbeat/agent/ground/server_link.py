@@ -53,7 +53,7 @@ class Link:
 
         received: the ids of the requests that this node has received, None = none are wanted.
         """
-        message = {"status": status, "holds": holds, "wait_s": wait_s}
+        message = {"status": status, "holds": holds, "wait_s": wait_s, "knows_cancel": True}
         body = json.dumps(message if received is None else {**message, "requests": [*received]}).encode()
         return self._json("POST", "/sync", body, is_sync=True).get("directive")
 

@@ -80,7 +80,8 @@ Offset = Annotated[int, Query(ge=0, le=2**62)]
 async def sync(caller: Speaking, request: Request) -> JSONResponse:
     """Hears `{status, holds, wait_s}`, and answers `{directive}` once it isn't the one that the agent holds.
 
-    `requests`, the ids of those that the agent has received, asks for others, which end the wait, too.
+    `requests`, the ids of those that the agent has received, asks for others, which end the wait, too. `knows_cancel`
+    says that the agent's `holds` tells canceled directives from others.
     """
     body = json_object(await request.body())
     status = _status(body)
@@ -92,10 +93,15 @@ async def sync(caller: Speaking, request: Request) -> JSONResponse:
             lambda: control.agents.report(caller.job, caller.attempt, caller.node, caller.secret, status)
         )
         directive = _with_requests(caller, directive, body)
-        if directive.key == body.get("holds") and not directive.requests:
+        if _key(directive, body) == body.get("holds") and not directive.requests:
             wait = DirectiveWait(bell, asyncio.get_running_loop().time() + _wait_s(body))
             directive = await another(caller, directive, wait, request, body)
     return JSONResponse({"directive": to_wire(directive)})
+
+
+def _key(directive: Directive, body: dict[str, Any]) -> str:
+    """The key of a directive as this agent computes it, whatever its version."""
+    return directive.key if body.get("knows_cancel") else directive.order_key
 
 
 def _with_requests(caller: Caller, directive: Directive, body: dict[str, Any]) -> Directive:
@@ -158,8 +164,8 @@ async def another(
     context = caller.context
     hanging_up = asyncio.create_task(wait.end_with(request))
     try:
-        key = held.key
-        while not context.fanout.is_closing and wait.left_s and held.key == key and not held.requests:
+        key = _key(held, body)
+        while not context.fanout.is_closing and wait.left_s and _key(held, body) == key and not held.requests:
             await wait.bell.wait(wait.left_s)
             held = await away(lambda: context.control.agents.directive(caller.job, caller.attempt))
             held = _with_requests(caller, held, body)
