@@ -232,6 +232,7 @@ def test_a_rank_that_not_even_sigkill_ends_holds_nobody_up(kept):
         return [pid for pid, words in processes.command_lines() if words == ["sleep", nap]]
 
     until(rank, 60, "a rank")
+    kept.until(lambda state: state["exits"])
     with unreaped(rank()[0]):
         kept.stop(0.1)
         exits = {each["rank"]: each for each in kept.over()}
