@@ -200,14 +200,16 @@ def test_a_server_that_is_away_is_said_and_nothing_is_lost(store, files):
 
 
 class LoginPage(BaseHTTPRequestHandler):
-    """A proxy that wants a login first: with a page, or by a redirect to one."""
+    """A proxy that wants a login first: with a page, or by a redirect to one. Below /mlflow3 it lets pass."""
 
     def do_POST(self):
         self.rfile.read(int(self.headers["Content-Length"]))
+        body = b""
         if self.path.startswith("/away"):
             self.send_response(302)
             self.send_header("Location", "/login")
-            body = b""
+        elif self.path.startswith("/mlflow3"):
+            self.send_response(200)
         else:
             self.send_response(200)
             self.send_header("Content-Type", "text/html")
@@ -215,6 +217,9 @@ class LoginPage(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    def do_PUT(self):
+        self.do_POST()
 
     def do_GET(self):
         self.headers["Content-Length"] = "0"
@@ -246,6 +251,16 @@ def test_login_page_of_a_proxy_is_no_success_and_no_point_is_lost(named, store, 
     server.url = f"{named.url}/mlflow"
     copies.copy()
     assert [one.last.value for one in copied(named).metrics] == [1.0]
+    server.close()
+
+
+def test_an_upload_is_done_that_mlflow_3_answers_with_nothing(proxy, tmp_path):
+    (tmp_path / "a.txt").write_text("a")
+    server = HttpMlflowServer(f"{proxy}/mlflow3", {})
+    server.put_artifact("1/a.txt", tmp_path / "a.txt")
+    server.url = proxy
+    with pytest.raises(UnreachableError, match="what answers is no MLflow server"):
+        server.put_artifact("1/a.txt", tmp_path / "a.txt")
     server.close()
 
 

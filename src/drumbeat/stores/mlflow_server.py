@@ -53,7 +53,7 @@ class HttpMlflowServer:
             answer = self._http.send(request)
         except httpx.HTTPError as error:
             raise UnreachableError(f"the MLflow server doesn't answer: {error}", where=self.url) from error
-        body = _object(answer)
+        body = _object(answer) if answer.content.strip() else {}  # MLflow 3 answers an upload with nothing.
         if answer.is_success and body is not None:
             return body
         if answer.is_success or answer.is_redirect:  # Of something in between, such as a proxy that wants a login.
