@@ -20,11 +20,12 @@ from typer.testing import CliRunner
 
 from drumbeat.cli.main import app
 from drumbeat.client import Client
+from drumbeat.control.catalog.notice_targets import NoticeTargets
 from drumbeat.control.notices import send_notice, webhook_and_mail
 from drumbeat.control.notices.webhook_and_mail import NoticeText, deliver
 from drumbeat.core.life.events import SendNotice
 from drumbeat.dialect.notices.targets import AnyTarget, target_from
-from drumbeat.protocol.errors import DrumbeatError, NotFoundError, RefusedError, SpecError, UnreachableError
+from drumbeat.protocol.errors import AwayError, DrumbeatError, NotFoundError, RefusedError, SpecError, UnreachableError
 from tests.real.identities import a_certificate
 
 from .api_house import TOKEN, House, house_in
@@ -327,6 +328,26 @@ def test_notice_is_given_up_after_its_tries_whatever_goes_wrong(
     wait_for(lambda: not [one for one in house.control.store.outbox() if one.job == "unlucky"])
     assert client.notice_target("odd").problem == "an unexpected failure on the server: ValueError"
     client.delete_notice_target("odd")
+
+
+def test_notice_is_sent_after_its_target_could_not_be_read(
+    house: House, client: Client, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named, asked = NoticeTargets.named, []
+
+    def away_when_sent(self: NoticeTargets, name: str) -> AnyTarget:
+        asked.append(name)
+        if len(asked) == 2:  # The submission asks first.
+            raise AwayError("every connection to the database is in use")
+        return named(self, name)
+
+    client.create_notice_target({"name": "slow", "type": "webhook", "credentials": {"url": webhook.url}})
+    monkeypatch.setattr(NoticeTargets, "named", away_when_sent)
+    ended(house, "patient", notify=["slow"])
+    wait_for(lambda: not [one for one in house.control.store.outbox() if one.job == "patient"])
+    assert asked == ["slow"] * 3
+    assert client.notice_target("slow").problem == ""
+    client.delete_notice_target("slow")
 
 
 def test_mail_server_without_starttls_is_no_server_that_is_away(mailbox: Mailbox) -> None:

@@ -16,7 +16,7 @@ from drumbeat.control.notices import notice_text
 from drumbeat.core.life.events import SendNotice
 from drumbeat.core.life.job import Job
 from drumbeat.ports import PendingEffect
-from drumbeat.protocol.errors import DrumbeatError, NotFoundError, RefusedError, UnreachableError
+from drumbeat.protocol.errors import AwayError, DrumbeatError, NotFoundError, RefusedError, UnreachableError
 
 if TYPE_CHECKING:
     from drumbeat.control.notices.webhook_and_mail import MailProgress
@@ -55,12 +55,12 @@ class NoticeSender:
         self._targets.note(name, "")
 
     def _carry_out(self, pending: PendingEffect, job: Job) -> None:
-        """Delivers one notice. Raises UnreachableError, or what nobody foresaw, after which it is tried again."""
+        """Delivers one notice. Raises UnreachableError, AwayError, or what nobody foresaw: it is tried again."""
         effect = pending.effect
         if isinstance(effect, SendNotice):
             try:
                 self._deliver(effect, job, pending.id)
-            except UnreachableError as error:
+            except (UnreachableError, AwayError) as error:
                 self._targets.note(effect.target, error.what)
                 if pending.tries + 1 < MAX_TRIES:
                     raise
