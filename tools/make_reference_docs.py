@@ -67,8 +67,9 @@ def errors_page() -> str:
 
 
 def tree(cls: type[DrumbeatError]) -> list[type[DrumbeatError]]:
-    """The class and all below it, parents first."""
-    return [cls, *(each for child in cls.__subclasses__() for each in tree(child))]
+    """The class and all below it that have codes of their own, parents first; a process's own kinds have none."""
+    own = [cls] if "code" in vars(cls) else []
+    return [*own, *(each for child in cls.__subclasses__() for each in tree(child))]
 
 
 def main() -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.protocol.errors import every_error
+from drumbeat.protocol.errors import UnreachableError, every_error
 from tools.make_reference_docs import errors_page
 
 MAKEFILE = Path(__file__).parents[2] / "Makefile"
@@ -30,6 +30,19 @@ def test_the_page_of_errors_has_every_code_that_may_come_over_http():
     page = errors_page()
     assert [code for code in every_error() if f"## `{code}`" not in page] == []
     assert "## `error`\n\nAn internal error in drumbeat. The traceback is in `server.log`" in page
+
+
+def test_the_page_of_errors_has_no_kinds_of_a_single_process():
+    before = errors_page()
+
+    class OwnError(UnreachableError):
+        """Of this test."""
+
+        def __init__(self, *, needs: int) -> None:
+            super().__init__(f"{needs}")
+
+    assert errors_page() == before
+    assert OwnError in UnreachableError.__subclasses__()
 
 
 def test_the_lock_of_the_page_has_what_its_package_names():
