@@ -179,6 +179,10 @@ class AwayError(StorageError):
     code = "storage_away"
 
 
+DEFECT = DrumbeatError.code
+"""The code of a failure of the server that has no name of its own: asking again may meet it again."""
+
+
 def every_error() -> dict[str, type[DrumbeatError]]:
     """Maps each code to the class that declares it."""
     classes: dict[str, type[DrumbeatError]] = {}

@@ -16,14 +16,12 @@ from drumbeat.agent.ground.agent_log import Journal
 from drumbeat.agent.ground.request_backoff import Backoff
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.logs.log_retries import LogRetries
-from drumbeat.protocol.errors import DrumbeatError, StaleError, UnreachableError
+from drumbeat.protocol.errors import DEFECT, DrumbeatError, StaleError, UnreachableError
 from drumbeat.protocol.fault_points import faultpoint
 
 PIECE = 1 << 20
 _MARK_BYTES = 64
 _QUICKEST_S, _SLOWEST_S = 0.025, 1.0
-_DEFECT = DrumbeatError.code
-"""Code of a failure that the server has no name for."""
 _FAILING_S = 60.0
 """How long the end of a canceled job waits for logs at which the server fails."""
 
@@ -190,7 +188,7 @@ class LogSender:
         except OSError as error:
             return self._not_read(log, error, was_ended=was_ended)
         except DrumbeatError as error:
-            if error.code != _DEFECT or not (was_ended and self._canceled.is_set()):
+            if error.code != DEFECT or not (was_ended and self._canceled.is_set()):
                 raise
             return self._not_taken(log, error)
         self._setbacks.over(log)

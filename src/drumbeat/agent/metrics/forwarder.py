@@ -14,7 +14,7 @@ from drumbeat.agent.ground.request_backoff import Backoff
 from drumbeat.agent.metrics.failing_line import FailingLineSearch
 from drumbeat.agent.metrics.folder import OVER, STUCK, keep_sent, sent_offset, skip_reason
 from drumbeat.agent.metrics.spool import Spool
-from drumbeat.protocol.errors import DrumbeatError, NotFoundError, StaleError
+from drumbeat.protocol.errors import DEFECT, DrumbeatError, NotFoundError, StaleError
 from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.metric_lines import blank_line
 
@@ -22,8 +22,6 @@ BATCH_BYTES = 1 << 20
 _FINAL = ("refused", "not_found", "forbidden", "bad_job")
 """Codes of refusals after which sending again changes nothing; a node and its server are of one version, so none is
 expected."""
-_DEFECT = DrumbeatError.code
-"""Code of a failure that the server has no name for."""
 
 
 class SpoolLink(Protocol):
@@ -116,7 +114,7 @@ class Forwarder:
         try:
             taken = self._link.metrics(self._sent, lines)
         except DrumbeatError as error:
-            if error.code != _DEFECT:
+            if error.code != DEFECT:
                 raise
             self._search.fail(lines)
             if not self._search.is_at_its_end:
@@ -143,7 +141,7 @@ class Forwarder:
             self.note(f"metrics wait: {error}")
         if isinstance(error, OSError):
             self._say_stuck(f"the node can't read its metrics: {error}")
-        elif self._search.is_at_its_end and error.code == _DEFECT:
+        elif self._search.is_at_its_end and error.code == DEFECT:
             self._say_stuck(f"the server can't keep metrics of this node: {error}")
         elif self._is_stuck:
             self._say_sent(self._sent)
