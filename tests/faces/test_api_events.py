@@ -99,6 +99,28 @@ def test_stream_of_a_deleted_job_is_not_gone_on_with_by_the_next_of_its_name(hou
     house.finish("heir")
 
 
+def test_job_with_a_name_of_255_letters_is_followed(house: House) -> None:
+    name = house.submit("n" * 255)
+    with client_of(house.context) as http:
+        events = watch(http, job=name)
+        next(events)
+        assert until(events, "state", name)["name"] == name
+        house.finish(name)
+        assert until(events, "end", "completed")["exit_code"] == 0
+
+
+def test_stream_has_jobs_that_are_archived_and_restored(house: House) -> None:
+    house.submit("put-away")
+    house.finish("put-away")
+    with client_of(house.context) as http:
+        events = watch(http)
+        next(events)
+        for action, is_archived in (("archive", True), ("restore", False)):
+            house.http.post(f"/api/v1/jobs/put-away/{action}").raise_for_status()
+            changed = until(events, "jobs", "put-away")["jobs"]
+            assert [(job["name"], job["archived"]) for job in changed] == [("put-away", is_archived)]
+
+
 def test_stream_of_a_job_that_does_not_exist_is_refused(house: House) -> None:
     assert house.http.get("/api/v1/events", params={"job": "none"}).status_code == 404
 

@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 from fastapi import Query, Response
 
+from drumbeat.control.bus import job_topic
+from drumbeat.control.control import Control
 from drumbeat.dialect.reading.writer import dumps_document
 from drumbeat.ports import JobFilter, Record, Store
 from drumbeat.protocol.api.jobs import JobPage, JobView, JobWithStory, PreviewView, StoryLine
@@ -130,12 +132,16 @@ def cancel(name: str, control: ControlOf, principal: PrincipalOf, discard: Disca
 @router.post("/jobs/{name}/archive")
 def archive(name: str, control: ControlOf) -> JobView:
     """Hides a job from lists."""
-    control.store.archive(name, is_archived=True)
-    return job_view(control.store.load(name))
+    return _archived(control, name, is_archived=True)
 
 
 @router.post("/jobs/{name}/restore")
 def restore(name: str, control: ControlOf) -> JobView:
     """Shows a job in lists again."""
-    control.store.archive(name, is_archived=False)
+    return _archived(control, name, is_archived=False)
+
+
+def _archived(control: Control, name: str, *, is_archived: bool) -> JobView:
+    control.store.archive(name, is_archived=is_archived)
+    control.bus.publish(job_topic(name))
     return job_view(control.store.load(name))

@@ -35,7 +35,7 @@ router = new_router("/api/v1", tags=["events"])
 async def watch_jobs(
     *,
     context: ContextOf,
-    job: Annotated[str, Query(max_length=100, description="A job of which everything is sent.")] = "",
+    job: Annotated[str, Query(max_length=255, description="A job of which everything is sent.")] = "",
     after: Annotated[int, Query(ge=0, description="Its logs behind this position.")] = 0,
     story: Annotated[int, Query(ge=0, description="Its story behind this line.")] = 0,
     logs: bool = True,
