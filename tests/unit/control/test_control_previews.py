@@ -170,6 +170,17 @@ def test_output_of_a_pipeline_that_no_step_gives_is_told_when_it_is_planned_and_
 
 
 @pytest.mark.feature("P1")
+def test_services_of_a_pipeline_that_start_nothing_are_told_when_it_is_planned_and_submitted(house: House):
+    request = JobRequest({
+        "type": "pipeline", "name": "p", "settings": {"default_compute": "local"},
+        "jobs": {"a": {"type": "command", "command": "true"}}, "services": {"board": {"type": "tensor_board"}},
+    })  # fmt: skip
+    told = "services of the pipeline itself start nothing; write them at its steps"
+    assert told in house.control.jobs.preview(request).notes
+    assert told in house.control.jobs.submit(request)[0].job.sentence
+
+
+@pytest.mark.feature("P1")
 def test_pipeline_with_a_step_named_like_a_trial_is_refused(house: House):
     trial = {"name": "t", "command": "python t.py ${{inputs.lr}}", "inputs": {"lr": {"type": "number"}}}
     sweep: dict[str, object] = {

@@ -332,6 +332,23 @@ def test_a_step_of_a_sweep_becomes_a_sweep_with_the_components_command() -> None
 
 
 @pytest.mark.feature("P1")
+def test_extensions_and_services_of_a_sweep_as_a_step_reach_its_job() -> None:
+    tune = {
+        "type": "sweep", "trial": TRAIN, "sampling_algorithm": "random", "inputs": {"data": {"path": "/d"}},
+        "search_space": {"lr": {"type": "uniform", "min_value": 0.1, "max_value": 1}},
+        "objective": {"goal": "minimize", "primary_metric": "loss"},
+        "drumbeat": {"max_retries": 0, "asha": {"min_reports": 2}}, "services": {"board": {"type": "tensor_board"}},
+    }  # fmt: skip
+    told = document(graph({"tune": tune}, drumbeat={"max_retries": 5, "grace_s": 1}), "tune")
+    assert told["drumbeat"] == {"max_retries": 0, "grace_s": 1.0, "asha": {"min_reports": 2}}
+    assert [*told["services"]] == ["board"]
+    assert from_dict(told)
+    both = {**tune, "early_termination": {"type": "median_stopping"}}
+    with pytest.raises(SpecError, match="one rule that ends trials early"):
+        graph({"tune": both})
+
+
+@pytest.mark.feature("P1")
 def test_a_step_changes_what_its_component_runs_in() -> None:
     node = {**train(), "environment": "azureml:e:2", "resources": {"instance_count": 2}, "limits": {"timeout": 5},
             "distribution": {"type": "pytorch", "process_count_per_instance": 2},

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from drumbeat.dialect import (
+    Asha,
     BanditPolicy,
     Choice,
     Command,
@@ -187,6 +188,16 @@ def test_a_sweeps_policy_and_objective_may_be_set_afterwards() -> None:
         assert sweep.to_job().early_termination == policy
     sweep.set_objective(primary_metric="loss", goal="maximize")
     assert sweep.to_job().objective.primary_metric == "loss"
+
+
+@pytest.mark.feature("J2")
+def test_drumbeat_table_of_a_job_is_that_of_its_sweep() -> None:
+    job = draft(drumbeat={"max_retries": 0})(lr=Uniform(0, 1))
+    sweep = job.sweep(primary_metric="a", goal="minimize")
+    assert sweep.to_job().drumbeat.max_retries == 0
+    sweep.drumbeat["asha"] = {}
+    assert sweep.to_job().drumbeat.asha == Asha()
+    assert job.drumbeat == {"max_retries": 0}
 
 
 def test_a_search_function_without_a_sweep_is_refused() -> None:

@@ -15,7 +15,7 @@ from drumbeat.control.catalog.environments import uses_of
 from drumbeat.control.catalog.result_lookup import output_files, place_of_file
 from drumbeat.control.computes.engines import Engines, no_compute
 from drumbeat.control.jobs import job_submission
-from drumbeat.control.jobs.pipeline_submission import new_pipeline, planned_steps, say_step, unbound_outputs
+from drumbeat.control.jobs.pipeline_submission import new_pipeline, pipeline_notes, planned_steps, say_step
 from drumbeat.control.jobs.planner import Planner
 from drumbeat.control.jobs.preview import preview
 from drumbeat.control.jobs.sweep_submission import example_trial, new_sweep, say_example
@@ -310,7 +310,7 @@ class Jobs:
         if not isinstance(written, CommandJob):
             raise SpecError("a step is a command or a sweep", where=path)
         first = f"the first step of {len(plans)} is shown: {path}"
-        shown = replace(planned, notes=(first, *notes, *unbound_outputs(graph), *planned.notes))
+        shown = replace(planned, notes=(first, *notes, *pipeline_notes(graph), *planned.notes))
         job, _ = job_submission.new_job(written, shown, self._loop.clock.now())
         return preview(replace(job, person=by.person), shown, self._loop, self._engines)
 

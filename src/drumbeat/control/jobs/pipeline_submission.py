@@ -113,12 +113,19 @@ def new_pipeline(
         tags=dict(written.tags),
         pipeline=_progress(request, graph),
     )
-    further = [*unbound_outputs(graph), *request.notes]
+    further = [*pipeline_notes(graph), *request.notes]
     sentence = f"accepted with {counted(len(graph.steps), 'step')}{''.join(f'; {note}' for note in further)}"
     return replace(job, sentence=sentence), StoryEntry(now, job.state, job.reason, sentence)
 
 
-def unbound_outputs(graph: Graph) -> Iterator[str]:
+def pipeline_notes(graph: Graph) -> Iterator[str]:
+    """Says what a person who submits the pipeline may not expect, a sentence each."""
+    yield from _unbound_outputs(graph)
+    if graph.job.services:
+        yield "services of the pipeline itself start nothing; write them at its steps"
+
+
+def _unbound_outputs(graph: Graph) -> Iterator[str]:
     """Says of each output of the pipeline that no step gives it, and how a step does."""
     component = graph.job.component
     declared = component.outputs if isinstance(component, PipelineComponent) else dict[str, Output]()

@@ -17,6 +17,7 @@ from drumbeat.protocol.api.requests import JobRequest, StepParts
 OF_A_COMMAND = ("limits", "queue_settings", "identity", "services")
 OF_A_SWEEP = (
     "sampling_algorithm", "search_space", "objective", "early_termination", "limits", "queue_settings", "identity",
+    "services",
 )  # fmt: skip
 PIPELINE = ""
 """The key of a pipeline's own inputs, where those of steps have their paths."""
@@ -103,9 +104,7 @@ def _sweep_keys(step: PipelineStep, node: SweepNode) -> dict[str, Any]:
 
 def _extensions(graph: Graph, node: CommandNode | SweepNode) -> dict[str, Any]:
     """The pipeline's `drumbeat:` table, with the step's own keys over it."""
-    own = node.drumbeat if isinstance(node, CommandNode) else None
-    of_pipeline = to_dict(graph.job.drumbeat) if "drumbeat" in graph.job.model_fields_set else {}
-    return {**of_pipeline, **(to_dict(own) if own is not None and "drumbeat" in node.model_fields_set else {})}
+    return {**to_dict(graph.job.drumbeat), **to_dict(node.drumbeat)}
 
 
 # --- inputs -----------------------------------------------------------------------------------------------------

@@ -57,6 +57,12 @@ class Outputs(dict[str, Any]):
             raise AttributeError(f"there is no output {name!r}. {either(name, self, 'There are')}".strip())
         return Binding(name, self._owner, self[name])
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("_"):
+            super().__setattr__(name, value)
+        else:
+            self[name] = value
+
 
 def bound(values: Mapping[str, Any], described: Mapping[str, Any], names: Mapping[int, str]) -> dict[str, Any]:
     """Inputs as a step's file entry has them; `described` says how each was declared."""

@@ -128,7 +128,10 @@ class Command:
         job_tier: str | None = None,
         priority: str | None = None,
     ) -> Sweep:
-        """A sweep over the inputs that are search functions, and over `search_space`."""
+        """A sweep over the inputs that are search functions, and over `search_space`.
+
+        The other keys of the job become the sweep's; its time limit becomes `trial_timeout`.
+        """
         drawn = {name: value for name, value in self.inputs.items() if isinstance(value, SearchFunction)}
         draft = Sweep(
             trial=self,
@@ -142,9 +145,11 @@ class Command:
             max_total_trials=max_total_trials,
             max_concurrent_trials=max_concurrent_trials,
             timeout=timeout,
-            trial_timeout=trial_timeout,
+            trial_timeout=trial_timeout or as_table(self.limits).get("timeout"),
         )
-        draft.queue_settings = {"job_tier": job_tier, "priority": priority} if job_tier or priority else None
+        given = {"job_tier": job_tier, "priority": priority}
+        queue = as_table(self.queue_settings) | {key: value for key, value in given.items() if value}
+        draft.queue_settings = queue or None
         steps = OPEN.get()
         if steps is not None:
             steps[:] = [draft if step is self else step for step in steps]

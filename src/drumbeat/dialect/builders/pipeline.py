@@ -24,7 +24,17 @@ from drumbeat.dialect.reading.writer import to_dict
 from drumbeat.protocol.errors import SpecError
 
 SETTINGS = ("default_datastore", "default_compute", "continue_on_step_failure", "force_rerun")
-HEAD = ("name", "display_name", "experiment_name", "description", "tags", "compute")
+HEAD = (
+    "name", "display_name", "experiment_name", "description", "tags", "properties", "compute", "identity", "services",
+    "drumbeat",
+)  # fmt: skip
+OF_A_WHOLE = ("name", "experiment_name")
+"""Keys that mean nothing for a pipeline that is a step: its variable names it, and its jobs are the outer one's."""
+OF_A_STEP = (
+    "display_name", "description", "tags", "properties", "compute", "resources", "limits", "distribution",
+    "environment_variables", "environment", "identity", "queue_settings", "services", "drumbeat", "settings",
+)  # fmt: skip
+"""The keys of a step that uses a component; one of a pipeline has `settings`, and only some of the others."""
 
 
 @dataclass(eq=False, slots=True)
@@ -39,6 +49,15 @@ class ComponentStep:
     distribution: Any = None
     environment_variables: dict[str, Any] = field(default_factory=dict[str, Any])
     environment: Any = None
+    display_name: str | None = None
+    description: str | None = None
+    tags: dict[str, Any] = field(default_factory=dict[str, Any])
+    properties: dict[str, Any] = field(default_factory=dict[str, Any])
+    identity: Any = None
+    queue_settings: Any = None
+    services: dict[str, Any] = field(default_factory=dict[str, Any])
+    drumbeat: Any = None
+    settings: Any = None
     outputs: Outputs = field(init=False)
 
     def __post_init__(self) -> None:
@@ -51,9 +70,10 @@ class ComponentStep:
 
     def to_node(self, names: Mapping[int, str]) -> CommandNode | PipelineNode:
         """The step as the file has it."""
-        keys = ("compute", "resources", "limits", "distribution", "environment_variables", "environment")
-        own = {key: getattr(self, key) for key in keys if getattr(self, key)}
+        own = {key: getattr(self, key) for key in OF_A_STEP if getattr(self, key)}
         inputs = bound(self.inputs, self.component.inputs, names)
+        outputs = {name: value for name, value in self.outputs.items() if value != self.component.outputs.get(name)}
+        own |= {"outputs": outputs} if outputs else {}
         cls = PipelineNode if isinstance(self.component, PipelineComponent) else CommandNode
         return cls.made({**own, "component": self.component, "inputs": inputs})
 
@@ -94,6 +114,10 @@ class Pipeline:
     experiment_name: str | None = None
     description: str | None = None
     tags: dict[str, Any] = field(default_factory=dict[str, Any])
+    properties: dict[str, Any] = field(default_factory=dict[str, Any])
+    identity: Any = None
+    services: dict[str, Any] = field(default_factory=dict[str, Any])
+    drumbeat: Any = None
     outputs: Outputs = field(init=False)
 
     def __post_init__(self) -> None:
@@ -117,10 +141,15 @@ class Pipeline:
 
     def to_node(self, names: Mapping[int, str]) -> PipelineNode:
         """The whole as one step of another pipeline."""
+        own = {key: getattr(self, key) for key in HEAD if key not in OF_A_WHOLE and getattr(self, key)}
+        for key in own:
+            if key not in PipelineNode.model_fields:
+                fix = "Give it to the pipeline around it, or to its own steps."
+                raise SpecError(f"a pipeline that is a step of another one takes no `{key}`", fix=fix)
         ports = {name: port(value) for name, value in self.inputs.items()}
         component = PipelineComponent.made({"jobs": self.nodes(), "inputs": ports, "outputs": dict(self.outputs)})
-        keys = {"compute": self.compute, "settings": self.settings or None}
-        return PipelineNode.made({**keys, "component": component, "inputs": bound(self.inputs, ports, names)})
+        own |= {"settings": self.settings} if self.settings else {}
+        return PipelineNode.made({**own, "component": component, "inputs": bound(self.inputs, ports, names)})
 
 
 def pipeline(function: Callable[..., Any] | None = None, **keys: Any) -> Any:

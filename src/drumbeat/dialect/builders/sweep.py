@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from drumbeat.dialect.builders.bindings import Outputs, bound, port
 from drumbeat.dialect.pipelines.component import CommandComponent
 from drumbeat.dialect.pipelines.step_types import SweepNode
+from drumbeat.dialect.reading.frozen_model import Model
+from drumbeat.dialect.reading.writer import to_dict
 from drumbeat.dialect.sweeping.sweep import SweepJob
 
 OF_THE_TRIAL = ("command", "code", "environment", "environment_variables", "distribution", "resources")
 OF_THE_SWEEP = ("sampling_algorithm", "search_space", "objective", "early_termination", "limits", "queue_settings")
-OF_BOTH = ("compute", "identity", "display_name", "description", "tags", "properties")
+OF_BOTH = (
+    "name", "display_name", "experiment_name", "description", "tags", "properties", "compute", "identity", "services",
+    "drumbeat",
+)  # fmt: skip
+"""What a sweep takes over from the command, unless it has its own."""
 
 
 class TrialDraft(Protocol):
@@ -23,7 +30,6 @@ class TrialDraft(Protocol):
     command: str
     inputs: dict[str, Any]
     outputs: dict[str, Any]
-    experiment_name: str | None
 
     def document(self) -> dict[str, Any]:
         """The keys that were set."""
@@ -53,11 +59,21 @@ class Sweep:
     name: str | None = None
     display_name: str | None = None
     experiment_name: str | None = None
+    description: str | None = None
+    tags: dict[str, Any] = field(default_factory=dict[str, Any])
+    properties: dict[str, Any] = field(default_factory=dict[str, Any])
+    identity: Any = None
+    services: dict[str, Any] = field(default_factory=dict[str, Any])
+    drumbeat: Any = None
     outputs: Outputs = field(init=False)
 
     def __post_init__(self) -> None:
         self.outputs = Outputs(self, self.trial.outputs)
-        self.experiment_name = self.experiment_name or self.trial.experiment_name
+        of_trial = self.trial.document()
+        for key in OF_BOTH:
+            if not getattr(self, key) and key in of_trial:
+                # A copy: what is set on the sweep afterwards doesn't change the command.
+                setattr(self, key, copy(of_trial[key]))
 
     @property
     def inputs(self) -> dict[str, Any]:
@@ -77,22 +93,21 @@ class Sweep:
         own = self.trial.document()
         trial = {key: own[key] for key in OF_THE_TRIAL if key in own}
         trial["command"] = drawn_from(self.trial.command, self.search_space)
-        document = {key: own[key] for key in OF_BOTH if key in own} | self._keys()
-        for key in ("name", "display_name", "experiment_name", "compute"):
-            document |= {key: getattr(self, key)} if getattr(self, key) else {}
-        return SweepJob.made({**document, "trial": trial, "inputs": self.inputs, "outputs": dict(self.outputs)})
+        return SweepJob.made({**self._keys(), "trial": trial, "inputs": self.inputs, "outputs": dict(self.outputs)})
 
     def to_node(self, names: Mapping[int, str]) -> SweepNode:
         """The step that this is in a pipeline."""
         component = self.trial.to_component()
         more = {name: port(value) for name, value in self.search_space.items() if name not in component.inputs}
         component = component.model_copy(update={"inputs": component.inputs | more})
-        document = self._keys() | ({"compute": self.compute} if self.compute else {})
+        keys = {key: value for key, value in self._keys().items() if key in SweepNode.model_fields and key != "name"}
         inputs = bound(self.inputs, self.trial.ports(), names)
-        return SweepNode.made({**document, "trial": component, "inputs": inputs, "outputs": dict(self.outputs)})
+        return SweepNode.made({**keys, "trial": component, "inputs": inputs, "outputs": dict(self.outputs)})
 
     def _keys(self) -> dict[str, Any]:
-        return {key: getattr(self, key) for key in OF_THE_SWEEP if getattr(self, key)}
+        keys = {key: getattr(self, key) for key in (*OF_BOTH, *OF_THE_SWEEP) if getattr(self, key)}
+        # A job's model of its extensions isn't a sweep's, which has more keys.
+        return keys | ({"drumbeat": to_dict(self.drumbeat)} if isinstance(self.drumbeat, Model) else {})
 
 
 def drawn_from(command: str, space: Mapping[str, Any]) -> str:

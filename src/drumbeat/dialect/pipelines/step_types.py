@@ -35,11 +35,11 @@ from drumbeat.dialect.reading.field_types import (
     pattern,
 )
 from drumbeat.dialect.reading.frozen_model import AnyCase, Contradiction, Model, chosen, model_or_text
+from drumbeat.dialect.sweeping.early_termination import PolicyValue, SweepExtensions, early_end_contradictions
 from drumbeat.dialect.sweeping.parameter_names import sampling_contradictions, space_contradictions
 from drumbeat.dialect.sweeping.search_space import SearchValue
 from drumbeat.dialect.sweeping.sweep import (
     Objective,
-    PolicyValue,
     SamplingValue,
     SweepJobLimits,
 )
@@ -128,10 +128,15 @@ class SweepNode(RunNode):
     objective: Objective = Field(description="Metric that ranks the trials.")
     early_termination: PolicyValue | None = Field(default=None, description="Policy that ends unpromising trials.")
     limits: SweepJobLimits = Field(default_factory=SweepJobLimits, description="Number and duration of trials.")
+    services: dict[Identifier, ServiceValue] = Field(
+        default_factory=dict, description="Interactive services of each trial."
+    )
+    drumbeat: SweepExtensions = Field(default_factory=SweepExtensions, description="What drumbeat adds to the dialect.")
 
     def contradictions(self) -> Iterator[Contradiction]:
         yield from sampling_contradictions(self.sampling_algorithm, self.search_space)
         yield from space_contradictions(self.search_space)
+        yield from early_end_contradictions(self.early_termination, self.drumbeat)
         if isinstance(self.trial, CommandComponent):
             yield from port_contradictions(self, self.trial, [*self.search_space])
 

@@ -91,3 +91,10 @@ class SweepExtensions(Extensions):
     asha: Asha | None = Field(
         default=None, description="Successive halving (ASHA) of the trials, instead of `early_termination`."
     )
+
+
+def early_end_contradictions(policy: Policy | None, extensions: SweepExtensions) -> Iterator[Contradiction]:
+    """Yields what is said where a sweep has both a policy and ASHA."""
+    if policy and extensions.asha:
+        what = "a sweep has one rule that ends trials early, and `early_termination` is another"
+        yield Contradiction(("drumbeat", "asha"), what, "Leave one of them out.")

@@ -25,7 +25,7 @@ from drumbeat.dialect.reading.field_types import (
     named,
 )
 from drumbeat.dialect.reading.frozen_model import AnyCase, Contradiction, Model, chosen, model_or_text
-from drumbeat.dialect.sweeping.early_termination import PolicyValue, SweepExtensions
+from drumbeat.dialect.sweeping.early_termination import PolicyValue, SweepExtensions, early_end_contradictions
 from drumbeat.dialect.sweeping.parameter_names import parameter_names, sampling_contradictions, space_contradictions
 from drumbeat.dialect.sweeping.search_space import SearchValue
 
@@ -145,9 +145,7 @@ class SweepJob(JobHead):
         yield from space_contradictions(self.search_space)
         yield from self._command_contradictions()
         yield from output_contradictions(self)
-        if self.early_termination and self.drumbeat.asha:
-            what = "a sweep has one rule that ends trials early, and `early_termination` is another"
-            yield Contradiction(("drumbeat", "asha"), what, "Leave one of them out.")
+        yield from early_end_contradictions(self.early_termination, self.drumbeat)
         if self.name and len(self.name) > MAX_NAME:
             what = (
                 f"the name has {len(self.name)} characters; trials are named after it, so at most {MAX_NAME} are left"
