@@ -192,3 +192,36 @@ def test_a_number_of_checkpoints_that_is_none_is_refused_in_words(tmp_path: Path
     done = begin_anew(tmp_path, 5, DRUMBEAT_CHECKPOINT_KEEP="all")
     assert done.returncode == 1
     assert "DRUMBEAT_CHECKPOINT_KEEP is 'all', which is no number" in done.stderr
+
+
+NEVER_VOTES = """
+import signal, sys, time
+from pathlib import Path
+import torch
+from drumbeat import train
+
+signal.alarm(90)  # A rank that hangs must not outlive its test.
+raised = Path(sys.argv[1]) / "raised"
+world = train.init("gloo", timeout_s=2)
+checkpoints = train.Checkpoints(torch.nn.Linear(1, 1), folder=Path(sys.argv[1]) / "kept")
+if world.rank == 0:
+    try:
+        checkpoints.step(1)
+    except RuntimeError as error:
+        raised.write_text(str(error))
+while not raised.exists():
+    time.sleep(0.1)
+"""
+
+
+def test_a_rank_that_never_votes_is_waited_for_as_long_as_init_says(tmp_path: Path):
+    (tmp_path / "script.py").write_text(NEVER_VOTES)
+    run_in_two_ranks(tmp_path / "script.py", tmp_path, timeout_s=60)
+    assert "imed out" in (tmp_path / "raised").read_text()
+
+
+def run_in_two_ranks(script: Path, *arguments: str | Path, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
+    launcher = Path(sys.executable).with_name("torchrun")
+    line = [launcher, "--standalone", "--nproc-per-node", "2", script, *arguments]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.run(line, env=environment, capture_output=True, text=True, timeout=timeout_s, check=False)

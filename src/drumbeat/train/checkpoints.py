@@ -29,7 +29,7 @@ from drumbeat.train.checkpoint_files import CheckpointFiles
 from drumbeat.train.checkpoint_folder import CheckpointFolder, Generation
 from drumbeat.train.gradient_order import GradientOrder
 from drumbeat.train.process_group import before_leaving
-from drumbeat.train.rank_group import RankGroup
+from drumbeat.train.rank_group import RankGroup, check_ranks_have_met
 from drumbeat.train.saved_state import SavedState
 from drumbeat.train.termination import TERMINATED, TerminationRequest
 
@@ -78,8 +78,9 @@ class Checkpoints:
         loader: the place in the data, of each rank. every, every_s: how many steps or seconds apart `step` saves;
         0 = never by that. keep: how many checkpoints stay, by default `drumbeat: {checkpoints: {keep: …}}` of the job,
         else 3. folder: by default $DRUMBEAT_CHECKPOINT_DIR, else `checkpoints`. others: what else has a state that is
-        the same on all ranks. Raises RefusedError if an argument makes no sense.
+        the same on all ranks. Raises RefusedError if an argument makes no sense, or the ranks haven't met yet.
         """
+        check_ranks_have_met("train.Checkpoints")
         keep = _keep_of_job() if keep is None else keep
         if keep < 1 or every < 0 or every_s < 0:
             what = f"keep={keep}, every={every}, every_s={every_s} make no sense"

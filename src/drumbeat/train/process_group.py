@@ -66,13 +66,16 @@ def init(backend: str = "", *, rendezvous_s: float = 300.0, timeout_s: float = 1
     apart ranks may start. timeout_s: how long a collective may wait. A second call returns the same world. Raises
     RefusedError if a launcher's variables are incomplete, the ranks don't meet, or the backend can't be had.
     """
-    global _world  # noqa: PLW0603 (one of each process)
+    global _world, _timeout  # noqa: PLW0603 (one of each process)
     if _world is None:
-        _world = _init(os.environ, backend, timedelta(seconds=rendezvous_s), timedelta(seconds=timeout_s))
+        timeout = timedelta(seconds=timeout_s)
+        _world = _init(os.environ, backend, timedelta(seconds=rendezvous_s), timeout)
+        _timeout = timeout
     return _world
 
 
 _world: TrainingWorld | None = None
+_timeout: timedelta | None = None
 before_leaving: list[Callable[[], None]] = []
 """What `leave` calls while the ranks can still talk to one another."""
 
@@ -80,6 +83,11 @@ before_leaving: list[Callable[[], None]] = []
 def current_world() -> TrainingWorld | None:
     """Returns the world of `init()`, None before it."""
     return _world
+
+
+def current_timeout() -> timedelta | None:
+    """Returns how long `init()` lets a collective wait, None before it."""
+    return _timeout
 
 
 def leave(exit_code: int = 0) -> NoReturn:

@@ -6,8 +6,28 @@ The group is Gloo's whatever carries the gradients, so that a background thread 
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Sequence
 from typing import Any
+
+from drumbeat.protocol.errors import RefusedError
+from drumbeat.train import process_group
+from drumbeat.train.launchers import read_identity
+
+
+def check_ranks_have_met(where: str) -> None:
+    """Refuses to take this process for the only one where its launcher has started several that share no group yet.
+
+    where: who asks, as the error names it. Raises RefusedError for a launcher's incomplete variables, too.
+    """
+    dist = _distributed()
+    if dist.is_available() and dist.is_initialized():
+        return
+    identity = read_identity(os.environ)
+    if identity.world_size > 1:
+        what = f"{identity.world_size} ranks were started (by {identity.launcher}), and they haven't met"
+        fix = "Call train.init() first. A process that trains alone has RANK=0 and WORLD_SIZE=1 in its environment."
+        raise RefusedError(what, where=where, fix=fix)
 
 
 class RankGroup:
@@ -16,7 +36,9 @@ class RankGroup:
     def __init__(self, ranks: Sequence[int] | None = None) -> None:
         dist = _distributed()
         self.is_distributed = dist.is_available() and dist.is_initialized()
-        self.group: Any = dist.new_group(ranks, backend="gloo") if self.is_distributed else None
+        # A group's timeout is the library's default unless it is given, whatever the first group's is.
+        timeout = process_group.current_timeout()
+        self.group: Any = dist.new_group(ranks, timeout, backend="gloo") if self.is_distributed else None
         self.ranks = list(ranks) if ranks is not None else list(range(dist.get_world_size() if self.group else 1))
         own = dist.get_rank() if self.is_distributed else 0
         self.index = self.ranks.index(own) if own in self.ranks else -1
