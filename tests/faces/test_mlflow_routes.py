@@ -142,6 +142,18 @@ def test_logged_models_are_found_by_every_id_of_their_experiment(house):
     assert names("77") == []
 
 
+def test_renamed_experiment_is_found_by_its_earlier_name(house):
+    own = asked(house, "POST", "experiments/create", name="cifar")["experiment_id"]
+    asked(house, "POST", "experiments/update", experiment_id=own, new_name="cifar-2025")
+
+    def named(name: str) -> dict:
+        return asked(house, "GET", "experiments/get-by-name", experiment_name=name)["experiment"]
+
+    assert named("cifar") == named("cifar-2025")
+    assert (named("cifar")["experiment_id"], named("cifar")["name"]) == (own, "cifar-2025")
+    assert refusal(ask(house, "GET", "experiments/get-by-name", experiment_name="cifar-2026")) == MISSING
+
+
 def test_registered_model_is_renamed_with_its_versions(house):
     asked(house, "POST", "registered-models/create", name="net")
     asked(house, "POST", "registered-models/create", name="taken")

@@ -1,5 +1,6 @@
 """Experiments: created, renamed, tagged, searched, deleted and restored."""
 
+import mlflow
 from checks import refused
 from mlflow import MlflowClient
 from mlflow.entities import ViewType
@@ -10,8 +11,11 @@ refused("RESOURCE_ALREADY_EXISTS", client.create_experiment, "second")
 client.set_experiment_tag(first, "x", "y")
 assert client.get_experiment(first).tags == {"k": "v", "x": "y"}
 client.rename_experiment(first, "renamed")
-assert client.get_experiment_by_name("second") is None
 assert client.get_experiment_by_name("renamed").experiment_id == first
+assert client.get_experiment_by_name("third") is None
+assert mlflow.set_experiment("second").experiment_id == first
+with mlflow.start_run() as run:
+    assert run.info.experiment_id == first
 
 
 def names(**options):

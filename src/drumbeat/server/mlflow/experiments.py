@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from drumbeat.ports.metrics import Experiment
 from drumbeat.protocol.errors import ConflictError, NotFoundError
-from drumbeat.protocol.metrics import DEFAULT_EXPERIMENT, DEFAULT_EXPERIMENT_ALIAS, JsonObject
+from drumbeat.protocol.metrics import DEFAULT_EXPERIMENT, DEFAULT_EXPERIMENT_ALIAS, JsonObject, experiment_id
 from drumbeat.server.mlflow.errors import EXISTS, MlflowRefusal, invalid, missing
 from drumbeat.server.mlflow.filter_parsing import module, selected, view_of
 from drumbeat.server.mlflow.limits import MAX_EXPERIMENT_TAG_VALUE, check_experiment_name, check_pairs
@@ -37,12 +38,14 @@ def get(call: Call) -> JsonObject:
 
 
 def get_by_name(call: Call) -> JsonObject:
-    """Answers experiments/get-by-name."""
+    """Answers experiments/get-by-name: also for an earlier name, which `create` refuses as one that exists."""
     name = call.text("experiment_name")
     if name == DEFAULT_EXPERIMENT:
         return {"experiment": view(call.store.ensure_experiment(name, call.now_ms))}
-    try:
+    with contextlib.suppress(NotFoundError):
         return {"experiment": view(call.store.experiment_named(name))}
+    try:
+        return {"experiment": view(call.store.experiment(experiment_id(name)))}
     except NotFoundError:
         raise missing(f"Could not find experiment with name '{name}'") from None
 
