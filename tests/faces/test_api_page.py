@@ -103,6 +103,12 @@ def test_root_leads_to_the_page(browser: httpx.Client) -> None:
         assert (answer.status_code, answer.headers["location"]) == (307, "/ui/")
 
 
+def test_address_that_mlflow_prints_leads_to_experiments_without_a_token(browser: httpx.Client) -> None:
+    answer = browser.get("/mlflow/")
+    assert (answer.status_code, answer.headers["location"]) == (307, "/ui/experiments")
+    assert browser.post("/mlflow/").status_code == 401
+
+
 def test_assets_are_hashed_and_kept_by_browsers(browser: httpx.Client) -> None:
     files = sorted(BUILT.glob("assets/*"))
     assert any(file.suffix == ".js" for file in files)

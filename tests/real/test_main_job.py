@@ -105,6 +105,7 @@ def check_rank(house: House, job: str, rank: int, said: dict[str, object], shape
         "MLFLOW_EXPERIMENT_NAME": "job", "MLFLOW_RUN_ID": run_id(job),
         "MLFLOW_TRACKING_URI": env["DRUMBEAT_METRICS"], "DRUMBEAT_METRICS": env["DRUMBEAT_METRICS"],
         "MLFLOW_TRACKING_TOKEN": env["DRUMBEAT_METRICS"].split("/")[-2],
+        "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
         **({"OMP_NUM_THREADS": 1} if per_node > 1 else {}),
     }  # fmt: skip
     assert env["DRUMBEAT_METRICS"].endswith(f"/{rank}")

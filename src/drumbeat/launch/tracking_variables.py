@@ -53,6 +53,8 @@ def variables(plan: Plan, address: str, rank: int) -> dict[str, str]:
         URI: own[ENDPOINT],
         "MLFLOW_TRACKING_TOKEN": urlsplit(address).path.strip("/"),
         "MLFLOW_RUN_ID": run_id(plan.job),
+        # At a run's end MLflow's clients print a link made of the address: to no page, and with the token in it.
+        "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
         **_experiment(plan, plan.variables),
     }
 

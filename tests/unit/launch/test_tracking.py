@@ -27,11 +27,17 @@ def test_each_rank_has_its_own_number_in_the_address():
         "DRUMBEAT_METRICS": f"{ADDRESS}/3",
         "MLFLOW_TRACKING_URI": f"{ADDRESS}/3",
         "MLFLOW_TRACKING_TOKEN": "secret",
+        "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
         "MLFLOW_RUN_ID": run_id("j"),
         "MLFLOW_EXPERIMENT_ID": experiment_id("exp"),
         "MLFLOW_EXPERIMENT_NAME": "exp",
         "AZUREML_EXPERIMENT_ID": experiment_id("exp"),
     }
+
+
+def test_job_that_wants_the_links_of_mlflow_keeps_them():
+    shown = tracked(spec(MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT="false"), PLAN, ADDRESS, 0).set
+    assert shown["MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"] == "false"
 
 
 def test_commands_of_a_command_server_write_as_the_first_rank_of_the_node():
@@ -44,7 +50,7 @@ def test_a_job_that_names_an_mlflow_server_keeps_its_own():
     seen = tracked(spec(MLFLOW_TRACKING_URI="http://mlflow:5000"), plan, ADDRESS, 0).set
     assert seen["MLFLOW_TRACKING_URI"] == "http://mlflow:5000"
     assert seen["DRUMBEAT_METRICS"] == f"{ADDRESS}/3"
-    assert "MLFLOW_RUN_ID" not in seen
+    assert not {"MLFLOW_RUN_ID", "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"} & set(seen)
 
 
 def test_a_job_that_names_its_experiment_is_given_no_id_of_another():

@@ -22,6 +22,8 @@ AGENTS = "/agent/v1/"
 """Below this path an attempt's own secret stands in for the token; the control room checks it."""
 PAGE = "/ui"
 """The web page's files are for everybody who may reach the server: they hold no data."""
+PRINTED_BY_MLFLOW = "/mlflow/"
+"""The address that MLflow's clients print at the end of a run, before a `#`: it leads to the web page."""
 ACTION_HEADER = b"drumbeat-action"
 """The header in which the page sends its session's action token."""
 HEALTH = ("/healthz", "/readyz")
@@ -155,7 +157,8 @@ def values(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> list[str]:
 def is_page(scope: Scope) -> bool:
     """Whether the request is for the web page itself, which needs no token."""
     path = scope["path"]
-    return scope.get("method") in permissions.READING and (path in ("/", PAGE) or path.startswith(f"{PAGE}/"))
+    is_entry = path in ("/", PAGE, PRINTED_BY_MLFLOW)
+    return scope.get("method") in permissions.READING and (is_entry or path.startswith(f"{PAGE}/"))
 
 
 def cookies(headers: Iterable[tuple[bytes, bytes]], name: str) -> list[str]:

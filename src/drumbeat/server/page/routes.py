@@ -20,7 +20,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from drumbeat.protocol.errors import DrumbeatError
 from drumbeat.server.access.page_sessions import SESSION_LIFETIME_S
-from drumbeat.server.access.request_guard import PAGE, valid_session
+from drumbeat.server.access.request_guard import PAGE, PRINTED_BY_MLFLOW, valid_session
 from drumbeat.server.context import ContextOf, ServerContext
 from drumbeat.server.page.first_requests import FirstRequests, KnownJob, first_requests, job_in, known_job
 from drumbeat.server.routing import new_router
@@ -112,6 +112,12 @@ def files_of(module: str) -> tuple[str, ...]:
 def go_to_page() -> Response:
     """The page lies below `/ui/`."""
     return RedirectResponse(f"{PAGE}/", 307, headers=HEADERS)
+
+
+@router.get(PRINTED_BY_MLFLOW)
+def go_to_experiments() -> Response:
+    """The link that MLflow's clients print leads to the screen of experiments."""
+    return RedirectResponse(f"{PAGE}/experiments", 307, headers=HEADERS)
 
 
 @router.get(f"{PAGE}/open/{{code}}")
