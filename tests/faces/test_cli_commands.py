@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.cli.terminal.failures import Exit
+from drumbeat.cli.terminal.job_names import MAX_JOBS_SEARCHED
 from drumbeat.protocol.api.computes import ComputeView
 from drumbeat.protocol.api.jobs import ExitView, FailureView, NodeView, ObservedView, OutputView, VerdictView
 from drumbeat.protocol.api.server import DoorView
@@ -235,6 +236,39 @@ def test_a_job_that_is_not_known_or_not_one(drumbeat: Type, server: FakeServer, 
     server.jobs = {name: a_job(name=name, submitted_at=after(-int(name[-1]))) for name in ("mnist-1", "mnist-2")}
     shown = drumbeat("show", typed)
     assert (shown.exit_code, shown.stderr) == (1, said)
+
+
+TRIALS = ("tune-1_0", "tune-1_1", "mnist-1_0")
+
+
+@pytest.mark.parametrize(
+    ("typed", "name"),
+    [
+        ("tune", "tune-1"), ("tune-1", "tune-1"), ("mnist-1_", "mnist-1_0"), ("tune-1_1", "tune-1_1"),
+        ("mnist-2_se", "mnist-2_search"),
+    ],
+)  # fmt: skip
+def test_beginning_of_a_sweeps_name_is_the_sweep_and_not_its_trials(
+    drumbeat: Type, server: FakeServer, typed: str, name: str
+):
+    server.jobs = {one: a_job(name=one) for one in ("tune-1", "mnist-1", "mnist-2")}
+    later = (*TRIALS, "mnist-2_search", "mnist-2_search_0")
+    server.jobs |= {one: a_job(name=one, parent=one.rpartition("_")[0], submitted_at=after(60)) for one in later}
+    assert json.loads(drumbeat("show", typed, "--json").stdout)["name"] == name
+
+
+def test_beginning_that_several_trials_have_is_refused_with_their_names(drumbeat: Type, server: FakeServer):
+    server.jobs = {"tune-1": a_job(name="tune-1")}
+    server.jobs |= {one: a_job(name=one, parent="tune-1") for one in TRIALS[:2]}
+    said = "error: 2 jobs begin with 'tune-1_': tune-1_0, tune-1_1\n  → Type more of the name.\n"
+    assert drumbeat("show", "tune-1_").stderr == said
+
+
+def test_beginning_is_found_behind_a_thousand_trials_of_a_later_sweep(drumbeat: Type, server: FakeServer):
+    server.jobs = {one: a_job(name=one) for one in ("tune-1", "mnist-1")}
+    trials = [a_job(name=f"tune-1_{n}", parent="tune-1", submitted_at=after(60)) for n in range(MAX_JOBS_SEARCHED)]
+    server.jobs |= {one.name: one for one in trials}
+    assert json.loads(drumbeat("show", "mnist", "--json").stdout)["name"] == "mnist-1"
 
 
 def test_the_last_of_no_jobs(drumbeat: Type):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from difflib import get_close_matches
 
 from drumbeat.cli.terminal.connect import Server
@@ -11,7 +12,7 @@ from drumbeat.protocol.plurals import list_first
 
 LAST = "@last"
 MAX_JOBS_SEARCHED = 1000
-"""The newest jobs whose names are compared with the beginning of one."""
+"""The newest jobs whose names are compared with the beginning of one: first without trials and steps, then with them."""
 MAX_NAMED = 6
 
 
@@ -22,8 +23,21 @@ def find_job(server: Server, typed: str) -> JobWithStory:
     try:
         return server.get(typed)
     except NotFoundError:
-        names = [job.name for job in server.list(archived=True, limit=MAX_JOBS_SEARCHED)]
-        return server.get(pick(typed, names))
+        parents = _parents(server, parent="")
+        if not _meant(typed, parents):
+            parents |= _parents(server)
+        return server.get(pick(typed, parents))
+
+
+def _parents(server: Server, *, parent: str | None = None) -> dict[str, str]:
+    """Returns the newest jobs by name, and the parent of each."""
+    return {job.name: job.parent for job in server.list(archived=True, limit=MAX_JOBS_SEARCHED, parent=parent)}
+
+
+def _meant(typed: str, parents: Mapping[str, str]) -> list[str]:
+    """Returns the jobs whose names begin so: a sweep or pipeline stands for its trials and steps, which begin alike."""
+    begun = {name: parent for name, parent in parents.items() if typed and name.startswith(typed)}
+    return [name for name, parent in begun.items() if parent not in begun]
 
 
 def _newest(server: Server) -> str:
@@ -32,9 +46,9 @@ def _newest(server: Server) -> str:
     raise NotFoundError("there is no job yet", where=LAST, fix="Submit one: drumbeat run job.yml")
 
 
-def pick(typed: str, names: list[str]) -> str:
-    """The one name that begins so."""
-    matches = [name for name in names if name.startswith(typed)] if typed else []
+def pick(typed: str, parents: Mapping[str, str]) -> str:
+    """The one name that begins so. parents: the parent of each job, "" = none."""
+    matches = _meant(typed, parents)
     if len(matches) == 1:
         return matches[0]
     if matches:
@@ -42,6 +56,6 @@ def pick(typed: str, names: list[str]) -> str:
             f"{len(matches)} jobs begin with {typed!r}: {list_first(matches, MAX_NAMED)}",
             fix="Type more of the name.",
         )
-    close = get_close_matches(typed, names, n=1)
+    close = get_close_matches(typed, parents, n=1)
     fix = f"The nearest is {close[0]}." if close else "See them with: drumbeat list --all"
     raise NotFoundError(f"no job named {typed!r}, and none whose name starts with it", fix=fix)
