@@ -12,7 +12,7 @@ from drumbeat.protocol.plurals import list_first
 
 LAST = "@last"
 MAX_JOBS_SEARCHED = 1000
-"""The newest jobs whose names are compared with the beginning of one: first without trials and steps, then with them."""
+"""The newest jobs whose names are compared with the beginning of one: those without a parent first, then all."""
 MAX_NAMED = 6
 
 
