@@ -137,6 +137,16 @@ def test_it_comes_back_to_its_port_with_its_token(tmp_path: Path) -> None:
         assert (tmp_path / "token").read_text() == token
 
 
+@pytest.mark.feature("F10")
+def test_running_server_takes_another_idle_time_and_ends_after_it(tmp_path: Path) -> None:
+    with serving(tmp_path, "--idle-stop", "0") as server, server.client() as http:
+        for wrong in ({}, {"idle_stop_s": -1}, {"idle_stop_s": 1e300}, {"idle_stop_s": 1, "x": 1}):
+            assert http.put("/api/v1/idle-stop", json=wrong).status_code == 422
+        assert http.get("/api/v1/status").json()["idle_stop_s"] == 0
+        assert http.put("/api/v1/idle-stop", json={"idle_stop_s": 0.1}).json() == {"idle_stop_s": 0.1}
+        assert server.end()[0] == 0
+
+
 @pytest.mark.thorough
 def test_it_stops_by_itself_only_when_nothing_is_unfinished(tmp_path: Path) -> None:
     """An output that its store doesn't take yet is work without requests: a job's agents always have one open."""

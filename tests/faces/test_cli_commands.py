@@ -11,6 +11,7 @@ import pytest
 
 from drumbeat.cli.terminal.failures import Exit
 from drumbeat.cli.terminal.job_names import MAX_JOBS_SEARCHED
+from drumbeat.client.discovery import here
 from drumbeat.protocol.api.computes import ComputeView
 from drumbeat.protocol.api.jobs import ExitView, FailureView, NodeView, ObservedView, OutputView, VerdictView
 from drumbeat.protocol.api.server import DoorView
@@ -372,6 +373,40 @@ def test_server_status_and_stop(drumbeat: Type, server: FakeServer):
     server.error = UnreachableError("no server is running")
     assert drumbeat("server", "stop").exit_code == 0
     assert drumbeat("server", "status").exit_code == 1
+
+
+@pytest.mark.parametrize(("option", "after", "row"), [("0", None, "never by itself"), ("60", 60, "after 1m")])
+def test_server_start_gives_a_running_server_another_idle_time(
+    drumbeat: Type, server: FakeServer, option: str, after: int | None, row: str
+):
+    shown = drumbeat("server", "start", "--idle-stop", option).stdout
+    assert ("set_idle_stop", after and timedelta(seconds=after)) in server.calls
+    assert f"  stops        {row}" in shown
+
+
+def test_server_start_says_which_variables_the_running_server_lacks(
+    drumbeat: Type, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+):
+    machine = here()
+    monkeypatch.setenv("DRUMBEAT_LOG_FORMAT", "json")
+    for name in ("DRUMBEAT_OTLP", "SSL_CERT_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        server.host, server.boot_id, server.pid = machine.host, machine.boot_id, process.pid
+        assert drumbeat("server", "start").stderr == ""
+        monkeypatch.setenv("DRUMBEAT_OTLP", "http://collector:4318")
+        assert drumbeat("server", "start").stderr.startswith("note: DRUMBEAT_OTLP has no effect: ")
+        monkeypatch.setenv("SSL_CERT_FILE", "trusted.pem")
+        assert drumbeat("server", "start").stderr == (
+            "note: SSL_CERT_FILE and DRUMBEAT_OTLP have no effect: the running server was started without these values."
+            " Restart it: `drumbeat server stop` (with `--force` while jobs are unfinished: they go on), "
+            "then this command again.\n"
+        )
+        server.boot_id = "another"
+        assert drumbeat("server", "start").stderr == ""
+    finally:
+        process.communicate(b"\n")
 
 
 @pytest.mark.feature("M4")

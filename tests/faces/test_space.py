@@ -71,6 +71,10 @@ def test_client_prunes_measures_and_sets_the_rule(house: House) -> None:
             client.delete(house.submit("b"))
         client.set_retention(timedelta(days=30))
         assert client.usage().retain_s == client.status().retain_s == 30 * 86_400
+        client.set_idle_stop(timedelta(minutes=1))
+        assert client.status().idle_stop_s == 60
+        client.set_idle_stop(None)
+        assert client.status().idle_stop_s == 0
         client.set_retention(None)
         assert client.status().retain_s == 0
         with pytest.raises(RefusedError):

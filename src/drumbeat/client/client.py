@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -242,6 +243,11 @@ class Client(
         """Who answers, and how it is."""
         told = {**self.connection.call("GET", "/version"), **self.connection.call("GET", "/status")}
         return view(ServerView, {**told, "url": self.connection.line.url})
+
+    def set_idle_stop(self, after: timedelta | None) -> None:
+        """Sets after how long with nothing to do the running server stops; None = never. It holds until it ends."""
+        body = {"idle_stop_s": after.total_seconds() if after else 0.0}
+        self.connection.call("PUT", "/idle-stop", json=body)
 
     def stop(self, *, force: bool = False) -> None:
         """Ends the server, and returns when it is gone.

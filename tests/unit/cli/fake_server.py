@@ -40,6 +40,10 @@ class FakeServer:
     freed: Freed = field(default_factory=Freed)
     doors: tuple[DoorView, ...] = ()
     others: tuple[str, ...] = ()
+    idle_stop_s: float = 900.0
+    host: str = "laptop"
+    boot_id: str = "b"
+    pid: int = 4711
     error: DrumbeatError | None = None
     is_endless: bool = False
     cancel_sentence: str = "a person asked for it"
@@ -202,9 +206,14 @@ class FakeServer:
         unfinished = tuple(job.name for job in self.jobs.values() if not job.has_ended)
         url, home = "http://127.0.0.1:7171", "/home/ann/.drumbeat"
         return sample(
-            ServerView, version="0.1.0", host="laptop", pid=4711, home=home, url=url, uptime_s=125.0,
-            unfinished=unfinished, doors=self.doors, others=self.others,
+            ServerView, version="0.1.0", host=self.host, pid=self.pid, home=home, url=url, uptime_s=125.0,
+            unfinished=unfinished, doors=self.doors, others=self.others, idle_stop_s=self.idle_stop_s,
+            boot_id=self.boot_id,
         )  # fmt: skip
+
+    def set_idle_stop(self, after: timedelta | None) -> None:
+        self._called("set_idle_stop", after)
+        self.idle_stop_s = after.total_seconds() if after else 0.0
 
     def stop(self, *, force: bool = False) -> None:
         self._called("stop", force)

@@ -30,6 +30,6 @@ class Control:
 @pytest.mark.feature("F10")
 def test_a_server_whose_store_didnt_answer_once_ends_when_nothing_is_left_to_do():
     control = Control(AwayError("the connection was cut"), True, False)
-    running = Running(FastAPI(), ServerContext(control), on_ready=list, on_end=list)  # type: ignore[arg-type]
-    asyncio.run(asyncio.wait_for(running._stop_when_idle(IDLE_S), 60))
+    running = Running(FastAPI(), ServerContext(control, idle_stop_s=IDLE_S), on_ready=list, on_end=list)  # type: ignore[arg-type]
+    asyncio.run(asyncio.wait_for(running._stop_when_idle(), 60))
     assert (running.should_exit, control.answers) == (True, [False])

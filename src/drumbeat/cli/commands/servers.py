@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from datetime import timedelta
 from typing import Annotated
 
@@ -13,8 +14,10 @@ from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.failures import Exit
 from drumbeat.cli.terminal.formatting import count, say_size
 from drumbeat.cli.terminal.help import new_family
+from drumbeat.cli.terminal.server_variables import unused_variables
 from drumbeat.protocol.api.server import DoorView, ServerView, SpareView
 from drumbeat.protocol.errors import RefusedError, UnreachableError
+from drumbeat.protocol.plurals import name_some
 
 server_app = new_family("Start, stop and inspect the server. Commands start it when they need it.")
 
@@ -35,15 +38,28 @@ def start(
         typer.Option("--mlflow", metavar="URL", help="Copy runs to this MLflow server (or DRUMBEAT_MLFLOW=URL)."),
     ] = None,
 ) -> None:
-    """Start the server if it is not running, and set its retention rule."""
+    """Start the server if it is not running. What the options say holds for a running one, too."""
     age = None if retain in (None, "off") else parse_age(retain, "--retain")
     if mlflow is not None:
         _require_none_running("--mlflow")
         os.environ["DRUMBEAT_MLFLOW"] = mlflow  # The server has it from its environment.
     server = connect(idle_stop_s=idle_stop)
+    if idle_stop is not None and idle_stop != server.status().idle_stop_s:
+        server.set_idle_stop(timedelta(seconds=idle_stop) if idle_stop else None)
     if retain is not None:
         server.set_retention(age)
-    print(_say_server(server.status()))
+    status_view = server.status()
+    print(_say_server(status_view))
+    if unused := unused_variables(status_view):
+        print(f"note: {_say_unused(unused)}", file=sys.stderr)
+
+
+def _say_unused(variables: list[str]) -> str:
+    has, values = ("has", "this value") if len(variables) == 1 else ("have", "these values")
+    return (
+        f"{name_some(variables)} {has} no effect: the running server was started without {values}. Restart it: "
+        "`drumbeat server stop` (with `--force` while jobs are unfinished: they go on), then this command again."
+    )
 
 
 def _require_none_running(option: str) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from dataclasses import asdict
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from drumbeat.control.control import Control
 from drumbeat.protocol.api.server import DoorView, StatusView, VersionView
 from drumbeat.protocol.errors import ConflictError
 from drumbeat.protocol.plurals import list_first
+from drumbeat.server.api.space import MAX_AGE_S
 from drumbeat.server.context import ContextOf
 from drumbeat.server.routing import new_router
 
@@ -34,6 +35,14 @@ class StopRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     force: bool = False
+
+
+class IdleStopBody(BaseModel):
+    """idle_stop_s: the server stops after so many seconds with nothing to do; 0 = never."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    idle_stop_s: float = Field(ge=0, le=MAX_AGE_S)
 
 
 def _is_done(control: Control) -> bool:
@@ -78,6 +87,13 @@ def status(context: ContextOf) -> StatusView:
         retain_s=context.control.space.retention.retain_s,
         spares=tuple(context.control.space.spares()),
     )
+
+
+@router.put("/idle-stop")
+async def set_idle_stop(body: IdleStopBody, context: ContextOf) -> IdleStopBody:
+    """Sets after how long with nothing to do this server stops. It holds until the server ends."""
+    context.idle_stop_s = body.idle_stop_s
+    return body
 
 
 @router.post("/stop", status_code=202)

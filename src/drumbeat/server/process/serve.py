@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -79,10 +79,11 @@ def _serve(home: Home, options: Options, make_control: Callable[[Path, Endpoints
         sender.start()
     try:
         while True:
-            _listen(Stand(home, options, control, doors), listeners, told)
+            idle_stop_s = _listen(Stand(home, options, control, doors), listeners, told)
             if told.is_told or not control.has_unfinished_work():
                 break
             # Something came in at the very end of the idle time.
+            options = replace(options, idle_stop_s=idle_stop_s)
             listeners = bind(options, port)
     finally:
         home.withdraw()
@@ -123,8 +124,8 @@ class Stand:
     doors: TlsDoors
 
 
-def _listen(stand: Stand, listeners: list[socket.socket], told: StopSignals) -> None:
-    """Serves until stopped, in whatever way."""
+def _listen(stand: Stand, listeners: list[socket.socket], told: StopSignals) -> float:
+    """Serves until stopped, in whatever way; returns the idle time that the server has by then."""
     from drumbeat.server.access.home_token import token_of
     from drumbeat.server.access.request_guard import allowed_hosts
     from drumbeat.server.app import make_app
@@ -144,6 +145,7 @@ def _listen(stand: Stand, listeners: list[socket.socket], told: StopSignals) -> 
     context.stop, told.stop = told.now, running.stop
     if not told.is_told:
         running.run(sockets=listeners)
+    return context.idle_stop_s
 
 
 def _announce(home: Home, context: ServerContext, url: str) -> None:

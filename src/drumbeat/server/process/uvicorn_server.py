@@ -1,11 +1,12 @@
 """uvicorn as this server needs it: ready, idle and stopping are told, and open waits are ended first.
 
-The idle time is an option of the server, with a default in `server/options.py`.
+The idle time is an option of the server, with a default in `server/options.py`; its owners change it while it runs.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -49,8 +50,7 @@ class Running(uvicorn.Server):
             self.context.doors.begin(self._doorway)
         self.context.traffic.touch()  # Nobody could ask before.
         self.on_ready()
-        if self.context.idle_stop_s:
-            self._idle = asyncio.create_task(self._stop_when_idle(self.context.idle_stop_s))
+        self._idle = asyncio.create_task(self._stop_when_idle())
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Sends long polls and streams home, then waits for what is left."""
@@ -71,14 +71,17 @@ class Running(uvicorn.Server):
         except StorageError:  # Nobody knows now.
             return True
 
-    async def _stop_when_idle(self, idle_s: float) -> None:
+    def _is_idle(self) -> bool:
+        return bool(self.context.idle_stop_s) and self.context.traffic.idle_s() >= self.context.idle_stop_s
+
+    async def _stop_when_idle(self) -> None:
         """The time counts from the last request, or from when the last work was seen."""
-        traffic = self.context.traffic
         while not self.should_exit:
+            idle_s = self.context.idle_stop_s or math.inf
             await asyncio.sleep(min(idle_s / 10, LONGEST_LOOK_S))
-            if traffic.idle_s() < idle_s:
+            if not self._is_idle():
                 continue
             if await away(self._may_have_work):
-                traffic.touch()
-            elif traffic.idle_s() >= idle_s:
+                self.context.traffic.touch()
+            elif self._is_idle():
                 self.stop()
