@@ -24,7 +24,7 @@ class ReadBatch:
     start: tuple[int, int]
     """The attempt and round of the rank."""
     place: tuple[int, int]
-    """The epoch, and the number of the batch in it."""
+    """The epoch, and how many of its samples come before the batch."""
     samples: tuple[int, ...]
 
 
@@ -95,7 +95,7 @@ def _read_line(line: str) -> ReadBatch | None:
     """Returns None for the half a line that a rank may leave when it is killed."""
     try:
         one = json.loads(line)
-        return ReadBatch((one["attempt"], one["round"]), (one["epoch"], one["batch"]), tuple(one["samples"]))
+        return ReadBatch((one["attempt"], one["round"]), (one["epoch"], one["first"]), tuple(one["samples"]))
     except (ValueError, KeyError):
         return None
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.rank.parameters import log_parameters
-from drumbeat.train import process_group
-from drumbeat.train.launchers import read_identity
+from drumbeat.train.data_shards import ranks_of_training, shard_in_mesh
 
+WHERE = "train.scaled"
 LINEAR, SQUARE_ROOT, LARS, NONE = "linear", "sqrt", "lars", "none"
 RULES = {
     LINEAR: "linear rule (Goyal et al. 2017)",
@@ -31,11 +31,13 @@ class BatchScaling:
     base_batch: int
     rule: str
     warmup_steps: int = 0
+    shards: int = 0
+    """The data shards: ranks of one shard read the same samples. 0 = each rank is one."""
 
     @property
     def global_batch(self) -> int:
         """The samples of one step over all ranks."""
-        return self.world_size * self.batch_per_rank
+        return (self.shards or self.world_size) * self.batch_per_rank
 
     @property
     def scale(self) -> float:
@@ -70,17 +72,18 @@ class BatchScaling:
             "learning_rate": self.lr,
             "learning_rate_rule": self.rule,
             "warmup_steps": self.warmup_steps,
+            **({"data_shards": self.shards} if self.shards else {}),
         }
 
     def __str__(self) -> str:
         """Returns the sentence that explains it."""
-        ranks = "1 rank" if self.world_size == 1 else f"{self.world_size} ranks"
-        batch = f"global batch {self.global_batch:,} = {ranks} × {self.batch_per_rank:,}"
+        shards = _say_shards(self.shards) if self.shards else _say_ranks(self.world_size)
+        batch = f"global batch {self.global_batch:,} = {shards} × {self.batch_per_rank:,}"
         if self.rule == NONE:
             return f"{batch}; learning rate {self.lr:g}, as given"
         how = f"by the {RULES[self.rule]}: {self.global_batch:,} samples a step against {self.base_batch:,}"
         rate = f"learning rate {self.lr:g} = {self.base_lr:g} × {self.scale:g} {how}"
-        warm = f", after a warm-up of {self.warmup_steps:,} steps" if self.warmup_steps else ""
+        warm = f", after a warm-up of {self.warmup_steps:,} steps" if self.factor(0) < 1 else ""
         return f"{batch}; {rate}{warm}"
 
 
@@ -93,10 +96,12 @@ def scaling_of(  # noqa: PLR0913 (keywords, each with a default)
     base_batch: int = 0,
     rule: str = LINEAR,
     warmup_steps: int = 0,
+    shards: int = 0,
 ) -> BatchScaling:
     """Returns the scaling of a batch, which is named per rank or for all ranks together.
 
-    base_batch: the samples of a step that `base_lr` suits; 0 = the batch of one rank. Raises RefusedError.
+    base_batch: the samples of a step that `base_lr` suits; 0 = the batch that is named. shards: how many parts of the
+    data the ranks read; 0 = one each. Raises RefusedError.
     """
     if rule not in RULES:
         raise _refused(f"there is no rule {rule!r}", f"Choose one of {', '.join(RULES)}.")
@@ -110,16 +115,24 @@ def scaling_of(  # noqa: PLR0913 (keywords, each with a default)
             f"the batch is named twice or not at all: batch_per_rank {batch_per_rank}, global_batch {global_batch}",
             "Give one of the two, as a positive number.",
         )
-    if global_batch % world_size:
+    if not 0 <= shards <= world_size:
         raise _refused(
-            f"a global batch of {global_batch} doesn't split evenly over {world_size} ranks",
-            f"Take a multiple of {world_size}, such as {math.ceil(global_batch / world_size) * world_size}.",
+            f"{shards} data shards can't be read by {_say_ranks(world_size)}",
+            "Give how many parts of the data the ranks read.",
+        )
+    shards = 0 if shards == world_size else shards
+    if global_batch % (count := shards or world_size):
+        raise _refused(
+            f"a global batch of {global_batch} doesn't split evenly over "
+            f"{_say_shards(shards) if shards else _say_ranks(world_size)}",
+            f"Take a multiple of {count}, such as {math.ceil(global_batch / count) * count}.",
         )
     if base_batch < 0 or warmup_steps < 0 or not base_lr > 0:
         what = f"base_lr {base_lr:g}, base_batch {base_batch}, warmup_steps {warmup_steps}"
         raise _refused(f"not a positive number among {what}", "Only base_batch and warmup_steps may be 0.")
-    each = batch_per_rank or global_batch // world_size
-    return BatchScaling(world_size, each, base_lr, base_batch or each, rule, warmup_steps)
+    each = batch_per_rank or global_batch // count
+    suits = base_batch or batch_per_rank or global_batch
+    return BatchScaling(world_size, each, base_lr, suits, rule, warmup_steps, shards)
 
 
 def scaled(  # noqa: PLR0913 (keywords, each with a default)
@@ -130,26 +143,37 @@ def scaled(  # noqa: PLR0913 (keywords, each with a default)
     base_batch: int = 0,
     rule: str = LINEAR,
     warmup_steps: int = 0,
+    shards: int = 0,
 ) -> BatchScaling:
     """Scales the learning rate to the ranks of this job; rank 0 prints the sentence and records the parameters.
 
-    The ranks are those of `init()`, or without it those that the launcher names. For the rest see `scaling_of`.
+    The ranks are those of torch's process group, or without it those that the launcher names. shards: 0 = the data
+    dimensions of the job's mesh; without a mesh, each rank reads data of its own. For the rest see `scaling_of`.
     """
-    world = process_group.current_world() or read_identity(os.environ)
+    rank, world_size = ranks_of_training()
     scaling = scaling_of(
         base_lr,
-        world_size=world.world_size,
+        world_size=world_size,
         batch_per_rank=batch_per_rank,
         global_batch=global_batch,
         base_batch=base_batch,
         rule=rule,
         warmup_steps=warmup_steps,
+        shards=shards or shard_in_mesh(rank, world_size, os.environ, WHERE)[1],
     )
-    if world.rank == 0:
+    if rank == 0:
         print(scaling, flush=True)  # noqa: T201 (a rank's own log)
         log_parameters(scaling.parameters())
     return scaling
 
 
+def _say_ranks(count: int) -> str:
+    return "1 rank" if count == 1 else f"{count} ranks"
+
+
+def _say_shards(count: int) -> str:
+    return "1 data shard" if count == 1 else f"{count} data shards"
+
+
 def _refused(what: str, fix: str) -> RefusedError:
-    return RefusedError(what, where="train.scaled", fix=fix)
+    return RefusedError(what, where=WHERE, fix=fix)

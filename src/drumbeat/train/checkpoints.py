@@ -25,9 +25,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.rank.metric_log import log, sync
+from drumbeat.train.batch_scaling import BatchScaling
 from drumbeat.train.checkpoint_files import CheckpointFiles
 from drumbeat.train.checkpoint_folder import CheckpointFolder, Generation
 from drumbeat.train.gradient_order import GradientOrder
+from drumbeat.train.learning_rates import LearningRates
 from drumbeat.train.process_group import before_leaving
 from drumbeat.train.rank_group import RankGroup, check_ranks_have_met
 from drumbeat.train.saved_state import SavedState
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
 DEFAULT_KEEP = 3
 GRADIENT_ORDER = "drumbeat.gradient_order"
 """The name among the other states of a checkpoint under which DDP's order is."""
+LEARNING_RATES = "drumbeat.learning_rates"
+"""The name among the other states under which the learning rate of the ranks is that saved it."""
 SYNC_S = 5.0
 """How long a save waits at most until the node has what the rank has logged."""
 MIN_PATIENCE_S = 5.0
@@ -71,14 +75,16 @@ class Checkpoints:
         every_s: float = 0.0,
         keep: int | None = None,
         folder: str | os.PathLike[str] | None = None,
+        scaling: BatchScaling | None = None,
         **others: Stateful,
     ) -> None:
         """Looks at who shares the folder; reads and writes nothing else.
 
         loader: the place in the data, of each rank. every, every_s: how many steps or seconds apart `step` saves;
         0 = never by that. keep: how many checkpoints stay, by default `drumbeat: {checkpoints: {keep: …}}` of the job,
-        else 3. folder: by default $DRUMBEAT_CHECKPOINT_DIR, else `checkpoints`. others: what else has a state that is
-        the same on all ranks. Raises RefusedError if an argument makes no sense, or the ranks haven't met yet.
+        else 3. folder: by default $DRUMBEAT_CHECKPOINT_DIR, else `checkpoints`. scaling: what `train.scaled` gave; the
+        rates of optimizers and schedules follow it when another number of ranks resumes. others: what else has a state
+        that is the same on all ranks. Raises RefusedError if an argument makes no sense, or the ranks haven't met yet.
         """
         check_ranks_have_met("train.Checkpoints")
         keep = _keep_of_job() if keep is None else keep
@@ -90,10 +96,16 @@ class Checkpoints:
                 what = f"`{name}` is a {type(one).__name__}, which has no state_dict and load_state_dict"
                 fix = "For data use torchdata's StatefulDataLoader, or train.ResumableLoader."
                 raise RefusedError(what, where="train.Checkpoints", fix=fix)
+        if scaling is not None and not isinstance(scaling, BatchScaling):
+            what = f"`scaling` is a {type(scaling).__name__}, and not what train.scaled returns"
+            raise RefusedError(what, where="train.Checkpoints", fix="Give it another name.")
         root = Path(folder or os.environ.get("DRUMBEAT_CHECKPOINT_DIR") or "checkpoints").absolute()
         self.folder = CheckpointFolder(root, keep, Generation.of(os.environ))
         self.every, self.every_s = every, every_s
         self._state = SavedState(model, optimizers, loader, {**others, GRADIENT_ORDER: GradientOrder(model)})
+        if scaling is not None:
+            # The last one, as it is restored after the schedules.
+            self._state.others[LEARNING_RATES] = LearningRates(scaling, self._state.optimizers, others.values())
         # Two groups, since the thread that writes may not take what the training's own votes have sent.
         self._ranks, writers = RankGroup(), RankGroup()
         self._files = CheckpointFiles(self.folder, writers)

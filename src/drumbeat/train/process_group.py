@@ -80,11 +80,6 @@ before_leaving: list[Callable[[], None]] = []
 """What `leave` calls while the ranks can still talk to one another."""
 
 
-def current_world() -> TrainingWorld | None:
-    """Returns the world of `init()`, None before it."""
-    return _world
-
-
 def current_timeout() -> timedelta | None:
     """Returns how long `init()` lets a collective wait, None before it."""
     return _timeout

@@ -14,11 +14,14 @@ from drumbeat.protocol.errors import RefusedError
 from drumbeat.train import process_group
 from drumbeat.train.launchers import read_identity
 
+_FIX = "Call train.init() first. A process that trains alone has RANK=0 and WORLD_SIZE=1 in its environment."
 
-def check_ranks_have_met(where: str) -> None:
+
+def check_ranks_have_met(where: str, fix: str = _FIX) -> None:
     """Refuses to take this process for the only one where its launcher has started several that share no group yet.
 
-    where: who asks, as the error names it. Raises RefusedError for a launcher's incomplete variables, too.
+    where: who asks, as the error names it. fix: what to do. Raises RefusedError for a launcher's incomplete variables,
+    too.
     """
     dist = _distributed()
     if dist.is_available() and dist.is_initialized():
@@ -26,7 +29,6 @@ def check_ranks_have_met(where: str) -> None:
     identity = read_identity(os.environ)
     if identity.world_size > 1:
         what = f"{identity.world_size} ranks were started (by {identity.launcher}), and they haven't met"
-        fix = "Call train.init() first. A process that trains alone has RANK=0 and WORLD_SIZE=1 in its environment."
         raise RefusedError(what, where=where, fix=fix)
 
 

@@ -1,7 +1,8 @@
 """`ResumableLoader`: batches of a dataset, whose place can be saved and carried to another number of ranks.
 
 The order of an epoch depends on seed and epoch only. Batch k of all ranks together is the k-th piece of that order, and
-each rank takes its share of it, so that the number of ranks changes who reads a sample, and not when it comes.
+each rank takes its share of it, so that the number of ranks changes who reads a sample, and not when it comes. Another
+batch cuts what is left of the order into other pieces.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from drumbeat.protocol.errors import RefusedError
+from drumbeat.train.data_shards import own_shard, ranks_of_training
 from drumbeat.train.sample_record import SampleRecord
 
 WHERE = "train.ResumableLoader"
@@ -42,21 +44,33 @@ class ResumableLoader:
     """Whether another number of ranks can go on from what `state_dict` returns."""
 
     def __init__(
-        self, dataset: Samples, *, batch: int, seed: int = 0, seed_samples: bool = True, **options: Any
+        self,
+        dataset: Samples,
+        *,
+        batch: int,
+        seed: int = 0,
+        seed_samples: bool = True,
+        shard: tuple[int, int] | None = None,
+        **options: Any,
     ) -> None:
-        """Divides the batch among the ranks of torch's process group.
+        """Divides the batch among the data shards.
 
         batch: samples of all ranks together. seed_samples: whether Python's, NumPy's and torch's generators are seeded
         for each sample (by seed, epoch and index) while it is read, so that augmentation doesn't depend on who reads
-        it. options: torch's DataLoader's, but those that say which samples come when. Raises RefusedError if the batch
-        can't be divided, or is larger than the dataset.
+        it. shard: the index of this rank's part of the data, and the number of parts; None = each rank of torch's
+        process group has a part of its own, but for those of the job's mesh that divide a model. options: torch's
+        DataLoader's, but those that say which samples come when. Raises RefusedError if the batch can't be divided, or
+        is larger than the dataset, or the ranks haven't met.
         """
         from torch.utils.data import DataLoader
 
-        rank, world_size = _rank_of_group()
-        if batch < 1 or batch % world_size:
-            what = f"a batch of {batch} samples can't be divided evenly among {world_size} ranks"
-            raise RefusedError(what, where=WHERE, fix=f"Take a multiple of {world_size}.")
+        index, count = shard if shard is not None else own_shard(WHERE)
+        if not 0 <= index < count:
+            what = f"shard=({index}, {count}) names no part of the data"
+            raise RefusedError(what, where=WHERE, fix="Give an index from 0, and the number of parts.")
+        if batch < 1 or batch % count:
+            what = f"a batch of {batch} samples can't be divided evenly among {count} data shards"
+            raise RefusedError(what, where=WHERE, fix=f"Take a multiple of {count}.")
         if batch > len(dataset):
             what = f"a batch of {batch} samples is more than the {len(dataset)} of the dataset"
             raise RefusedError(what, where=WHERE, fix="Take a smaller batch.")
@@ -65,9 +79,9 @@ class ResumableLoader:
             raise RefusedError(what, where=WHERE, fix="Give `batch` and `seed` instead.")
         import torch
 
-        self._batches = EpochBatches(len(dataset), batch, rank, world_size, seed)
+        self._batches = EpochBatches(len(dataset), batch, index, count, seed)
         samples = _SeededSamples(dataset, seed) if seed_samples else _PlacedSamples(dataset)
-        self._record = SampleRecord.of(os.environ, rank)
+        self._record = SampleRecord.of(os.environ, ranks_of_training()[0])
         self._batches.on_draw = self._record.draw if self._record.is_kept else None
         # A generator of its own: torch's would move on with each iterator that is made, also with one after a resume.
         generator = torch.Generator().manual_seed(seed)
@@ -87,8 +101,8 @@ class ResumableLoader:
         """Gives the rest of the current epoch."""
         self._record.begin()
         for batch in self._loader:
-            self._batches.done += 1
-            self._record.write(self._batches.epoch, self._batches.done - 1)
+            self._record.write(self._batches.epoch, self._batches.done)
+            self._batches.done += self._batches.batch
             yield batch
         self._batches.epoch, self._batches.done = self.epoch + 1, 0
 
@@ -96,28 +110,30 @@ class ResumableLoader:
         """Returns the place after the last batch that was given, whatever workers have read ahead."""
         batches = self._batches
         return {
-            "epoch": batches.epoch, "done": batches.done, "batch": batches.batch, "samples": batches.samples,
-            "seed": batches.seed,
+            "epoch": batches.epoch, "samples_done": batches.done, "samples": batches.samples, "seed": batches.seed
         }  # fmt: skip
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Goes to a place. Raises RefusedError if it was saved for another batch, seed or number of samples."""
+        """Goes to a place. Raises RefusedError if it was saved for another seed or number of samples."""
         batches = self._batches
-        for name in ("batch", "samples", "seed"):
+        for name in ("samples", "seed"):
             if state[name] != getattr(batches, name):
                 now = getattr(batches, name)
                 what = f"the place in the data was saved with {name} {state[name]}, and now it is {now}"
                 fix = "Train with the same, or begin a new job: its checkpoint folder is empty."
                 raise RefusedError(what, where=WHERE, fix=fix)
-        batches.epoch, batches.done = state["epoch"], state["done"]
+        # Earlier versions saved a number of batches.
+        done = state["samples_done"] if "samples_done" in state else state["done"] * state["batch"]
+        batches.epoch, batches.done = state["epoch"], done
 
 
 class EpochBatches:
     """A batch sampler: of each batch that is left of the epoch, `(epoch, index)` of the samples of a rank's share."""
 
-    def __init__(self, samples: int, batch: int, rank: int, world_size: int, seed: int) -> None:
-        self.samples, self.batch, self.rank, self.world_size, self.seed = samples, batch, rank, world_size, seed
+    def __init__(self, samples: int, batch: int, shard: int, shards: int, seed: int) -> None:
+        self.samples, self.batch, self.shard, self.shards, self.seed = samples, batch, shard, shards, seed
         self.epoch, self.done = 0, 0
+        """The current epoch, and how many of its samples all ranks have read."""
         self.on_draw: Callable[[list[int]], None] | None = None
         """Is called with the samples of each batch when workers are asked for it; None = they aren't recorded."""
 
@@ -126,7 +142,7 @@ class EpochBatches:
         return self.samples // self.batch
 
     def __len__(self) -> int:
-        return self.per_epoch - self.done
+        return (self.samples - self.done) // self.batch
 
     def __iter__(self) -> Iterator[list[tuple[int, int]]]:
         import torch
@@ -134,8 +150,8 @@ class EpochBatches:
         epoch = self.epoch
         generator = torch.Generator().manual_seed(self.seed * _EPOCH_FACTOR + epoch)
         order = torch.randperm(self.samples, generator=generator)
-        for first in range(self.done * self.batch, self.per_epoch * self.batch, self.batch):
-            piece: Any = order[first : first + self.batch][self.rank :: self.world_size]
+        for first in range(self.done, self.samples - self.batch + 1, self.batch):
+            piece: Any = order[first : first + self.batch][self.shard :: self.shards]
             share: list[int] = piece.tolist()
             if self.on_draw:
                 self.on_draw(share)
@@ -181,11 +197,3 @@ class _SeededSamples(_PlacedSamples):
                 random.setstate(kept[0])
                 if numpy_random:
                     numpy_random.set_state(kept[1])
-
-
-def _rank_of_group() -> tuple[int, int]:
-    import torch.distributed as dist
-
-    if dist.is_available() and dist.is_initialized():
-        return dist.get_rank(), dist.get_world_size()
-    return 0, 1

@@ -40,10 +40,13 @@ class SampleRecord:
         """Takes note of a batch that will be read; workers may be some batches ahead of the script."""
         self._drawn.append(samples)
 
-    def write(self, epoch: int, batch: int) -> None:
-        """Writes that the script is given the next batch. A training never fails for it."""
+    def write(self, epoch: int, first: int) -> None:
+        """Writes that the script is given the next batch. A training never fails for it.
+
+        first: how many samples of the epoch come before the batch.
+        """
         if self._path is None or not self._drawn:
             return
-        line = json.dumps({**self._start, "epoch": epoch, "batch": batch, "samples": self._drawn.popleft()})
+        line = json.dumps({**self._start, "epoch": epoch, "first": first, "samples": self._drawn.popleft()})
         with contextlib.suppress(OSError), self._path.open("a", encoding="utf-8") as file:
             file.write(f"{line}\n")

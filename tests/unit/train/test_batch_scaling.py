@@ -39,6 +39,13 @@ def test_base_batch_and_global_batch_count_as_given():
     }  # fmt: skip
 
 
+def test_rate_of_a_global_batch_is_the_same_with_any_number_of_ranks():
+    scalings = [scaling_of(0.1, world_size=size, global_batch=8, warmup_steps=10) for size in (1, 2, 4)]
+    assert [(one.batch_per_rank, one.lr) for one in scalings] == [(8, 0.1), (4, 0.1), (2, 0.1)]
+    assert {one.factor(step) for one in scalings for step in range(12)} == {1.0}
+    assert str(scalings[2]).startswith("global batch 8 = 4 ranks × 2; learning rate 0.1 = 0.1 × 1 by the linear rule")
+
+
 @pytest.mark.parametrize(
     ("rule", "rates"), [("linear", [0.175, 0.25, 0.325, 0.4, 0.4]), ("lars", [0.1, 0.2, 0.3, 0.4, 0.4])]
 )

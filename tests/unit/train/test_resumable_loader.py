@@ -87,8 +87,37 @@ def test_what_cant_be_meant_is_refused(options: dict[str, Any], says: str):
         ResumableLoader(Squares(), **options)
 
 
-@pytest.mark.parametrize("more", [{"batch": 4}, {"seed": 1}])
-def test_a_place_of_another_order_is_refused(more: dict[str, Any]):
+def test_another_batch_reads_the_rest_of_the_epoch_once():
+    first = ResumableLoader(Squares(), batch=8, seed=3)
+    begun = rows(first, 2)
+    second = ResumableLoader(Squares(), batch=12, seed=3)
+    second.load_state_dict(first.state_dict())
+    batches = [batch.tolist() for batch in second]
+    assert [len(batch) for batch in batches] == [12, 12], "34 samples are left, and two batches"
+    assert begun + [row for batch in batches for row in batch] == rows(ResumableLoader(Squares(), batch=8, seed=3), 5)
+    assert second.epoch == 1
+    assert len(rows(second)) == 48
+
+
+def test_batch_that_is_more_than_the_rest_of_the_epoch_begins_the_next():
+    first = ResumableLoader(Squares(), batch=8, seed=3)
+    rows(first, 6)
+    second = ResumableLoader(Squares(), batch=12, seed=3)
+    second.load_state_dict(first.state_dict())
+    assert rows(second) == []
+    assert second.epoch == 1
+
+
+def test_place_that_an_earlier_version_saved_as_batches_is_read():
+    whole = rows(ResumableLoader(Squares(), batch=8, seed=3))
+    for batch, count in ((8, 32), (16, 32), (12, 24)):
+        loader = ResumableLoader(Squares(), batch=batch, seed=3)
+        loader.load_state_dict({"epoch": 0, "done": 2, "batch": 8, "samples": 50, "seed": 3})
+        assert rows(loader) == whole[16 : 16 + count]
+
+
+@pytest.mark.parametrize(("samples", "seed"), [(50, 1), (49, 0)])
+def test_a_place_of_another_order_is_refused(samples: int, seed: int):
     place = ResumableLoader(Squares(), batch=8).state_dict()
     with pytest.raises(RefusedError, match="the place in the data was saved with"):
-        ResumableLoader(Squares(), **{"batch": 8, **more}).load_state_dict(place)
+        ResumableLoader(torch.arange(samples), batch=8, seed=seed).load_state_dict(place)

@@ -1,0 +1,72 @@
+"""Which part of the data a rank reads: its index among the data shards, and their number.
+
+Each rank is a shard of its own unless the job has a mesh. Ranks that differ only in a dimension that divides the model
+(pipeline stages, say) read the same samples.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from collections.abc import Mapping
+
+from drumbeat.protocol import mesh
+from drumbeat.protocol.errors import RefusedError
+from drumbeat.train.launchers import read_identity
+from drumbeat.train.rank_group import check_ranks_have_met
+
+DATA_DIMENSIONS = ("dp", "fsdp", "dp_shard", "dp_replicate")
+"""Dimensions of a mesh whose ranks read different samples."""
+MODEL_DIMENSIONS = ("pp", "tp", "cp")
+"""Dimensions whose ranks read the same samples. Expert groups (`ep`) do either, depending on the model's code."""
+
+
+def ranks_that_met() -> tuple[int, int] | None:
+    """Returns this process's rank in torch's process group and the group's size, None = there is no group."""
+    dist = sys.modules.get("torch.distributed")  # Without torch, as with TensorFlow, it isn't imported for this.
+    if dist is None or not dist.is_available() or not dist.is_initialized():
+        return None
+    return dist.get_rank(), dist.get_world_size()
+
+
+def ranks_of_training() -> tuple[int, int]:
+    """Returns the same, or without a group what the launcher says."""
+    if met := ranks_that_met():
+        return met
+    identity = read_identity(os.environ)
+    return identity.rank, identity.world_size
+
+
+def own_shard(where: str) -> tuple[int, int]:
+    """Returns index and number of the data shards for this rank of torch's process group.
+
+    Raises RefusedError if a launcher started several ranks and there is no group, or as `shard_in_mesh` does.
+    """
+    check_ranks_have_met(where, "Call train.init() first, or give shard=(index, count).")
+    return shard_in_mesh(*ranks_of_training(), os.environ, where)
+
+
+def shard_in_mesh(rank: int, world_size: int, variables: Mapping[str, str], where: str) -> tuple[int, int]:
+    """Returns index and number of the data shards for a rank in the mesh of its job; without one, each is a shard.
+
+    Raises RefusedError if the mesh is one of other ranks, or a dimension doesn't say who reads which samples.
+    """
+    sizes: dict[str, int] = json.loads(variables.get(mesh.VARIABLE) or "{}")
+    if not sizes:
+        return rank, world_size
+    fix = "Give the data shards yourself: shard=(index, count) for ResumableLoader, shards=count for scaled."
+    if math.prod(sizes.values()) != world_size:
+        ranks = "1 rank is" if world_size == 1 else f"{world_size} ranks are"
+        what = f"the job's mesh is {mesh.say_mesh(sizes)}, and {ranks} here"
+        raise RefusedError(what, where=where, fix=fix)
+    known = {*DATA_DIMENSIONS, *MODEL_DIMENSIONS}
+    if unknown := [name for name, size in sizes.items() if size > 1 and name not in known]:
+        what = f"whether the ranks along {unknown[0]!r} of the job's mesh read the same samples isn't known"
+        raise RefusedError(what, where=where, fix=fix)
+    index, count = 0, 1
+    for name, place in mesh.coordinates(sizes, rank).items():
+        if name in DATA_DIMENSIONS:
+            index, count = index * sizes[name] + place, count * sizes[name]
+    return index, count
