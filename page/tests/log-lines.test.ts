@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { findHits } from "../src/screens/job/log-search";
-import { addressOf, bytes, endOf, failingLine, LogLines, visible } from "../src/screens/job/log-lines";
+import { addressOf, bytes, endOf, failingLine, LogLines, placeOf, visible } from "../src/screens/job/log-lines";
 import type { LogPiece } from "../src/types";
 
 let position = 0;
@@ -59,12 +58,14 @@ test("the failing line is the last of the verdict's tail, of that rank alone", (
   expect(failingLine(log.lines, 7, "")).toBe(-1);
 });
 
-test("a search finds what a line shows, and nothing of its control sequences", () => {
-  const lines = ["plain ERROR", "er\u001b[31mror\u001b[0m", "\u001b[31mred\u001b[0m", "a\bb", ""].map((text) => ({ text }));
-  expect(findHits(lines, "error")).toEqual([0, 1]);
-  expect(findHits(lines, "31m")).toEqual([]);
-  expect(findHits(lines, "ab")).toEqual([3]);
-  expect(findHits(lines, "")).toEqual([]);
+test("a line is found by its address, and also by that which it had before its beginning was read", () => {
+  const log = new LogLines();
+  log.add([piece("one\n10 %\r20 %\r30 %\nend\n"), piece("other\n", 1), piece("half", 0, 23)]);
+  expect(log.lines.map((line) => placeOf(log.lines, addressOf(line)))).toEqual([0, 1, 2, 3, 4]);
+  expect(placeOf(log.lines, "1.1.0.0.9")).toBe(1);
+  const rest = new LogLines();
+  rest.add([piece("20 %\r30 %\nend\n", 0, 9)]);
+  for (const address of ["1.1.0.0.4", "1.1.0.1.9", "2.1.0.0.9", "nowhere"]) expect(placeOf(rest.lines, address)).toBe(-1);
 });
 
 test("of a failed rank's end the traceback is shown, or else the last lines", () => {

@@ -122,3 +122,31 @@ test("a log that is as long as a browser is asked to keep isn't read any further
   await source.earlier(true);
   expect(asked.length).toBe(before);
 });
+
+test("lines that nobody has asked for are read up to a quarter of what a browser is asked to keep, and all when asked", async () => {
+  serve(Array.from({ length: 4000 }, (_, n) => `${n}`.padStart((8 << 10) - 1) + "\n"));
+  const source = new LogSource("job", () => undefined, 16 << 20);
+  await source.open();
+  for (let n = 0; n < 12; n += 1) await source.seek();
+  expect(source.canSeek).toBe(false);
+  const shown = source.log.lines.length * (8 << 10);
+  expect(shown).toBeGreaterThanOrEqual(4 << 20);
+  expect(shown).toBeLessThan(6 << 20);
+  await source.seek(true);
+  expect(source.isFull).toBe(true);
+});
+
+test("lines that were let go aren't read again unasked", async () => {
+  serve(Array.from({ length: 400 }, (_, n) => `line ${n} of a rank that prints for days\n`));
+  const { source, bring } = followed(8000);
+  await source.open();
+  await source.earlier(true);
+  for (let n = 400; n < 600; n += 1) bring({ position: n + 1, attempt: 1, round: 1, node: 0, rank: 0, offset: n * 40, text: `line ${n} of a rank that prints for days\n` });
+  await vi.waitFor(() => expect(source.log.lines.length).toBeLessThan(8000 / 30));
+  const { first } = source;
+  expect(first).toBeGreaterThan(0);
+  await source.seek();
+  await source.seek(true);
+  expect(source.first).toBe(first);
+  source.close();
+});

@@ -159,25 +159,28 @@ test("the log goes on after its end or older lines could not be read", async () 
   server.send("story", storyLine(2, "the ranks go on"), { job: "one", id: "0.2" });
   server.send("state", jobOf("one", { sentence: "still at work" }), { job: "one", id: "0.2" });
   await seen("still at work");
-  const log = logOf(Array.from({ length: 60 }, (_, n) => `line ${n + 1}`));
+  const log = logOf(Array.from({ length: 260 }, (_, n) => `line ${n + 1}`));
   const end = { ...log, pieces: log.pieces.slice(50), first: 50 };
   let isBroken = false;
   server.answers["/jobs/one/logs"] = (words) => (words.has("tail") ? end : isBroken ? "break" : { ...log, pieces: log.pieces.slice(Number(words.get("after"))) });
   server.endStreams();
-  await seen("line 60");
+  await seen("line 260");
   await streaming("one");
   isBroken = true;
   await page.getByRole("searchbox").fill("line 1");
   await page.getByRole("button", { name: "Search all of it" }).click();
   await seen("the server does not answer");
-  const piece = { ...log.pieces[59], position: 61, offset: log.pieces[59].offset + 8, text: "line 61\n" };
-  server.send("log", piece, { job: "one", id: "61.2" });
+  const last = log.pieces.at(-1);
+  const piece = { ...last, position: 261, offset: last.offset + last.text.length, text: "line 261\n" };
+  server.send("log", piece, { job: "one", id: "261.2" });
   await page.getByRole("searchbox").fill("");
-  await seen("line 61");
+  await page.getByRole("log").focus();
+  await page.keyboard.press("G");
+  await seen("line 261");
   isBroken = false;
   await page.getByRole("searchbox").fill("line 1");
   await page.getByRole("button", { name: "Search all of it" }).click();
-  await eventually(text).toContain("61 lines");
+  await eventually(text).toContain("261 lines");
   expect(await text()).not.toContain("does not answer");
 });
 
@@ -404,6 +407,148 @@ test("the place among the lines found stays within them when another rank is cho
   await seen("12 of 12");
   await page.getByRole("combobox", { name: "Whose log" }).selectOption("0");
   await seen("3 of 3");
+});
+
+/** Serves these pieces as a job's log; its end is what comes behind position `first`. Older ones are given by `older`. */
+function hasLog(job, pieces, first, older = (page) => page) {
+  has(job);
+  server.answers[`/jobs/${job.name}/logs`] = (words) => {
+    const after = words.has("tail") ? first : Number(words.get("after"));
+    const answer = { pieces: pieces.slice(after), after: pieces.length, end: pieces.length, first: words.has("tail") ? first : 0 };
+    return words.has("tail") ? answer : older(answer);
+  };
+}
+
+/** The log of several ranks, in the order in which their lines arrived. */
+function ranksOf(lines) {
+  const offsets = {};
+  return lines.map(([rank, line], n) => {
+    const offset = offsets[rank] ?? 0;
+    offsets[rank] = offset + line.length + 1;
+    return { position: n + 1, attempt: 1, round: 1, node: 0, rank, offset, text: `${line}\n` };
+  });
+}
+
+const of = (rank, lines) => lines.map((line) => [rank, line]);
+const numbered = (count, word = "line") => Array.from({ length: count }, (_, n) => `${word} ${n + 1}`);
+const marked = () => page.locator(".line.marked .line-text").innerText();
+const scrollLog = (top) => page.evaluate((px) => (document.querySelector(".log").scrollTop = px), top);
+
+/** The first line that is seen in the view of a log, and how far it is from the view's top. */
+const firstSeen = () => page.evaluate(() => {
+  const top = document.querySelector(".log").getBoundingClientRect().top;
+  const line = [...document.querySelectorAll(".log .line")].find((one) => one.getBoundingClientRect().bottom > top + 1);
+  return [line.querySelector(".line-text").innerText, Math.round(line.getBoundingClientRect().top - top)];
+});
+
+test("a rank or node that has printed only before the end of the log is found, and isn't called silent meanwhile", async () => {
+  const pieces = ranksOf([[1, "rank one has begun"], [-1, "the node is ready"], ...of(0, numbered(300))]);
+  const answer = held();
+  hasLog(jobOf("one", { world_size: 2 }), pieces, 250, (page) => answer.answer.then(() => page));
+  await open("/jobs/one?rank=1");
+  await seen("Looking for lines of rank 1");
+  expect(await text()).not.toContain("printed nothing");
+  answer.give();
+  await seen("rank one has begun");
+  await page.getByRole("link", { name: "Download" }).waitFor();
+  await open("/jobs/one?rank=node&node=0");
+  await seen("the node is ready");
+});
+
+test("where older lines of a rank can't be read, the log says what wasn't searched, and can be asked again", async () => {
+  let isBroken = true;
+  hasLog(jobOf("one", { world_size: 2 }), ranksOf([[1, "rank one has begun"], ...of(0, numbered(300))]), 250, (page) => (isBroken ? "break" : page));
+  await open("/jobs/one?rank=1");
+  await seen("Rank 1 has printed nothing in the last 51 lines of this job's log. Older lines haven't been searched.");
+  isBroken = false;
+  await page.getByRole("button", { name: "Search older lines" }).click();
+  await seen("rank one has begun");
+});
+
+test("lines before an end that is one progress bar are shown", async () => {
+  const log = logOf(numbered(300));
+  let { position, offset } = log.pieces.at(-1);
+  offset += log.pieces.at(-1).text.length;
+  for (let n = 0; n < 500; n += 1) {
+    const text = `${n} of 500 batches\r`;
+    log.pieces.push({ ...log.pieces[0], position: (position += 1), offset, text });
+    offset += text.length;
+  }
+  hasLog(jobOf("one"), log.pieces, 400);
+  await open("/jobs/one");
+  await seen("line 300");
+  await seen("499 of 500 batches");
+  await eventually(text).toContain("301 lines");
+});
+
+test("older lines come until some of the chosen rank do, also where the reader can't scroll any higher", async () => {
+  const pieces = ranksOf([...of(1, numbered(200, "early")), ...of(0, numbered(2800, "x".repeat(1000))), ...of(1, numbered(200, "late"))]);
+  hasLog(jobOf("one", { world_size: 2 }), pieces, pieces.length - 250);
+  server.answers["/jobs/one/logs"] = ((all) => (words) => {
+    const page = all(words);
+    return words.has("tail") ? page : { ...page, pieces: page.pieces.slice(0, 1000), after: Number(words.get("after")) + Math.min(1000, page.pieces.length) };
+  })(server.answers["/jobs/one/logs"]);
+  await open("/jobs/one?rank=1");
+  await seen("late 200");
+  await scrollLog(0);
+  await eventually(() => page.locator(".log").innerText()).toContain("early 200");
+});
+
+test("a search of the whole log stays at the line that was found at its end", async () => {
+  hasLog(jobOf("one"), logOf(numbered(5000).map((line, n) => (n % 100 === 99 ? `${line} is wanted` : line))).pieces, 4000);
+  await open("/jobs/one?search=wanted");
+  await seen("10 of 10");
+  await page.getByRole("button", { name: "The line found before" }).click();
+  await seen("9 of 10");
+  const before = [await marked(), ...(await firstSeen())];
+  expect(before[0]).toBe("line 4900 is wanted");
+  await page.getByRole("button", { name: "Search all of it" }).click();
+  await seen("49 of 50");
+  await eventually(async () => [await marked(), ...(await firstSeen())]).toEqual(before);
+});
+
+test("who reads upwards from a line stays where they are as older lines come, newer ones, and as the window changes", async () => {
+  const pieces = logOf(numbered(3000)).pieces;
+  const answer = held();
+  hasLog(jobOf("one"), pieces, 2000, (page) => answer.answer.then(() => page));
+  await open(`/jobs/one?at=1.1.0.0.${pieces[2099].offset}`);
+  await eventually(marked).toBe("line 2100");
+  await streaming("one");
+  await page.setViewportSize({ width: 1200, height: 640 });
+  await scrollLog(24);
+  await eventually(async () => (await firstSeen())[0]).toBe("line 2002");
+  const before = await firstSeen();
+  let { position, offset } = pieces.at(-1);
+  for (let n = 0; n < 40; n += 1) {
+    offset += pieces.at(-1).text.length;
+    server.send("log", { ...pieces.at(-1), position: (position += 1), offset }, { job: "one", id: `${position}.1` });
+  }
+  await page.waitForTimeout(300);
+  answer.give();
+  await eventually(text).toContain("3,040 lines");
+  await eventually(firstSeen).toEqual(before);
+  await page.setViewportSize({ width: 1200, height: 700 });
+  await page.waitForTimeout(300);
+  expect(await firstSeen()).toEqual(before);
+});
+
+test("a line that is found unasked doesn't pull away who reads elsewhere", async () => {
+  const pieces = logOf(numbered(600)).pieces;
+  hasLog(jobOf("one"), pieces, 0);
+  await open("/jobs/one?search=wanted");
+  await seen("none");
+  await streaming("one");
+  await scrollLog(909);
+  await eventually(async () => (await firstSeen())[0]).toBe("line 51");
+  const before = await firstSeen();
+  const last = pieces.at(-1);
+  server.send("log", { ...last, position: 601, offset: last.offset + last.text.length, text: "the wanted one\n" }, { job: "one", id: "601.1" });
+  await seen("1 of 1");
+  await page.waitForTimeout(200);
+  expect(await firstSeen()).toEqual(before);
+  await page.getByRole("searchbox").press("Enter");
+  await eventually(marked).toBe("the wanted one");
+  await eventually(async () => (await firstSeen())[0]).not.toBe(before[0]);
 });
 
 test("an output with more files than are listed says so, and an empty picture is no error", async () => {

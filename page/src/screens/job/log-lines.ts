@@ -11,19 +11,29 @@ export interface LogLine {
   /** Of its first byte in its log. */
   offset: number;
   text: string;
+  /** Whether its end hasn't come: its text changes when it does. */
+  isGrowing: boolean;
 }
 
 /** dropped: bytes of its line that carriage returns have overwritten, and that aren't kept. isRest: what a line that
  *  was cut has after the cut. */
 interface Tail {
-  attempt: number; round: number; node: number; rank: number; offset: number; text: string; dropped: number; shown: number;
-  isRest: boolean;
+  attempt: number; round: number; node: number; rank: number; offset: number; text: string; dropped: number;
+  shown?: LogLine; isRest: boolean;
 }
 
 const MAX_LINE = 20_000;
 /** Characters; a longer line is cut into several. */
 
 export const addressOf = (line: LogLine): string => `${line.attempt}.${line.round}.${line.node}.${line.rank}.${line.offset}`;
+
+/** The place of the line with an address, or else of the one that has its byte: the first line that was read of a log may
+ *  lack its beginning, which comes with what is older. -1: there is none. */
+export function placeOf(lines: LogLine[], address: string): number {
+  const [attempt, round, node, rank, offset] = address.split(".").map(Number);
+  return lines.findLastIndex((line) => line.rank === rank && line.node === node && line.round === round
+    && line.attempt === attempt && line.offset <= offset!);
+}
 
 export class LogLines {
   lines: LogLine[] = [];
@@ -39,7 +49,7 @@ export class LogLines {
   private addPiece(piece: LogPiece): void {
     const key = `${piece.attempt}.${piece.round}.${piece.node}.${piece.rank}`;
     const { attempt, round, node, rank } = piece;
-    let tail = this.tails.get(key) ?? { attempt, round, node, rank, offset: piece.offset, text: "", dropped: 0, shown: -1, isRest: false };
+    let tail = this.tails.get(key) ?? { attempt, round, node, rank, offset: piece.offset, text: "", dropped: 0, isRest: false };
     let start = 0;
     for (;;) {
       const end = piece.text.indexOf("\n", start);
@@ -47,22 +57,22 @@ export class LogLines {
       tail.text += part;
       if (tail.text.length >= MAX_LINE) forget(tail);
       if (end < 0 && tail.text.length < MAX_LINE) break;
-      this.show(tail);
-      tail = { ...tail, offset: tail.offset + tail.dropped + bytes(tail.text) + (end < 0 ? 0 : 1), text: "", dropped: 0, shown: -1, isRest: end < 0 };
+      this.show(tail, false);
+      tail = { ...tail, offset: tail.offset + tail.dropped + bytes(tail.text) + (end < 0 ? 0 : 1), text: "", dropped: 0, shown: undefined, isRest: end < 0 };
       if (end < 0) break;
       start = end + 1;
     }
-    if (tail.text) this.show(tail);
+    if (tail.text) this.show(tail, true);
     this.tails.set(key, tail);
   }
 
-  /** Shows a line, also one that is not complete: it is replaced when more of it arrives. */
-  private show(tail: Tail): void {
-    const { attempt, round, node, rank, offset, text } = tail;
-    if (tail.isRest && tail.shown < 0 && !visible(text)) return; // The newline of the line that was cut, and no line.
-    const line = { attempt, round, node, rank, offset, text: visible(text) };
-    if (tail.shown < 0) tail.shown = this.lines.push(line) - 1;
-    else this.lines[tail.shown] = line;
+  /** Shows a line, also one that is not complete: it gets the rest of its text when that arrives. */
+  private show(tail: Tail, isGrowing: boolean): void {
+    const { attempt, round, node, rank, offset } = tail;
+    const text = visible(tail.text);
+    if (tail.isRest && !tail.shown && !text) return; // The newline of the line that was cut, and no line.
+    if (tail.shown) Object.assign(tail.shown, { text, isGrowing });
+    else this.lines.push((tail.shown = { attempt, round, node, rank, offset, text, isGrowing }));
   }
 }
 

@@ -10,6 +10,8 @@ const FIRST_BYTES = 64 << 10;
 const PAGE_BYTES = 1 << 20;
 const MAX_TEXT = 256 << 20;
 /** Characters that a browser is asked to keep. */
+const SOUGHT = 4;
+/** Of that, a fourth is read unasked. */
 const FIRST_PIECES = 4;
 /** A piece has up to a quarter of a mebibyte: how many make a screen is known once some are read. */
 
@@ -28,6 +30,7 @@ export class LogSource {
   private end = 0;
   private size = 0;
   private isOpened = false;
+  private hasLetGo = false;
   private readonly unsubscribe: () => void;
   private frame = 0;
   private arrived: LogPiece[] = [];
@@ -71,6 +74,12 @@ export class LogSource {
     return this.size >= this.maxText;
   }
 
+  /** Whether older lines may be read that nobody has asked for: not after a refusal, nor those that were let go, and not as
+   *  much as would make a browser slow. */
+  get canSeek(): boolean {
+    return this.first > 0 && !this.error && !this.hasLetGo && this.size < this.maxText / SOUGHT;
+  }
+
   private async load(read: () => Promise<void>): Promise<void> {
     this.isLoading = true;
     this.error = undefined;
@@ -91,18 +100,29 @@ export class LogSource {
   }
 
   /** Reads as much again as is here, of what is older; all of it where `isAll`. */
-  async earlier(isAll = false): Promise<void> {
+  earlier(isAll = false): Promise<void> {
+    return this.readBack(isAll ? this.maxText : this.size, this.maxText);
+  }
+
+  /** The same unasked, where a screen has too few lines, or `isAll` where the line of an address isn't among them. */
+  async seek(isAll = false): Promise<void> {
+    if (isAll && !this.error && !this.hasLetGo) await this.earlier(true);
+    else if (this.canSeek) await this.readBack(this.size, this.maxText / SOUGHT);
+  }
+
+  /** Reads about so many characters before those that are here, until as many as `limit` are. */
+  private async readBack(wanted: number, limit: number): Promise<void> {
     if (this.isLoading || this.first === 0 || this.isFull) return;
     await this.load(async () => {
-      const room = this.maxText - this.size;
       const known = this.first;
-      const [older, first] = await this.before(known, isAll ? room : Math.min(room, Math.max(PAGE_BYTES, this.size)));
+      const [older, first] = await this.before(known, Math.min(limit - this.size, Math.max(PAGE_BYTES, wanted)));
       await this.take([...older, ...this.pieces.filter((piece) => piece.position > known)], first);
     });
   }
 
   /** Lets go of the oldest half: a log that is watched for days would fill the browser's memory. */
   private async shorten(): Promise<void> {
+    this.hasLetGo = true;
     await this.load(async () => {
       let n = 0;
       for (let size = this.size; size > this.maxText / 2 && n < this.pieces.length - 1; n += 1) size -= this.pieces[n]!.text.length;

@@ -1,33 +1,21 @@
-/** Live logs of all ranks or of one: search, the failing line, and only as many elements as fit on the screen. */
+/** Live logs of all ranks or of one: search, the failing line, and older lines where the end has too few. */
 
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { fileAddress } from "../../api";
 import { counted, whole } from "../../format";
 import { useKey } from "../../keys";
-import { pieces, plain } from "../../parts/ansi";
 import { Nothing, Refused } from "../../parts/placeholders";
 import { ENDED } from "../../parts/job-state";
 import { setQuery, usePlace } from "../../router";
 import { stream } from "../../stream";
 import type { Job, StoryLine } from "../../types";
-import { addressOf, failingLine, type LogLine } from "./log-lines";
-import { findHits } from "./log-search";
+import { useHits, type Hits } from "./log-hits";
+import { failingLine, placeOf, type LogLine } from "./log-lines";
 import { Holders } from "./holders";
 import { LogSource } from "./log-source";
+import { LogView, screenful } from "./log-view";
 
-const LINE_PX = 18;
-const MAX_PX = 16e6;
-/** A browser makes no element higher than this: in a longer log, a pixel of scrolling is more than a pixel of the log. */
-const [AROUND_PX, LEAST_PX, BORDERS_PX, PADDING_PX] = [330, 200, 2, 12];
-/** Of the view, as its style has them. */
-const BELOW_PX = 16;
-/** What stays free below the view: its last line is seen without scrolling the page. */
-const MAX_GROWING = 64;
-/** Logs whose last line may grow at the same time. */
-const SPARE = 20;
-/** Lines above and below the visible ones. */
-
-interface Chosen { rank: string; node: string; text: string; at: string }
+export interface Chosen { rank: string; node: string; text: string; at: string }
 
 function useSource(job: string, lines: number): LogSource {
   const [, setTurn] = useState(0);
@@ -58,32 +46,52 @@ export function LogsTab({ job, story }: { job: Job; story: StoryLine[] }) {
   const chosen: Chosen = { rank: word("rank"), node: word("node"), text: word("search"), at: word("at") };
   const source = useSource(job.name, story.length);
   const shown = useShown(source, chosen);
-  const [hit, setHit] = useState(-1);
-  const hits = useMemo(() => findHits(shown, chosen.text), [shown, shown.length, chosen.text]);
-  // Of another rank there may be fewer.
-  const at = Math.min(hit, hits.length - 1);
-  const target = useTarget(source, shown, chosen, job, hits[at]);
-  const step = (by: number) => hits.length && setHit((at + by + hits.length) % hits.length);
-  useEffect(() => setHit(hits.length ? hits.length - 1 : -1), [chosen.text, hits.length > 0]);
-  useKey("n", "The next line found", () => step(1));
-  useKey("N", "The line found before", () => step(-1));
-  if (!source.isLoading && !source.error && shown.length === 0 && !hasStarted(job)) return <Awaited job={job} />;
+  const hits = useHits(shown, chosen, source.isLoading);
+  const target = useTarget(source, shown, chosen, job);
+  const isShort = shown.length < screenful();
+  useEffect(() => {
+    if (isShort) void source.seek();
+  });
+  const isEmpty = shown.length === 0 && !(source.isLoading && source.first === 0);
+  if (isEmpty && !source.error && source.first === 0 && source.log.lines.length === 0 && !hasStarted(job)) return <Awaited job={job} />;
   return (
     <div class="logs">
-      <LogBar job={job} chosen={chosen} source={source} hits={hits.length} hit={at} step={step} />
+      <LogBar job={job} chosen={chosen} source={source} hits={hits} last={shown.at(-1)} />
       {source.error && <Refused error={source.error} />}
-      {source.isLoading && shown.length === 0 ? <p class="nothing loading">Loading…</p> : null}
-      {!source.isLoading && !source.error && shown.length === 0 ? <NoLines job={job} /> : null}
+      {source.isLoading && shown.length === 0 && source.first === 0 ? <p class="nothing loading">Loading…</p> : null}
+      {isEmpty && (source.first > 0 || !source.error) ? <NoLines job={job} chosen={chosen} source={source} /> : null}
       {shown.length > 0 && (
-        <LogView lines={shown} target={target} isLive={!ENDED.has(job.state)} text={chosen.text} hasRanks={chosen.rank === ""}
-          width={String(job.world_size).length} older={source} epoch={source.log.epoch} />
+        <LogView lines={shown} target={hits.target < 0 ? target : hits.target} aim={hits.target < 0 ? chosen.at : hits.hit}
+          isLive={!ENDED.has(job.state)} text={chosen.text} hasRanks={chosen.rank === ""} width={String(job.world_size).length}
+          older={source} epoch={source.log.epoch} />
       )}
     </div>
   );
 }
 
-function NoLines({ job }: { job: Job }) {
-  return <Nothing>{ENDED.has(job.state) ? "It has printed nothing." : "It has printed nothing yet."}</Nothing>;
+/** In place of lines: that none were printed, or that none are among those at the log's end. */
+function NoLines({ job, chosen, source }: { job: Job; chosen: Chosen; source: LogSource }) {
+  if (source.first === 0) return <Nothing>{ENDED.has(job.state) ? "It has printed nothing." : "It has printed nothing yet."}</Nothing>;
+  const [whose, says, option] = wordsOf(chosen);
+  const end = `the last ${counted(source.log.lines.length, "line")} of this job's log`;
+  if (source.isLoading || source.canSeek) return <Nothing>Looking for lines of {whose} before {end}…</Nothing>;
+  return (
+    <div class="nothing">
+      <p>
+        {says} nothing in {end}. {source.isFull
+          ? <>The page holds no more than these; <code>drumbeat logs {job.name}{option}</code> prints all lines.</>
+          : "Older lines haven't been searched."}
+      </p>
+      {!source.isFull && <div class="buttons"><button type="button" onClick={() => void source.earlier()}>Search older lines</button></div>}
+    </div>
+  );
+}
+
+/** Whose lines are chosen, the beginning of a sentence that they lack, and the command's option for them. */
+function wordsOf({ rank, node }: Chosen): [string, string, string] {
+  if (rank === "") return ["the job", "The job has printed", ""];
+  if (rank !== "node") return [`rank ${rank}`, `Rank ${rank} has printed`, ` --rank ${rank}`];
+  return node === "" ? ["the nodes", "The nodes' own logs have", ""] : [`node ${node}`, `Node ${node}'s own log has`, ` --node ${node}`];
 }
 
 const hasStarted = (job: Job): boolean => job.started_at !== null || ENDED.has(job.state);
@@ -98,24 +106,19 @@ function Awaited({ job }: { job: Job }) {
   );
 }
 
-interface Filtered { key: string; seen: number; lines: LogLine[]; at: number[] }
+interface Filtered { key: string; seen: number; lines: LogLine[] }
 
 /** The lines of the chosen rank; extended in place while lines arrive. */
 function useShown(source: LogSource, chosen: Chosen): LogLine[] {
-  const kept = useRef<Filtered>({ key: "", seen: 0, lines: [], at: [] });
+  const kept = useRef<Filtered>({ key: "", seen: 0, lines: [] });
   const key = `${chosen.rank} ${chosen.node} ${source.log.epoch}`;
   const all = source.log.lines;
   if (chosen.rank === "") return all;
-  if (kept.current.key !== key) kept.current = { key, seen: 0, lines: [], at: [] };
+  if (kept.current.key !== key) kept.current = { key, seen: 0, lines: [] };
   const memory = kept.current;
-  // The last line of a log may have grown since: its place holds the longer one.
-  for (let n = Math.max(0, memory.at.length - MAX_GROWING); n < memory.at.length; n += 1) memory.lines[n] = all[memory.at[n]!]!;
-  for (let n = memory.seen; n < all.length; n += 1) {
-    if (!fits(all[n]!, chosen)) continue;
-    memory.lines.push(all[n]!);
-    memory.at.push(n);
+  for (; memory.seen < all.length; memory.seen += 1) {
+    if (fits(all[memory.seen]!, chosen)) memory.lines.push(all[memory.seen]!);
   }
-  memory.seen = all.length;
   return memory.lines;
 }
 
@@ -124,24 +127,24 @@ function fits(line: LogLine, chosen: Chosen): boolean {
   return line.rank === Number(chosen.rank);
 }
 
-/** The line to which the view goes: that of the address, the failing one, or one that was found. */
-function useTarget(source: LogSource, shown: LogLine[], chosen: Chosen, job: Job, hit: number | undefined): number {
+/** The line to which the address leads: its own, or the failing one. */
+function useTarget(source: LogSource, shown: LogLine[], chosen: Chosen, job: Job): number {
   const rank = job.verdict?.rank ?? null;
-  const isWanted = chosen.at !== "" && !source.isLoading;
   const target = useMemo(() => {
-    if (!isWanted) return -1;
     if (chosen.at === "failure") return rank === null ? -1 : failingLine(shown, rank, job.verdict?.tail ?? "");
-    return shown.findIndex((line) => addressOf(line) === chosen.at);
-  }, [isWanted, chosen.at, source.log.epoch, rank, shown.length > 0, chosen.rank]);
+    return placeOf(shown, chosen.at);
+  }, [chosen.at, shown, rank, shown.length > 0]);
   useEffect(() => {
-    if (isWanted && target < 0 && source.first > 0 && !source.error) void source.earlier(true);
-  }, [isWanted, target, source.first, source.error]);
-  return hit ?? target;
+    if (chosen.at !== "" && target < 0) void source.seek(true);
+  }, [chosen.at, target, source.isLoading, source.error]);
+  return target;
 }
 
-function LogBar({ job, chosen, source, hits, hit, step }: {
-  job: Job; chosen: Chosen; source: LogSource; hits: number; hit: number; step: (by: number) => void;
+function LogBar({ job, chosen, source, hits, last }: {
+  job: Job; chosen: Chosen; source: LogSource; hits: Hits; last: LogLine | undefined;
 }) {
+  const { count, at, step } = hits;
+  const hasMore = source.first > 0 && !source.isFull;
   useKey("/", "Search in the logs", (event) => {
     event.preventDefault();
     document.getElementById("log-search")?.focus();
@@ -162,119 +165,29 @@ function LogBar({ job, chosen, source, hits, hit, step }: {
         onKeyDown={(event) => event.key === "Enter" && step(event.shiftKey ? -1 : 1)} />
       {chosen.text && (
         <span class="hits" role="status">
-          {hits ? `${hit + 1} of ${whole(hits)}` : "none"}{source.first > 0 ? " in the end of the log" : ""}
+          {count ? `${at + 1} of ${whole(count)}` : "none"}{source.first > 0 ? " in the end of the log" : ""}
           <button type="button" class="quiet" aria-label="The line found before" onClick={() => step(-1)}>↑</button>
           <button type="button" class="quiet" aria-label="The next line found" onClick={() => step(1)}>↓</button>
-          {source.first > 0 && <button type="button" class="quiet" onClick={() => void source.earlier(true)}>Search all of it</button>}
+          {hasMore && (
+            <button type="button" class="quiet" disabled={source.isLoading} onClick={() => {
+              hits.await();
+              void source.earlier(true);
+            }}>Search all of it</button>
+          )}
         </span>
       )}
       <span class="grow" />
       <span class="muted">{counted(source.log.lines.length, "line")}{source.first > 0 ? " at the end" : ""}</span>
-      <Raw job={job} chosen={chosen} lines={source.log.lines} />
+      {hasMore && !source.canSeek && last && (
+        <button type="button" class="quiet" disabled={source.isLoading} onClick={() => void source.earlier()}>Load older lines</button>
+      )}
+      {chosen.rank !== "" && last && <Raw job={job} line={last} />}
     </div>
   );
 }
 
-/** The chosen log as a file. */
-function Raw({ job, chosen, lines }: { job: Job; chosen: Chosen; lines: LogLine[] }) {
-  const line = chosen.rank === "" ? undefined : lines.findLast((one) => fits(one, chosen));
-  if (!line) return null;
+/** The chosen log as a file: that of its last line. */
+function Raw({ job, line }: { job: Job; line: LogLine }) {
   const path = `logs/${line.attempt}.${line.round}/${line.node}/${line.rank < 0 ? "node" : line.rank}.log`;
   return <a href={fileAddress(job.name, path)} download={`${job.name}-${line.rank < 0 ? "node" : line.rank}.log`}>Download</a>;
-}
-
-interface ViewProps {
-  lines: LogLine[]; target: number; isLive: boolean; text: string; hasRanks: boolean; width: number; older: LogSource;
-  epoch: number;
-}
-
-function LogView({ lines, target, isLive, text, hasRanks, width, older, epoch }: ViewProps) {
-  const box = useRef<HTMLDivElement>(null);
-  const isFollowing = useRef(target < 0);
-  const drawn = Math.min(lines.length * LINE_PX, MAX_PX);
-  // What the view will have is known before it is laid out: the lines at the end are drawn at once, not behind the first.
-  const [height, setHeight] = useState(() => Math.max(innerHeight - AROUND_PX, LEAST_PX) - BORDERS_PX);
-  const [top, setTop] = useState(() => (target < 0 ? Math.max(0, drawn + PADDING_PX - height) : 0));
-  const before = useRef({ epoch, count: lines.length });
-  const stretch = Math.max(1, (lines.length * LINE_PX - height) / Math.max(drawn - height, 1));
-
-  useLayoutEffect(() => {
-    const element = box.current!;
-    const watch = new ResizeObserver(() => {
-      // The box above may have become higher or lower: the view takes what is left of the window.
-      const above = `${Math.round(element.getBoundingClientRect().top + scrollY) + BELOW_PX}px`;
-      if (element.style.getPropertyValue("--above") !== above) element.style.setProperty("--above", above);
-      setHeight(element.clientHeight);
-    });
-    watch.observe(element);
-    watch.observe(document.body);
-    return () => watch.disconnect();
-  }, []);
-  // A follower at the end stays there; one that has scrolled up stays where it is, also when older lines come above.
-  useLayoutEffect(() => {
-    const element = box.current!;
-    if (before.current.epoch !== epoch && !isFollowing.current && target < 0) {
-      element.scrollTop += ((lines.length - before.current.count) * LINE_PX) / stretch;
-    } else if (isFollowing.current) element.scrollTop = element.scrollHeight;
-    before.current = { epoch, count: lines.length };
-  }, [lines.length, epoch, height]);
-  useLayoutEffect(() => {
-    if (target < 0) return;
-    isFollowing.current = false;
-    box.current!.scrollTop = Math.max(0, (target * LINE_PX - height / 2) / stretch);
-  }, [target, epoch, height]);
-
-  const scrolled = () => {
-    const element = box.current!;
-    setTop(element.scrollTop);
-    isFollowing.current = element.scrollHeight - element.scrollTop - element.clientHeight < LINE_PX * 2;
-    if (element.scrollTop < LINE_PX * 5 && !isFollowing.current && older.first > 0) void older.earlier();
-  };
-  const toEnd = () => {
-    isFollowing.current = true;
-    box.current!.scrollTop = box.current!.scrollHeight;
-    setQuery({ at: "" });
-  };
-  useKey("G", "The end of the log", toEnd);
-  const from = Math.max(0, Math.floor((top * stretch) / LINE_PX) - SPARE);
-  const to = Math.min(lines.length, Math.ceil((top * stretch + height) / LINE_PX) + SPARE);
-  return (
-    <div class="log-frame">
-      {hasRanks && <p class="log-head" aria-hidden="true">rank</p>}
-      <div class="log machine" ref={box} onScroll={scrolled} tabIndex={0} role="log" aria-label="Log" aria-live="off">
-        <div class="log-all" style={{ height: `${drawn}px` }}>
-          <div class="log-window" style={{ transform: `translateY(${from * LINE_PX - top * (stretch - 1)}px)` }}>
-            {lines.slice(from, to).map((line, n) => (
-              <Line key={from + n} line={line} isMarked={from + n === target} text={text} hasRank={hasRanks} width={width} />
-            ))}
-          </div>
-        </div>
-      </div>
-      {!isFollowing.current && <button type="button" class="to-end" onClick={toEnd}>{isLive ? "Follow ↓" : "End ↓"}</button>}
-    </div>
-  );
-}
-
-const BAD = /\b(?:Traceback|Error|Exception|FATAL|CRITICAL)\b|^[\w.]*(?:Error|Exception|Interrupt)\b/;
-
-function Line({ line, isMarked, text, hasRank, width }: {
-  line: LogLine; isMarked: boolean; text: string; hasRank: boolean; width: number;
-}) {
-  const name = line.rank < 0 ? `node ${line.node}` : String(line.rank).padStart(width);
-  const isBad = BAD.test(line.text);
-  return (
-    <div class={`line${isMarked ? " marked" : ""}${isBad ? " bad" : ""}`}>
-      <button type="button" class={`line-rank hue-${line.rank < 0 ? "n" : line.rank % 6}`} tabIndex={-1}
-        title="The address of this line" onClick={() => setQuery({ at: addressOf(line) }, false)}>
-        {hasRank || line.rank < 0 ? name : "#"}
-      </button>
-      <span class="line-text">{text ? <Found text={plain(line.text)} wanted={text} /> : pieces(line.text).map((piece, n) => <span key={n} class={piece.class}>{piece.text}</span>)}</span>
-    </div>
-  );
-}
-
-function Found({ text, wanted }: { text: string; wanted: string }) {
-  const at = text.toLowerCase().indexOf(wanted.toLowerCase());
-  if (at < 0) return <>{text}</>;
-  return <>{text.slice(0, at)}<mark>{text.slice(at, at + wanted.length)}</mark>{text.slice(at + wanted.length)}</>;
 }
