@@ -1,4 +1,4 @@
-"""The runs of jobs: records come from nodes, a run begins with its first record or reader and ends with its job."""
+"""The runs of jobs: records come from nodes, a run begins with its job or its first record, and ends with its job."""
 
 from __future__ import annotations
 
@@ -120,8 +120,25 @@ class Metrics:
         return job
 
     # --- runs -------------------------------------------------------------------------------------------------
+    def begun_run(self, name: str) -> Run | None:
+        """Returns the run of a job, None while it has none: a job that waits has none but for records of its nodes.
+
+        Raises NotFoundError.
+        """
+        if self._loop.record(name).job.started_at is None:
+            if self.is_empty:
+                return None
+            try:
+                self.store.run(run_id(name))
+            except NotFoundError:
+                return None
+        return self.run_of(name)
+
     def run_of(self, name: str) -> Run:
-        """Returns the run of a job, with the status of the job as it is now. Raises NotFoundError."""
+        """Returns the run of a job, which is made if there is none, with the status of the job as it is now.
+
+        Raises NotFoundError.
+        """
         job = self._loop.record(name).job
         self._ensure(job)
         if job.state.is_terminal and self._settled.get(name) != job.unique_name:
@@ -201,7 +218,7 @@ class Metrics:
 
     def _ensure(self, job: Job) -> None:
         if self._ensured.get(job.name) != job.unique_name:
-            self.store.ensure_run(_created(job), job.plan.experiment)
+            self.store.ensure_run(_created(job, self._loop.clock.now()), job.plan.experiment)
             self._ensured[job.name] = job.unique_name
 
     def _settle(self, job: Job) -> None:
@@ -209,7 +226,7 @@ class Metrics:
         self._settled[job.name] = job.unique_name
 
 
-def _created(job: Job) -> RunCreated:
+def _created(job: Job, now: datetime) -> RunCreated:
     user = job.person or getpass.getuser()
     name = job.display_name or job.name
     tags = {
@@ -219,7 +236,7 @@ def _created(job: Job) -> RunCreated:
         "mlflow.source.name": job.name,
         "mlflow.source.type": "JOB",
     }
-    start = job.started_at or job.submitted_at
+    start = job.started_at or now
     return RunCreated(run_id(job.name), experiment_id(job.plan.experiment), name, _ms(start), user, job.name, tags)
 
 

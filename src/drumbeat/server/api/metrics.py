@@ -10,6 +10,7 @@ from fastapi import Query
 
 from drumbeat.control.control import Control
 from drumbeat.control.metrics.experiments import ExperimentUsage
+from drumbeat.control.metrics.metrics import STATUS_OF
 from drumbeat.core.child_jobs import trial_name
 from drumbeat.core.curve_thinning import MIN_POINTS
 from drumbeat.ports import JobFilter
@@ -47,8 +48,12 @@ Name = Annotated[str, Query(description="The experiment's present or earlier nam
 
 @router.get("/jobs/{name}/metrics")
 def show_metrics(name: str, control: ControlOf, rank: Rank = None) -> MetricsView:
-    """All metrics of a job: last, lowest and highest value of each."""
-    run = control.metrics.run_of(name)
+    """All metrics of a job: last, lowest and highest value of each. A job that waits has none, and is `SCHEDULED`."""
+    run = control.metrics.begun_run(name)
+    if run is None:
+        job = control.loop.record(name).job
+        title = control.experiments.title(job.plan.experiment)
+        return MetricsView(name, run_id(name), title, STATUS_OF.get(job.state, "SCHEDULED"))
     chosen = [one for one in control.metrics.store.series(run.id) if rank in (None, one.rank)]
     experiment = control.metrics.store.experiment(run.experiment).name
     params, tags = dict(run.params), dict(run.tags)
@@ -67,7 +72,9 @@ def show_curves(
 
     The first and the last point are among them, and of equally long parts the lowest and the highest.
     """
-    run, store = control.metrics.run_of(name).id, control.metrics.store
+    if control.metrics.begun_run(name) is None:
+        return []
+    run, store = run_id(name), control.metrics.store
     chosen = [one for one in store.series(run) if (not metric or one.name in metric) and rank in (None, one.rank)]
     return [
         CurveView(one.name, one.rank, tuple(map(point_view, store.curve(run, one.name, one.rank, max_points))))
