@@ -154,6 +154,21 @@ def test_renamed_experiment_is_found_by_its_earlier_name(house):
     assert refusal(ask(house, "GET", "experiments/get-by-name", experiment_name="cifar-2026")) == MISSING
 
 
+def test_runs_are_searched_by_tags_that_they_lack_and_by_other_names_of_attributes(house):
+    own = asked(house, "POST", "experiments/create", name="searched")["experiment_id"]
+    for name, tags in (("early", []), ("late", [{"key": "reviewed", "value": "yes"}])):
+        fields = {"run_name": name, "start_time": 5 if name == "early" else 6, "tags": tags}
+        asked(house, "POST", "runs/create", experiment_id=own, **fields)
+
+    def names(text: str, *orders: str) -> list[str]:
+        found = asked(house, "POST", "runs/search", experiment_ids=[own], filter=text, order_by=list(orders))
+        return [one["info"]["run_name"] for one in found["runs"]]
+
+    assert (names("tags.reviewed IS NULL"), names("tags.reviewed IS NOT NULL")) == (["early"], ["late"])
+    assert (names("attributes.created > 5"), names("attributes.`Run name` = 'early'")) == (["late"], ["early"])
+    assert (names("", "created ASC"), names("", "created DESC")) == (["early", "late"], ["late", "early"])
+
+
 def test_registered_model_is_renamed_with_its_versions(house):
     asked(house, "POST", "registered-models/create", name="net")
     asked(house, "POST", "registered-models/create", name="taken")

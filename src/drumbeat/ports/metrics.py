@@ -197,9 +197,9 @@ class MetricStore(Protocol):
     def search_runs(self, search: RunSearch) -> RunPage:
         """Returns the runs that the search asks for.
 
-        A comparison with something that a run doesn't have is false. Metrics are compared by their last value of rank
-        0. In an order by something that a run doesn't have, that run comes last. Raises SpecError for a comparator, an
-        attribute or a token that doesn't exist.
+        A comparison with something that a run doesn't have is false, but for IS NULL of a tag or a parameter. Metrics
+        are compared by their last value of rank 0. In an order by something that a run doesn't have, that run comes
+        last. Raises SpecError for a comparator, an attribute or a token that doesn't exist.
         """
         ...
 

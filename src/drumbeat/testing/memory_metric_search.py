@@ -57,7 +57,10 @@ def _is_missing(value: Any) -> bool:
 
 def _holds(run: Run, comparison: Comparison) -> bool:
     kind, key, wanted = comparison["type"], comparison["key"], comparison["value"]
-    compare = _COMPARATORS.get(str(comparison["comparator"]).upper())
+    comparator = str(comparison["comparator"]).upper()
+    if comparator in {"IS NULL", "IS NOT NULL"} and kind in {"parameter", "tag"}:
+        return (next(_values(run, kind, key), None) is None) == (comparator == "IS NULL")
+    compare = _COMPARATORS.get(comparator)
     if compare is None:
         raise SpecError(f"runs can't be compared by {comparison['comparator']!r}", where="filter")
     if kind == "metric":

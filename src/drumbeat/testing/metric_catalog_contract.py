@@ -79,6 +79,10 @@ class MetricSearchContract:
             (compared("parameter", "Name", "ILIKE", "%_B"), "b"),
             (compared("tag", "best", "=", "yes"), "a"),
             (compared("tag", "best", "!=", "yes"), ""),
+            (compared("tag", "best", "IS NULL", None), "cb"),
+            (compared("tag", "best", "IS NOT NULL", None), "a"),
+            (compared("parameter", "lr", "is null", None), ""),
+            (compared("parameter", "lr", "is not null", None), "cba"),
             (compared("attribute", "status", "=", "FINISHED"), "c"),
             (compared("attribute", "status", "!=", "FINISHED"), "ba"),
             (compared("attribute", "run_name", "IN", ["a", "c"]), "ca"),
@@ -136,6 +140,7 @@ class MetricSearchContract:
         [
             compared("attribute", "colour", "=", "red"),
             compared("metric", "loss", "~", 1),
+            compared("metric", "loss", "IS NULL", None),
             compared("span", "loss", "=", 1),
             compared("dataset", "size", "=", "1"),
         ],

@@ -59,7 +59,8 @@ def run_comparisons(text: str) -> tuple[Comparison, ...]:
     if not text.strip():
         return ()
     utils = module("utils.search_utils").SearchUtils
-    return tuple(parsed(lambda: utils.parse_search_filter(text)))
+    found: list[Comparison] = parsed(lambda: utils.parse_search_filter(text))
+    return tuple({**one, "key": _own_key(utils, one["type"], one["key"])} for one in found)
 
 
 def run_orders(texts: Sequence[str]) -> tuple[Order, ...]:
@@ -67,7 +68,13 @@ def run_orders(texts: Sequence[str]) -> tuple[Order, ...]:
     if not texts:
         return ()
     utils = module("utils.search_utils").SearchUtils
-    return tuple(parsed(lambda: [utils.parse_order_by_for_search_runs(one) for one in texts]))
+    found: list[Order] = parsed(lambda: [utils.parse_order_by_for_search_runs(one) for one in texts])
+    return tuple((kind, _own_key(utils, kind, key), is_ascending) for kind, key, is_ascending in found)
+
+
+def _own_key(utils: Any, kind: str, key: str) -> str:
+    """Returns the name of an attribute that has several, as `created` for `start_time`."""
+    return utils.translate_key_alias(key) if kind == "attribute" else key
 
 
 def selected(utils_name: str, things: list[Any], text: str, orders: Sequence[str]) -> list[Any]:

@@ -74,7 +74,11 @@ def _view(search: RunSearch) -> list[ColumnElement[bool]]:
 
 def _condition(comparison: Comparison) -> ColumnElement[bool]:
     kind, key, value = comparison["type"], str(comparison["key"]), comparison["value"]
-    compare = _COMPARATORS.get(str(comparison["comparator"]).upper())
+    comparator = str(comparison["comparator"]).upper()
+    if comparator in {"IS NULL", "IS NOT NULL"} and kind in {"parameter", "tag"}:
+        is_there = exists().where(_keyed(kind).c.run == runs.c.id, _keyed(kind).c.key == key)
+        return is_there if comparator == "IS NOT NULL" else ~is_there
+    compare = _COMPARATORS.get(comparator)
     if compare is None:
         what = f"runs can't be compared by {comparison['comparator']!r}"
         raise SpecError(what, where="filter", fix=f"Use one of {', '.join(_COMPARATORS)}.")
