@@ -458,6 +458,38 @@ def test_credentials_of_a_web_server_go_to_it_alone(
         assert "wants other" in refusal(HttpDatastore(name="here", url=other.url), ForbiddenError)
 
 
+@pytest.mark.parametrize("answer", [0, 400, 403, 404])
+@pytest.mark.parametrize("url", ["sets/digits.zip", "sets"])
+def test_datastore_over_one_file_of_a_web_server_is_listed_and_read(
+    web_server: WebServer, answer: int, url: str
+) -> None:
+    web_server.put(url, b"zipped")
+    web_server.query, web_server.folder_status = "X-Amz-Signature=5e1f", answer
+    spec = {"name": "here", "url": f"{web_server.url}/{url}", "credentials": {"query": "?X-Amz-Signature=5e1f"}}
+    with over(HttpDatastore.made(spec)) as access:
+        assert [(one.path, one.size) for one in access.entries(HERE)] == [(url.rpartition("/")[2], 6)]
+        (file,) = access.listing(HERE, is_file=True).files
+        assert b"".join(access.read(HERE, file)) == b"zipped"
+        assert access.links(HERE, [file], 60) == [None]
+        with pytest.raises(RefusedError, match=r"it is a file, not a folder\. Write `type: uri_file`"):
+            access.listing(HERE, is_file=False)
+    other = HttpDatastore.made({**spec, "credentials": {"query": "X-Amz-Signature=0000"}})
+    with over(other) as access, pytest.raises(ForbiddenError, match="refuses"):
+        access.entries(HERE)
+
+
+def test_presigned_link_of_s3_is_a_datastore_over_one_file(s3_server: S3Server) -> None:
+    bucket = s3_server.bucket()
+    s3_server.client().put_object(Bucket=bucket, Key="sets/digits.zip", Body=b"zipped")
+    link = s3_server.client().generate_presigned_url("get_object", {"Bucket": bucket, "Key": "sets/digits.zip"})
+    url, _, query = link.partition("?")
+    assert "ignature=" in query
+    with over(HttpDatastore.made({"name": "here", "url": url, "credentials": {"query": query}})) as access:
+        assert [(one.path, one.size) for one in access.entries(HERE)] == [("digits.zip", 6)]
+        (file,) = access.listing(HERE, is_file=True).files
+        assert b"".join(access.read(HERE, file)) == b"zipped"
+
+
 def test_a_web_server_that_tells_nothing_of_its_files_is_read_once_to_know_them(web_server: WebServer) -> None:
     web_server.tags = web_server.dates = False
     web_server.put("f", b"content")

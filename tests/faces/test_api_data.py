@@ -24,6 +24,7 @@ from drumbeat.testing.fake_engine import FakeEngine
 from drumbeat.testing.memory_store import MemoryStore
 from drumbeat.wiring import SystemClock
 from tests.faces.api_house import BEARER, TOKEN, House, raw, served
+from tests.real.store_servers import a_web_server
 
 pytestmark = pytest.mark.feature("D1", "D2", "D4", "D10")
 
@@ -68,6 +69,23 @@ def client(house: House) -> Iterator[Client]:
 def create(house: House, document: dict[str, Any], *, check: bool = False):
     body = {"document": document, "source": "blobs.yml", "check": check}
     return house.http.post("/api/v1/datastores", json=body)
+
+
+def test_datastore_of_a_signed_link_to_one_file_is_made_and_read(house: House, client: Client, tmp_path: Path):
+    with a_web_server(tmp_path) as web:
+        web.put("files/digits.zip", b"zipped")
+        web.query, web.folder_status = "X-Amz-Signature=5e1f", 403
+        document = {"name": "given", "type": "http", "url": f"{web.url}/files/digits.zip"}
+        refused = create(house, {**document, "credentials": {"query": "X-Amz-Signature=0000"}}, check=True)
+        assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
+        assert create(house, {**document, "credentials": {"query": web.query}}, check=True).status_code == 201
+        given = "azureml://datastores/given/paths/"
+        assert [one.path for one in client.entries(given)] == ["digits.zip"]
+        job = {"command": "cat ${{inputs.data}}", "inputs": {"data": {"type": "uri_file", "path": given}}}
+        planned = house.http.post("/api/v1/plan", json={"document": job})
+        assert planned.status_code == 200, planned.text
+        assert client.download_data(given, tmp_path / "got").files == 1
+        assert (tmp_path / "got" / "digits.zip").read_bytes() == b"zipped"
 
 
 def test_a_datastore_is_made_looked_at_and_forgotten_and_its_secret_never_comes_back(house: House):

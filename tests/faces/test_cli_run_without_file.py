@@ -277,11 +277,12 @@ def test_mistake_is_refused_with_what_where_and_what_to_do(
     assert fix in advice
 
 
+@pytest.mark.parametrize("code", [".", "~/.", "/", "file:///", "file://HOME", "file:."])
 def test_home_folder_is_not_sent_as_code(
-    drumbeat: Type, server: FakeServer, files: Path, monkeypatch: pytest.MonkeyPatch
+    drumbeat: Type, server: FakeServer, files: Path, monkeypatch: pytest.MonkeyPatch, code: str
 ):
     monkeypatch.setenv("HOME", str(files))
-    shown = drumbeat("run", "--", "true")
+    shown = drumbeat("run", "--set", f"code={code.replace('HOME', str(files))}", "--", "true")
     assert (shown.exit_code, server.calls) == (2, [])
     assert "--set code=null" in shown.stderr
 

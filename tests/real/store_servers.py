@@ -163,8 +163,9 @@ class WebServer:
     """Serves `folder` and lists it. What a test may change: what it wants of clients, and how ill it is.
 
     authorization, query: the header, and what stands behind `?`, that it wants, "" = none. ranges, tags, dates: whether
-    it knows Range, ETag with If-Match, Last-Modified. status: what it answers everything with, 0 = the truth. cut:
-    after so many bytes of a file the line breaks. asked: (method, path, Range) of all requests.
+    it knows Range, ETag with If-Match, Last-Modified. status: what it answers everything with, 0 = the truth.
+    folder_status: the same for addresses that end in `/`. cut: after so many bytes of a file the line breaks. asked:
+    (method, path, Range) of all requests.
     """
 
     url: str
@@ -175,6 +176,7 @@ class WebServer:
     tags: bool = True
     dates: bool = True
     status: int = 0
+    folder_status: int = 0
     cut: int | None = None
     asked: list[tuple[str, str, str]] = field(default_factory=list)
 
@@ -242,6 +244,8 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
         self.web.asked.append((self.command, self.path, self.headers.get("Range", "")))
         if self.web.status:
             self.send_error(self.web.status)
+        elif self.web.folder_status and self.path.partition("?")[0].endswith("/"):
+            self.send_error(self.web.folder_status)
         elif self.web.authorization and self.headers.get("Authorization") != self.web.authorization:
             self.send_error(401)
         elif self.web.query and self.path.partition("?")[2] != self.web.query:

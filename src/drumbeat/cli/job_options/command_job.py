@@ -92,11 +92,17 @@ def _as_typed(problem: Problem, words: Sequence[str]) -> Problem:
 
 def require_project_folder(code: str | None) -> None:
     """Raises SpecError where the job's code would be the whole home folder, or the whole machine."""
-    if code is None or Path(code).resolve() not in (Path.home().resolve(), Path("/")):
+    from drumbeat.dialect.data.paths import local_path
+
+    local = local_path(code) if code is not None else None
+    if local is None:
+        return
+    place = Path(local).expanduser().resolve()
+    if place not in (Path.home().resolve(), Path("/")):
         return
     raise SpecError(
         "the whole home folder, or the whole disk, would be sent as the job's code",
-        where=str(Path(code).resolve()),
+        where=str(place),
         fix="Run it in the script's folder, name a folder (--set code=FOLDER), or send no code (--set code=null).",
     )
 

@@ -14,7 +14,14 @@ from urllib.parse import unquote, urlsplit
 from drumbeat.dialect.data import datastores as spec_of
 from drumbeat.dialect.data.datastores import Datastore
 from drumbeat.ports import Entry, Written
-from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError, RefusedError, UnreachableError
+from drumbeat.protocol.errors import (
+    ConflictError,
+    DrumbeatError,
+    ForbiddenError,
+    NotFoundError,
+    RefusedError,
+    UnreachableError,
+)
 from drumbeat.protocol.input_listing import Link, ListedFile, Listing
 from drumbeat.stores.data.addresses import Target, target_of
 from drumbeat.stores.data.backend_contract import (
@@ -64,8 +71,9 @@ class StoreAccess:
                 return Listing((listed(backend.address, file, _name(target), alone=True),), is_file=True)
             try:
                 found = listing_of(backend.address, target.place, backend.files(target.place), target.title)
-            except NotFoundError:
-                _require_no_file(target, backend)
+            except DrumbeatError as error:
+                if isinstance(error, NotFoundError) or _may_be_one_file(target, error):
+                    _require_no_file(target, backend)
                 raise
             if not found.files and target.place and not backend.knows_folders:
                 _require_no_file(target, backend)
@@ -120,8 +128,10 @@ class StoreAccess:
         with self._backend_of(uri) as (target, backend):
             try:
                 found = list(islice(backend.entries(target.place), MAX_FILES))
-            except NotFoundError:
-                if not target.place:
+            except DrumbeatError as error:
+                if _may_be_one_file(target, error):
+                    return [replace(_entry(_one_file(backend, error)), path=_name(target))]
+                if not isinstance(error, NotFoundError) or not target.place:
                     raise
                 found = []
             if not found and target.place:
@@ -235,7 +245,8 @@ def _require_no_file(target: Target, backend: Backend) -> None:
         backend.file(target.place)
     except DrumbeatError:
         return
-    what = f"`{shown(target.place)}` is a file, not a folder"
+    named = f"`{shown(target.place)}`" if target.place else "it"
+    what = f"{named} is a file, not a folder"
     raise RefusedError(what, where=target.title, fix="Write `type: uri_file`.")
 
 
@@ -244,6 +255,25 @@ def _has_something(target: Target, backend: Backend) -> bool:
         return next(iter(backend.entries(target.place)), None) is not None
     except DrumbeatError:
         return False
+
+
+def _may_be_one_file(target: Target, error: DrumbeatError) -> bool:
+    """Whether a store that can't be listed may be a single file, such as one at a signed link.
+
+    Web servers answer a file's address with `/` behind it in many ways: nothing there, a wrong signature, the file.
+    """
+    is_web = isinstance(target.spec, spec_of.HttpDatastore)
+    return is_web and not target.place and not isinstance(error, UnreachableError)
+
+
+def _one_file(backend: Backend, error: DrumbeatError) -> Found:
+    """The file that the whole store is. Raises `error`, why it can't be listed, unless it is a file that is refused."""
+    try:
+        return backend.file("")
+    except ForbiddenError:
+        raise
+    except DrumbeatError:
+        raise error from None
 
 
 def _itself(target: Target, backend: Backend) -> Sequence[Entry]:
