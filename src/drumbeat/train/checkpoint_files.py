@@ -19,10 +19,18 @@ from typing import Any, TypeVar
 
 from drumbeat.protocol.errors import DrumbeatError, RefusedError
 from drumbeat.train.checkpoint_folder import CheckpointFolder, Digest, Generation, Manifest
+from drumbeat.train.model_parts import (
+    check_names_of_parts,
+    have_one_model,
+    shapes_of,
+    stages_taken_for_copies,
+    weights_of_rank,
+)
 from drumbeat.train.rank_group import RankGroup
 from drumbeat.train.saved_state import WHERE, SavedState
 
 RANKS, OTHERS = "ranks.pt", "others.pt"
+SHARE = "Put the compute's `folder` on a share of all its hosts."
 Result = TypeVar("Result")
 Good = tuple[int, Generation]
 """A checkpoint's step, and the start of the ranks that wrote it."""
@@ -42,10 +50,35 @@ class CheckpointFiles:
         self._good: Good | None = None
         self._newest: Good | None = None
         self.is_shared_by_all = self.sharing.size == everyone.size
+        self._has_one_model: bool | None = None
+        self._has_compared_weights = False
 
     def claim(self) -> None:
         """Closes the folder to earlier generations of the job."""
         self._by_leaders(self.everyone, self.folder.claim)
+
+    def compare_models(self, state: SavedState) -> None:
+        """Finds out, once, whether ranks have parts of a model. Raises RefusedError if a name is in two of them."""
+        if self._has_one_model is not None:
+            return
+        shapes = shapes_of(state.root, state.model_tensors())
+        has_one_model = have_one_model(self.everyone, shapes)
+        if not has_one_model:
+            check_names_of_parts(self.sharing, shapes, WHERE)
+        self._has_one_model = has_one_model
+
+    def compare_weights(self, state: SavedState) -> str:
+        """Looks, once, whether ranks that should have the same weights do. Returns a line for the log if they don't.
+
+        Raises RefusedError if they are stages of a pipeline, which would be taken for copies of one model.
+        """
+        self.compare_models(state)
+        if self._has_compared_weights or state.may_differ_by_rank(self.everyone):
+            return ""
+        own = weights_of_rank(state.model, state.root, state.model_tensors())
+        note = stages_taken_for_copies(self.sharing, own, WHERE)
+        self._has_compared_weights = True
+        return note
 
     def newest(self) -> tuple[int, list[str]]:
         """Returns the step of the newest checkpoint that is as it was written, and what is wrong with newer ones.
@@ -77,9 +110,11 @@ class CheckpointFiles:
         Raises RefusedError if a rank couldn't write, or a later generation has begun.
         """
         self._check_shards(copied["tensors"])
+        if not self._has_one_model:
+            copied = {**copied, "of_one_rank": self._of_one_rank_in_any_part(copied["of_one_rank"])}
         folder = self.folder.partial(step)
         self._by_leaders(self.everyone, lambda: self.folder.begin(step))
-        self._together(self.everyone, lambda: self._write_tensors(folder, copied["tensors"], copied["of_one_rank"]))
+        self._together(self.everyone, lambda: self._write_tensors(folder, copied))
         ranks = self.everyone.gather(copied["rank"])
         self._by_leaders(self.everyone, lambda: _write_rest(folder, copied["others"], ranks))
         digests = self._together(self.sharing, lambda: self._digests(folder))
@@ -92,9 +127,12 @@ class CheckpointFiles:
         """Restores the checkpoint that `newest` has named, from the folder of this rank or of another."""
         has_it = self._good is not None and self._good == self._newest
         holders: list[bool] = self.everyone.gather(has_it)
-        tensors, others, ranks = state.tensors() if has_it else {}, dict[str, Any](), list[dict[str, Any]]()
+        if not all(holders) and not self._has_one_model:
+            what = "some nodes have no checkpoint, and the ranks of others have other parts of the model"
+            raise RefusedError(what, where=WHERE, fix=SHARE)
+        tensors, others, ranks = dict[str, Any](), dict[str, Any](), list[dict[str, Any]]()
         if has_it:
-            self._read_tensors(self.folder.path(step), tensors)
+            tensors = self._read_tensors(self.folder.path(step), state)
             others, ranks = (_unpickled(self.folder.path(step) / name) for name in (OTHERS, RANKS))
         if not all(holders):
             source = holders.index(True)
@@ -103,17 +141,33 @@ class CheckpointFiles:
         state.set_tensors(tensors)
         state.set_rest(others, ranks, self.everyone.index, self.everyone.size)
 
-    def _write_tensors(self, folder: Path, tensors: dict[str, Any], of_one_rank: frozenset[str] | None) -> None:
+    def _write_tensors(self, folder: Path, copied: dict[str, Any]) -> None:
         dcp: Any = importlib.import_module("torch.distributed.checkpoint")
         writer = dcp.FileSystemWriter(folder, sync_files=True)
         group, is_alone = self.sharing.group, not self.sharing.is_distributed
-        planner = _planner(of_one_rank)
-        dcp.save(tensors, storage_writer=writer, planner=planner, process_group=group, no_dist=is_alone)
+        tensors, root, planner = copied["tensors"], copied["root"], _planner(copied["of_one_rank"])
+        dcp.save(_under(root, tensors), storage_writer=writer, planner=planner, process_group=group, no_dist=is_alone)
 
-    def _read_tensors(self, folder: Path, tensors: dict[str, Any]) -> None:
+    def _of_one_rank_in_any_part(self, own: frozenset[str] | None) -> frozenset[str] | None:
+        """Returns what must come from one rank, of all parts: one rank divides the work among all."""
+        each: list[frozenset[str] | None] = self.sharing.gather(own)
+        known = [names for names in each if names is not None]
+        return frozenset[str]().union(*known) if len(known) == len(each) else None
+
+    def _read_tensors(self, folder: Path, state: SavedState) -> dict[str, Any]:
         dcp: Any = importlib.import_module("torch.distributed.checkpoint")
+        reader, tensors = dcp.FileSystemReader(folder), dict[str, Any]()
+
+        def ask() -> list[str]:
+            metadata = reader.read_metadata()
+            saved = {metadata.planner_data[key]: entry for key, entry in metadata.state_dict_metadata.items()}
+            tensors.update(state.wanted(saved))
+            return state.unwanted(saved, tensors)
+
+        _check_all_is_wanted(self._together(self.sharing, ask))
         group, is_alone = self.sharing.group, not self.sharing.is_distributed
-        dcp.load(tensors, storage_reader=dcp.FileSystemReader(folder), process_group=group, no_dist=is_alone)
+        dcp.load(_under(state.root, tensors), storage_reader=reader, process_group=group, no_dist=is_alone)
+        return tensors
 
     def _digests(self, folder: Path) -> dict[str, Digest]:
         """Returns the digests of the files that this rank has written; the leader's are those that no rank names."""
@@ -126,15 +180,16 @@ class CheckpointFiles:
         return {name: Digest.of(folder / name) for name in names}
 
     def _check_shards(self, tensors: dict[str, Any]) -> None:
-        """Refuses a model whose shards are on ranks that see another folder: no folder would hold all of it."""
+        """Refuses a model whose parts are on ranks that see another folder: no folder would hold all of it."""
         if self.is_shared_by_all:
             return
         from torch.distributed.tensor import DTensor
 
-        if any(isinstance(value, DTensor) for value in tensors["model"].values()):
-            what = "the model is in shards on several nodes, and each node has a checkpoint folder of its own"
-            fix = "Put the compute's `folder` on a share of all its hosts."
-            raise RefusedError(what, where=WHERE, fix=fix)
+        is_in_shards = any(isinstance(value, DTensor) for value in tensors["model"].values())
+        if is_in_shards or not self._has_one_model:
+            parts = "shards" if is_in_shards else "parts"
+            what = f"the model is in {parts} on several nodes, and each node has a checkpoint folder of its own"
+            raise RefusedError(what, where=WHERE, fix=SHARE)
 
     def _by_leaders(self, ranks: RankGroup, work: Callable[[], object]) -> None:
         """Does work once for each folder, with the same outcome on all of the ranks."""
@@ -176,6 +231,26 @@ def _sharing(root: Path, everyone: RankGroup) -> RankGroup:
         group = RankGroup(ranks)
         own = group if group.index >= 0 else own
     return own
+
+
+def _check_all_is_wanted(unwanted: list[list[str]]) -> None:
+    """Refuses to leave out states of optimizers: the training would go on, and not as if nothing had happened.
+
+    unwanted: by each rank.
+    """
+    left_out = sorted(set[str].intersection(*map(set, unwanted)))
+    if left_out:
+        what = f"the checkpoint has states of optimizers that none of these has: of {', '.join(left_out[:3])}"
+        what += f" and {len(left_out) - 3} more" if len(left_out) > 3 else ""
+        fix = "Before resume(), give the optimizers all parameters that they had, or begin with an empty folder."
+        raise RefusedError(what, where=WHERE, fix=fix)
+
+
+def _under(root: tuple[str, ...], tensors: dict[str, Any]) -> dict[str, Any]:
+    """Returns the tensors of a rank in their place in a checkpoint."""
+    for key in reversed(root):
+        tensors = {key: tensors}
+    return tensors
 
 
 def _planner(of_one_rank: frozenset[str] | None) -> Any:

@@ -76,6 +76,7 @@ class Checkpoints:
         keep: int | None = None,
         folder: str | os.PathLike[str] | None = None,
         scaling: BatchScaling | None = None,
+        stage: int | str | None = None,
         **others: Stateful,
     ) -> None:
         """Looks at who shares the folder; reads and writes nothing else.
@@ -83,8 +84,9 @@ class Checkpoints:
         loader: the place in the data, of each rank. every, every_s: how many steps or seconds apart `step` saves;
         0 = never by that. keep: how many checkpoints stay, by default `drumbeat: {checkpoints: {keep: …}}` of the job,
         else 3. folder: by default $DRUMBEAT_CHECKPOINT_DIR, else `checkpoints`. scaling: what `train.scaled` gave; the
-        rates of optimizers and schedules follow it when another number of ranks resumes. others: what else has a state
-        that is the same on all ranks. Raises RefusedError if an argument makes no sense, or the ranks haven't met yet.
+        rates of optimizers and schedules follow it when another number of ranks resumes. stage: which part of a
+        pipeline's model this rank has, where the parts' tensors have equal names. others: what else has a state that is
+        the same on all ranks. Raises RefusedError if an argument makes no sense, or the ranks haven't met yet.
         """
         check_ranks_have_met("train.Checkpoints")
         keep = _keep_of_job() if keep is None else keep
@@ -102,7 +104,7 @@ class Checkpoints:
         root = Path(folder or os.environ.get("DRUMBEAT_CHECKPOINT_DIR") or "checkpoints").absolute()
         self.folder = CheckpointFolder(root, keep, Generation.of(os.environ))
         self.every, self.every_s = every, every_s
-        self._state = SavedState(model, optimizers, loader, {**others, GRADIENT_ORDER: GradientOrder(model)})
+        self._state = SavedState(model, optimizers, loader, {**others, GRADIENT_ORDER: GradientOrder(model)}, stage)
         if scaling is not None:
             # The last one, as it is restored after the schedules.
             self._state.others[LEARNING_RATES] = LearningRates(scaling, self._state.optimizers, others.values())
@@ -123,10 +125,12 @@ class Checkpoints:
         """Restores the last good checkpoint. Returns the number of its step, 0 = there is none.
 
         A checkpoint that isn't as it was written is put aside, and rank 0 prints why. Raises RefusedError if one can't
-        be read at all, a later attempt of the job has begun, or the place in the data can't be carried over to this
-        number of ranks.
+        be read at all, a later attempt of the job has begun, the place in the data can't be carried over to this
+        number of ranks, the checkpoint has states of optimizers that are missing here, or a name is in two parts of
+        the model.
         """
         self._files.claim()
+        self._files.compare_models(self._state)
         step, notes = self._files.newest()
         for note in notes:
             self._say(note)
@@ -159,7 +163,7 @@ class Checkpoints:
         """Saves now: returns when the state is copied, and a thread writes it. Waits for the save before.
 
         step: how many steps are done, counted from 1; a step that is saved already isn't saved again. Raises
-        RefusedError if the save before has failed.
+        RefusedError if the save before has failed, or ranks have other weights under equal names where they must not.
         """
         if step < 1:
             raise RefusedError(f"step {step} can't be saved", where="train.Checkpoints", fix="Count steps from 1.")
@@ -167,6 +171,8 @@ class Checkpoints:
             return
         began = time.monotonic()
         self.wait()
+        if note := self._files.compare_weights(self._state):
+            self._say(note)
         copied = self._state.copied()
         self._last_step, self._saved_at = step, time.monotonic()
         self.stalls_s.append(self._saved_at - began)

@@ -8,7 +8,11 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from drumbeat.protocol.errors import RefusedError
-from drumbeat.train import random_states
+from drumbeat.train import optimizer_states, random_states
+from drumbeat.train.model_parts import is_wrapped_for_all
+from drumbeat.train.optimizer_states import Entries, Path, as_text, paths_of
+from drumbeat.train.outer_steps import OuterSteps
+from drumbeat.train.rank_group import RankGroup
 
 if TYPE_CHECKING:
     from torch import nn
@@ -38,8 +42,14 @@ class SavedState:
     """What a checkpoint is made of: the parts of a training that change."""
 
     def __init__(
-        self, model: nn.Module, optimizers: Optimizer | Iterable[Optimizer], loader: Any, others: Mapping[str, Any]
+        self,
+        model: nn.Module,
+        optimizers: Optimizer | Iterable[Optimizer],
+        loader: Any,
+        others: Mapping[str, Any],
+        stage: int | str | None = None,
     ) -> None:
+        """stage: of a pipeline, under which this rank's tensors are kept apart; None = their names do that."""
         from torch.optim import Optimizer
 
         _check_torch()
@@ -50,13 +60,45 @@ class SavedState:
         self._averaging = list(averaging.values())
         # torch's functions for states don't know its own wrapper.
         self.optimizers: list[Any] = [averaging[at].optim if at in averaging else one for at, one in enumerate(given)]
+        optimizer_states.check_one_optimizer_each(self.optimizers, WHERE)
+        self.root: Path = () if stage is None else ("stages", str(stage))
+        """Where the tensors of this rank are among those of a checkpoint."""
 
     def tensors(self) -> dict[str, Any]:
         """Returns the state of model and optimizers by parameter names, as all ranks know them."""
-        from torch.distributed.checkpoint.state_dict import get_state_dict
+        states = optimizer_states.states_of(self.model, self.optimizers)
+        return {"model": self.model_tensors(), "optimizers": states}
 
-        model, optimizers = get_state_dict(self.model, self.optimizers)
-        return {"model": model, "optimizers": optimizers}
+    def model_tensors(self) -> dict[str, Any]:
+        """Returns the state of the model by names, as all ranks know them."""
+        from torch.distributed.checkpoint.state_dict import get_model_state_dict
+
+        return get_model_state_dict(self.model)
+
+    def wanted(self, saved: Entries) -> dict[str, Any]:
+        """Returns what the tensors of a checkpoint can be read into. saved: what is known of each of its values.
+
+        Raises RefusedError if the checkpoint is of other stages.
+        """
+        depth, place = len(self.root), (*self.root, "optimizers")
+        if not any(path[:depth] == self.root and path[depth] == "model" for path in saved):
+            stages = sorted({path[1] for path in saved if path[0] == "stages"})
+            there = f"of the stages {', '.join(stages)}" if stages else "without stages"
+            here = f"this rank has stage {self.root[-1]}" if self.root else "this rank has none"
+            fix = "Give train.Checkpoints the `stage` that saved it, or begin with an empty folder."
+            raise RefusedError(f"the checkpoint was saved {there}, and {here}", where=WHERE, fix=fix)
+        entries = {path[depth + 1 :]: entry for path, entry in saved.items() if path[: depth + 1] == place}
+        states = optimizer_states.wanted_states(self.model, self.optimizers, entries)
+        return {"model": self.model_tensors(), "optimizers": states}
+
+    def unwanted(self, saved: Entries, wanted: dict[str, Any]) -> list[str]:
+        """Returns the parameters whose states in a checkpoint aren't among the wanted ones; none for a model alone."""
+        if not self.optimizers:
+            return []
+        states = wanted["optimizers"]["state"]
+        asked = {as_text((*self.root, "optimizers", "state", *path)) for path in paths_of(states)}
+        left_out = [path for path in saved if as_text(path) not in asked]
+        return sorted({".".join(name) for name in map(_state_of, left_out) if name})
 
     def copied(self) -> dict[str, Any]:
         """Returns a copy of everything, in the memory of the CPU, that the next step can't change."""
@@ -73,7 +115,8 @@ class SavedState:
         }
         stager: Any = DefaultStager(StagingOptions(*[False] * 4))
         try:
-            return {**stager.stage(states), "of_one_rank": self._names_of_one_rank(tensors["model"])}
+            of_one_rank = self._names_of_one_rank(tensors["model"])
+            return {**stager.stage(states), "of_one_rank": of_one_rank, "root": self.root}
         finally:
             stager.close()
 
@@ -92,18 +135,20 @@ class SavedState:
             return None
         equal = {parameter.data_ptr() for parameter in self.model.parameters()}
         tensors = {name: value for name, value in model.items() if isinstance(value, torch.Tensor)}
-        return frozenset(f"model.{name}" for name, value in tensors.items() if value.data_ptr() not in equal)
+        prefix = ".".join((*self.root, "model"))
+        return frozenset(f"{prefix}.{name}" for name, value in tensors.items() if value.data_ptr() not in equal)
+
+    def may_differ_by_rank(self, ranks: RankGroup) -> bool:
+        """Whether there is nothing to learn from comparing the weights of ranks: they differ, or they can't."""
+        averages = self._averaging or any(isinstance(other, OuterSteps) for other in self.others.values())
+        return ranks.size == 1 or bool(averages) or is_wrapped_for_all(self.model, ranks)
 
     def set_tensors(self, tensors: dict[str, Any]) -> None:
         """Sets model and optimizers."""
-        from torch.distributed.checkpoint.state_dict import set_state_dict
+        from torch.distributed.checkpoint.state_dict import set_model_state_dict
 
-        set_state_dict(
-            self.model,
-            self.optimizers,
-            model_state_dict=tensors["model"],
-            optim_state_dict=tensors["optimizers"],
-        )
+        set_model_state_dict(self.model, tensors["model"])
+        optimizer_states.set_states(self.model, self.optimizers, tensors["optimizers"], WHERE)
         for wrapper in self._averaging:
             # Loading replaces the groups; a schedule sets the learning rate in those that the wrapper has.
             wrapper.param_groups = wrapper.optim.param_groups
@@ -125,6 +170,12 @@ class SavedState:
             what = f"{saved_by} ranks saved their places in the data, and {world_size} ranks are here"
             fix = "train.ResumableLoader goes on with any number of ranks that divides its batch."
             raise RefusedError(what, where=WHERE, fix=fix)
+
+
+def _state_of(path: Path) -> Path:
+    """Returns the stage, if there is one, and the parameter whose state is at a path of a checkpoint; () = neither."""
+    depth = 2 if path[0] == "stages" else 0
+    return (*path[:depth], path[depth + 2]) if path[depth : depth + 2] == ("optimizers", "state") else ()
 
 
 def _averages(optimizer: Any) -> bool:

@@ -1,0 +1,244 @@
+"""The states of optimizers by the names of their parameters: taken, asked for as a checkpoint has them, and set.
+
+torch's own functions make a state where there is none, by a step with gradients of zero. That would be a step that the
+training hasn't done, and a state that a checkpoint of it hasn't got. So nothing steps here but what a checkpoint is
+read into, and only the parameters of which it has a state.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from drumbeat.protocol.errors import RefusedError
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+Path = tuple[Any, ...]
+"""Where a value is in nested containers, as torch.distributed.checkpoint notes it beside each of its keys."""
+Entries = Mapping[Path, Any]
+"""What torch.distributed.checkpoint's metadata has of each value of a checkpoint."""
+
+
+def check_one_optimizer_each(optimizers: Iterable[Any], where: str) -> None:
+    """Refuses optimizers that share a parameter: under its name, a checkpoint has one state."""
+    owners: dict[int, int] = {}
+    for at, optimizer in enumerate(optimizers):
+        for parameter in _parameters(optimizer):
+            if owners.setdefault(id(parameter), at) != at:
+                what = f"optimizers {owners[id(parameter)]} and {at} have a parameter in common"
+                fix = "Give each parameter to one optimizer, or save only the optimizer that is in use."
+                raise RefusedError(what, where=where, fix=fix)
+
+
+def states_of(model: nn.Module, optimizers: list[Any]) -> dict[str, Any]:
+    """Returns the states by parameter, and the options of each group under the name of its first parameter.
+
+    What has no state yet, has none in it.
+    """
+    from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
+
+    if not optimizers:
+        return {}
+    with _without_steps(optimizers):
+        states: Any = get_optimizer_state_dict(model, optimizers)
+    return {
+        **states,
+        "param_groups": {group["params"][0]: group for group in states["param_groups"] if group["params"]},
+    }
+
+
+def wanted_states(model: nn.Module, optimizers: list[Any], saved: Entries) -> dict[str, Any]:
+    """Returns what the states of a checkpoint can be read into: tensors of the same sizes, in the same shards.
+
+    saved: of the optimizers' part of the checkpoint. Of other parameters' states there is nothing in it.
+    """
+    if not optimizers:
+        return {}
+    wanted: dict[str, Any] = {"state": {}}
+    for optimizer in optimizers:
+        names = _names(model, optimizer)
+        has_state = {path[1] for path in saved if path[0] == "state"} & {*itertools.chain.from_iterable(names)}
+        made = _made_by_a_step(model, optimizer, names, has_state) if has_state else {}
+        wanted["state"] |= {name: state for name, state in made.items() if name in has_state}
+        parameters = {} if _is_flat(model) else dict(_named(optimizer, names))
+        there = {as_text(path) for path in paths_of(made)}
+        for path, entry in saved.items():
+            if path[0] == "state" and path[1] in parameters and as_text(path[1:]) not in there:
+                _put(wanted, path, _empty_for(entry, parameters[path[1]]))
+    for path, entry in saved.items():
+        if path[0] == "param_groups":
+            _put(wanted, path, _empty_for(entry, None))
+    return wanted
+
+
+def paths_of(states: Any, within: Path = ()) -> Iterator[Path]:
+    """Gives where the values of nested containers are."""
+    items = _items(states)
+    if items is None:
+        yield within
+        return
+    for key, value in items:
+        yield from paths_of(value, (*within, key))
+
+
+def as_text(path: Path) -> tuple[str, ...]:
+    """Returns a path with keys as torch.distributed.checkpoint has those of mappings."""
+    return tuple(map(str, path))
+
+
+def set_states(model: nn.Module, optimizers: list[Any], saved: dict[str, Any], where: str) -> None:
+    """Sets the states and options of a checkpoint. A parameter of which it has no state has none afterwards.
+
+    Raises RefusedError if the checkpoint hasn't got the options of an optimizer's kind.
+    """
+    groups: Any = saved.get("param_groups", {})
+    groups = [*(groups.values() if isinstance(groups, Mapping) else groups)]
+    for optimizer in optimizers:
+        names = _names(model, optimizer)
+        options = [_options(optimizer, group, own, groups, where)
+                   for group, own in zip(optimizer.param_groups, names, strict=True)]  # fmt: skip
+        if _is_flat(model):
+            _set_flat(model, optimizer, {"state": saved["state"], "param_groups": options})
+            continue
+        numbers = {name: number for number, name in enumerate(itertools.chain.from_iterable(names))}
+        state = {numbers[name]: state for name, state in saved["state"].items() if name in numbers}
+        groups_by_number = [{**one, "params": [numbers[name] for name in one["params"]]} for one in options]
+        optimizer.load_state_dict({"state": state, "param_groups": groups_by_number})
+
+
+def _options(optimizer: Any, group: dict[str, Any], names: list[str], groups: list[Any], where: str) -> dict[str, Any]:
+    """Returns the options of a group as the checkpoint has them for its first parameter."""
+    saved = next((one for one in groups if names and names[0] in one["params"]), None)
+    if saved and (missing := sorted(optimizer.defaults.keys() - saved.keys())):
+        what = f"the checkpoint has no {', '.join(missing)} for {names[0]}, as {type(optimizer).__name__} needs"
+        fix = "Go on with the optimizer and the torch that saved it, or begin with an empty folder."
+        raise RefusedError(what, where=where, fix=fix)
+    return {**group, **(saved or {}), "params": names}
+
+
+def _set_flat(model: nn.Module, optimizer: Any, states: dict[str, Any]) -> None:
+    """Has torch set the states of what the first kind of FSDP has made flat."""
+    from torch.distributed.checkpoint.state_dict import StateDictOptions, set_optimizer_state_dict
+
+    with _without_steps([optimizer]):
+        set_optimizer_state_dict(model, optimizer, states, options=StateDictOptions(strict=False))
+
+
+def _made_by_a_step(model: nn.Module, optimizer: Any, names: list[list[str]], has_state: set[Any]) -> dict[str, Any]:
+    """Returns the states that a step with gradients of zero makes for the parameters of these names, if it can.
+
+    Only the optimizer knows in which shards they are. Nothing else stays of the step but changed weights and states,
+    which the checkpoint's replace. Closures and sparse gradients it can't have (LBFGS, SparseAdam): then there is none.
+    """
+    from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
+
+    is_flat = _is_flat(model)
+    # A parameter that is frozen now may have been trained before, and the other way round.
+    steps = {} if is_flat else {id(one): name in has_state for name, one in _named(optimizer, names)}
+    kept = [(one, one.grad, one.requires_grad) for one in _parameters(optimizer)]
+    optimizer.state = defaultdict(dict)
+    try:
+        for one, _, _ in kept:
+            one.grad = None
+            if not is_flat and (one.is_floating_point() or one.is_complex()):
+                one.requires_grad_(steps[id(one)])
+        made: Any = get_optimizer_state_dict(model, optimizer)
+    except Exception:  # Each kind of optimizer has its own.
+        if is_flat or any(hasattr(one, "placements") for one, _, _ in kept):
+            raise
+        optimizer.state = defaultdict(dict)
+        return {}
+    finally:
+        for one, gradient, is_trained in kept:
+            one.grad = gradient
+            one.requires_grad_(is_trained)
+    return made["state"]
+
+
+@contextmanager
+def _without_steps(optimizers: Iterable[Any]) -> Generator[None]:
+    """Keeps torch's functions for states from stepping an optimizer that has no state: one gradient is enough."""
+    import torch
+
+    given: list[torch.Tensor] = []
+    for optimizer in optimizers:
+        parameters = [*_parameters(optimizer)]
+        if parameters and not optimizer.state and all(one.grad is None for one in parameters):
+            smallest = min(parameters, key=lambda one: one.numel())
+            smallest.grad = torch.zeros_like(smallest)
+            given.append(smallest)
+    try:
+        yield
+    finally:
+        for parameter in given:
+            parameter.grad = None
+
+
+def _names(model: nn.Module, optimizer: Any) -> list[list[str]]:
+    """Returns the names of the parameters of each group, in their order, as torch writes them into states."""
+    from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
+
+    with _without_steps([optimizer]):
+        states: Any = get_optimizer_state_dict(model, optimizer)
+    return [[*group["params"]] for group in states["param_groups"]]
+
+
+def _named(optimizer: Any, names: list[list[str]]) -> Iterator[tuple[str, Any]]:
+    return zip(itertools.chain.from_iterable(names), _parameters(optimizer), strict=True)
+
+
+def _is_flat(model: nn.Module) -> bool:
+    """Whether the first kind of FSDP has made one parameter of several: only torch knows their names."""
+    from torch.distributed.fsdp import FullyShardedDataParallel
+
+    return bool(FullyShardedDataParallel.fsdp_modules(model))
+
+
+def _parameters(optimizer: Any) -> Iterator[Any]:
+    for group in optimizer.param_groups:
+        yield from group["params"]
+
+
+def _empty_for(entry: Any, parameter: Any) -> Any:
+    """Returns a tensor for one of a checkpoint, in shards where it is as large as its parameter; None for the rest."""
+    import torch
+
+    if not hasattr(entry, "chunks"):
+        return None
+    if parameter is not None and entry.size and entry.size == parameter.shape:
+        return torch.zeros_like(parameter, dtype=entry.properties.dtype, requires_grad=False)
+    device = parameter.device if parameter is not None and entry.size else "cpu"
+    return torch.zeros(entry.size, dtype=entry.properties.dtype, device=device)
+
+
+def _items(value: Any) -> list[tuple[Any, Any]] | None:
+    """Returns what is in a container in which torch.distributed.checkpoint looks for tensors; None = it is none."""
+    return [*(value.items() if hasattr(value, "items") else enumerate(value))] if _is_container(value) else None
+
+
+def _is_container(value: Any) -> bool:
+    return isinstance(value, (Mapping, list))
+
+
+def _put(root: Any, path: Path, value: Any) -> None:
+    """Puts a value into nested containers, which are made where they are missing."""
+    for key, after in itertools.pairwise(path):
+        _make_room(root, key)
+        if root[key] is None:
+            root[key] = list[Any]() if isinstance(after, int) else dict[str, Any]()
+        root = root[key]
+    _make_room(root, path[-1])
+    root[path[-1]] = value
+
+
+def _make_room(container: Any, key: Any) -> None:
+    if hasattr(container, "setdefault"):
+        container.setdefault(key, None)
+    else:
+        container.extend([None] * (key + 1 - len(container)))
