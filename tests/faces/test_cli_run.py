@@ -1,9 +1,6 @@
 """`run`: submitting and following, to the end or until a person has had enough."""
 
-import codecs
 import os
-import pty
-import select
 import signal
 import subprocess
 import sys
@@ -19,7 +16,8 @@ from drumbeat.protocol.errors import UnreachableError
 from tests.unit.cli.fake_server import FakeServer, Type, in_memory, typing_in
 from tests.unit.cli.samples import a_failed_job, a_job, after, piece, story
 
-ROOT = Path(__file__).parents[2]
+from .terminals import Terminal
+
 COMPLETED = a_job(state="completed", ended_at=after(9), exit_code=0)
 CANCELED = a_job(state="canceled", ended_at=after(9), exit_code=143)
 
@@ -224,49 +222,9 @@ main()
 """
 
 
-class Terminal:
-    """A command in a terminal of its own. Texts are waited for one after the other."""
-
-    def __init__(self) -> None:
-        self.side, theirs = pty.openpty()
-        environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "PYTHONPATH": str(ROOT)}
-        environment.pop("NO_COLOR", None)
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", IN_A_TERMINAL, "run", "job.yml"],
-            stdin=theirs, stdout=theirs, stderr=theirs, env=environment, cwd=ROOT, start_new_session=True,
-        )  # fmt: skip
-        os.close(theirs)
-        self.seen = ""
-        self.place = 0
-        self.decoder = codecs.getincrementaldecoder("utf-8")()
-
-    def wait_for(self, text: str) -> None:
-        deadline = time.monotonic() + 60
-        while (found := self.seen.find(text, self.place)) < 0:
-            ready, _, _ = select.select([self.side], [], [], max(deadline - time.monotonic(), 0))
-            try:
-                part = os.read(self.side, 65536) if ready else b""
-            except OSError:
-                part = b""
-            if not part:
-                raise AssertionError(f"{text!r} didn't come: {self.seen!r}")
-            self.seen += self.decoder.decode(part)
-        self.place = found + len(text)
-
-    def ctrl_c(self) -> None:
-        os.kill(self.process.pid, signal.SIGINT)
-
-    def end(self) -> int:
-        try:
-            return self.process.wait(60)
-        finally:
-            self.process.kill()
-            os.close(self.side)
-
-
 @pytest.fixture
 def terminal() -> Iterator[Terminal]:
-    opened = Terminal()
+    opened = Terminal(IN_A_TERMINAL, "run", "job.yml")
     yield opened
     if opened.process.returncode is None:
         opened.end()

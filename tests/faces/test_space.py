@@ -1,6 +1,7 @@
 """Deleting, pruning and usage as a program and a person meet them."""
 
 import json
+import os
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -15,6 +16,7 @@ from tests.unit.cli.fake_server import FakeServer, Type
 from tests.unit.cli.samples import a_job
 
 from .api_house import TOKEN, House, eventually, house_in
+from .terminals import Terminal
 
 pytestmark = pytest.mark.feature("M9")
 
@@ -132,3 +134,34 @@ def test_prune_says_what_would_go_and_what_is_kept(drumbeat: Type, server: FakeS
         "would free 1.0 KiB",
     ]
     assert server.calls == [("prune", timedelta(days=14), True, True)]
+
+
+ASKING = """
+from drumbeat.cli.terminal.connect import MAKER
+from drumbeat.cli.main import main
+from drumbeat.protocol.api.space import Freed, SpaceItem
+from tests.unit.cli.fake_server import FakeServer
+from tests.unit.cli.samples import a_job
+job = SpaceItem("job", "a", 4096, parts={"outputs": 1024, "logs": 0, "checkpoints": 3072, "other": 0})
+server = FakeServer(jobs={"a": a_job(name="a")})
+server.freed = Freed((job, SpaceItem("snapshot", "f" * 64, 1024)), (), 5120)
+MAKER.set(lambda _: server)
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "question"),
+    [
+        (("delete", "a"), "Delete job a with logs, outputs and checkpoints?"),
+        (("prune",), "Delete 2 things, 5.0 KiB, of which 3.0 KiB are checkpoints?"),
+    ],
+)
+def test_question_before_a_deletion_names_checkpoints(words: tuple[str, ...], question: str) -> None:
+    terminal = Terminal(ASKING, *words)
+    try:
+        terminal.wait_for(question)
+        os.write(terminal.side, b"n\n")
+        terminal.wait_for("nothing was deleted")
+    finally:
+        assert terminal.end() == 1

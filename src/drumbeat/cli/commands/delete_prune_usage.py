@@ -34,7 +34,7 @@ def delete(jobs: Jobs, yes: Yes = False, as_json: AsJson = False) -> None:
     """
     server = connect()
     names = list(dict.fromkeys(_find(server, job) for job in jobs))
-    _confirm(f"Delete {_named(names)} with logs and outputs?", is_sure=yes)
+    _confirm(f"Delete {_named(names)} with logs, outputs and checkpoints?", is_sure=yes)
     freed, refused = _delete_all(server, names)
     if as_json:
         from drumbeat.cli.terminal.json_output import print_json
@@ -144,7 +144,9 @@ def _named(names: Sequence[str]) -> str:
 def _counted(freed: Freed) -> str:
     from drumbeat.cli.terminal.formatting import count, say_size
 
-    return f"{count(len(freed.items), 'thing')}, {say_size(freed.total)}"
+    checkpoints = sum(one.parts.get("checkpoints", 0) for one in freed.items)
+    share = f", of which {say_size(checkpoints)} are checkpoints" if checkpoints else ""
+    return f"{count(len(freed.items), 'thing')}, {say_size(freed.total)}{share}"
 
 
 def _show(freed: Freed, *, as_json: bool) -> None:
