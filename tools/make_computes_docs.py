@@ -32,7 +32,7 @@ needs no setup. Describe each other compute in a YAML file:
 | `drumbeat compute create lab --type netlab --nodes 3` | creates a netlab without a file |
 | `drumbeat compute list` | lists computes with their free slots and problems |
 | `drumbeat compute show lab` | shows the resources, condition and jobs of each machine |
-| `drumbeat compute scale lab --min 0 --max 4 --idle-time 60` | changes how many machines it has, also while jobs run |
+| `drumbeat compute scale lab --min 0 --max 3 --idle-time 60` | changes how many machines it has, also while jobs run |
 | `drumbeat compute fill lab data URI` | copies data from a datastore to a [share](#shares) of it |
 | `drumbeat compute delete lab` | deletes it, if no job uses it |
 

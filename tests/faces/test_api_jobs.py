@@ -53,6 +53,25 @@ def test_a_node_shows_its_machine_and_how_its_ranks_ended(house: House) -> None:
     assert (found["state"], found["exit_code"], found["verdict"]["rank"]) == ("failed", 3, 0)
 
 
+@pytest.mark.feature("P1")
+def test_sweep_that_is_a_pipeline_or_a_job_is_refused_with_what_to_look_at(house: House) -> None:
+    tune = {
+        "type": "sweep", "sampling_algorithm": "random", "limits": {"max_total_trials": 1},
+        "trial": {"command": "t ${{inputs.lr}}", "inputs": {"lr": {"type": "number"}}},
+        "search_space": {"lr": {"type": "uniform", "min_value": 0, "max_value": 1}},
+        "objective": {"goal": "minimize", "primary_metric": "loss"},
+    }  # fmt: skip
+    steps = {"prep": {"command": "true"}, "classify": tune}
+    document = {"type": "pipeline", "name": "ships", "jobs": steps, "drumbeat": DOCUMENT["drumbeat"]}
+    assert house.http.post("/api/v1/jobs", json={"document": document}).status_code == 201
+    refused = house.http.get("/api/v1/sweeps/ships")
+    assert (refused.status_code, refused.json()["what"]) == (404, "job ships is a pipeline job, not a sweep")
+    assert refused.json()["fix"] == "Name the sweep among its steps: ships_classify."
+    house.http.post("/api/v1/jobs/ships/cancel")
+    alone = house.http.get(f"/api/v1/sweeps/{house.submit('alone')}")
+    assert alone.json()["fix"] == "See it: drumbeat show alone"
+
+
 def test_plan_starts_nothing(house: House) -> None:
     before = list(house.engine.started)
     found = house.http.post("/api/v1/plan", json={"document": {**DOCUMENT, "name": "only-planned"}}).json()

@@ -28,7 +28,7 @@ IdleTime = Annotated[
 ]
 _OPTIONS = {"min_instances": "min", "max_instances": "max", "idle_time_before_scale_down": "idle-time"}
 """Options that aren't named as the key of a file that they stand for."""
-SCALE_EXAMPLE = "drumbeat compute scale lab --min 0 --max 4 --idle-time 60"
+SCALE_EXAMPLE = "drumbeat compute scale lab --min 0 --max 3 --idle-time 60"
 
 
 def create(

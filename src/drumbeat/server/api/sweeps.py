@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 
-from drumbeat.core.child_jobs import SweepProgress, TrialProgress, trial_name
+from drumbeat.core.child_jobs import PipelineProgress, SweepProgress, TrialProgress, trial_name
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.sweep import leading_trial
 from drumbeat.protocol.api.sweeps import SweepView, TrialView
 from drumbeat.protocol.errors import NotFoundError
+from drumbeat.protocol.plurals import name_some
+from drumbeat.protocol.states import JobKind
 from drumbeat.server.context import ControlOf, current
 from drumbeat.server.routing import new_router
 
@@ -20,8 +22,17 @@ def show_sweep(name: str, control: ControlOf) -> SweepView:
     """A sweep with its trials, in the order of their numbers."""
     job = current(control, name).job
     if job.sweep is None:
-        raise NotFoundError(f"job {name} is a {job.kind} job, not a sweep", fix=f"See it: drumbeat show {name}")
+        raise NotFoundError(f"job {name} is a {job.kind} job, not a sweep", fix=_sweeps_of(job))
     return sweep_view(job, job.sweep)
+
+
+def _sweeps_of(job: Job) -> str:
+    """Names the sweeps among the steps of a pipeline, where a person may have meant one of them."""
+    pipeline = job.pipeline or PipelineProgress()
+    sweeps = [pipeline.result_of(job.name, step.path) for step in pipeline.steps if step.kind is JobKind.SWEEP]
+    if sweeps:
+        return f"Name the sweep among its steps: {name_some(sweeps)}."
+    return f"See it: drumbeat show {job.name}"
 
 
 def sweep_view(job: Job, progress: SweepProgress) -> SweepView:
