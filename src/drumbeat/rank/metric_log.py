@@ -38,8 +38,9 @@ _Mark = threading.Event
 def log(*, step: int | None = None, **values: SupportsFloat) -> None:
     """Logs the value of each metric at a step; without a step, each metric counts its own calls from 0.
 
-    Never waits for the network or a disk. A tensor on a GPU is waited for, as with `.item()`. Raises ValueError or
-    TypeError for a value or a step that is no number.
+    The count begins again in each process, also after a restart: a training that resumes gives its step. Never waits
+    for the network or a disk. A tensor on a GPU is waited for, as with `.item()`. Raises ValueError or TypeError for a
+    value or a step that is no number.
     """
     buffer = _buffer
     if buffer is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from drumbeat.rehearsal.fault_costs import Cost
@@ -20,6 +20,7 @@ class ObservationKind(StrEnum):
     NONDETERMINISTIC = "nondeterministic"
     NO_METRIC = "no-metric"
     NOT_COMPLETED = "not-completed"
+    NO_STEP = "no-step"
     STARTS_OVER = "starts-over"
     STATE_MISSING = "state-missing"
     DATA_DIFFERS = "data-differs"
@@ -39,6 +40,7 @@ class Observation:
 _EXPLAINED_BY: dict[ObservationKind, tuple[HintCode, ...]] = {
     ObservationKind.NONDETERMINISTIC: (HintCode.SEED, HintCode.SHUFFLE),
     ObservationKind.NOT_COMPLETED: (HintCode.NOT_ATOMIC, HintCode.RANK_GUARD, HintCode.PATH),
+    ObservationKind.NO_STEP: (HintCode.LOG_STEP,),
     ObservationKind.STARTS_OVER: (HintCode.NO_SAVE, HintCode.NO_LOAD, HintCode.PATH),
     ObservationKind.STATE_MISSING: (
         HintCode.OPTIMIZER,
@@ -100,7 +102,12 @@ def find_in_run(
     """Returns what one run with a fault says. series, files: where it differs from the unbroken job."""
     if run.job.state != "completed":
         return [Observation(ObservationKind.NOT_COMPLETED, f"The job didn't complete: {run.job.sentence}.")]
-    observations: list[Observation] = []
+    if sentence := _say_steps_of_each_start(unbroken, run):
+        # No step says which one of the training it was: values can't be compared, nor batches counted by them.
+        observations = [Observation(ObservationKind.NO_STEP, sentence)]
+        cost, series = replace(cost, resumed=None), ()
+    else:
+        observations = []
     key = main_series(unbroken.logged)
     first = min(last_values(unbroken.logged[key]), default=None) if key else None
     is_over = (
@@ -119,6 +126,24 @@ def find_in_run(
     if files and not series:
         observations.append(Observation(ObservationKind.FILES_DIFFER, f"{'; '.join(map(str, files[:3]))}."))
     return observations
+
+
+def _say_steps_of_each_start(unbroken: JobRecord, run: JobRecord) -> str:
+    """Returns a sentence if the last start counted from 0 and did only the steps that were left, "" = it didn't."""
+    key = main_series(unbroken.logged)
+    if key is None or not run.restarts:
+        return ""
+    steps, last = [point.step for point in run.logged.get(key, ())], max(last_values(unbroken.logged[key]))
+    if steps.count(0) < 2:
+        return ""
+    ended = max(steps[len(steps) - 1 - steps[::-1].index(0) :])
+    if ended >= last:
+        return ""
+    return (
+        f"After the restart, the steps of {key} began at 0 again and ended at {ended:,}, those of the unbroken run at "
+        f"{last:,}: the script resumes, but logs without a step, and each process counts its calls from 0. "
+        "Log the training's own: `drumbeat.log(loss=loss.item(), step=step)`."
+    )
 
 
 def _say_missing(series: Sequence[SeriesDifference], cost: Cost) -> str:

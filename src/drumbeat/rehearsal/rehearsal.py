@@ -19,7 +19,14 @@ from drumbeat.rehearsal.injection import FaultScene, own_disk
 from drumbeat.rehearsal.job_record import JobRecord, say_story
 from drumbeat.rehearsal.job_run import JobOrder, JobRun, StruckJob, Timeline, limit_of, timeline_of
 from drumbeat.rehearsal.metric_comparison import SeriesKey, compare_series, find_lost_points, is_judged, main_series
-from drumbeat.rehearsal.observations import Observation, explaining, find_in_run, find_in_unbroken, find_lost
+from drumbeat.rehearsal.observations import (
+    Observation,
+    ObservationKind,
+    explaining,
+    find_in_run,
+    find_in_unbroken,
+    find_lost,
+)
 from drumbeat.rehearsal.report import HintRow, RehearsalReport, RunRow, UnbrokenRow, gather_observations
 from drumbeat.rehearsal.script_hints import Hint
 from drumbeat.rehearsal.server_calls import RehearsalServer
@@ -166,6 +173,8 @@ class _Baseline:
         series = compare_series(first.logged, record.logged, [*self._random_series, *(one.key for one in lost)])
         files = compare_files(first.files, record.files, self._random_files)
         observations: list[Observation] = find_in_run(first, record, cost, series, files)
+        if any(one.kind is ObservationKind.NO_STEP for one in observations):
+            cost = replace(cost, resumed=None, lost_steps=None)
         is_equal = job.state == State.COMPLETED and not series and not files
         has_judged = bool(self.judged) or bool({*first.files} - {*self._random_files})
         return replace(

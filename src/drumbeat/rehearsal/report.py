@@ -92,6 +92,8 @@ class RehearsalReport:
             return "Two unbroken runs differ already; a resumed run can't equal them."
         if not hit:
             return "No run was hit: the job ends too soon. Rehearse it with more steps."
+        if any(one.kind is ObservationKind.NO_STEP for one in self.observations):
+            return "The script logs without a step; after a restart its values can't be compared."
         if len(equal) < len(hit):
             return f"{len(equal)} of {len(hit)} runs with a fault equal the unbroken one, bit for bit."
         if any(one.kind is ObservationKind.STARTS_OVER for one in self.observations):

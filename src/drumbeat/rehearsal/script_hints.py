@@ -32,6 +32,7 @@ class HintCode(StrEnum):
     SEED = "no-seed"
     PATH = "path-outside-checkpoint-folder"
     RANK_GUARD = "save-on-every-rank"
+    LOG_STEP = "log-without-step"
 
 
 @dataclass(frozen=True)
@@ -231,6 +232,15 @@ def _no_rank_guard(script: TrainingScript) -> Iterator[Hint]:
             yield _hint(HintCode.RANK_GUARD, call, what, "Write it on rank 0 alone, or a file for each rank.")
 
 
+def _log_without_step(script: TrainingScript) -> Iterator[Hint]:
+    facts = script.facts
+    for call in facts.calls:
+        has_step = any(one.arg in ("step", None) for one in call.node.keywords)  # None: `**values` may have it.
+        if call.name == "drumbeat.log" and not has_step and (call.is_in_loop or facts.is_called_in_loop(call)):
+            what = "without `step` each process counts its calls, after a restart from 0 again"
+            yield _hint(HintCode.LOG_STEP, call, what, "Give the training's own: `step=step`.")
+
+
 _RULES: tuple[Callable[[TrainingScript], Iterator[Hint]], ...] = (
     _no_save,
     _no_load,
@@ -242,4 +252,5 @@ _RULES: tuple[Callable[[TrainingScript], Iterator[Hint]], ...] = (
     _no_seed,
     _path_outside,
     _no_rank_guard,
+    _log_without_step,
 )

@@ -76,6 +76,24 @@ def test_run_that_begins_at_the_first_step_again_does_not_resume():
     assert kinds(record(1.0, 0.5, 0.25), run, Cost(step=2, resumed=1)) == ["starts-over"]
 
 
+def test_resumed_run_that_logs_without_a_step_is_told_to_give_it():
+    """Calls are counted from 0 in each process: the first did 30 of 50 steps, and the second went on after 20."""
+    values = [1 / (1 + step) for step in range(50)]
+    unbroken = replace(record(*values, first=0), batches={0: [batch(1, number) for number in range(50)]})
+    points = [*logged(*values[:30], first=0)[LOSS], *logged(*values[20:], first=0)[LOSS]]
+    read = [batch(1, number) for number in range(30)] + [batch(2, number) for number in range(20, 50)]
+    run = replace(record(rounds=2), logged={LOSS: points}, batches={0: read})
+    series = compare_series(unbroken.logged, run.logged)
+    (said,) = find_in_run(unbroken, run, Cost(step=29, resumed=0), series, [])
+    assert said.kind == ObservationKind.NO_STEP
+    assert said.sentence.startswith(
+        "After the restart, the steps of loss of rank 0 began at 0 again and ended at 29, those of the unbroken run at "
+        "49: the script resumes, but logs without a step"
+    )
+    whole = replace(record(rounds=2), logged={LOSS: [*points[:30], *logged(*values, first=0)[LOSS]]})
+    assert kinds(record(*values, first=0), whole, Cost(step=29, resumed=0)) == ["starts-over"]
+
+
 def test_run_that_is_equal_up_to_a_step_misses_some_state():
     unbroken, run = record(1.0, 0.5, 0.25), record(1.0, 0.5, 0.3, rounds=2)
     series = compare_series(unbroken.logged, run.logged)

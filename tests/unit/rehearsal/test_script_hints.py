@@ -92,6 +92,20 @@ def test_samplers_and_loaders_without_an_order_of_their_own_are_named(tmp_path: 
     assert [line for code, line in found if code == "shuffle-without-generator"] == [7]
 
 
+def test_calls_in_a_loop_that_log_without_a_step_are_named(tmp_path: Path):
+    script = """
+    import drumbeat
+    from drumbeat import log
+    for step in range(3):
+        drumbeat.log(loss=1)
+        log(accuracy=1)
+        drumbeat.log(loss=1, step=step)
+        drumbeat.log(**values)
+    log(total=1)
+    """
+    assert [hint.line for hint in hints(tmp_path, script) if hint.code == "log-without-step"] == [5, 6]
+
+
 def test_script_without_checkpoints_is_told_where_its_steps_are(tmp_path: Path):
     script = """
     import torch
