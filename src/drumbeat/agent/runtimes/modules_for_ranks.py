@@ -12,7 +12,7 @@ from drumbeat.protocol.errors import StorageError
 
 ROOMS = ("rank", "train")
 """The rooms whose modules ranks get, all of them."""
-BESIDE = ("_version.py", "protocol/__init__.py", "protocol/errors.py")
+BESIDE = ("_version.py", "protocol/__init__.py", "protocol/errors.py", "protocol/mesh.py")
 """What those import beside each other."""
 
 PACKAGE = '''\
