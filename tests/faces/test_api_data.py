@@ -323,6 +323,45 @@ def test_files_of_a_store_are_listed_sent_and_fetched(client: Client, tmp_path: 
     assert (tmp_path / "got" / "a").read_text() == "1" * 100_000
 
 
+def kept_as(home: Path, path: str) -> str:
+    return (home / "stores" / "workspaceblobstore" / path).read_text()
+
+
+def test_upload_of_a_folder_sends_again_what_a_single_file_replaced(client: Client, tmp_path: Path):
+    model = folder_of(tmp_path / "model", a="a", b="v1", **{"sub/c": "c1"})
+    assert client.upload_data(model, f"{HERE}/model").moved == 3
+    folder_of(tmp_path / "new", b="v2", c="c2")
+    client.upload_data(tmp_path / "new" / "b", f"{HERE}/model")
+    client.upload_data(tmp_path / "new" / "c", f"{HERE}/model/sub")
+    assert client.download_data(f"{HERE}/model", tmp_path / "got").files == 3
+    assert [(tmp_path / "got" / name).read_text() for name in ("b", "sub/c")] == ["v2", "c2"]
+    assert client.upload_data(model, f"{HERE}/model").moved == 2
+    assert [kept_as(tmp_path, f"model/{name}") for name in ("b", "sub/c")] == ["v1", "c1"]
+
+
+def test_upload_of_a_folder_sends_again_what_an_inner_or_outer_one_replaced(client: Client, tmp_path: Path):
+    outer = folder_of(tmp_path / "outer", a="a", **{"sub/b": "v1", "sub/c": "c"})
+    inner = folder_of(tmp_path / "inner", b="v2", c="c")
+    assert client.upload_data(outer, f"{HERE}/m").moved == 3
+    for _ in range(2):
+        client.upload_data(inner, f"{HERE}/m/sub")
+        assert kept_as(tmp_path, "m/sub/b") == "v2"
+        client.upload_data(outer, f"{HERE}/m")
+        assert kept_as(tmp_path, "m/sub/b") == "v1"
+    assert client.upload_data(outer, f"{HERE}/m").moved == 0
+
+
+def test_folder_that_lacks_a_file_of_its_manifest_is_whole_after_an_upload(client: Client, tmp_path: Path):
+    place = folder_of(tmp_path / "pair", a="a", b="b")
+    client.upload_data(place, f"{HERE}/pair")
+    (place / "b").unlink()
+    (tmp_path / "stores" / "workspaceblobstore" / "pair" / "b").unlink()
+    with pytest.raises(ConflictError, match="b is in its manifest, and isn't there"):
+        client.list_files(f"{HERE}/pair")
+    assert client.upload_data(place, f"{HERE}/pair").moved == 0
+    assert [one.path for one in client.list_files(f"{HERE}/pair").files] == ["a"]
+
+
 def test_an_arm_id_names_the_same_files_as_the_short_address(client: Client, tmp_path: Path):
     client.upload_data(folder_of(tmp_path / "tree", one="1"), f"{HERE}/tree")
     place = HERE.removeprefix("azureml://")

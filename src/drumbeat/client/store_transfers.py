@@ -113,7 +113,8 @@ class Upload:
         self._kept = before
         self.seen(size - sum(one.size for one in wanted))
         done = Transfer(self.uri, len(self.sources), size, len(wanted))
-        if not wanted and (manifest.get("complete") or not self.is_folder):
+        # A manifest that lists what isn't there any more is written again, though nothing has to be sent.
+        if not wanted and (not self.is_folder or (self.was_whole and before == manifest["files"])):
             return done
         # What is about to be replaced isn't there any more, whoever asks.
         self._kept = {path: kept for path, kept in before.items() if path not in {one.path for one in wanted}}
@@ -143,7 +144,7 @@ class Upload:
         return {path: one for path, one in kept.items() if sizes.get(path) == one["size"]}
 
     def _send(self, line: Connection, source: SourceFile) -> None:
-        params = {"uri": self.uri, "path": source.path}
+        params = {"uri": self.uri, "path": source.path, "is_listed": self.is_folder}
         told = again(
             line, lambda: line.upload("/storage/file", lambda: self._pieces(source), source.size, params=params)
         )

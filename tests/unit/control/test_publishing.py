@@ -265,6 +265,19 @@ def test_output_of_a_model_type_is_data_with_a_tag_that_says_so(room: Room):
     assert (document["type"], document["tags"]) == ("uri_folder", {"model_type": "custom_model"})
 
 
+def test_manifest_of_a_folder_follows_an_output_of_one_file_that_goes_into_it(room: Room):
+    earlier = (5, sha256(b"older").hexdigest())
+    put(room.data, f"{ROOT}/all", Manifest("ada", is_complete=True, files={"scores.csv": earlier, "x": earlier}))
+    one = OutputPlan("model", "uri_file", "upload", f"{ROOT}/all/scores.csv")
+    content = b"1,2"
+    room.artifacts.append_output("j", 2, 0, "model", 0, content)
+    told = (len(content), sha256(content).hexdigest())
+    assert room.artifacts.commit_outputs("j", 2, 0, {"model": told}) == []
+    assert room.publishing.publish(replace(room.job(one), attempt=2), one, is_last=True)
+    manifest = find(room.data, f"{ROOT}/all")
+    assert manifest == Manifest("ada", is_complete=True, files={"scores.csv": told, "x": earlier})
+
+
 SWEPT = OutputPlan("model", "custom_model", "upload", asset="swept", version="77")
 TRIALS = (TrialProgress(0, best=0.1), TrialProgress(1, best=0.9), TrialProgress(2, best=0.5))
 

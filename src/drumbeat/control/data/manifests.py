@@ -7,25 +7,32 @@ without a manifest is another program's, and read as it is.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from drumbeat.ports import DataAccess, Entry, Written
-from drumbeat.protocol.errors import ConflictError, NotFoundError
+from drumbeat.protocol.errors import ConflictError, ForbiddenError, NotFoundError, RefusedError
 from drumbeat.protocol.folder_layout import MANIFEST
 from drumbeat.protocol.input_listing import Link, ListedFile, Listing
 
 MAX_BYTES = 256 << 20
 
+Files = Mapping[str, tuple[int, str]]
+"""Path to (size, SHA-256)."""
+
+_REWRITING = threading.Lock()
+"""Held while the manifest of a folder that another writer made is read and written again."""
+
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a folder holds. by: who wrote it, for people. files: path to (size, SHA-256)."""
+    """What a folder holds. by: who wrote it, for people. files: what it has."""
 
     by: str
     is_complete: bool
-    files: Mapping[str, tuple[int, str]] = field(default_factory=dict[str, tuple[int, str]])
+    files: Files = field(default_factory=dict[str, tuple[int, str]])
 
     def text(self) -> bytes:
         """As it is kept."""
@@ -41,7 +48,17 @@ class Manifest:
 
 
 def put(data: DataAccess, uri: str, manifest: Manifest) -> None:
-    """Writes it into the folder, in place of the one that is there."""
+    """Writes it into the folder, in place of the one that is there.
+
+    Manifests of the folders around it no longer list what is different in this one.
+    """
+    for folder, below in _around(uri):
+        start = f"{below}/"
+        _rewrite(data, folder, lambda files, start=start: _agreeing(files, start, manifest.files))
+    _write(data, uri, manifest)
+
+
+def _write(data: DataAccess, uri: str, manifest: Manifest) -> None:
     text = manifest.text()
     data.write(uri, MANIFEST, [text], len(text))
 
@@ -59,6 +76,75 @@ def find(data: DataAccess, uri: str) -> Manifest | None:
         return Manifest.of(b"".join(data.read(place, listed.files[0])))
     except (ValueError, KeyError, TypeError, AttributeError, IndexError):
         return None
+
+
+def known(data: DataAccess, uri: str) -> Manifest | None:
+    """The manifest of a folder without the files of which one of a folder around it says something else."""
+    manifest = find(data, uri)
+    for folder, below in _around(uri) if manifest else ():
+        if outer := _shown(data, folder):
+            start = f"{below}/"
+            inner = {path.removeprefix(start): one for path, one in outer.files.items() if path.startswith(start)}
+            files = {path: one for path, one in manifest.files.items() if inner.get(path, one) == one}
+            manifest = replace(manifest, files=files)
+    return manifest
+
+
+def replace_file(data: DataAccess, uri: str, path: str, pieces: Iterable[bytes], size: int) -> Written:
+    """Writes one file below an address; manifests of the folders that it is in, and that list it, have what it is now.
+
+    They don't list it while it is written: after a write that is broken off, an upload of the folder sends it again.
+    """
+    around = _around(f"{uri.rstrip('/')}/{path}") if path.rsplit("/", 1)[-1] != MANIFEST else []
+    listing = [
+        (folder, below) for folder, below in around if _rewrite(data, folder, lambda files, at=below: _but(files, at))
+    ]
+    written = data.write(uri, path, pieces, size)
+    for folder, below in listing:
+        entry = {below: (written.size, written.sha256)}
+        _rewrite(data, folder, lambda files, entry=entry: {**files, **entry})
+    return written
+
+
+def _around(uri: str) -> list[tuple[str, str]]:
+    """The folders that a place in a store is in, up to the whole store, each with the path from there."""
+    scheme, _, rest = uri.rstrip("/").partition("://")
+    store, between, inner = rest.partition("/paths/" if scheme == "azureml" else "/")
+    parts = inner.split("/")
+    start = f"{scheme}://{store}{between}"
+    cuts = reversed(range(len(parts))) if inner else ()
+    return [((start + "/".join(parts[:cut])).rstrip("/"), "/".join(parts[cut:])) for cut in cuts]
+
+
+def _shown(data: DataAccess, uri: str) -> Manifest | None:
+    try:
+        return find(data, uri)
+    except (ForbiddenError, RefusedError):
+        return None  # Where a store shows none, no upload of that folder has read one either.
+
+
+def _rewrite(data: DataAccess, uri: str, change: Callable[[Files], Files]) -> bool:
+    """Writes the manifest of a folder with other files. Returns whether there is one, and its files became others."""
+    manifest = _shown(data, uri)
+    if manifest is None or change(manifest.files) == manifest.files:
+        return False
+    with _REWRITING:
+        if manifest := find(data, uri):
+            _write(data, uri, replace(manifest, files=change(manifest.files)))
+    return True
+
+
+def _but(files: Files, path: str) -> Files:
+    return {name: one for name, one in files.items() if name != path}
+
+
+def _agreeing(files: Files, start: str, inner: Files) -> Files:
+    """The files without those below a folder that are something else there."""
+    return {
+        path: one
+        for path, one in files.items()
+        if not path.startswith(start) or inner.get(path.removeprefix(start)) == one
+    }
 
 
 def remove_all(data: DataAccess, uri: str) -> None:

@@ -104,7 +104,10 @@ class Copy:
     def _write(self, folder: str, file: ListedFile, path: str) -> str:
         faultpoint("publish.file")
         pieces = self.data.read(self.source, file)
-        written = self.data.write(folder, path, pieces, file.size)
+        if self.listed.is_file:
+            written = manifests.replace_file(self.data, folder, path, pieces, file.size)
+        else:
+            written = self.data.write(folder, path, pieces, file.size)
         if file.sha256 and written.sha256 != file.sha256:
             self.data.remove(folder, path)
             raise StorageError(f"{file.path} isn't what the job wrote any more", where=self.source)
@@ -112,7 +115,7 @@ class Copy:
 
     def _told(self) -> Manifest | None:
         """What an earlier try has said."""
-        return manifests.find(self.stores, self.uri) if self.stores else None
+        return manifests.known(self.stores, self.uri) if self.stores else None
 
     def _in_place(self, told: Manifest) -> dict[str, tuple[int, str]]:
         """What an earlier try has put there, as far as the folder bears it out."""

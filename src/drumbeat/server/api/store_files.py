@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Annotated
 
 from anyio import CapacityLimiter, to_thread
@@ -10,7 +11,7 @@ from fastapi import Header, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import StreamingResponse
 
-from drumbeat.control.data.manifests import Manifest, find, put
+from drumbeat.control.data.manifests import Manifest, known, put, replace_file
 from drumbeat.dialect.data.paths import InStore, Local, OfAsset, OfJob, reference_to
 from drumbeat.ports import DataAccess
 from drumbeat.ports.data import Written
@@ -97,20 +98,30 @@ def read_file_at(
 
 @router.put("/file", openapi_extra={"requestBody": {"required": True, **BINARY}})
 async def write_file_at(
-    uri: Uri, path: FilePath, control: ControlOf, request: Request, content_length: Annotated[int, Header(ge=0)]
+    uri: Uri,
+    path: FilePath,
+    control: ControlOf,
+    request: Request,
+    content_length: Annotated[int, Header(ge=0)],
+    is_listed: bool = False,
 ) -> WrittenView:
-    """Puts a file below an address, whole or not at all; the answer has its SHA-256."""
+    """Puts a file below an address, whole or not at all; the answer has its SHA-256.
+
+    Manifests of the folders that it is in, and that list it, then have what it is now. is_listed: the caller writes
+    the manifest of the folder at the address for all its files, and leaves this one out of it until it is there.
+    """
     _require_inner(path)
     exact = await away(lambda: _to_write(uri, control))
     pieces = Arriving(request.stream())
-    put_there = lambda: control.data.write(exact, path, pieces, content_length)  # noqa: E731 - it runs in a thread
+    write = control.data.write if is_listed else partial(replace_file, control.data)
+    put_there = lambda: write(exact, path, pieces, content_length)  # noqa: E731 - it runs in a thread
     return _written(await to_thread.run_sync(put_there, limiter=WRITES))
 
 
 @router.get("/manifest")
 def read_manifest(uri: Uri, control: ControlOf) -> ManifestBody:
     """What a folder that drumbeat wrote holds, as far as it is written. Not found where there is none."""
-    found = find(control.data, _exact(uri, control))
+    found = known(control.data, _exact(uri, control))
     if found is None:
         raise NotFoundError("there is no manifest", where=uri[:300])
     files = {path: ManifestFile(size=size, sha256=sha256) for path, (size, sha256) in found.files.items()}
