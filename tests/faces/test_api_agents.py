@@ -16,7 +16,7 @@ import pytest
 
 from drumbeat.client import Client
 from drumbeat.protocol import wire
-from drumbeat.protocol.agent import Directive, Order, Phase
+from drumbeat.protocol.agent import Directive, Order, Phase, Remark
 
 from .api_house import BEARER, TOKEN, House, client_of, eventually, house_in, raw
 
@@ -44,6 +44,19 @@ def test_an_agent_is_told_what_to_do(house: House) -> None:
     assert directive.order is Order.RUN
     assert directive.roster is not None
     assert directive.roster.port == 1234
+
+
+def test_story_can_be_read_when_a_node_names_a_file_that_is_not_utf8(house: House) -> None:
+    agent = house.agent(house.submit("bytes"))
+    remark = Remark("checkpoints before round 1 on node 0", "checkpoints: caf\udce9 \U0001f600.pt was put back")
+    status = replace(agent.status(Phase.ENROLLED), remarks=(remark,), detail="sending caf\udce9.pt")
+    body = json.dumps({"status": wire.to_wire(status), "holds": "", "wait_s": 0})
+    said = house.http.post(f"{agent.path}/sync", content=body, headers=agent.headers)
+    assert said.status_code == 200, said.text
+    told = house.http.get("/api/v1/jobs/bytes/story")
+    assert told.status_code == 200
+    assert "checkpoints: caf? \U0001f600.pt was put back" in told.text
+    assert house.http.get("/api/v1/jobs/bytes").status_code == 200
 
 
 def test_an_agent_that_holds_the_order_waits_for_another(house: House) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -360,6 +361,14 @@ def test_folder_that_lacks_a_file_of_its_manifest_is_whole_after_an_upload(clien
         client.list_files(f"{HERE}/pair")
     assert client.upload_data(place, f"{HERE}/pair").moved == 0
     assert [one.path for one in client.list_files(f"{HERE}/pair").files] == ["a"]
+
+
+def test_folder_in_a_store_shows_a_name_that_is_not_utf8_with_escapes(client: Client, tmp_path: Path):
+    client.upload_data(folder_of(tmp_path / "tree", a="1"), f"{HERE}/tree")
+    (tmp_path / "stores" / "workspaceblobstore" / "tree" / os.fsdecode(b"caf\xe9.pt")).touch()
+    assert [one.path for one in client.entries(f"{HERE}/tree")] == ["a", r"caf\udce9.pt"]
+    with pytest.raises(RefusedError, match="can't be the name of a file on a node"):
+        client.list_files(f"{HERE}/tree")
 
 
 def test_an_arm_id_names_the_same_files_as_the_short_address(client: Client, tmp_path: Path):

@@ -1,13 +1,14 @@
 """`Client` against a real server in this process: what goes out and what comes back."""
 
 import json
+import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from drumbeat.client import Client
+from drumbeat.client import Client, git_commit
 from drumbeat.protocol.agent import Phase
 from drumbeat.protocol.api.jobs import End, JobView, LogPiece, StoryLine
 from drumbeat.protocol.errors import (
@@ -54,6 +55,46 @@ def test_a_file_becomes_a_job_named_after_its_folder(client: Client, tmp_path: P
     assert next(line.n for line in client.story("by-name")) == 1
     with pytest.raises(ConflictError):
         client.submit(tmp_path / "My runs/job.yml", name="by-name")
+
+
+def git(folder: Path, *words: str) -> None:
+    subprocess.run(["git", "-C", folder, "-c", "user.name=a", "-c", "user.email=a@b", *words], check=True)
+
+
+@pytest.mark.feature("D8")
+def test_pipelines_steps_and_sweeps_of_components_record_the_commit(
+    house: House, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(git_commit, "PATIENCE_S", 60.0)
+    files = {
+        "src/a.py": "",
+        "train.yml": "{type: command, command: python a.py, code: ./src, environment: {image: python}, "
+        "inputs: {lr: {type: number, optional: true}}}\n",
+        "inner.yml": "{type: pipeline, jobs: {fit: {type: command, component: ./train.yml}}}\n",
+        "pipe.yml": "type: pipeline\nproperties: {azureml.git.branch: mine}\nsettings: {force_rerun: true}\n"
+        "jobs:\n  one: {type: command, component: ./train.yml, properties: {azureml.git.branch: own}}\n"
+        "  more: {type: pipeline, component: ./inner.yml}\n",
+        "sweep.yml": "type: sweep\ntrial: ./train.yml\nsampling_algorithm: grid\n"
+        "search_space: {lr: {type: choice, values: [1]}}\nobjective: {goal: minimize, primary_metric: loss}\n",
+    }
+    for name, text in files.items():
+        (tmp_path / "repo" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "repo" / name).write_text(text)
+    git(tmp_path / "repo", "init", "-q", "-b", "trunk")
+    git(tmp_path / "repo", "add", ".")
+    git(tmp_path / "repo", "commit", "-q", "-m", "first")
+    (tmp_path / "repo" / "new").touch()
+    names = {"pipe.yml": "piped", "sweep.yml": "swept"}
+    for file, name in names.items():
+        client.submit(tmp_path / "repo" / file, name=name)
+    told = {name: client.get(name).properties for name in ("piped", "piped_one", "piped_more-fit", "swept")}
+    assert {name: (one["azureml.git.branch"], one["azureml.git.dirty"]) for name, one in told.items()} == {
+        "piped": ("mine", "True"),
+        "piped_one": ("own", "False"),
+        "piped_more-fit": ("trunk", "False"),
+        "swept": ("trunk", "False"),
+    }
+    assert len({one["mlflow.source.git.commit"] for one in told.values()}) == 1
 
 
 def test_a_job_made_in_python_counts_its_paths_from_here(

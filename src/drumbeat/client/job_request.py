@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from drumbeat.client.connection import Connection
-from drumbeat.client.job_upload import JobParcel, WrittenJob, experiment_of
+from drumbeat.client.job_upload import JobParcel, WrittenJob, experiment_of, with_properties
 from drumbeat.protocol.api.requests import MAX_NOTES, JobRequest
 
 
@@ -27,7 +27,11 @@ def request_of(job: WrittenJob, connection: Connection, *, is_sending: bool) -> 
 
 
 def _pipeline(job: WrittenJob, connection: Connection, *, is_sending: bool) -> JobRequest:
-    """A pipeline: what belongs to each step is sent beside what belongs to the whole."""
+    """A pipeline: what belongs to each step is sent beside what belongs to the whole.
+
+    Its properties have the commit of the folder that it is written in, those of a step the commit of the step's code.
+    """
+    from drumbeat.client.git_commit import git_properties
     from drumbeat.client.step_files import send_parts
 
     sent = send_parts(job, connection, is_sending=is_sending)
@@ -37,8 +41,9 @@ def _pipeline(job: WrittenJob, connection: Connection, *, is_sending: bool) -> J
     parcel = JobParcel(replace(job, document=own), connection, is_sending=is_sending)
     inputs = parcel.inputs()
     notes = (*parcel.remarks(), *parcel.followed, *sent.notes)
+    document = with_properties(sent.document, git_properties(job.base) if is_sending else {})
     return JobRequest(
-        sent.document, uuid.uuid4().hex, job.source, experiment_of(job.base), inputs=inputs,
+        document, uuid.uuid4().hex, job.source, experiment_of(job.base), inputs=inputs,
         notes=notes[:MAX_NOTES], parts=sent.parts,
     )  # fmt: skip
 
@@ -57,6 +62,7 @@ def _sweep(job: WrittenJob, connection: Connection, *, is_sending: bool) -> JobR
     written = WrittenJob(document["trial"], of_trial.base, of_trial.source, of_trial.text, of_trial.keys)
     trial = JobParcel(written, connection, is_sending=is_sending)
     notes = (*trial.remarks(), *own.followed)
+    document = with_properties(document, trial.commit())
     return JobRequest(
         document, uuid.uuid4().hex, job.source, experiment_of(job.base), trial.code(), inputs, trial.environment(),
         notes[:MAX_NOTES],

@@ -93,6 +93,12 @@ def experiment_of(base: Path) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "-", base.name).strip("-_")[:255] or "default"
 
 
+def with_properties(document: dict[str, Any], told: Mapping[str, str]) -> dict[str, Any]:
+    """A document with more properties; those that a person has set stay."""
+    given = cast("dict[str, Any]", document.get("properties") or {})
+    return {**document, "properties": {**told, **given}} if told else document
+
+
 @dataclass(frozen=True)
 class JobParcel:
     """What of a job lies on this machine. followed: of inputs that are uploaded, which links lead elsewhere."""
@@ -115,18 +121,20 @@ class JobParcel:
 
     def document(self) -> dict[str, Any]:
         """The job, and as its properties which commit its code is; what a person has set there stays."""
-        written, code = self.written.document, self._code_place() if self.is_sending else None
+        return with_properties(self.written.document, self.commit())
+
+    def commit(self) -> dict[str, str]:
+        """Properties that say which commit the code is; {} where nothing is sent, or git has none of it."""
+        code = self.code_place() if self.is_sending else None
         if code is None:
-            return written
+            return {}
         from drumbeat.client.git_commit import git_properties
 
-        told = git_properties(code)
-        given = cast("dict[str, Any]", written.get("properties") or {})
-        return {**written, "properties": {**told, **given}} if told else written
+        return git_properties(code)
 
     def code(self) -> str | None:
         """The digest of the code's snapshot; None when the job has none, or it isn't here."""
-        place = self._code_place()
+        place = self.code_place()
         return self._kept(place, self._key("code")) if place else None
 
     def _key(self, name: str) -> str:
@@ -136,13 +144,14 @@ class JobParcel:
         """What only this side sees, and a person should know."""
         from drumbeat.client import remarks
 
-        code = self._code_place()
+        code = self.code_place()
         if code:
             yield from remarks.of_code(code, str(self._command["code"]))
         inputs = cast("dict[str, object]", self.written.document.get("inputs") or {})
         yield from remarks.of_texts(inputs, self.written.base, code)
 
-    def _code_place(self) -> Path | None:
+    def code_place(self) -> Path | None:
+        """Where the code is on this machine; None when there is none here. Raises SpecError."""
         from drumbeat.dialect.data.paths import local_path
 
         code = self._command.get("code")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, cast
 
 from drumbeat.client.component_files import FileOrigin, Inlined, StepSource, inline
 from drumbeat.client.connection import Connection
-from drumbeat.client.job_upload import JobParcel, WrittenJob, kept
+from drumbeat.client.job_upload import JobParcel, WrittenJob, kept, with_properties
 from drumbeat.dialect.data.paths import local_path
 from drumbeat.protocol.api.requests import EnvironmentFiles, StepParts
 from drumbeat.protocol.errors import SpecError
@@ -26,7 +27,30 @@ class SentParts:
 def send_parts(job: WrittenJob, connection: Connection, *, is_sending: bool) -> SentParts:
     """Returns a pipeline's document with its components in it, and the parts of its steps. Raises SpecError."""
     inlined = inline(job.document, FileOrigin(job.base, job.source, job.text))
+    if is_sending:
+        _note_commits(inlined, connection)
     return send_inlined(inlined, connection, is_sending=is_sending)
+
+
+def _note_commits(inlined: Inlined, connection: Connection) -> None:
+    """Writes into the properties of each step which commit its code is. Git is asked once of each folder."""
+    from drumbeat.client.git_commit import git_properties
+
+    of_folder = cache(git_properties)
+    courier = Courier(connection, is_sending=True)
+    for path, source in inlined.steps.items():
+        if source.command and (place := courier.parcel(*source.command).code_place()):
+            node = _node(inlined.document, path)
+            node.update(with_properties(node, of_folder(place)))
+
+
+def _node(document: dict[str, Any], path: str) -> dict[str, Any]:
+    """The table of a step in a document with its components."""
+    table = document
+    for name in path.split("/"):
+        component = table.get("component")
+        table = (cast("dict[str, Any]", component) if isinstance(component, dict) else table)["jobs"][name]
+    return table
 
 
 def send_inlined(inlined: Inlined, connection: Connection, *, is_sending: bool) -> SentParts:
@@ -47,19 +71,20 @@ class Courier:
     def parts(self, path: str, source: StepSource) -> StepParts:
         """Sends what belongs to one step."""
         table, origin = source.inputs
-        inputs = self._parcel({**table, "inputs": _without_expressions(table.get("inputs") or {})}, origin)
+        inputs = self.parcel({**table, "inputs": _without_expressions(table.get("inputs") or {})}, origin)
         places = inputs.inputs()
         code = self._code(*source.command) if source.command else None
-        files = self._parcel(*source.environment).environment() if source.environment else EnvironmentFiles()
+        files = self.parcel(*source.environment).environment() if source.environment else EnvironmentFiles()
         self.notes.extend(f"step {path}: {note}" for note in inputs.followed)
         return StepParts(code, places, files)
 
-    def _parcel(self, table: Mapping[str, Any], origin: FileOrigin) -> JobParcel:
+    def parcel(self, table: Mapping[str, Any], origin: FileOrigin) -> JobParcel:
+        """What of a table of keys lies on this machine."""
         written = WrittenJob(dict(table), origin.base, origin.source, origin.text, origin.keys)
         return JobParcel(written, self.connection, is_sending=self.is_sending)
 
     def _code(self, table: Mapping[str, Any], origin: FileOrigin) -> str | None:
-        parcel = self._parcel(table, origin)
+        parcel = self.parcel(table, origin)
         includes: list[str] = table.get("additional_includes") or []
         if not includes:
             self.notes.extend(f"step {'.'.join(origin.keys)}: {note}" for note in parcel.remarks())

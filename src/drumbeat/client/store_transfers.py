@@ -144,7 +144,7 @@ class Upload:
         return {path: one for path, one in kept.items() if sizes.get(path) == one["size"]}
 
     def _send(self, line: Connection, source: SourceFile) -> None:
-        params = {"uri": self.uri, "path": source.path, "is_listed": self.is_folder}
+        params = {"uri": self.uri, "path": source.path, "is_listed": str(self.is_folder).lower()}
         told = again(
             line, lambda: line.upload("/storage/file", lambda: self._pieces(source), source.size, params=params)
         )

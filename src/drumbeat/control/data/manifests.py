@@ -10,6 +10,7 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from drumbeat.ports import DataAccess, Entry, Written
@@ -53,8 +54,7 @@ def put(data: DataAccess, uri: str, manifest: Manifest) -> None:
     Manifests of the folders around it no longer list what is different in this one.
     """
     for folder, below in _around(uri):
-        start = f"{below}/"
-        _rewrite(data, folder, lambda files, start=start: _agreeing(files, start, manifest.files))
+        _rewrite(data, folder, partial(_agreeing, start=f"{below}/", inner=manifest.files))
     _write(data, uri, manifest)
 
 
@@ -81,13 +81,14 @@ def find(data: DataAccess, uri: str) -> Manifest | None:
 def known(data: DataAccess, uri: str) -> Manifest | None:
     """The manifest of a folder without the files of which one of a folder around it says something else."""
     manifest = find(data, uri)
-    for folder, below in _around(uri) if manifest else ():
+    if manifest is None:
+        return None
+    files = manifest.files
+    for folder, below in _around(uri):
         if outer := _shown(data, folder):
-            start = f"{below}/"
-            inner = {path.removeprefix(start): one for path, one in outer.files.items() if path.startswith(start)}
-            files = {path: one for path, one in manifest.files.items() if inner.get(path, one) == one}
-            manifest = replace(manifest, files=files)
-    return manifest
+            told = outer.files
+            files = {path: one for path, one in files.items() if told.get(f"{below}/{path}", one) == one}
+    return replace(manifest, files=files)
 
 
 def replace_file(data: DataAccess, uri: str, path: str, pieces: Iterable[bytes], size: int) -> Written:
@@ -96,13 +97,10 @@ def replace_file(data: DataAccess, uri: str, path: str, pieces: Iterable[bytes],
     They don't list it while it is written: after a write that is broken off, an upload of the folder sends it again.
     """
     around = _around(f"{uri.rstrip('/')}/{path}") if path.rsplit("/", 1)[-1] != MANIFEST else []
-    listing = [
-        (folder, below) for folder, below in around if _rewrite(data, folder, lambda files, at=below: _but(files, at))
-    ]
+    listing = [(folder, below) for folder, below in around if _rewrite(data, folder, partial(_but, path=below))]
     written = data.write(uri, path, pieces, size)
     for folder, below in listing:
-        entry = {below: (written.size, written.sha256)}
-        _rewrite(data, folder, lambda files, entry=entry: {**files, **entry})
+        _rewrite(data, folder, partial(_with, path=below, kept=(written.size, written.sha256)))
     return written
 
 
@@ -136,6 +134,10 @@ def _rewrite(data: DataAccess, uri: str, change: Callable[[Files], Files]) -> bo
 
 def _but(files: Files, path: str) -> Files:
     return {name: one for name, one in files.items() if name != path}
+
+
+def _with(files: Files, path: str, kept: tuple[int, str]) -> Files:
+    return {**files, path: kept}
 
 
 def _agreeing(files: Files, start: str, inner: Files) -> Files:

@@ -278,9 +278,14 @@ async def put_output(path: str, offset: Offset, caller: Admitted, request: Reque
 
 
 def json_object(body: bytes) -> dict[str, Any]:
-    """The object that a body holds. Raises RefusedError."""
+    """The object that a body holds. Raises RefusedError.
+
+    Names of files that aren't UTF-8 are halves of surrogate pairs in JSON, which no answer can carry: they become `?`.
+    """
     try:
         read = json.loads(body)
+        if b"\\ud" in body:
+            read = json.loads(json.dumps(read, ensure_ascii=False).encode(errors="replace"))
     except (ValueError, RecursionError):
         raise RefusedError("the body isn't JSON") from None
     if not isinstance(read, dict):

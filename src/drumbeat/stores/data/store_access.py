@@ -289,7 +289,8 @@ def _itself(target: Target, backend: Backend) -> Sequence[Entry]:
 
 def _entry(found: Found) -> Entry:
     facts = {"sha256": found.sha256} if found.sha256 else {}
-    return Entry(found.place.rpartition("/")[2], found.size, found.is_folder, facts)
+    name = found.place.rpartition("/")[2]  # A disk has names that aren't UTF-8, which no answer can carry.
+    return Entry(name.encode(errors="backslashreplace").decode(), found.size, found.is_folder, facts)
 
 
 def _nothing_in(target: Target) -> NotFoundError:

@@ -234,15 +234,27 @@ def _part_name(job: str, attempt: int, node: int) -> str:
 
 
 def _plain_files(folder: Path) -> Iterator[tuple[str, int]]:
-    """Path and size of what lies in a job's folder under plain names, outputs aside. Links aren't followed."""
+    """Path and size of what lies in a job's folder under plain names, outputs aside. Links aren't followed.
+
+    What has a name that isn't UTF-8, which ranks can give their checkpoints, is left out: no message can carry it.
+    """
     for at, folders, files in os.walk(folder):
         is_top = Path(at) == folder
         hidden = {SHOWN} if is_top else {LAST_GOOD}
         folders[:] = [name for name in folders if not (name in hidden or (is_top and name.startswith(".")))]
         for name in files:
             place = Path(at, name)
-            if not (is_top and name.startswith(".")) and (status := _file_status(place)):
-                yield place.relative_to(folder).as_posix(), status.st_size
+            path = place.relative_to(folder).as_posix()
+            if not (is_top and name.startswith(".")) and _is_utf8(path) and (status := _file_status(place)):
+                yield path, status.st_size
+
+
+def _is_utf8(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_file(place: Path) -> bool:
