@@ -1,8 +1,10 @@
 import time
 
 import pytest
+from sqlalchemy import text
 
 from drumbeat.stores.sql import make_store as make_sql_store
+from drumbeat.stores.sql.database import Database, parse_url
 from drumbeat.testing.store_contract import StoreContract
 
 pytestmark = [pytest.mark.contract, pytest.mark.feature("C3", "F5")]
@@ -27,3 +29,16 @@ class TestPostgresStore(StoreContract):
     def make_store(self, postgres, database):
         postgres.empty(database)
         return lambda monotonic=time.monotonic: make_sql_store(postgres.url(database), monotonic=monotonic)
+
+    def test_read_sees_one_state_though_a_write_ends_meanwhile(self, make_store, postgres, database):
+        make_store().close()
+        there, count = Database(parse_url(postgres.url(database))), text("SELECT count(*) FROM settings")
+        with there.read() as connection:
+            before = connection.scalar(count)
+            with there.write() as other:
+                other.execute(text("INSERT INTO settings (name, value) VALUES ('new', '1')"))
+                assert other.scalar(text("SHOW transaction_isolation")) == "read committed"
+            assert connection.scalar(count) == before
+        with there.read() as connection:
+            assert connection.scalar(count) == before + 1
+        there.close()

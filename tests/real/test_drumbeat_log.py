@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -140,6 +141,21 @@ def test_value_that_is_logged_when_no_thread_starts_any_more_is_sent(node: Node,
 def test_value_that_is_logged_at_the_end_without_an_endpoint_is_reported_and_holds_nothing_up(node: Node):
     address = variables(PLAN, "http://127.0.0.1:9/token", 0)
     assert "1 values were not kept: ConnectionError" in run(THREADLESS, **address).stderr
+
+
+BRIEF = """
+from drumbeat.rank import metric_log
+metric_log.FLUSH_S = 0.5
+"""
+
+
+def test_values_logged_at_the_end_wait_once_for_an_endpoint_that_never_answers():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = variables(PLAN, f"http://127.0.0.1:{silent.getsockname()[1]}/token", 0)
+        begun = time.monotonic()
+        told = run(BRIEF + THREADLESS, **address).stderr
+    assert told.count("1 values were not kept: ConnectionError: the node doesn't answer") == 2
+    assert time.monotonic() - begun < metric_log.FLUSH_S
 
 
 def test_calls_under_way_at_the_end_are_counted_as_lost(capfd: pytest.CaptureFixture[str]):

@@ -78,6 +78,8 @@ class Buffer:
         self._wake, self._is_over, self._is_ending = threading.Event(), False, False
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
+        self._waited_s = 0.0
+        """How long `_send_here` has waited for an endpoint that didn't answer, since it last did."""
 
     def add(self, step: int | None, values: dict[str, float]) -> None:
         """Adds a call."""
@@ -105,12 +107,18 @@ class Buffer:
             self._send_here()
 
     def _send_here(self) -> None:
-        """Sends all calls in the calling thread, which doesn't wait for an endpoint that is away."""
+        """Sends all calls in the calling thread, which doesn't wait for an endpoint that is away.
+
+        One that takes requests and doesn't answer costs FLUSH_S in all, not with each call.
+        """
         while self._calls:
             points, marks = self._take()
+            begun = time.monotonic()
             try:
-                self._send(points, is_once=True)
+                self._send(points, within_s=max(0.0, FLUSH_S - self._waited_s))
+                self._waited_s = 0.0
             except Exception as error:  # noqa: BLE001 (of a process that ends: its modules may be gone)
+                self._waited_s += time.monotonic() - begun
                 _say(f"{len(points):,} values were not kept: {type(error).__name__}: {error}")
             self._in_hand = 0
             for mark in marks:
@@ -163,10 +171,10 @@ class Buffer:
                 mark.set()
         self._sender.close()
 
-    def _send(self, points: list[tuple[str, float, int, int]], *, is_once: bool = False) -> None:
+    def _send(self, points: list[tuple[str, float, int, int]], *, within_s: float | None = None) -> None:
         if points:
             body = {"points": points} if self._rank is None else {"points": points, "rank": self._rank}
-            self._sender.send(body, is_once=is_once)
+            self._sender.send(body, within_s=within_s)
 
     def _take(self) -> tuple[list[tuple[str, float, int, int]], list[_Mark]]:
         points: list[tuple[str, float, int, int]] = []
@@ -195,28 +203,32 @@ class _Sender:
         self._host, self._path, self._connection, self._error = host, f"/{path}/log", connection, error
         self._line: http.client.HTTPConnection | None = None
 
-    def send(self, body: dict[str, Any], *, is_once: bool = False) -> None:
+    def send(self, body: dict[str, Any], *, within_s: float | None = None) -> None:
         """Sends a body until it is answered: an endpoint that was killed is started again.
 
-        is_once: raises ConnectionError instead.
+        within_s: it is sent once, and not answered in this time raises ConnectionError.
         """
         text, pause_s = json.dumps(body, separators=(",", ":")), _FIRST_PAUSE_S
         while True:
-            status, answer = self._try(text)
+            status, answer = self._try(text, _TIMEOUT_S if within_s is None else within_s)
             if status == 200:
                 return
             if 400 <= status < 500:
                 _say(f"the node refuses metrics: {answer[:500]}")
                 return
-            if is_once:
+            if within_s is not None:
                 raise ConnectionError("the node doesn't answer")
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, _MAX_PAUSE_S)
 
-    def _try(self, text: str) -> tuple[int, str]:
+    def _try(self, text: str, timeout_s: float) -> tuple[int, str]:
         """Returns status and answer; status 0 = there was none."""
         try:
-            self._line = self._line or self._connection(self._host, timeout=_TIMEOUT_S)
+            if not timeout_s:
+                return 0, ""
+            self._line = self._line or self._connection(self._host, timeout=timeout_s)
+            if self._line.sock is not None:
+                self._line.sock.settimeout(timeout_s)
             self._line.request("POST", self._path, text, {"Content-Type": "application/json"})
             response = self._line.getresponse()
             return response.status, response.read().decode(errors="replace")

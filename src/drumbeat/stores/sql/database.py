@@ -41,13 +41,17 @@ class Database:
         self.is_sqlite = url.get_backend_name() == "sqlite"
         self.engine = _sqlite(url) if self.is_sqlite else _server(_within(url, schema))
         self._writing = self.engine.execution_options(is_writing=True)
+        # READ COMMITTED, which writes have, sees another state with each statement.
+        self._reading = (
+            self.engine if self.is_sqlite else self.engine.execution_options(isolation_level="REPEATABLE READ")
+        )
         # SQLite has one writer at a time: waiting here is fair, waiting in SQLite is sleeping and trying again.
         self._turn: AbstractContextManager[Any] = threading.Lock() if self.is_sqlite else nullcontext()
 
     @contextmanager
     def read(self) -> Generator[Connection]:
         """A transaction that sees one state of the database and changes nothing."""
-        with refusals(self.where), self.engine.begin() as connection:
+        with refusals(self.where), self._reading.begin() as connection:
             yield connection
 
     @contextmanager
