@@ -26,7 +26,7 @@ from drumbeat.dialect.compute.ssh import SshCompute, SshHost
 from drumbeat.engines.local import LocalEngine
 from drumbeat.ports import Engine, MachineCaches, Ownership, Store
 from drumbeat.ports.metrics import MetricStore
-from drumbeat.ports.mlflow_server import MlflowServer
+from drumbeat.ports.mlflow_server import MlflowChoice
 from drumbeat.protocol.api.space import SpaceKind
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.samplers.bayesian import BayesianSamplers
@@ -73,7 +73,7 @@ def make_control(home: Path, endpoints: Endpoints) -> Control:
             endpoints=endpoints,
             metrics=_metrics(url or home / "metrics.db"),
             event_reader=TensorBoardReader(),
-            mlflow=_mlflow(os.environ),
+            mlflow=_mlflow(home, os.environ),
             samplers=BayesianSamplers(),
             caches=_caches(home, shared, has_file=not url),
         )
@@ -91,14 +91,14 @@ def _metrics(place: str | Path) -> MetricPlace:
     return MetricPlace(open_store, lambda: place.exists() if isinstance(place, Path) else True)
 
 
-def _mlflow(environ: Mapping[str, str]) -> MlflowServer | None:
-    """Returns the real MLflow server that DRUMBEAT_MLFLOW names. Raises RefusedError."""
-    url = environ.get("DRUMBEAT_MLFLOW", "")
-    if not url:
-        return None
-    from drumbeat.stores.mlflow_server import HttpMlflowServer
+def _mlflow(home: Path, environ: Mapping[str, str]) -> MlflowChoice:
+    """Returns which real MLflow server is named for this server, if any. Raises RefusedError.
 
-    return HttpMlflowServer(url, environ)
+    It is kept in the home and not in the database: of several servers, one copies the runs.
+    """
+    from drumbeat.stores.mlflow_choice import MlflowFile
+
+    return MlflowFile(home / "mlflow.json", environ)
 
 
 def _caches(home: Path, shared: Path, *, has_file: bool) -> MachineCaches:

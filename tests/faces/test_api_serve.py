@@ -16,6 +16,8 @@ from typing import Any
 import httpx
 import pytest
 
+from drumbeat.client import Client
+from drumbeat.protocol.errors import RefusedError
 from drumbeat.server.process.serve import EXIT_TAKEN
 from tests.real.started import free_ports
 
@@ -40,6 +42,9 @@ class Process:
         url = self.address()["url"]
         headers = {"Authorization": f"Bearer {(self.home / 'token').read_text()}"}
         return httpx.Client(base_url=url, headers=headers, trust_env=False, timeout=20)
+
+    def sdk(self) -> Client:
+        return Client(url=self.address()["url"], token=(self.home / "token").read_text())
 
     def end(self) -> tuple[int, str]:
         said, _ = self.process.communicate(timeout=60)
@@ -147,6 +152,34 @@ def test_running_server_takes_another_idle_time_and_ends_after_it(tmp_path: Path
         assert server.end()[0] == 0
 
 
+@pytest.mark.feature("M2")
+def test_named_mlflow_server_and_its_credentials_are_kept_across_restarts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("DRUMBEAT_MLFLOW", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"):
+        monkeypatch.delenv(name, raising=False)
+    kept = tmp_path / "mlflow.json"
+    with serving(tmp_path) as server, server.sdk() as client:
+        monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "of the MLflow server")
+        client.set_mlflow_server("http://ann:secret@127.0.0.1:9/")
+        assert client.status().mlflow == "http://127.0.0.1:9/"
+        assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+        with pytest.raises(RefusedError, match="http://"):
+            client.set_mlflow_server("127.0.0.1:9")
+        client.stop()
+    with serving(tmp_path) as server, server.sdk() as client, server.client() as http:
+        assert client.status().mlflow == "http://127.0.0.1:9/"
+        assert http.post("/mlflow/api/2.0/mlflow/runs/create", json={"experiment_id": "0"}).is_success
+        assert json.loads(kept.read_text())["credentials"] == {"MLFLOW_TRACKING_TOKEN": "of the MLflow server"}
+        eventually(lambda: "runs wait to be copied" in (tmp_path / "server.log").read_text(), within_s=60)
+        monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", (tmp_path / "token").read_text())
+        client.set_mlflow_server("http://127.0.0.1:9")
+        assert json.loads(kept.read_text()) == {"url": "http://127.0.0.1:9", "credentials": {}}
+        client.set_mlflow_server(None)
+        assert (client.status().mlflow, kept.exists()) == ("", False)
+    assert "secret" not in (tmp_path / "server.log").read_text()
+
+
 @pytest.mark.thorough
 def test_it_stops_by_itself_only_when_nothing_is_unfinished(tmp_path: Path) -> None:
     """An output that its store doesn't take yet is work without requests: a job's agents always have one open."""
@@ -171,6 +204,19 @@ def test_it_stops_by_itself_only_when_nothing_is_unfinished(tmp_path: Path) -> N
             assert server.end()[0] == 0
     with serving(tmp_path) as server, server.client() as http:
         assert http.get("/api/v1/jobs/j").json()["state"] == "completed"
+
+
+@pytest.mark.feature("M2")
+def test_server_stays_while_a_run_outside_of_jobs_is_under_way(tmp_path: Path) -> None:
+    """As a notebook's, whose MLflow client can't start a server."""
+    runs, log = "/mlflow/api/2.0/mlflow/runs", tmp_path / "server.log"
+    with serving(tmp_path, "--idle-stop", "0") as server, server.client() as http:
+        run = http.post(f"{runs}/create", json={"experiment_id": "0"}).json()["run"]["info"]["run_id"]
+        http.put("/api/v1/idle-stop", json={"idle_stop_s": 0.2})
+        stays = "the server stays: a run outside of jobs is under way"
+        eventually(lambda: log.read_text().count(stays) >= 2 or server.process.poll() is not None, within_s=60)
+        assert http.post(f"{runs}/update", json={"run_id": run, "status": "FINISHED"}).is_success
+        assert server.end()[0] == 0
 
 
 def next_ask(store: socket.socket) -> float:

@@ -484,7 +484,10 @@ def test_standard_files_may_be_closed(tmp_path: Path, closed: str):
 
 
 @pytest.mark.feature("M2")
-def test_an_mlflow_server_cannot_be_named_for_a_server_that_runs(drumbeat: Type):
-    done = drumbeat("server", "start", "--mlflow", "http://x")
-    assert done.exit_code == 1
-    assert "--mlflow is for a server that is started, and one is running" in done.stderr
+def test_mlflow_server_is_named_for_a_running_server_and_given_up_again(drumbeat: Type, server: FakeServer):
+    row = "  copies       all runs to the MLflow server http://x\n"
+    assert row in drumbeat("server", "start", "--mlflow", "http://x").stdout
+    assert row in drumbeat("server", "status").stdout
+    assert "copies" not in drumbeat("server", "start", "--mlflow", "off").stdout
+    named = [call for call in server.calls if call[0] == "set_mlflow_server"]
+    assert named == [("set_mlflow_server", "http://x"), ("set_mlflow_server", None)]

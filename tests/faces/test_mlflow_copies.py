@@ -9,9 +9,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from drumbeat.control.metrics import run_copies
+from drumbeat.control.metrics.mlflow_copying import MlflowCopying
 from drumbeat.control.metrics.run_copies import RunCopies
 from drumbeat.ports.metrics import RunSearch
-from drumbeat.protocol.errors import RefusedError, UnreachableError
+from drumbeat.ports.mlflow_server import MlflowAddress
+from drumbeat.protocol.errors import ConflictError, RefusedError, UnreachableError
 from drumbeat.protocol.metrics import (
     ParamsLogged,
     Point,
@@ -25,9 +27,10 @@ from drumbeat.protocol.metrics import (
     run_id,
 )
 from drumbeat.stores.folder import FolderArtifacts
+from drumbeat.stores.mlflow_choice import MlflowFile
 from drumbeat.stores.mlflow_server import HttpMlflowServer
 from drumbeat.testing.memory_metrics import MemoryMetricStore
-from tests.faces.api_house import TOKEN, house_in
+from tests.faces.api_house import TOKEN, eventually, house_in
 
 pytestmark = pytest.mark.feature("M2")
 
@@ -197,6 +200,51 @@ def test_a_server_that_is_away_is_said_and_nothing_is_lost(store, files):
     with pytest.raises(UnreachableError, match="doesn't answer"):
         copies.copy()
     server.close()
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "mlflow.json"
+
+
+def copying(choice, store, files):
+    return MlflowCopying(choice, lambda server: RunCopies(lambda: store, files, server, lambda: None))
+
+
+def test_server_that_is_named_gets_copies_from_then_on_and_after_a_restart(named, store, files, file):
+    first = copying(MlflowFile(file, {}), store, files)
+    first.start()
+    assert first.url == ""
+    first.set(MlflowAddress(f"{named.url}/mlflow", {"MLFLOW_TRACKING_TOKEN": TOKEN}))
+    eventually(lambda: named.control.metrics.store.search_runs(RunSearch(view="all")).runs)
+    first.stop()
+    store.write([TagsSet(RUN, {"later": "1"})])
+    second = copying(MlflowFile(file, {}), store, files)
+    second.start()
+    eventually(lambda: copied(named).tags.get("later"))
+    second.set(None)
+    assert (second.url, file.exists()) == ("", False)
+
+
+def test_mlflow_server_of_the_environment_holds_for_its_process(store, files, file):
+    fixed = copying(MlflowFile(file, {"DRUMBEAT_MLFLOW": "http://ann:secret@127.0.0.1:9"}), store, files)
+    fixed.start()
+    assert fixed.url == "http://127.0.0.1:9"
+    for other in (None, MlflowAddress("http://127.0.0.1:10")):
+        with pytest.raises(ConflictError, match=r"it copies runs to http://127\.0\.0\.1:9"):
+            fixed.set(other)
+    fixed.stop()
+    assert not file.exists()
+    with pytest.raises(RefusedError, match="begins with http"):
+        MlflowFile(file, {"DRUMBEAT_MLFLOW": "mlflow.example.org"})
+
+
+def test_damaged_address_of_an_mlflow_server_does_not_keep_a_server_from_starting(store, files, file, caplog):
+    file.write_text("{}")
+    copies = copying(MlflowFile(file, {}), store, files)
+    copies.start()
+    assert copies.url == ""
+    assert "Name it again: drumbeat server start --mlflow URL" in caplog.text
 
 
 class LoginPage(BaseHTTPRequestHandler):

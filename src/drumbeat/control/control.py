@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -44,6 +45,7 @@ from drumbeat.control.loop.pending_outputs import PendingOutputs
 from drumbeat.control.metrics.event_files import EventFiles
 from drumbeat.control.metrics.experiments import Experiments
 from drumbeat.control.metrics.metrics import MetricPlace, Metrics
+from drumbeat.control.metrics.mlflow_copying import MlflowCopying
 from drumbeat.control.metrics.run_copies import RunCopies
 from drumbeat.control.notices.end_notices import due_notices
 from drumbeat.control.notices.send_notice import NoticeSender
@@ -62,8 +64,10 @@ from drumbeat.control.sweeps.trial_reports import SweepReports
 from drumbeat.core.life.events import SendNotice
 from drumbeat.ports import Artifacts, Clock, DataAccess, Engine, MachineCaches, Ownership, Store
 from drumbeat.ports.event_files import EventReader
-from drumbeat.ports.mlflow_server import MlflowServer
+from drumbeat.ports.mlflow_server import MlflowChoice, MlflowServer
 from drumbeat.protocol.errors import StorageError
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -93,8 +97,8 @@ class Setting:
     """Where metrics are kept; None = they are refused."""
     event_reader: EventReader | None = None
     """Reads TensorBoard's event files among the outputs of jobs; None = they aren't read."""
-    mlflow: MlflowServer | None = None
-    """The real MLflow server that runs are copied to; None = there is none."""
+    mlflow: MlflowChoice | None = None
+    """The real MLflow server that runs are copied to; None = there can be none."""
     samplers: Samplers = no_samplers
     """The samplers of sweeps that search by results."""
     caches: MachineCaches | None = None
@@ -121,7 +125,7 @@ class Control:
         self.metrics = Metrics(self.loop, self.secrets, setting.metrics)
         event_files = EventFiles(self.metrics, setting.artifacts, setting.event_reader)
         stories = Stories(store, setting.artifacts, [event_files.take, self.metrics.note_end])
-        self._copies = self._run_copies()
+        self.mlflow = MlflowCopying(setting.mlflow, self._copies_to)
         gangs = GangFactory(self.secrets, self.addresses)
         publishing = Publishing(self.data, setting.data, self.catalogs.data)
         planner = Planner(self.loop, self.engines, self.catalogs, self.direct, setting.programs)
@@ -157,11 +161,8 @@ class Control:
         self.ledger = Ledger(self.loop, self.experiments.title, self.metrics.saves)
         self.space = Space(self.loop, setting.artifacts, self.catalogs.environments, setting.caches, runs=self.metrics)
 
-    def _run_copies(self) -> RunCopies | None:
-        server, metrics = self.setting.mlflow, self.metrics
-        if server is None:
-            return None
-        return RunCopies(lambda: metrics.store, self.artifacts.of_runs, server, metrics.settle)
+    def _copies_to(self, server: MlflowServer) -> RunCopies:
+        return RunCopies(lambda: self.metrics.store, self.artifacts.of_runs, server, self.metrics.settle)
 
     def _catalogs(self) -> Catalogs:
         setting = self.setting
@@ -194,13 +195,11 @@ class Control:
         self.child_watch.start()
         self.compute_watch.start()
         self.space.start()
-        if self._copies:
-            self._copies.start()
+        self.mlflow.start()
 
     def stop(self) -> None:
         """Ends the threads and closes the store. Running jobs keep running without this server."""
-        if self._copies:
-            self._copies.stop()
+        self.mlflow.stop()
         self.space.stop()
         self.compute_watch.stop()
         self.child_watch.stop()
@@ -215,7 +214,7 @@ class Control:
         self.store.close()
 
     def has_unfinished_work(self, *, with_notices: bool = True) -> bool:
-        """Whether any job or effect is unfinished: the server must not stop itself then.
+        """Whether any job or effect is unfinished.
 
         with_notices: also notices that wait for their targets; a server that a person stops doesn't wait for these.
         """
@@ -223,3 +222,15 @@ class Control:
             return True  # The server that holds the job may fail, and this one must take over.
         effects = [one.effect for one in self.store.outbox(self.loop.token)]
         return bool(self.loop.jobs) or any(with_notices or not isinstance(one, SendNotice) for one in effects)
+
+    def must_stay(self) -> bool:
+        """Whether the server must not stop by itself: something is unfinished, or a run outside of jobs is under way.
+
+        The client of such a run can't start a server.
+        """
+        if self.has_unfinished_work():
+            return True
+        is_logged_to = self.metrics.has_outside_run()
+        if is_logged_to:
+            log.info("the server stays: a run outside of jobs is under way")
+        return is_logged_to

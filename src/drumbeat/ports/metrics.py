@@ -172,6 +172,10 @@ class MetricStore(Protocol):
         """Returns run and job of each run of a job that isn't settled."""
         ...
 
+    def has_outside_run(self, since_ms: int, until_ms: int) -> bool:
+        """Returns whether a run outside of jobs is RUNNING whose start or last point is between these times."""
+        ...
+
     def settle(self, run: str, status: RunStatus, end_ms: int) -> None:
         """Ends a job's run for good: updates of its status that come later change nothing.
 

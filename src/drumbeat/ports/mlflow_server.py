@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+from urllib.parse import urlsplit, urlunsplit
 
 from drumbeat.protocol.metrics import JsonObject
 
@@ -25,4 +28,38 @@ class MlflowServer(Protocol):
 
     def close(self) -> None:
         """Ends its connections."""
+        ...
+
+
+@dataclass(frozen=True)
+class MlflowAddress:
+    """Where a real MLflow server is."""
+
+    url: str
+    credentials: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """By MLflow's variables for them (`MLFLOW_CREDENTIALS`)."""
+
+    @property
+    def shown(self) -> str:
+        """The URL without user, password and query."""
+        parts = urlsplit(self.url)
+        return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment=""))
+
+
+class MlflowChoice(Protocol):
+    """The MLflow server that a person named for this server, across its restarts."""
+
+    fixed: str
+    """The URL that this process was started with, in place of the kept one; "" = none."""
+
+    def read(self) -> MlflowAddress | None:
+        """Returns the address that holds; None = there is none. Raises StorageError."""
+        ...
+
+    def keep(self, address: MlflowAddress | None) -> None:
+        """Keeps an address, or forgets it (None). Raises StorageError."""
+        ...
+
+    def connect(self, address: MlflowAddress) -> MlflowServer:
+        """Returns the server at an address, which isn't asked yet. Raises RefusedError for what is no address."""
         ...

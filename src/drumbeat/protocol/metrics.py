@@ -11,6 +11,12 @@ RunStatus = Literal["RUNNING", "SCHEDULED", "FINISHED", "FAILED", "KILLED"]
 RUN_STATUSES: tuple[RunStatus, ...] = ("RUNNING", "SCHEDULED", "FINISHED", "FAILED", "KILLED")
 """The words of MLflow for the states of a run."""
 
+MlflowCredential = Literal["MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"]
+MLFLOW_CREDENTIALS: tuple[MlflowCredential, ...] = (
+    "MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD",
+)  # fmt: skip
+"""The variables of MLflow's clients for the credentials of an MLflow server."""
+
 DEFAULT_EXPERIMENT = "Default"
 DEFAULT_EXPERIMENT_ALIAS = "0"
 """The id by which MLflow's clients know the experiment `Default`."""

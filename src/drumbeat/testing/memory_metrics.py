@@ -170,6 +170,13 @@ class MemoryMetricStore(MemoryExperiments, MemoryDocuments):
         own = [run for run in self._shelf.runs.values() if run.job and run.id == run_id(run.job)]
         return [(run.id, run.job) for run in own if run.id not in self._shelf.settled]
 
+    def has_outside_run(self, since_ms: int, until_ms: int) -> bool:
+        running = (
+            run for run in self._shelf.runs.values() if not run.job and run.status == "RUNNING" and not run.deleted_ms
+        )
+        times = ([run.start_ms, *(one.last.at_ms for one in self.series(run.id))] for run in running)
+        return any(since_ms <= at_ms <= until_ms for of_run in times for at_ms in of_run)
+
     def settle(self, run: str, status: RunStatus, end_ms: int) -> None:
         with self._lock:
             own = self._shelf.runs.get(run)

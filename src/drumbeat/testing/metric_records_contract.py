@@ -264,6 +264,20 @@ class MetricRunsContract:
         assert store.open_runs() == []
         assert store.run(NESTED).status == "RUNNING"
 
+    def test_run_outside_of_jobs_is_under_way_by_its_start_or_its_last_point(self, store: MetricStore) -> None:
+        store.write([created(start_ms=5000), RunCreated(NESTED, "7", "mine", 2000)])
+        assert store.has_outside_run(2000, 9000)
+        assert store.has_outside_run(1000, 2000)
+        assert not store.has_outside_run(2001, 9000)
+        store.write([logged(0.5, run=NESTED, first=6)])
+        assert store.has_outside_run(2001, 9000)
+        assert not store.has_outside_run(6001, 9000)
+        assert not store.has_outside_run(2001, 5999)
+        store.write([RunDeleted(NESTED, 7000)])
+        assert not store.has_outside_run(0, 9000)
+        store.write([RunRestored(NESTED), RunUpdated(NESTED, "FINISHED", 7000)])
+        assert not store.has_outside_run(0, 9000)
+
     def test_a_removed_run_is_gone_with_all_that_its_job_wrote(self, store: MetricStore) -> None:
         nested = RunCreated(NESTED, experiment_id("digits"), "inner", 2, job="calm-fox")
         other = run_id("other")

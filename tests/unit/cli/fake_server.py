@@ -42,6 +42,7 @@ class FakeServer:
     others: tuple[str, ...] = ()
     idle_stop_s: float = 900.0
     host: str = "laptop"
+    mlflow: str = ""
     boot_id: str = "b"
     pid: int = 4711
     error: DrumbeatError | None = None
@@ -208,8 +209,12 @@ class FakeServer:
         return sample(
             ServerView, version="0.1.0", host=self.host, pid=self.pid, home=home, url=url, uptime_s=125.0,
             unfinished=unfinished, doors=self.doors, others=self.others, idle_stop_s=self.idle_stop_s,
-            boot_id=self.boot_id,
+            boot_id=self.boot_id, mlflow=self.mlflow,
         )  # fmt: skip
+
+    def set_mlflow_server(self, url: str | None) -> None:
+        self._called("set_mlflow_server", url)
+        self.mlflow = url or ""
 
     def set_idle_stop(self, after: timedelta | None) -> None:
         self._called("set_idle_stop", after)

@@ -20,7 +20,7 @@ class Control:
     def __init__(self, *answers: bool | Exception) -> None:
         self.answers = list(answers)
 
-    def has_unfinished_work(self) -> bool:
+    def must_stay(self) -> bool:
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):
             raise answer

@@ -40,7 +40,8 @@ def test_request_that_changes_something_is_refused_to_readers(request_: str) -> 
 @pytest.mark.feature("X3")
 @pytest.mark.parametrize(
     "request_", ["POST /api/v1/tokens", "DELETE /api/v1/tokens/ada", "PUT /api/v1/quotas/person/ada",
-                 "POST /api/v1/stop", "PUT /api/v1/retention", "PUT /api/v1/idle-stop"],
+                 "POST /api/v1/stop", "PUT /api/v1/retention", "PUT /api/v1/idle-stop",
+                 "PUT /api/v1/mlflow-server"],
 )  # fmt: skip
 def test_request_about_the_server_is_open_to_owners_only(request_: str) -> None:
     assert [may(one, request_) for one in (OWNER, CONTRIBUTOR, READER)] == [True, False, False]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from datetime import timedelta
 from typing import Annotated
@@ -16,7 +15,7 @@ from drumbeat.cli.terminal.formatting import count, say_size
 from drumbeat.cli.terminal.help import new_family
 from drumbeat.cli.terminal.server_variables import unused_variables
 from drumbeat.protocol.api.server import DoorView, ServerView, SpareView
-from drumbeat.protocol.errors import RefusedError, UnreachableError
+from drumbeat.protocol.errors import UnreachableError
 from drumbeat.protocol.plurals import name_some
 
 server_app = new_family("Start, stop and inspect the server. Commands start it when they need it.")
@@ -35,19 +34,18 @@ def start(
     ] = None,
     mlflow: Annotated[
         str | None,
-        typer.Option("--mlflow", metavar="URL", help="Copy runs to this MLflow server (or DRUMBEAT_MLFLOW=URL)."),
+        typer.Option("--mlflow", metavar="URL", help="Copy all runs to this MLflow server, or `off`. It is kept."),
     ] = None,
 ) -> None:
     """Start the server if it is not running. What the options say holds for a running one, too."""
     age = None if retain in (None, "off") else parse_age(retain, "--retain")
-    if mlflow is not None:
-        _require_none_running("--mlflow")
-        os.environ["DRUMBEAT_MLFLOW"] = mlflow  # The server has it from its environment.
     server = connect(idle_stop_s=idle_stop)
     if idle_stop is not None and idle_stop != server.status().idle_stop_s:
         server.set_idle_stop(timedelta(seconds=idle_stop) if idle_stop else None)
     if retain is not None:
         server.set_retention(age)
+    if mlflow is not None:
+        server.set_mlflow_server(None if mlflow in ("off", "") else mlflow)
     status_view = server.status()
     print(_say_server(status_view))
     if unused := unused_variables(status_view):
@@ -60,15 +58,6 @@ def _say_unused(variables: list[str]) -> str:
         f"{name_some(variables)} {has} no effect: the running server was started without {values}. Restart it: "
         "`drumbeat server stop` (with `--force` while jobs are unfinished: they go on), then this command again."
     )
-
-
-def _require_none_running(option: str) -> None:
-    try:
-        running = connect(autostart=False).status()
-    except UnreachableError:
-        return
-    fix = "Stop it with `drumbeat server stop`; its jobs go on."
-    raise RefusedError(f"{option} is for a server that is started, and one is running", where=running.url, fix=fix)
 
 
 @server_app.command("stop", epilog="Example: drumbeat server stop")
@@ -116,6 +105,7 @@ def _say_server(status_view: ServerView) -> str:
         *([f"  outputs      still being put in their places: those of {publishing}"] if publishing else []),
         f"  stops        {idle}",
         *([f"  retains      jobs for {_retained(status_view)} after their end"] if status_view.retain_s else []),
+        *([f"  copies       all runs to the MLflow server {status_view.mlflow}"] if status_view.mlflow else []),
         *(f"  beside       {one}, which goes on with all jobs" for one in status_view.others),
         *(f"  prepared     {_spare(one)}" for one in status_view.spares),
         *(f"  agents       https://{_host(one)}, certificate until {one.ends:%Y-%m-%d}" for one in status_view.doors),

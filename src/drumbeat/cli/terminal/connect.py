@@ -342,6 +342,10 @@ class Server(PeopleServer, SessionServer, Protocol):
         """Who answers, and how it is."""
         ...
 
+    def set_mlflow_server(self, url: str | None) -> None:
+        """Names the MLflow server that runs are copied to; None = none."""
+        ...
+
     def set_idle_stop(self, after: timedelta | None) -> None:
         """Sets after how long with nothing to do the running server stops; None = never."""
         ...

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from drumbeat.client.connection import Connection, part
@@ -16,12 +17,26 @@ from drumbeat.protocol.api.metrics import (
     MetricsView,
     PointView,
 )
+from drumbeat.protocol.metrics import MLFLOW_CREDENTIALS
 
 
 class MetricCalls:
     """A part of `Client`."""
 
     connection: Connection
+
+    def set_mlflow_server(self, url: str | None, credentials: Mapping[str, str] | None = None) -> None:
+        """Names the MLflow server that the server copies all runs to, across restarts; None = none.
+
+        credentials: by MLflow's variables, such as MLFLOW_TRACKING_TOKEN; None = those in the environment, but for the
+        token of the drumbeat server itself. Raises RefusedError, ConflictError.
+        """
+        given = os.environ if credentials is None else credentials
+        sent = {name: given[name] for name in MLFLOW_CREDENTIALS if given.get(name)}
+        if credentials is None and sent.get("MLFLOW_TRACKING_TOKEN") == self.connection.where.secret():
+            del sent["MLFLOW_TRACKING_TOKEN"]
+        body = {"url": url or "", "credentials": sent if url else {}}
+        self.connection.call("PUT", "/mlflow-server", json=body)
 
     def metrics(self, name: str, *, rank: int | None = None) -> MetricsView:
         """Returns all metrics of a job, each with its last, lowest and highest point, and its parameters and tags.

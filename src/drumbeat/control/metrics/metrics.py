@@ -25,6 +25,11 @@ from drumbeat.protocol.states import State
 
 log = logging.getLogger(__name__)
 
+OUTSIDE_RUN_S = 24 * 3600
+"""How long a run outside of jobs counts as under way after its start and its last metric. One whose process was killed
+is RUNNING for ever.
+"""
+
 STATUS_OF: dict[State, RunStatus] = {
     State.COMPLETED: "FINISHED",
     State.FAILED: "FAILED",
@@ -177,6 +182,19 @@ class Metrics:
             else:
                 if job.state.is_terminal:
                     self._settle(job)
+
+    def has_outside_run(self) -> bool:
+        """Whether a run outside of jobs is under way: started, or last written to, within `OUTSIDE_RUN_S`.
+
+        Raises StorageError.
+        """
+        if self.is_empty:
+            return False
+        now_ms, range_ms = _ms(self._loop.clock.now()), 1000 * OUTSIDE_RUN_S
+        try:  # The times are the clients', whose clocks may be ahead.
+            return self.store.has_outside_run(now_ms - range_ms, now_ms + range_ms)
+        except (RefusedError, VersionError):
+            return False
 
     def remove(self, name: str) -> None:
         """Removes the run of a deleted job, and the runs within it, but for their points (`remove_points`)."""

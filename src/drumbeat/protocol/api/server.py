@@ -73,6 +73,8 @@ class StatusView:
     """Jobs that have ended are deleted after so many seconds; 0 = never."""
     spares: tuple[SpareView, ...] = ()
     """Prepared interpreters on the server's machine that no job has."""
+    mlflow: str = ""
+    """The address, without credentials, of the MLflow server that runs are copied to; "" = none."""
 
 
 @dataclass(frozen=True, kw_only=True)

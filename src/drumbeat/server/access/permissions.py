@@ -14,7 +14,9 @@ _READS = re.compile(
     r"|/mlflow/(ajax-)?api/2\.0/mlflow/((experiments|runs|logged-models)/search|registered-models/get-latest-versions)"
 )
 """Addresses that change nothing although they are asked by POST, for what they are sent is long."""
-_OWNERS = re.compile(r"/api/v1/(tokens|quotas|notices)(/.*)?|/api/v1/(stop|retention|idle-stop)", re.DOTALL)
+_OWNERS = re.compile(
+    r"/api/v1/(tokens|quotas|notices)(/.*)?|/api/v1/(stop|retention|idle-stop|mlflow-server)", re.DOTALL
+)
 """Addresses that only owners may change."""
 
 ASK = "An owner of the server can give another role: drumbeat token remove NAME, then drumbeat token create NAME."

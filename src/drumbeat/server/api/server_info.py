@@ -8,11 +8,13 @@ from dataclasses import asdict
 from pydantic import BaseModel, ConfigDict, Field
 
 from drumbeat.control.control import Control
+from drumbeat.ports.mlflow_server import MlflowAddress
 from drumbeat.protocol.api.server import DoorView, StatusView, VersionView
 from drumbeat.protocol.errors import ConflictError
+from drumbeat.protocol.metrics import MlflowCredential
 from drumbeat.protocol.plurals import list_first
 from drumbeat.server.api.space import MAX_AGE_S
-from drumbeat.server.context import ContextOf
+from drumbeat.server.context import ContextOf, ControlOf
 from drumbeat.server.routing import new_router
 
 AFTER_THE_END_S = 5.0
@@ -43,6 +45,21 @@ class IdleStopBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     idle_stop_s: float = Field(ge=0, le=MAX_AGE_S)
+
+
+class MlflowServerBody(BaseModel):
+    """url: "" = runs aren't copied any more. credentials: by MLflow's own variables."""
+
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+    url: str = Field(max_length=2048)
+    credentials: dict[MlflowCredential, str] = Field(default_factory=dict[MlflowCredential, str])
+
+
+class MlflowServerAnswer(BaseModel):
+    """url: without credentials; "" = runs aren't copied."""
+
+    url: str
 
 
 def _is_done(control: Control) -> bool:
@@ -86,6 +103,7 @@ def status(context: ContextOf) -> StatusView:
         others=tuple(context.control.addresses.others),
         retain_s=context.control.space.retention.retain_s,
         spares=tuple(context.control.space.spares()),
+        mlflow=context.control.mlflow.url,
     )
 
 
@@ -94,6 +112,14 @@ async def set_idle_stop(body: IdleStopBody, context: ContextOf) -> IdleStopBody:
     """Sets after how long with nothing to do this server stops. It holds until the server ends."""
     context.idle_stop_s = body.idle_stop_s
     return body
+
+
+@router.put("/mlflow-server")
+def set_mlflow_server(body: MlflowServerBody, control: ControlOf) -> MlflowServerAnswer:
+    """Names the real MLflow server that this server copies all runs to. It is kept across restarts."""
+    address = MlflowAddress(body.url, {str(name): value for name, value in body.credentials.items()})
+    control.mlflow.set(address if body.url else None)
+    return MlflowServerAnswer(url=control.mlflow.url)
 
 
 @router.post("/stop", status_code=202)

@@ -80,7 +80,7 @@ def _serve(home: Home, options: Options, make_control: Callable[[Path, Endpoints
     try:
         while True:
             idle_stop_s = _listen(Stand(home, options, control, doors), listeners, told)
-            if told.is_told or not control.has_unfinished_work():
+            if told.is_told or not control.must_stay():
                 break
             # Something came in at the very end of the idle time.
             options = replace(options, idle_stop_s=idle_stop_s)

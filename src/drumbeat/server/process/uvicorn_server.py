@@ -67,7 +67,7 @@ class Running(uvicorn.Server):
 
     def _may_have_work(self) -> bool:
         try:
-            return self.context.control.has_unfinished_work()
+            return self.context.control.must_stay()
         except StorageError:  # Nobody knows now.
             return True
 

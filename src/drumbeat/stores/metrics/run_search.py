@@ -65,6 +65,14 @@ def page(connection: Connection, search: RunSearch) -> RunPage:
     return RunPage(tuple(_whole(connection, rows[: search.limit])), token)
 
 
+def has_outside_run(connection: Connection, since_ms: int, until_ms: int) -> bool:
+    """Returns whether a run outside of jobs is RUNNING whose start or last point is between these times."""
+    points = exists().where(series.c.run == runs.c.id, series.c.last_at_ms.between(since_ms, until_ms))
+    running = runs.c.job == "", runs.c.status == "RUNNING", runs.c.deleted_ms.is_(None)
+    recent = runs.c.start_ms.between(since_ms, until_ms) | points
+    return connection.execute(select(runs.c.id).where(*running, recent).limit(1)).first() is not None
+
+
 def _view(search: RunSearch) -> list[ColumnElement[bool]]:
     archived = runs.c.experiment.in_(select(experiments.c.id).where(experiments.c.is_archived))
     if search.view == "active":

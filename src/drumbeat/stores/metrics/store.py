@@ -97,6 +97,9 @@ class SqlMetricStore:
         chosen = select(run_table.c.id, run_table.c.job).where(run_table.c.is_open.is_(True))
         return self._read(lambda connection: [(run, job) for run, job in connection.execute(chosen)])
 
+    def has_outside_run(self, since_ms: int, until_ms: int) -> bool:
+        return self._read(lambda connection: run_search.has_outside_run(connection, since_ms, until_ms))
+
     def settle(self, run: str, status: RunStatus, end_ms: int) -> None:
         def settle(connection: Connection) -> None:
             job = connection.execute(select(run_table.c.job).where(run_table.c.id == run)).scalar_one_or_none()
