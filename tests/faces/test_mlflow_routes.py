@@ -193,6 +193,16 @@ def test_a_batch_with_a_changed_parameter_keeps_nothing_of_it(house):
     assert (data["metrics"], data["params"]) == ([], [{"key": "lr", "value": "1"}])
 
 
+def test_batch_that_a_client_repeats_as_it_got_no_answer_is_kept_once(house):
+    run = new_run(house)
+    point = {"value": 0.5, "step": 1, "timestamp": 1_700_000_000_000}
+    for _ in range(2):
+        asked(house, "POST", "runs/log-batch", run_id=run, metrics=[{"key": "acc", **point}, {"key": "acc", **point}])
+        asked(house, "POST", "runs/log-metric", run_id=run, key="loss", **point)
+    for name in ("acc", "loss"):
+        assert len(asked(house, "GET", "metrics/get-history", run_id=run, metric_key=name)["metrics"]) == 1
+
+
 def test_a_batch_that_is_too_large_is_refused(house):
     metrics = [{"key": "m", "value": n} for n in range(1001)]
     assert refusal(ask(house, "POST", "runs/log-batch", run_id=new_run(house), metrics=metrics)) == INVALID

@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 
 from drumbeat.protocol.metric_lines import Spooled
 from drumbeat.protocol.metrics import JsonObject, MetricRecord, Point, RunCreated, RunStatus, Source
+from drumbeat.protocol.mlflow_limits import MAX_METRICS_IN_BATCH
 
 Comparison = Mapping[str, Any]
 """One condition of a search as mlflow's `SearchUtils.parse_search_filter` returns it: type, key, comparator, value."""
@@ -121,6 +122,9 @@ class Taken:
     refused: tuple[RefusedParam, ...] = ()
 
 
+RECENT_POINTS = 2 * MAX_METRICS_IN_BATCH
+"""Of a series, with which those are compared that are written: a batch is known again behind another one."""
+
 NEXT_VERSION = -1
 """As the version of a new document: the number after the highest that its name ever had, counted from 1."""
 
@@ -161,7 +165,11 @@ class MetricStore(Protocol):
         ...
 
     def write(self, records: Sequence[MetricRecord]) -> None:
-        """Keeps all the records, or none: raises ConflictError for a parameter that has another value already."""
+        """Keeps all the records, or none: raises ConflictError for a parameter that has another value already.
+
+        A point that is the same in value, step and time as one of the last `RECENT_POINTS` of its series, or as another
+        of these, is left out: clients that got no answer send their points again.
+        """
         ...
 
     def ensure_run(self, run: RunCreated, experiment: str) -> Run:

@@ -10,6 +10,7 @@ from typing import Any
 
 from drumbeat.core.curve_thinning import higher, latest, lower, thin
 from drumbeat.ports.metrics import (
+    RECENT_POINTS,
     HistoryPage,
     RefusedParam,
     Run,
@@ -92,7 +93,15 @@ class MemoryMetricStore(MemoryExperiments, MemoryDocuments):
             for refused in self._write(params):
                 self._shelf.params = before
                 raise ConflictError(f"parameter {refused.key!r} is {refused.kept!r} already")
-            self._write(record for record in records if not isinstance(record, ParamsLogged))
+            others = [record for record in records if not isinstance(record, ParamsLogged)]
+            self._write(self._unsent(one) if isinstance(one, PointsLogged) else one for one in others)
+
+    def _unsent(self, record: PointsLogged) -> PointsLogged:
+        fresh = {_facts(point): point for point in record.points}
+        for name in {point.name for point in record.points}:
+            for point in self._shelf.points.get((record.run, record.rank, name), [])[-RECENT_POINTS:]:
+                fresh.pop(_facts(point), None)
+        return replace(record, points=tuple(fresh.values()))
 
     def _write(self, records: Iterable[MetricRecord]) -> list[RefusedParam]:
         refused: list[RefusedParam] = []
@@ -256,6 +265,10 @@ class MemoryMetricStore(MemoryExperiments, MemoryDocuments):
 
     def _has_runs(self, experiment: str) -> bool:
         return any(run.experiment == experiment for run in self._shelf.runs.values())
+
+
+def _facts(point: Point) -> tuple[str, str, int, int]:
+    return point.name, f"{float(point.value)}", point.step, point.at_ms
 
 
 def _series(key: Key, points: Sequence[Point]) -> Series:

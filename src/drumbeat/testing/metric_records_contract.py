@@ -31,6 +31,7 @@ from drumbeat.protocol.metrics import (
     node_rank,
     run_id,
 )
+from drumbeat.protocol.mlflow_limits import MAX_METRICS_IN_BATCH
 
 RUN = run_id("calm-fox")
 NESTED = "0123456789abcdef" * 2
@@ -72,6 +73,28 @@ class MetricRecordsContract:
         assert store.take(SOURCE, 10, records[1:]).offset == 30
         assert store.taken(SOURCE) == 30
         assert values_of(store.history(RUN, "loss", 0).points) == [3, 2, 1]
+
+    def test_points_that_are_written_again_are_kept_once(self, store: MetricStore) -> None:
+        odd = Point("loss", math.nan, 7, 9)
+        for _ in range(2):
+            store.write([logged(3, 2), logged(2, first=1), PointsLogged(RUN, 0, (odd,)), logged(1, name="acc")])
+        store.write([logged(2, 1, first=1), logged(3, rank=1)])
+        found = values_of(store.history(RUN, "loss", 0).points)
+        assert [f"{value:g}" for value in found] == ["3", "2", "nan", "1"]
+        assert [(one.name, one.rank, one.count) for one in store.series(RUN)] == [
+            ("loss", 0, 4), ("acc", 0, 1), ("loss", 1, 1),
+        ]  # fmt: skip
+
+    def test_points_that_differ_in_one_of_value_step_and_time_are_all_kept(self, store: MetricStore) -> None:
+        for point in (Point("a", 1, 2, 3), Point("a", 0, 2, 3), Point("a", 1, 0, 3), Point("a", 1, 2, 0)):
+            store.write([PointsLogged(RUN, 0, (point,))])
+        assert store.series(RUN)[0].count == 4
+
+    def test_a_batch_is_known_again_behind_as_many_points_as_another_has(self, store: MetricStore) -> None:
+        batch, other = logged(*range(MAX_METRICS_IN_BATCH)), logged(*range(MAX_METRICS_IN_BATCH), first=5000)
+        for records in (batch, other, batch):
+            store.write([records])
+        assert store.series(RUN)[0].count == 2 * MAX_METRICS_IN_BATCH
 
     def test_records_behind_a_gap_are_not_taken(self, store: MetricStore) -> None:
         assert store.take(SOURCE, 10, spool(logged(1), offset=10)).offset == 0

@@ -1,6 +1,6 @@
 """Points as they arrive: rows of their series, the series' summary, and the blocks that long curves are made from.
 
-What was sent before is left out in `records.py`, by its offset.
+What a node sent before is left out in `records.py`, by its offset; what a client sent before is left out here.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, insert, select, update
 
 from drumbeat.core.curve_thinning import higher, highest, latest, lower, lowest
+from drumbeat.ports.metrics import RECENT_POINTS
 from drumbeat.protocol.metrics import Point
 from drumbeat.stores.metrics.schema import BLOCK, blocks, points, series
 
@@ -19,10 +20,16 @@ SeriesKey = tuple[str, int, str]
 """Run, rank and name."""
 
 
-def append(connection: Connection, key: SeriesKey, fresh: Sequence[Point]) -> None:
-    """Adds points, at least one, to the end of a series, which begins with its first points."""
+def append(connection: Connection, key: SeriesKey, sent: Sequence[Point], *, is_repeatable: bool) -> None:
+    """Adds points, at least one, to the end of a series, which begins with its first points.
+
+    is_repeatable: their sender may have sent them before, which adds nothing.
+    """
     run, rank, name = key
     row = _row(connection, key)
+    fresh = _fresh(connection, row, sent) if is_repeatable else sent
+    if not fresh:
+        return
     start: int = row.length if row else 0
     values = {"length": start + len(fresh), **_summary(row, fresh)}
     if row is None:
@@ -70,6 +77,19 @@ def _row(connection: Connection, key: SeriesKey) -> Row[Any] | None:
     run, rank, name = key
     found = connection.execute(select(series).where(series.c.run == run, series.c.rank == rank, series.c.name == name))
     return found.one_or_none()
+
+
+def _fresh(connection: Connection, row: Row[Any] | None, sent: Sequence[Point]) -> list[Point]:
+    """Returns the points that are neither among the last ones of the series nor the same as an earlier one of these."""
+    known: set[tuple[Any, ...]] = set()
+    if row is not None:
+        chosen = select(points.c.value, points.c.step, points.c.at_ms)
+        recent = chosen.where(points.c.series == row.id, points.c.n >= row.length - RECENT_POINTS)
+        times = [point.at_ms for point in sent]
+        # By time, as nearly all that is written is later than what is kept: hardly a row leaves the database.
+        known = set(map(tuple, connection.execute(recent.where(points.c.at_ms.between(min(times), max(times))))))
+    unique = {(stored(point.value), point.step, point.at_ms): point for point in sent}
+    return [point for facts, point in unique.items() if facts not in known]
 
 
 def _summary(row: Row[Any] | None, fresh: Sequence[Point]) -> dict[str, Any]:

@@ -53,13 +53,18 @@ def taken(connection: Connection, source: Source) -> int:
     return connection.execute(select(sources.c.taken).where(*_is(source))).scalar_one_or_none() or 0
 
 
-def write(connection: Connection, records: Iterable[MetricRecord]) -> list[RefusedParam]:
-    """Writes records; returns the parameters that have another value already."""
+def write(
+    connection: Connection, records: Iterable[MetricRecord], *, is_repeatable: bool = False
+) -> list[RefusedParam]:
+    """Writes records; returns the parameters that have another value already.
+
+    is_repeatable: their sender may have sent their points before.
+    """
     writer = _RecordWriter(connection)
     for record in records:
         writer.write(record)
     for key, points in writer.points.items():
-        append(connection, key, points)
+        append(connection, key, points, is_repeatable=is_repeatable)
     return writer.refused
 
 

@@ -79,7 +79,7 @@ class SqlMetricStore:
 
     def write(self, records: Sequence[MetricRecord]) -> None:
         def write(connection: Connection) -> None:
-            for refused in arrivals.write(connection, records):
+            for refused in arrivals.write(connection, records, is_repeatable=True):
                 raise arrivals.conflict(refused)
 
         self._writer.run(write)
