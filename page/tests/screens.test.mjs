@@ -218,10 +218,10 @@ test("an event that comes while a job is read again wins over the older answer, 
   await open("/jobs/one?tab=story");
   await streaming("one");
   const older = held({ ...jobOf("one"), story: [storyLine(1, "training")] });
-  server.answers["/jobs/one/archive"] = jobOf("one");
+  server.answers["/jobs/one/cancel"] = jobOf("one");
   server.answers["/jobs/one"] = () => older.answer;
-  await page.getByRole("button", { name: "Archive" }).click();
-  await page.getByRole("dialog").getByRole("button", { name: "Archive" }).click();
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Cancel" }).click();
   await eventually(() => server.count("/jobs/one")).toBe(2);
   const options = { job: "one", id: "0.2" };
   server.send("story", storyLine(2, "1 rank ended with exit code 0", { state: "completed" }), options);
@@ -726,6 +726,158 @@ test("the curves of a sweep say why they can't be shown, and stay when they can'
   await eventually(() => server.count("/curves")).toBeGreaterThan(before);
   await page.waitForTimeout(200);
   expect(await text()).toContain("loss of 1 trial by step");
+});
+
+/** Jobs that are listed as the server lists them: by their states, and whether they are archived. */
+const listsChosen = (jobs) => (server.answers["/jobs"] = (words) => {
+  const [states, isArchived] = [words.getAll("state"), words.get("archived") === "true"];
+  return { jobs: jobs().filter((job) => job.archived === isArchived && (!states.length || states.includes(job.state))), after: null };
+});
+
+/** Lets the page's clock run, and gives answers that are on their way time to come. */
+async function runFor(time) {
+  await page.clock.runFor(time);
+  await page.waitForTimeout(200);
+}
+
+const at = "2026-11-20T08:00:00Z";
+const point = (step, value = step) => ({ step, value, at: new Date(Date.parse(at) + step * 1000).toISOString() });
+const seriesOf = (name, rank, count, value = count) => ({ name, rank, count, last: point(count, value), min: null, max: null });
+const confirm = async (action) => {
+  await page.getByRole("button", { name: action, exact: true }).click();
+  await page.getByRole("dialog").getByRole("button", { name: action, exact: true }).click();
+};
+
+test("what a running job logs and uses is read again without an event, but not in a hidden tab nor after its end", async () => {
+  let count = 3;
+  const node = { node: 0, machine: "", host: "lab", address: "", phase: "running", detail: "", error: "", lost: false, exits: [] };
+  has(jobOf("one", { nodes: [node] }));
+  server.answers["/jobs/one/metrics"] = () => ({ params: {}, series: [seriesOf("n_params", 0, 1), seriesOf("loss", 0, count), seriesOf("system/cpu_cores", 0, count)] });
+  server.answers["/jobs/one/metrics/curves"] = (words) => [{ name: words.get("metric"), rank: 0, points: Array.from({ length: words.get("metric") === "n_params" ? 1 : count }, (_, n) => point(n)) }];
+  await page.clock.install();
+  const drawn = (points) => () => page.locator(`.chart[data-points='${points}']`).count();
+  const rank = () => page.locator(".rank").innerText();
+  for (const [tab, before, after] of [["metrics", drawn(3), drawn(40)], ["resources", drawn(3), drawn(40)], ["ranks", rank, rank]]) {
+    count = 3;
+    await open(`/jobs/one?tab=${tab}`);
+    await streaming("one");
+    await eventually(before).toEqual(tab === "ranks" ? expect.stringContaining("step 3") : 1);
+    count = 40;
+    await runFor(6000);
+    await eventually(after).toEqual(tab === "ranks" ? expect.stringContaining("step 40") : 1);
+  }
+  const rests = async () => {
+    await runFor(6000);
+    const before = server.count("/jobs/one/metrics");
+    await runFor(12_000);
+    expect(server.count("/jobs/one/metrics")).toBe(before);
+  };
+  await open("/jobs/one?tab=metrics");
+  await streaming("one");
+  await hide(true);
+  await rests();
+  has(completed("one", { nodes: [node] }));
+  await hide(false);
+  await streaming("one");
+  server.send("state", completed("one", { nodes: [node] }), { job: "one", id: "0.2" });
+  await eventually(() => page.locator(".job-title").innerText()).toContain("completed");
+  await rests();
+});
+
+test("a rank that becomes slow is marked in the list though no event comes", async () => {
+  let value = 0.5;
+  lists(() => [jobOf("one", { world_size: 2 })]);
+  server.answers["/jobs/one/metrics"] = () => ({ params: {}, series: [seriesOf("system/cpu_cores", 0, 9, 0.5), seriesOf("system/cpu_cores", 1, 9, value)] });
+  await page.clock.install();
+  await open("/");
+  await streaming();
+  await eventually(() => server.count("/jobs/one/metrics")).toBe(1);
+  value = 4;
+  await runFor(6000);
+  await seen("rank 1 looks slow");
+});
+
+test("compared jobs are followed: by their events, after a break, and while one of them goes on", async () => {
+  let value = 1;
+  let state = "running";
+  server.answers["/compare"] = () => ({ jobs: ["one", "two"], differences: [], outcomes: [{ section: "outcome", key: "state", values: [state, "completed"] }, { section: "metrics", key: "loss", values: [value, 0.5] }, { section: "metrics", key: "accuracy", values: [value, 0.5] }] });
+  server.answers["/curves"] = (words) => ["one", "two"].map((job) => ({ job, name: words.get("metric") || "loss", rank: 0, steps: Array.from({ length: value }, (_, n) => n), values: Array.from({ length: value }, (_, n) => n) }));
+  const shows = async () => {
+    await eventually(() => page.getByRole("region", { name: "What came of them" }).getByRole("cell", { name: String(value), exact: true }).count()).toBe(2);
+    await eventually(() => page.locator(`.chart[data-points='${value}']`).count()).toBe(2);
+  };
+  await page.clock.install();
+  await open("/compare?job=one&job=two");
+  await streaming();
+  await runFor(4000);
+  await shows();
+  value = 12;
+  server.changed([jobOf("one")]);
+  await runFor(3000);
+  await shows();
+  value = 21;
+  await runFor(6000);
+  await shows();
+  state = "completed";
+  value = 34;
+  server.changed([completed("one")]);
+  await runFor(3000);
+  await shows();
+  const before = server.count("/compare");
+  server.changed([jobOf("other")]);
+  await runFor(20_000);
+  expect(server.count("/compare")).toBe(before);
+  value = 55;
+  await hide(true);
+  await hide(false);
+  await streaming();
+  await runFor(3000);
+  await shows();
+});
+
+test("files that a running job writes are listed while it runs, and a file that grows stays where it is looked at", async () => {
+  let files = [];
+  let content = "one line\n";
+  has(jobOf("one"));
+  server.answers["/jobs/one/files"] = () => files;
+  server.answers["/jobs/one/files/outputs/default/train.json"] = () => content;
+  await page.clock.install();
+  await open("/jobs/one?tab=outputs&file=outputs/default/train.json");
+  await seen("There is no file yet.");
+  files = [{ path: "outputs/default/train.json", size: 9 }];
+  await runFor(6000);
+  await seen("one line");
+  await page.locator(".preview pre").evaluate((pre) => (pre.dataset.isFirst = "yes"));
+  content = "one line, and another";
+  files = [{ path: "outputs/default/train.json", size: 21 }];
+  await runFor(6000);
+  await seen("and another");
+  expect(await page.locator(".preview pre").getAttribute("data-is-first")).toBe("yes");
+  has(completed("one"));
+  server.send("state", completed("one"), { job: "one", id: "0.2" });
+  await eventually(() => page.locator(".job-title").innerText()).toContain("completed");
+  await runFor(6000);
+  const before = server.count("/jobs/one/files");
+  await runFor(12_000);
+  expect(server.count("/jobs/one/files")).toBe(before);
+});
+
+test("the times of a sweep's trials are shown of hundreds, and of a trial that has just begun", async () => {
+  const trial = (number, state) => ({ number, job: `tuned_${number}`, state, sentence: "", parameters: { lr: number }, value: state === "completed" ? number : null, last: null, reports: 1, stopped: "" });
+  let trials = Array.from({ length: 150 }, (_, n) => trial(n + 1, n < 149 ? "completed" : "queued"));
+  const jobs = () => trials.map(({ job, state }) => jobOf(job, { state, started_at: state === "queued" ? null : at, ended_at: state === "completed" ? "2026-11-20T08:02:00Z" : null }));
+  has(jobOf("tuned", { type: "sweep" }));
+  server.answers["/jobs"] = (words) => ({ jobs: jobs().reverse().slice(0, Number(words.get("limit"))), after: null });
+  server.answers["/sweeps/tuned"] = () => ({ name: "tuned", state: "running", sentence: "", goal: "minimize", primary_metric: "loss", max_total_trials: 200, max_concurrent_trials: 3, trials, best: 1 });
+  await open("/jobs/tuned?sort=number");
+  const took = (number) => page.locator("table.trials tbody tr", { has: page.getByRole("link", { name: `tuned_${number}`, exact: true }) }).locator("td").last().innerText();
+  await eventually(() => took(1)).toBe("2 min 00 s");
+  await page.getByRole("button", { name: "Show more trials" }).click();
+  expect(await took(150)).toBe("–");
+  await streaming("tuned");
+  trials = [...trials.slice(0, 149), trial(150, "running")];
+  server.changed([jobOf("tuned_150", { parent: "tuned" })]);
+  await eventually(() => took(150)).toContain("d ");
 });
 
 /** Elements that widen the page, each without those around it. */

@@ -3,16 +3,18 @@
 import { useMemo, useState } from "preact/hooks";
 import { segment } from "../api";
 import { drawable, duration, number, size, text } from "../format";
-import { useAnswer } from "../hooks";
+import { useAnswer, useEvents, useInterval, useThrottled } from "../hooks";
 import { Chart } from "../parts/chart";
 import { differenceOf } from "../parts/line-diff";
 import { Answered, Nothing, Refused } from "../parts/placeholders";
-import { StateWord } from "../parts/job-state";
+import { ENDED, StateWord } from "../parts/job-state";
 import { href, jobHref, setQuery, usePlace } from "../router";
 import { curvesOf } from "./compare-requests";
 import type { ComparedRow, Comparison, Definition, JobCurve, JobPage } from "../types";
 
 const MAX_CHARTS = 12;
+const PAUSE_MS = 2500;
+const INTERVAL_MS = 5000;
 const STATES = new Set(["completed", "failed", "canceled", "running", "queued", "staging", "provisioning", "stopping", "finalizing"]);
 
 export function CompareScreen() {
@@ -70,6 +72,11 @@ function Compared({ jobs }: { jobs: string[] }) {
   const metrics = new Set(first.value?.map((one) => one.name));
   const known = metrics.size === 1 ? first.value : undefined;
   const primary = known?.[0]?.name;
+  const isLive = hasUnfinished(answer.value);
+  useFollowed(jobs, isLive, () => {
+    answer.reload();
+    first.reload();
+  });
   return (
     <Answered answer={answer}>
       {(comparison) => {
@@ -85,7 +92,7 @@ function Compared({ jobs }: { jobs: string[] }) {
             {drawn.length > 0 && (first.value || first.error) && (
               <section>
                 <h2>Curves</h2>
-                <div class="charts">{drawn.slice(0, MAX_CHARTS).map((metric) => <Overlay key={metric} jobs={jobs} metric={metric} known={metric === primary ? known : undefined} />)}</div>
+                <div class="charts">{drawn.slice(0, MAX_CHARTS).map((metric) => <Overlay key={metric} jobs={jobs} isLive={isLive} metric={metric} known={metric === primary ? known : undefined} />)}</div>
               </section>
             )}
             <section>
@@ -100,11 +107,23 @@ function Compared({ jobs }: { jobs: string[] }) {
   );
 }
 
+const hasUnfinished = (comparison: Comparison | undefined): boolean =>
+  comparison?.outcomes.some((row) => row.section === "outcome" && row.key === "state" && row.values.some((state) => !ENDED.has(String(state)))) ?? false;
+
+/** Calls `reload` when one of the jobs changes, after a break, and again and again while one of them has not ended. */
+function useFollowed(jobs: string[], isLive: boolean, reload: () => void): void {
+  const soon = useThrottled(reload, PAUSE_MS);
+  useEvents("jobs", (changes) => changes.jobs.some((one) => jobs.includes(one.name)) && soon());
+  useEvents("again", soon);
+  useInterval(() => isLive && soon(), INTERVAL_MS);
+}
+
 /** known: the curves, where they were asked for before. */
-function Overlay({ jobs, metric, known }: { jobs: string[]; metric: string; known: JobCurve[] | undefined }) {
+function Overlay({ jobs, isLive, metric, known }: { jobs: string[]; isLive: boolean; metric: string; known: JobCurve[] | undefined }) {
   const [path, query] = curvesOf(jobs, metric);
   const own = useAnswer<JobCurve[]>(known ? undefined : path, query);
   const curves = known ?? own.value;
+  useFollowed(jobs, isLive && !known, own.reload);
   const lines = useMemo(() => jobs.map((job) => {
     const curve = curves?.find((one) => one.job === job);
     return { label: job, x: curve?.steps ?? [], y: (curve?.values ?? []).map(drawable) };

@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { segment } from "../../api";
 import { counted, drawable, number } from "../../format";
-import { useAnswer, useEvents, useJobEvents, useThrottled } from "../../hooks";
+import { useAnswer, useEvents, useInterval, useJobEvents, useThrottled } from "../../hooks";
 import { Chart, type ChartLine } from "../../parts/chart";
 import { Answered, Nothing, Refused } from "../../parts/placeholders";
 import { ENDED } from "../../parts/job-state";
@@ -14,6 +14,8 @@ const SYSTEM = "system/";
 const MAX_CHARTS = 24;
 const MAX_RANKS = 8;
 /** Curves in one chart; more ranks are chosen one by one. */
+const INTERVAL_MS = 5000;
+/** As often as the nodes measure: events come of the job's first metric alone. */
 
 interface TabProps { job: Job; story: StoryLine[] }
 
@@ -25,6 +27,7 @@ function CurveGrid({ job, isSystem }: { job: Job; isSystem: boolean }) {
   const reload = useThrottled(answer.reload, 2500);
   useEvents("jobs", (changes) => changes.jobs.some((one) => one.name === job.name) && reload());
   useJobEvents(job.name, "state", reload);
+  useInterval(() => ENDED.has(job.state) || answer.reload(), INTERVAL_MS);
   return (
     <Answered answer={answer}>
       {(metrics) => {

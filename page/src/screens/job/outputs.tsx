@@ -3,7 +3,8 @@
 import { useEffect, useState } from "preact/hooks";
 import { ApiError, fileAddress, getFile, segment } from "../../api";
 import { counted, size } from "../../format";
-import { useAnswer, useChange } from "../../hooks";
+import { useAnswer, useChange, useInterval } from "../../hooks";
+import { ENDED } from "../../parts/job-state";
 import { Answered, Nothing, Refused } from "../../parts/placeholders";
 import { setQuery, usePlace } from "../../router";
 import type { FileEntry, Job, StoryLine } from "../../types";
@@ -11,6 +12,7 @@ import type { FileEntry, Job, StoryLine } from "../../types";
 const MAX_TEXT = 256 << 10;
 const MAX_IMAGE = 32 << 20;
 const MAX_ROWS = 500;
+const INTERVAL_MS = 5000;
 const IMAGES: Record<string, string> = {
   png: "image/png", jpg: "image/jpeg", jpeg: "image/jpeg", gif: "image/gif", webp: "image/webp", svg: "image/svg+xml",
 };
@@ -18,6 +20,7 @@ const IMAGES: Record<string, string> = {
 export function OutputsTab({ job }: { job: Job; story: StoryLine[] }) {
   const answer = useAnswer<FileEntry[]>(`/jobs/${segment(job.name)}/files`);
   useChange(job.state, answer.reload);
+  useInterval(() => ENDED.has(job.state) || answer.reload(), INTERVAL_MS);
   return (
     <>
       {job.outputs.length > 0 && <Places job={job} />}
@@ -59,7 +62,7 @@ function Browser({ job, files }: { job: Job; files: FileEntry[] }) {
         <FolderTable job={job} files={files} folder={folder} chosen={chosen?.path} />
       </section>
       <section aria-label="Preview" class="preview">
-        {chosen ? <Preview key={`${chosen.path} ${chosen.size}`} job={job} file={chosen} /> : <Nothing>Choose a file to look at it.</Nothing>}
+        {chosen ? <Preview key={chosen.path} job={job} file={chosen} /> : <Nothing>Choose a file to look at it.</Nothing>}
       </section>
     </div>
   );
@@ -139,6 +142,7 @@ function FolderTable({ job, files, folder, chosen }: { job: Job; files: FileEntr
 
 type Seen = { kind: "image"; url: string } | { kind: "text"; text: string; isCut: boolean } | { kind: "binary" };
 
+/** A file that grows is read again, and what was read of it before stays until then. */
 function Preview({ job, file }: { job: Job; file: FileEntry }) {
   const [seen, setSeen] = useState<Seen>();
   const [error, setError] = useState<ApiError>();
@@ -148,14 +152,15 @@ function Preview({ job, file }: { job: Job; file: FileEntry }) {
     let url = "";
     look(job.name, file, ending).then((one) => {
       if (one.kind === "image") url = one.url;
-      if (isOpen) setSeen(one);
-      else URL.revokeObjectURL(url);
-    }, setError);
+      if (!isOpen) return URL.revokeObjectURL(url);
+      setSeen(one);
+      setError(undefined);
+    }, (refusal) => isOpen && setError(refusal));
     return () => {
       isOpen = false;
       URL.revokeObjectURL(url);
     };
-  }, []);
+  }, [file.size]);
   const name = file.path.split("/").at(-1)!;
   return (
     <>

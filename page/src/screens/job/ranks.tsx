@@ -2,7 +2,7 @@
 
 import { segment } from "../../api";
 import { cores, whole } from "../../format";
-import { useAnswer, useJobEvents, useThrottled } from "../../hooks";
+import { useAnswer, useInterval, useJobEvents, useThrottled } from "../../hooks";
 import { Nothing } from "../../parts/placeholders";
 import { ENDED, StateIcon } from "../../parts/job-state";
 import { jobHref } from "../../router";
@@ -14,10 +14,13 @@ import { busiestOf, comparedCores } from "./slow-rank";
 
 const SIGTERM = 15;
 const PREFLIGHT_MS = 10_000;
+const INTERVAL_MS = 5000;
+
 export function RanksTab({ job, story }: { job: Job; story: StoryLine[] }) {
   const metrics = useAnswer<Metrics>(`/jobs/${segment(job.name)}/metrics`);
   const reload = useThrottled(metrics.reload, 2000);
   useJobEvents(job.name, "state", reload);
+  useInterval(() => ENDED.has(job.state) || metrics.reload(), INTERVAL_MS);
   if (job.nodes.length === 0) return <Nothing>No node has been given to this job yet.</Nothing>;
   const series = metrics.value?.series ?? [];
   const steps = stepsOf(series);

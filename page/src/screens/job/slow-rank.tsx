@@ -3,8 +3,8 @@
 import { useRef } from "preact/hooks";
 import { segment } from "../../api";
 import { cores } from "../../format";
-import { useAnswer, useEvents, useJobEvents, useThrottled } from "../../hooks";
-import { StateIcon } from "../../parts/job-state";
+import { useAnswer, useEvents, useInterval, useJobEvents, useThrottled } from "../../hooks";
+import { ENDED, StateIcon } from "../../parts/job-state";
 import { jobHref } from "../../router";
 import { Ago } from "../../parts/time";
 import type { Job, Metrics, Series, StoryLine } from "../../types";
@@ -67,6 +67,7 @@ export function useBusiest(job: Job, isLate: boolean): [Cores, Cores] | undefine
   const reload = useThrottled(metrics.reload, PAUSE_MS);
   useJobEvents(job.name, "state", reload);
   useEvents("jobs", (changes) => changes.jobs.some((one) => one.name === job.name) && reload());
+  useInterval(() => ENDED.has(job.state) || metrics.reload(), PAUSE_MS);
   const used = comparedCores(metrics.value?.series ?? []);
   const held = useRef<{ pair: [Cores, Cores]; until: number } | undefined>(undefined);
   if (busiestOf(job, used) !== undefined) held.current = { pair: [used[0]!, used[1]!], until: Date.now() + HELD_MS };

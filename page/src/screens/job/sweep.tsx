@@ -2,7 +2,7 @@
 
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { number, text } from "../../format";
-import { useAnswer, useChange, useGradual } from "../../hooks";
+import { useAnswer, useChange, useGradual, useThrottled } from "../../hooks";
 import { importanceOf } from "../../parts/parameter-importance";
 import { Answered, Nothing } from "../../parts/placeholders";
 import { drawParallel } from "../../parts/parallel-coordinates";
@@ -66,15 +66,17 @@ const betterOf = (sweep: Sweep): string => `${sweep.goal === "minimize" ? "lower
 
 /** A trial has the state and sentence that its job has; its times are the job's own. */
 function useTrialJobs(sweep: Sweep): Map<string, Job> {
-  const isAsked = sweep.trials.length > 0 && sweep.trials.length <= MAX_TIMED;
-  const answer = useAnswer<JobPage>(isAsked ? "/jobs" : undefined, { parent: sweep.name, limit: MAX_TIMED, archived: "all" }, true);
+  const answer = useAnswer<JobPage>(sweep.trials.length ? "/jobs" : undefined, { parent: sweep.name, limit: MAX_TIMED, archived: "all" }, true);
+  const reload = useThrottled(answer.reload, PAUSE_MS);
   const ended = sweep.trials.filter((trial) => trial.state && ENDED.has(trial.state)).length;
-  useChange(ended, () => isAsked && answer.reload());
+  const running = sweep.trials.filter((trial) => trial.state === "running").length;
+  useChange(`${ended} ${running}`, reload);
   return new Map((answer.value?.jobs ?? []).map((job) => [job.name, job]));
 }
 
-const MAX_TIMED = 100;
-/** Trials whose times are shown: the jobs of so many are asked for at once. */
+const MAX_TIMED = 1000;
+/** Trials whose times are shown, the newest: the jobs of so many are given at once. */
+const PAUSE_MS = 3000;
 const BEST_COMPARED = 5;
 
 /** The trials with a value, the best first. */
