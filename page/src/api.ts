@@ -13,6 +13,8 @@ export class ApiError extends Error {
     readonly what: string,
     readonly where = "",
     readonly fix = "",
+    /** Of what concerns several things, what was said of each. */
+    readonly details: readonly string[] = [],
   ) {
     super(what);
   }

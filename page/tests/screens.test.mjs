@@ -797,6 +797,99 @@ test("a rank that becomes slow is marked in the list though no event comes", asy
   await seen("rank 1 looks slow");
 });
 
+test("a running job isn't offered to be archived, one that has ended is", async () => {
+  has(jobOf("one"));
+  has(completed("two"));
+  const offered = () => page.locator(".job-title button").allInnerTexts();
+  await open("/jobs/one");
+  await eventually(offered).toEqual(["Cancel"]);
+  await open("/jobs/two");
+  await eventually(offered).toEqual(["Archive", "Delete"]);
+});
+
+test("one job that can't be deleted keeps no other one, and is named with the reason", async () => {
+  let jobs = ["one", "two", "three"].map((name) => completed(name));
+  lists(() => jobs);
+  for (const { name } of jobs) {
+    server.answers[`/jobs/${name}`] = () => {
+      if (name === "one") return refusal(409, "job one holds the data set scans:1");
+      jobs = jobs.filter((job) => job.name !== name);
+      return {};
+    };
+  }
+  await open("/");
+  await streaming();
+  for (const name of ["one", "two", "three"]) await page.getByRole("checkbox", { name: `Select ${name}` }).check();
+  await confirm("Delete");
+  await seen("1 of 3 jobs was not deleted");
+  expect(server.acted).toEqual(["DELETE /jobs/one", "DELETE /jobs/two", "DELETE /jobs/three"]);
+  expect(await page.getByRole("dialog").innerText()).toContain("one: job one holds the data set scans:1");
+  await eventually(() => page.locator("table.jobs .row-link").allInnerTexts()).toEqual(["one"]);
+  await page.getByRole("button", { name: "Back" }).click();
+  await seen("1 job selected");
+});
+
+test("the counts of the filters are right after a deletion, a large batch of changes and an action", async () => {
+  let states = { completed: 4 };
+  lists(() => [completed("one"), completed("two")]);
+  server.answers["/job-counts"] = () => states;
+  server.answers["/jobs/one/archive"] = () => {
+    states = { completed: 1 };
+    return completed("one", { archived: true });
+  };
+  const count = () => page.getByRole("button", { name: "completed" }).locator(".count").innerText();
+  await open("/");
+  await streaming();
+  await eventually(count).toBe("4");
+  await page.waitForTimeout(2000);
+  states = { completed: 3 };
+  server.changed([], { removed: ["gone"] });
+  await eventually(count).toBe("3");
+  states = { completed: 2 };
+  server.changed([], { is_partial: true });
+  await eventually(count).toBe("2");
+  await page.getByRole("checkbox", { name: "Select one" }).check();
+  await confirm("Archive");
+  await eventually(count).toBe("1");
+});
+
+test("the counts of a sweep's trials follow its trials", async () => {
+  let states = { running: 2 };
+  lists(() => [jobOf("tuned_1", { parent: "tuned" })]);
+  server.answers["/job-counts"] = () => states;
+  const count = () => page.getByRole("button", { name: "running" }).locator(".count").innerText();
+  await open("/?parent=tuned");
+  await streaming();
+  await eventually(count).toBe("2");
+  await page.waitForTimeout(2000);
+  states = { running: 1, completed: 1 };
+  server.changed([completed("tuned_1", { parent: "tuned" })]);
+  await eventually(count).toBe("1");
+});
+
+test("a job that leaves the chosen state, or is archived or restored, leaves the list", async () => {
+  let jobs = [jobOf("one"), jobOf("two")];
+  listsChosen(() => jobs);
+  const names = () => page.locator("table.jobs .row-link").allInnerTexts();
+  const changes = async (job) => {
+    await streaming();
+    jobs = jobs.map((one) => (one.name === job.name ? job : one));
+    server.changed([job]);
+  };
+  await open("/?state=running");
+  await eventually(names).toEqual(["one", "two"]);
+  await changes(completed("one"));
+  await eventually(names).toEqual(["two"]);
+  await open("/");
+  await eventually(names).toEqual(["one", "two"]);
+  await changes(completed("one", { archived: true }));
+  await eventually(names).toEqual(["two"]);
+  await open("/?archived=1");
+  await eventually(names).toEqual(["one"]);
+  await changes(completed("one"));
+  await eventually(names).toEqual([]);
+});
+
 test("compared jobs are followed: by their events, after a break, and while one of them goes on", async () => {
   let value = 1;
   let state = "running";

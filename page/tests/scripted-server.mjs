@@ -36,10 +36,12 @@ export function held(value) {
 export const refusal = (status, what) => ({ refused: status, what });
 
 export class ScriptedServer {
-  /** By the path below the API, an answer, or what gives it from the query; `refusal` refuses, "break" closes the connection. */
+  /** By the path below the API, an answer, or what gives it from the query and the request; `refusal` refuses, "break" closes the connection. */
   answers = {};
   /** Addresses that were asked for, without their root. */
   asked = [];
+  /** The same of actions, with their methods. */
+  acted = [];
   /** Whether every connection is closed at once, as of a server that is restarted. */
   isDown = false;
   streams = new Set();
@@ -86,8 +88,9 @@ export class ScriptedServer {
     if (!url.pathname.startsWith(API)) return this.sendFile(url.pathname, response);
     const path = url.pathname.slice(API.length);
     this.asked.push(path + url.search);
+    if (request.method !== "GET") this.acted.push(`${request.method} ${path}`);
     let answer = this.answers[path];
-    if (typeof answer === "function") answer = answer(url.searchParams);
+    if (typeof answer === "function") answer = answer(url.searchParams, request);
     if (path === "/events" && answer === undefined) return this.openStream(url.searchParams, response);
     answer = await answer;
     if (answer === "break") return void request.socket.destroy();

@@ -13,6 +13,7 @@ export function Refused({ error }: { error: ApiError }) {
       <p><strong>{error.what}</strong></p>
       {error.where && <p class="muted">{error.where}</p>}
       {error.fix && <p>{error.fix}</p>}
+      {error.details.length > 0 && <ul>{error.details.map((one, n) => <li key={n}>{one}</li>)}</ul>}
     </div>
   );
 }

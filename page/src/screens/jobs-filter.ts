@@ -1,6 +1,7 @@
 /** Which jobs the address chooses, and how the server is asked for them; what the word `text` matches is the server's: `server/api/jobs.py`. */
 
 import type { Query } from "../api";
+import type { Job } from "../types";
 
 export const PAGE = 100;
 /** Each filter by the state that it is named after; a job with nodes counts as running. */
@@ -26,6 +27,10 @@ export function choiceOf(query: URLSearchParams): Choice {
     parent: word("parent"), isArchived: query.has("archived"),
   };
 }
+
+/** Whether a job is one of those that are chosen by their state, and by whether they are archived. */
+export const isChosen = (choice: Choice, job: Pick<Job, "state" | "archived">): boolean =>
+  (GROUPS[choice.group]?.includes(job.state) ?? true) && job.archived === choice.isArchived;
 
 /** How the counts beside the filters are asked for; undefined where the server can't count what is listed. */
 export function countsOf(choice: Choice): [string, Query] | undefined {

@@ -16,7 +16,7 @@ import { assetsOf, isModel } from "./job/results";
 import { SlowWord } from "./job/slow-rank";
 import { SelectionBar } from "./job/actions";
 import { changesSince, listedNow, pagesBefore, useJobPages, withEvent, type Changes } from "./job-list";
-import { choiceOf, countsOf, GROUPS, listOf, sumsOf, PAGE, type Choice } from "./jobs-filter";
+import { choiceOf, countsOf, GROUPS, isChosen, listOf, sumsOf, PAGE, type Choice } from "./jobs-filter";
 
 export function JobsScreen() {
   const { query: words } = usePlace();
@@ -37,7 +37,7 @@ export function JobsScreen() {
     // Trials and steps are no part of this list, unless it is that of their parent, or of all jobs with a text.
     const own = changed.filter((job) => known.has(job.name) || !job.parent || choice.parent || hasText(job.name, choice.text));
     setChanges((before) => withEvent(before, { jobs: own, removed, is_partial }, moment()));
-    if (is_partial || own.some((job) => !known.has(job.name))) reload();
+    if (is_partial || own.some((job) => known.has(job.name) !== isChosen(choice, job))) reload();
   });
   useEffect(() => setChanges((before) => changesSince(before, page.asked)), [page.asked]);
   useEvents("again", page.reload);
@@ -51,12 +51,17 @@ export function JobsScreen() {
       return all;
     });
   const chosen = jobs.filter((job) => selected.has(idOf(job)));
+  const counts = useCounts(choice);
+  const reloadAll = () => {
+    page.reload();
+    counts.reload();
+  };
 
   useKey("c", "Compare the selected jobs", () => chosen.length > 1 && setCompare(chosen));
   return (
     <div class="screen">
       <h1 class="hidden">Jobs</h1>
-      <Filters choice={choice} />
+      <Filters choice={choice} counts={counts.sums} />
       {page.error && <Refused error={page.error} />}
       {page.value === undefined && !page.error ? <p class="nothing loading">Loading…</p> : (
         <JobTable jobs={jobs} selected={selected} toggle={toggle} isKnown={isKnown} />
@@ -66,7 +71,7 @@ export function JobsScreen() {
         <div class="buttons"><button type="button" onClick={() => setShown({ key, pages: pages + 1 })}>Show older jobs</button></div>
       )}
       {chosen.length > 0 && (
-        <SelectionBar jobs={chosen} clear={() => setSelected(new Set())} done={page.reload} />
+        <SelectionBar jobs={chosen} clear={() => setSelected(new Set())} done={reloadAll} />
       )}
     </div>
   );
@@ -81,12 +86,11 @@ function setCompare(jobs: Job[]): void {
   go(href("/compare", { job: jobs.map((job) => job.name) }));
 }
 
-function Filters({ choice }: { choice: Choice }) {
+function Filters({ choice, counts }: { choice: Choice; counts: Record<string, number> }) {
   const experiments = useAnswer<Experiment[]>("/experiments", {}, true);
   const known = new Set(experiments.value?.map((one) => one.name));
   const reload = useThrottled(experiments.reload, 1500);
   useEvents("jobs", (event) => experiments.value && event.jobs.some((job) => !known.has(job.experiment)) && reload());
-  const counts = useCounts(choice);
   const names = new Set([...(experiments.value ?? []).map((one) => one.name), ...(choice.experiment ? [choice.experiment] : [])]);
   useKey("/", "Filter", (event) => {
     event.preventDefault();
@@ -150,13 +154,15 @@ function Chip({ group, label, chosen, count }: { group: string; label: string; c
 }
 
 /** How many jobs each filter would list. */
-function useCounts(choice: Choice): Record<string, number> {
+function useCounts(choice: Choice): { sums: Record<string, number>; reload: () => void } {
   const asked = countsOf(choice);
   const answer = useAnswer<Record<string, number>>(asked?.[0], asked?.[1] ?? {}, true);
   const reload = useThrottled(answer.reload, 1500);
-  useEvents("jobs", (event) => event.jobs.some((job) => !job.parent) && reload());
+  useEvents("jobs", ({ jobs, removed, is_partial }) => {
+    if (is_partial || removed.length || jobs.some((job) => (job.parent ?? "") === choice.parent)) reload();
+  });
   useEvents("again", reload);
-  return answer.value ? sumsOf(answer.value) : {};
+  return { sums: answer.value ? sumsOf(answer.value) : {}, reload: answer.reload };
 }
 
 const MAX_WATCHED = 8;

@@ -1,7 +1,7 @@
 /** What a person does with jobs: cancel, archive, restore, delete, compare. */
 
 import { useState } from "preact/hooks";
-import { act, segment } from "../../api";
+import { act, ApiError, segment } from "../../api";
 import { counted } from "../../format";
 import { useMayAct } from "../../hooks";
 import { Confirm } from "../../parts/dialog";
@@ -12,6 +12,7 @@ import type { Job } from "../../types";
 type Action = "cancel" | "archive" | "restore" | "delete";
 
 const TITLES: Record<Action, string> = { cancel: "Cancel", archive: "Archive", restore: "Restore", delete: "Delete" };
+const PAST: Record<Action, string> = { cancel: "canceled", archive: "archived", restore: "restored", delete: "deleted" };
 const EFFECTS: Record<Action, string> = {
   cancel: "Their ranks get SIGTERM, and SIGKILL after the job's grace time. Outputs written so far are kept.",
   archive: "They are hidden from lists; nothing is deleted.",
@@ -24,13 +25,28 @@ const done = (action: Action, job: Job): Promise<unknown> =>
     ? act("DELETE", `/jobs/${segment(job.name)}`)
     : act("POST", `/jobs/${segment(job.name)}/${action}`);
 
-export function possible(action: Action, job: Job): boolean {
-  if (action === "cancel") return !ENDED.has(job.state);
-  if (action === "delete") return ENDED.has(job.state);
-  return action === "archive" ? !job.archived : job.archived;
+/** Does it to each of the jobs, also where one is refused. Throws what was refused, and why. */
+async function doneToAll(action: Action, jobs: Job[]): Promise<void> {
+  const refusals: { job: Job; error: ApiError }[] = [];
+  for (const job of jobs) {
+    await done(action, job).catch((error) => refusals.push({ job, error: error instanceof ApiError ? error : new ApiError(0, String(error)) }));
+  }
+  if (jobs.length === 1 && refusals[0]) throw refusals[0].error;
+  if (!refusals.length) return;
+  const what = `${refusals.length} of ${counted(jobs.length, "job")} ${refusals.length === 1 ? "was" : "were"} not ${PAST[action]}`;
+  throw new ApiError(0, what, "", "", refusals.map(({ job, error }) => `${job.name}: ${error.what}${error.fix && `. ${error.fix}`}`));
 }
 
-export function ActionButtons({ jobs, onDone }: { jobs: Job[]; onDone: (action: Action) => void }) {
+export function possible(action: Action, job: Job): boolean {
+  if (action === "cancel") return !ENDED.has(job.state);
+  if (action === "restore") return job.archived;
+  return ENDED.has(job.state) && (action === "delete" || !job.archived);
+}
+
+/** onRefused: called where the server has refused it for some of the jobs; it may have done it to the others. */
+export function ActionButtons({ jobs, onDone, onRefused }: {
+  jobs: Job[]; onDone: (action: Action) => void; onRefused: () => void;
+}) {
   const [asked, setAsked] = useState<Action>();
   const mayAct = useMayAct();
   const fitting = asked ? jobs.filter((job) => possible(asked, job)) : [];
@@ -46,10 +62,10 @@ export function ActionButtons({ jobs, onDone }: { jobs: Job[]; onDone: (action: 
           title={`${TITLES[asked]} ${fitting.length === 1 ? fitting[0]?.name : counted(fitting.length, "job")}?`}
           text={<p>{fitting.length === 1 ? EFFECTS[asked].replace(/^Their/, "Its").replace(/^They are/, "It is") : EFFECTS[asked]}</p>}
           verb={TITLES[asked]} isGrave={asked === "delete" || asked === "cancel"}
-          action={async () => {
-            for (const job of fitting) await done(asked, job);
-            onDone(asked);
-          }}
+          action={() => doneToAll(asked, fitting).then(() => onDone(asked), (refusal) => {
+            onRefused();
+            throw refusal;
+          })}
           onClose={() => setAsked(undefined)} />
       )}
     </>
@@ -66,7 +82,7 @@ export function SelectionBar({ jobs, clear, done }: { jobs: Job[]; clear: () => 
       <ActionButtons jobs={jobs} onDone={() => {
         clear();
         done();
-      }} />
+      }} onRefused={done} />
       <button type="button" class="quiet" onClick={clear}>Clear</button>
     </div>
   );

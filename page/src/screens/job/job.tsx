@@ -81,7 +81,7 @@ function Head({ job, reload }: { job: Job; reload: () => void }) {
         {job.archived && <span class="tag">archived</span>}
         <div class="buttons">
           {job.type === "command" && <a class="button" href={href("/compare", { job: job.name })}>Compare</a>}
-          <ActionButtons jobs={[job]} onDone={(action) => (action === "delete" ? leave(job.name) : reload())} />
+          <ActionButtons jobs={[job]} onDone={(action) => (action === "delete" ? leave(job.name) : reload())} onRefused={reload} />
         </div>
       </div>
       <dl class="facts">
