@@ -46,7 +46,10 @@ export function onExpired(listener: () => void): void {
 }
 
 async function refusal(answer: Response): Promise<ApiError> {
-  if (answer.status === 401) expired();
+  if (answer.status === 401) {
+    known = undefined;
+    expired();
+  }
   // A proxy before the server has words of its own, or none.
   const { what, where, fix } = await answer.json().catch(() => ({}));
   return typeof what === "string" ? new ApiError(answer.status, what, where, fix) : new ApiError(answer.status, `the server answered ${answer.status}`);
@@ -135,20 +138,28 @@ export async function getFile(job: string, path: string, limit: number): Promise
 
 let known: Promise<Session> | undefined;
 
-/** Whose page this is, and what its actions carry; asked for once. */
+/** Whose page this is, and what its actions carry; asked for once in a session. */
 export async function session(): Promise<Session> {
-  known ??= get<Session>("/page/session");
+  const asked = (known ??= get<Session>("/page/session"));
   try {
-    return await known;
+    return await asked;
   } catch (error) {
-    known = undefined;
+    if (known === asked) known = undefined;
     throw error;
   }
 }
 
+/** Does something; once more where the token was that of an earlier session, which another link has replaced. */
 export async function act<T>(method: "POST" | "DELETE" | "PUT", path: string, query: Query = {}): Promise<T> {
-  const headers = { "Drumbeat-Action": (await session()).action_token };
-  const answer = await sent(address(path, query), { method, headers });
+  const send = (token: string) => sent(address(path, query), { method, headers: { "Drumbeat-Action": token } });
+  const { action_token: token } = await session();
+  const answer = await send(token).catch(async (error) => {
+    if (!(error instanceof ApiError) || error.status !== 403) throw error;
+    known = undefined;
+    const { action_token: newer } = await session();
+    if (newer === token) throw error;
+    return send(newer);
+  });
   const text = await answer.text();
   return text ? JSON.parse(text) : (undefined as T);
 }

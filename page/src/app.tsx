@@ -3,16 +3,23 @@
 import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { onExpired } from "./api";
+import { useEvents } from "./hooks";
 import { Nothing, NotLoaded } from "./parts/placeholders";
 import { href, jobIn, usePlace } from "./router";
 import { JobScreen } from "./screens/job/job";
+import { stream } from "./stream";
 import { TARGETS } from "./targets";
 import { TopBar } from "./top-bar";
 
 export function App() {
   const { path } = usePlace();
   const [isExpired, setExpired] = useState(false);
-  useEffect(() => onExpired(() => setExpired(true)), []);
+  useEffect(() => onExpired(() => {
+    stream.rest();
+    setExpired(true);
+  }), []);
+  // The stream is opened again when the tab is looked at: by then the browser may have the session of another link.
+  useEvents("again", () => setExpired(false));
   return (
     <>
       <a class="skip" href="#main">To the content</a>

@@ -3,6 +3,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiError, get, noteAnswer, serverNow, session, settled, type Query } from "./api";
 import { stream, type Events, type JobEvent } from "./stream";
+import type { Session } from "./types";
 
 const tickers = new Set<() => void>();
 setInterval(() => tickers.forEach((tick) => tick()), 1000);
@@ -98,13 +99,19 @@ export function useGradual(count: number, isKnown = false): number {
   return isWhole ? count : Math.min(count, SCREENFUL);
 }
 
+/** The role of the page's person; undefined until it is known. */
+export function useRole(): Session["role"] | undefined {
+  const [role, setRole] = useState<Session["role"]>();
+  const ask = () => void settled.then(session).then((one) => setRole(one.role), () => undefined);
+  useEffect(ask, []);
+  useEvents("again", ask);
+  return role;
+}
+
 /** Whether the page's person may act; readers only look. */
 export function useMayAct(): boolean {
-  const [mayAct, setMayAct] = useState(false);
-  const ask = () => void settled.then(session).then((one) => setMayAct(one.role !== "reader"), () => undefined);
-  useEffect(ask, []);
-  useEvents("again", () => mayAct || ask());
-  return mayAct;
+  const role = useRole();
+  return role !== undefined && role !== "reader";
 }
 
 /** Calls `listener` for each event of the page's stream. */

@@ -50,6 +50,7 @@ class Stream {
   /** isJobNext: whether a job will be followed at once, so that what is opened now would be closed again. */
   start(isJobNext = false): void {
     document.addEventListener("visibilitychange", () => (this.isUnseen ? this.rest() : this.open()));
+    addEventListener("focus", () => this.open());
     if (isJobNext) this.timer = window.setTimeout(() => this.open(), RETRY_MS);
     else this.open();
   }
@@ -106,7 +107,7 @@ class Stream {
       await get(job ? `/jobs/${segment(job)}` : "/page/session");
     } catch (error) {
       if (!(error instanceof ApiError)) return;
-      // Without a session nothing will come until the page is loaded again: an idle server may stop.
+      // Without a session nothing will come until the tab is looked at again: an idle server may stop.
       if (error.status === 401) clearTimeout(this.timer);
       if (!job || job !== this.job || error.status !== 404) return;
       this.job = "";
@@ -119,8 +120,8 @@ class Stream {
     this.source = undefined;
   }
 
-  /** Closes until it is opened again: for a hidden page, and for a server that doesn't answer. */
-  private rest(): void {
+  /** Closes until it is opened again: for a hidden page, a server that doesn't answer, and a session that has ended. */
+  rest(): void {
     this.close();
     this.say(false);
   }

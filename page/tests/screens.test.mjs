@@ -955,6 +955,68 @@ test("files that a running job writes are listed while it runs, and a file that 
   expect(server.count("/jobs/one/files")).toBe(before);
 });
 
+test("an action works in a tab whose session was replaced by that of another link, and is refused once otherwise", async () => {
+  let token = "old";
+  server.answers["/page/session"] = () => ({ action_token: token, person: "", role: "owner" });
+  let jobs = [jobOf("one")];
+  listsChosen(() => jobs);
+  server.answers["/jobs/one/cancel"] = (_, request) => {
+    if (request.headers["drumbeat-action"] !== "new") return refusal(403, "an action of the page needs its session's action token");
+    jobs = [completed("one")];
+    return jobs[0];
+  };
+  await open("/");
+  await streaming();
+  await page.getByRole("checkbox", { name: "Select one" }).check();
+  await confirm("Cancel");
+  await page.getByRole("dialog").getByText("an action of the page needs its session's action token").waitFor();
+  expect(server.acted.length).toBe(1);
+  await page.getByRole("button", { name: "Back" }).click();
+  token = "new";
+  await confirm("Cancel");
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  expect(server.acted.length).toBe(3);
+  expect(await text()).not.toContain("not canceled");
+});
+
+test("a page without a session goes on once another link was opened in its browser", async () => {
+  lists(() => [jobOf("one")]);
+  const lose = async (notice) => {
+    await open("/");
+    await streaming();
+    await seen("one trains");
+    server.answers["/events"] = server.answers["/page/session"] = server.answers["/job-counts"] = refusal(401, "no session");
+    notice();
+    await seen("This browser has no session");
+    await page.waitForTimeout(300);
+    delete server.answers["/events"];
+    server.answers["/job-counts"] = {};
+    server.answers["/page/session"] = { action_token: "", person: "", role: "owner" };
+  };
+  await lose(() => server.endStreams());
+  await hide(true);
+  await hide(false);
+  await seen("one trains");
+  await seen("connected");
+  await lose(() => server.changed([jobOf("one")]));
+  await page.evaluate(() => window.dispatchEvent(new Event("focus")));
+  await seen("one trains");
+  await page.getByRole("checkbox", { name: "Select one" }).check();
+  await page.getByRole("button", { name: "Cancel", exact: true }).waitFor();
+});
+
+test("a test of a notice target is offered to owners only", async () => {
+  server.answers["/notices"] = [{ name: "mine", type: "mail", jobs: "all", on: ["failed"], place: "a@b", receivers: [], description: "", problem: "" }];
+  server.answers["/version"] = { version: "1", protocol: 1, boot_id: "", host: "lab", pid: 1, home: "/h" };
+  for (const [role, offers] of [["owner", 1], ["contributor", 0], ["reader", 0]]) {
+    server.answers["/page/session"] = { action_token: "", person: "", role };
+    await open("/server");
+    await seen("mail at a@b");
+    await page.waitForTimeout(300);
+    await eventually(() => page.getByRole("button", { name: "Send a test" }).count()).toBe(offers);
+  }
+});
+
 test("the times of a sweep's trials are shown of hundreds, and of a trial that has just begun", async () => {
   const trial = (number, state) => ({ number, job: `tuned_${number}`, state, sentence: "", parameters: { lr: number }, value: state === "completed" ? number : null, last: null, reports: 1, stopped: "" });
   let trials = Array.from({ length: 150 }, (_, n) => trial(n + 1, n < 149 ? "completed" : "queued"));

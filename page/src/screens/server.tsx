@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { act } from "../api";
 import { counted, duration, size } from "../format";
-import { useAnswer, useInterval, useMayAct } from "../hooks";
+import { useAnswer, useInterval, useRole } from "../hooks";
 import { Answered } from "../parts/placeholders";
 import { jobHref } from "../router";
 import type { NoticeTarget, Status, Usage, Version } from "../types";
@@ -57,7 +57,7 @@ function StatusRows({ status }: { status: Status }) {
 
 function NoticeTargets() {
   const targets = useAnswer<NoticeTarget[]>("/notices");
-  const mayAct = useMayAct();
+  const isOwner = useRole() === "owner";
   const [said, setSaid] = useState("");
   const test = async (name: string) => {
     setSaid(`${name}: sending…`);
@@ -85,7 +85,7 @@ function NoticeTargets() {
                       <td>{one.jobs === "all" ? "every job" : "jobs that name it"}</td>
                       <td class="muted wide-only">{one.on.join(", ")}</td>
                       <td class={one.problem ? "tone-bad" : "muted"}>{one.problem || "none"}</td>
-                      <td class="right">{mayAct && <button type="button" class="quiet" onClick={() => void test(one.name)}>Send a test</button>}</td>
+                      <td class="right">{isOwner && <button type="button" class="quiet" onClick={() => void test(one.name)}>Send a test</button>}</td>
                     </tr>
                   ))}
                 </tbody>
