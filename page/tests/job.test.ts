@@ -21,6 +21,9 @@ test("the jobs that hold slots and the job that is next are links, and no word i
   const sentences: [string, string[]][] = [
     ["needs 2 CPU slots of local, where 1 of 4 CPU slots is free; the others are held by live; it is next and starts when live ends", ["live"]],
     ["needs 2 CPU slots of local, where 0 of 4 CPU slots are free; all are held by a-1 (node 1 waits; see drumbeat show a-1), b.2 and 3 more; it is next; lab-1 can't be used: it is off", ["a-1", "b.2"]],
+    ["ada uses 4 of 4 GPUs of the quota, and the job needs 1; held by one, b.2 and c-3; an earlier job waits for the same quota", ["one", "b.2", "c-3"]],
+    ["needs 2 nodes of rack, which has at most 4 at a time (max_instances), 3 in use; held by one and 2", ["one", "2"]],
+    ["needs 2 nodes of rack, which has at most 9 at a time (max_instances), 9 in use; held by a, b, c and 2 more", ["a", "b", "c"]],
     ["number 2 in the queue of rack: first is next, and the slots are held by live, late", ["first", "live", "late"]],
     ["needs 2 CPU slots of local, where 4 of 4 CPU slots are free; it is next; lab-1 can't be used: it is off", []],
     ["training", []],

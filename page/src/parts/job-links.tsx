@@ -4,7 +4,7 @@ import type { ComponentChildren } from "preact";
 import { jobHref } from "../router";
 
 const HOLDERS = /(\bheld by )(.+)$/;
-const HOLDER = /^([A-Za-z0-9][\w.-]*)((?: \([^)]*\))?)(, | and \d+ more.*$|;.*$|$)/;
+const HOLDER = /^([A-Za-z0-9][\w.-]*)((?: \([^)]*\))?)(, | and \d+ more.*$| and |;.*$|$)/;
 const NEXT = /(: )([A-Za-z0-9][\w.-]*)( is next, )/;
 
 export interface Part { text: string; job?: string }
