@@ -83,3 +83,55 @@ def test_the_code_of_a_registered_component_is_kept_by_prune(client: Client, tmp
     made = client.create_component(lay(tmp_path, TRAIN.replace("name: train", "name: kept", 1)))
     client.prune(timedelta(0))
     client.connection.send("HEAD", f"/snapshots/{made.code['']}")
+
+
+READ = """\
+name: read
+command: cat ${{inputs.data}}/a ${{inputs.n}}
+inputs: {data: {type: uri_folder, path: ./words}, n: {type: integer, default: 1}}
+"""
+CURRENT = {"environment": "current"}
+
+
+def lay_data(folder: Path) -> Path:
+    (folder / "words").mkdir()
+    (folder / "words/a").write_text("then")
+    (folder / "read.yml").write_text(READ)
+    (folder / "all.yml").write_text(
+        "name: read_all\ntype: pipeline\ninputs: {words: {type: uri_folder, path: ./words}}\n"
+        "jobs: {read: {component: ./read.yml, inputs: {data: '${{parent.inputs.words}}'}}}\n"
+    )
+    return folder / "read.yml"
+
+
+def test_local_data_that_is_a_default_of_a_registered_component_goes_along(client: Client, tmp_path: Path) -> None:
+    made = client.create_component(lay_data(tmp_path))
+    whole = client.create_component(tmp_path / "all.yml")
+    (tmp_path / "words/a").write_text("now")
+    name, other = f"azureml:{made.title}", "https://localhost/x/"
+    client.prune(timedelta(0))
+    steps = {
+        "here": {"component": name},
+        "there": {"component": name, "inputs": {"data": {"type": "uri_folder", "path": other}}},
+        "inside": {"component": f"azureml:{whole.title}"},
+    }
+    search = {"n": {"type": "choice", "values": [1]}}
+    sweep = {
+        "type": "sweep", "trial": name, "sampling_algorithm": "grid", "search_space": search,
+        "objective": {"goal": "minimize", "primary_metric": "loss"}, "drumbeat": CURRENT,
+    }  # fmt: skip
+    taken: dict[str, str] = {}
+    for step, node in steps.items():
+        (planned,) = client.plan({"type": "pipeline", "jobs": {step: node}, "drumbeat": CURRENT}).plan.inputs
+        taken[step] = planned.uri
+    (planned,) = client.plan(sweep).plan.inputs
+    taken["trial"] = planned.uri
+    (planned,) = client.plan(
+        {"type": "pipeline", "component": f"azureml:{whole.title}", "drumbeat": CURRENT}
+    ).plan.inputs
+    taken["whole"] = planned.uri
+    assert taken["there"] == other
+    (snapshot,) = {uri for step, uri in taken.items() if step != "there"}
+    digest = snapshot.removeprefix("snapshot:")
+    assert len(digest) == 64
+    client.connection.send("HEAD", f"/snapshots/{digest}")

@@ -82,11 +82,17 @@ def inline(document: Mapping[str, Any], origin: FileOrigin) -> Inlined:
 
 
 def inline_component(document: Mapping[str, Any], origin: FileOrigin) -> Inlined:
-    """Returns a component's document with the components that it names, for its registration."""
+    """Returns a component's document with the components that it names, for its registration.
+
+    What belongs to the component itself, such as the local data that is the default of an input, is at the path "".
+    """
     whole = dict(document)
+    defaults = _local_defaults({}, cast("Table", whole.get("inputs") or {}), origin.base)
+    inputs: tuple[Table, FileOrigin] = ({"inputs": defaults}, origin)
     if whole.get("type") == "pipeline":
-        return Inlined(whole, _jobs(whole, origin, "", None))
-    return Inlined(whole, {"": StepSource(({}, origin), (whole, origin), (whole, origin))})
+        own = {"": StepSource(inputs)} if defaults else {}
+        return Inlined(whole, {**own, **_jobs(whole, origin, "", None)})
+    return Inlined(whole, {"": StepSource(inputs, (whole, origin), (whole, origin))})
 
 
 def inline_trial(document: Mapping[str, Any], origin: FileOrigin) -> tuple[Table, FileOrigin]:

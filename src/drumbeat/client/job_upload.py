@@ -101,11 +101,15 @@ def with_properties(document: dict[str, Any], told: Mapping[str, str]) -> dict[s
 
 @dataclass(frozen=True)
 class JobParcel:
-    """What of a job lies on this machine. followed: of inputs that are uploaded, which links lead elsewhere."""
+    """What of a job lies on this machine. followed: of inputs that are uploaded, which links lead elsewhere.
+
+    is_kept: data that nodes could use in place is copied, too, for what is to stay as it is now.
+    """
 
     written: WrittenJob
     connection: Connection
     is_sending: bool
+    is_kept: bool = False
     followed: list[str] = field(default_factory=list[str])
 
     @cached_property
@@ -212,7 +216,7 @@ class JobParcel:
 
             heard = Heard(told=lambda sentence: self.followed.append(f"{key}: {sentence}"))
             return bring(self.connection, place, datastore, heard, is_sending=self.is_sending)
-        is_seen = self.connection.is_here and self._compute_sees(place)
+        is_seen = not self.is_kept and self.connection.is_here and self._compute_sees(place)
         return place.as_uri() if is_seen else f"snapshot:{self._kept(place, f'{key}.path', is_data=True)}"
 
     def _compute_sees(self, place: Path) -> bool:

@@ -53,9 +53,9 @@ def _node(document: dict[str, Any], path: str) -> dict[str, Any]:
     return table
 
 
-def send_inlined(inlined: Inlined, connection: Connection, *, is_sending: bool) -> SentParts:
-    """Sends what belongs to the steps of a document."""
-    courier = Courier(connection, is_sending=is_sending)
+def send_inlined(inlined: Inlined, connection: Connection, *, is_sending: bool, is_kept: bool = False) -> SentParts:
+    """Sends what belongs to the steps of a document. is_kept: copies also of data that nodes could use in place."""
+    courier = Courier(connection, is_sending=is_sending, is_kept=is_kept)
     parts = {path: courier.parts(path, source) for path, source in inlined.steps.items()}
     return SentParts(inlined.document, parts, tuple(courier.notes))
 
@@ -66,6 +66,7 @@ class Courier:
 
     connection: Connection
     is_sending: bool
+    is_kept: bool = False
     notes: list[str] = field(default_factory=list[str])
 
     def parts(self, path: str, source: StepSource) -> StepParts:
@@ -81,7 +82,7 @@ class Courier:
     def parcel(self, table: Mapping[str, Any], origin: FileOrigin) -> JobParcel:
         """What of a table of keys lies on this machine."""
         written = WrittenJob(dict(table), origin.base, origin.source, origin.text, origin.keys)
-        return JobParcel(written, self.connection, is_sending=self.is_sending)
+        return JobParcel(written, self.connection, is_sending=self.is_sending, is_kept=self.is_kept)
 
     def _code(self, table: Mapping[str, Any], origin: FileOrigin) -> str | None:
         parcel = self.parcel(table, origin)

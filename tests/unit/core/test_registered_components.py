@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
+from drumbeat.core.pipelines.expansion import expand
 from drumbeat.core.pipelines.registered_components import RegisteredComponent, digests_of, resolve
+from drumbeat.core.pipelines.step_jobs import step_request
+from drumbeat.dialect import PipelineJob, from_dict
 from drumbeat.dialect.pipelines.component_file import RegisteredName, registered_name
 from drumbeat.protocol.api.requests import EnvironmentFiles, JobRequest, StepParts
 from drumbeat.protocol.errors import RefusedError, SpecError
@@ -100,3 +103,27 @@ def test_snapshots_of_parts_are_named() -> None:
         "": StepParts("a" * 64, {"d": f"snapshot:{'b' * 64}", "e": "file:///e"}, EnvironmentFiles(context="c" * 64))
     }
     assert digests_of(parts) == {"a" * 64, "b" * 64, "c" * 64}
+
+
+def test_data_at_an_input_of_a_registered_component_is_taken_where_the_step_gives_nothing() -> None:
+    port = {"type": "uri_folder", "path": "./d"}
+    read = {"type": "command", "command": "cat ${{inputs.d}}", "inputs": {"d": port}}
+    kept = RegisteredComponent("read", "1", read, {"": StepParts(inputs={"d": "snapshot:" + "d" * 64})})
+    steps = {
+        "bare": {"component": "azureml:read:1"},
+        "given": {"component": "azureml:read:1", "inputs": {"d": {"type": "uri_folder", "path": "./own"}}},
+        "absent": {"component": "azureml:read:1", "inputs": {"d": "${{parent.inputs.none}}"}},
+    }
+    document = {
+        "type": "pipeline", "jobs": steps, "inputs": {"none": {"type": "uri_folder", "optional": True}},
+        "settings": {"default_compute": "local"},
+    }  # fmt: skip
+    asked = JobRequest(document, parts={"given": StepParts(inputs={"d": "file:///own"})})
+    made = resolve(asked, lambda _name, _where: kept).request
+    job = from_dict(made.document)
+    assert isinstance(job, PipelineJob)
+    graph = expand(job, "p")
+    places = {path: step_request(made, graph, "p", path, {}).inputs for path in steps}
+    default = {"d": "snapshot:" + "d" * 64}
+    assert places == {"bare": default, "given": {"d": "file:///own"}, "absent": default}
+    assert digests_of(made.parts) == {"d" * 64}

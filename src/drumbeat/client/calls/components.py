@@ -35,14 +35,15 @@ class ComponentCalls:
     def create_component(self, component: GivenComponent, *, sets: Sequence[str] = ()) -> ComponentView:
         """Registers a version of a component: the path of a file, or one made in Python.
 
-        The code, and the files of its environment, are sent with it. sets: `key=value`, changed in the file before it
-        is read. Raises SpecError; ConflictError when the version has other content.
+        The code, the files of its environment, and local data at its inputs' `path` are sent with it. sets:
+        `key=value`, changed in the file before it is read. Raises SpecError; ConflictError when the version has other
+        content.
         """
         from drumbeat.client.component_files import inline_component, origin_of
         from drumbeat.client.step_files import send_inlined
 
         document, origin = origin_of(component, sets)
-        sent = send_inlined(inline_component(document, origin), self.connection, is_sending=True)
+        sent = send_inlined(inline_component(document, origin), self.connection, is_sending=True, is_kept=True)
         body = {"document": sent.document, "parts": wire.to_wire(sent.parts), "source": origin.source}
         return view(ComponentView, self.connection.call("POST", "/components", json=body))
 

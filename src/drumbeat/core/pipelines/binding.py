@@ -57,7 +57,7 @@ def _default(port: Input, step: str, name: str, where: str) -> Value:
     if port.default is not None:
         return port.default
     if port.path is not None:
-        return Data(port, step, name)
+        return Data(port, step, name, is_default=True)
     if port.optional:
         return None
     raise SpecError("it has no value, and isn't optional", where=where, fix=f"Add `{name}:` to the inputs.")

@@ -11,7 +11,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import cast
 
 from drumbeat.core.pipelines.binding import Resolve, bind_inputs, bind_ports
-from drumbeat.core.pipelines.graph import Bound, Graph, OfStep, PipelineStep, Settings, Value
+from drumbeat.core.pipelines.graph import Bound, Data, Graph, OfStep, PipelineStep, Settings, Value
 from drumbeat.core.pipelines.outputs import placed, step_outputs
 from drumbeat.core.pipelines.scope import Scope, producer, settings_of
 from drumbeat.dialect.data.inputs_outputs import Input, Output
@@ -64,7 +64,9 @@ def _own_input(name: str, value: object) -> Bound:
     """An input of the pipeline itself, which is its own declaration."""
     if not isinstance(value, Input):
         return Bound(cast("Value", value))
-    return bind_ports({name: value}, {}, _no_references, "")[name]
+    bound = bind_ports({name: value}, {}, _no_references, "")[name]
+    # It is written in the pipeline's file, like what a step is given.
+    return replace(bound, value=replace(bound.value, is_default=False)) if isinstance(bound.value, Data) else bound
 
 
 def _no_references(reference: Reference) -> Value:

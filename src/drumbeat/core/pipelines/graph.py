@@ -29,6 +29,8 @@ class Data:
     """The step at which it is written; "" = the pipeline itself. There the client says where local data is."""
     name: str
     """The input that it is written as there."""
+    is_default: bool = False
+    """Whether it is the `path` of the component's own input: the step gives nothing."""
 
 
 Value = Scalar | Data | OfStep | None

@@ -60,10 +60,13 @@ def resolve(request: JobRequest, lookup: Lookup) -> Resolved:
         return Resolved(request)
     resolver = _Resolver(lookup)
     whole = resolver.pipeline(dict(document))
+    own = resolver.parts.pop("", StepParts())
+    inputs = {**own.inputs, **request.inputs}
     parts = {**{path: one for path, one in resolver.parts.items() if path not in request.parts}, **request.parts}
     for path in resolver.parts.keys() & request.parts.keys():
         parts[path] = merged(request.parts[path], resolver.parts[path], is_own=path in resolver.own_environments)
-    return Resolved(replace(request, document=whole, parts=parts), tuple(resolver.used), tuple(resolver.notes))
+    made = replace(request, document=whole, inputs=inputs, parts=parts)
+    return Resolved(made, tuple(resolver.used), tuple(resolver.notes))
 
 
 def _sweep(request: JobRequest, lookup: Lookup) -> Resolved:
@@ -77,7 +80,10 @@ def _sweep(request: JobRequest, lookup: Lookup) -> Resolved:
         raise SpecError("a trial is a command", where="trial", fix="Name a component of type command.")
     own = kept.parts.get("", StepParts())
     document = with_component(request.document, component)
-    made = replace(request, document=document, code=own.code, environment=own.environment)
+    given = cast("Table", request.document.get("inputs") or {})
+    defaults = {name: place for name, place in own.inputs.items() if given.get(name) is None}
+    inputs = {**defaults, **request.inputs}
+    made = replace(request, document=document, code=own.code, inputs=inputs, environment=own.environment)
     used = UsedComponent(kept.name, kept.version, "trial")
     return Resolved(made, (used,), tuple(_note("trial", name, kept)))
 
@@ -85,7 +91,13 @@ def _sweep(request: JobRequest, lookup: Lookup) -> Resolved:
 def merged(of_step: StepParts, of_component: StepParts, *, is_own: bool) -> StepParts:
     """Returns the parts of a step whose component is registered. is_own: the step names an environment itself."""
     environment = of_step.environment if is_own else of_component.environment
-    return StepParts(of_step.code or of_component.code, of_step.inputs, environment)
+    inputs = {**of_component.inputs, **of_step.inputs}
+    return StepParts(of_step.code or of_component.code, inputs, environment)
+
+
+def default_key(name: str) -> str:
+    """Returns the key, in the parts of a step, of the data at an input's own `path`; no input is named so."""
+    return f"{name}.default"
 
 
 def _note(role: str, name: RegisteredName, kept: RegisteredComponent) -> Iterator[str]:
@@ -147,11 +159,17 @@ class _Resolver:
         role = f"step {path}" if path else "pipeline"
         self.used.append(UsedComponent(kept.name, kept.version, role))
         self.notes.extend(_note(role, name, kept))
-        for below, parts in kept.parts.items():
+        for below, kept_parts in kept.parts.items():
+            parts = kept_parts if below else _with_defaults(kept_parts)
             whole = "/".join(part for part in (path, below) if part)
             known = self.parts.get(whole)
             self.parts[whole] = merged(known, parts, is_own=whole in self.own_environments) if known else parts
         return kept.document
+
+
+def _with_defaults(of_component: StepParts) -> StepParts:
+    """The parts of a component, whose inputs aren't what a step gives."""
+    return replace(of_component, inputs={default_key(name): place for name, place in of_component.inputs.items()})
 
 
 def parts_of(texts: Mapping[str, Any]) -> dict[str, StepParts]:

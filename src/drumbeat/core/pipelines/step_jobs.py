@@ -8,6 +8,7 @@ from typing import Any
 
 from drumbeat.core.child_jobs import step_name
 from drumbeat.core.pipelines.graph import Bound, Data, Graph, OfStep, PipelineStep
+from drumbeat.core.pipelines.registered_components import default_key
 from drumbeat.dialect.data.paths import OfJob
 from drumbeat.dialect.pipelines.component_trials import trial_keys
 from drumbeat.dialect.pipelines.step_types import CommandNode, SweepNode
@@ -54,8 +55,9 @@ def _brought(request: JobRequest, step: PipelineStep) -> dict[str, str]:
             continue
         part, written = bound.value.part, bound.value.name
         known = request.inputs if part == PIPELINE else request.parts.get(part, StepParts()).inputs
-        if written in known:
-            places[name] = known[written]
+        of_default = known.get(default_key(written)) if bound.value.is_default else None
+        if place := of_default or known.get(written):
+            places[name] = place
     return places
 
 
