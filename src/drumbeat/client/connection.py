@@ -89,9 +89,9 @@ class Connection:
         options: dict[str, Any] = {"params": params, "headers": headers}
         return self._sent("PUT", lambda http: checked(http.request("PUT", api(path), content=pieces(), **options)))
 
-    def put_artifact(self, path: str, content: bytes) -> None:
-        """Writes an artifact, at its address in MLflow's protocol: `<run>/artifacts/<path>`."""
-        address = f"/mlflow/api/2.0/mlflow-artifacts/artifacts/{quote(path)}"
+    def put_artifact(self, path: str, content: bytes, job: str) -> None:
+        """Writes an artifact, at its address in MLflow's protocol: `<run>/artifacts/<path>`. job: whose run it is."""
+        address = f"/mlflow/api/2.0/mlflow-artifacts/artifacts/{quote(path)}?job={part(job)}"
         self._sent("PUT", lambda http: checked(http.put(address, content=content)))
 
     @contextmanager

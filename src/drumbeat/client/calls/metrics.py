@@ -52,7 +52,7 @@ class MetricCalls:
         It is then `outputs/mlflow-artifacts/<run>/<path>` among the job's files. Raises NotFoundError for a job that
         doesn't exist, and RefusedError for a file that the server doesn't take.
         """
-        self.connection.put_artifact(f"{self.metrics(name).run}/artifacts/{path}", content)
+        self.connection.put_artifact(f"{self.metrics(name).run}/artifacts/{path}", content, name)
 
     def curves(
         self, name: str, metrics: Sequence[str] = (), *, rank: int | None = None, max_points: int = 1000

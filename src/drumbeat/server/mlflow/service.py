@@ -110,6 +110,8 @@ async def _file(asked: MlflowRequest, path: str) -> Response:
         case "GET":
             return await away(lambda: _served(call, path))
         case "PUT":
+            if job := asked.request.query_params.get("job"):  # drumbeat's client: a job that waits may have no run yet.
+                await away(lambda: asked.context.control.metrics.run_of(job))
             place = await away(lambda: artifacts.place_of(call, path))
             pieces = Arriving(asked.request.stream())
             await to_thread.run_sync(lambda: call.files.put(*place, pieces), limiter=UPLOADS)
