@@ -12,9 +12,14 @@ pytest.importorskip("torch", reason="needs torch: run tools/setup.sh")
 
 import torch
 from torch import nn
+from torch.distributed.checkpoint.state_dict import get_state_dict
 
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.train import Checkpoints
+from drumbeat.train.checkpoint_files import CheckpointFiles
+from drumbeat.train.checkpoint_folder import CheckpointFolder, Generation
+from drumbeat.train.rank_group import RankGroup
+from drumbeat.train.saved_state import SavedState
 
 pytestmark = [
     pytest.mark.feature("T5"),
@@ -190,6 +195,49 @@ def test_saves_change_nothing_of_a_training(make: Callable[[], Training], tmp_pa
     training = make()
     train_on(training, checkpoints(training, tmp_path), 6)
     assert state(training) == unbroken(make, 6)
+
+
+def save_as_earlier_versions(training: Training, step: int, folder: Path, groups: slice) -> None:
+    """Saves a state as torch gives it, with a list of groups of which only some are saved."""
+    model, states = get_state_dict(training.model, training.optimizers)
+    states: Any = {**states, "param_groups": states["param_groups"][groups]}
+    copied = SavedState(training.model, training.optimizers, None, {}).copied()
+    files = CheckpointFiles(CheckpointFolder(folder, 3, Generation(0, 0, "")), RankGroup())
+    files.claim()
+    files.write(step, {**copied, "tensors": {"model": model, "optimizers": states}})
+
+
+@pytest.mark.parametrize("make", [Training, InGroups, Tied])
+def test_checkpoint_of_an_earlier_version_is_read(make: Callable[[], Training], tmp_path: Path):
+    training = make()
+    for number in (1, 2):
+        training.step(number)
+    save_as_earlier_versions(training, 2, tmp_path, slice(None))
+    resumed = make()
+    assert train_on(resumed, checkpoints(resumed, tmp_path), 1) == 2
+    assert state(resumed) == unbroken(make, 3)
+
+
+def test_states_without_their_options_are_refused(tmp_path: Path):
+    """Earlier versions saved the first stage's options for all stages of a pipeline."""
+    training = InGroups()
+    training.step(1)
+    save_as_earlier_versions(training, 1, tmp_path, slice(1))
+    saves = checkpoints(InGroups(), tmp_path)
+    with pytest.raises(RefusedError, match=r"has a state of 1.weight, and no options of its optimizer"):
+        saves.resume()
+    saves.close()
+
+
+def test_checkpoint_of_another_stage_is_refused(tmp_path: Path):
+    saves = Checkpoints(nn.Linear(1, 1), folder=tmp_path, stage=3)
+    saves.save(1)
+    saves.close()
+    for stage, here in [(None, "this rank has none"), (4, "this rank has stage 4")]:
+        saves = Checkpoints(nn.Linear(1, 1), folder=tmp_path, stage=stage)
+        with pytest.raises(RefusedError, match=f"the checkpoint was saved of the stages 3, and {here}"):
+            saves.resume()
+        saves.close()
 
 
 @pytest.mark.parametrize("does_step", [False, True], ids=["backward", "step"])

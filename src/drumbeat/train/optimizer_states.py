@@ -66,7 +66,7 @@ def wanted_states(model: nn.Module, optimizers: list[Any], saved: Entries) -> di
         has_state = {path[1] for path in saved if path[0] == "state"} & {*itertools.chain.from_iterable(names)}
         made = _made_by_a_step(model, optimizer, names, has_state) if has_state else {}
         wanted["state"] |= {name: state for name, state in made.items() if name in has_state}
-        parameters = {} if _is_flat(model) else dict(_named(optimizer, names))
+        parameters = dict(_named(optimizer, names))
         there = {as_text(path) for path in paths_of(made)}
         for path, entry in saved.items():
             if path[0] == "state" and path[1] in parameters and as_text(path[1:]) not in there:
@@ -103,9 +103,11 @@ def set_states(model: nn.Module, optimizers: list[Any], saved: dict[str, Any], w
         names = _names(model, optimizer)
         options = [_options(optimizer, group, own, groups, where)
                    for group, own in zip(optimizer.param_groups, names, strict=True)]  # fmt: skip
-        if _is_flat(model):
-            _set_flat(model, optimizer, {"state": saved["state"], "param_groups": options})
-            continue
+        without = [one["params"][0] for one in options if one["params"] and not _group_of(one["params"][0], groups)]
+        if stepped := [name for name in without if name in saved["state"]]:
+            what = f"the checkpoint has a state of {stepped[0]}, and no options of its optimizer"
+            fix = "Stages of a pipeline that were saved before drumbeat told them apart begin with an empty folder."
+            raise RefusedError(what, where=where, fix=fix)
         numbers = {name: number for number, name in enumerate(itertools.chain.from_iterable(names))}
         state = {numbers[name]: state for name, state in saved["state"].items() if name in numbers}
         groups_by_number = [{**one, "params": [numbers[name] for name in one["params"]]} for one in options]
@@ -114,7 +116,7 @@ def set_states(model: nn.Module, optimizers: list[Any], saved: dict[str, Any], w
 
 def _options(optimizer: Any, group: dict[str, Any], names: list[str], groups: list[Any], where: str) -> dict[str, Any]:
     """Returns the options of a group as the checkpoint has them for its first parameter."""
-    saved = next((one for one in groups if names and names[0] in one["params"]), None)
+    saved = _group_of(names[0], groups) if names else None
     if saved and (missing := sorted(optimizer.defaults.keys() - saved.keys())):
         what = f"the checkpoint has no {', '.join(missing)} for {names[0]}, as {type(optimizer).__name__} needs"
         fix = "Go on with the optimizer and the torch that saved it, or begin with an empty folder."
@@ -122,12 +124,8 @@ def _options(optimizer: Any, group: dict[str, Any], names: list[str], groups: li
     return {**group, **(saved or {}), "params": names}
 
 
-def _set_flat(model: nn.Module, optimizer: Any, states: dict[str, Any]) -> None:
-    """Has torch set the states of what the first kind of FSDP has made flat."""
-    from torch.distributed.checkpoint.state_dict import StateDictOptions, set_optimizer_state_dict
-
-    with _without_steps([optimizer]):
-        set_optimizer_state_dict(model, optimizer, states, options=StateDictOptions(strict=False))
+def _group_of(name: str, groups: list[Any]) -> Any:
+    return next((group for group in groups if name in group["params"]), None)
 
 
 def _made_by_a_step(model: nn.Module, optimizer: Any, names: list[list[str]], has_state: set[Any]) -> dict[str, Any]:
@@ -138,19 +136,18 @@ def _made_by_a_step(model: nn.Module, optimizer: Any, names: list[list[str]], ha
     """
     from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
 
-    is_flat = _is_flat(model)
     # A parameter that is frozen now may have been trained before, and the other way round.
-    steps = {} if is_flat else {id(one): name in has_state for name, one in _named(optimizer, names)}
+    steps = {id(one): name in has_state for name, one in _named(optimizer, names)}
     kept = [(one, one.grad, one.requires_grad) for one in _parameters(optimizer)]
     optimizer.state = defaultdict(dict)
     try:
         for one, _, _ in kept:
             one.grad = None
-            if not is_flat and (one.is_floating_point() or one.is_complex()):
+            if one.is_floating_point() or one.is_complex():
                 one.requires_grad_(steps[id(one)])
         made: Any = get_optimizer_state_dict(model, optimizer)
     except Exception:  # Each kind of optimizer has its own.
-        if is_flat or any(hasattr(one, "placements") for one, _, _ in kept):
+        if any(hasattr(one, "placements") for one, _, _ in kept):
             raise
         optimizer.state = defaultdict(dict)
         return {}
@@ -191,13 +188,6 @@ def _names(model: nn.Module, optimizer: Any) -> list[list[str]]:
 
 def _named(optimizer: Any, names: list[list[str]]) -> Iterator[tuple[str, Any]]:
     return zip(itertools.chain.from_iterable(names), _parameters(optimizer), strict=True)
-
-
-def _is_flat(model: nn.Module) -> bool:
-    """Whether the first kind of FSDP has made one parameter of several: only torch knows their names."""
-    from torch.distributed.fsdp import FullyShardedDataParallel
-
-    return bool(FullyShardedDataParallel.fsdp_modules(model))
 
 
 def _parameters(optimizer: Any) -> Iterator[Any]:
