@@ -226,6 +226,21 @@ def test_server_that_is_named_gets_copies_from_then_on_and_after_a_restart(named
     assert (second.url, file.exists()) == ("", False)
 
 
+def test_another_mlflow_server_gets_the_runs_that_the_first_one_had(named, store, files, tmp_path, copies):
+    store.write([ParamsLogged(RUN, {"lr": "1"}), PointsLogged(RUN, 0, (Point("loss", 1.0, 1, 1),))])
+    copies.copy()
+    with house_in(tmp_path / "other") as other:
+        server = HttpMlflowServer(f"{other.url}/mlflow", {"MLFLOW_TRACKING_TOKEN": TOKEN})
+        RunCopies(lambda: store, files, server, lambda: None).copy()
+        server.close()
+        assert copied(other).params == {"lr": "1"}
+        assert [one.last.value for one in copied(other).metrics] == [1.0]
+    store.write([TagsSet(RUN, {"later": "1"})])
+    copies.copy()
+    assert copied(named).tags["later"] == "1"
+    assert [one.count for one in copied(named).metrics] == [1]
+
+
 def test_mlflow_server_of_the_environment_holds_for_its_process(store, files, file):
     fixed = copying(MlflowFile(file, {"DRUMBEAT_MLFLOW": "http://ann:secret@127.0.0.1:9"}), store, files)
     fixed.start()

@@ -18,6 +18,9 @@ class MlflowServer(Protocol):
     have, and RefusedError, with its message, for everything else that it refuses.
     """
 
+    address: str
+    """Where it is, without credentials."""
+
     def call(self, method: str, route: str, arguments: JsonObject) -> JsonObject:
         """Returns its answer to one request. route: below `/api/2.0/mlflow/`, as `runs/create`."""
         ...

@@ -29,7 +29,7 @@ class HttpMlflowServer:
             fix = "Give it as MLFLOW_TRACKING_URI has it: --mlflow https://mlflow.example.org"
             what = "an MLflow server is named by an address that begins with http:// or https://"
             raise RefusedError(what, where=MlflowAddress(url).shown, fix=fix)
-        self.url, self._shown = url.rstrip("/"), MlflowAddress(url).shown
+        self.url, self.address = url.rstrip("/"), MlflowAddress(url).shown.rstrip("/")
         token, user = environ.get("MLFLOW_TRACKING_TOKEN"), environ.get("MLFLOW_TRACKING_USERNAME")
         headers = {"Authorization": f"Bearer {token}"} if token and not user else {}
         auth = (user, environ.get("MLFLOW_TRACKING_PASSWORD", "")) if user else None
@@ -53,18 +53,18 @@ class HttpMlflowServer:
         try:
             answer = self._http.send(request)
         except httpx.HTTPError as error:
-            raise UnreachableError(f"the MLflow server doesn't answer: {error}", where=self._shown) from error
+            raise UnreachableError(f"the MLflow server doesn't answer: {error}", where=self.address) from error
         body = _object(answer) if answer.content.strip() else {}  # MLflow 3 answers an upload with nothing.
         if answer.is_success and body is not None:
             return body
         if answer.is_success or answer.is_redirect:  # Of something in between, such as a proxy that wants a login.
             what = f"what answers is no MLflow server: HTTP {answer.status_code} without a JSON object"
             fix = "See with curl what the address answers to this server's credentials."
-            raise UnreachableError(what, where=f"{self._shown}: {request.url.path}", fix=fix)
+            raise UnreachableError(what, where=f"{self.address}: {request.url.path}", fix=fix)
         body = body or {}
         message = str(body.get("message") or answer.text[:300] or f"HTTP {answer.status_code}")
         if answer.status_code in _LATER:
-            raise UnreachableError(f"the MLflow server can't answer now: {message}", where=self._shown)
+            raise UnreachableError(f"the MLflow server can't answer now: {message}", where=self.address)
         kind = NotFoundError if body.get("error_code") == "RESOURCE_DOES_NOT_EXIST" else RefusedError
         raise kind(f"the MLflow server refuses: {message}", where=f"{request.method} {request.url.path}")
 

@@ -26,6 +26,8 @@ _PARENT = "mlflow.parentRunId"
 _SCHEME = "mlflow-artifacts:/"
 _START = "start_ms"
 """The key of the start of the run that was copied. Documents of earlier versions lack it; the copy itself tells it."""
+_SERVER = "server"
+"""The key of the address of the MLflow server that has the copy. Documents of earlier versions lack it."""
 _POINTS, _PAIRS = 1000, 100
 """What one request may hold, as MLflow limits it."""
 
@@ -157,10 +159,14 @@ def _kept(store: MetricStore, server: MlflowServer, run: Run) -> JsonObject | No
     """Returns what was copied of the run, None if nothing was."""
     try:
         body = store.document(KIND, run.id).body
+        if body.get(_SERVER, server.address) != server.address:
+            return None
         if _START not in body:
             copy: JsonObject = server.call("GET", "runs/get", {"run_id": body["run_id"]})["run"]
             start = int(copy["info"]["start_time"])
             body = store.change_document(KIND, run.id, 0, lambda kept: {**kept, _START: start}).body
+        if _SERVER not in body:
+            body = store.change_document(KIND, run.id, 0, lambda kept: {**kept, _SERVER: server.address}).body
     except NotFoundError:
         return None
     return body if body[_START] == run.start_ms else None
@@ -176,6 +182,7 @@ def _created(store: MetricStore, server: MlflowServer, run: Run) -> JsonObject:
     return {
         "run_id": info["run_id"], "artifacts": info["artifact_uri"], "params": {}, "tags": {}, "points": {},
         "files": {}, "datasets": 0, "info": {}, "is_deleted": False, _START: run.start_ms,
+        _SERVER: server.address,
     }  # fmt: skip
 
 
