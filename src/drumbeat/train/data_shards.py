@@ -61,8 +61,8 @@ def shard_in_mesh(rank: int, world_size: int, variables: Mapping[str, str], wher
         ranks = "1 rank is" if world_size == 1 else f"{world_size} ranks are"
         what = f"the job's mesh is {mesh.say_mesh(sizes)}, and {ranks} here"
         raise RefusedError(what, where=where, fix=fix)
-    known = {*DATA_DIMENSIONS, *MODEL_DIMENSIONS}
-    if unknown := [name for name, size in sizes.items() if size > 1 and name not in known]:
+    dimensions = {*DATA_DIMENSIONS, *MODEL_DIMENSIONS}
+    if unknown := [name for name, size in sizes.items() if size > 1 and name not in dimensions]:
         what = f"whether the ranks along {unknown[0]!r} of the job's mesh read the same samples isn't known"
         raise RefusedError(what, where=where, fix=fix)
     index, count = 0, 1
