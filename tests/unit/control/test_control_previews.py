@@ -170,7 +170,7 @@ def test_output_of_a_pipeline_that_no_step_gives_is_told_when_it_is_planned_and_
 
 
 @pytest.mark.feature("P1")
-def test_services_of_a_pipeline_that_start_nothing_are_told_when_it_is_planned_and_submitted(house: House):
+def test_services_of_a_pipeline_itself_are_noted_in_plan_and_story(house: House):
     request = JobRequest({
         "type": "pipeline", "name": "p", "settings": {"default_compute": "local"},
         "jobs": {"a": {"type": "command", "command": "true"}}, "services": {"board": {"type": "tensor_board"}},

@@ -105,7 +105,7 @@ def test_snapshots_of_parts_are_named() -> None:
     assert digests_of(parts) == {"a" * 64, "b" * 64, "c" * 64}
 
 
-def test_data_at_an_input_of_a_registered_component_is_taken_where_the_step_gives_nothing() -> None:
+def test_data_at_an_input_of_a_registered_component_is_the_steps_default() -> None:
     port = {"type": "uri_folder", "path": "./d"}
     read = {"type": "command", "command": "cat ${{inputs.d}}", "inputs": {"d": port}}
     kept = RegisteredComponent("read", "1", read, {"": StepParts(inputs={"d": "snapshot:" + "d" * 64})})
