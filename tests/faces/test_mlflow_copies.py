@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from drumbeat.control.metrics import run_copies
-from drumbeat.control.metrics.mlflow_copying import MlflowCopying
+from drumbeat.control.metrics.mlflow_target import MlflowTarget
 from drumbeat.control.metrics.run_copies import RunCopies
 from drumbeat.ports.metrics import RunSearch
 from drumbeat.ports.mlflow_server import MlflowAddress
@@ -208,7 +208,7 @@ def file(tmp_path):
 
 
 def copying(choice, store, files):
-    return MlflowCopying(choice, lambda server: RunCopies(lambda: store, files, server, lambda: None))
+    return MlflowTarget(choice, lambda server: RunCopies(lambda: store, files, server, lambda: None))
 
 
 def test_server_that_is_named_gets_copies_from_then_on_and_after_a_restart(named, store, files, file):

@@ -45,7 +45,7 @@ from drumbeat.control.loop.pending_outputs import PendingOutputs
 from drumbeat.control.metrics.event_files import EventFiles
 from drumbeat.control.metrics.experiments import Experiments
 from drumbeat.control.metrics.metrics import MetricPlace, Metrics
-from drumbeat.control.metrics.mlflow_copying import MlflowCopying
+from drumbeat.control.metrics.mlflow_target import MlflowTarget
 from drumbeat.control.metrics.run_copies import RunCopies
 from drumbeat.control.notices.end_notices import due_notices
 from drumbeat.control.notices.send_notice import NoticeSender
@@ -125,7 +125,7 @@ class Control:
         self.metrics = Metrics(self.loop, self.secrets, setting.metrics)
         event_files = EventFiles(self.metrics, setting.artifacts, setting.event_reader)
         stories = Stories(store, setting.artifacts, [event_files.take, self.metrics.note_end])
-        self.mlflow = MlflowCopying(setting.mlflow, self._copies_to)
+        self.mlflow = MlflowTarget(setting.mlflow, self._copies_to)
         gangs = GangFactory(self.secrets, self.addresses)
         publishing = Publishing(self.data, setting.data, self.catalogs.data)
         planner = Planner(self.loop, self.engines, self.catalogs, self.direct, setting.programs)

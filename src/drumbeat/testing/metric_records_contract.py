@@ -79,8 +79,8 @@ class MetricRecordsContract:
         for _ in range(2):
             store.write([logged(3, 2), logged(2, first=1), PointsLogged(RUN, 0, (odd,)), logged(1, name="acc")])
         store.write([logged(2, 1, first=1), logged(3, rank=1)])
-        found = values_of(store.history(RUN, "loss", 0).points)
-        assert [f"{value:g}" for value in found] == ["3", "2", "nan", "1"]
+        values = values_of(store.history(RUN, "loss", 0).points)
+        assert [f"{value:g}" for value in values] == ["3", "2", "nan", "1"]
         assert [(one.name, one.rank, one.count) for one in store.series(RUN)] == [
             ("loss", 0, 4), ("acc", 0, 1), ("loss", 1, 1),
         ]  # fmt: skip
@@ -90,7 +90,7 @@ class MetricRecordsContract:
             store.write([PointsLogged(RUN, 0, (point,))])
         assert store.series(RUN)[0].count == 4
 
-    def test_a_batch_is_known_again_behind_as_many_points_as_another_has(self, store: MetricStore) -> None:
+    def test_a_batch_that_is_sent_again_behind_another_adds_nothing(self, store: MetricStore) -> None:
         batch, other = logged(*range(MAX_METRICS_IN_BATCH)), logged(*range(MAX_METRICS_IN_BATCH), first=5000)
         for records in (batch, other, batch):
             store.write([records])

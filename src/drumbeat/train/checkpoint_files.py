@@ -151,8 +151,8 @@ class CheckpointFiles:
     def _of_one_rank_in_any_part(self, own: frozenset[str] | None) -> frozenset[str] | None:
         """Returns what must come from one rank, of all parts: one rank divides the work among all."""
         each: list[frozenset[str] | None] = self.sharing.gather(own)
-        known = [names for names in each if names is not None]
-        return frozenset[str]().union(*known) if len(known) == len(each) else None
+        listings = [names for names in each if names is not None]
+        return frozenset[str]().union(*listings) if len(listings) == len(each) else None
 
     def _read_tensors(self, folder: Path, state: SavedState) -> dict[str, Any]:
         dcp: Any = importlib.import_module("torch.distributed.checkpoint")

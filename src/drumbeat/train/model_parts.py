@@ -79,8 +79,8 @@ def stages_taken_for_copies(ranks: RankGroup, own: WeightsOfRank, where: str) ->
     """
     first = dict[str, tuple[int, WeightsOfRank]]()
     for rank, one in zip(ranks.ranks, ranks.gather(own), strict=True):
-        other, known = first.setdefault(one.place, (rank, one))
-        if known.content == one.content:
+        other, earlier = first.setdefault(one.place, (rank, one))
+        if earlier.content == one.content:
             continue
         what = f"ranks {other} and {rank} have different weights under the same names"
         if one.is_divided or "torch.distributed.pipelining.stage" in sys.modules:

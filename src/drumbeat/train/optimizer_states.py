@@ -67,9 +67,9 @@ def wanted_states(model: nn.Module, optimizers: list[Any], saved: Entries) -> di
         made = _made_by_a_step(model, optimizer, names, has_state) if has_state else {}
         wanted["state"] |= {name: state for name, state in made.items() if name in has_state}
         parameters = dict(_named(optimizer, names))
-        there = {as_text(path) for path in paths_of(made)}
+        has_state = {as_text(path) for path in paths_of(made)}
         for path, entry in saved.items():
-            if path[0] == "state" and path[1] in parameters and as_text(path[1:]) not in there:
+            if path[0] == "state" and path[1] in parameters and as_text(path[1:]) not in has_state:
                 _put(wanted, path, _empty_for(entry, parameters[path[1]]))
     for path, entry in saved.items():
         if path[0] == "param_groups":

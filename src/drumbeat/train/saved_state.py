@@ -83,10 +83,10 @@ class SavedState:
         depth, place = len(self.root), (*self.root, "optimizers")
         if not any(path[:depth] == self.root and path[depth] == "model" for path in saved):
             stages = sorted({path[1] for path in saved if path[0] == "stages"})
-            there = f"of the stages {', '.join(stages)}" if stages else "without stages"
+            origin = f"of the stages {', '.join(stages)}" if stages else "without stages"
             here = f"this rank has stage {self.root[-1]}" if self.root else "this rank has none"
             fix = "Give train.Checkpoints the `stage` that saved it, or begin with an empty folder."
-            raise RefusedError(f"the checkpoint was saved {there}, and {here}", where=WHERE, fix=fix)
+            raise RefusedError(f"the checkpoint was saved {origin}, and {here}", where=WHERE, fix=fix)
         entries = {path[depth + 1 :]: entry for path, entry in saved.items() if path[: depth + 1] == place}
         states = optimizer_states.wanted_states(self.model, self.optimizers, entries)
         return {"model": self.model_tensors(), "optimizers": states}

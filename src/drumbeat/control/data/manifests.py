@@ -43,9 +43,9 @@ class Manifest:
     @classmethod
     def of(cls, text: bytes) -> Manifest:
         """Raises ValueError, KeyError, TypeError for what isn't one."""
-        told: dict[str, Any] = json.loads(text)
-        files = {path: (int(one["size"]), str(one["sha256"])) for path, one in told["files"].items()}
-        return cls(str(told["by"]), bool(told["complete"]), files)
+        document: dict[str, Any] = json.loads(text)
+        files = {path: (int(one["size"]), str(one["sha256"])) for path, one in document["files"].items()}
+        return cls(str(document["by"]), bool(document["complete"]), files)
 
 
 def put(data: DataAccess, uri: str, manifest: Manifest) -> None:
@@ -86,8 +86,8 @@ def known(data: DataAccess, uri: str) -> Manifest | None:
     files = manifest.files
     for folder, below in _around(uri):
         if outer := _shown(data, folder):
-            told = outer.files
-            files = {path: one for path, one in files.items() if told.get(f"{below}/{path}", one) == one}
+            outer_files = outer.files
+            files = {path: one for path, one in files.items() if outer_files.get(f"{below}/{path}", one) == one}
     return replace(manifest, files=files)
 
 

@@ -59,8 +59,8 @@ def run_comparisons(text: str) -> tuple[Comparison, ...]:
     if not text.strip():
         return ()
     utils = module("utils.search_utils").SearchUtils
-    found: list[Comparison] = parsed(lambda: utils.parse_search_filter(text))
-    return tuple({**one, "key": _own_key(utils, one["type"], one["key"])} for one in found)
+    comparisons: list[Comparison] = parsed(lambda: utils.parse_search_filter(text))
+    return tuple({**one, "key": _own_key(utils, one["type"], one["key"])} for one in comparisons)
 
 
 def run_orders(texts: Sequence[str]) -> tuple[Order, ...]:
@@ -68,8 +68,8 @@ def run_orders(texts: Sequence[str]) -> tuple[Order, ...]:
     if not texts:
         return ()
     utils = module("utils.search_utils").SearchUtils
-    found: list[Order] = parsed(lambda: [utils.parse_order_by_for_search_runs(one) for one in texts])
-    return tuple((kind, _own_key(utils, kind, key), is_ascending) for kind, key, is_ascending in found)
+    orders: list[Order] = parsed(lambda: [utils.parse_order_by_for_search_runs(one) for one in texts])
+    return tuple((kind, _own_key(utils, kind, key), is_ascending) for kind, key, is_ascending in orders)
 
 
 def _own_key(utils: Any, kind: str, key: str) -> str:

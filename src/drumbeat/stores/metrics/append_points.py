@@ -81,15 +81,15 @@ def _row(connection: Connection, key: SeriesKey) -> Row[Any] | None:
 
 def _fresh(connection: Connection, row: Row[Any] | None, sent: Sequence[Point]) -> list[Point]:
     """Returns the points that are neither among the last ones of the series nor the same as an earlier one of these."""
-    known: set[tuple[Any, ...]] = set()
+    recents: set[tuple[Any, ...]] = set()
     if row is not None:
         chosen = select(points.c.value, points.c.step, points.c.at_ms)
         recent = chosen.where(points.c.series == row.id, points.c.n >= row.length - RECENT_POINTS)
         times = [point.at_ms for point in sent]
         # By time, as nearly all that is written is later than what is kept: hardly a row leaves the database.
-        known = set(map(tuple, connection.execute(recent.where(points.c.at_ms.between(min(times), max(times))))))
+        recents = set(map(tuple, connection.execute(recent.where(points.c.at_ms.between(min(times), max(times))))))
     unique = {(stored(point.value), point.step, point.at_ms): point for point in sent}
-    return [point for facts, point in unique.items() if facts not in known]
+    return [point for facts, point in unique.items() if facts not in recents]
 
 
 def _summary(row: Row[Any] | None, fresh: Sequence[Point]) -> dict[str, Any]:

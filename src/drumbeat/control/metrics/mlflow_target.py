@@ -13,7 +13,7 @@ from drumbeat.protocol.errors import ConflictError, RefusedError, StorageError
 log = logging.getLogger(__name__)
 
 
-class MlflowCopying:
+class MlflowTarget:
     """Copies runs to the MLflow server that is named, if one is. Thread-safe."""
 
     def __init__(self, choice: MlflowChoice | None, copies_to: Callable[[MlflowServer], RunCopies]) -> None:
