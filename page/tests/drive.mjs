@@ -69,6 +69,7 @@ async function stepped(step) {
   if (step.type) await page.getByRole("searchbox").first().fill(step.type);
   if (step.key) await page.keyboard.press(step.key);
   if (step.then) await page.getByText(step.then, { exact: false }).first().waitFor({ timeout: PATIENCE_MS });
+  if (step.asks) await page.waitForFunction(hasAnswers, step.asks, { timeout: PATIENCE_MS }).catch(() => undefined);
   await page.waitForTimeout(step.pause ?? 150);
   if (step.shot) await page.screenshot({ path: step.shot, animations: "disabled" });
   const violations = job.axe && step.checks !== false ? await axe(page) : [];
@@ -123,6 +124,12 @@ function observe({ css, text }) {
     requestAnimationFrame(() => setTimeout(() => (seen.usable = performance.now())));
   });
   watch.observe(document, { childList: true, subtree: true, attributes: true, characterData: true });
+}
+
+/** Whether the page has answers from all of these paths. */
+function hasAnswers(paths) {
+  const seen = performance.getEntriesByType("resource").map((one) => new URL(one.name).pathname);
+  return paths.every((path) => seen.includes(path));
 }
 
 async function axe(page) {

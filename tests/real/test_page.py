@@ -182,11 +182,17 @@ def test_walk_goes_to_every_screen_of_the_page():
 def test_html_names_exactly_what_its_screens_ask_for(busy: House):
     addresses = {"metrics": ("command", ("loss",)), "logs": ("command", ()), "jobs that failed": ("", ()),
                  "trials": ("sweep", ()), "trial curves": ("sweep", ()), "compare": ("", ())}  # fmt: skip
-    steps = [{"name": name, "path": SCREENS[name][0], "wait": SCREENS[name][1], "checks": False} for name in addresses]
-    for name, seen in drive(busy, steps).items():
+    named: dict[str, tuple[str, ...]] = {}
+    for name, (kind, metrics) in addresses.items():
         path, _, query = SCREENS[name][0].partition("?")
-        kind, metrics = addresses[name]
-        for one in first_requests(path, query, KnownJob(JobKind(kind), metrics) if kind else None).answers:
+        named[name] = first_requests(path, query, KnownJob(JobKind(kind), metrics) if kind else None).answers
+    steps = [
+        {"name": name, "path": SCREENS[name][0], "wait": SCREENS[name][1], "checks": False,
+         "asks": [one.partition("?")[0] for one in answers]}
+        for name, answers in named.items()
+    ]  # fmt: skip
+    for name, seen in drive(busy, steps).items():
+        for one in named[name]:
             place = one.partition("?")[0]
             assert {asked for asked in seen.asked if asked.partition("?")[0] == place} == {one}, name
 

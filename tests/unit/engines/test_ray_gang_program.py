@@ -24,6 +24,20 @@ class OutOfMemoryError(RayError):
     """As in `ray.exceptions`."""
 
 
+class TaskUnschedulableError(RayError):
+    """As in `ray.exceptions`."""
+
+
+class Keeper:
+    """The handle of an actor whose `end` answers this."""
+
+    def __init__(self, answer: object) -> None:
+        self.end = SimpleNamespace(remote=lambda: answer)
+
+
+GROUPS = [{"name": "g", "bundles_to_node_id": {0: "id1", 1: "id2"}}]
+
+
 @pytest.fixture
 def ray(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """A Ray with one machine that lives and one that doesn't; references are what `get` returns or raises."""
@@ -58,4 +72,34 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     ],
 )
 def test_only_a_machine_that_is_lost_counts_as_ended_where_the_ending_failed(answer: object, machine: str, said: str):
-    assert result_of(answer, machine) == said
+    assert result_of("g", answer, machine, GROUPS) == said
+
+
+@pytest.mark.parametrize(
+    ("keepers", "said"),
+    [
+        ({}, ""),
+        ({"g/1": Keeper("of another machine"), "of-another/0": Keeper("of another gang")}, ""),
+        ({"g/0": SimpleNamespace()}, ""),
+        ({"g/0": Keeper("")}, ""),
+        ({"g/0": Keeper("process 17 can't be killed")}, "process 17 can't be killed"),
+        ({"g/0": Keeper(OutOfMemoryError())}, "its processes on machine n1 can't be ended now (OutOfMemoryError)"),
+        ({"g/0": Keeper(GetTimeoutError())}, "a machine doesn't answer"),
+    ],
+)
+def test_a_drained_machine_that_takes_no_task_is_ended_by_the_gangs_actor_there(
+    ray: ModuleType, monkeypatch: pytest.MonkeyPatch, keepers: dict[str, object], said: str
+):
+    state = ModuleType("ray._private.state")
+    state.__dict__["state"] = SimpleNamespace(get_draining_nodes=lambda: {"id1": 0})
+    monkeypatch.setitem(sys.modules, "ray._private.state", state)
+    names = [{"name": name, "namespace": "x"} for name in keepers]
+    ray.__dict__["util"] = SimpleNamespace(list_named_actors=lambda all_namespaces: names)
+    ray.__dict__["get_actor"] = keepers.__getitem__
+    assert result_of("g", TaskUnschedulableError(), "id1", GROUPS) == said
+
+
+@pytest.mark.usefixtures("ray")
+def test_a_machine_that_takes_no_task_and_is_not_drained_is_asked_again():
+    said = result_of("g", TaskUnschedulableError(), "id1", GROUPS)
+    assert said == "its processes on machine n1 can't be ended now (TaskUnschedulableError)"

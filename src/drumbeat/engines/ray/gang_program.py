@@ -124,16 +124,19 @@ class BundleHolder:
             time.sleep(LOOK_S)
             if not self.is_drained and time.monotonic() >= next_look:
                 next_look = time.monotonic() + pause
-                with contextlib.suppress(Exception):  # Not all versions of Ray tell.
+                with contextlib.suppress(Exception):  # It looks again later.
                     self._look_for_drain()
         ray_module().get_runtime_context().current_actor.leave.remote()
 
     def _look_for_drain(self) -> None:
         """Says once that this machine is drained, by an actor of which only the name counts: the server lists names."""
-        state = importlib.import_module("ray._private.state").state
-        if ray_module().get_runtime_context().get_node_id() in state.get_draining_nodes():
+        if is_drained(ray_module().get_runtime_context().get_node_id()):
             self.is_drained = True
             brief_actor(DrainNotice, f"{self.gang}/leaving/{self.node}").leave.remote()
+
+    def end(self) -> str:
+        """Ends everything of the gang on this machine; gives what can't be ended, "" = nothing."""
+        return end_node(self.gang, str(agent_folder(self.gang, str(self.node)) / AGENT_FILE))
 
     def leave(self) -> None:
         """Ends this actor; the last one of a gang has its group removed."""
@@ -166,9 +169,12 @@ def brief_actor(kind: type, name: str) -> Any:
     return ray_module().remote(kind).options(name=name, num_cpus=0, lifetime="detached").remote()
 
 
-def end_node(gang: str) -> str:
-    """Ends everything of a gang on this machine; gives what can't be ended, "" = nothing."""
-    file = str(Path(AGENT_FILE).absolute())
+def end_node(gang: str, file: str = "") -> str:
+    """Ends everything of a gang on this machine; gives what can't be ended, "" = nothing.
+
+    file: the agent's, where it isn't the one beside this program.
+    """
+    file = file or str(Path(AGENT_FILE).absolute())
     request = {"folder": str(own_folder()), "gang": gang, "leave_s": 0.0}
     answer = answer_of([sys.executable, "-I", file, "drumbeat.host", "stop"], request)
     shutil.rmtree(agent_folder(gang), ignore_errors=True)
@@ -252,7 +258,7 @@ def stop(gang: dict[str, Any]) -> int:
         one: task.options(**options, scheduling_strategy=placing(one, soft=False)).remote(name)
         for one in sorted(machines)
     }
-    stuck = [why for machine, reference in ends.items() if (why := result_of(reference, machine))]
+    stuck = [why for machine, reference in ends.items() if (why := result_of(name, reference, machine, groups))]
     if stuck:
         say(event="stuck", why=stuck[0])
         return 1
@@ -264,11 +270,21 @@ def stop(gang: dict[str, Any]) -> int:
     return 0
 
 
-def result_of(reference: Any, machine: str) -> str:
-    """What a machine said, by its node id; one that was lost meanwhile has nothing left to end."""
+def result_of(gang: str, reference: Any, machine: str, groups: list[dict[str, Any]]) -> str:
+    """What a machine said, by its node id; one that was lost meanwhile has nothing left to end.
+
+    A machine that is drained takes no task anymore, yet its actors' methods are called as before. Where none of the
+    gang's actors lives there, the gang's nodes have left it: an actor goes after its node alone.
+    """
     ray = ray_module()
     try:
-        return str(ray.get(reference, timeout=END_TIMEOUT_S))
+        try:
+            return str(ray.get(reference, timeout=END_TIMEOUT_S))
+        except ray.exceptions.RayError as error:
+            if type(error).__name__ != "TaskUnschedulableError" or not is_drained(machine):
+                raise
+            keepers = keepers_on(gang, machine, groups)
+            return str(ray.get(keepers[0].end.remote(), timeout=END_TIMEOUT_S)) if keepers else ""
     except ray.exceptions.GetTimeoutError:
         return "a machine doesn't answer"
     except ray.exceptions.RayError as error:
@@ -276,6 +292,24 @@ def result_of(reference: Any, machine: str) -> str:
         if machine not in living:
             return ""
         return f"its processes on machine {living[machine]} can't be ended now ({type(error).__name__})"
+
+
+def is_drained(machine: str) -> bool:
+    """Whether Ray drains a machine; False also where its version doesn't tell."""
+    with contextlib.suppress(Exception):
+        return machine in importlib.import_module("ray._private.state").state.get_draining_nodes()
+    return False
+
+
+def keepers_on(gang: str, machine: str, groups: list[dict[str, Any]]) -> list[Any]:
+    """The gang's living actors on a machine that can end its nodes; those of an earlier drumbeat can't."""
+    places = {str(node): place for one in groups for node, place in one["bundles_to_node_id"].items()}
+    actors: list[Any] = []
+    for name in living_keepers(gang):
+        if places.get(name.rpartition("/")[2]) == machine:
+            with contextlib.suppress(ValueError):
+                actors.append(ray_module().get_actor(name))
+    return [one for one in actors if hasattr(one, "end")]
 
 
 def main() -> int:
