@@ -68,8 +68,8 @@ def test_sweep_that_is_a_pipeline_or_a_job_is_refused_with_what_to_look_at(house
     assert (refused.status_code, refused.json()["what"]) == (404, "job ships is a pipeline job, not a sweep")
     assert refused.json()["fix"] == "Name the sweep among its steps: ships_classify."
     house.http.post("/api/v1/jobs/ships/cancel")
-    alone = house.http.get(f"/api/v1/sweeps/{house.submit('alone')}")
-    assert alone.json()["fix"] == "See it: drumbeat show alone"
+    other = house.http.get(f"/api/v1/sweeps/{house.submit('no-sweep')}")
+    assert other.json()["fix"] == "See it: drumbeat show no-sweep"
 
 
 def test_plan_starts_nothing(house: House) -> None:
