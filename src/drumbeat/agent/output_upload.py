@@ -24,6 +24,7 @@ from drumbeat.protocol.errors import (
     UnreachableError,
 )
 from drumbeat.protocol.fault_points import faultpoint
+from drumbeat.protocol.wire import is_utf8
 
 PIECE = 1 << 20
 MAX_NAMED = 3
@@ -177,7 +178,7 @@ class Outputs:
 
     def _file(self, entry: os.DirEntry[str], below: str, inside: tuple[tuple[int, int], ...]) -> Iterator[str]:
         path = f"{below}{entry.name}"
-        if not _is_utf8(path):
+        if not is_utf8(path):
             self._unkept[_readable(path)] = "its name isn't UTF-8"
             return
         try:
@@ -206,14 +207,6 @@ class Outputs:
     def _is_near(self, link: str) -> bool:
         there = os.path.realpath(link)
         return any(os.path.commonpath((there, one)) == one for one in self._near)
-
-
-def _is_utf8(path: str) -> bool:
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _target_of(link: str) -> str:

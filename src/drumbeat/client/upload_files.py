@@ -11,6 +11,7 @@ from pathlib import Path
 from drumbeat.dialect.reading.error_messages import short
 from drumbeat.protocol.errors import RefusedError, StorageError
 from drumbeat.protocol.plurals import list_first
+from drumbeat.protocol.wire import is_utf8
 
 NAMED = 3
 """Links that are named in a sentence."""
@@ -98,10 +99,8 @@ def _dead(link: Path, error: OSError) -> RefusedError | StorageError:
 
 
 def _require_readable_name(path: str) -> None:
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        raise RefusedError("the name isn't UTF-8", where=ascii(path)) from None
+    if not is_utf8(path):
+        raise RefusedError("the name isn't UTF-8", where=ascii(path))
 
 
 def say_followed(sources: Sequence[SourceFile]) -> str:

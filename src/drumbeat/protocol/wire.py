@@ -17,6 +17,15 @@ KEY = "key"
 """In the metadata of a field: its key on the wire, where that isn't the field's name."""
 
 
+def is_utf8(text: str) -> bool:
+    """Whether a message can carry the text: names on disks may hold bytes that aren't UTF-8, which none can."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def dumps(value: object) -> str:
     """Returns a dataclass as compact JSON."""
     return json.dumps(to_wire(value), separators=(",", ":"))

@@ -19,6 +19,7 @@ from drumbeat.ports.run_files import RUN_FILES
 from drumbeat.protocol.errors import ForbiddenError, NotFoundError
 from drumbeat.protocol.folder_layout import LAST_GOOD
 from drumbeat.protocol.logs import LogName
+from drumbeat.protocol.wire import is_utf8
 from drumbeat.stores.folder.atomic_files import put_whole, refusals, require_room
 from drumbeat.stores.folder.job_removal import job_space, remove_job, remove_logs, set_aside_job, space_of
 from drumbeat.stores.folder.live_objects import OnePerName
@@ -245,16 +246,8 @@ def _plain_files(folder: Path) -> Iterator[tuple[str, int]]:
         for name in files:
             place = Path(at, name)
             path = place.relative_to(folder).as_posix()
-            if not (is_top and name.startswith(".")) and _is_utf8(path) and (status := _file_status(place)):
+            if not (is_top and name.startswith(".")) and is_utf8(path) and (status := _file_status(place)):
                 yield path, status.st_size
-
-
-def _is_utf8(path: str) -> bool:
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _is_file(place: Path) -> bool:

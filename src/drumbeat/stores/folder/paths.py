@@ -7,6 +7,7 @@ from pathlib import Path
 
 from drumbeat.protocol.errors import ForbiddenError
 from drumbeat.protocol.logs import LogName
+from drumbeat.protocol.wire import is_utf8
 
 LONGEST_NAME = 255
 LONGEST_PATH = 3072
@@ -59,10 +60,8 @@ def _require_plain(part: str, path: str) -> None:
 
 
 def _encodable(path: str) -> str:
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        raise ForbiddenError("a path is Unicode text", where=_shown(path)) from None
+    if not is_utf8(path):
+        raise ForbiddenError("a path is Unicode text", where=_shown(path))
     return path
 
 
