@@ -177,15 +177,14 @@ class Falling:
 def test_silent_server_is_waited_for_once_and_not_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, breaks: int
 ) -> None:
-    monkeypatch.setattr(connection, "SILENCE_S", 1.0)
-    monkeypatch.setattr(connection, "TIMEOUT", httpx.Timeout(1.0))
+    """The second try has what is left of the time, not a timeout of its own: that of 300 s would outlast the test."""
+    monkeypatch.setattr(connection, "SILENCE_S", 3.0)
+    monkeypatch.setattr(connection, "TIMEOUT", httpx.Timeout(300.0 if breaks else 3.0))
     server = Falling(breaks)
     with server as url, Client(tmp_path, url, TOKEN) as client:
-        began = time.monotonic()
-        with pytest.raises(UnreachableError, match="the server has not answered for 1 s"):
+        with pytest.raises(UnreachableError, match="the server has not answered for 3 s"):
             client.list()
         assert server.calls == breaks + 1
-        assert time.monotonic() - began < 1.9
 
 
 def test_transfer_is_not_tried_again_while_the_server_stays_silent(
