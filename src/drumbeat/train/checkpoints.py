@@ -124,11 +124,12 @@ class Checkpoints:
     def resume(self) -> int:
         """Restores the last good checkpoint. Returns the number of its step, 0 = there is none.
 
-        A checkpoint that isn't as it was written is put aside, and rank 0 prints why. Raises RefusedError if one can't
-        be read at all, a later attempt of the job has begun, the place in the data can't be carried over to this
-        number of ranks, the checkpoint has states of optimizers that are missing here, or a name is in two parts of
-        the model.
+        A save that is being written counts: it is waited for. A checkpoint that isn't as it was written is put aside,
+        and rank 0 prints why. Raises RefusedError if the save before has failed, a checkpoint can't be read at all, a
+        later attempt of the job has begun, the place in the data can't be carried over to this number of ranks, the
+        checkpoint has states of optimizers that are missing here, or a name is in two parts of the model.
         """
+        self.wait()
         self._files.claim()
         self._files.compare_models(self._state)
         step, notes = self._files.newest()
