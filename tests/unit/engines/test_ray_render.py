@@ -84,11 +84,17 @@ def test_checkpoints_are_apart_from_those_of_a_deleted_job_of_the_name():
 
 
 def test_package_is_the_same_for_the_same_files_and_private_where_it_is_unpacked():
-    files = render.stop_files(NAME, ARCHIVE)
+    files = render.stop_files(SPEC, NAME, ARCHIVE)
     assert package(files) == package(dict(reversed(files.items())))
     with zipfile.ZipFile(io.BytesIO(package(files))) as archive:
         assert {one.external_attr >> 16 & 0o777 for one in archive.infolist()} == {0o600}
         assert set(archive.namelist()) == {"gang_program.py", "gang.json", "agent.pyz"}
+
+
+def test_gang_is_ended_with_the_interpreter_that_its_agents_run_with():
+    spec = SPEC.model_copy(update={"python": "/opt/py/bin/python3.12"})
+    described = json.loads(render.stop_files(spec, NAME, ARCHIVE)["gang.json"])
+    assert described == {"name": NAME, "namespace": "drumbeat", "python": "/opt/py/bin/python3.12"}
 
 
 @pytest.mark.parametrize("program", [gang_program, survey_program])

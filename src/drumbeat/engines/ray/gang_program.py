@@ -79,10 +79,11 @@ class BundleHolder:
 
     def __init__(self, gang: str, node: int, size: int) -> None:
         self.gang, self.node, self.size = gang, node, size
-        self.folder, self.is_drained = "", False
+        self.folder, self.python, self.is_drained = "", "", False
 
     def begin(self, python: str, archive: bytes, enrolment: str) -> str:
         """Starts the node, unless it runs; gives why it can't be started, "" = it runs."""
+        self.python = python
         if self.folder:
             return ""
         ray = ray_module()
@@ -136,7 +137,7 @@ class BundleHolder:
 
     def end(self) -> str:
         """Ends everything of the gang on this machine; gives what can't be ended, "" = nothing."""
-        return end_node(self.gang, str(agent_folder(self.gang, str(self.node)) / AGENT_FILE))
+        return end_node(self.gang, self.python, str(agent_folder(self.gang, str(self.node)) / AGENT_FILE))
 
     def leave(self) -> None:
         """Ends this actor; the last one of a gang has its group removed."""
@@ -169,15 +170,18 @@ def brief_actor(kind: type, name: str) -> Any:
     return ray_module().remote(kind).options(name=name, num_cpus=0, lifetime="detached").remote()
 
 
-def end_node(gang: str, file: str = "") -> str:
+def end_node(gang: str, python: str = "", file: str = "") -> str:
     """Ends everything of a gang on this machine; gives what can't be ended, "" = nothing.
 
-    file: the agent's, where it isn't the one beside this program.
+    python: the interpreter that its agents run with, "" = this one. file: the agent's, where it isn't the one beside
+    this program.
     """
     file = file or str(Path(AGENT_FILE).absolute())
     request = {"folder": str(own_folder()), "gang": gang, "leave_s": 0.0}
-    answer = answer_of([sys.executable, "-I", file, "drumbeat.host", "stop"], request)
+    answer = answer_of([python or sys.executable, "-I", file, "drumbeat.host", "stop"], request)
     shutil.rmtree(agent_folder(gang), ignore_errors=True)
+    if "error" in answer and not Path(own_folder(), gang).exists():
+        return ""  # An interpreter that can't end it has started nothing of it.
     return str(answer.get("error") or answer.get("stuck", {}).get(gang, ""))
 
 
@@ -255,7 +259,7 @@ def stop(gang: dict[str, Any]) -> int:
     placing = importlib.import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
     task, options = ray.remote(end_node), {"num_cpus": 0, "max_retries": 0}
     ends = {
-        one: task.options(**options, scheduling_strategy=placing(one, soft=False)).remote(name)
+        one: task.options(**options, scheduling_strategy=placing(one, soft=False)).remote(name, gang["python"])
         for one in sorted(machines)
     }
     stuck = [why for machine, reference in ends.items() if (why := result_of(name, reference, machine, groups))]

@@ -155,7 +155,7 @@ class RayGangs:
             return f"a Ray job still ends the nodes of {name}"
         left = self._left_of(name, self.look())
         if left:
-            self._submit(name, STOP, endings, render.stop_files(name, agent_archive()))
+            self._submit(name, STOP, endings, render.stop_files(self._spec, name, agent_archive()))
         return stuck_reason(last) if left and last and last["status"] == "FAILED" else left
 
     def tidy(self, present: Collection[str]) -> None:

@@ -46,9 +46,9 @@ def start_files(spec: RayCompute, gang: Gang, name: str, archive: AgentArchive) 
     return _files({**description(spec, gang, name), "enrolments": texts}, archive)
 
 
-def stop_files(name: str, archive: AgentArchive) -> dict[str, bytes]:
+def stop_files(spec: RayCompute, name: str, archive: AgentArchive) -> dict[str, bytes]:
     """The files of the job that ends a gang."""
-    return _files({"name": name, "namespace": NAMESPACE}, archive)
+    return _files({"name": name, "namespace": NAMESPACE, "python": spec.python}, archive)
 
 
 def _files(described: Json, archive: AgentArchive) -> dict[str, bytes]:
