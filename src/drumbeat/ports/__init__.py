@@ -8,7 +8,17 @@ from drumbeat.ports.artifacts import Artifacts, JobSpace, LogChunk, SnapshotSpac
 from drumbeat.ports.catalog import Asset, AssetKind, Catalog, StoredDatastore, StoredRegistry, Use, UsedKind
 from drumbeat.ports.clock import Clock
 from drumbeat.ports.data import DataAccess, Entry, Written
-from drumbeat.ports.engines import Doors, ElasticEngine, Engine, Gang, Machine, Scale, ScaledEngine, Sighting
+from drumbeat.ports.engines import (
+    Doors,
+    ElasticEngine,
+    Engine,
+    Gang,
+    Machine,
+    NoMachinesError,
+    Scale,
+    ScaledEngine,
+    Sighting,
+)
 from drumbeat.ports.leases import LEASE_TIMEOUT, LiveServer, Ownership
 from drumbeat.ports.people import ALL_COMPUTES, HALF_LIFE_SETTING, People, PersonToken
 from drumbeat.ports.run_files import RunFile, RunFiles
@@ -58,6 +68,7 @@ __all__ = [
     "Machine",
     "MachineCaches",
     "Message",
+    "NoMachinesError",
     "Ownership",
     "PendingEffect",
     "People",

@@ -10,6 +10,7 @@ from typing import Protocol, runtime_checkable
 from drumbeat.core.life.events import Loss
 from drumbeat.core.resource_needs import Slot
 from drumbeat.protocol.api.computes import NodeState, Tier
+from drumbeat.protocol.errors import UnreachableError
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.unique_names import gang_name, unique_name
 
@@ -100,8 +101,14 @@ class Sighting:
     waits: bool = False
     notice: str = ""
     """That its nodes will be taken away, in a sentence; "" = the engine knows of no such plan."""
+    starting: frozenset[int] = frozenset()
+    """Nodes whose machine still prepares their agents: it pulls an image, mounts a volume. They aren't missed yet."""
     leaving: dict[int, str] = field(default_factory=dict[int, str])
     """Nodes whose machine says that it will be gone in a moment, with a sentence each."""
+
+
+class NoMachinesError(UnreachableError):
+    """The cluster answers, and has no machine for the compute. Its jobs wait, and say so."""
 
 
 class Engine(Protocol):
@@ -114,7 +121,10 @@ class Engine(Protocol):
     has_queue: bool
 
     def machines(self) -> list[Machine]:
-        """The machines that there are, in the same order each time, as they were when last looked at: it's quick."""
+        """The machines that there are, in the same order each time, as they were when last looked at: it's quick.
+
+        Raises UnreachableError while none was ever seen, NoMachinesError where the last look showed none.
+        """
         ...
 
     def server_addresses(self) -> list[str]:

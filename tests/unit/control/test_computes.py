@@ -10,7 +10,7 @@ import pytest
 from drumbeat.control.computes.agent_addresses import Endpoints
 from drumbeat.control.control import Control, Setting
 from drumbeat.dialect.compute.computes import Compute
-from drumbeat.ports import Engine, Machine, Ownership
+from drumbeat.ports import Engine, Machine, NoMachinesError, Ownership
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import (
     ConflictError,
@@ -329,6 +329,21 @@ def test_machines_that_cant_be_looked_at_stay_as_they_were_seen(town: Town):
     control.engines.look()
     assert control.computes.show("lab").machines == (Machine("m", 4),)
     assert trouble(control, "lab") == ""
+
+
+def test_compute_whose_cluster_shows_no_machine_has_none_and_says_why(town: Town):
+    def fail() -> list[Machine]:
+        raise NoMachinesError("Slurm shows no machine in partition `gpus`", fix="`sinfo` lists them.")
+
+    control = town.open()
+    control.computes.create(LAB)
+    town.made[0].machines = fail  # type: ignore[method-assign]
+    control.engines.look()
+    shown = control.computes.show("lab")
+    assert (shown.machines, shown.trouble) == (
+        (),
+        "Slurm shows no machine in partition `gpus`. `sinfo` lists them",
+    )
 
 
 def test_a_job_waits_for_machines_that_nobody_has_seen_yet(town: Town):

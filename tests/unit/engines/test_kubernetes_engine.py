@@ -15,7 +15,7 @@ from drumbeat.core.life.events import Loss
 from drumbeat.dialect.compute.kubernetes import KubernetesCompute
 from drumbeat.engines.kubernetes import engine as module
 from drumbeat.engines.kubernetes.engine import KubernetesEngine
-from drumbeat.ports import Engine, Gang, Sighting
+from drumbeat.ports import Engine, Gang, NoMachinesError, Sighting
 from drumbeat.protocol.api.computes import NodeState
 from drumbeat.protocol.errors import EngineError, UnreachableError
 from drumbeat.testing.engine_contract import EngineContract, a_gang
@@ -140,6 +140,19 @@ def test_user_who_may_not_list_nodes_says_how_many_there_are(make: Make, cluster
     with pytest.raises(UnreachableError, match=r"may not list.*Set `nodes`"):
         make().machines()
     assert [one.cpus for one in make(nodes=3, cpus_per_node=4).machines()] == [4, 4, 4]
+
+
+def test_compute_whose_pods_no_node_takes_says_what_keeps_them_from_all(make: Make, cluster: FakeCluster):
+    with pytest.raises(NoMachinesError, match="no node of the cluster has the labels of `node_selector`: gpu=h100"):
+        make(node_selector={"gpu": "h100"}).machines()
+    assert [one.cpus for one in make(node_selector={"gpu": "h100"}, nodes=1, cpus_per_node=8).machines()] == [8]
+    for node in cluster.nodes.values():
+        node["spec"]["taints"] = [{"key": "team", "value": "x", "effect": "NoSchedule"}]
+    with pytest.raises(NoMachinesError, match=r"every node of the cluster has a taint .*: team"):
+        make().machines()
+    cluster.nodes.clear()
+    with pytest.raises(NoMachinesError, match=r"the cluster has no node.*set `nodes`"):
+        make().machines()
 
 
 def test_every_request_but_the_list_of_nodes_is_within_the_namespace(make: Make, cluster: FakeCluster):

@@ -17,7 +17,7 @@ from drumbeat.dialect.compute.ray import RayCompute
 from drumbeat.engines.ray import engine as module
 from drumbeat.engines.ray.dashboard import Dashboard
 from drumbeat.engines.ray.engine import RayEngine
-from drumbeat.ports import Engine, Gang, Sighting
+from drumbeat.ports import Engine, Gang, NoMachinesError, Sighting
 from drumbeat.protocol.api.computes import NodeState
 from drumbeat.protocol.errors import EngineError, UnreachableError
 from drumbeat.testing.engine_contract import EngineContract, a_gang
@@ -124,6 +124,23 @@ def test_machines_that_the_autoscaler_may_start_are_off(make: Make, cluster: Fak
     cluster.nodes.clear()
     machines = make(max_instances=2, cpus_per_node=8).machines()
     assert [(one.cpus, one.state, one.unusable) for one in machines] == [(8, NodeState.OFF, "")] * 2
+
+
+def test_cluster_without_a_machine_for_the_compute_says_what_they_lack(make: Make, cluster: FakeRay):
+    with pytest.raises(NoMachinesError, match=r"no machine of the Ray cluster has the `resources` .*\(a100: 1\)"):
+        make(resources={"a100": 1}).machines()
+    cluster.nodes.clear()
+    with pytest.raises(NoMachinesError, match=r"no machine of the Ray cluster has CPUs.*set `max_instances`"):
+        make().machines()
+
+
+def test_cluster_that_may_grow_is_not_without_machines_while_its_numbers_are_read(make: Make, cluster: FakeRay):
+    cluster.nodes.clear()
+    engine = make(min_instances=0)
+    assert engine.machines() == []
+    engine._survey.is_over = True
+    with pytest.raises(NoMachinesError):
+        engine.machines()
 
 
 SURVEY = {

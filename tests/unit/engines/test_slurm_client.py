@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -258,3 +259,40 @@ def test_limit_of_submitted_jobs_passes_when_one_of_them_ends(programs: Path, li
     command(programs, "sbatch", f"echo 'sbatch: error: {limit}' >&2; echo 'sbatch: error: {refused}' >&2; exit 1")
     with pytest.raises(UnreachableError, match=limit):
         Slurm().submit("#!/bin/sh\n")
+
+
+PASSING = {
+    "an inactive partition": "Batch job submission failed: Required partition not available (inactive or drain)",
+    "a partition's limits": "Batch job submission failed: Requested partition configuration not available now",
+    "a munged that restarts": "Batch job submission failed: Protocol authentication error",
+    "slurmctld's full disk": "Batch job submission failed: I/O error writing script/environment to file",
+    "no configuration": "fatal: Could not establish a configuration source",
+}
+
+
+@pytest.mark.parametrize("said", PASSING.values(), ids=PASSING)
+def test_submission_that_slurm_may_take_later_is_not_refused(programs: Path, said: str):
+    command(programs, "sbatch", f"echo 'sbatch: error: {said}' >&2; exit 1")
+    with pytest.raises(UnreachableError, match=re.escape(said[-20:])):
+        Slurm().submit("#!/bin/sh\n")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "invalid partition specified: gpus",
+        "Batch job submission failed: Requested node configuration is not available",
+        "Batch job submission failed: Invalid account or account/partition combination specified",
+    ],
+)
+def test_submission_that_slurm_never_takes_is_refused(programs: Path, said: str):
+    command(programs, "sbatch", f"echo 'sbatch: error: {said}' >&2; exit 1")
+    with pytest.raises(EngineError, match=said[-20:]):
+        Slurm().submit("#!/bin/sh\n")
+
+
+@pytest.mark.parametrize("said", ["slurm_load_jobs error: Invalid user id", "squeue: error: Munge encode failed"])
+def test_question_for_jobs_that_is_refused_is_no_refusal_of_a_gang(programs: Path, said: str):
+    command(programs, "squeue", f"echo '{said}' >&2; exit 1")
+    with pytest.raises(UnreachableError, match=said.rpartition(" ")[2]):
+        Slurm().jobs("mine")

@@ -20,6 +20,7 @@ from drumbeat.engines.slurm import job_lookup
 from drumbeat.engines.slurm.client import Ended, Slurm, SlurmJob, SlurmNode
 from drumbeat.engines.slurm.engine import SlurmEngine
 from drumbeat.engines.slurm.power_saving import Power
+from drumbeat.ports import NoMachinesError, Sighting
 from drumbeat.protocol.errors import EngineError, Problem, UnreachableError
 from drumbeat.testing.engine_contract import a_gang
 
@@ -56,6 +57,7 @@ class Played(Slurm):
     is_hidden: bool = False
     is_stuck: bool = False
     """What is canceled goes on ending."""
+    machines: list[str] = field(default_factory=lambda: ["n1"])
 
     def _answer(self) -> None:
         if self.is_away:
@@ -74,7 +76,10 @@ class Played(Slurm):
 
     def nodes(self, partition: str = "") -> list[SlurmNode]:
         self._answer()
-        return [SlurmNode("n1", "127.0.0.1", "main*", "idle", 8, 1000, 4, "none")]
+        return [SlurmNode(name, "127.0.0.1", "main*", "idle", 8, 1000, 4, "none") for name in self.machines]
+
+    def names(self, expression: str) -> list[str]:
+        return expression.split(",")
 
     def power(self, partition: str) -> Power:
         self._answer()
@@ -134,8 +139,9 @@ def engine(played: Played, tmp_path: Path) -> Iterator[SlurmEngine]:
     made.close()
 
 
-def an_engine(played: Played, folder: Path) -> SlurmEngine:
-    made = SlurmEngine(SlurmCompute(name="rack", type="slurm", folder=str(folder)), "m4rk", played)
+def an_engine(played: Played, folder: Path, **keys: str) -> SlurmEngine:
+    spec = SlurmCompute.model_validate({"name": "rack", "type": "slurm", "folder": str(folder), **keys})
+    made = SlurmEngine(spec, "m4rk", played)
     made.poller.has_begun, made.poller.first_look_s = True, 0.0
     made.leave_s = made.clear_s = 0.0
     return made
@@ -609,6 +615,75 @@ def test_machines_keep_slurm_s_word(engine: SlurmEngine, played: Played):
     assert (machine.name, machine.cpus, machine.gpus, machine.word) == ("n1", 8, ("0", "1", "2", "3"), "idle")
     played.is_away = True
     assert engine.machines() == [machine]
+
+
+@pytest.mark.parametrize(
+    ("keys", "place"),
+    [
+        ({}, "the default partition"),
+        ({"partition": "gpsu"}, "partition `gpsu`"),
+        ({"partition": "gpus", "exclude": "n1"}, "partition `gpus` beside those that `exclude` names"),
+    ],
+)
+def test_partition_without_machines_is_named(played: Played, tmp_path: Path, keys: dict[str, str], place: str):
+    engine = an_engine(played, tmp_path, **keys)
+    assert engine.machines() == [], "nobody has looked yet"
+    played.machines = ["n1"] if "exclude" in keys else []
+    engine._look()
+    with pytest.raises(NoMachinesError) as caught:
+        engine.machines()
+    assert caught.value.what == f"Slurm shows no machine in {place}"
+    played.machines = ["n1", "n2"]
+    engine._look()
+    assert engine.machines()
+
+
+def running(engine: SlurmEngine, played: Played, output: Path, said: str) -> Sighting:
+    """A gang whose Slurm job runs, and whose output has this."""
+    played.there = [SlurmJob("17", "RUNNING", NAME, nodes="n[1-2]")]
+    output.write_text(said)
+    engine._look()
+    return engine.observe(a_gang())
+
+
+SAID = "ended with exit code {}; the last it said: {}"
+ENDED = {
+    "a program that is missing": (
+        "slurmstepd: error: execve(): /py: No such file\nsrun: error: n2: task 1: Exited with exit code 2\n",
+        {1: "n2 " + SAID.format(2, "slurmstepd: error: execve(): /py: No such file")},
+    ),
+    "a node that says why": (
+        "drumbeat: node 0: it ends\ndrumbeat: node 1: x\nsrun: error: n1: task 0: Exited with exit code 1\n",
+        {0: "n1 " + SAID.format(1, "drumbeat: node 0: it ends")},
+    ),
+    "several at once": (
+        "needs Python 3.11\nsrun: error: n[1-2]: tasks 0-1: Exited with exit code 1\n",
+        dict.fromkeys((0, 1), "n[1-2] " + SAID.format(1, "needs Python 3.11")),
+    ),
+    "a node that was told to stop": ("srun: error: n2: task 1: Exited with exit code 143\n", {}),
+    "a rank's line": ("I saw srun: error: n2: task 1: Exited with exit code 1\n", {}),
+}
+
+
+@pytest.mark.parametrize(("said", "gone"), ENDED.values(), ids=ENDED)
+def test_node_whose_task_has_ended_is_gone_while_the_others_run(
+    engine: SlurmEngine, played: Played, tmp_path: Path, said: str, gone: dict[int, str]
+):
+    engine.start(a_gang())
+    seen = running(engine, played, tmp_path / "gangs" / NAME / "slurm-17.out", said)
+    assert seen.gone == {node: f"its Slurm task on {why}" for node, why in gone.items()}
+    assert seen.word == "RUNNING, Slurm job 17"
+    assert seen.cause is (Loss.FAILED if gone else Loss.LOST)
+
+
+def test_output_of_a_running_job_is_read_when_it_has_grown(engine: SlurmEngine, played: Played, tmp_path: Path):
+    engine.start(a_gang())
+    output = tmp_path / "gangs" / NAME / "slurm-17.out"
+    said = "srun: error: n2: task 1: Exited with exit code 1\n"
+    assert sorted(running(engine, played, output, said).gone) == [1]
+    assert sorted(running(engine, played, output, "x" * len(said)).gone) == [1], "it is as long as before"
+    longer = "x" * 200_000 + "\n" + said.replace("task 1", "task 0")
+    assert sorted(running(engine, played, output, longer).gone) == [0]
 
 
 def test_a_cluster_with_no_route_to_it_is_told(engine: SlurmEngine):

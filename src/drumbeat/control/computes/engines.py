@@ -23,7 +23,7 @@ from drumbeat.dialect.compute.computes import compute_from
 from drumbeat.dialect.reading.error_messages import nearest
 from drumbeat.dialect.reading.writer import to_dict
 from drumbeat.launch.container_command import CONTAINER_ENGINES
-from drumbeat.ports import Engine, ScaledEngine
+from drumbeat.ports import Engine, NoMachinesError, ScaledEngine
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError, RefusedError
 from drumbeat.protocol.plurals import name_some
 from drumbeat.protocol.unique_names import gang_name
@@ -188,11 +188,13 @@ class Engines(Mapping[str, Engine]):
             machines = tuple(one.engine.machines())
             scale = one.engine.scale() if isinstance(one.engine, ScaledEngine) else None
             return replace(one, machines=machines, scale=scale, problem="")
+        except NoMachinesError as error:
+            problem, machines = _sentence(error), ()
         except Exception as error:  # noqa: BLE001 (what was seen last stays)
-            problem = _sentence(error)
-            if problem != one.problem:
-                log.warning("the machines of compute %s can't be looked at: %s", name, error)
-            return replace(one, problem=problem)
+            problem, machines = _sentence(error), one.machines
+        if problem != one.problem:
+            log.warning("the machines of compute %s can't be looked at: %s", name, problem)
+        return replace(one, machines=machines, problem=problem)
 
     def _publish(self, known: dict[str, ComputeState]) -> None:
         self._known = known

@@ -102,7 +102,9 @@ class KubernetesEngine:
 
     # --- machines ---------------------------------------------------------------------------------------------
     def machines(self) -> list[Machine]:
-        """The cluster's nodes, as last listed. Raises UnreachableError while none was ever seen."""
+        """The cluster's nodes, as last listed. Raises UnreachableError while none was ever seen, NoMachinesError where
+        no pod of the compute may run on any.
+        """
         self._begin()
         if (problem := self.poller.problem) and self._nodes_at == -math.inf:
             raise UnreachableError(problem.what, fix=problem.fix)
@@ -110,6 +112,8 @@ class KubernetesEngine:
         if not listed and self._is_blind:
             what = "the server may not list the cluster's nodes, so it doesn't know how large a job can be"
             raise UnreachableError(what, fix="Set `nodes` and `cpus_per_node` in the compute's file.")
+        if not listed and self._nodes_at > -math.inf:
+            raise machines.no_machines(self._spec, self._nodes)
         return listed
 
     def server_addresses(self) -> list[str]:

@@ -8,8 +8,9 @@ from typing import Any, cast
 
 from drumbeat.dialect.compute.kubernetes import KubernetesCompute
 from drumbeat.engines.kubernetes.node_states import Occupant, is_passing, judged_node, occupied
-from drumbeat.ports import Machine
+from drumbeat.ports import Machine, NoMachinesError
 from drumbeat.protocol.api.computes import NodeState
+from drumbeat.protocol.plurals import name_some
 
 Json = Mapping[str, Any]
 _UNITS = {"": 1.0, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
@@ -38,6 +39,22 @@ def machines(
     count = max((len(one.gpus) for one in templates), default=0) if spec.gpus_per_node is None else spec.gpus_per_node
     gpus = tuple(str(number) for number in range(count))
     return [*listed, *(Machine(f"{spec.name}-{n + 1}", cpus, gpus, word="not listed") for n in range(max(0, missing)))]
+
+
+def no_machines(spec: KubernetesCompute, nodes: Sequence[Json]) -> NoMachinesError:
+    """What keeps the compute's pods from all the nodes of the cluster."""
+    labels = ", ".join(f"{key}={value}" for key, value in spec.node_selector.items())
+    selected = [node for node in nodes if _is_selected(spec, node)]
+    taints = sorted({one.get("key", "") for node in selected for one in _lasting_taints(node)})
+    if not nodes:
+        what = "the cluster has no node"
+    elif not selected:
+        what = f"no node of the cluster has the labels of `node_selector`: {labels}"
+    else:
+        which = f" with the labels {labels}" if labels else ""
+        what = f"every node of the cluster{which} has a taint that the compute doesn't tolerate: {name_some(taints)}"
+    fix = "Where the cluster starts nodes for pods, set `nodes` and `cpus_per_node` in the compute's file."
+    return NoMachinesError(what, fix=fix)
 
 
 def gpu_toleration(spec: KubernetesCompute) -> dict[str, str]:
@@ -78,12 +95,19 @@ def _machine(spec: KubernetesCompute, node: Json, occupants: Mapping[str, Sequen
 
 
 def _is_eligible(spec: KubernetesCompute, node: Json, tolerations: Sequence[Json]) -> bool:
+    lasting = _lasting_taints(node)
+    tolerated = (one.get("effect") == "PreferNoSchedule" or _tolerates(tolerations, one) for one in lasting)
+    return _is_selected(spec, node) and all(tolerated)
+
+
+def _is_selected(spec: KubernetesCompute, node: Json) -> bool:
     labels: Json = node["metadata"].get("labels") or {}
-    if any(labels.get(key) != value for key, value in spec.node_selector.items()):
-        return False
+    return all(labels.get(key) == value for key, value in spec.node_selector.items())
+
+
+def _lasting_taints(node: Json) -> list[Json]:
     taints: list[Json] = node.get("spec", {}).get("taints") or []
-    lasting = [one for one in taints if not is_passing(one)]
-    return all(one.get("effect") == "PreferNoSchedule" or _tolerates(tolerations, one) for one in lasting)
+    return [one for one in taints if not is_passing(one)]
 
 
 def _tolerates(tolerations: Iterable[Json], taint: Json) -> bool:

@@ -18,7 +18,7 @@ from drumbeat.engines.poller import Poller
 from drumbeat.engines.ray import autoscaler, render
 from drumbeat.engines.ray.dashboard import Dashboard
 from drumbeat.engines.ray.gangs import ClusterView, RayGangs
-from drumbeat.engines.ray.machines import heads, machines
+from drumbeat.engines.ray.machines import heads, machines, no_machines
 from drumbeat.engines.ray.names import prefix
 from drumbeat.engines.ray.states import GangView, judged
 from drumbeat.engines.unwanted_gangs import Wanted, unwanted
@@ -72,14 +72,20 @@ class RayEngine:
 
     # --- machines ---------------------------------------------------------------------------------------------
     def machines(self) -> list[Machine]:
-        """The cluster's, as last listed. Raises UnreachableError while none was ever seen."""
+        """The cluster's, as last listed. Raises UnreachableError while none was ever seen, NoMachinesError where none
+        can run the compute's nodes.
+        """
         self.poller.begin()
         if self._cluster is None:
             problem = self.poller.problem or Problem("the Ray dashboard wasn't asked yet")
             raise UnreachableError(problem.what, fix=problem.fix)
         scale, wish = self.scale(), self._spec.max_instances
         most = wish if scale is None else min(scale.max_instances, wish or scale.max_instances)
-        return machines(self._spec, self._cluster.nodes.values(), most, self._cluster.states)
+        listed = machines(self._spec, self._cluster.nodes.values(), most, self._cluster.states)
+        # The autoscaler's numbers may say that there will be some.
+        if not listed and (self._survey.is_over or not self._is_elastic):
+            raise no_machines(self._spec, self._cluster.nodes.values())
+        return listed
 
     def scale(self) -> Scale | None:
         """The autoscaler's numbers, as its administrator has set them; None = they aren't known, or there is none."""

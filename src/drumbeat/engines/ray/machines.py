@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from drumbeat.dialect.compute.ray import RayCompute
-from drumbeat.ports import Machine
+from drumbeat.ports import Machine, NoMachinesError
 from drumbeat.protocol.api.computes import NodeState
 
 Json = Mapping[str, Any]
@@ -32,6 +32,16 @@ def machines(
         *present,
         *(Machine(f"{spec.name}-off-{n}", cpus, _gpus(count), word="off", state=NodeState.OFF, why=why) for n in off),
     ]
+
+
+def no_machines(spec: RayCompute, nodes: Iterable[Json]) -> NoMachinesError:
+    """What the cluster's machines lack."""
+    alive: list[Json] = [one.get("resources_total") or {} for one in nodes if one["state"] == "ALIVE"]
+    has_cpus = any(one.get("CPU") for one in alive)
+    wanted = ", ".join(f"{name}: {value:g}" for name, value in spec.resources.items())
+    lacks = f"the `resources` of the compute ({wanted})" if has_cpus and wanted else "CPUs"
+    fix = "Where Ray's autoscaler starts machines, set `max_instances` in the compute's file."
+    return NoMachinesError(f"no machine of the Ray cluster has {lacks}", fix=fix)
 
 
 def heads(nodes: Iterable[Json]) -> list[Json]:

@@ -30,7 +30,8 @@ _PASSES = re.compile(
     r"unable to contact slurm controller|socket timed out|temporarily unable|connect(?:ion)? (?:failure|refused)|"
     r"zero bytes were (?:transmitted|received)|unable to connect|in backup|in standby|too many (?:rpcs|open files)|"
     r"incomplete|please try again|(?:Max|Grp)SubmitJob|submit(?:ted)? job limit|resource temporarily unavailable|"
-    r"slurm_load_\w+ error: (?:unexpected|transport)",
+    r"slurm_load_\w+ error: (?:unexpected|transport)|authentication error|munge encode failed|"
+    r"partition (?:configuration )?not available|i/o error writing script|could not establish a configuration source",
     re.IGNORECASE,
 )
 """What Slurm says when the same can succeed later; anything else it says is a refusal."""
@@ -116,10 +117,10 @@ class Slurm:
 
     def jobs(self, name: str = "") -> list[SlurmJob]:
         """What this user has in Slurm, whatever the environment says who that is; ended a while ago too; with this name
-        only, if one is given.
+        only, if one is given. Raises UnreachableError while Slurm doesn't say.
         """
         chosen = [f"--user={os.geteuid()}", *([f"--name={name}"] if name else []), "--states=all"]
-        return read_jobs(self._run(["squeue", *_ALL, "--noheader", *chosen, f"--format={_JOB_FORMAT}"]))
+        return read_jobs(self._ask(["squeue", *_ALL, "--noheader", *chosen, f"--format={_JOB_FORMAT}"]))
 
     def nodes(self, partition: str = "") -> list[SlurmNode]:
         """The machines of a partition; "" = of the default one."""
@@ -175,10 +176,7 @@ class Slurm:
 
         Raises UnreachableError while slurmctld does not answer.
         """
-        try:
-            printed = self._run(["scontrol", *_ALL, "--oneliner", "show", "job"])
-        except EngineError as error:
-            raise UnreachableError(error.what, fix=error.fix) from error
+        printed = self._ask(["scontrol", *_ALL, "--oneliner", "show", "job"])
         return read_ids(printed, name, os.geteuid()) or self._accounted_ids(name)
 
     def _accounted_ids(self, name: str) -> list[str]:
@@ -206,6 +204,13 @@ class Slurm:
                 if (number, called) == (job, name) and ended.is_over:
                     return ended
         return None
+
+    def _ask(self, command: Sequence[str]) -> str:
+        """A question about a gang: one that is refused isn't a refusal of the gang, and is asked again."""
+        try:
+            return self._run(command)
+        except EngineError as error:
+            raise UnreachableError(error.what, fix=error.fix) from error
 
     def _run(self, command: Sequence[str], text: str = "", *, may_fail_mute: bool = False) -> str:
         program = shutil.which(command[0])

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from drumbeat.core.life.events import Loss
 from drumbeat.dialect.compute.slurm import SlurmCompute
 from drumbeat.engines.agent_archive import agent_archive
 from drumbeat.engines.enrolment import enrolment
@@ -23,7 +24,7 @@ from drumbeat.engines.poller import Poller
 from drumbeat.engines.slurm.client import Ended, Slurm, SlurmJob
 from drumbeat.engines.slurm.job_lookup import JobLookup
 from drumbeat.engines.slurm.job_states import Stage
-from drumbeat.engines.slurm.loss_reasons import judged
+from drumbeat.engines.slurm.loss_reasons import ended_nodes, judged
 from drumbeat.engines.slurm.machines import Cluster
 from drumbeat.engines.slurm.render import agents_folder, batch_script, gang_folder
 from drumbeat.engines.start_errors import not_started
@@ -49,6 +50,15 @@ class _Seen:
     at: float = 0.0
 
 
+@dataclass(frozen=True)
+class _Read:
+    """What a job's output says of nodes that have ended. size: the output's, when it was read."""
+
+    number: str
+    size: int
+    gone: dict[int, str]
+
+
 class SlurmEngine:
     """The `Engine` port. mark: tells this server's jobs from those of the same user's other servers."""
 
@@ -67,6 +77,8 @@ class SlurmEngine:
         """Since when each gang is there for sure, by the monotonic clock, and the id of its job, "" = not known yet."""
         self._addressed: dict[str, tuple[str, ...]] = {}
         """Which servers the nodes of a gang will call."""
+        self._read: dict[str, _Read] = {}
+        """What the outputs of gangs said when they were last read."""
         self._lookup = JobLookup(self._slurm, self._folder_of, self._job_name)
         self._wanted: Wanted | None = None
         """What the first sweep was told; before, whatever is there is left alone."""
@@ -76,7 +88,9 @@ class SlurmEngine:
 
     # --- machines ---------------------------------------------------------------------------------------------
     def machines(self) -> list[Machine]:
-        """The partition's, as sinfo last showed them. Raises UnreachableError while none was ever seen."""
+        """The partition's, as sinfo last showed them. Raises UnreachableError while none was ever seen, NoMachinesError
+        where sinfo showed none.
+        """
         self.poller.begin()
         if not self._cluster.nodes and (problem := self.poller.problem):
             raise UnreachableError(problem.what, fix=problem.fix)
@@ -159,7 +173,19 @@ class SlurmEngine:
         if waits:
             self._readdress(gang)
         word, notice = self._cluster.word(job), self._cluster.notice(job)
-        return Sighting(f"{word}, Slurm job {job.id}" + (f"; {trouble}" if trouble else ""), waits=waits, notice=notice)
+        told = f"{word}, Slurm job {job.id}" + (f"; {trouble}" if trouble else "")
+        gone = self._ended_nodes(gang, job.id) if job.word == "RUNNING" else {}
+        return Sighting(told, gone, Loss.FAILED if gone else Loss.LOST, waits=waits, notice=notice)
+
+    def _ended_nodes(self, gang: Gang, number: str) -> dict[int, str]:
+        """The nodes whose tasks have ended while the job runs. Its output is read only when it has grown."""
+        file, last = self._output_file(gang.name, number), self._read.get(gang.name)
+        with contextlib.suppress(OSError):
+            size = file.stat().st_size
+            if last is None or (last.number, last.size) != (number, size):
+                gone = {node: why for node, why in ended_nodes(_tail(file)).items() if node < len(gang.slots)}
+                last = self._read[gang.name] = _Read(number, size, gone)
+        return last.gone if last and last.number == number else {}
 
     def _since(self, gang: str) -> tuple[float, str]:
         with self._lock:
@@ -214,10 +240,12 @@ class SlurmEngine:
         return [SlurmJob(number, ended.word, name)] if ended and not ended.is_over else []
 
     def _output(self, gang: str, number: str) -> str:
-        file = Path(self._folder_of(gang), f"slurm-{number}.out")
         with contextlib.suppress(OSError):
-            return file.read_text(errors="replace")[-_MAX_OUTPUT:]
+            return _tail(self._output_file(gang, number))
         return ""
+
+    def _output_file(self, gang: str, number: str) -> Path:
+        return Path(self._folder_of(gang), f"slurm-{number}.out")
 
     # --- stop -------------------------------------------------------------------------------------------------
     def stop(self, name: str) -> None:
@@ -241,6 +269,7 @@ class SlurmEngine:
         with self._lock:
             self._started.pop(gang, None)
             self._addressed.pop(gang, None)
+            self._read.pop(gang, None)
         self._lookup.forget(gang)
 
     def _await_end(self, gang: str, within_s: float) -> bool:
@@ -348,6 +377,13 @@ def _is_whole(file: Path, size: int) -> bool:
     with contextlib.suppress(OSError):
         return file.stat().st_size == size
     return False
+
+
+def _tail(file: Path) -> str:
+    """The end of a job's output. Raises OSError."""
+    with file.open("rb") as output:
+        output.seek(max(0, output.seek(0, 2) - _MAX_OUTPUT))
+        return output.read(_MAX_OUTPUT).decode(errors="replace")
 
 
 def _some_live(jobs: Sequence[SlurmJob]) -> bool:

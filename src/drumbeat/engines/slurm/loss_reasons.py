@@ -21,6 +21,8 @@ _NODE_TROUBLE = re.compile(
     r"(?:Communication connection failure|Socket timed out|Connection|Unable to|Zero Bytes|No route).*)"
 )
 """What srun says when a node didn't answer it, before slurmctld noticed; the job has FAILED then."""
+_ENDED_TASKS = re.compile(r"^srun: error: (\S+): tasks? ([\d,-]+): Exited with exit code (\d+)$", re.MULTILINE)
+"""What srun says of tasks that ended while the others go on; a task's number is its node's."""
 
 
 def judged(ended: Ended | None, grace_s: float, output: str) -> tuple[Loss, str]:
@@ -42,6 +44,32 @@ def judged(ended: Ended | None, grace_s: float, output: str) -> tuple[Loss, str]
         return Loss.LOST, f"lost a node: {trouble[0].removeprefix('srun: error: ')}"
     last = _last_words(output) if word.loss is Loss.FAILED else ""
     return word.loss, f"{word.what or f'is over in Slurm: {ended.word}'}{last}"
+
+
+def ended_nodes(output: str) -> dict[int, str]:
+    """The nodes of a job that runs whose tasks have ended by themselves, with a sentence each. output: the job's own.
+
+    A node that was told to stop says nothing here: how the whole job ends says why.
+    """
+    gone: dict[int, str] = {}
+    for match in _ENDED_TASKS.finditer(output):
+        machine, tasks, code = match.groups()
+        if int(code) not in (0, SIGNALLED):
+            said = f"its Slurm task on {machine} ended with exit code {code}"
+            before = output[: match.start()]
+            gone |= {node: f"{said}{_last_words(_own_lines(before, node) or before)}" for node in _numbers(tasks)}
+    return gone
+
+
+def _numbers(listed: str) -> list[int]:
+    """The numbers in `0,2-3`."""
+    ranges = [part.partition("-")[::2] for part in listed.split(",") if part]
+    return [number for first, last in ranges for number in range(int(first), int(last or first) + 1)]
+
+
+def _own_lines(output: str, node: int) -> str:
+    """What the node itself said of its end, as `slurm_step` says it."""
+    return "\n".join(line for line in output.splitlines() if line.startswith(f"drumbeat: node {node}: "))
 
 
 def preemption_notice(number: str, at: str, grace_s: float) -> str:

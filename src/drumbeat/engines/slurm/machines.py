@@ -15,7 +15,7 @@ from drumbeat.engines.slurm.job_states import Stage
 from drumbeat.engines.slurm.loss_reasons import preemption_notice
 from drumbeat.engines.slurm.node_states import NodeWord
 from drumbeat.engines.slurm.power_saving import Power
-from drumbeat.ports import Machine, Scale
+from drumbeat.ports import Machine, NoMachinesError, Scale
 from drumbeat.protocol.errors import EngineError
 
 MACHINES_S, ELASTIC_MACHINES_S, POWER_S = 10.0, 3.0, 300.0
@@ -43,8 +43,16 @@ class Cluster:
 
     # --- what is known ------------------------------------------------------------------------------------------
     def machines(self) -> list[Machine]:
-        """The machines, in Slurm's order."""
+        """The machines, in Slurm's order. Raises NoMachinesError where the last look showed none."""
+        if not self.nodes and self._nodes_at > -math.inf:
+            raise self._no_machines()
         return [self._machine(node) for node in self.nodes]
+
+    def _no_machines(self) -> NoMachinesError:
+        place = f"partition `{self._spec.partition}`" if self._spec.partition else "the default partition"
+        left_out = " beside those that `exclude` names" if self._spec.exclude else ""
+        fix = "`sinfo` lists the partitions; machines that are switched off are in it with `PrivateData=cloud`."
+        return NoMachinesError(f"Slurm shows no machine in {place}{left_out}", fix=fix)
 
     def _machine(self, node: SlurmNode) -> Machine:
         cpus, gpus = self._spec.cpus_per_node, self._spec.gpus_per_node
