@@ -52,7 +52,7 @@ def test_a_failed_login_is_told_as_what_made_it_fail(said: str, what: str, fix: 
     assert fix in told.fix
 
 
-@pytest.mark.parametrize(("port", "known"), [(22, "far"), (2222, "'[far]:2222'")])
-def test_a_changed_host_key_is_removed_by_its_name_among_the_known_hosts(port: int, known: str):
+@pytest.mark.parametrize(("port", "known"), [(None, "far"), (22, "far"), (2222, "'[far]:2222'")])
+def test_a_changed_host_key_is_removed_by_its_name_among_the_known_hosts(port: int | None, known: str):
     told = SshHost(Login("far", port), "python3", "~/node")._trouble(CHANGED)
     assert told.fix.endswith(f"ssh-keygen -R {known}")

@@ -49,7 +49,7 @@ class SshCompute(RemoteCompute):
         description="The machines; plain text is an address."
     )
     user: User | None = Field(default=None, description="User to log in as; ssh's default when not set.")
-    port: Port = Field(default=22, description="Port of the hosts' ssh servers.")
+    port: Port | None = Field(default=None, description="Port of the hosts' ssh servers; ssh's default when not set.")
     identity_file: OneLine | None = Field(
         default=None,
         description="Private key on the server's machine, relative to this file; ssh's default when not set.",

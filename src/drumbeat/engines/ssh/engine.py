@@ -25,8 +25,9 @@ class SshEngine(RemoteEngine):
     def _towards(self) -> list[str]:
         if self._server_address:
             return [self._server_address]
-        logins = [host.reach.login for host in self._hosts if isinstance(host.reach, SshHost)]
-        found = sorted({own for login in logins if (own := route_to(login.address, login.port))})
+        reaches = [host.reach for host in self._hosts if isinstance(host.reach, SshHost)]
+        places = [reach.destination() for reach in reaches]
+        found = sorted({own for place in places if (own := route_to(place.host, place.port))})
         beyond = [own for own in found if not ipaddress.ip_address(own).is_loopback]
         if not found:
             what = "there is no route to any host of this compute"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
+import subprocess
 import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,12 +21,30 @@ _OPTIONS = (
 )  # fmt: skip
 
 
+RESOLVE_S = 10.0
+
+
+@dataclass(frozen=True)
+class Destination:
+    """Where ssh connects to. key_alias: the name under which the host's key is known, "" = its own."""
+
+    host: str
+    port: int
+    key_alias: str = ""
+
+    def known_as(self) -> str:
+        """The host's name in a file of known hosts."""
+        if self.key_alias:
+            return self.key_alias
+        return self.host if self.port == 22 else f"[{self.host}]:{self.port}"
+
+
 @dataclass(frozen=True)
 class Login:
-    """How a host is logged in to. user, identity: "" = as ssh itself would."""
+    """How a host is logged in to. port: None, user, identity: "" = as ssh itself would."""
 
     address: str
-    port: int = 22
+    port: int | None = None
     user: str = ""
     identity: str = ""
     options: tuple[str, ...] = ()
@@ -44,15 +63,28 @@ class Login:
         # ssh takes the first value of an option that it hears: a person's own come before ours.
         options = [word for option in (*self.options, *_OPTIONS) for word in ("-o", option)]
         user = ["-l", self.user] if self.user else []
-        return ["ssh", "-T", *key, "-p", str(self.port), *user, *options, *more, "--", self.address]
+        port = [] if self.port is None else ["-p", str(self.port)]
+        return ["ssh", "-T", *key, *port, *user, *options, *more, "--", self.address]
 
-    def known_as(self) -> str:
-        """The host's name in a file of known hosts."""
-        return self.address if self.port == 22 else f"[{self.address}]:{self.port}"
+    def destination(self) -> Destination:
+        """Where ssh connects to by its configuration, as `ssh -G` says; the address itself where it doesn't."""
+        said: dict[str, str] = {}
+        with suppress(OSError, subprocess.SubprocessError):
+            done = subprocess.run(
+                self.command("-G"), stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+                timeout=RESOLVE_S, cwd="/", check=False,
+            )  # fmt: skip
+            said = {key: value for key, _, value in (line.partition(" ") for line in done.stdout.splitlines())}
+        port = said.get("port", "")
+        return Destination(
+            said.get("hostname") or self.address,
+            int(port) if port.isdecimal() else self.port or 22,
+            said.get("hostkeyalias", ""),
+        )
 
     def by_hand(self) -> str:
         """What a person types to log in."""
-        words = ["ssh", *(["-p", str(self.port)] if self.port != 22 else [])]
+        words = ["ssh", *([] if self.port is None else ["-p", str(self.port)])]
         words += ["-i", self.identity] if self.identity else []
         return shlex.join([*words, f"{self.user}@{self.address}" if self.user else self.address])
 

@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,11 +17,13 @@ from dataclasses import dataclass, field
 from drumbeat.engines.agent_archive import agent_archive
 from drumbeat.engines.remote_engine import understood
 from drumbeat.engines.remote_host import Answer
-from drumbeat.engines.ssh.login import Login
+from drumbeat.engines.ssh.login import Destination, Login
 from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
 
 ASK_S = 20.0
 DELIVER_S = 60.0
+CONFIGURATION_S = 300.0
+"""How old may be what ssh's configuration says of a host."""
 _SSH_FAILED, _NO_AGENT, _NO_PROGRAM = 255, 97, (126, 127)
 _TROUBLES: tuple[tuple[str, str, str], ...] = (
     ("remote host identification has changed", "its host key isn't the one that is known here",
@@ -52,6 +55,15 @@ class SshHost:
     python: str
     folder: str
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _destination: Destination | None = None
+    _destination_at: float = 0.0
+
+    def destination(self) -> Destination:
+        """Where the host is by ssh's configuration, which is read again now and then."""
+        now = time.monotonic()
+        if self._destination is None or now - self._destination_at > CONFIGURATION_S:
+            self._destination, self._destination_at = self.login.destination(), now
+        return self._destination
 
     def ask(self, verb: str, request: Mapping[str, object]) -> Answer:
         """See `engines.remote_host.Reach`."""
@@ -117,7 +129,7 @@ class SshHost:
         last = _last_line(said.encode())
         for pattern, what, fix in _TROUBLES:
             if re.search(pattern, said, re.IGNORECASE):
-                todo = fix.format(login=self.login.by_hand(), known=shlex.quote(self.login.known_as()))
+                todo = fix.format(login=self.login.by_hand(), known=shlex.quote(self.destination().known_as()))
                 return UnreachableError(f"{self.login.address}: {what}", where=last, fix=todo)
         return UnreachableError(f"{self.login.address}: ssh failed: {last or 'it said nothing'}")
 
