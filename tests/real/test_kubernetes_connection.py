@@ -15,6 +15,8 @@ from drumbeat.dialect.compute.kubernetes import KubernetesCompute
 from drumbeat.engines.kubernetes.exec_plugin import VERSIONS, Plugin
 from drumbeat.protocol.errors import EngineError, UnreachableError
 
+from .identities import a_certificate, a_tls_front
+
 pytestmark = pytest.mark.feature("C4")
 
 PLUGIN = """\
@@ -188,3 +190,64 @@ def test_plugin_that_is_missing_or_speaks_another_version_is_refused():
         Plugin("/no/such/plugin").token()
     with pytest.raises(EngineError, match=r"speaks client.authentication.k8s.io/v1alpha1"):
         Plugin("x", version="client.authentication.k8s.io/v1alpha1").token()
+
+
+def one_of(files: dict[str, dict[str, Any]], folder: Path) -> str:
+    """Files with these contents, as `$KUBECONFIG` lists them, with one that is missing between them."""
+    for name, content in files.items():
+        (folder / name).mkdir()
+        (folder / name / "config").write_text(json.dumps(content))
+    return f"{folder}/none:".join(f"{folder / name}/config:" for name in files)
+
+
+def test_several_kubeconfigs_are_one_and_the_first_to_name_something_has_it(
+    tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch
+):
+    """As kubectl merges them."""
+    Handler.token = "abc"
+    (tmp_path / "token").write_text("abc")
+    first = {
+        "users": [{"name": "u", "user": {"tokenFile": "../token"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u", "namespace": "ml"}}],
+    }
+    second = {
+        "current-context": "c",
+        "clusters": [{"name": "k", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": {"token": "another"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "another", "user": "u"}}],
+    }
+    made = connection(tmp_path, server, {}, kubeconfig=None)
+    monkeypatch.setenv("KUBECONFIG", one_of({"first": first, "second": second}, tmp_path))
+    assert made.namespace == "ml"
+    assert made.call("GET", "/a") == {"path": "/a"}
+    made.close()
+
+
+def test_kubeconfigs_that_are_all_missing_are_said(tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path}/no:{tmp_path}/none")
+    with pytest.raises(EngineError, match="/none not found"):
+        _ = connection(tmp_path, server, {}, kubeconfig=None).namespace
+
+
+def test_requests_go_through_the_clusters_proxy(tmp_path: Path, server: str):
+    Handler.token = "abc"
+    made = connection(tmp_path, "http://api.invalid:6443", {"token": "abc"})
+    edit(tmp_path, lambda config: config["clusters"][0]["cluster"].update({"proxy-url": server}))
+    assert made.call("GET", "/a") == {"path": "http://api.invalid:6443/a"}
+    made.close()
+
+
+def test_certificate_of_another_name_is_that_of_the_clusters_tls_server_name(tmp_path: Path, server: str):
+    """As behind a tunnel to the API server."""
+    certificate = a_certificate(tmp_path)
+    Handler.token = "abc"
+    with a_tls_front(server, certificate) as front:
+        made = connection(tmp_path, front.replace("127.0.0.1", "localhost"), {"token": "abc"})
+        trust = {"certificate-authority": certificate.file.name}
+        edit(tmp_path, lambda config: config["clusters"][0]["cluster"].update(trust))
+        with pytest.raises(UnreachableError, match="certificate"):
+            made.call("GET", "/a")
+        made.close()
+        edit(tmp_path, lambda config: config["clusters"][0]["cluster"].update({"tls-server-name": "127.0.0.1"}))
+        assert made.call("GET", "/a") == {"path": "/a"}
+        made.close()

@@ -125,6 +125,21 @@ def test_a_silent_node_is_given_up_after_lost_after(house: House):
     assert house.store.load(name).job.failures[0].verdict.reason is Reason.NODE_LOST
 
 
+def test_node_whose_machine_prepares_it_is_not_silent_and_others_are(house: House, monkeypatch: pytest.MonkeyPatch):
+    """A Kubernetes node may pull an image of 20 GiB for longer than `lost_after_s`."""
+    starting = [frozenset({0, 1})]
+    monkeypatch.setattr(house.engine, "observe", lambda _: Sighting("ContainerCreating", starting=starting[0]))
+    name = house.submit("j", nodes=2, drumbeat={"lost_after_s": 0.3})
+    house.gang(name)
+    for _ in range(4):
+        time.sleep(0.2)
+        house.control.watch.look_after(house.store.load(name).job)
+    assert house.store.load(name).job.attempt == 1
+    starting[0] = frozenset({0})
+    house.gang(name, attempt=2)
+    assert "the agent of node 1 has not called" in house.store.load(name).job.failures[0].verdict.sentence
+
+
 @pytest.mark.feature("F5")
 def test_nodes_that_never_call_are_told_of_and_given_up(house: House, monkeypatch: pytest.MonkeyPatch):
     """Seen by reading: behind a firewall a job got new nodes every ten minutes, for ever, and nobody was told why."""

@@ -21,6 +21,17 @@ def pod(node: int) -> dict[str, Any]:
     }
 
 
+def test_pods_that_pull_their_image_are_not_missed_and_hold_up_no_other():
+    history = GangHistory("g", 3, 60.0, 600.0)
+    pods = {0: pod(0), 1: {**pod(1), "status": waiting("ErrImagePull")}, 2: {**pod(2), "status": {"phase": "Running"}}}
+    for now in (0, 599):
+        history.looked(pods, Look(now))
+        seen = history.sighting()
+        assert (seen.starting, seen.waits, seen.gone) == ({0, 1}, False, {})
+    history.looked(pods, Look(600))
+    assert (history.sighting().starting, sorted(history.sighting().gone)) == ({0}, [1])
+
+
 def test_pods_that_are_starting_are_asked_what_hinders_them_every_30_s():
     history = GangHistory("g", 3, 60.0, 600.0)
     pods = {node: pod(node) for node in range(3)}

@@ -100,6 +100,10 @@ def test_pod_whose_volume_is_missing_starts_and_its_event_says_why():
         ("ErrImageNeverPull", 'Container image "r/i:1" is not present with pull policy of Never'),
         ("InvalidImageName", 'Failed to apply default image tag "r/I:1": couldn\'t parse image reference'),
         ("CreateContainerConfigError", "container has runAsNonRoot and image will run as root"),
+        ("CreateContainerError", "failed to generate spec: unresolvable CDI devices nvidia.com/gpu=all"),
+        ("RunContainerError", "failed to start container: OCI runtime create failed"),
+        ("RegistryUnavailable", "registry is unavailable"),
+        ("ImageInspectError", "failed to inspect image"),
     ],
 )
 def test_pod_that_waits_for_what_never_comes_is_stuck(reason: str, message: str):
@@ -129,6 +133,17 @@ NO_PYTHON = 'exec: "python3": executable file not found in $PATH'
         ({"state": terminated(3, "Error")}, Loss.LOST, "ended: its agent was replaced"),
         ({"state": terminated(143, "Error")}, Loss.LOST, "was told to stop (SIGTERM), and not by drumbeat"),
         ({"state": terminated(137, "Error")}, Loss.FAILED, "was killed (exit code 137)"),
+        (
+            {"state": terminated(255, "Unknown")},
+            Loss.LOST,
+            "ended unseen: its machine was restarted",
+        ),
+        (
+            {"state": terminated(137, "ContainerStatusUnknown", "The container could not be located")},
+            Loss.LOST,
+            "ended unseen: its machine was restarted (The container could not be located)",
+        ),
+        ({"state": terminated(255, "Error")}, Loss.FAILED, "ended with exit code 255"),
         ({"state": terminated(137, "OOMKilled")}, Loss.OUT_OF_MEMORY, "was killed at its memory limit"),
         (
             {"reason": "Evicted", "message": 'Usage of EmptyDir volume "drumbeat-work" exceeds the limit "1Gi". '},
@@ -258,6 +273,27 @@ def test_containers_beside_the_agent_dont_count():
         {"name": "agent", "state": {"running": {}}},
     ]
     assert judged(pod("Running", containerStatuses=statuses), ()) == Verdict("Running")
+
+
+@pytest.mark.parametrize(
+    ("state", "verdict"),
+    [
+        (
+            terminated(137, "OOMKilled"),
+            Verdict("OOMKilled", "was killed at its memory limit", Loss.OUT_OF_MEMORY, True),
+        ),
+        (terminated(1, "Error", "no x"), Verdict("Error", "ended with exit code 1 (no x)", Loss.FAILED, is_over=True)),
+        (terminated(0, "Completed"), Verdict("Completed", "ended: its agent left", is_over=True)),
+        (terminated(143, ""), Verdict("Terminated", "was told to stop (SIGTERM), and not by drumbeat", is_over=True)),
+    ],
+)
+def test_agent_that_has_ended_beside_a_container_that_goes_on_is_over(state: Json, verdict: Verdict):
+    """As a service mesh adds one to each pod."""
+    statuses: list[Json] = [{"name": "istio-proxy", "state": {"running": {}}}, {"name": "agent", "state": state}]
+    one = pod("Running", conditions=[scheduled()], containerStatuses=statuses)
+    assert judged(one, ()) == verdict
+    one["spec"]["restartPolicy"] = "OnFailure"
+    assert judged(one, ()) == Verdict("Running")
 
 
 def test_word_of_a_gang_counts_what_its_pods_are():

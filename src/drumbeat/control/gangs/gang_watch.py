@@ -113,6 +113,8 @@ class GangWatch(PooledWatch):
         events: list[Event] = [seen] if sighting.word else []
         if sighting.waits:
             self._excuse_all(job)
+        for node in sighting.starting:
+            self.heartbeats.heard(job.name, job.attempt, node)
         silent = {node: self._silent_s(job, node) for node in range(job.plan.nodes) if node not in sighting.gone}
         if unheard := without_first_call(job, silent):
             events.append(Unheard(job.attempt, f"no agent of {_say_nodes(unheard)} has called {_where(gang)} yet"))

@@ -1,6 +1,6 @@
 """Requests to a cluster's API as one user: the kubeconfig, credentials, time limits, and errors in drumbeat's words.
 
-lightkube reads the kubeconfig and makes the HTTP client. Requests and answers are plain JSON: no models of Kubernetes'
+lightkube reads credentials and makes the HTTP client. Requests and answers are plain JSON: no models of Kubernetes'
 objects, whose names change between versions of the libraries.
 """
 
@@ -10,12 +10,12 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from drumbeat.dialect.compute.kubernetes import KubernetesCompute
 from drumbeat.engines.kubernetes.exec_plugin import Plugin, PluginTokens
+from drumbeat.engines.kubernetes.kubeconfig import ChosenContext, chosen_context
 from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
 
 Json = dict[str, Any]
@@ -29,7 +29,6 @@ class _Libraries:
 
     def __init__(self) -> None:
         try:
-            self.config: Any = import_module("lightkube.config.kubeconfig")
             self.adapter: Any = import_module("lightkube.config.client_adapter")
             self.http: Any = import_module("httpx2")
         except ImportError as error:
@@ -58,6 +57,8 @@ class ClusterConnection:
         self._target: _Target | None = None
         self._server = ""
         """The URL of the API server that was connected to last."""
+        self._extensions: dict[str, str] = {}
+        """What the HTTP library is told with each request: the name that the server's certificate has."""
         self._tokens: PluginTokens | None = None
         self._lock = threading.RLock()
 
@@ -66,12 +67,12 @@ class ClusterConnection:
         """Where the pods are created. Raises EngineError when the kubeconfig can't be read."""
         if self._spec.namespace:
             return self._spec.namespace
-        return self._target.namespace if self._target else self._config().namespace
+        return self._target.namespace if self._target else self._chosen().config.namespace
 
     @property
     def server(self) -> tuple[str, int]:
         """Host and port of the API server. Raises EngineError when the kubeconfig can't be read."""
-        place = urlsplit(self._server or str(self._config().cluster.server))
+        place = urlsplit(self._server or str(self._chosen().config.cluster.server))
         return place.hostname or "", place.port or 443
 
     def call(
@@ -103,7 +104,9 @@ class ClusterConnection:
         if method == "PATCH":
             headers["Content-Type"] = MERGE_PATCH
         try:
-            response = client.request(method, path, json=body, params=query, headers=headers)
+            response = client.request(
+                method, path, json=body, params=query, headers=headers, extensions=self._extensions
+            )
         except (self._libraries.http.HTTPError, OSError) as error:
             raise self._no_answer(error) from error
         if response.status_code == UNAUTHORIZED and token and not refused:
@@ -137,10 +140,12 @@ class ClusterConnection:
             return self._client
 
     def _connect(self) -> Any:
-        config, http = self._config(), self._libraries.http
+        chosen, http = self._chosen(), self._libraries.http
+        config = chosen.config
         timeout = http.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
         try:
-            client = self._libraries.adapter.Client(config, self._libraries.adapter.ConnectionParams(timeout=timeout))
+            parameters = self._libraries.adapter.ConnectionParams(timeout=timeout, proxy=chosen.proxy)
+            client = self._libraries.adapter.Client(config, parameters)
         except Exception as error:  # lightkube's, ssl's and the file system's: the kubeconfig names what can't be used.
             raise self._unusable(error) from error
         plugin = _plugin(config)
@@ -151,16 +156,16 @@ class ClusterConnection:
             if self._tokens is None or self._tokens.plugin != plugin:
                 self._tokens = PluginTokens(plugin)
         self._server = str(config.cluster.server)
+        self._extensions = {"sni_hostname": chosen.tls_name} if chosen.tls_name else {}
         return client
 
-    def _config(self) -> Any:
-        kubeconfig = self._libraries.config.KubeConfig
+    def _chosen(self) -> ChosenContext:
         try:
             with self._lock:
-                read = kubeconfig.from_file(self._spec.kubeconfig) if self._spec.kubeconfig else kubeconfig.from_env()
-                config = read.get(self._target.context if self._target else self._spec.context)
-                self._target = self._target or _Target(config.context_name, config.namespace)
-                return config
+                context = self._target.context if self._target else self._spec.context
+                chosen = chosen_context(self._spec.kubeconfig or "", context)
+                self._target = self._target or _Target(chosen.config.context_name, chosen.config.namespace)
+                return chosen
         except Exception as error:  # yaml's, msgspec's and lightkube's own: all of them say that the file is wrong.
             raise self._unusable(error) from error
 
@@ -174,12 +179,11 @@ def _plugin(config: Any) -> Plugin | None:
     given = config.user.exec if config.user else None
     if given is None or not given.command:
         return None
-    command = given.command
-    if "/" in command and not command.startswith("/") and config.fname:  # As client-go has it.
-        command = str(Path(config.fname).parent / command)
     variables = {one.name: one.value for one in given.env or () if one.name}
     version = given.apiVersion or ""
-    return Plugin(command, tuple(given.args or ()), {name: value or "" for name, value in variables.items()}, version)
+    return Plugin(
+        given.command, tuple(given.args or ()), {name: value or "" for name, value in variables.items()}, version
+    )
 
 
 def _message(response: Any) -> str:

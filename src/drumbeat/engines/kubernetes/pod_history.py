@@ -199,8 +199,12 @@ class GangHistory:
         hindered = next((f"; {why}" for why in self._hindrances.values() if why), "")
         stuck = next((f"; its pod {one.why}" for one in self._living.values() if one.is_stuck), "")
         return Sighting(
-            gang_word(one.word for one in verdicts.values()) + hindered + stuck, gone, self._cause(), waits=waits
-        )
+            gang_word(one.word for one in verdicts.values()) + hindered + stuck, gone, self._cause(), waits=waits,
+            starting=frozenset(
+                node for node, one in self._living.items()
+                if node not in self.ended and (one.word in STARTING or one.is_stuck)
+            ),
+        )  # fmt: skip
 
     def _place(self, node: int) -> str:
         machine = self._machines.get(node)

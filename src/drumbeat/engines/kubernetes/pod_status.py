@@ -37,13 +37,21 @@ KUBELET: dict[str, tuple[Loss, str]] = {
 """Values of `status.reason` with which a kubelet ends a pod; `OutOf…` and `Evicted` have rules of their own."""
 
 STUCK = frozenset(
-    {"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError"}
-)
+    {
+        "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError",
+        # Read.
+        "CreateContainerError", "RunContainerError", "PreCreateHookError", "PreStartHookError", "RegistryUnavailable",
+        "ImageInspectError", "SignatureValidationFailed",
+    }
+)  # fmt: skip
 """Waiting reasons that don't end by themselves, though Kubernetes keeps trying.
 
 How long a pod may stay in one is judged in `pod_history.py`.
 """
 STARTING = frozenset({"ContainerCreating", "PodInitializing"})
+"""Waiting reasons of a pod whose machine prepares it: it pulls the image, mounts volumes. Its agent can't call yet."""
+UNSEEN_ENDS = frozenset({"Unknown", "ContainerStatusUnknown"})  # Read.
+"""Reasons of a container's end that its machine hasn't seen: containerd's and the kubelet's, after a restart."""
 
 OWN_LIMIT = ("exceeds the limit", "exceeds the total limit", "exceeded its local ephemeral storage limit")
 """What the kubelet's eviction manager says where a pod or its container is over a limit of its own."""
@@ -100,7 +108,16 @@ def judged(pod: Json, lost: Collection[str]) -> Verdict:
         return Verdict("Terminating", doomed[1], doomed[0])
     if is_deleted:
         return Verdict("Terminating", "was deleted, and not by drumbeat", is_unexplained=True)
+    if _has_agent_ended(pod["spec"], status):
+        return _container_ended(status)
     return _living(status)
+
+
+def _has_agent_ended(spec: Json, status: Json) -> bool:
+    """Whether the agent has ended for good, though containers beside it may go on."""
+    listed: list[Json] = list(status.get("containerStatuses") or ())
+    is_over = any(one.get("name") == "agent" and "terminated" in (one.get("state") or {}) for one in listed)
+    return is_over and spec.get("restartPolicy", "Never") == "Never"
 
 
 def _ended(status: Json) -> Verdict:
@@ -135,8 +152,12 @@ def _container_ended(status: Json) -> Verdict:
         return Verdict("OOMKilled", "was killed at its memory limit", Loss.OUT_OF_MEMORY, is_over=True)
     if reason in ("StartError", "ContainerCannotRun"):
         return Verdict(reason, f"could not start its agent{_in_brackets(message)}", Loss.FAILED, is_over=True)
+    if reason in UNSEEN_ENDS:
+        what = f"ended unseen: its machine was restarted{_in_brackets(message)}"
+        return Verdict(reason, what, Loss.LOST, is_over=True)
     loss, what = EXITS.get(code, (Loss.FAILED, f"ended with exit code {code}")) if code is not None else _UNKNOWN_END
-    return Verdict(status["phase"], what + (_in_brackets(message) if code not in (0, 3) else ""), loss, is_over=True)
+    word = status["phase"] if status["phase"] in ("Failed", "Succeeded") else reason or "Terminated"
+    return Verdict(word, what + (_in_brackets(message) if code not in (0, 3) else ""), loss, is_over=True)
 
 
 _UNKNOWN_END = (Loss.LOST, "ended, and Kubernetes doesn't say how")
