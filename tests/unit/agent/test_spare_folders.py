@@ -11,6 +11,7 @@ import pytest
 
 from drumbeat.agent.keeper import listener, spare_folders
 from drumbeat.agent.keeper.machine import KeeperMachine
+from drumbeat.host.machine import boot
 
 
 class Home(KeeperMachine):
@@ -77,3 +78,31 @@ def test_oldest_of_five_spare_keepers_is_surplus(home: Home) -> None:
     assert [spare_folders.is_surplus(str(path), home) for path in paths] == [False, False, False, False, True]
     home.spare("key-dead", 99.0, is_alive=False)
     assert not spare_folders.is_surplus(str(paths[3]), home)
+
+
+def test_spare_keeper_of_another_machine_with_this_home_is_not_taken_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lock is seen through NFS, the socket answers on its own machine only."""
+    monkeypatch.setenv("DRUMBEAT_CACHE", str(tmp_path))
+    homes = {"": False, "another-boot": False, boot(): True}
+    for number, (name, is_own) in enumerate(homes.items()):
+        path = tmp_path / "spares" / name / "key-1"
+        path.mkdir(parents=True)
+        lock = listener.hold_folder(str(path))
+        assert lock is not None
+        assert spare_folders.claim("key", str(tmp_path / f"keeper-{number}")) is is_own
+        assert path.exists() is not is_own
+        os.close(lock)
+
+
+def test_remains_of_earlier_boots_are_removed_when_they_are_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DRUMBEAT_CACHE", str(tmp_path))
+    old, new = tmp_path / "spares" / "old", tmp_path / "spares" / "new"
+    for folder in (old, new, Path(KeeperMachine().spares_home())):
+        (folder / "key-1").mkdir(parents=True)
+    os.utime(old, (0, 0))
+    spare_folders.new_folder("key")
+    assert (old.exists(), new.exists()) == (False, True)

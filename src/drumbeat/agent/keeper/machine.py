@@ -18,6 +18,7 @@ from drumbeat.agent.keeper.shared_memory import Segments
 from drumbeat.agent.keeper.signal_pipe import SignalPipe
 from drumbeat.agent.keeper.standby import Standby, write_hook
 from drumbeat.host import processes
+from drumbeat.host.machine import boot
 from drumbeat.protocol.keeper import KeeperRequest, ProcessStart, encode_request
 
 _END_TIMEOUT_S, _READ_BYTES = 5.0, 1 << 16
@@ -131,8 +132,8 @@ class KeeperMachine:
 
     # --- spare keepers ------------------------------------------------------------------------------------------------
     def spares_home(self) -> str:
-        """Returns the folder of this user's spare keepers."""
-        return cache_folders.folder("spares")
+        """Returns the folder of this user's spare keepers on this machine: a home may be shared with others."""
+        return os.path.join(cache_folders.folder("spares"), boot())
 
     def tell(self, folder: str, request: KeeperRequest) -> None:
         """Sends one request to the keeper of a folder, and waits until it ends the connection. Raises OSError."""

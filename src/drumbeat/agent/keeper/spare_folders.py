@@ -1,7 +1,8 @@
 """Spare keepers: keepers without an attempt, whose prepared interpreters wait for the next job of the same command.
 
-Each is a folder among the user's caches on this machine, with a living keeper in it. An agent takes one over by moving
-the folder to its own attempt's: of two agents only one can. A spare keeper ends by itself after some minutes.
+Each is a folder among the user's caches, apart for each boot of each machine, with a living keeper in it. An agent
+takes one over by moving the folder to its own attempt's: of two agents only one can. A spare keeper ends by itself
+after some minutes.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from drumbeat._version import __version__
 from drumbeat.agent.ground import machine_memory
 from drumbeat.agent.keeper import listener
 from drumbeat.agent.keeper.machine import MACHINE, KeeperMachine
+from drumbeat.host.machine import boot
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.keeper import LeaveNode
@@ -32,6 +34,7 @@ MAX_SPARES = 4
 """Spare keepers of a user on a machine: one more ends the oldest."""
 _FILE = "spare.json"
 _DEAD = "dead"
+_DAY_S = 86_400.0
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,7 @@ def key(enrolment: Enrolment, confinement: str) -> str:
 def new_folder(spare_key: str, machine: KeeperMachine = MACHINE) -> str:
     """Returns where a keeper may become a spare one of this key. There are fewer than `MAX_SPARES` others then."""
     home = machine.spares_home()
+    _clear_other_boots(home, machine)
     for path in list(_folders(home)):
         _clear_dead(path, machine)
     spares = sorted(listed(machine), key=lambda spare: spare.since)
@@ -163,6 +167,17 @@ def _clear_dead(path: str, machine: KeeperMachine) -> bool:
         machine.end_rest(grave)
         remove(grave)
     return True
+
+
+def _clear_other_boots(home: str, machine: KeeperMachine) -> None:
+    """Removes what is left of spare keepers before this boot, and on machines that share this home, when it is old."""
+    if os.path.basename(home) != boot():
+        return
+    oldest = machine.now() - idle_s(machine) - _DAY_S
+    for path in _folders(os.path.dirname(home)):
+        with contextlib.suppress(OSError):
+            if path != home and os.stat(path).st_mtime < oldest:
+                remove(path)
 
 
 def _folders(home: str) -> Iterator[str]:
