@@ -123,6 +123,8 @@ node looks for them before a job's ranks start:
 - `drumbeat compute fill rack data azureml://datastores/lake/paths/cats --to cats` copies from a datastore to a share,
   by a job on one of the nodes, with its progress. Files that are there with the same size are kept, so it goes on where
   it was interrupted.
+- Ranks in [containers](containers.md#what-a-rank-sees) see shares at the same paths, read-only unless they are
+  `writable: true`.
 - On Kubernetes, shares are [volumes](#kubernetes); `shares` then checks that they are there.
 """
 

@@ -263,11 +263,19 @@ def give_storages(cluster: SlurmLab, podman: dict[str, str]) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.feature("M10")
-def test_command_of_a_person_runs_in_the_container_of_its_rank(boxed: House):
-    job = start(boxed, "echo mine > /tmp/rank-$RANK; while :; do sleep 0.1; done")
+@pytest.mark.parametrize("rank", [0, 3])
+@pytest.mark.parametrize(
+    "distribution",
+    ["{type: pytorch, process_count_per_instance: 2}", "{type: tensorflow, worker_count: 4}"],
+    ids=["pytorch", "tensorflow"],
+)
+def test_command_of_a_person_runs_in_the_container_of_its_rank(boxed: House, distribution: str, rank: int):
+    service = "{type: Loop, properties: {command: 'while :; do sleep 0.1; done'}}"
+    script = "echo mine > /tmp/rank-${RANK:-$TASK_INDEX}; while :; do sleep 0.1; done"
+    job = start(boxed, script, distribution=distribution, services=f"{{beside: {service}}}")
     until(lambda: boxed.client.get(job.name).state == "running", 120)
-    words = ["sh", "-c", "cat; cat /tmp/rank-3; ls -d /usr; exit 6"]
-    line = [DRUMBEAT, "exec", job.name, "--rank", "3", "--", *words]
+    words = ["sh", "-c", f"cat; cat /tmp/rank-{rank}; ls -d /usr; exit 6"]
+    line = [DRUMBEAT, "exec", job.name, "--rank", str(rank), "--", *words]
     done = subprocess.run(line, env=boxed.environment, input=b"in\n", capture_output=True, timeout=120, check=False)
     assert (done.returncode, done.stdout) == (6, b"in\nmine\n"), done.stderr
     boxed.client.cancel(job.name)

@@ -60,6 +60,8 @@ class NodeSetup:
                 stage(self._report)
                 self._provide(self._report)
             self._prepare(member)
+            if self._plan.prepare:  # The preparation may have brought the launcher.
+                self._processes.check_launcher()
         finally:
             self._log.finish(_LOGS_TIMEOUT_S)
 
@@ -72,6 +74,8 @@ class NodeSetup:
 
         try:
             self._processes.provide(self._errands, self._log, say_building)
+            if not self._plan.prepare:
+                self._processes.check_launcher()
         finally:
             self._reports.built()
 

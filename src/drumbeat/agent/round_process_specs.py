@@ -43,14 +43,14 @@ if TYPE_CHECKING:
 class RoundProcesses:
     """Describes the processes of each round on this node, and provides what they run in.
 
-    `check` and `provide` may take long; the rest is called in the agent's own thread.
+    `check`, `provide` and `check_launcher` may take long; the rest is called in the agent's own thread.
     """
 
     def __init__(self, enrolment: Enrolment) -> None:
         self._enrolment, self._plan = enrolment, enrolment.plan
         self._launcher = node_launcher(enrolment.plan.launcher)
         self._member_fields: dict[str, str] = {}
-        """Of this node's `Member`, what `provide` has learned."""
+        """Of this node's `Member`, what `provide` and `check_launcher` have learned."""
         self._engine: Engine | None = None
         self.exits = RankExits(self._launcher)
 
@@ -75,10 +75,7 @@ class RoundProcesses:
         return self._plan.python is not None or self._plan.container is not None
 
     def provide(self, errands: Errands, log: NodeLog, say: Callable[[str], None]) -> None:
-        """Provides what the ranks run in, and checks that it has the launcher. say: receives the progress in words.
-
-        Raises DrumbeatError.
-        """
+        """Provides what the ranks run in. say: receives the progress in words. Raises DrumbeatError."""
         if self._plan.python is not None:
             self._make_environment(errands, log, say)
         elif self._plan.nodes > 1 and self._plan.container is None:
@@ -87,6 +84,9 @@ class RoundProcesses:
             self._member_fields["environment"] = str(of_current(self._plan) or "")
         if self._plan.container:
             self._provide_image(self._plan.container, errands, log, say)
+
+    def check_launcher(self) -> None:
+        """Checks that what the ranks run in has their launcher, after `provide`. Raises DrumbeatError."""
         self._member_fields |= self._launcher.check(self._plan, self._enrolment.node, self._engine)
 
     def _provide_image(self, wanted: Container, errands: Errands, log: NodeLog, say: Callable[[str], None]) -> None:
@@ -114,7 +114,7 @@ class RoundProcesses:
             self._member_fields["environment"] = str(environment.fingerprint) if plan.nodes > 1 else ""
 
     def member(self, member: Member) -> Member:
-        """Returns the node's entry in the roster with what `provide` has learned."""
+        """Returns the node's entry in the roster with what `provide` and `check_launcher` have learned."""
         return replace(member, **self._member_fields)
 
     def preparation(self, member: Member, number: int) -> ProcessSpec | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from drumbeat.protocol import folder_layout
-from drumbeat.protocol.plan import Plan, RankRuntime, StagedFiles
+from drumbeat.protocol.plan import Plan, RankRuntime
 from drumbeat.protocol.process import ProcessSpec
 from drumbeat.protocol.roster import Member
 
@@ -20,6 +20,9 @@ CONTAINER_ENGINES = ("podman", "docker")
 
 LABEL = "drumbeat.root"
 """Names the attempt's folder that a container belongs to."""
+
+RANK_LABEL = "drumbeat.rank"
+"""The number of the rank that runs in a container; those of services and of the preparation have no such label."""
 
 GIVEN = "--env=@mpi"
 """Placeholder in the command line of a rank that joins mpirun: mpirun's variables are known only when it starts."""
@@ -56,7 +59,9 @@ def contained(spec: ProcessSpec, plan: Plan, member: Member, engine: Engine, sho
     """The process that runs `spec` in the plan's container. shown: folders that it may read beside the job's own."""
     if plan.container is None:
         return spec
-    words = [engine.program, "run", "--rm", "--label", f"{LABEL}={member.root}", "--workdir", spec.cwd]
+    words = [engine.program, "run", "--rm", "--label", f"{LABEL}={member.root}"]
+    words += ["--label", f"{RANK_LABEL}={spec.rank}"] if spec.rank >= 0 else []
+    words += ["--workdir", spec.cwd]
     words += ["--network", "host", "--pid", "host", "--ipc", "host", "--entrypoint", ""]
     words += ["--ulimit", f"nofile={engine.files}:{engine.files}"]
     words += ["--ulimit", f"nproc={engine.processes}:{engine.processes}"]
@@ -117,12 +122,24 @@ def _quoted(field: str) -> str:
     return '"{}"'.format(field.replace('"', '""')) if re.search(r'[,"\r\n]', field) else field
 
 
-def _mounts(plan: StagedFiles, member: Member, shown: Sequence[str]) -> list[_Mount]:
-    """The job's own folders to write to, its inputs to read."""
+def _mounts(plan: Plan, member: Member, shown: Sequence[str]) -> list[_Mount]:
+    """The shares of the job's compute, the job's own folders to write to, its inputs to read."""
     own = dict.fromkeys((member.root, member.checkpoints))
+    # An engine refuses a second mount at a path, so the job's own mounts come before a share.
+    taken = {*own, *(one.appears for one in (*plan.inputs, *plan.outputs))}
+    args = plan.container.args if plan.container else ()
+    shares = {
+        path: _Mount(path, path, is_read_only=not one.writable)
+        for one in plan.shares
+        if (path := one.path.rstrip("/")) not in taken and not _is_mounted(path, args)
+    }
     inputs = [folder_layout.input_path(member.root, one) for one in plan.inputs]
-    read = [path for path in (*inputs, *shown) if path.startswith("/") and not path.startswith(f"{member.root}/")]
-    plain = [*map(_Mount, own, own), *(_Mount(path, path, is_read_only=True) for path in dict.fromkeys(read))]
+    read = [
+        path
+        for path in dict.fromkeys((*inputs, *shown))
+        if path.startswith("/") and not path.startswith(f"{member.root}/") and path.rstrip("/") not in shares
+    ]
+    plain = [*shares.values(), *map(_Mount, own, own), *(_Mount(path, path, is_read_only=True) for path in read)]
     seen = [
         _Mount(folder_layout.input_path(member.root, one), one.appears, is_read_only=True)
         for one in plan.inputs
@@ -132,6 +149,12 @@ def _mounts(plan: StagedFiles, member: Member, shown: Sequence[str]) -> list[_Mo
         _Mount(folder_layout.output_path(member.root, one.name), one.appears) for one in plan.outputs if one.appears
     ]
     return [*plain, *seen, *written]
+
+
+def _is_mounted(path: str, args: Sequence[str]) -> bool:
+    """Whether the job's own words for the engine mount something at the path."""
+    target = re.compile(rf"(?::|(?:target|destination|dst)=){re.escape(path)}/?(?:[:,]|$)")
+    return any(target.search(word) for word in args)
 
 
 def _passed_on(spec: ProcessSpec) -> list[str]:

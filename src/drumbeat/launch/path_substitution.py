@@ -47,6 +47,8 @@ def fill(plan: Plan, root: str, text: str | None = None) -> str:
 
     def replaced(reference: re.Match[str]) -> str:
         inside = _open_quote(command[: reference.start()])
+        if reference[2] not in paths[reference[1]]:
+            return reference[0]  # The set-up of a compute belongs to no job: its shell refuses the text.
         if reference[1] == "outputs" and reference[2] in direct:
             return _variable(f"AZURE_ML_OUTPUT_{reference[2]}", inside)
         return _quoted(paths[reference[1]][reference[2]], inside)

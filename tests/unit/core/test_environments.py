@@ -140,3 +140,15 @@ def test_a_computes_preparation_comes_before_the_jobs_own_in_a_shell_of_its_own(
     assert plan().plan.prepare == "set -e\nmodule load 'cuda'"
     both = plan(drumbeat={"prepare": "make"}).plan.prepare
     assert both == "/bin/bash -c 'set -e\nmodule load '\"'\"'cuda'\"'\"'' || exit\nmake"
+
+
+@pytest.mark.feature("L12")
+def test_preparation_has_the_values_of_the_job_and_keeps_its_files():
+    inputs = {"ver": "1.0", "data": {"type": "uri_folder", "path": "/d"}, "extra": {"type": "string", "optional": True}}
+    prepare = "pip install foo==${{inputs.ver}}$[[ ${{inputs.extra}}]] && ls ${{inputs.data}} > ${{name}}"
+    facts = Facts({"local": (4, 0)}, prepare={"local": "echo ${{inputs.ver}}"})
+    job = CommandJob.made({"command": "x", "inputs": inputs, "drumbeat": {"prepare": prepare}})
+    made = planning.make(job, "j", "e", Sources(inputs={"data": "file:///d"}), facts)
+    assert made.plan.prepare == (
+        "/bin/bash -c 'echo ${{inputs.ver}}' || exit\npip install foo==1.0 && ls ${{inputs.data}} > j"
+    )

@@ -11,6 +11,7 @@ from drumbeat.core.planning import plan as planning
 from drumbeat.core.planning.plan import Facts, Planned, Sources
 from drumbeat.core.resource_needs import Need
 from drumbeat.dialect.job.job import CommandJob
+from drumbeat.protocol.errors import SpecError
 from drumbeat.protocol.plan import Elastic
 
 
@@ -81,6 +82,45 @@ def test_settings_of_a_container_that_change_nothing_are_told_of():
     assert in_image.plan.container is not None
     assert in_image.plan.container.args == ("--ipc=host",)
     assert [note for note in in_image.notes if "docker_args" in note] == []
+
+
+@pytest.mark.feature("J1", "E1")
+@pytest.mark.parametrize(
+    ("given", "args"),
+    [
+        ("--shm-size=16g --cap-add X", ("--cap-add", "X")),
+        (["--cap-add", "X", "--shm-size", "16g"], ("--cap-add", "X")),
+        ("--ipc=host --shm-size=16g", ("--ipc=host",)),
+        ("--shm-size=16g --ipc=private", ("--shm-size=16g", "--ipc=private")),
+        ("--ipc private --shm-size 16g", ("--ipc", "private", "--shm-size", "16g")),
+    ],
+)
+def test_size_of_dev_shm_is_left_out_where_it_is_the_nodes_own(given: str | list[str], args: tuple[str, ...]):
+    made = planned(8, 0, resources={"docker_args": given}, environment={"image": "x"})
+    assert made.plan.container is not None
+    assert made.plan.container.args == args
+    told = [note for note in made.notes if note.startswith("--shm-size in resources.docker_args changes nothing")]
+    assert bool(told) == ("--shm-size" not in " ".join(args))
+
+
+def test_words_for_the_engine_that_no_shell_reads_are_refused():
+    with pytest.raises(SpecError, match=r"resources\.docker_args: cannot parse this as a shell command"):
+        planned(8, 0, resources={"docker_args": "--env 'A=1"}, environment={"image": "x"})
+
+
+@pytest.mark.feature("L12", "E1")
+def test_preparation_in_a_container_of_its_own_is_told_of():
+    prepare, image = {"prepare": "pip install x"}, {"image": "x"}
+    assert planned(8, 0, drumbeat=prepare).notes == ()
+    assert planned(8, 0, environment=image).notes == ()
+    (note,) = planned(8, 0, drumbeat=prepare, environment=image).notes
+    assert note.startswith("the preparation runs in a container of its own: ")
+
+
+@pytest.mark.feature("L11")
+def test_number_of_processes_in_an_input_counts_the_gpus():
+    command = "torchrun --nproc_per_node ${{inputs.n}} train.py"
+    assert planned(8, 4, command=command, inputs={"n": 2}).need.gpus == 2
 
 
 @pytest.mark.feature("F8")

@@ -96,13 +96,17 @@ def test_a_command_asks_only_for_what_the_job_has(command: str, message: str) ->
         from_dict({"command": f"python {command}", "environment": "e", "inputs": inputs})
     assert message in str(caught.value)
     assert caught.value.where == "job.command"
+    with pytest.raises(SpecError) as caught:
+        from_dict({"command": "x", "inputs": inputs, "drumbeat": {"prepare": f"echo {command}"}})
+    assert message in str(caught.value)
+    assert caught.value.where == "job.drumbeat.prepare"
 
 
 @pytest.mark.feature("J3")
 def test_an_optional_input_may_be_used_in_brackets_and_one_with_a_default_anywhere() -> None:
     inputs = {"a": {"type": "number", "optional": True}, "b": {"type": "number", "optional": True, "default": 1}}
     command = "$[[ ${{inputs.a}} ]] ${{inputs.b}} ${{name}}"
-    assert from_dict({"command": command, "environment": "e", "inputs": inputs})
+    assert from_dict({"command": command, "environment": "e", "inputs": inputs, "drumbeat": {"prepare": command}})
 
 
 @pytest.mark.feature("J3")

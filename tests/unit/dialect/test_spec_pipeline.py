@@ -147,6 +147,16 @@ def test_the_steps_that_a_step_waits_for_are_known() -> None:
         ("    task: {type: run_function, code: ./s, entry_script: e.py}\n", "", "neither `component` nor `task`"),
         ("    command: python t.py", "    component: x\n    command: python t.py", "both of `component` and `command`"),
         ("  lr: 0.1\n", "  lr: 0.1\ncomponent: x\n", None),
+        (
+            "    distribution: {",
+            '    drumbeat: {prepare: "make ${{inputs.no}}"}\n    distribution: {',
+            "`jobs.train.drumbeat.prepare`: ${{inputs.no}}: there is no input `no`",
+        ),
+        (
+            '    inputs: {data: "${{parent.inputs.raw}}"}',
+            '    inputs: {data: "${{parent.inputs.raw}}"}\n    drumbeat: {prepare: "make ${{inputs.dat}}"}',
+            "`jobs.prep.drumbeat.prepare`: ${{inputs.dat}}: there is no input `dat`. Did you mean `data`?",
+        ),
     ],
 )
 def test_what_cant_be_meant_is_refused(old: str, new: str, message: str | None) -> None:

@@ -132,6 +132,14 @@ def test_the_log_base_may_be_a_number() -> None:
         ),
         ({"drumbeat": {"asha": {"reduction_factor": 1}}}, "must be at least 2, got the number 1"),
         ({"drumbeat": {"asha": {"grace_period": 1}}}, "`grace_period`"),
+        (
+            {"drumbeat": {"prepare": "echo ${{search_space.lt}}"}},
+            "`drumbeat.prepare`: ${{search_space.lt}}: there is no value in the search space named `lt`",
+        ),
+        (
+            {"drumbeat": {"prepare": "echo ${{search_space.width}}"}},
+            "`drumbeat.prepare`: ${{search_space.width}} has no value in trials that",
+        ),
     ],
 )
 def test_what_cant_be_meant_is_refused(keys: dict[str, Any], sentence: str) -> None:

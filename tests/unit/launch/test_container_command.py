@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from drumbeat.launch.container_command import LABEL, Engine, contained
+from drumbeat.launch.container_command import LABEL, RANK_LABEL, Engine, contained
 from drumbeat.protocol.plan import Container, InputPlan, OutputPlan, Plan
 from drumbeat.protocol.process import ProcessSpec
+from drumbeat.protocol.shares import SharePlan
 
 from .test_render import a_plan, a_roster, processes
 
@@ -34,8 +35,15 @@ def test_the_rank_s_own_words_come_after_the_image():
     assert words[:2] == ["/usr/bin/podman", "run"]
     assert words[-6:] == ["--cap-add", "SYS_PTRACE", "ghcr.io/a/b:1", *first.argv]
     assert after(words, "--workdir") == [first.cwd]
-    assert after(words, "--label") == [f"{LABEL}=/n/0"]
+    assert after(words, "--label") == [f"{LABEL}=/n/0", f"{RANK_LABEL}=0"]
     assert after(words, "--ulimit") == ["nofile=20000:20000", "nproc=30000:30000"]
+
+
+@pytest.mark.feature("M10")
+def test_containers_beside_the_ranks_have_no_rank():
+    first = replace(processes(a_plan(1, 1))[0], rank=-1)
+    found = contained(first, a_plan(1, 1, container=Container("i")), a_roster(1).members[0], PODMAN)
+    assert after(list(found.argv), "--label") == [f"{LABEL}=/n/0"]
 
 
 def test_variables_go_by_name_so_that_no_list_of_processes_shows_them():
@@ -53,6 +61,38 @@ def test_the_job_s_folders_can_be_written_and_its_inputs_only_be_read():
     _, words = in_podman(a_plan(1, 1, container=Container("i"), inputs=inputs))
     assert after(words, "--volume") == [
         "/n/0:/n/0", "/keep:/keep", "/data/a b:/data/a b:ro", "/cache/data:/cache/data:ro",
+    ]  # fmt: skip
+
+
+@pytest.mark.feature("D2")
+def test_shares_are_mounted_read_only_unless_jobs_may_write_to_them():
+    shares = (SharePlan("nfs", "nfs", "/mnt/nfs"), SharePlan("out", "path", "/mnt/out/", writable=True))
+    _, words = in_podman(a_plan(1, 1, container=Container("i"), shares=shares))
+    assert after(words, "--volume") == [
+        "/mnt/nfs:/mnt/nfs:ro", "/mnt/out:/mnt/out", "/n/0:/n/0", "/keep:/keep", "/cache/data:/cache/data:ro",
+    ]  # fmt: skip
+
+
+@pytest.mark.feature("D2")
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("-v", "/mnt/nfs:/mnt/nfs"),
+        ("--volume=/elsewhere:/mnt/nfs/:rw",),
+        ("--mount", "type=bind,source=/x,target=/mnt/nfs"),
+        ("--mount=type=bind,dst=/mnt/nfs,source=/x",),
+    ],
+)
+def test_no_path_of_a_share_is_mounted_twice(args: tuple[str, ...]):
+    shares = (SharePlan("nfs", "nfs", "/mnt/nfs"), SharePlan("in", "path", "/in"), SharePlan("k", "path", "/keep"))
+    inputs = (
+        InputPlan("whole", "uri_folder", "file:///in", "ro_mount"),
+        InputPlan("part", "uri_folder", "file:///mnt/nfs/part", "ro_mount"),
+    )
+    _, words = in_podman(a_plan(1, 1, container=Container("i", args), shares=shares, inputs=inputs))
+    ours = words[: words.index(args[0])]
+    assert after(ours, "--volume") == [
+        "/in:/in:ro", "/n/0:/n/0", "/keep:/keep", "/mnt/nfs/part:/mnt/nfs/part:ro", "/cache/data:/cache/data:ro",
     ]  # fmt: skip
 
 

@@ -38,6 +38,13 @@ def test_it_has_what_all_ranks_of_its_node_have_and_no_rank():
     assert spec.environment({"PATH": "/bin", "RANK": "7"})["PATH"] == "/e/bin:/bin"
 
 
+@pytest.mark.feature("L12")
+def test_compute_s_preparation_that_names_an_input_is_left_to_its_shell():
+    spec = preparation(a_plan(prepare="echo ${{inputs.no}} ${{outputs.no}}"), MEMBER, 1, 1)
+    assert spec is not None
+    assert spec.argv[-1] == "echo ${{inputs.no}} ${{outputs.no}}"
+
+
 @pytest.mark.feature("E1")
 def test_a_python_of_the_jobs_own_does_not_see_modules_of_another():
     for python, kept in ((None, {"PYTHONPATH": "/x"}), (PythonEnvironment("k", "mine"), {})):

@@ -18,7 +18,7 @@ from typing import Any
 
 from drumbeat.agent.ground import child_processes
 from drumbeat.agent.ground.files import write_whole
-from drumbeat.launch.container_command import CONTAINER_ENGINES, LABEL, MAX_PROCESSES, Engine, run_once
+from drumbeat.launch.container_command import CONTAINER_ENGINES, LABEL, MAX_PROCESSES, RANK_LABEL, Engine, run_once
 from drumbeat.protocol.errors import EngineError, RefusedError
 
 NOTE = "containers.json"
@@ -32,8 +32,6 @@ _CLEAR_S, _AGAIN_S = 15.0, 3.0
 _PAUSES = (0.0, 0.2, 0.5, 1.0, 2.0)
 """After each try to remove containers: right after its monitor was killed an engine may not find one dead yet."""
 _TIMED_OUT = 124
-_RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
-"""The variables that have a rank's number."""
 _SETTINGS = ("CONTAINER", "DOCKER_", "STORAGE_", "XDG_", "HOME", "PATH")
 """How the variables begin by which an engine finds its storage."""
 _UNAUTHORIZED = re.compile(r"unauthorized|authentication required|denied|no basic auth", re.IGNORECASE)
@@ -163,13 +161,8 @@ def container_of(root: str, rank: int) -> tuple[str, str]:
     told = _noted(root)
     if not told:
         raise EngineError("no container of this job runs here")
-    listed = _asked(told["program"], ("ps", "--quiet", "--no-trunc", "--filter", f"label={LABEL}={root}"))
-    running = listed.stdout.split()
-    if len(running) > 1:
-        shown = _asked(told["program"], ("inspect", "--format", "{{.Id}} {{json .Config.Env}}", *running)).stdout
-        wanted = {f"{name}={rank}" for name in _RANKS}
-        lines = [line.partition(" ") for line in shown.splitlines()]
-        running = [container for container, _, env in lines if wanted & {*json.loads(env)}]
+    labels = ("--filter", f"label={LABEL}={root}", "--filter", f"label={RANK_LABEL}={rank}")
+    running = _asked(told["program"], ("ps", "--quiet", "--no-trunc", *labels)).stdout.split()
     if len(running) != 1:
         raise EngineError(f"the container of rank {rank} isn't known: {len(running)} may be it")
     return told["program"], running[0]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from drumbeat.core.elastic_sizes import elastic_of, largest_world, stretched
 from drumbeat.core.elastic_sizes import notes as elastic_notes
-from drumbeat.core.planning import registries
+from drumbeat.core.planning.containers import container_notes, plan_container
 from drumbeat.core.planning.environments import CURRENT, Found, Shelf, resolve
 from drumbeat.core.planning.inputs import HERE, DataFacts, UsedData, plan_inputs, say_staged
 from drumbeat.core.planning.node_resources import Kind, Size, find_launcher, fullest, parse_kind, size_up
@@ -35,7 +35,7 @@ from drumbeat.launch.launcher_table import LAUNCHERS
 from drumbeat.protocol import folder_layout, mesh
 from drumbeat.protocol.api.requests import EnvironmentFiles
 from drumbeat.protocol.errors import NotYetError, Problem, RefusedError, SpecError, UnknownNameError
-from drumbeat.protocol.plan import Container, Plan
+from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.plurals import counted
 from drumbeat.protocol.shares import SharePlan
 
@@ -120,7 +120,8 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
     ranks = launcher.ranks(_shape(job))
     kind = _kind(job, facts)
     machines = _machines(compute, kind, facts)
-    need, notes = size_up(job.node_count, ranks, machines, kind, find_launcher(job.command, job.node_count))
+    command = _resolved(job, name, job.command)
+    need, notes = size_up(job.node_count, ranks, machines, kind, find_launcher(command, job.node_count))
     cluster = None
     if isinstance(job.distribution, RayDistribution):
         cluster, need = plan_cluster(job.distribution, job.node_count, machines, kind)
@@ -135,7 +136,7 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
         launcher=launcher.name,
         nodes=job.node_count,
         processes_per_node=fullest(ranks),
-        command=_resolved(job, name, job.command),
+        command=command,
         ranks=ranks,
         variables=_variables(job, launcher),
         literals={key: text for key, text in _literals(job).items() if text is not None},
@@ -146,8 +147,8 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
         compute=compute,
         environment=found.name,
         python=found.python,
-        container=_container(job, found, facts),
-        prepare=_prepare(job.drumbeat.prepare or "", facts.prepare.get(compute, "")),
+        container=plan_container(job, found, facts.registries),
+        prepare=_prepare(_resolved(job, name, job.drumbeat.prepare or ""), facts.prepare.get(compute, "")),
         gpus_per_node=need.gpus,
         grace_s=job.drumbeat.grace_s,
         lost_after_s=job.drumbeat.lost_after_s,
@@ -239,17 +240,6 @@ def _environment(job: CommandJob, sources: Sources, facts: Facts, compute: str) 
     return resolve(job.environment, sources.environment, shelf)
 
 
-def _container(job: CommandJob, found: Found, facts: Facts) -> Container | None:
-    if not found.image:
-        return None
-    args = job.resources.docker_args or ()
-    if isinstance(job.distribution, RayDistribution) and not job.distribution.address:
-        what = "this version of drumbeat can't start a Ray cluster in containers"
-        raise NotYetError(what, where="environment.image", fix="Name the packages with `conda_file`, Ray among them.")
-    made = Container(found.image, tuple(shlex.split(args) if isinstance(args, str) else args), found.build)
-    return replace(made, registries=registries.used(made.pulled, facts.registries))
-
-
 def _prepare(of_job: str, of_compute: str) -> str:
     """What a node runs before the ranks: the compute's set-up, then, if that went well, the job's own."""
     if not (of_job and of_compute):
@@ -294,10 +284,7 @@ def _notes(job: CommandJob, plan: Plan, compute: str) -> Iterator[str]:
             "(drumbeat.tensorflow_chief: false is for scripts whose workers train by themselves)"
         )
     empty = f"has no meaning on compute {compute} and changes nothing"
-    if job.resources.shm_size is not None:
-        yield "resources.shm_size changes nothing: the ranks have the machine's own /dev/shm, in containers too"
-    if job.resources.docker_args and plan.container is None:
-        yield "resources.docker_args change nothing: the ranks run in no container (see docs/containers.md)"
+    yield from container_notes(job, plan)
     if job.resources.locations:
         yield f"resources.locations {empty}"
     if job.resources.properties:

@@ -34,7 +34,7 @@ def trial_document(sweep: SweepJob, name: str, number: int, values: Values) -> d
     document |= {key: written["trial"][key] for key in TRIAL_KEYS if key in written["trial"]}
     if sweep.outputs:
         document["outputs"] = {name: _unnamed(output) for name, output in written["outputs"].items()}
-    document["command"] = fill(trial.command, texts(values))
+    document["command"] = fill(trial.command, texts(values), "trial.command")
     document["environment_variables"] = {**trial.environment_variables, **variables(values)}
     # The trial's own keys come before those that the sweep has for all.
     resources = written.get("resources", {}) | written["trial"].get("resources", {})
@@ -43,6 +43,8 @@ def trial_document(sweep: SweepJob, name: str, number: int, values: Values) -> d
     if sweep.limits.trial_timeout is not None:
         document["limits"] = {"timeout": sweep.limits.trial_timeout}
     extensions = {key: value for key, value in written.get("drumbeat", {}).items() if key != "asha"}
+    if "prepare" in extensions:
+        extensions["prepare"] = fill(extensions["prepare"], texts(values), "drumbeat.prepare")
     if extensions:
         document["drumbeat"] = extensions
     return document
@@ -93,11 +95,12 @@ def _display_name(sweep: str, number: int) -> str:
     return sweep[: MAX_DISPLAY_NAME - len(end)] + end
 
 
-# --- the command ----------------------------------------------------------------------------------------------------
-def fill(command: str, values: Mapping[str, str]) -> str:
+# --- the command and the preparation ----------------------------------------------------------------------------------
+def fill(command: str, values: Mapping[str, str], where: str) -> str:
     """The command with each `${{search_space.x}}` replaced by its text; all other expressions stay.
 
-    A part in `$[[ ]]` goes where one of its parameters has no value, for the trial drew another branch.
+    A part in `$[[ ]]` goes where one of its parameters has no value, for the trial drew another branch. where: the key
+    of the sweep that has the command.
     """
     done: list[str] = []
     bracket: list[str | Reference] | None = None
@@ -105,7 +108,7 @@ def fill(command: str, values: Mapping[str, str]) -> str:
         if part == "$[[":
             bracket = []
         elif part == "]]" and bracket is not None:
-            done.append(_bracket(bracket, values))
+            done.append(_bracket(bracket, values, where))
             bracket = None
         elif bracket is not None:
             bracket.append(part)
@@ -114,7 +117,7 @@ def fill(command: str, values: Mapping[str, str]) -> str:
     return "".join(done)
 
 
-def _bracket(inside: list[str | Reference], values: Mapping[str, str]) -> str:
+def _bracket(inside: list[str | Reference], values: Mapping[str, str], where: str) -> str:
     references = [part for part in inside if isinstance(part, Reference)]
     drawn = [part for part in references if part.kind == "search_space"]
     if any(part.name not in values for part in drawn):
@@ -124,7 +127,7 @@ def _bracket(inside: list[str | Reference], values: Mapping[str, str]) -> str:
         return text
     if any("]]" in values[part.name] for part in drawn):
         what = f"the value of {drawn[0].text} has `]]`, which would end the `$[[` around it"
-        raise SpecError(what, where="trial.command", fix="Put it in a `$[[ ]]` without other expressions.")
+        raise SpecError(what, where=where, fix="Put it in a `$[[ ]]` without other expressions.")
     return f"$[[{text}]]"
 
 

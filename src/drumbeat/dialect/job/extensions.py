@@ -52,9 +52,8 @@ class Extensions(RecoverySettings):
     )
     prepare: Filled | None = Field(
         default=None,
-        description="Shell script that each node runs before its ranks start; if it fails, the job fails. When the "
-        "job is "
-        "canceled, the script has 2 s to end.",
+        description="Shell script that each node runs before its ranks start, with the expressions of `command`; if it "
+        "fails, the job fails. When the job is canceled, the script has 2 s to end.",
     )
     mpi_options: list[Text] = Field(default_factory=list, description="Arguments added to the `mpirun` command line.")
     tensorflow_chief: bool = Field(

@@ -19,6 +19,9 @@ from drumbeat.dialect.reading.expressions import missing
 from drumbeat.dialect.reading.field_types import AsText, Filled, Identifier, Name, Text, Variable
 from drumbeat.dialect.reading.frozen_model import AnyCase, Contradiction, Model
 
+PREPARE = ("drumbeat", "prepare")
+"""The key of a shell text that names inputs and outputs, as `command` does."""
+
 
 class JobHead(Model):
     """The keys that command, sweep and pipeline jobs share."""
@@ -128,7 +131,9 @@ class CommandJob(JobHead):
         yield from size_contradictions(self)
         yield from elastic_contradictions(self)
         yield from mesh_contradictions(self)
-        yield from reference_contradictions(self.command, [*self.inputs], [*self.outputs], self.absent_inputs)
+        names = {"inputs": [*self.inputs], "outputs": [*self.outputs], "name": []}
+        yield from reference_contradictions(self.command, ("command",), names, self.absent_inputs)
+        yield from reference_contradictions(self.drumbeat.prepare or "", PREPARE, names, self.absent_inputs)
         yield from output_contradictions(self)
 
     @classmethod
@@ -137,16 +142,17 @@ class CommandJob(JobHead):
         command, inputs, outputs = document.get("command"), document.get("inputs"), document.get("outputs")
         if not isinstance(command, str) or not all(isinstance(table, dict | None) for table in (inputs, outputs)):
             return
-        names = [[*cast("dict[str, object]", table or {})] for table in (inputs, outputs)]
-        yield from reference_contradictions(command, names[0], names[1], ())
+        own = [[*cast("dict[str, object]", table or {})] for table in (inputs, outputs)]
+        names = {"inputs": own[0], "outputs": own[1], "name": []}
+        yield from reference_contradictions(command, ("command",), names, ())
 
 
 def reference_contradictions(
-    command: str, inputs: Sequence[str], outputs: Sequence[str], absent: Sequence[str]
+    text: str, key: tuple[str, ...], names: Mapping[str, Sequence[str]], absent: Sequence[str]
 ) -> Iterator[Contradiction]:
-    """What the command asks for and the job doesn't have."""
-    for problem, near in missing(command, {"inputs": inputs, "outputs": outputs, "name": ()}, absent):
-        yield Contradiction(("command",), problem.what, problem.fix, near)
+    """What a shell text at a key of the job asks for and the job doesn't have. absent: inputs without a value."""
+    for problem, near in missing(text, names, absent):
+        yield Contradiction(key, problem.what, problem.fix, near)
 
 
 def output_contradictions(job: JobHead) -> Iterator[Contradiction]:

@@ -12,11 +12,11 @@ from drumbeat.dialect.environments.environment_keys import EnvironmentValue
 from drumbeat.dialect.job.distribution import Distribution
 from drumbeat.dialect.job.extensions import Extensions
 from drumbeat.dialect.job.identity import IdentityValue
+from drumbeat.dialect.job.job import PREPARE, reference_contradictions
 from drumbeat.dialect.job.resources_and_limits import CommandJobLimits, ComputeName, QueueSettings, Resources
 from drumbeat.dialect.job.services import ServiceValue
 from drumbeat.dialect.pipelines.component import CommandComponent, ComponentValue
 from drumbeat.dialect.reading.error_messages import either, shown
-from drumbeat.dialect.reading.expressions import missing
 from drumbeat.dialect.reading.field_types import (
     AsText,
     Count,
@@ -110,10 +110,13 @@ class CommandNode(RunNode):
             yield Contradiction(("component",), f"{many} of `component` and `command`", "Give exactly one of them.")
         if self.command is not None:
             names = {"inputs": [*self.inputs], "outputs": [*self.outputs], "name": []}
-            for problem, near in missing(self.command, names):
-                yield Contradiction(("command",), problem.what, problem.fix, near)
+            yield from reference_contradictions(self.command, ("command",), names, ())
         if isinstance(self.component, CommandComponent):
             yield from port_contradictions(self, self.component)
+        if not isinstance(self.component, str):
+            ports = self.component or self
+            names = {"inputs": [*ports.inputs], "outputs": [*ports.outputs], "name": []}
+            yield from reference_contradictions(self.drumbeat.prepare or "", PREPARE, names, ())
 
 
 class SweepNode(RunNode):

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo
 
 from drumbeat.dialect.environments.environment_keys import EnvironmentValue
 from drumbeat.dialect.job.distribution import Distribution
-from drumbeat.dialect.job.job import JobHead, output_contradictions
+from drumbeat.dialect.job.job import PREPARE, JobHead, output_contradictions
 from drumbeat.dialect.job.resources_and_limits import QueueSettings, Resources
 from drumbeat.dialect.reading.error_messages import fold, nearest, shown, words
 from drumbeat.dialect.reading.expressions import missing, references
@@ -157,11 +157,11 @@ class SweepJob(JobHead):
             return
         drawn = parameter_names(self.search_space)
         names = {"inputs": [*self.inputs], "outputs": [*self.outputs], "search_space": [*drawn], "name": []}
-        problems = [*missing(self.trial.command, names, self.absent_inputs)]
-        yield from (Contradiction(("trial", "command"), problem.what, problem.fix, near) for problem, near in problems)
-        for reference in () if problems else references(self.trial.command):
-            if reference.kind == "search_space" and not drawn[reference.name] and not reference.optional:
-                what = f"{reference.text} has no value in trials that draw another branch"
-                yield Contradiction(
-                    ("trial", "command"), what, "Put its use in `$[[ ]]`, or add it to every branch.", reference.text
-                )
+        for key, text in ((("trial", "command"), self.trial.command), (PREPARE, self.drumbeat.prepare or "")):
+            problems = [*missing(text, names, self.absent_inputs)]
+            yield from (Contradiction(key, problem.what, problem.fix, near) for problem, near in problems)
+            for reference in () if problems else references(text):
+                if reference.kind == "search_space" and not drawn[reference.name] and not reference.optional:
+                    what = f"{reference.text} has no value in trials that draw another branch"
+                    fix = "Put its use in `$[[ ]]`, or add it to every branch."
+                    yield Contradiction(key, what, fix, reference.text)

@@ -107,12 +107,20 @@ def test_display_name_keeps_its_number_when_it_is_too_long():
     ],
 )
 def test_expressions_of_the_search_space_are_replaced(command, values, expected):
-    assert fill(command, values) == expected
+    assert fill(command, values, "trial.command") == expected
 
 
 def test_value_that_would_end_an_optional_part_is_refused():
     with pytest.raises(SpecError, match="would end the"):
-        fill("$[[${{inputs.x}} ${{search_space.w}}]]", {"w": "[[1]]"})
+        fill("$[[${{inputs.x}} ${{search_space.w}}]]", {"w": "[[1]]"}, "trial.command")
+
+
+@pytest.mark.feature("L12")
+def test_preparation_of_a_trial_has_its_values():
+    prepare = "echo ${{search_space.lr}} ${{inputs.epochs}} $[[${{search_space.width}}]]"
+    document = trial_document(sweep(drumbeat={"prepare": prepare}), "s", 0, {"lr": 0.1, "net": {"kind": "mlp"}})
+    assert document["drumbeat"] == {"prepare": "echo 0.1 ${{inputs.epochs}} "}
+    assert isinstance(from_dict(document), CommandJob)
 
 
 def test_values_as_texts_and_as_variables():

@@ -20,7 +20,7 @@ def check(plan: Plan, node: int) -> None:
     """Raises RefusedError if the cluster's part on this node can't begin."""
     if plan.ray is None or plan.ray.address:
         return
-    if shutil.which("ray", path=_path(plan)) is None and not plan.prepare:  # The preparation may bring it.
+    if shutil.which("ray", path=_path(plan)) is None:
         raise RefusedError("this node has no `ray` on the job's PATH", where=_WHERE, fix=_FIX)
     if node == 0:
         for port, key in ((plan.ray.port, "port"), (plan.ray.dashboard_port, "dashboard_port")):
