@@ -42,6 +42,8 @@ on two nodes with four ranks each:
 {example}```
 
 `drumbeat run job.yml` starts the job; `--set inputs.epochs=3` overrides one value without changing the file.
+A value for an input that has keys of its own becomes its `path`, or the `default` of a parameter. A text that looks
+like a number has quotes within quotes, so that the shell leaves a pair: `--set display_name="'007'"`.
 
 ## Without a file
 
@@ -88,16 +90,16 @@ becomes the environment.
 
 | written | where | becomes |
 |---|---|---|
-| `${{{{inputs.x}}}}` | `command`, an output's `path` | the value of an input, or the path of its data |
-| `${{{{outputs.x}}}}` | `command` | the path that the output is written to |
-| `${{{{search_space.x}}}}` | `trial.command` of a sweep | the value that was sampled for this trial |
+| `${{{{inputs.x}}}}` | `command`, `prepare`, an output's `path` | the value of an input, or the path of its data |
+| `${{{{outputs.x}}}}` | `command`, `prepare` | the path that the output is written to |
+| `${{{{search_space.x}}}}` | `trial.command` and `prepare` of a sweep | the value that was sampled for this trial |
 | `${{{{parent.inputs.x}}}}` | a step's `inputs` | an input of the pipeline |
 | `${{{{parent.outputs.x}}}}` | a step's `outputs` | exposes the output as the pipeline's own |
 | `${{{{default_datastore}}}}` | output paths in pipelines | the default datastore of the pipeline |
 | `${{{{output_name}}}}` | output paths in pipelines | the name of the output |
 | `${{{{parent.jobs.s.outputs.y}}}}` | a step's `inputs` | output `y` of step `s`; the step waits for it |
-| `${{{{name}}}}` | `command`, an output's `path` | the job's name |
-| `$[[ --x ${{{{inputs.x}}}} ]]` | `command` | the text inside, or nothing when the optional input has no value |
+| `${{{{name}}}}` | `command`, `prepare`, an output's `path` | the job's name |
+| `$[[ --x ${{{{inputs.x}}}} ]]` | `command`, `prepare` | the text inside, or nothing where the input has no value |
 
 Spaces inside the braces are allowed. drumbeat refuses a name that doesn't exist and gives its line.
 """

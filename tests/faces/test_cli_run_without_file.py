@@ -9,15 +9,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from drumbeat.cli.job_options.command_job import draft_job, rebased
+from drumbeat.cli.job_options.command_job import draft_job, rebased, unused
 from drumbeat.cli.job_options.command_line import shell_line
 from drumbeat.cli.job_options.job_file_text import job_file_text
 from drumbeat.cli.job_options.options import JobOptions
+from drumbeat.core.planning import plan as planning
+from drumbeat.core.planning.plan import Facts, Sources
 from drumbeat.dialect import load, loads, to_dict
 from drumbeat.dialect.job.job import CommandJob
 from tests.unit.cli.fake_server import FakeServer, Type
 
 pytestmark = pytest.mark.feature("J7")
+Patch = pytest.MonkeyPatch
 
 
 def submitted(server: FakeServer) -> dict[str, Any]:
@@ -128,6 +131,7 @@ def test_environment_option_becomes_the_key(
         ("true", True),
         ("resnet50", "resnet50"),
         ("'3'", "3"),
+        ('"$X" "$Y"', '"$X" "$Y"'),
         ('"./data"', "./data"),
         ("a=b", "a=b"),
     ],
@@ -160,6 +164,22 @@ def test_single_word_with_spaces_is_a_shell_line():
 def test_expression_of_a_value_with_spaces_is_quoted():
     line = shell_line(["echo", "--title=${{inputs.title}}", "${{inputs.lr}}"], {"title": "a b", "lr": 0.1})
     assert line == "echo --title='${{inputs.title}}' ${{inputs.lr}}"
+
+
+@pytest.mark.parametrize("value", ["it's", "a 'b' \"$c\"", "two words", "plain"])
+@pytest.mark.parametrize("is_set", [False, True], ids=["input", "set"])
+def test_value_of_an_input_reaches_the_program_unchanged(files: Path, monkeypatch: Patch, value: str, *, is_set: bool):
+    monkeypatch.chdir(files)
+    options = JobOptions(inputs=("msg=plain" if is_set else f"msg={value}",))
+    sets = [f"inputs.msg={value}"] if is_set else []
+    job = draft_job(["printf", "<%s>", "--msg=${{inputs.msg}}", "${{inputs.msg}}"], options, sets)
+    plan = planning.make(job, "j", "e", Sources(), Facts({"local": (1, 0)})).plan
+    variables = {f"AZUREML_PARAMETER_{name}": text for name, text in plan.literals.items()}
+    printed = subprocess.run(
+        ["/bin/bash", "-c", plan.command], env=variables, capture_output=True, text=True, check=True
+    )
+    assert printed.stdout == f"<--msg={value}><{value}>"
+    assert [*unused(job)] == []
 
 
 # --- the written file -------------------------------------------------------------------------------------------
@@ -301,6 +321,8 @@ def test_home_folder_is_not_sent_as_code(
         ("import tensorflow as tf\ntf.distribute.MultiWorkerMirroredStrategy()", "tensorflow", "TF_CONFIG"),
         ("import tensorflow as tf\ntf.keras.Sequential()", None, "one process"),
         ("import torch", None, "one process"),
+        ("ray = camera.ray(pixel)\nlightning = sky.lightning", None, "one process"),
+        ("from torch.nn.parallel import DistributedDataParallel as DDP\nDDP(x)", "pytorch", "each rank"),
         ("from . import torch", None, "one process"),
         ("print 'python 2'", None, "could not be parsed"),
     ],

@@ -79,6 +79,24 @@ def test_aliases_say_what_a_clouds_names_mean_here(house: House):
     assert house.store.load(name).job.plan.compute == "local"
 
 
+@pytest.mark.feature("J4", "E1")
+@pytest.mark.parametrize(
+    ("environment", "path_first", "folder"),
+    [
+        ("sklearn", ("@node0/remote/bin", "@environment/bin"), "@environment"),
+        ({"image": "python:3.11"}, (), None),
+    ],
+)
+def test_preview_has_the_path_of_what_the_ranks_run_in(
+    house: House, environment: object, path_first: tuple[str, ...], folder: str | None
+):
+    preview = house.control.jobs.preview(JobRequest({**JOB, "environment": environment}))
+    assert preview.processes[0].path_first == path_first
+    assert preview.processes[0].set.get("VIRTUAL_ENV") == folder
+    (without,) = house.control.jobs.preview(JobRequest(JOB)).processes
+    assert without.path_first == ("@node0/remote/bin", *preview.plan.path_first)
+
+
 @pytest.mark.feature("J4")
 def test_a_preview_starts_nothing_and_says_where_the_job_would_queue(house: House):
     request = JobRequest({**JOB, "resources": {"instance_count": 2}})

@@ -1,8 +1,12 @@
 """`--set key.path=value` on a job file."""
 
+from typing import get_args
+
 import pytest
 
 from drumbeat.dialect import CommandJob, Input, loads
+from drumbeat.dialect.data.inputs_outputs import ParameterType
+from drumbeat.dialect.reading.overrides import PARAMETER_TYPES
 from drumbeat.protocol.errors import SpecError
 
 TEXT = """\
@@ -42,6 +46,56 @@ def test_a_value_for_data_becomes_its_path_and_for_a_parameter_its_default() -> 
     job = read("inputs.data=azureml:d:2", "inputs.rate=0.2")
     assert job.inputs["data"] == Input(type="uri_folder", path="azureml:d:2")
     assert job.inputs["rate"] == Input(type="number", default=0.2)
+
+
+OPTIONAL = """\
+command: python t.py
+inputs:
+  ckpt: {type: uri_folder, optional: true}
+  plain: {optional: true}
+  n: {type: Integer, optional: true, min: 1}
+  text: {type: string, optional: true}
+"""
+
+
+def test_type_and_bounds_of_an_input_without_a_value_are_kept() -> None:
+    settings = ["inputs.ckpt=./ckpt", "inputs.plain=azureml:d:2", "inputs.n=3", "inputs.text='3'"]
+    job = loads(OPTIONAL, "job.yml", settings)
+    assert isinstance(job, CommandJob)
+    assert job.inputs == {
+        "ckpt": Input(type="uri_folder", optional=True, path="./ckpt"),
+        "plain": Input(optional=True, path="azureml:d:2"),
+        "n": Input(type="integer", optional=True, min=1, default=3),
+        "text": Input(type="string", optional=True, default="3"),
+    }
+    with pytest.raises(SpecError, match=r"^--set inputs\.n: .*the number 0 is outside of `min` and `max`"):
+        loads(OPTIONAL, "job.yml", ["inputs.n=0"])
+    assert {*PARAMETER_TYPES} == {*get_args(ParameterType)}
+
+
+@pytest.mark.parametrize(
+    ("typed", "value"),
+    [("'a b'", "a b"), ('"it\'s"', "it's"), ('"$X" "$Y"', '"$X" "$Y"'), ("'a' 'b'", "'a' 'b'"), ("'", "'")],
+)
+def test_quotes_are_taken_off_where_one_pair_is_around_all(typed: str, value: str) -> None:
+    assert read(f"environment_variables.A={typed}").environment_variables["A"] == value
+
+
+@pytest.mark.parametrize(
+    ("override", "fix"),
+    [
+        ("display_name=007", """Write --set display_name="'007'"."""),
+        ("description=yes", """Write --set description="'yes'"."""),
+        ("inputs.data=010", """Write --set inputs.data="'010'"."""),
+    ],
+)
+def test_advice_to_quote_a_setting_is_one_that_a_shell_passes_on(override: str, fix: str) -> None:
+    assert refusal(override).endswith(fix)
+
+
+def test_advice_to_quote_a_value_of_the_file_has_it_as_written() -> None:
+    with pytest.raises(SpecError, match="Put it in quotes: '007'"):
+        loads(f"display_name: 007\n{TEXT}", "job.yml")
 
 
 def test_a_key_inside_of_an_input_is_changed() -> None:

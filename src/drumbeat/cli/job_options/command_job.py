@@ -6,10 +6,11 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, cast
 
-from drumbeat.cli.job_options.command_line import SEPARATOR, shell_line
+from drumbeat.cli.job_options.command_line import PARAMETER, SEPARATOR, shell_line
 from drumbeat.cli.job_options.environment_option import environment_of
 from drumbeat.cli.job_options.input_options import inputs_of, literals_in, outputs_of
 from drumbeat.cli.job_options.options import KEY_OF, JobOptions
@@ -27,7 +28,7 @@ def draft_job(words: Sequence[str], options: JobOptions, sets: Sequence[str], na
     from drumbeat.dialect.job_file import JOB
     from drumbeat.dialect.reading.loader import model_from
 
-    document = document_of(words, options, Path.cwd()) | ({"name": name} if name else {})
+    document = document_of(words, options, Path.cwd(), sets) | ({"name": name} if name else {})
     try:
         job = model_from(document, JOB, SOURCE, overrides=sets)
     except SpecError as error:
@@ -37,12 +38,12 @@ def draft_job(words: Sequence[str], options: JobOptions, sets: Sequence[str], na
     return cast("CommandJob", job)
 
 
-def document_of(words: Sequence[str], options: JobOptions, folder: Path) -> Document:
-    """The job file's keys. folder: paths count from it. Raises SpecError."""
+def document_of(words: Sequence[str], options: JobOptions, folder: Path, sets: Sequence[str]) -> Document:
+    """The job file's keys, before `sets` change them. folder: paths count from it. Raises SpecError."""
     inputs = inputs_of(options.inputs, folder)
     document: Document = {
         "experiment_name": options.experiment,
-        "command": shell_line(words, literals_in(inputs)),
+        "command": shell_line(words, literals_in(_changed(inputs, sets))),
         "code": ".",
         "environment": environment_of(options.env, folder) if options.env is not None else None,
         "inputs": inputs,
@@ -52,6 +53,15 @@ def document_of(words: Sequence[str], options: JobOptions, folder: Path) -> Docu
         "compute": options.compute,
     }
     return {key: value for key, value in document.items() if value is not None and value != {}}
+
+
+def _changed(inputs: Document, sets: Sequence[str]) -> Document:
+    """The inputs as `--set` leaves them; what can't be set is told when the job is read."""
+    from drumbeat.dialect.reading.overrides import apply
+
+    changed = deepcopy(inputs)
+    apply({"inputs": changed}, [one for one in sets if one.lstrip().startswith("inputs.")])
+    return changed
 
 
 def _distribution(options: JobOptions) -> Document | None:
@@ -152,9 +162,9 @@ def unused(job: CommandJob) -> Iterator[str]:
     """A note for each input and output that the command doesn't name."""
     for table, prefix in (("inputs", "AZURE_ML_INPUT"), ("outputs", "AZURE_ML_OUTPUT")):
         for name, value in getattr(job, table).items():
-            if f"{table}.{name}" not in job.command:
-                is_literal = isinstance(value, str | int | float)
-                variable = f"AZUREML_PARAMETER_{name}" if is_literal else f"{prefix}_{name}"
+            is_literal = isinstance(value, str | int | float)
+            variable = f"{PARAMETER}{name}" if is_literal else f"{prefix}_{name}"
+            if f"{table}.{name}" not in job.command and f"${variable}" not in job.command:
                 yield (
                     f"note: the command doesn't use {table[:-1]} `{name}`; it has it as ${variable}, or write "
                     f"'${{{{{table}.{name}}}}}' behind `--`"

@@ -18,6 +18,9 @@ SEPARATOR = "--"
 WORDS = "drumbeat.words"
 """Key of a context's `meta`: the words behind `--`, or None where there is no `--`."""
 
+PARAMETER = "AZUREML_PARAMETER_"
+"""How the variable of a literal input begins that every process of the job has (`launch/environment_variables.py`)."""
+
 EXPRESSION = re.compile(r"(\$\{\{.*?\}\})")
 PROGRAM = re.compile(r"python[0-9.]*|torchrun|accelerate|deepspeed|horovodrun|mpirun")
 SCRIPT_SUFFIXES = (".py", ".sh", ".bash")
@@ -73,6 +76,7 @@ def shell_line(words: Sequence[str], literals: Mapping[str, object]) -> str:
 
     A single word with spaces is a shell line already. Expressions stay expressions: drumbeat quotes the paths that
     replace them; the values of `literals` replace them as they are, so those with special characters are quoted here.
+    No quotes hold a value that has a single quote itself: its variable takes the place of its expression.
     Raises SpecError where there is no word.
     """
     if not any(word.strip() for word in words):
@@ -93,4 +97,6 @@ def _piece(piece: str, literals: Mapping[str, object]) -> str:
         return shlex.quote(piece)
     name = piece[3:-2].strip().removeprefix("inputs.")
     text = str(literals.get(name, "x"))
+    if "'" in text:
+        return f'"${PARAMETER}{name}"'
     return piece if shlex.quote(text) == text else f"'{piece}'"

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from drumbeat.dialect.reading.error_messages import nearest, shown
-from drumbeat.dialect.reading.yaml_tree import scalar
+from drumbeat.dialect.reading.yaml_tree import scalar, unquoted
 from drumbeat.protocol.errors import SpecError
 
 LOCAL_STARTS = ("./", "../", "/", "~/")
@@ -46,8 +46,9 @@ def _pairs(options: Sequence[str], option: str, *, is_empty_allowed: bool = Fals
 def _input(name: str, value: str, folder: Path) -> object:
     """A mapping for data, else the plain value."""
     where = f"--input {name}"
-    if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
-        return value[1:-1]
+    inside = unquoted(value)
+    if inside is not None:
+        return inside
     if value.startswith("azureml:") or "://" in value:
         return _remote(value, where, folder)
     if value in LOCAL_WORDS or value.startswith(LOCAL_STARTS) or "/" in value:

@@ -22,11 +22,13 @@ RANKS = 2
 class Framework:
     """A way to train in several processes."""
 
-    marks: tuple[str, ...]
-    """Imported modules, and names that a script uses."""
+    modules: tuple[str, ...]
+    """Modules that a script imports."""
     distribution: dict[str, Any]
     about: str
-    """Stands in the drafted file, after the mark that was found."""
+    """Stands in the drafted file, after the module or class that was found."""
+    classes: tuple[str, ...] = ()
+    """Classes that a script names, wherever it has them from."""
 
 
 PYTORCH = {"type": "pytorch", "process_count_per_instance": RANKS}
@@ -44,17 +46,19 @@ FRAMEWORKS = (
         "Trainer(devices=…, num_nodes=…) must say the same numbers as this file.",
     ),
     Framework(
-        ("tensorflow.distribute", "MultiWorkerMirroredStrategy", "ParameterServerStrategy"),
+        ("tensorflow.distribute",),
         {"type": "tensorflow"},
         "each node is a worker with TF_CONFIG.",
+        ("MultiWorkerMirroredStrategy", "ParameterServerStrategy"),
     ),
     Framework(
-        ("torch.distributed", "DistributedDataParallel", "accelerate"),
+        ("torch.distributed", "accelerate"),
         PYTORCH,
         "each rank is started with the variables that init_process_group reads, as by torchrun.",
+        ("DistributedDataParallel",),
     ),
 )
-"""The first one whose mark a script has is taken."""
+"""The first one that a script uses is taken."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +69,13 @@ class Script:
     names: frozenset[str] = field(default=frozenset())
     is_readable: bool = True
 
-    def has(self, mark: str) -> bool:
-        """Whether the script imports this module or one below it, or uses this name."""
-        return mark in self.names or any(one == mark or one.startswith(f"{mark}.") for one in self.imports)
+    def imports_module(self, module: str) -> bool:
+        """Whether the script imports this module, one below it, or something of it."""
+        return any(one == module or one.startswith(f"{module}.") for one in self.imports)
+
+    def names_class(self, name: str) -> bool:
+        """Whether the script uses a class of this name, or imports one."""
+        return name in self.names or any(one.rpartition(".")[2] == name for one in self.imports)
 
 
 def find_script(script: Path | None, folder: Path) -> Path:
@@ -133,9 +141,12 @@ def _names(tree: ast.AST) -> Iterator[str]:
 
 
 def framework_of(script: Script) -> tuple[Framework, str] | None:
-    """How the script's processes find each other, and the mark that says so; None for a script of one process."""
+    """How the script's processes find each other, and what says so; None for a script of one process."""
     for framework in FRAMEWORKS:
-        for mark in framework.marks:
-            if script.has(mark):
-                return framework, mark
+        marks = [
+            *(one for one in framework.modules if script.imports_module(one)),
+            *(one for one in framework.classes if script.names_class(one)),
+        ]
+        if marks:
+            return framework, marks[0]
     return None

@@ -29,6 +29,8 @@ from drumbeat.protocol.states import Reason, State
 
 ENDPOINT_STAND_IN = "http://127.0.0.1:@free-port/@secret"
 """The address of a node's metrics endpoint in a preview."""
+ENVIRONMENT_STAND_IN = "@environment"
+"""The folder of the Python environment that each node makes, in a preview."""
 _FREE_PORT = re.compile(r"(@node\d+):0\b")
 _PORTS = ("MASTER_PORT", horovod.PORT)
 """Variables that a preview has no number for."""
@@ -82,6 +84,7 @@ def invent_name(subject: str) -> str:
 def preview_processes(plan: Plan) -> tuple[ProcessSpec, ...]:
     """The processes with stand-ins for what only the nodes know: `@node0` for addresses and folders."""
     roster = _stand_ins(plan)
+    plan = _with_environment(plan)
     processes = [
         tracked(process, plan, ENDPOINT_STAND_IN, 0)
         for node in range(plan.nodes)
@@ -92,6 +95,16 @@ def preview_processes(plan: Plan) -> tuple[ProcessSpec, ...]:
         process.set.update(values)
         process.set.update({name: "@free-port" for name in _PORTS if name in process.set})
     return tuple(processes)
+
+
+def _with_environment(plan: Plan) -> Plan:
+    """The plan with the PATH of what its ranks run in, as nodes set it; in a container it is the image's."""
+    if plan.container is not None:
+        return replace(plan, path_first=())
+    if plan.python is None:
+        return plan
+    variables = {**plan.variables, "VIRTUAL_ENV": ENVIRONMENT_STAND_IN}
+    return replace(plan, path_first=(f"{ENVIRONMENT_STAND_IN}/bin",), variables=variables)
 
 
 def preview_line(plan: Plan) -> str:

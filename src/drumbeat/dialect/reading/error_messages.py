@@ -45,6 +45,9 @@ Place = Callable[[tuple[str | int, ...], str, str], str]
 The third argument is a text to look for inside of the value, or "".
 """
 
+Quoting = Callable[[tuple[str | int, ...], str], str]
+"""Gives the advice to write the value of a key path as a text, which is given as Python prints it."""
+
 TAGS = ("[key]", "[value]", "[mapping]", "[function]", "[list]")
 """What pydantic and our unions put into a key path that isn't in the file."""
 
@@ -142,16 +145,23 @@ def no_version(what: str, name: str, version: str, versions: Sequence[str]) -> t
     return f"{what} {name} has no version {short(version)}; there is {newest}", fix
 
 
-def problems_of(error: ValidationError, document: object, seen: Seen, place: Place) -> list[Problem]:
+def in_quotes(_loc: tuple[str | int, ...], text: str) -> str:
+    """The advice for a value in YAML, where quotes make a text of it."""
+    return f"Put it in quotes: '{text}'."
+
+
+def problems_of(
+    error: ValidationError, document: object, seen: Seen, place: Place, quoting: Quoting = in_quotes
+) -> list[Problem]:
     """Every error as a sentence at its place, in the order of the document's models."""
     details = error.errors(include_url=False)
-    problems = [_problem(detail, document, seen, place) for detail in details[:MAX_PROBLEMS]]
+    problems = [_problem(detail, document, seen, place, quoting) for detail in details[:MAX_PROBLEMS]]
     if len(details) > MAX_PROBLEMS:
         problems.append(Problem("and more of them"))
     return list(dict.fromkeys(problems))
 
 
-def _problem(detail: ErrorDetails, document: object, seen: Seen, place: Place) -> Problem:
+def _problem(detail: ErrorDetails, document: object, seen: Seen, place: Place, quoting: Quoting) -> Problem:
     loc = tuple(part for part in detail["loc"] if part not in TAGS)
     kind = detail["type"]
     if kind == "extra_forbidden":
@@ -167,7 +177,10 @@ def _problem(detail: ErrorDetails, document: object, seen: Seen, place: Place) -
             place(loc, at, str(context.get("near", ""))),
             str(context.get("fix", "")),
         )
-    what, fix = _sentence(kind, context, detail["msg"], detail["input"])
+    given = detail["input"]
+    what, fix = _sentence(kind, context, detail["msg"], given), ""
+    if kind == "string_type" and isinstance(given, bool | int | float):
+        fix = quoting(loc, shown(given) if isinstance(given, bool) else short(_digits(given)))
     return Problem(_prefixed(loc, what), place(loc, "value", ""), fix)
 
 
@@ -181,24 +194,20 @@ def _owner(loc: Sequence[str | int], model: KeyTable | None) -> str:
     return model.noun if model else "the job"
 
 
-def _sentence(kind: str, context: Mapping[str, Any], message: str, given: object) -> tuple[str, str]:
+def _sentence(kind: str, context: Mapping[str, Any], message: str, given: object) -> str:
     if kind in EXPECTED:
-        fix = ""
-        if kind == "string_type" and isinstance(given, bool | int | float):
-            text = shown(given) if isinstance(given, bool) else short(_digits(given))
-            fix = f"Put it in quotes: '{text}'."
-        return f"expected {EXPECTED[kind]}, got {shown(given)}", fix
+        return f"expected {EXPECTED[kind]}, got {shown(given)}"
     bounds = {"greater_than": ("gt", "more than"), "greater_than_equal": ("ge", "at least")}
     bounds |= {"less_than": ("lt", "less than"), "less_than_equal": ("le", "at most")}
     if kind in bounds:
         name, phrase = bounds[kind]
-        return f"must be {phrase} {context[name]:g}, got {shown(given)}", ""
+        return f"must be {phrase} {context[name]:g}, got {shown(given)}"
     if kind in ("string_too_long", "too_long") and isinstance(given, str):
-        return f"at most {context['max_length']} characters, got {len(given)}", ""
+        return f"at most {context['max_length']} characters, got {len(given)}"
     if kind in ("too_short", "too_long"):
         least = context.get("min_length")
-        return f"needs at least {least} entries" if least else f"at most {context['max_length']} entries", ""
-    return f"{message} (got {shown(given)})", ""
+        return f"needs at least {least} entries" if least else f"at most {context['max_length']} entries"
+    return f"{message} (got {shown(given)})"
 
 
 def _unknown_key(loc: tuple[str | int, ...], document: object, seen: Seen, place: Place) -> Problem:

@@ -15,9 +15,18 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from drumbeat.dialect.reading.error_messages import MAX_PROBLEMS, Seen, nearest, problems_of, shown, words
+from drumbeat.dialect.reading.error_messages import (
+    MAX_PROBLEMS,
+    Seen,
+    in_quotes,
+    nearest,
+    problems_of,
+    short,
+    shown,
+    words,
+)
 from drumbeat.dialect.reading.frozen_model import Loc, Model, dotted
-from drumbeat.dialect.reading.overrides import apply
+from drumbeat.dialect.reading.overrides import Override, apply
 from drumbeat.dialect.reading.yaml_tree import MAX_BYTES, Node, parse, plain
 from drumbeat.protocol.errors import Problem, SpecError
 
@@ -29,21 +38,32 @@ class Places:
     text: str
     name: str
     root: Node | None = None
-    changed: Mapping[Loc, str] = field(default_factory=dict[Loc, str])
-    """The key paths that settings from outside changed, with the place of each setting."""
+    changed: Mapping[Loc, Override] = field(default_factory=dict[Loc, Override])
+    """The key paths that settings from outside changed, with each setting."""
 
     def __call__(self, loc: Loc, at: str, near: str) -> str:
         if self.root is None:
-            place = next((where for path, where in self.changed.items() if loc[: len(path)] == path), None)
+            place = next((one.where for path, one in self.changed.items() if loc[: len(path)] == path), None)
             return place or dotted((self.name, *loc))
         key, value, depth = self.nodes(self.root, loc)
-        for path, where in self.changed.items():
+        for path, one in self.changed.items():
             # Below a key that was set, or at one that only exists because of the setting.
             if loc[: len(path)] == path or (depth < len(loc) and path[: len(loc)] == loc):
-                return where
+                return one.where
         node = value if at == "value" and isinstance(value.value, str) else key
         line, column = self.position(value, near) if near else (node.line, node.column)
         return f"{self.name}:{line + 1}:{column + 1}"
+
+    def quoting(self, loc: Loc, text: str) -> str:
+        """The advice to write the value at a path as a text, as it was typed: `007` isn't the number 7 then."""
+        own = (loc, loc[:-1]) if loc[-1:] in (("path",), ("default",)) else (loc,)
+        typed = next((self.changed[path] for path in own if path in self.changed), None)
+        if typed is not None:
+            return f"""Write {typed.where}="'{short(typed.value)}'"."""
+        if self.root is not None:
+            _, value, depth = self.nodes(self.root, loc)
+            text = short(value.value) if depth == len(loc) and isinstance(value.value, str) else text
+        return in_quotes(loc, text)
 
     def nodes(self, root: Node, loc: Loc) -> tuple[Node, Node, int]:
         """The key and the value at a path, or those of the nearest parent that exists, and the depth reached."""
@@ -158,7 +178,7 @@ def _checked(document: Mapping[str, Any], places: Places, problems: list[Problem
     except RecursionError:
         raise SpecError("nested too deep to be read", where=places.name, fix="Does it hold itself?") from None
     except ValidationError as error:
-        problems += problems_of(error, document, seen, places)
+        problems += problems_of(error, document, seen, places, places.quoting)
         problems += _document_problems(cls, document, places)
     else:
         if not problems:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import cast
 
 from drumbeat.dialect.reading.error_messages import either, short, shown
-from drumbeat.dialect.reading.yaml_tree import scalar, stays_text
+from drumbeat.dialect.reading.yaml_tree import is_name, scalar, stays_text, unquoted
 from drumbeat.protocol.errors import Problem
 
 DECLARED = ("inputs", "outputs", "search_space", "jobs")
@@ -16,9 +17,23 @@ Table = dict[str, object]
 Path = tuple[str | int, ...]
 
 
-def apply(document: Table, overrides: Sequence[str]) -> tuple[dict[Path, str], list[Problem]]:
-    """Changes `document`; gives the `--set key.path` that each changed path came from, and what couldn't be set."""
-    changed: dict[Path, str] = {}
+PARAMETER_TYPES = ("string", "number", "integer", "boolean")
+"""Types of an input whose value is a `default` (`dialect/data/inputs_outputs.py`); other types have a `path`."""
+
+
+@dataclass(frozen=True)
+class Override:
+    """A value from outside of the file."""
+
+    where: str
+    """`--set key.path`, for messages."""
+    value: str
+    """The value as it was typed."""
+
+
+def apply(document: Table, overrides: Sequence[str]) -> tuple[dict[Path, Override], list[Problem]]:
+    """Changes `document`; gives the setting that each changed path came from, and what couldn't be set."""
+    changed: dict[Path, Override] = {}
     problems: list[Problem] = []
     for override in overrides:
         key, equals, written = override.partition("=")
@@ -28,7 +43,7 @@ def apply(document: Table, overrides: Sequence[str]) -> tuple[dict[Path, str], l
             problems.append(Problem(f"{shown(override)} isn't `key=value`", "--set", "Write `--set inputs.epochs=3`."))
             continue
         try:
-            changed[_set(document, words, written)] = where
+            changed[_set(document, words, written)] = Override(where, written.strip())
         except LookupError as error:
             what, fix = error.args
             problems.append(Problem(what, where, fix))
@@ -49,18 +64,33 @@ def _set(document: Table, words: list[str], written: str) -> Path:
         path.append(key)
     last = _key(owner, words[-1], words[:-1])
     _declared(owner, words)
-    _fill(owner, last, _value(words, written))
+    _fill(owner, last, _value(words, written), is_input=_is_input(words))
     return (*path, last)
 
 
-def _fill(owner: object, key: str | int, value: object) -> None:
+def _fill(owner: object, key: str | int, value: object, *, is_input: bool) -> None:
     """Sets the value; where a mapping describes the value, the part of it that holds it."""
     described = _get(owner, key)
-    part = next((part for part in ("path", "default") if isinstance(described, dict) and part in described), "")
+    part = _part(cast("Table", described), is_input=is_input) if isinstance(described, dict) else ""
     if part and value is not None:
         _put(cast("object", described), part, value)
     else:
         _put(owner, key, value)
+
+
+def _part(described: Table, *, is_input: bool) -> str:
+    """The key that holds the value, "" = the mapping describes none."""
+    for part in ("path", "default"):
+        if part in described:
+            return part
+    if not is_input:
+        return ""
+    return "default" if str(described.get("type")).casefold() in PARAMETER_TYPES else "path"
+
+
+def _is_input(words: list[str]) -> bool:
+    """Whether the last word is the name of an input, of a job or of a step."""
+    return words[-2:-1] == ["inputs"] and is_name(tuple(words))
 
 
 def _get(owner: object, key: str | int) -> object:
@@ -76,8 +106,9 @@ def _put(owner: object, key: str | int, value: object) -> None:
 
 def _value(words: list[str], written: str) -> object:
     text = written.strip()
-    if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
-        return text[1:-1]
+    inside = unquoted(text)
+    if inside is not None:
+        return inside
     value = scalar(text)
     is_text = isinstance(value, int | float) or not text
     return text if is_text and stays_text(tuple(words)) else value

@@ -236,15 +236,22 @@ def stays_text(path: tuple[str, ...]) -> bool:
     """Whether a number here is meant as it is typed: the version 3.10 isn't 3.1."""
     if len(path) == 2 and path[0] == "properties":
         return True
-    if path[-2:-1] in (("environment_variables",), ("tags",)) and not _is_name(path[:-1]):
+    if path[-2:-1] in (("environment_variables",), ("tags",)) and not is_name(path[:-1]):
         return True
-    return path[-1:] == ("version",) and not _is_name(path)
+    return path[-1:] == ("version",) and not is_name(path)
 
 
-def _is_name(path: tuple[str, ...]) -> bool:
+def is_name(path: tuple[str, ...]) -> bool:
     """Whether the last key is the name that a person gave to an input, an output or a step."""
     tables = ("inputs", "outputs", "search_space", "jobs")
-    return len(path) > 1 and path[-2] in tables and not _is_name(path[:-1])
+    return len(path) > 1 and path[-2] in tables and not is_name(path[:-1])
+
+
+def unquoted(text: str) -> str | None:
+    """The text in a pair of quotes, None = no pair is around all of it: `"a" "b"` is a text with two pairs."""
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" and text[0] not in text[1:-1]:
+        return text[1:-1]
+    return None
 
 
 def scalar(text: str) -> str | int | float | bool | None:
