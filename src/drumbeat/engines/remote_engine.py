@@ -123,6 +123,8 @@ class RemoteEngine:
         told = host.reach.ask("start", {"folder": folder, "gang": gang.name, "enrolments": texts})
         for why in told["stuck"].values():
             raise UnreachableError(why)
+        if why := told.get("unusable"):
+            raise UnreachableError(why)  # Another machine may do; its next looks say when it can be used again.
         return {host.name: told["lacks"]} if told["lacks"] else {}
 
     def rendered(self, gang: Gang) -> str:

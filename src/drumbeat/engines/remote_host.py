@@ -114,6 +114,7 @@ def machine_of(known: KnownHost) -> Machine:
         unusable=left
         or known.trouble
         or known.stuck
+        or told.get("unusable", "")
         or ("it still ends what ran there" if known.to_end or known.must_sweep else ""),
         is_awaited=not known.has_looked.is_set(),
         state=state,

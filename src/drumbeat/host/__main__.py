@@ -5,6 +5,7 @@ Exit code 0 with the answer; 1 with `{"error": sentence}` where the machine refu
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import platform
@@ -19,7 +20,7 @@ from typing import Any
 from drumbeat._version import __version__
 from drumbeat.host.gangs import Gangs, StuckError
 from drumbeat.host.gpus import gpus
-from drumbeat.host.machine import PASSING, memory_mib
+from drumbeat.host.machine import PASSING, memory_mib, why_read_only
 from drumbeat.host.machine_notice import notice
 from drumbeat.host.server_names import require_resolvable
 
@@ -49,7 +50,8 @@ def start(request: Request) -> Answer:
     """Starts the agents of `gang`, with `enrolments` by node; their roots are below the gang's folder.
 
     The answer has `stuck` as for `look`, because a start that failed before still has to be ended, and `lacks`: what
-    the machine is short of at the moment, a name server that answers included, "" = nothing.
+    the machine is short of at the moment, a name server that answers included, "" = nothing. `unusable` is why the
+    machine itself can start nothing: its disk is read-only.
     """
     enrolments = {int(node): text for node, text in request["enrolments"].items()}
     servers = next((json.loads(text).get("servers", ()) for text in enrolments.values()), ())
@@ -59,6 +61,8 @@ def start(request: Request) -> Answer:
     except StuckError as error:
         return {"stuck": {request["gang"]: str(error)}, "lacks": ""}
     except OSError as error:
+        if error.errno == errno.EROFS:
+            return {"stuck": {}, "lacks": "", "unusable": _describe(error)}
         if error.errno not in (*PASSING, socket.EAI_AGAIN):
             raise
         return {"stuck": {}, "lacks": _describe(error)}
@@ -69,7 +73,8 @@ def look(request: Request) -> Answer:
     """Looks after every gang of this machine; the gangs in `ended` are ended first.
 
     The answer has `gone`, a sentence by gang and node, "" for a node whose agent runs; `stuck`, a sentence by gang for
-    those that can't be ended; and `leaving`, what the machine says of its own end, if the request asks for it.
+    those that can't be ended; `unusable`, why nothing can be started here, "" = it can; and `leaving`, what the machine
+    says of its own end, if the request asks for it.
     """
     gangs = _gangs(request)
     stuck = _ended(gangs, request["ended"], leave_s=gangs.leave_s)
@@ -78,7 +83,13 @@ def look(request: Request) -> Answer:
         nodes = gangs.nodes(name)
         gone[name] = {**dict.fromkeys(nodes, ""), **gangs.look(name, nodes)}
     leaving = notice(request["leaving"]) if "leaving" in request else None
-    return {"gone": gone, "stuck": stuck, "leaving": asdict(leaving) if leaving else None, **about(request)}
+    return {
+        "gone": gone,
+        "stuck": stuck,
+        "unusable": why_read_only(gangs.folder),
+        "leaving": asdict(leaving) if leaving else None,
+        **about(request),
+    }
 
 
 def stop(request: Request) -> Answer:

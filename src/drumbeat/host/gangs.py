@@ -210,7 +210,8 @@ class Gangs:
         aside = self.folder / f".{name}"  # A slow removal must not hold up other gangs.
         _remove(aside)
         with self._alone(), contextlib.suppress(FileNotFoundError):
-            folder.rename(aside)
+            if folder.exists():  # A disk that is read-only refuses to rename what isn't there, too.
+                folder.rename(aside)
         _remove(aside)
 
     def _reap(self, folder: Path) -> None:

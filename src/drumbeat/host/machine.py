@@ -13,6 +13,17 @@ PASSING = frozenset(
 """Errors that pass: the machine is out of disk, files, memory or processes, or its disk is unreachable."""
 
 
+def why_read_only(folder: str | os.PathLike[str]) -> str:
+    """That nothing can be written to a folder, which may not be there yet, because its file system is read-only; "" =
+    it isn't. A kernel makes one so after errors of its disk.
+    """
+    place = os.path.abspath(folder)
+    while not os.path.exists(place) and place != os.path.dirname(place):
+        place = os.path.dirname(place)
+    is_read_only = os.statvfs(place).f_flag & os.ST_RDONLY
+    return f"{os.strerror(errno.EROFS)}: {os.fspath(folder)}" if is_read_only else ""
+
+
 def is_private(folder: str | os.PathLike[str]) -> bool:
     """Whether it is a folder of this user without access for others; a link to one isn't."""
     status = os.lstat(folder)

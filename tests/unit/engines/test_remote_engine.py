@@ -36,6 +36,7 @@ class Played:
     gangs: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
     raises: Exception | None = None
     lacks: str = ""
+    unusable: str = ""
     stuck: Mapping[str, str] = field(default_factory=dict[str, str])
     asked: list[tuple[str, Mapping[str, object]]] = field(default_factory=list[tuple[str, Mapping[str, object]]])
     changed: threading.Condition = field(default_factory=threading.Condition)
@@ -52,7 +53,7 @@ class Played:
             self.gangs[request["gang"]] = dict.fromkeys(request["enrolments"], "")
         for gang in {"stop": [request.get("gang")], "clear": request.get("gangs")}.get(verb) or []:
             self.gangs.pop(gang, None)
-        return {**TOLD, "gone": {**self.gangs}, "stuck": self.stuck, "lacks": self.lacks}
+        return {**TOLD, "gone": {**self.gangs}, "stuck": self.stuck, "lacks": self.lacks, "unusable": self.unusable}
 
     def until(self, condition: Callable[[], object]) -> None:
         """Looked at after each question."""
@@ -208,6 +209,21 @@ def test_a_machine_that_is_full_for_the_moment_is_no_reason_to_refuse_a_gang(eng
     assert raised.value.where == "", "no machine is to blame"
     assert [request["gang"] for request in played.requests("stop")] == [a_gang().name]
     played.lacks = ""
+    assert engine.start(a_gang()) == "started"
+
+
+def test_machine_whose_disk_is_read_only_is_left_to_others_until_it_is_not(engine: RemoteEngine, played: Played):
+    assert usable(engine)
+    played.unusable = "Read-only file system: /home/ada/gangs"
+    with pytest.raises(UnreachableError, match="no agent could be started on m: Read-only file system") as raised:
+        engine.start(a_gang())
+    assert raised.value.where == "m", "the job gets another one"
+    looks = len(played.requests("look"))
+    played.until(lambda: len(played.requests("look")) > looks + 3)
+    assert engine.machines()[0].unusable == played.unusable
+    assert engine.machines()[0].word == "answers"
+    played.unusable = ""
+    played.until(lambda: usable(engine))
     assert engine.start(a_gang()) == "started"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from drumbeat.engines.agent_archive import agent_archive
 from drumbeat.engines.ssh.login import Login
 from drumbeat.engines.ssh.ssh_host import SshHost
+from drumbeat.protocol.errors import EngineError, UnreachableError
 
 pytestmark = pytest.mark.feature("C4")
 
@@ -54,3 +56,20 @@ def test_an_agent_s_file_that_a_power_failure_has_emptied_is_brought_again(
     host = Here(Login("h"), sys.executable, "~/node s")
     assert host.ask("about", {})["python"]
     assert place.read_bytes() == agent_archive().content
+
+
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        ("mkdir: cannot create directory '/d': Read-only file system", UnreachableError),
+        ("cat: write error: No space left on device", UnreachableError),
+        ("mkdir: cannot create directory '/d': Permission denied", EngineError),
+    ],
+)
+def test_disk_that_takes_no_agent_is_the_hosts_fault(said: str, error: type[Exception]):
+    class Full(Here):
+        def _run(self, command: str, text: bytes, timeout_s: float) -> subprocess.CompletedProcess[bytes]:
+            return super()._run(f"echo {shlex.quote(said)} >&2; exit 1", text, timeout_s)
+
+    with pytest.raises(error, match=said[-20:]):
+        Full(Login("h"), "python3", "/d")._deliver()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -31,9 +33,28 @@ def test_a_lack_that_passes_is_told_as_one_and_any_other_trouble_is_raised(
 
     monkeypatch.setattr(Gangs, "start", start)
     assert host.start(request) == {"stuck": {}, "lacks": f"it can't be: {tmp_path}"}
+    number = errno.EROFS
+    assert host.start(request) == {"stuck": {}, "lacks": "", "unusable": f"it can't be: {tmp_path}"}
     number = errno.EACCES
     with pytest.raises(PermissionError):
         host.start(request)
+
+
+@pytest.mark.feature("F10")
+def test_machine_whose_disk_is_read_only_says_so_until_it_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    request = {"folder": str(tmp_path / "gangs" / "new"), "ended": []}
+    assert host.look(request)["unusable"] == ""
+    flags, asked = os.statvfs(tmp_path), list[object]()
+
+    def read_only(place: object) -> SimpleNamespace:
+        asked.append(place)
+        return SimpleNamespace(f_flag=flags.f_flag | os.ST_RDONLY)
+
+    monkeypatch.setattr(os, "statvfs", read_only)
+    assert host.look({**request, "folder": str(tmp_path / "others")})["unusable"] == (
+        f"Read-only file system: {tmp_path}/others"
+    )
+    assert asked == [str(tmp_path)], "its folder isn't there yet"
 
 
 @pytest.mark.feature("C4")

@@ -25,6 +25,8 @@ DELIVER_S = 60.0
 CONFIGURATION_S = 300.0
 """How old may be what ssh's configuration says of a host."""
 _SSH_FAILED, _NO_AGENT, _NO_PROGRAM = 255, 97, (126, 127)
+_DISK_FAULTS = re.compile(b"Read-only file system|No space left on device|Disk quota exceeded|Input/output error")
+"""What is wrong with the host, and not with the compute's folder there."""
 _TROUBLES: tuple[tuple[str, str, str], ...] = (
     ("remote host identification has changed", "its host key isn't the one that is known here",
      "Find out why it changed before you trust it; then: ssh-keygen -R {known}"),
@@ -90,13 +92,14 @@ class SshHost:
         placed = f"cat > {part} && {_is_whole(part)} && mv -f {part} {folder}/{name}"
         # Whoever brought a part a day ago was killed over it.
         cleared = f"find {folder} -name 'agent-*.pyz.*' -mtime +0 -exec rm -f {{}} +"
-        command = (
-            f"umask 077; mkdir -p {folder} && {{ {placed} || {{ rm -f {part}; exit 1; }}; }} && {{ {cleared} || :; }}"
-        )
+        # In English: what is wrong with the disk is read off it.
+        begun = f"umask 077; export LC_ALL=C; mkdir -p {folder}"
+        command = f"{begun} && {{ {placed} || {{ rm -f {part}; exit 1; }}; }} && {{ {cleared} || :; }}"
         with self._lock:
             done = self._run(command, agent_archive().content, DELIVER_S)
         if done.returncode:
-            raise EngineError(f"the agent can't be put into {self.folder}: {_last_line(done.stderr)}")
+            what = f"the agent can't be put into {self.folder}: {_last_line(done.stderr)}"
+            raise UnreachableError(what) if _DISK_FAULTS.search(done.stderr) else EngineError(what)
 
     def _run(self, command: str, text: bytes, timeout_s: float) -> subprocess.CompletedProcess[bytes]:
         environment = {**os.environ, "LC_ALL": "C"}
