@@ -18,6 +18,7 @@ import pytest
 from drumbeat.agent.keeper import listener
 from drumbeat.agent.keeper.round_records import Records
 from drumbeat.host import processes
+from drumbeat.host.machine import boot
 from drumbeat.protocol.keeper import exit_to_wire
 from drumbeat.testing.agent_gang import end_all, mentioning
 
@@ -128,8 +129,8 @@ def test_exits_are_told_in_order_with_code_signal_and_time(kept):
     ]
     assert before <= exits[0]["at"] <= exits[1]["at"] <= exits[2]["at"] <= time.time()
     assert [*map(exit_to_wire, Records(str(kept.folder)).read_exits(1))] == exits
-    known = {"round": 1, "over": True, "lost": False, "abandoned": False, "ranks": 3}
-    assert Records(str(kept.folder)).read_round() == known
+    known = {"round": 1, "over": True, "lost": False, "abandoned": False, "ranks": 3, "restarted": False}
+    assert Records(str(kept.folder)).read_round() == {**known, "boot": boot()}
 
 
 @pytest.mark.feature("F1")
@@ -365,6 +366,27 @@ def test_an_agent_that_comes_back_in_time_finds_everything(kept):
 
 
 @pytest.mark.feature("F6")
+@pytest.mark.feature("F1")
+@pytest.mark.parametrize(
+    ("more", "is_restarted"),
+    [({"boot": "another"}, True), ({"boot": boot()}, False), ({}, False), ({"boot": "another", "over": True}, False)],
+    ids=["restarted", "same boot", "earlier version", "over before"],
+)
+def test_keeper_after_a_restart_of_its_machine_says_that(tmp_path, more, is_restarted):
+    folder = tmp_path / "keeper"
+    folder.mkdir()
+    record = {"round": 1, "over": False, "lost": False, "abandoned": False, "ranks": 2, **more}
+    for _ in range(2):  # The one after it says the same.
+        (folder / "round.json").write_text(json.dumps(record))
+        keeper = Kept(folder)
+        try:
+            state = keeper.until(lambda state: state["over"])
+        finally:
+            finish(keeper, tmp_path)
+        assert (state["restarted"], state["lost"]) == (is_restarted, not more.get("over", False))
+        record = Records(str(folder)).read_round()
+
+
 def test_the_next_keeper_ends_what_a_killed_one_left_and_says_that_the_round_is_lost(tmp_path):
     first = Kept(tmp_path / "keeper")
     first.start("exit 6", "echo up; (setsid sleep 700 &); sleep 701; true")

@@ -283,7 +283,7 @@ class Agent:
             here.started = True
             self._follow_logs()
         here.started, here.stopping = True, here.stopping or state.stopping
-        here.lost, here.abandoned = state.lost, state.is_abandoned
+        here.lost, here.abandoned, here.is_restarted = state.lost, state.is_abandoned, state.is_restarted
         self._facts.services = self._services.look(state)
         if not here.over and not here.stopping:
             self._facts.detail = f"ranks held by: {state.held_by}"

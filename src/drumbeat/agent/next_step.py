@@ -51,6 +51,7 @@ class RoundFacts:
     clearing: bool = False
     lost: bool = False
     abandoned: bool = False
+    is_restarted: bool = False
     logs_sent: bool = False
     closed: bool = False
     exits: dict[int, RankExit] = field(default_factory=dict[int, RankExit])
@@ -180,6 +181,7 @@ def status(facts: Facts, member: Member) -> AgentStatus:
         error=facts.error or facts.keeper_error,
         lost=here.lost,
         is_abandoned=here.abandoned,
+        is_restarted=here.is_restarted,
         is_taken=facts.is_taken,
         more_ports=here.more_ports,
         remarks=facts.remarks,

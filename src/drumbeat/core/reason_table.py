@@ -184,6 +184,12 @@ REASONS: dict[Reason, ReasonRow] = {
         Retry.OWN,
         evidence=Evidence.SILENCE,
     ),
+    Reason.MACHINE_RESTARTED: ReasonRow(
+        "a node's machine was restarted while ranks ran on it",
+        State.FAILED,
+        Retry.FREE,
+        evidence=Evidence.SILENCE,
+    ),
     Reason.RANKS_HUNG: ReasonRow(
         "the ranks hung, and the job restarts them (on_hang: restart)",
         State.FAILED,

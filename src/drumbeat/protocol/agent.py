@@ -123,6 +123,8 @@ class AgentStatus:
     """The error is one of this machine, which no job can run on; another one may do."""
     preflight: NodeCheck | None = None
     """What the node measured before the first round; None = not yet, or there is no pre-flight."""
+    is_restarted: bool = False
+    """`lost`, because the machine was restarted."""
 
     @property
     def has_sent_logs(self) -> bool:

@@ -195,6 +195,8 @@ class KeeperState:
     companions: tuple[str, ...] = ()
     """Services and sessions of this round that run."""
     companion_exits: tuple[CompanionExit, ...] = ()
+    is_restarted: bool = field(default=False, metadata={wire.KEY: "restarted"})
+    """The machine was restarted while the ranks ran whose exits are missing."""
 
 
 @dataclass(frozen=True)

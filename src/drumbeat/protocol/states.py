@@ -95,6 +95,7 @@ class Reason(StrEnum):
     OUT_OF_MEMORY = "out_of_memory"
     NODES_FAILED = "nodes_failed"
     KEEPER_LOST = "keeper_lost"
+    MACHINE_RESTARTED = "machine_restarted"
     RANKS_HUNG = "ranks_hung"
     RENDEZVOUS_TIMED_OUT = "rendezvous_timed_out"
     NODES_REFUSED = "nodes_refused"

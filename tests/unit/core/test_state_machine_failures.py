@@ -120,6 +120,18 @@ def test_a_worker_that_saved_and_left_when_its_keeper_gave_up_is_not_done_beside
 
 
 @pytest.mark.feature("F1")
+def test_machine_that_restarted_is_told_as_that_and_costs_no_retry():
+    job = after(running(), said(1, Phase.ENDED, lost=True, is_restarted=True))
+    assert job.reason is Reason.MACHINE_RESTARTED
+    assert job.sentence.startswith("the machine of node 1 was restarted, and its ranks are gone")
+    job = after(
+        job, said(0, Phase.ENDED, exits=(ended(0, 1, tail=PEER_GONE), ended(1, None, signal=15, is_stopped=True)))
+    )
+    assert job.failures[-1].verdict.reason is Reason.MACHINE_RESTARTED
+    assert job.sentence.endswith("the ranks start again; this doesn't count as a retry")
+
+
+@pytest.mark.feature("F1")
 def test_a_killed_keeper_is_told_as_that_while_its_agent_still_sends_logs():
     job = after(running(), said(1, Phase.RUNNING, lost=True))
     assert job.sentence.startswith("the keeper of node 1 is gone, and its ranks with it")

@@ -101,6 +101,7 @@ class Keeper:
             stopping=round_.is_stopping,
             lost=round_.lost,
             is_abandoned=round_.is_abandoned,
+            is_restarted=round_.is_restarted,
             trouble=round_.trouble,
             held_by=round_.confinement.way,
             warm=tuple(round_.warm),

@@ -21,6 +21,7 @@ from drumbeat.agent.keeper.machine import KeeperMachine
 from drumbeat.agent.keeper.round_records import Records
 from drumbeat.agent.keeper.standby_pool import ENDED_FROM_OUTSIDE, Standbys
 from drumbeat.host import processes
+from drumbeat.host.machine import boot
 from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.keeper import KeptExit, ProcessStart, StandbyOrder, StartRound, StartSessions
 
@@ -40,7 +41,7 @@ class RankRound:
         self.companions = Companions()
         self.sessions: set[int] = set()
         self.exits: list[KeptExit] = []
-        self.over, self.lost, self.is_abandoned = True, False, False
+        self.over, self.lost, self.is_abandoned, self.is_restarted = True, False, False, False
         self._ranks = 0
         self.kill_at: float | None = None
         self.sweep_at: float | None = None
@@ -63,7 +64,7 @@ class RankRound:
         """Begins a round, in prepared interpreters where they fit."""
         number, todo, starter = request.round, request.ranks, request.starter
         self.number, self.exits, self.over, self.lost = number, [], False, False
-        self.is_abandoned, self._ranks = False, len(todo)
+        self.is_abandoned, self.is_restarted, self._ranks = False, False, len(todo)
         self.kill_at = self.killed_at = self.sweep_at = self.swept_at = None
         self.sessions, self.trouble, self.starter = set(), "", Starter(self.selector)
         self.companions = Companions(todo)
@@ -282,8 +283,9 @@ class RankRound:
         """Writes that the round is over, or abandoned."""
         try:
             self.records.write_round(
-                self.number, over=over, lost=self.lost, abandoned=self.is_abandoned, ranks=self._ranks
-            )
+                self.number, over=over, lost=self.lost, abandoned=self.is_abandoned, ranks=self._ranks,
+                is_restarted=self.is_restarted,
+            )  # fmt: skip
         except OSError as failure:
             self.trouble = f"the round can't be written down: {failure}"
 
@@ -295,9 +297,13 @@ class RankRound:
             return
         self.number, self.lost = record["round"], record["lost"]
         self.is_abandoned, self._ranks = record.get("abandoned", False), record["ranks"]
+        self.is_restarted = record.get("restarted", False)
         self.exits = self.records.read_exits(self.number)
         if not record["over"]:
             self.lost = self.is_abandoned or len(self.exits) < record["ranks"]
+            # Keepers of earlier versions didn't write their boot.
+            is_of_this_boot = record.get("boot", boot()) == boot()
+            self.is_restarted = self.lost and not self.is_abandoned and not is_of_this_boot
             self._record()
 
     def is_ending(self, now: float) -> bool:

@@ -7,6 +7,7 @@ import json
 import os
 from typing import Any
 
+from drumbeat.host.machine import boot
 from drumbeat.protocol import wire
 from drumbeat.protocol.keeper import KeptExit, exit_to_wire
 
@@ -24,11 +25,20 @@ class Records:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
 
-    def write_round(
-        self, number: int, *, over: bool, lost: bool = False, abandoned: bool = False, ranks: int = 0
-    ) -> None:
+    def write_round(  # noqa: PLR0913 (what the file has)
+        self, number: int, *, over: bool, lost: bool = False, abandoned: bool = False, ranks: int = 0,
+        is_restarted: bool = False,
+    ) -> None:  # fmt: skip
         """Writes which round was started, with how many ranks, and what became of it as a whole."""
-        known = {"round": number, "over": over, "lost": lost, "abandoned": abandoned, "ranks": ranks}
+        known = {
+            "round": number,
+            "over": over,
+            "lost": lost,
+            "abandoned": abandoned,
+            "ranks": ranks,
+            "boot": boot(),
+            "restarted": is_restarted,
+        }
         part = self._round + ".part"
         _write(part, json.dumps(known), os.O_TRUNC)
         os.replace(part, self._round)
