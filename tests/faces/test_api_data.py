@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ import httpx
 import pytest
 
 from drumbeat.client import Client
+from drumbeat.client.calls.data import Heard, brought
+from drumbeat.client.connection import Connection
+from drumbeat.client.store_transfers import Download
 from drumbeat.control.catalog.datastores import Datastores
 from drumbeat.control.control import Control, Setting
 from drumbeat.ports import Written
@@ -302,6 +306,64 @@ def test_an_upload_that_is_refused_goes_again_unless_something_else_uses_it(clie
     with pytest.raises(ConflictError, match="digits:1"):
         client.create_data({"name": "digits", "type": "uri_file", "path": str(file), "version": "1"})
     assert uploaded(tmp_path) == kept
+
+
+class SlowConnection(Connection):
+    """One over which no file goes before `may_send` is set."""
+
+    has_begun, may_send = threading.Event(), threading.Event()
+
+    def another(self) -> Connection:
+        return SlowConnection(self.where, is_starting=self.is_starting, idle_stop_s=self.idle_stop_s)
+
+    def upload(self, *args: Any, **options: Any) -> httpx.Response:
+        self.has_begun.set()
+        assert self.may_send.wait(60)
+        return super().upload(*args, **options)
+
+
+def test_two_uploads_of_the_same_folder_at_once_make_one_version(client: Client, tmp_path: Path):
+    place = folder_of(tmp_path / "digits", **{f"{number:02}": str(number) for number in range(20)})
+    slow = SlowConnection(client.connection.where)
+    SlowConnection.has_begun.clear()
+    SlowConnection.may_send.clear()
+    with closing(slow), ThreadPoolExecutor(1) as pool:
+        other = pool.submit(brought, slow, place, "workspaceblobstore", Heard())
+        assert SlowConnection.has_begun.wait(60)
+        first = client.create_data({"name": "digits", "path": str(place)})
+        listed = client.list_files(first.uri)
+        SlowConnection.may_send.set()
+        there = other.result(60)
+    assert (there.uri, there.is_new) == (first.uri, False)
+    again = client.create_data({"name": "digits", "path": there.uri})
+    assert (again.version, len(client.data("digits"))) == (first.version, 1)
+    assert client.list_files(first.uri) == listed
+    os.utime(tmp_path / "stores" / first.uri.removeprefix("azureml://datastores/").replace("/paths/", "/", 1) / "07")
+    assert Download(client.connection, listed, tmp_path / "got", lambda _: None).run().moved == 20
+
+
+def test_a_refused_upload_to_which_somebody_else_sends_stays(house: House, client: Client, tmp_path: Path):
+    place = folder_of(tmp_path / "digits", a="1", b="2")
+    uri = brought(client.connection, place, "workspaceblobstore", Heard(), is_sending=False).uri
+    theirs = {"uri": uri, "by": "bob on another machine", "complete": False, "files": {}}
+    assert house.http.post("/api/v1/storage/manifest", json=theirs).status_code == 204
+    with pytest.raises(SpecError, match="no file MLTable"):
+        client.create_data({"name": "table", "type": "mltable", "path": str(place)})
+    assert uploaded(tmp_path) == [".drumbeat-manifest.json", "a", "b"]
+    assert house.http.post("/api/v1/storage/manifest", json=theirs).status_code == 204
+    assert [one.path for one in client.list_files(uri).files] == ["a", "b"]
+
+
+def test_a_file_that_is_uploaded_a_second_time_stays_as_it_was_listed(house: House, client: Client, tmp_path: Path):
+    file = folder_of(tmp_path, **{"x.csv": "1,2"}) / "x.csv"
+    uri = brought(client.connection, file, "workspaceblobstore", Heard()).uri
+    listed = client.list_files(uri)
+    params = {"uri": uri.rpartition("/")[0], "path": "x.csv"}
+    sent = house.http.put("/api/v1/storage/file", params=params, content=b"1,2")
+    assert sent.json()["sha256"] == hashlib.sha256(b"1,2").hexdigest()
+    assert client.list_files(uri) == listed
+    sent = house.http.put("/api/v1/storage/file", params=params, content=b"3,4")
+    assert client.list_files(uri) != listed
 
 
 def test_what_others_put_somewhere_stays_whatever_is_said_of_it(house: House, client: Client, tmp_path: Path):

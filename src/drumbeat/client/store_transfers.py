@@ -7,6 +7,7 @@ with the right content stays, and half of a file is resumed.
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import threading
 import time
@@ -22,6 +23,7 @@ from drumbeat.client.connection import Connection, again
 from drumbeat.client.job_downloads import check_folder, place_in
 from drumbeat.client.transfer_result import Transfer
 from drumbeat.client.upload_files import SourceFile
+from drumbeat.protocol import folder_layout
 from drumbeat.protocol.api.data import ListingView
 from drumbeat.protocol.errors import (
     ConflictError,
@@ -36,6 +38,8 @@ AT_ONCE = 4
 PIECE = 1 << 20
 TOLD_EVERY_S = 5.0
 """How often the manifest of a folder that is being written says what is there already."""
+MAX_TELLING_SHARE = 0.1
+"""Of the time, at most, while a manifest of very many files is written again and again."""
 
 Seen = Callable[[int], None]
 
@@ -79,17 +83,14 @@ def _sha256(place: Path) -> str:
 
 def content_key(sources: Sequence[SourceFile]) -> str:
     """Names the content of files with their paths: another one after any change."""
-    told = hashlib.sha256()
-    for one in sorted(sources, key=lambda one: one.path):
-        told.update(f"{one.sha256} {one.size} {one.path}\0".encode())
-    return told.hexdigest()
+    return folder_layout.content_key((one.path, one.size, one.sha256) for one in sources)
 
 
 @dataclass
 class Upload:
     """Files on their way into a folder of a store. by: who sends them, for people.
 
-    was_whole: whether a manifest there said, before `run`, that they were all in place.
+    was_whole: whether a manifest there said, before the last of them was sent, that they were all in place.
     """
 
     connection: Connection
@@ -100,14 +101,16 @@ class Upload:
     is_folder: bool = True
     was_whole: bool = False
     _kept: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    _lost: set[str] = field(default_factory=set[str])
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _told_at: float = 0.0
+    _tells_next_at: float = 0.0
 
     def run(self) -> Transfer:
         """Returns when all of them are there, and the manifest says so."""
         manifest = self._manifest() if self.is_folder else {}
         self.was_whole = bool(manifest.get("complete"))
         before = self._still_there(manifest.get("files", {}))
+        self._lost = {path for path in manifest.get("files", {}) if path not in before}
         wanted = [one for one in self.sources if before.get(one.path) != _as_kept(one)]
         size = sum(one.size for one in self.sources)
         self._kept = before
@@ -124,14 +127,25 @@ class Upload:
             each(wanted, lambda one: self._send(lines.mine(), one))
         finally:
             lines.close()
+        self._look(self.connection)
         self._tell(is_complete=True)
         return done
 
-    def _manifest(self) -> dict[str, Any]:
+    def _manifest(self, line: Connection | None = None) -> dict[str, Any]:
         try:
-            return self.connection.call("GET", "/storage/manifest", params={"uri": self.uri})
+            return (line or self.connection).call("GET", "/storage/manifest", params={"uri": self.uri})
         except NotFoundError:
             return {}
+
+    def _look(self, line: Connection) -> None:
+        """Counts what others have sent meanwhile to a folder that is named by its content: they send the same."""
+        if not (self.is_folder and folder_layout.upload_key(self.uri)):
+            return
+        manifest = self._manifest(line)
+        others = {path: kept for path, kept in manifest.get("files", {}).items() if path not in self._lost}
+        self.was_whole = self.was_whole or bool(manifest.get("complete"))
+        with self._lock:
+            self._kept |= {one.path: _as_kept(one) for one in self.sources if others.get(one.path) == _as_kept(one)}
 
     def _still_there(self, kept: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
         """What the manifest has, as far as the folder itself bears it out."""
@@ -144,6 +158,11 @@ class Upload:
         return {path: one for path, one in kept.items() if sizes.get(path) == one["size"]}
 
     def _send(self, line: Connection, source: SourceFile) -> None:
+        with self._lock:
+            is_there = source.path in self._kept
+        if is_there:
+            self.seen(source.size)
+            return
         params = {"uri": self.uri, "path": source.path, "is_listed": str(self.is_folder).lower()}
         told = again(
             line, lambda: line.upload("/storage/file", lambda: self._pieces(source), source.size, params=params)
@@ -153,10 +172,15 @@ class Upload:
             raise ConflictError(what, where=str(source.place), fix="Send it again.")
         with self._lock:
             self._kept[source.path] = _as_kept(source)
-            is_time = time.monotonic() - self._told_at > TOLD_EVERY_S
-            self._told_at = time.monotonic() if is_time else self._told_at
+            is_time = time.monotonic() >= self._tells_next_at
+            if is_time:
+                self._tells_next_at = math.inf  # One thread does.
         if is_time:
+            began = time.monotonic()
+            self._look(line)
             self._tell(is_complete=False, line=line)
+            now = time.monotonic()
+            self._tells_next_at = now + max(TOLD_EVERY_S, (now - began) / MAX_TELLING_SHARE)
 
     def _pieces(self, source: SourceFile) -> Iterator[bytes]:
         left = source.size

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
+from collections.abc import Iterable
 from posixpath import join
 from urllib.parse import unquote, urlsplit
 
@@ -23,6 +26,22 @@ leave it out.
 
 UPLOADS = "LocalUpload"
 """The folder of a datastore with what was uploaded for a name or a job; each content has its own below."""
+
+_UPLOAD = re.compile(rf"azureml://datastores/[^/]+/paths/{UPLOADS}/([0-9a-f]{{64}})(?:/[^/]+)?")
+
+
+def upload_key(uri: str) -> str:
+    """What names the content of an upload in its address, "" = it is none: whatever lies there, it never changes."""
+    match = _UPLOAD.fullmatch(uri)
+    return match[1] if match else ""
+
+
+def content_key(files: Iterable[tuple[str, int, str]]) -> str:
+    """Names the content of files, each by its path, size and SHA-256: another one after any change."""
+    digest = hashlib.sha256()
+    for path, size, sha256 in sorted(files):
+        digest.update(f"{sha256} {size} {path}\0".encode())
+    return digest.hexdigest()
 
 
 def code_folder(root: str) -> str:

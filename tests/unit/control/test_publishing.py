@@ -16,6 +16,7 @@ from drumbeat.control.catalog.datastores import Datastores
 from drumbeat.control.data.job_output_reader import JobOutputs
 from drumbeat.control.data.manifests import Manifest, Whole, find, put
 from drumbeat.control.outputs.publish_and_register import Publishing, said, wait_after
+from drumbeat.control.outputs.resumable_copy import Copy
 from drumbeat.core.child_jobs import SweepProgress, TrialProgress
 from drumbeat.core.life.job import Job, Published
 from drumbeat.core.life.output_publication import outputs_left
@@ -120,6 +121,24 @@ def test_what_broke_off_is_told_as_partial_and_gone_on_with(room: Room):
     room.data.left = 1000
     assert room.publish().asset == "best:1"
     assert room.publishing.data.listing(f"{ROOT}/out", is_file=False).size == sum(map(len, FILES.values()))
+
+
+class ManySmall(MemoryData):
+    """Counts the manifests that are written."""
+
+    manifests = 0
+
+    def write(self, uri: str, path: str, pieces: Iterable[bytes], size: int) -> Written:
+        self.manifests += path == MANIFEST
+        return super().write(uri, path, pieces, size)
+
+
+def test_the_manifest_of_very_many_small_files_is_not_written_again_and_again():
+    data = ManySmall({f"in/{number:04}": b"x" for number in range(2000)})
+    listed = data.listing(f"{ROOT}/in", is_file=False)
+    Copy(data, data, submission("j").job, f"{ROOT}/in", f"{ROOT}/out", listed, lambda: True).run()
+    assert len(data.listing(f"{ROOT}/out", is_file=False).files) == 2001
+    assert data.manifests <= 10  # Once in 5 s, and at both ends.
 
 
 def test_what_the_manifest_has_isnt_sent_again_and_what_is_wrong_is(room: Room):

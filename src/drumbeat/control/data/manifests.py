@@ -6,16 +6,18 @@ without a manifest is another program's, and read as it is.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from drumbeat.ports import DataAccess, Entry, Written
 from drumbeat.protocol.errors import ConflictError, ForbiddenError, NotFoundError, RefusedError
-from drumbeat.protocol.folder_layout import MANIFEST
+from drumbeat.protocol.folder_layout import MANIFEST, content_key, upload_key
 from drumbeat.protocol.input_listing import Link, ListedFile, Listing
 
 MAX_BYTES = 256 << 20
@@ -29,33 +31,61 @@ _REWRITING = threading.Lock()
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a folder holds. by: who wrote it, for people. files: what it has."""
+    """What a folder holds. by: who wrote it, for people. files: what it has. also: others who write the same to it."""
 
     by: str
     is_complete: bool
     files: Files = field(default_factory=dict[str, tuple[int, str]])
+    also: tuple[str, ...] = ()
 
     def text(self) -> bytes:
         """As it is kept."""
         files = {path: {"size": size, "sha256": sha256} for path, (size, sha256) in sorted(self.files.items())}
-        return json.dumps({"by": self.by, "complete": self.is_complete, "files": files}, indent=1).encode() + b"\n"
+        head = {"by": self.by, **({"also": self.also} if self.also else {}), "complete": self.is_complete}
+        return json.dumps({**head, "files": files}, indent=1).encode() + b"\n"
 
     @classmethod
     def of(cls, text: bytes) -> Manifest:
         """Raises ValueError, KeyError, TypeError for what isn't one."""
         document: dict[str, Any] = json.loads(text)
         files = {path: (int(one["size"]), str(one["sha256"])) for path, one in document["files"].items()}
-        return cls(str(document["by"]), bool(document["complete"]), files)
+        also = tuple(str(one) for one in document.get("also", ()))
+        return cls(str(document["by"]), bool(document["complete"]), files, also)
 
 
 def put(data: DataAccess, uri: str, manifest: Manifest) -> None:
     """Writes it into the folder, in place of the one that is there.
 
-    Manifests of the folders around it no longer list what is different in this one.
+    Manifests of the folders around it no longer list what is different in this one. In a folder that is named by its
+    content, one that says that all of it is in place stays, though others send the same content.
     """
     for folder, below in _around(uri):
         _rewrite(data, folder, partial(_agreeing, start=f"{below}/", inner=manifest.files))
-    _write(data, uri, manifest)
+    key = upload_key(uri)
+    if not key:
+        _write(data, uri, manifest)
+        return
+    with _REWRITING:
+        earlier = find(data, uri)
+        _write(data, uri, _joint(earlier, manifest, key) if earlier else manifest)
+
+
+def _joint(earlier: Manifest, new: Manifest, key: str) -> Manifest:
+    """The manifest of a folder to which several send the same content. key: that names this content."""
+    manifest = earlier if earlier.is_complete and _is_content(earlier.files, key) else new
+    writers = dict.fromkeys((earlier.by, *earlier.also, new.by))
+    return replace(manifest, also=tuple(one for one in writers if one != manifest.by))
+
+
+def _is_content(files: Files, key: str) -> bool:
+    """Whether these files are the content that a folder is named by."""
+    return content_key((path, size, sha256) for path, (size, sha256) in files.items()) == key
+
+
+def is_shared(data: DataAccess, uri: str) -> bool:
+    """Whether a folder isn't whole, or others have written to it beside the one who said that it is."""
+    manifest = find(data, uri)
+    return manifest is not None and (not manifest.is_complete or bool(manifest.also))
 
 
 def _write(data: DataAccess, uri: str, manifest: Manifest) -> None:
@@ -98,10 +128,40 @@ def replace_file(data: DataAccess, uri: str, path: str, pieces: Iterable[bytes],
     """
     around = _around(f"{uri.rstrip('/')}/{path}") if path.rsplit("/", 1)[-1] != MANIFEST else []
     listing = [(folder, below) for folder, below in around if _rewrite(data, folder, partial(_but, path=below))]
-    written = data.write(uri, path, pieces, size)
+    written = _write_once(data, uri, path, pieces, size) if upload_key(uri) else data.write(uri, path, pieces, size)
     for folder, below in listing:
         _rewrite(data, folder, partial(_with, path=below, kept=(written.size, written.sha256)))
     return written
+
+
+class _PresentError(ConflictError):
+    """What is sent is there already."""
+
+    def __init__(self, written: Written) -> None:
+        super().__init__("it is there already")
+        self.written = written
+
+
+def _write_once(data: DataAccess, uri: str, path: str, pieces: Iterable[bytes], size: int) -> Written:
+    """Writes the one file of an upload. One that is there with this content stays, so that it is the same for those who
+    have listed it.
+    """
+
+    def new_pieces() -> Iterator[bytes]:
+        digest = hashlib.sha256()
+        for piece in pieces:
+            digest.update(piece)
+            yield piece
+        if content_key([(path, size, digest.hexdigest())]) == upload_key(uri):
+            with suppress(NotFoundError):
+                present = data.listing(f"{uri.rstrip('/')}/{path}", is_file=True).files[0]
+                if present.size == size:
+                    raise _PresentError(Written(path, size, digest.hexdigest(), present.tag))
+
+    try:
+        return data.write(uri, path, new_pieces(), size)
+    except _PresentError as error:
+        return error.written
 
 
 def _around(uri: str) -> list[tuple[str, str]]:
@@ -175,7 +235,18 @@ class Whole:
                 what = f"this folder isn't whole: {lacks} is in its manifest, and isn't there"
                 fix = f"Write it again; or remove {MANIFEST} in it, if it is to be as it is now."
                 raise ConflictError(what, where=uri, fix=fix)
-        return found if is_file else replace(found, files=tuple(one for one in found.files if not _is_manifest(one)))
+        if is_file:
+            return found
+        files = tuple(one for one in found.files if not _is_manifest(one))
+        return replace(found, files=self._by_content(uri, files))
+
+    def _by_content(self, uri: str, files: tuple[ListedFile, ...]) -> tuple[ListedFile, ...]:
+        """The files of an upload by what its manifest says of them, which nothing that is sent there again changes."""
+        key = upload_key(uri)
+        manifest = find(self._data, uri) if key else None
+        if manifest is None or not _is_content(manifest.files, key):
+            return files
+        return tuple(_summed(one, *manifest.files.get(one.path, (-1, ""))) for one in files)
 
     def _lacks(self, uri: str, found: Listing) -> str:
         """The first file that a manifest in the folder has and the list doesn't, "" = none."""
@@ -191,7 +262,8 @@ class Whole:
         """What its manifest says that it holds. Raises ConflictError for one that isn't whole yet."""
         manifest = find(self._data, folder)
         if manifest and not manifest.is_complete:
-            what = f"this folder isn't whole: {manifest.by} is writing it, or has left it half done"
+            writers = f"{' and '.join((manifest.by, *manifest.also))} {'are' if manifest.also else 'is'} writing it"
+            what = f"this folder isn't whole: {writers}, or {'have' if manifest.also else 'has'} left it half done"
             raise ConflictError(what, where=folder, fix="Wait until it is done, or write it again.")
         return manifest.files if manifest else ()
 
@@ -219,3 +291,7 @@ class Whole:
 
 def _is_manifest(file: ListedFile) -> bool:
     return file.path.rsplit("/", 1)[-1] == MANIFEST
+
+
+def _summed(file: ListedFile, size: int, sha256: str) -> ListedFile:
+    return replace(file, key=sha256, sha256=sha256, tag="") if file.size == size else file

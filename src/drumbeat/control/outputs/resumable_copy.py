@@ -7,7 +7,9 @@ whole comes last.
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -23,8 +25,10 @@ from drumbeat.protocol.input_listing import ListedFile, Listing
 from drumbeat.protocol.states import State
 
 AT_ONCE = 4
-TELL_EVERY = 64
-"""Files after which the manifest says what is in place already."""
+TELL_INTERVAL_S = 5.0
+"""How often the manifest says what is in place already."""
+MAX_TELLING_SHARE = 0.1
+"""Of the time, at most, while a manifest of very many files is written again and again."""
 
 
 class NotWantedError(Exception):
@@ -50,6 +54,7 @@ class Copy:
     is_wanted: Callable[[], bool]
     _kept: dict[str, tuple[int, str]] = field(default_factory=dict[str, tuple[int, str]])
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _tells_next_at: float = 0.0
 
     def run(self) -> None:
         """Returns when all is in place."""
@@ -95,7 +100,9 @@ class Copy:
         sha256 = self._write(self.uri, file, file.path)
         with self._lock:
             self._kept[file.path] = (file.size, sha256)
-            is_time = len(self._kept) % TELL_EVERY == 0
+            is_time = time.monotonic() >= self._tells_next_at
+            if is_time:
+                self._tells_next_at = math.inf  # One thread does.
         if is_time:
             with contextlib.suppress(StaleError):  # Whoever has the job now may have said already that it is whole.
                 require(self.is_wanted)
@@ -127,7 +134,12 @@ class Copy:
     def _tell(self, *, is_complete: bool) -> None:
         with self._lock:
             files = dict(self._kept)
-        manifests.put(self.data, self.uri, Manifest(self._by, is_complete, files))
+        began = time.monotonic()
+        try:
+            manifests.put(self.data, self.uri, Manifest(self._by, is_complete, files))
+        finally:
+            now = time.monotonic()
+            self._tells_next_at = now + max(TELL_INTERVAL_S, (now - began) / MAX_TELLING_SHARE)
 
     @property
     def _by(self) -> str:

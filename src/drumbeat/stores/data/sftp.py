@@ -134,7 +134,7 @@ class SftpBackend:
             self._require_same(wanted, file.stat())
 
     def _require_same(self, wanted: Wanted, status: Any) -> None:
-        if (status.st_size, str(status.st_mtime)) != (wanted.size, wanted.tag):
+        if (status.st_size, wanted.tag and str(status.st_mtime)) != (wanted.size, wanted.tag):
             raise changed(self._title, wanted.place)
 
     # --- writing --------------------------------------------------------------------------------------------------

@@ -235,7 +235,7 @@ def _checked(pieces: Iterator[bytes], count: int, sha256: str, target: Target, w
 
 def _require_same(target: Target, backend: Backend, wanted: Wanted) -> None:
     found = backend.file(wanted.place)
-    if (found.size, found.tag) != (wanted.size, wanted.tag):
+    if (found.size, wanted.tag and found.tag) != (wanted.size, wanted.tag):
         raise changed(target.title, wanted.place)
 
 
