@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -162,6 +163,18 @@ class TestPlainHttp(TestHttp):
         put = lambda path, content: web_server.put(f"data/{path}", content)  # noqa: E731
         yield Store(access, f"{web_server.url}/data", put, is_writable=False)
         access.close()
+
+    def test_an_address_with_letters_beyond_ascii(self, web_server: WebServer) -> None:
+        web_server.put("größe/中 é.csv", b"1,2")
+        folder, file = f"{web_server.url}/größe", f"{web_server.url}/größe/中 é.csv"
+        with closing(StoreAccess(dict)) as access:
+            for uri, is_file in ((folder, False), (file, True)):
+                (one,) = access.listing(uri, is_file=is_file).files
+                assert (one.path.rpartition("/")[2], one.size) == ("中 é.csv", 3)
+                assert b"".join(access.read(uri, one)) == b"1,2"
+                (link,) = access.links(uri, [one], 60)
+                assert link is not None
+                assert link.url == f"{web_server.url}/gr%C3%B6%C3%9Fe/%E4%B8%AD%20%C3%A9.csv"
 
 
 def sas(azurite: Azurite, container: str, allowed: str) -> str:

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,9 +24,11 @@ from drumbeat.agent.inputs.fetching.fetch_threads import Fetch
 from drumbeat.agent.inputs.fetching.http_client import Patience
 from drumbeat.agent.inputs.fetching.piece_queue import Want
 from drumbeat.agent.inputs.fetching.progress import Meter
+from drumbeat.agent.inputs.mounting.input_reader import RangeReader
 from drumbeat.agent.inputs.snapshots import bring
 from drumbeat.protocol import wire
 from drumbeat.protocol.errors import ConflictError, NoConnectionError, StorageError, UnreachableError
+from drumbeat.protocol.input_listing import Link
 from drumbeat.testing.memory_data import ROOT, Answer, Asked, MemoryData
 
 from .depot import a_depot, remote
@@ -151,6 +154,50 @@ def test_a_file_that_is_replaced_while_it_comes_isnt_put_together_of_two(tmp_pat
     data.spoil = replaced
     with pytest.raises(ConflictError, match="isn't what it was"):
         fetch(tmp_path, data, Patience(), tag=tag)
+
+
+class Relaying(Server):
+    """A server that hands on what the store keeps, byte for byte."""
+
+    @contextlib.contextmanager
+    def input_file(self, name: str, path: str, *span: int) -> Generator[Any]:
+        offset, length = span
+        body = io.BytesIO(self._data.files[f"set/{path}"][offset : offset + length])
+        yield SimpleNamespace(length=None, read1=body.read1, read=body.read)
+
+
+@pytest.mark.parametrize("size", [SMALL - 1, SMALL + 1], ids=["small", "large"])
+def test_a_file_that_its_store_unpacks_on_the_way_comes_as_it_is_kept(tmp_path: Path, data: MemoryData, size: int):
+    data.tells_sha256 = False
+    packed = data.files["set/large"] = os.urandom(size)
+    unpacked = os.urandom(2 * size)
+    data.spoil = lambda _asked: Answer(200, unpacked, is_chunked=True)
+    assert fetch(tmp_path, data, Patience(), Relaying(data), tag="1700000000000001") == packed
+
+
+def test_a_mounted_file_that_its_store_unpacks_is_read_as_it_is_kept(data: MemoryData):
+    data.tells_sha256 = False
+    data.spoil = lambda _asked: Answer(200, os.urandom(2 * len(LARGE)), is_chunked=True)
+    file = data.listing(f"{ROOT}/set", is_file=False).files[0]
+    link: Any = Relaying(data)
+    reader = RangeReader("train", [file], lambda: link, Patience())
+    with contextlib.closing(reader.store()) as store:
+        assert b"".join(reader.read(store, file, BLOCK, 1000)) == LARGE[BLOCK : BLOCK + 1000]
+
+
+@pytest.mark.parametrize("moved", ["set/größe 中", "set/gr%C3%B6%C3%9Fe%20%E4%B8%AD"], ids=["as it is", "encoded"])
+def test_a_redirect_to_an_address_beyond_ascii_is_followed(tmp_path: Path, data: MemoryData, moved: str):
+    content = data.files["set/größe 中"] = data.files["set/large"] = os.urandom(1000)
+    location = f"/{moved}?token=first".encode().decode("latin-1")
+    data.spoil = lambda asked: Answer(302, b"", headers={"Location": location}) if asked.path == "set/large" else None
+    assert fetch(tmp_path, data, Patience()) == content
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9/größe", "http://127.0.0.1:port", "http://[::1", "http://a..b"])
+def test_an_address_that_cannot_be_sent_is_left_for_the_server(tmp_path: Path, data: MemoryData, url: str):
+    content = data.files["set/large"]
+    data.link = lambda *_: Link(url)  # pyright: ignore[reportAttributeAccessIssue]
+    assert fetch(tmp_path, data, Patience(), Relaying(data)) == content
 
 
 def test_a_store_that_always_stops_is_named_in_the_end(tmp_path: Path, data: MemoryData):

@@ -33,7 +33,7 @@ class Asked:
 class Answer:
     """What the store does instead of what is right. pause: called before each piece of the body.
 
-    cut: ends the connection after so many bytes. body: of the right length or not.
+    cut: ends the connection after so many bytes. body: of the right length or not. is_chunked: without its length.
     """
 
     status: int = 206
@@ -41,6 +41,7 @@ class Answer:
     cut: int | None = None
     headers: dict[str, str] = field(default_factory=dict[str, str])
     pause: Callable[[], None] | None = None
+    is_chunked: bool = False
 
 
 class MemoryData:
@@ -212,7 +213,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(self, answer: Answer, content: bytes, offset: int, end: int) -> None:
         body = content[offset:end] if answer.body is None else answer.body
         self.send_response(answer.status)
-        self.send_header("Content-Length", str(len(body)))
+        length = ("Transfer-Encoding", "chunked") if answer.is_chunked else ("Content-Length", str(len(body)))
+        self.send_header(*length)
         self.send_header("ETag", f'"{hashlib.md5(content, usedforsecurity=False).hexdigest()}"')
         if answer.status == 206:
             self.send_header("Content-Range", f"bytes {offset}-{end - 1}/{len(content)}")
@@ -226,9 +228,12 @@ class _Handler(BaseHTTPRequestHandler):
                 self.wfile.write(body[at : answer.cut])
                 self.close_connection = True
                 return
+            piece = body[at : at + (1 << 16)]
             with self.server.store.lock:  # Before it: who has all of it may look at once.
-                self.server.store.sent += len(body[at : at + (1 << 16)])
-            self.wfile.write(body[at : at + (1 << 16)])
+                self.server.store.sent += len(piece)
+            self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece) if answer.is_chunked else piece)
+        if answer.is_chunked:
+            self.wfile.write(b"0\r\n\r\n")
 
     def log_message(self, format: str, *args: Any) -> None:
         """Says nothing."""

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from drumbeat.agent.inputs.fetching.http_client import Patience, Refusal, check, require_same, stream
+from drumbeat.agent.inputs.fetching.http_client import Patience, Refusal, check, require_length, require_same, stream
 from drumbeat.agent.inputs.fetching.peer_client import answer_proof, ask_proof, before, read_body
 from drumbeat.agent.inputs.fetching.progress import Meter
 from drumbeat.protocol.errors import UnreachableError
+from drumbeat.protocol.input_listing import ListedFile
 
 pytestmark = pytest.mark.feature("D5")
 
@@ -108,6 +109,28 @@ def test_another_tag_is_another_content(tag: str, told: dict[str, str]):
 )
 def test_the_same_tag_or_one_that_cant_be_compared_is_taken(tag: str, told: dict[str, str]):
     require_same(replied(told), tag)
+
+
+@pytest.mark.parametrize(
+    ("tag", "sha256", "is_believed"),
+    [
+        ("1700000000000001", "", False),
+        ('W/"a"', "", False),
+        ('"b"', "", False),
+        ('"a"', "", True),
+        ("1700000000000001", "a" * 64, True),
+    ],
+)
+def test_a_whole_file_without_its_length_is_taken_where_its_content_is_known(tag: str, sha256: str, is_believed: bool):
+    answer: Any = Reply(200, None, None, ETag='"a"')
+    file = ListedFile("train.csv", 100, "key", sha256, tag)
+    require_length(Reply(200, 100), file)  # pyright: ignore[reportArgumentType]
+    if is_believed:
+        require_length(answer, file)
+        return
+    with pytest.raises(Refusal) as refused:
+        require_length(answer, file)
+    assert refused.value.status == 0
 
 
 def test_a_connection_that_is_slow_for_long_is_given_up():

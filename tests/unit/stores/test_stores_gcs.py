@@ -48,6 +48,14 @@ def test_a_link_is_signed_for_one_generation_of_one_file_and_expires(backend: Gc
     assert said["X-Goog-Signature"]
 
 
+def test_links_ask_for_the_bytes_that_are_kept_and_not_for_what_is_packed_in_them(backend: GcsBackend) -> None:
+    open_backend = GcsBackend(GcsDatastore(name="g", bucket="train"), "g", Patience())
+    for each in (backend, open_backend):
+        link = each.link(Wanted("train.csv.gz", 5, "17"), 600)
+        assert link
+        assert link.headers == {"Accept-Encoding": "gzip"}
+
+
 def test_a_public_file_has_its_own_address() -> None:
     open_backend = GcsBackend(GcsDatastore(name="g", bucket="train"), "g", Patience())
     link = open_backend.link(Wanted("a b", 5, "17"), 600)

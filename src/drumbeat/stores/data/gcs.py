@@ -30,6 +30,8 @@ from drumbeat.stores.data.libraries import library
 
 PIECE = 8 << 20
 LONGEST_LINK_S = 7 * 24 * 3600
+_AS_KEPT = {"Accept-Encoding": "gzip"}
+"""Asks for the bytes that are kept and listed: without it, Google unpacks an object with `Content-Encoding: gzip`."""
 
 _BUSY = Trouble(UnreachableError, "the store is busy or in trouble", "It is tried again; if it lasts, see its status.")
 _TROUBLES: dict[int, Trouble] = {
@@ -101,7 +103,7 @@ class GcsBackend:
         named = self._bucket.blob(wanted.place)
         if self._spec.credentials == "none":
             generation = f"?generation={quote(wanted.tag)}" if wanted.tag else ""
-            return Link(f"{named.public_url}{generation}")
+            return Link(f"{named.public_url}{generation}", _AS_KEPT)
         if not isinstance(self._spec.credentials, GcsCredentials):
             return None  # What the environment holds may not be able to sign.
         until = timedelta(seconds=min(lifetime_s, LONGEST_LINK_S))
@@ -110,7 +112,7 @@ class GcsBackend:
                 version="v4", expiration=until, method="GET", generation=wanted.tag or None,
                 api_access_endpoint=self._spec.endpoint or "https://storage.googleapis.com",
             )  # fmt: skip
-        return Link(str(signed))
+        return Link(str(signed), _AS_KEPT)
 
     def write(self, place: str, pieces: Counted, aside: str) -> Written:
         del aside

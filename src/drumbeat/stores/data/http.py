@@ -70,7 +70,7 @@ class HttpBackend:
 
     def __init__(self, spec: HttpDatastore, title: str, patience: Patience, query: str = "") -> None:
         held = spec.credentials if isinstance(spec.credentials, HttpCredentials) else None
-        self._spec, self._title, self._query = spec, title, query or _query(held)
+        self._spec, self._title = spec, title
         self._patience = patience
         self._sent = {**_authorization(held), "Accept-Encoding": "identity"}
         self._client = httpx.Client(
@@ -79,6 +79,10 @@ class HttpBackend:
             follow_redirects=True,
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=AT_ONCE),
         )
+        with self._asked("read", ""):
+            sent = httpx.URL(f"{spec.url}?{query}" if (query := query or _query(held)) else spec.url)
+        # What isn't ASCII in them is written as it can be sent.
+        self._base, self._query = str(sent.copy_with(query=None)), sent.query.decode()
         self.address = spec.url
 
     def close(self) -> None:
@@ -88,7 +92,7 @@ class HttpBackend:
     def files(self, place: str) -> Iterator[Found]:
         with (
             self._asked("list", place),
-            closing(HeadClient(self._spec.url, self._sent, self._patience.answer_s)) as heads,
+            closing(HeadClient(self._base, self._sent, self._patience.answer_s)) as heads,
         ):
             yield from heads.each(self._walk(place), lambda one: self._file(one, heads))
 
@@ -198,7 +202,7 @@ class HttpBackend:
 
     # --- asking ---------------------------------------------------------------------------------------------------
     def _url(self, place: str, *, is_folder: bool = False) -> str:
-        url = f"{self._spec.url}/{quote(place)}" if place else self._spec.url
+        url = f"{self._base}/{quote(place)}" if place else self._base
         url = url.rstrip("/") + "/" if is_folder else url
         return f"{url}?{self._query}" if self._query else url
 

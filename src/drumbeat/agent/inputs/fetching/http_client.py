@@ -9,13 +9,15 @@ import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import quote, urljoin, urlsplit
 
 from drumbeat.protocol.connection_errors import reason_for_no_connection
 from drumbeat.protocol.errors import DrumbeatError, NoConnectionError, StorageError, UnreachableError
 
 if TYPE_CHECKING:
     import ssl
+
+    from drumbeat.protocol.input_listing import ListedFile
 
 BLOCK = 1 << 18
 _PASSING = (408, 425, 429, 500, 502, 503, 504, 509)
@@ -86,11 +88,17 @@ class Lines:
 
         Raises UnreachableError; Refusal for an address that can't be asked.
         """
+        try:
+            return self._followed(url, headers, asked)
+        except (ValueError, http.client.InvalidURL):  # It can't be sent, here or where the answer leads.
+            raise Refusal(310) from None
+
+    def _followed(self, url: str, headers: dict[str, str], asked: bytes | None) -> http.client.HTTPResponse:
         for _ in range(_MAX_REDIRECTS):
             answer = self._ask(url, headers, asked)
             if answer.status not in _MOVED:
                 return answer
-            moved = urljoin(url, answer.headers.get("Location", ""))
+            moved = urljoin(url, _in_ascii(answer.headers.get("Location", "")))
             if urlsplit(moved)[:2] != urlsplit(url)[:2]:
                 headers = {name: value for name, value in headers.items() if name.lower() != "authorization"}
             self.drop(url)
@@ -106,6 +114,11 @@ class Lines:
             try:
                 line.request(method, target, asked, {"Accept-Encoding": "identity", **headers})
                 return line.getresponse()
+            except (ValueError, http.client.InvalidURL) as error:
+                self.drop(url)
+                if not isinstance(error, OSError):  # As a certificate that isn't believed is, too.
+                    raise
+                raise _no_answer(parts.netloc, error) from error
             except (OSError, http.client.HTTPException) as error:
                 self.drop(url)
                 if not was_used:  # One that had idled too long is made again at once.
@@ -137,6 +150,11 @@ class Lines:
             raise Refusal(310)
         self._open[scheme, netloc] = made
         return made, False
+
+
+def _in_ascii(location: str) -> str:
+    """Where a redirect leads, as it can be sent: some web servers write letters that aren't ASCII, and spaces."""
+    return quote(location.encode("latin-1", "replace"), safe="%/:=&?~#+!$,;'@()*[]")  # As http.client decodes headers.
 
 
 def _no_answer(host: str, error: Exception) -> UnreachableError:
@@ -192,6 +210,17 @@ def require_same(answer: http.client.HTTPResponse, tag: str) -> None:
     else:
         return
     if said and said.removeprefix("W/") != tag.removeprefix("W/"):
+        raise Refusal(0)
+
+
+def require_length(answer: http.client.HTTPResponse, file: ListedFile) -> None:
+    """Raises Refusal where a whole file comes without its length, and nothing would tell if it is longer than listed.
+
+    Google's store sends such answers: it unpacks what is kept with `Content-Encoding: gzip`, from the beginning and
+    whatever range was asked for.
+    """
+    is_same = file.tag.startswith('"') and answer.headers.get("ETag") == file.tag
+    if answer.length is None and not file.sha256 and not is_same:
         raise Refusal(0)
 
 

@@ -9,7 +9,16 @@ from contextlib import closing as closed
 from urllib.parse import urlsplit
 
 from drumbeat.agent.ground.server_link import Link as Server
-from drumbeat.agent.inputs.fetching.http_client import Lines, Patience, Refusal, check, closing, require_same, stream
+from drumbeat.agent.inputs.fetching.http_client import (
+    Lines,
+    Patience,
+    Refusal,
+    check,
+    closing,
+    require_length,
+    require_same,
+    stream,
+)
 from drumbeat.agent.inputs.fetching.piece_queue import Want
 from drumbeat.protocol import wire
 from drumbeat.protocol.errors import UnreachableError
@@ -116,6 +125,8 @@ class Store:
         with closing(self.lines, link.url, answer):
             is_range = check(answer, offset, want.file.size)
             require_same(answer, want.file.tag)
+            if not is_range:
+                require_length(answer, want.file)
             on_answer(is_range)
             has_come = False
             with closed(stream(answer, self._patience)) as blocks:
