@@ -120,7 +120,7 @@ class Control:
         self.pending_outputs = PendingOutputs(self.loop)
         self.catalogs = self._catalogs()
         self.direct = DirectOutputs(self.data, lambda name: self.loop.record(name).job)
-        self.inputs = Inputs(setting.artifacts, self.data, lambda name: self.loop.record(name).job)
+        self.inputs = Inputs(setting.artifacts, self.data, self.direct.job_of, self.catalogs.data.require_registered)
         self.secrets = Secrets(setting.key)
         self.metrics = Metrics(self.loop, self.secrets, setting.metrics)
         event_files = EventFiles(self.metrics, setting.artifacts, setting.event_reader)

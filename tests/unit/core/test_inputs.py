@@ -14,7 +14,7 @@ from drumbeat.core.planning.inputs import (
     plan_inputs,
     say_staged,
 )
-from drumbeat.core.planning.outputs import is_published, is_registered, plan_outputs
+from drumbeat.core.planning.outputs import is_published, is_registered, output_notes, plan_outputs
 from drumbeat.core.planning.path_on_compute import check_apart
 from drumbeat.dialect.data.inputs_outputs import Input, Output
 from drumbeat.protocol.errors import DrumbeatError, RefusedError, SpecError, UnknownNameError
@@ -78,6 +78,63 @@ def test_a_name_is_an_exact_version_and_its_use_is_told():
     assert latest.notes == ("inputs.data: azureml:digits@latest is version 3 now",)
     assert inputs(path="azureml:digits:3").notes == ()
     assert inputs(path="s3://bucket/a").used == ()
+
+
+def _two_versions(uri: str, newer: DataVersion | None = None) -> DataFacts:
+    older = DataVersion("1", "uri_folder", uri, digest="first")
+    return DataFacts({"digits": (newer or DataVersion("2", "uri_folder", uri, digest="second"), older)}, ["blobs"])
+
+
+BLOBS = "azureml://datastores/blobs/paths"
+
+
+def test_a_version_whose_place_a_newer_one_has_taken_is_refused():
+    facts = _two_versions(f"{BLOBS}/digits")
+    for path in ("digits:2", "azureml:digits@latest"):
+        assert inputs(facts, path=path).used == (UsedData("digits", "2", "inputs.data"),)
+    with pytest.raises(RefusedError) as refused:
+        inputs(facts, path="azureml:digits:1")
+    what = "data digits:1 has changed since it was registered: what lies at "
+    assert refused.value.what == f"{what}{BLOBS}/digits now was registered as version 2"
+    assert refused.value.fix == "Name version 2. A `path` with `${{name}}` in it gives each version a place of its own."
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        _two_versions(f"{BLOBS}/LocalUpload/{'0' * 64}/digits"),
+        _two_versions(f"{BLOBS}/a", DataVersion("2", "uri_folder", f"{BLOBS}/b", digest="second")),
+        _two_versions(f"{BLOBS}/a", DataVersion("2", "mltable", f"{BLOBS}/a", digest="second")),
+        _two_versions(f"{BLOBS}/a", DataVersion("2", "uri_folder", f"{BLOBS}/a", digest="first")),
+    ],
+    ids=["named by content", "another place", "read as another type", "the same content"],
+)
+def test_a_version_beside_a_newer_one_is_taken(facts: DataFacts):
+    assert inputs(facts, path="digits:1").used == (UsedData("digits", "1", "inputs.data"),)
+
+
+def test_a_version_whose_content_came_back_to_its_place_is_taken():
+    place = f"{BLOBS}/digits"
+    contents = {"3": "first", "2": "second", "1": "first"}
+    versions = tuple(DataVersion(one, "uri_folder", place, digest=digest) for one, digest in contents.items())
+    facts = DataFacts({"digits": versions}, ["blobs"])
+    assert inputs(facts, path="digits:1").used == (UsedData("digits", "1", "inputs.data"),)
+    with pytest.raises(RefusedError, match="registered as version 3"):
+        inputs(facts, path="digits:2")
+
+
+def test_an_output_whose_place_the_next_job_takes_too_is_told():
+    outputs = {
+        "a": Output.model_validate({"name": "model", "path": f"{BLOBS}/model"}),
+        "b": Output.model_validate({"name": "model", "path": f"{BLOBS}/${{{{name}}}}/model"}),
+        "c": Output.model_validate({"path": f"{BLOBS}/model"}),
+        "d": Output.model_validate({"name": "model"}),
+    }
+    (note,) = output_notes(outputs)
+    assert note == (
+        "outputs.a: the next job with this path replaces its files, and no job can name this version of model then; "
+        "with `${{name}}` in `path` each job has a folder of its own"
+    )
 
 
 def test_an_asset_says_what_it_is_where_the_job_does_not():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -14,7 +13,7 @@ from typing import Any, cast, get_args
 from drumbeat.control.catalog.datastores import ALIAS, DEFAULT, Datastores
 from drumbeat.control.catalog.result_lookup import outputs_of, result_of
 from drumbeat.control.data import mltables
-from drumbeat.control.data.manifests import remove_all
+from drumbeat.control.data.manifests import is_shared, remove_all
 from drumbeat.core.life.job import Job
 from drumbeat.core.planning.inputs import (
     DataFacts,
@@ -30,13 +29,12 @@ from drumbeat.dialect.data.assets import DataAsset, data_from
 from drumbeat.dialect.data.paths import Address, InStore, Local, OfAsset, OfJob, reference_to
 from drumbeat.ports import Asset, Catalog, Clock, DataAccess, JobFilter, Store, Use
 from drumbeat.protocol.api.data import MODEL_TYPE, DataUse, DataView, ModelType, model_type_of
-from drumbeat.protocol.errors import AwayError, DrumbeatError, NotFoundError, SpecError, UnreachableError
-from drumbeat.protocol.folder_layout import UPLOADS
+from drumbeat.protocol.errors import AwayError, ConflictError, DrumbeatError, NotFoundError, SpecError, UnreachableError
+from drumbeat.protocol.folder_layout import upload_key
 from drumbeat.protocol.input_listing import Listing
+from drumbeat.protocol.plurals import counted
 
 log = logging.getLogger(__name__)
-
-_UPLOADED = re.compile(rf"azureml://datastores/[^/]+/paths/{UPLOADS}/[0-9a-f]{{64}}/[^/]+")
 
 
 class DataAssets:
@@ -73,11 +71,12 @@ class DataAssets:
         return replace(self._view(kept), same_as=twin(kept, self._store)), is_new
 
     def _take_away(self, uri: str) -> None:
-        """Removes an upload that no version and no job uses. What the store doesn't give up stays."""
-        if not _UPLOADED.fullmatch(uri) or self._is_used(uri):
+        """Removes an upload that no version, job or other uploader uses. What the store doesn't give up stays."""
+        if not upload_key(uri) or self._is_used(uri):
             return
         try:
-            remove_all(self._data, uri)
+            if not is_shared(self._data, uri):
+                remove_all(self._data, uri)
         except DrumbeatError as error:
             log.warning("what was uploaded to %s stays there: %s", uri, error)
 
@@ -100,6 +99,17 @@ class DataAssets:
         digest = _digest(asked.type, uri, listed)
         made = Asset("data", asked.name, asked.version or "", document, digest, self._clock.now(), made_by)
         return self._store.add_asset(made)
+
+    def require_registered(self, job: str, role: str, listed: Listing) -> None:
+        """Raises ConflictError where a job reads a version of data whose files are others now than were registered.
+
+        role: what the version is for the job, as in `Use`. Other files are known by their number and size: what a store
+        tells beyond that may change with the same content, as the time of a file does when it is copied.
+        """
+        uses = (one for one in self._store.uses(job) if one.kind == "data" and one.role == role)
+        with suppress(NotFoundError):  # It may have been forgotten since.
+            for use in uses:
+                _require_same(self._store.asset("data", use.name, use.version), listed)
 
     def made_by(self, job: Job, name: str, uri: str) -> str | None:
         """The version of a name that a job's output at that place became already; None = it did not.
@@ -170,6 +180,18 @@ def twin(asset: Asset, catalog: Catalog) -> str:
     return next((one.version for one in others if one.digest == asset.digest), "")
 
 
+def _require_same(asset: Asset, listed: Listing) -> None:
+    document = cast("dict[str, Any]", asset.document)
+    before, now = (document.get("files", -1), document.get("size", -1)), (len(listed.files), listed.size)
+    if -1 not in before and before != now:
+        counts = [f"{counted(count, 'file')} with {size:,} bytes" for count, size in (before, now)]
+        what = (
+            f"data {asset.name}:{asset.version} has changed since it was registered: then {counts[0]}, now {counts[1]}"
+        )
+        fix = "Register what is there now as a version, and put each version at a `path` of its own."
+        raise ConflictError(what, where=document["uri"], fix=fix)
+
+
 def _digest(type_: str, uri: str, listed: Listing) -> str:
     return hashlib.sha256(json.dumps([type_, uri, listed.key]).encode()).hexdigest()
 
@@ -219,7 +241,7 @@ class _Versions(Mapping[str, Sequence[DataVersion]]):
 def _version(asset: Asset) -> DataVersion:
     told = cast("dict[str, Any]", asset.document)
     model_type = model_type_of(told["type"], told.get("tags", {}))
-    return DataVersion(asset.version, told["type"], told["uri"], asset.made_by, model_type)
+    return DataVersion(asset.version, told["type"], told["uri"], asset.made_by, model_type, asset.digest)
 
 
 class _Jobs(Mapping[str, JobOutputs]):

@@ -49,10 +49,21 @@ class Frozen:
 
 
 class Inputs:
-    """The inputs of all jobs. job_of: a job as it is now; raises NotFoundError. For any thread."""
+    """The inputs of all jobs. job_of: a job as it is now; raises NotFoundError. For any thread.
 
-    def __init__(self, artifacts: Artifacts, data: DataAccess | None, job_of: Callable[[str], Job]) -> None:
+    require_registered: is asked with a job, `inputs.NAME` and its files; raises ConflictError for those of a version of
+    data that has changed.
+    """
+
+    def __init__(
+        self,
+        artifacts: Artifacts,
+        data: DataAccess | None,
+        job_of: Callable[[str], Job],
+        require_registered: Callable[[str, str, Listing], None] | None = None,
+    ) -> None:
         self.job_of, self._artifacts, self._data = job_of, artifacts, data
+        self._require_registered = require_registered
         self._frozen: OrderedDict[tuple[str, str], Frozen] = OrderedDict()
         self._makings: Makings[tuple[str, str], Frozen] = Makings()
         self._lock = threading.Lock()
@@ -145,6 +156,8 @@ class Inputs:
         except NotFoundError:
             with _naming(planned):
                 found = self._store().listing(planned.uri, is_file=planned.type == "uri_file")
+                if self._require_registered is not None:
+                    self._require_registered(job.name, f"inputs.{planned.name}", found)
                 if planned.evaluated:
                     found = mltables.evaluate(self._store(), planned.uri, found)
             # A store may take long, and the folder of that name may be another job's by now.

@@ -13,6 +13,7 @@ from drumbeat.dialect.data.inputs_outputs import Input
 from drumbeat.dialect.data.paths import Address, InStore, Local, OfAsset, OfJob, Reference, file_name, reference_to
 from drumbeat.dialect.reading.error_messages import nearest, no_version
 from drumbeat.protocol.errors import RefusedError, UnknownNameError
+from drumbeat.protocol.folder_layout import upload_key
 from drumbeat.protocol.plan import InputPlan
 
 HERE = ("file:", "snapshot:")
@@ -24,6 +25,7 @@ class DataVersion:
     """A version of a data asset. uri: where its content lies. made_by: the job whose output it was, "" = none.
 
     model_type: of a folder that is a model, the type that jobs name it by, such as `mlflow_model`; "" = no model.
+    digest: names the content that it was registered with, and its place; "" = not known.
     """
 
     version: str
@@ -31,6 +33,7 @@ class DataVersion:
     uri: str
     made_by: str = ""
     model_type: str = ""
+    digest: str = ""
 
 
 @dataclass(frozen=True)
@@ -171,9 +174,27 @@ def _of_asset(name: str, value: Input, asset: OfAsset, facts: DataFacts) -> _Fou
         kind = version.model_type or version.type
         what = f"inputs.{name} is to be {value.type}, and data {asset.name}:{version.version} is {kind}"
         raise RefusedError(what, where=f"inputs.{name}.type", fix=f"Write `type: {kind}`, or leave it out.")
+    _require_not_replaced(asset.name, version, facts, where)
     used = UsedData(asset.name, version.version, f"inputs.{name}")
     note = "" if asset.version else f"inputs.{name}: azureml:{asset.name}@latest is version {version.version} now"
     return _Found(_remote(name, value, version.uri, facts, version.type), used, note)
+
+
+def _require_not_replaced(name: str, version: DataVersion, facts: DataFacts, where: str) -> None:
+    """Raises RefusedError where a newer version has put other content at the same address.
+
+    An upload's address is named by its content, which never changes.
+    """
+    if upload_key(version.uri) or not version.digest:
+        return
+    place = (version.uri, version.type, version.model_type)
+    versions = [one for one in facts.versions[name] if one.digest and (one.uri, one.type, one.model_type) == place]
+    last = versions[0]  # They stand newest first.
+    if last.digest != version.digest:
+        what = f"data {name}:{version.version} has changed since it was registered: what lies at {version.uri} now was "
+        own = "A `path` with `${{name}}` in it gives each version a place of its own."
+        fix = f"Name version {last.version}. {own}"
+        raise RefusedError(f"{what}registered as version {last.version}", where=where, fix=fix)
 
 
 def find_version(asset: OfAsset, facts: DataFacts, where: str = "") -> DataVersion:

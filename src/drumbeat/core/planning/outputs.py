@@ -29,6 +29,16 @@ def plan_outputs(
     return tuple(_apart(planned))
 
 
+def output_notes(outputs: Mapping[str, Output]) -> Iterator[str]:
+    """What a person should know of outputs that become data at a place which the next job's output takes, too."""
+    for name, value in outputs.items():
+        if value.name and value.path and "${{" not in value.path:
+            yield (
+                f"outputs.{name}: the next job with this path replaces its files, and no job can name this version of "
+                f"{value.name} then; with `${{{{name}}}}` in `path` each job has a folder of its own"
+            )
+
+
 def _one(name: str, value: Output, words: Mapping[str, str | None], facts: DataFacts) -> OutputPlan:
     mode = value.mode if value.mode in ("upload", "direct") else "rw_mount"
     plain = OutputPlan(name, value.type, mode, appears=appears_at(value, f"outputs.{name}"))

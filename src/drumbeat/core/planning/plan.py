@@ -17,7 +17,7 @@ from drumbeat.core.planning.containers import container_notes, plan_container
 from drumbeat.core.planning.environments import CURRENT, Found, Shelf, resolve
 from drumbeat.core.planning.inputs import HERE, DataFacts, UsedData, plan_inputs, say_staged
 from drumbeat.core.planning.node_resources import Kind, Size, find_launcher, fullest, parse_kind, size_up
-from drumbeat.core.planning.outputs import plan_outputs
+from drumbeat.core.planning.outputs import output_notes, plan_outputs
 from drumbeat.core.planning.path_on_compute import check_apart
 from drumbeat.core.planning.ray_cluster import plan_cluster, unused
 from drumbeat.core.planning.services import plan_services, service_notes
@@ -292,6 +292,7 @@ def _notes(job: CommandJob, plan: Plan, compute: str) -> Iterator[str]:
     if job.queue_settings.job_tier is not None:
         yield f"queue_settings.job_tier {empty}"
     yield from service_notes(job)
+    yield from output_notes(job.outputs)
 
 
 # --- the command and its variables ------------------------------------------------------------------------------
