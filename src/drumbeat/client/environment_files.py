@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from drumbeat.dialect.data.paths import local_path
-from drumbeat.dialect.environments.included_files import beside, included
+from drumbeat.dialect.environments import conda
+from drumbeat.dialect.environments.included_files import beside, is_requirements
+from drumbeat.dialect.environments.requirements import included, included_by
 from drumbeat.dialect.reading.loader import read_text
 from drumbeat.protocol import wire
 from drumbeat.protocol.api.requests import MAX_FILES, EnvironmentFiles
@@ -102,28 +104,25 @@ def _plain(path: str, key: str) -> str:
 
 
 def _with_included(main: str, base: Path) -> EnvironmentFiles:
-    files: dict[str, str] = {}
-    _take_in(main, base, files)
+    text = read_text(base / Path(main).expanduser())
+    files = {main: text}
+    _take_in(main, included(text) if is_requirements(main) else conda.included(text), base, files)
     return EnvironmentFiles(main, files)
 
 
-def _take_in(name: str, base: Path, files: dict[str, str]) -> None:
-    """A file and what it takes in. One that it can't is left out: the server says so, at the line that names it."""
-    files[name] = read_text(base / Path(name).expanduser())
-    _take_in_all(name, files[name], base, files)
-
-
-def _take_in_all(name: str, text: str, base: Path, files: dict[str, str]) -> None:
-    for other in included(text):
+def _take_in(name: str, others: Sequence[str], base: Path, files: dict[str, str]) -> None:
+    """The files that a file names. One that isn't there is left out: the server says so, at the line that names it."""
+    for other in others:
         path = beside(name, other)
         if path not in files and len(files) < MAX_FILES and (base / path).is_file():
-            _take_in(path, base, files)
+            files[path] = read_text(base / path)
+            _take_in(path, included(files[path]), base, files)
 
 
 def _written_out(table: Mapping[str, Any], around: Around) -> EnvironmentFiles:
     from drumbeat.dialect.environments.inline_conda import lines_of, requirements_in
 
     files: dict[str, str] = {}
-    _take_in_all("", "\n".join(requirements_in(table)), around.base, files)
+    _take_in("", included_by(requirements_in(table)), around.base, files)
     lines = lines_of(around.text, (*around.keys, "conda_file"), table) if around.text else ()
     return EnvironmentFiles(Path(around.source).name, files, lines)

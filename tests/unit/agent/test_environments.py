@@ -134,6 +134,20 @@ def test_tools_have_nothing_of_other_pythons_and_keep_what_marks_the_gang():
     assert "SLURM_JOB_ID" not in found
 
 
+@pytest.mark.feature("E1")
+def test_uv_takes_the_best_version_of_all_indexes_as_pip_does_unless_the_node_says_otherwise(tmp_path: Path):
+    plain = {"HOME": str(tmp_path), "XDG_CONFIG_DIRS": str(tmp_path / "etc")}
+    assert tool_environment(plain)["UV_INDEX_STRATEGY"] == "unsafe-best-match"
+    assert tool_environment({**plain, "UV_INDEX_STRATEGY": "first-index"})["UV_INDEX_STRATEGY"] == "first-index"
+    for place, text in ((".config/uv/uv.toml", "[pip]\n"), ("etc/uv/uv.toml", "")):
+        file = tmp_path / place
+        file.parent.mkdir(parents=True)
+        file.write_text(f'{text}index-strategy = "first-index"\n')
+        assert "UV_INDEX_STRATEGY" not in tool_environment(plain)
+        file.write_text("no toml")
+        assert "UV_INDEX_STRATEGY" in tool_environment(plain)
+
+
 # --- interpreters ---
 @pytest.mark.feature("E1")
 def test_the_agents_own_interpreter_is_taken_where_it_fits():

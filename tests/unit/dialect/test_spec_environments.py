@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from drumbeat.client.environment_files import Around, files_of
 from drumbeat.dialect.environments.curated import CURATED, curated, curated_image
 from drumbeat.dialect.environments.definition import Definition, define, define_file, key_of, of_text
 from drumbeat.dialect.environments.environment_keys import Environment
-from drumbeat.dialect.environments.included_files import beside, included
+from drumbeat.dialect.environments.included_files import beside
 from drumbeat.dialect.environments.inline_conda import lines_of, requirements_in
 from drumbeat.dialect.environments.references import Reference, parse_reference
+from drumbeat.dialect.environments.requirements import included
 from drumbeat.protocol.api.requests import EnvironmentFiles
 from drumbeat.protocol.errors import RefusedError, SpecError
 
@@ -75,6 +77,8 @@ def test_comments_continuations_and_empty_lines_are_pips():
         ("https://x/b-1-py3-none-any.whl", "https://x/b-1-py3-none-any.whl"),
         ("numpy==2.1 --hash=sha256:00", "numpy==2.1 --hash=sha256:00"),
         ("--extra-index-url https://${USER}:${TOKEN}@x/simple", "--extra-index-url https://${USER}:${TOKEN}@x/simple"),
+        ("--index-url https://__token__:${TOKEN}@x/simple", "--index-url https://__token__:${TOKEN}@x/simple"),
+        ("b @ git+https://oauth2:${TOKEN}@x/a/b.git", "b @ git+https://oauth2:${TOKEN}@x/a/b.git"),
     ],
 )
 def test_what_pip_takes_from_elsewhere_stays(line: str, kept: str):
@@ -107,6 +111,9 @@ def test_what_pip_takes_from_elsewhere_stays(line: str, kept: str):
         ("two words", "isn't a requirement"),
         ("--index-url https://me:secret@x/simple", "has credentials in it"),
         ("b @ https://token@x/b.whl", "has credentials in it"),
+        ("b @ https://token:@x/b.whl", "has credentials in it"),
+        ("--index-url https://me:pre${TOKEN}@x/simple", "has credentials in it"),
+        ("--index-url https://me:${TOKEN}x@x/simple", "has credentials in it"),
     ],
 )
 def test_what_the_nodes_cant_have_is_refused_at_its_line(line: str, says: str):
@@ -295,7 +302,7 @@ def test_constraints_limit_versions_and_count_in_the_key():
     assert key_of(first) != key_of(made("numpy<3\n"))
     with pytest.raises(SpecError, match=r"pins\.txt:1: `torch\[x\]` has extras, which a constraint can't have"):
         made("torch[x]\n")
-    assert included("a\n-c pins.txt\n--constraint=more.txt\n- -c third.txt\n") == ["pins.txt", "more.txt", "third.txt"]
+    assert included("a\n-c pins.txt\n--constraint=more.txt\n") == ["pins.txt", "more.txt"]
 
 
 @pytest.mark.feature("E2")
@@ -381,11 +388,36 @@ def test_hostile_files_end_soon_in_a_sentence():
 
 
 def test_files_that_are_taken_in_are_found():
-    assert included("numpy\n-r a.txt\n  --requirement=b.txt # x\n- -r 'c d'\n-c no.txt\n-rd.txt\n") == [
-        "a.txt", "b.txt", "c", "no.txt", "d.txt",
-    ]  # fmt: skip
+    text = "numpy\n-r a.txt\n  --requirement=b.txt # x\n-r 'c d'\n-c no.txt\n-rd.txt\n-r \\\n e f\n#-r g\n"
+    assert included(text) == ["a.txt", "b.txt", "c d", "no.txt", "d.txt", "e f"]
     assert beside("conda/env.yml", "../pip.txt") == "pip.txt"
     assert Reference("x", "x").alias_names == ["x"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "dependencies: [python=3.11, pip, {pip: [-r my reqs.txt, -c pins.txt]}]\n",
+        "dependencies:\n  - pip: ['-r my reqs.txt', torch, '-cpins.txt']\n",
+        "dependencies:\n- pip:\n  - -r 'my reqs.txt'  # ours\n  - \"--constraint=pins.txt\"\n",
+    ],
+)
+def test_files_that_a_conda_file_takes_in_are_sent_along_however_it_is_written(text: str, tmp_path: Path):
+    written = {"env.yml": text, "my reqs.txt": "numpy\n-r deep/more.txt\n", "pins.txt": "numpy<3\n"}
+    for name, content in {**written, "deep/more.txt": "scipy\n"}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(content)
+    texts = files_of({"conda_file": "env.yml"}, Around(tmp_path), lambda *_: "")
+    assert texts.files == {**written, "deep/more.txt": "scipy\n"}
+    lines = [line.text for line in define_file(texts, "env.yml", OWN).lines]
+    assert {"numpy", "scipy", "--constraint numpy<3"} <= {*lines}
+
+
+def test_a_conda_file_that_cannot_be_read_takes_in_nothing(tmp_path: Path):
+    for number, text in enumerate(("dependencies: [", "- -r other.txt\n", "dependencies: {pip: [-r x.txt]}\n", "")):
+        (tmp_path / f"{number}.yml").write_text(text)
+        texts = files_of({"conda_file": f"{number}.yml"}, Around(tmp_path), lambda *_: "")
+        assert [*texts.files] == [f"{number}.yml"]
 
 
 @pytest.mark.feature("E2")

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from drumbeat.dialect.environments.included_files import at
-from drumbeat.dialect.environments.requirements import Line, read_items
+from drumbeat.dialect.environments.inline_conda import requirements_in
+from drumbeat.dialect.environments.requirements import Line, included_by, read_items
 from drumbeat.dialect.reading.error_messages import either, short, shown
-from drumbeat.dialect.reading.yaml_tree import Node, parse
+from drumbeat.dialect.reading.yaml_tree import Node, parse, plain
 from drumbeat.protocol.api.requests import EnvironmentFiles
 from drumbeat.protocol.errors import SpecError
 
@@ -43,6 +44,15 @@ def read(texts: EnvironmentFiles, name: str, own: tuple[int, int]) -> Conda:
 def read_table(texts: EnvironmentFiles, table: Mapping[str, Any], own: tuple[int, int]) -> Conda:
     """The same for one that is written out in a job."""
     return _read(texts, texts.main or "conda_file", _node(table), own)
+
+
+def included(text: str) -> list[str]:
+    """The files that the pip part of a conda file takes in by `-r` or `-c`. One that isn't YAML takes in none."""
+    try:
+        table = plain(parse(text.removeprefix("\ufeff"), "file"), "file")
+    except SpecError:
+        return []
+    return included_by(requirements_in(cast("dict[str, Any]", table))) if isinstance(table, dict) else []
 
 
 def _node(value: object) -> Node:

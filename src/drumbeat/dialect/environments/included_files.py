@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import posixpath
-import re
 
 from drumbeat.protocol.errors import Problem, SpecError
 
@@ -20,16 +19,6 @@ def beside(name: str, other: str) -> str:
 def is_requirements(name: str) -> bool:
     """Whether a file of this name is taken for requirements, and not for a conda file."""
     return name.lower().endswith(REQUIREMENTS_SUFFIXES)
-
-
-INCLUDES = re.compile(
-    r"^\s*(?:-\s+)?[\"']?(?:-r|--requirement|-c|--constraint)(?:\s+|=)?[\"']?([^\s\"'#]+)", re.MULTILINE
-)
-
-
-def included(text: str) -> list[str]:
-    """The files that a requirements file, or the pip part of a conda file, takes in by `-r` or `-c`."""
-    return INCLUDES.findall(text)
 
 
 def at(name: str, line: int, what: str, fix: str = "") -> SpecError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from drumbeat.dialect.environments.included_files import at, beside
@@ -15,7 +15,8 @@ COMMENT = re.compile(r"(?:^|\s)#.*$")
 OPTION = re.compile(r"(--?[A-Za-z][\w-]*)(?:=|\s+|$)(.*)", re.DOTALL)
 OF_A_LINE = re.compile(r"\s--(?:hash|config-settings|global-option)[=\s].*", re.DOTALL)
 SECRET = re.compile(r"\bhttps?://([^/@\s]+)@")
-VARIABLE = re.compile(r"(?:\$\{[A-Z0-9_]+\}:?)+")
+VARIABLE = re.compile(r"(?:[^:$]+:)?(?:\$\{[A-Z0-9_]+\}:?)+")
+"""What may stand before the `@` of an address: a user's plain name does where the password is a variable."""
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 ARCHIVE = re.compile(r"\.(whl|tar\.gz|tgz|zip|tar\.bz2)(\[.*\])?$")
 
@@ -73,6 +74,29 @@ def logical_lines(text: str) -> Iterator[tuple[int, str]]:
         yield first, line
 
 
+def included(text: str) -> list[str]:
+    """The files that a requirements file takes in by `-r` or `-c`, as they are named there."""
+    return included_by(line for _, line in logical_lines(text))
+
+
+def included_by(lines: Iterable[str]) -> list[str]:
+    """The same for the items of a conda file's pip part."""
+    options = [_option_of(COMMENT.sub("", line).strip()) for line in lines]
+    return [_unquoted(one[1]) for one in options if one and one[0] in ("--requirement", "--constraint")]
+
+
+def _option_of(text: str) -> tuple[str, str] | None:
+    """(long name, value) of a line that is an option."""
+    if text[:2] in LONG and text[2:3].strip(" \t="):
+        return LONG[text[:2]], text[2:].strip()  # `-rother.txt`
+    option = OPTION.fullmatch(text) if text.startswith("-") else None
+    return (LONG.get(option[1], option[1]), option[2].strip()) if option else None
+
+
+def _unquoted(value: str) -> str:
+    return value.strip("\"'")
+
+
 @dataclass
 class _Parser:
     """Parses a requirements file and the files that it includes.
@@ -90,15 +114,13 @@ class _Parser:
     def checked(self, line: Line, open_ones: tuple[str, ...]) -> Iterator[Line]:
         """The line, or the lines that it includes."""
         refuse_secret(line)
-        option = OPTION.fullmatch(line.text) if line.text.startswith("-") else None
+        option = _option_of(line.text)
         if option is None:
             _refuse_local(line)
             normal(line)
             yield line
             return
-        name, value = LONG.get(option[1], option[1]), option[2].strip()
-        if option[1] not in LONG and not option[1].startswith("--") and option[1][:2] in LONG:
-            name, value = LONG[option[1][:2]], line.text[2:].strip()  # `-rother.txt`
+        name, value = option
         if name == "--requirement":
             yield from self.taken_in(line, value, open_ones)
         elif name == "--constraint":
@@ -110,7 +132,7 @@ class _Parser:
         """What stands in the file that a line names."""
         if SCHEME.match(value):
             raise at(line.file, line.number, f"requirements at {short(value)} aren't fetched", "Keep the file beside.")
-        name = beside(line.file, value.strip("\"'"))
+        name = beside(line.file, _unquoted(value))
         self.included += 1
         if name in open_ones or self.included > MAX_INCLUDES:
             raise at(line.file, line.number, f"{shown(name)} includes itself, or too many files", "Take the line out.")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from drumbeat.agent.runtimes.environments.interpreters import Interpreter
 from drumbeat.agent.runtimes.environments.pip_configuration import own_places
+from drumbeat.agent.runtimes.environments.uv_configuration import sets_index_strategy
 from drumbeat.launch.environment_variables import SCRUBBED
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.plan import PythonEnvironment
@@ -145,7 +146,9 @@ def tool_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The variables that a tool is run with: the node's own, without what would lead it astray."""
     kept = {name: value for name, value in environ.items() if not is_scrubbed(name, _NOT_FOR_TOOLS)}
     plain = {"PYTHONUNBUFFERED": "1", "PIP_ROOT_USER_ACTION": "ignore", "PIP_NO_COLOR": "1", "NO_COLOR": "1"}
-    return {**kept, **plain, "UV_NO_PROGRESS": "1"}
+    # uv would look into the first index alone that has a package; pip takes the best version of all of them.
+    strategy = {} if sets_index_strategy(environ) else {"UV_INDEX_STRATEGY": "unsafe-best-match"}
+    return {**kept, **plain, **strategy, "UV_NO_PROGRESS": "1"}
 
 
 def _plain(key: str) -> str:
