@@ -44,6 +44,13 @@ def found(tmp_path: Path) -> Evaluate:
         ("file: azureml://datastores/other/paths/pics/1.jpg", ["other/pics/1.jpg"]),
         ("folder: azureml://datastores/other/paths/pics", ["other/pics/1.jpg", "other/pics/deep/2.jpg"]),
         ("pattern: azureml://datastores/other/paths/pics/*/2.jpg", ["other/pics/deep/2.jpg"]),
+        ("pattern: ./*.csv", ["a.csv"]),
+        ("pattern: ./**/*.csv", ["a.csv", "own/b.csv"]),
+        ("pattern: ./**/own/?.csv", ["own/b.csv"]),
+        ("pattern: ./own/**", ["own/b.csv", "own/c.txt"]),
+        ("pattern: azureml://datastores/other/paths/pics/*.jpg", ["other/pics/1.jpg"]),
+        ("pattern: azureml://datastores/other/paths/pics/**/*.jpg", ["other/pics/1.jpg", "other/pics/deep/2.jpg"]),
+        ("pattern: azureml://datastores/other/paths/**/deep/*", ["other/pics/deep/2.jpg"]),
     ],
 )
 def test_each_kind_of_path(found: Evaluate, path: str, shown: list[str]):

@@ -118,6 +118,14 @@ def test_the_name_of_a_file_is_the_last_part_of_its_address():
     assert file_name("https://host/") == ""
 
 
+@pytest.mark.parametrize("name", ["run#1.csv", "what?.csv", "50%25.csv"])
+@pytest.mark.parametrize(
+    "folder", ["azureml://datastores/d/paths/x/", "wasbs://c@a.blob.core.windows.net/", "./x/", ""]
+)
+def test_the_name_of_a_file_in_a_store_is_taken_as_it_is(folder: str, name: str):
+    assert file_name(f"{folder}{name}") == name
+
+
 @pytest.mark.parametrize(
     ("text", "path"),
     [

@@ -96,9 +96,9 @@ def _elsewhere(data: DataAccess, kind: str, path: str) -> Iterator[tuple[str, Li
         file = data.listing(path, is_file=True).files[0]
         yield _shown(path, ""), file, Origin(path, file.path, alone=True)
         return
-    folder, rest = _split(path) if kind == "pattern" else (path, "*")
+    folder, rest = _split(path) if kind == "pattern" else (path, "**")
     for file in data.listing(folder, is_file=False).files:
-        if fnmatchcase(file.path, rest):
+        if _matches(file.path, rest):
             yield _shown(folder, file.path), file, Origin(folder, file.path)
 
 
@@ -174,14 +174,27 @@ def _is_named(one: ListedFile, kind: str, path: str) -> bool:
         case "folder":
             return inner in ("", ".") or one.path.startswith(f"{inner}/")
         case _:
-            return fnmatchcase(one.path, inner)
+            return _matches(one.path, inner)
+
+
+def _matches(path: str, pattern: str) -> bool:
+    """Whether a pattern names a file: `*` and `?` stay within a part of its path, `**` is any folders, or none."""
+    parts = path.split("/")
+    covered = {0}
+    """How many of the path's parts the beginning of the pattern may stand for."""
+    for wanted in pattern.split("/"):
+        if wanted == "**":
+            covered = set(range(min(covered, default=len(parts) + 1), len(parts) + 1))
+        else:
+            covered = {count + 1 for count in covered if count < len(parts) and fnmatchcase(parts[count], wanted)}
+    return len(parts) in covered
 
 
 def _is_at(data: DataAccess, kind: str, path: str) -> bool:
     if kind != "pattern":
         return bool(data.listing(path, is_file=kind == "file").files)
     folder, rest = _split(path)
-    return any(fnmatchcase(one.path, rest) for one in data.listing(folder, is_file=False).files)
+    return any(_matches(one.path, rest) for one in data.listing(folder, is_file=False).files)
 
 
 def _split(pattern: str) -> tuple[str, str]:

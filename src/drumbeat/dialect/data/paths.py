@@ -142,8 +142,15 @@ def is_asset_name(name: str) -> bool:
 
 
 def file_name(uri: str) -> str:
-    """The last part of the path in an address, "" where that is none."""
-    name = PurePosixPath(unquote(urlsplit(uri).path)).name
+    """The last part of the path in an address, "" where that is none.
+
+    Only addresses of the web and of files on disks have `%20`, a query and a fragment; others are taken as they are.
+    """
+    if uri.partition(":")[0].lower() in ("http", "https", "file"):
+        path = unquote(urlsplit(uri).path)
+    else:
+        path = uri.partition("://")[2].partition("/")[2] if "://" in uri else uri
+    name = PurePosixPath(path).name
     return "" if name in (".", "..") else name
 
 

@@ -39,6 +39,8 @@ from drumbeat.stores.data.sas import is_skewed, why_refused
 DIGEST = "drumbeat_sha256"
 """Metadata of blobs that drumbeat wrote: their content's SHA-256, in hex."""
 _READ = 4 << 20
+_KEY_RETRY = timedelta(minutes=10)
+"""After which an identity that was given no key to sign with is asked for again: its role may be another by then."""
 EARLY = timedelta(minutes=10)
 """How much clocks may differ: signatures begin that long ago."""
 
@@ -110,6 +112,7 @@ class AzureBackend:
         self._client = self._service.get_container_client(self._container)
         self._lock = threading.Lock()
         self._delegation: tuple[datetime, Any] | None = None
+        self._has_no_key_until = datetime.min.replace(tzinfo=UTC)
         self.address = f"{account_url(spec)}/{self._container}"
 
     def _service_of(self, silent_s: float, *, retries: int) -> Any:
@@ -182,7 +185,8 @@ class AzureBackend:
         if isinstance(held, AzureCredentials) and held.sas_token is not None:
             return None  # The token is the store's own: whoever has it has all that it opens.
         with self._asked("read", wanted.place):
-            return Link(f"{url}?{self._signature(wanted.place, held, lifetime_s)}", headers)
+            signature = self._signature(wanted.place, held, lifetime_s)
+        return Link(f"{url}?{signature}", headers) if signature else None
 
     def write_link(self, place: str, lifetime_s: float) -> Link:
         held = self._spec.credentials
@@ -193,15 +197,22 @@ class AzureBackend:
         url = str(self._client.get_blob_client(place).url).partition("?")[0]
         with self._asked("write", place):
             signature = self._signature(place, held, lifetime_s, is_for_writing=True)
+        if not signature:
+            what = "the datastore can't make a link to write at: the account gives its identity no key to sign with"
+            fix = "Give it the role Storage Blob Delegator on the storage account: one on the container isn't enough."
+            raise ForbiddenError(what, where=self._title, fix=fix)
         return Link(f"{url}?{signature}", {"x-ms-blob-type": "BlockBlob"})
 
     def _signature(self, place: str, held: object, lifetime_s: float, *, is_for_writing: bool = False) -> str:
+        """Of a link, "" = nothing is there to sign it with."""
         start, expiry = self._now() - EARLY, self._now() + timedelta(seconds=lifetime_s)
         signer: dict[str, Any] = {}
         if isinstance(held, AzureCredentials) and held.account_key is not None:
             signer["account_key"] = held.account_key.get_secret_value()
+        elif key := self._delegation_key(expiry):
+            signer["user_delegation_key"] = key
         else:
-            signer["user_delegation_key"] = self._delegation_key(expiry)
+            return ""
         return self._sdk.generate_blob_sas(
             self._spec.account_name,
             self._container,
@@ -216,11 +227,22 @@ class AzureBackend:
         )
 
     def _delegation_key(self, until: datetime) -> Any:
-        """The key that Azure gives a service principal to sign with, kept while it lasts."""
+        """The key that Azure gives an identity to sign with, kept while it lasts; None = it gives none.
+
+        Only a role on the whole account gives the right to it, and reading and writing do without.
+        """
         with self._lock:
+            if self._now() < self._has_no_key_until:
+                return None
             if self._delegation is None or self._delegation[0] < until:
                 last = max(until, self._now() + timedelta(hours=6))
-                self._delegation = last, self._service.get_user_delegation_key(self._now() - EARLY, last)
+                try:
+                    self._delegation = last, self._service.get_user_delegation_key(self._now() - EARLY, last)
+                except self._core.HttpResponseError as error:
+                    if error.status_code != 403 or is_skewed(_header(error, "Date"), self._now()):
+                        raise
+                    self._has_no_key_until = self._now() + _KEY_RETRY
+                    return None
             return self._delegation[1]
 
     # --- writing --------------------------------------------------------------------------------------------------
