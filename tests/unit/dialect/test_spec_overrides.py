@@ -1,11 +1,13 @@
 """`--set key.path=value` on a job file."""
 
+from pathlib import Path
 from typing import get_args
 
 import pytest
 
 from drumbeat.dialect import CommandJob, Input, loads
 from drumbeat.dialect.data.inputs_outputs import ParameterType
+from drumbeat.dialect.environments.registries import load_registry
 from drumbeat.dialect.reading.overrides import PARAMETER_TYPES
 from drumbeat.protocol.errors import SpecError
 
@@ -91,6 +93,18 @@ def test_quotes_are_taken_off_where_one_pair_is_around_all(typed: str, value: st
 )
 def test_advice_to_quote_a_setting_is_one_that_a_shell_passes_on(override: str, fix: str) -> None:
     assert refusal(override).endswith(fix)
+
+
+def test_advice_to_quote_a_secret_does_not_show_it(tmp_path: Path) -> None:
+    file = tmp_path / "r.yml"
+    credentials = "{type: username_password, username: u, password: 4711}"
+    file.write_text(f"name: r\ntype: container_registry\ntarget: ghcr.io/a\ncredentials: {credentials}\n")
+    with pytest.raises(SpecError, match="expected a text") as caught:
+        load_registry(file)
+    assert str(caught.value).endswith("expected a text. Put it in quotes.")
+    with pytest.raises(SpecError) as caught:
+        load_registry(file, ["credentials.password=4712"])
+    assert str(caught.value).endswith("""expected a text. Write --set credentials.password="'…'".""")
 
 
 def test_advice_to_quote_a_value_of_the_file_has_it_as_written() -> None:

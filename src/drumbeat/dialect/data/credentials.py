@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Discriminator, Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema
 from pydantic_core.core_schema import no_info_before_validator_function
 
-from drumbeat.dialect.reading.error_messages import words
+from drumbeat.dialect.reading.error_messages import IN_QUOTES, words
 from drumbeat.dialect.reading.field_types import complaint, filled
 from drumbeat.dialect.reading.frozen_model import Contradiction, Model
 
@@ -21,7 +21,7 @@ def _secret(value: object) -> object:
     """Accepts a text that isn't empty; messages never show it."""
     text = value.get_secret_value() if isinstance(value, SecretStr) else value
     if not isinstance(text, str):
-        raise complaint("expected a text", "Put it in quotes.")
+        raise complaint("expected a text", IN_QUOTES)
     return SecretStr(filled(text).strip())
 
 
@@ -41,7 +41,7 @@ def _account_file(value: object) -> object:
 
 def _plain_name(value: object) -> object:
     if not isinstance(value, str):
-        raise complaint("expected a text", "Put it in quotes.")
+        raise complaint("expected a text", IN_QUOTES)
     return filled(value).strip()
 
 

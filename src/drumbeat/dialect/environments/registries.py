@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 from pydantic import BeforeValidator, Field
 
 from drumbeat.dialect.data.credentials import Called, Credentials, Secret
+from drumbeat.dialect.reading.error_messages import IN_QUOTES
 from drumbeat.dialect.reading.field_types import Name, Text, complaint
 from drumbeat.dialect.reading.frozen_model import AnyCase, Model
 from drumbeat.dialect.reading.loader import DocumentKind, load_model, model_from
@@ -20,7 +21,7 @@ _PATTERN = r"[a-z0-9._-]+(:\d{1,5})?(/[a-z0-9._-]+)*"
 def _address(value: object) -> object:
     """`https://ghcr.io/acme/` is `ghcr.io/acme`, as names of images begin."""
     if not isinstance(value, str):
-        raise complaint("expected a text", "Put it in quotes.")
+        raise complaint("expected a text", IN_QUOTES)
     text = value.strip().removeprefix("https://").removeprefix("http://").rstrip("/")
     if "@" in text:
         raise complaint("this address has a user or a password in it", "Put them under `credentials`.")

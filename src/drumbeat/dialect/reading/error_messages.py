@@ -46,7 +46,13 @@ The third argument is a text to look for inside of the value, or "".
 """
 
 Quoting = Callable[[tuple[str | int, ...], str], str]
-"""Gives the advice to write the value of a key path as a text, which is given as Python prints it."""
+"""Gives the advice to write the value of a key path as a text, which is given as Python prints it.
+
+"" = the value is a secret, or may be one, and the advice doesn't show it.
+"""
+
+IN_QUOTES = "Put it in quotes."
+"""The advice for a value of a file that has to be a text and isn't to be shown; a value of `--set` gets another."""
 
 TAGS = ("[key]", "[value]", "[mapping]", "[function]", "[list]")
 """What pydantic and our unions put into a key path that isn't in the file."""
@@ -147,7 +153,7 @@ def no_version(what: str, name: str, version: str, versions: Sequence[str]) -> t
 
 def in_quotes(_loc: tuple[str | int, ...], text: str) -> str:
     """The advice for a value in YAML, where quotes make a text of it."""
-    return f"Put it in quotes: '{text}'."
+    return f"Put it in quotes: '{text}'." if text else IN_QUOTES
 
 
 def problems_of(
@@ -172,10 +178,11 @@ def _problem(detail: ErrorDetails, document: object, seen: Seen, place: Place, q
     context: dict[str, Any] = detail.get("ctx", {})
     if kind == "said":
         at = "key" if "[key]" in detail["loc"] else "value"
+        fix = str(context.get("fix", ""))
         return Problem(
             _prefixed(loc, str(context["what"])),
             place(loc, at, str(context.get("near", ""))),
-            str(context.get("fix", "")),
+            quoting(loc, "") if fix == IN_QUOTES else fix,
         )
     given = detail["input"]
     what, fix = _sentence(kind, context, detail["msg"], given), ""

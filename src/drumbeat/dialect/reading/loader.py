@@ -55,12 +55,15 @@ class Places:
         return f"{self.name}:{line + 1}:{column + 1}"
 
     def quoting(self, loc: Loc, text: str) -> str:
-        """The advice to write the value at a path as a text, as it was typed: `007` isn't the number 7 then."""
+        """The advice to write the value at a path as a text, as it was typed: `007` isn't the number 7 then.
+
+        text: the value as Python prints it, "" = it isn't to be shown.
+        """
         own = (loc, loc[:-1]) if loc[-1:] in (("path",), ("default",)) else (loc,)
         typed = next((self.changed[path] for path in own if path in self.changed), None)
         if typed is not None:
-            return f"""Write {typed.where}="'{short(typed.value)}'"."""
-        if self.root is not None:
+            return f"""Write {typed.where}="'{short(typed.value) if text else "…"}'"."""
+        if text and self.root is not None:
             _, value, depth = self.nodes(self.root, loc)
             text = short(value.value) if depth == len(loc) and isinstance(value.value, str) else text
         return in_quotes(loc, text)
