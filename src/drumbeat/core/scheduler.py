@@ -1,11 +1,13 @@
 """Who starts next, and why the others wait: pure.
 
 Jobs are looked at by priority, then by what their persons have used recently, then by age. A gang gets all of its slots
-or none. A job that comes later may pass the first one that is blocked only where that can't delay it (EASY backfilling:
-Lifka, JSSPP 1995), which needs the time limits of the jobs that run. A job that waits for a quota holds up only those
-that come later and count on the same limit. How use and age count is in `fair_share.py`; what is known of each waiting
-job comes from `control/loop/waiting_jobs.py`. What keeps all jobs of a compute from starting is asked for before, in
-`control/loop/placer.py`; the reasons of waiting are in `reason_table.py`.
+or none. A job that comes later may pass the first one that is blocked only where that can't delay it: by the time
+limits of the jobs that run (EASY backfilling: Lifka, JSSPP 1995), or because it leaves all slots that the first one,
+and those behind it that could run beside it, could come to need. A job that waits for a missing machine doesn't hold up
+the others. A job that waits for a quota holds up only those that come later and count on the same limit. How use and
+age count is in `fair_share.py`; what is known of each waiting job comes from `control/loop/waiting_jobs.py`. What keeps
+all jobs of a compute from starting is asked for before, in `control/loop/placer.py`; when a machine is missing, in
+`control/computes/compute_state.py`; the reasons of waiting are in `reason_table.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from functools import partial
 from drumbeat.core.quota_balances import NO_BALANCES, Balances
 from drumbeat.core.quotas import Allowances, Amount, Payer
 from drumbeat.core.resource_needs import Need, Slot
-from drumbeat.core.slot_fitting import Holding, Room, crowd, fit, fits_when_empty, free_of, is_unseen
+from drumbeat.core.slot_fitting import Holding, Room, capacity, crowd, fit, fits_when_empty, free_of, is_unseen
 from drumbeat.protocol.plurals import counted, list_first
 from drumbeat.protocol.states import Reason
 
@@ -109,27 +111,29 @@ def place(  # noqa: PLR0913 - the queue, what there is, and how the persons stan
     """
     holding, allowances = list(held), balances.allowances
     blocked: Waiting | None = None
+    kept: list[Holding] = []
     said: list[Placed] = []
     for asked in sorted(queue, key=lambda one: one.rank):
         job = asked.least
-        never, own = _never(job, rooms, compute), rooms_of(job, rooms)
+        never, own, reserve = _never(job, rooms, compute), rooms_of(job, rooms), _reserve(kept, rooms, holding)
         fits = [] if never else _fits(asked, own, holding, has_spare=has_spare and len(queue) == 1)
-        slots = fits[-1] if fits else None
-        if len(fits) > 1:
-            may_start = partial(_may_start, job, blocked=blocked, rooms=rooms, held=holding, allowances=allowances)
-            slots = next((one for one in fits if may_start(one, now=now)), slots)
-        wanted = _holding(job, slots, now)
+        if fits and blocked:
+            fits += _fits(asked, own, [*holding, reserve], has_spare=False)
+        may_start = partial(
+            _may_start, job, blocked=blocked, rooms=rooms, held=holding, reserve=reserve, allowances=allowances, now=now
+        )
+        slots = next(filter(may_start, fits), fits[-1] if fits else None)
         takes = taken_by(job.need, slots, rooms)
         if never:
             said.append(Placed(job.job, never=True, sentence=never))
-        elif lack := _lack(job, own, compute):
-            said.append(lack)
+        elif wait_for_machine := _lack(job, own, compute) or _missing(job, own, compute):
+            said.append(wait_for_machine)
         elif wait := allowances.wait(job.payer, takes):
             said.append(Placed(job.job, reason=Reason.WAITING_FOR_QUOTA, sentence=wait.sentence))
             allowances = allowances.behind(wait)
-        elif slots and (blocked is None or _delays_nobody(wanted, blocked, rooms, holding)):
+        elif slots and may_start(slots):
             said.append(Placed(job.job, slots))
-            holding.append(wanted)
+            holding.append(_holding(job, slots, now))
             allowances = allowances.taken(job.job, job.payer, takes)
         else:
             if blocked is None:
@@ -145,6 +149,8 @@ def place(  # noqa: PLR0913 - the queue, what there is, and how the persons stan
                     f"number {place} in the queue of {compute}: {blocked.job} is next, and the slots are held by "
                     f"{_holders(holding)}{_say_use(balances, job, blocked)}"
                 )
+            if not kept or fit(job.need, _expected(own), kept):  # It waits for no blocked job.
+                kept.append(Holding(job.job, _possible_slots(job, rooms, kept)))
             is_unsure = is_unseen(rooms) and not fits_when_empty(job.need, rooms)
             said.append(Placed(job.job, reason=reason, sentence=sentence, is_unsure=is_unsure))
     return said
@@ -161,13 +167,15 @@ def _may_start(  # noqa: PLR0913 - as `place`
     blocked: Waiting | None,
     rooms: Sequence[Room],
     held: Sequence[Holding],
+    reserve: Holding,
     allowances: Allowances,
     now: datetime,
 ) -> bool:
     """Whether the job may start with these slots now."""
     if allowances.wait(job.payer, taken_by(job.need, slots, rooms)):
         return False
-    return blocked is None or _delays_nobody(_holding(job, slots, now), blocked, rooms, held)
+    wanted = _holding(job, slots, now)
+    return blocked is None or _spares(wanted, reserve, rooms, held) or _delays_nobody(wanted, blocked, rooms, held)
 
 
 def _fits(job: Waiting, rooms: Sequence[Room], held: Sequence[Holding], *, has_spare: bool) -> list[tuple[Slot, ...]]:
@@ -220,6 +228,29 @@ def _lack(job: Waiting, own: Sequence[Room], compute: str) -> Placed | None:
     return Placed(job.job, never=True, lacks_share=True, sentence=sentence)
 
 
+def _missing(job: Waiting, own: Sequence[Room], compute: str) -> Placed | None:
+    """A word for a job that can't start before a missing machine is back, however little the others have to do.
+
+    It never becomes the first one that is blocked, either. None = it needs none of them.
+    """
+    able, others = _expected(own), [room for room in own if not room.is_missing]
+    if len(others) == len(own) or is_unseen(others) or fit(job.need, able, ()):
+        return None
+    missing = "; ".join(f"{room.name} can't be used: {room.unusable}" for room in able if room.unusable)
+    return Placed(
+        job.job,
+        reason=Reason.WAITING_FOR_SLOTS,
+        sentence=f"needs {_say_need(job)} of {compute}, which its usable machines can't hold; {missing}; "
+        "later jobs may start first",
+        is_unsure=is_unseen(own) and not fits_when_empty(job.need, own),
+    )
+
+
+def _expected(own: Sequence[Room]) -> list[Room]:
+    """The machines as they will be: those that can't be used for the moment count as if they could."""
+    return [room if room.unusable == _LACKS or room.is_missing else replace(room, unusable="") for room in own]
+
+
 def taken_by(need: Need, slots: Sequence[Slot] | None, rooms: Sequence[Room]) -> Amount:
     """What a job takes of quotas: its slots, or what it would have."""
     if slots:
@@ -253,6 +284,40 @@ def _delays_nobody(wanted: Holding, first: Waiting, rooms: Sequence[Room], held:
     return fit(first.need, rooms, [*still_held, wanted]) is not None
 
 
+def _possible_slots(job: Waiting, rooms: Sequence[Room], kept: Sequence[Holding]) -> tuple[Slot, ...]:
+    """The most that a job could take of each machine when those that run have ended. kept: of the blocked before it."""
+    need, left = job.need, free_of(rooms, kept)
+    if need.alone:
+        return tuple(Slot(0, room.name, room.cpus, room.gpus) for room in rooms)
+    on_one = 1 if need.nodes <= len(rooms) else need.nodes
+    able = [left[room.name] for room in rooms_of(job, rooms) if room.unusable != _LACKS]
+    nodes = [(room, min(on_one, capacity(room, need))) for room in able]
+    return tuple(
+        Slot(0, room.name, count * need.cpus, room.gpus[: count * need.gpus]) for room, count in nodes if count > 0
+    )
+
+
+def _reserve(kept: Sequence[Holding], rooms: Sequence[Room], held: Sequence[Holding]) -> Holding:
+    """What is kept for blocked jobs, of the GPUs that are free now: whichever a job takes, it may have any other."""
+    free = free_of(rooms, held)
+    slots: list[Slot] = []
+    for room in rooms:
+        mine = [slot for one in kept for slot in one.slots if slot.machine == room.name]
+        if mine:
+            gpus = free[room.name].gpus[: sum(len(slot.gpus) for slot in mine)]
+            slots.append(Slot(0, room.name, sum(slot.cpus for slot in mine), gpus))
+    return Holding("", tuple(slots))
+
+
+def _spares(wanted: Holding, reserve: Holding, rooms: Sequence[Room], held: Sequence[Holding]) -> bool:
+    """Whether these slots leave all that is kept for blocked jobs: they start no later, whichever job ends first."""
+    spare, left = free_of(rooms, [*held, reserve]), free_of(rooms, [*held, reserve, wanted])
+    return all(
+        (left[slot.machine].cpus >= 0 or not slot.cpus) and {*slot.gpus} <= {*spare[slot.machine].gpus}
+        for slot in wanted.slots
+    )
+
+
 def _earliest(need: Need, rooms: Sequence[Room], held: Sequence[Holding]) -> datetime | None:
     """When the need fits at the latest, by the time limits of those that hold slots; None = nobody can say."""
     for end in sorted(h.until for h in held if h.until is not None):
@@ -281,8 +346,6 @@ def _never(job: Waiting, rooms: Sequence[Room], compute: str) -> str:
 def _needs(job: Waiting, rooms: Sequence[Room], held: Sequence[Holding], compute: str) -> str:
     usable = [room for room in rooms if not room.unusable]
     free = free_of(usable, held).values()
-    what = "all CPU slots" if job.need.alone else say_amount(job.need)
-    what = f"at least {what}" if job.need.is_elastic and job.need.nodes == job.need.min_nodes else what
     left, whole = sum(room.cpus for room in free), sum(room.cpus for room in usable)
     free_gpus, gpus = sum(len(room.gpus) for room in free), sum(len(room.gpus) for room in usable)
     is_full = not left and not (job.need.gpus and free_gpus)
@@ -297,8 +360,14 @@ def _needs(job: Waiting, rooms: Sequence[Room], held: Sequence[Holding], compute
     unusable = "".join(f"; {room.name} can't be used: {room.unusable}" for room in rooms if room.unusable)
     start = _say_start(job, rooms, held)
     return (
-        f"needs {what} of {compute}, where {of}{holders}; it is next{f' and starts {start}' if start else ''}{unusable}"
+        f"needs {_say_need(job)} of {compute}, where {of}{holders}; it is next"
+        f"{f' and starts {start}' if start else ''}{unusable}"
     )
+
+
+def _say_need(job: Waiting) -> str:
+    what = "all CPU slots" if job.need.alone else say_amount(job.need)
+    return f"at least {what}" if job.need.is_elastic and job.need.nodes == job.need.min_nodes else what
 
 
 def _say_start(job: Waiting, rooms: Sequence[Room], held: Sequence[Holding]) -> str:

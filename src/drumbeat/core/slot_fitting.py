@@ -26,6 +26,8 @@ class Room:
     state: NodeState = NodeState.IDLE
     is_for_gpus: bool = False
     """Only jobs with GPUs may run there."""
+    is_missing: bool = False
+    """It has been unusable for so long that no job keeps its place in the queue for it."""
 
     def takes(self, size: Need) -> bool:
         """Whether nodes of this kind may run there at all."""

@@ -318,6 +318,22 @@ def test_machines_are_looked_at_again_and_again(town: Town):
     until(lambda: "next.1" in town.made[0].started)
 
 
+@pytest.mark.feature("C3")
+def test_small_job_passes_one_that_needs_a_machine_only_once_that_is_missing(
+    town: Town, monkeypatch: pytest.MonkeyPatch
+):
+    control = town.open()
+    control.computes.create(LAB)
+    town.made[0].there = [Machine("m", 1), Machine("n", 1, unusable="it doesn't answer")]
+    control.engines.look()
+    submit(control, "pair", compute="lab", resources={"instance_count": 2})
+    submit(control, "small", compute="lab")
+    until(lambda: "pair is next" in sentence(control, "small"))
+    monkeypatch.setattr("drumbeat.control.computes.compute_state.MISSING_AFTER_S", 0.0)
+    until(lambda: "small.1" in town.made[0].started)
+    until(lambda: sentence(control, "pair").endswith("n can't be used: it doesn't answer; later jobs may start first"))
+
+
 def test_machines_that_cant_be_looked_at_stay_as_they_were_seen(town: Town):
     control = town.open()
     control.computes.create(LAB)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
+from itertools import combinations
 
 import pytest
 from hypothesis import given
@@ -11,7 +13,8 @@ from hypothesis import strategies as st
 from drumbeat.core.cluster_queue import enqueue
 from drumbeat.core.resource_needs import Need, Slot
 from drumbeat.core.scheduler import Placed, Waiting, place
-from drumbeat.core.slot_fitting import Holding, Room
+from drumbeat.core.slot_fitting import Holding, Room, fit
+from drumbeat.protocol.api.computes import NodeState
 from drumbeat.protocol.states import Reason
 
 from .jobs import START, at
@@ -182,6 +185,128 @@ def test_a_job_passes_where_the_big_one_has_room_beside_it():
     held = [Holding("run", (Slot(0, "m", 4),), at(50)), Holding("other", (Slot(0, "n", 1),), at(500))]
     said = placed([waits("big", cpus=4), waits("small", second=1)], held=held, rooms=rooms)
     assert said["small"].slots == (Slot(0, "n", 1),)
+
+
+# --- passing a blocked job without time limits -------------------------------------------------------------------
+GPU_ROOM = [Room("m", 16, ("0",))]
+TRAINS = Holding("trains", (Slot(0, "m", 1, ("0",)),))
+
+
+def test_cpu_job_passes_a_job_that_waits_for_the_gpu():
+    said = placed([waits("gpu", gpus=1), waits("prep", cpus=14, second=1)], [TRAINS], GPU_ROOM)
+    assert said["gpu"].reason is Reason.WAITING_FOR_SLOTS
+    assert said["prep"].slots == (Slot(0, "m", 14),)
+
+
+def test_cpu_job_leaves_the_gpu_job_its_cpu_slots():
+    queue = [waits("gpu", gpus=1, cpus=4), waits("wide", cpus=12, second=1), waits("small", cpus=11, second=2)]
+    said = placed([queue[0], queue[1]], [TRAINS], GPU_ROOM)
+    assert said["wide"].reason is Reason.WAITING_FOR_TURN
+    assert placed([queue[0], queue[2]], [TRAINS], GPU_ROOM)["small"].slots
+
+
+def test_cpu_job_takes_another_machine_where_it_would_narrow_the_gpu_jobs():
+    rooms = [Room("m", 4, ("0",)), Room("n", 4)]
+    said = placed([waits("gpu", gpus=1, cpus=2), waits("prep", cpus=2, second=1)], [TRAINS], rooms)
+    assert said["prep"].slots == (Slot(0, "n", 2),)
+
+
+def test_job_passes_on_a_machine_that_is_too_small_for_the_blocked_one():
+    rooms = [Room("m", 64), Room("n", 8)]
+    said = placed([waits("wide", cpus=32), waits("tiny", cpus=8, second=1)], [holds("run", 64)], rooms)
+    assert said["tiny"].slots == (Slot(0, "n", 8),)
+
+
+def test_gpus_that_no_node_of_the_blocked_job_could_take_are_passed_on():
+    rooms = [Room("m", 8, ("0",)), Room("n", 8, ("0", "1", "2"))]
+    queue = [waits("pair", nodes=2, gpus=1), *(waits(f"g{n}", gpus=1, second=n) for n in (1, 2, 3))]
+    said = placed(queue, [TRAINS], rooms)
+    assert [len(said[name].slots) for name in ("g1", "g2", "g3")] == [1, 1, 0], "one is for a node of `pair`"
+
+
+def test_job_that_only_waits_for_cpu_slots_is_not_passed_by_small_ones():
+    held = [TRAINS, holds("run", 10)]
+    queue = [waits("gpu", gpus=1), waits("wide", cpus=8, second=1), waits("small", cpus=2, second=2)]
+    said = placed(queue, held, GPU_ROOM)
+    assert not said["small"].slots, "the slots that `run` gives back are for `wide`, which can run beside `gpu`"
+    whole = replace(queue[1], need=Need(1, 16))
+    assert placed([queue[0], whole, queue[2]], held, GPU_ROOM)["small"].slots, "`whole` waits for `gpu`"
+
+
+def test_second_gpu_job_that_can_run_beside_the_first_keeps_its_slots_too():
+    rooms, held = [Room("m", 16, ("0", "1"))], [Holding(f"t{gpu}", (Slot(0, "m", 1, (gpu,)),)) for gpu in "01"]
+    queue = [waits("a", gpus=1), waits("b", gpus=1, cpus=8, second=1), waits("c", gpus=1, cpus=8, second=2)]
+    said = placed([*queue, waits("six", cpus=6, second=3)], held, rooms)
+    assert not said["six"].slots
+    assert placed([*queue, waits("five", cpus=5, second=3)], held, rooms)["five"].slots
+
+
+small_needs = st.builds(Need, st.integers(1, 4), st.integers(1, 3), st.integers(0, 2))
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("mno"), st.integers(1, 3), st.integers(0, 1)), max_size=4),
+    st.lists(small_needs, min_size=1, max_size=5),
+)
+def test_first_blocked_job_starts_no_later_whoever_ends_first(taken: list[tuple[str, int, int]], wanted: list[Need]):
+    rooms = [Room("m", 6, ("0", "1")), Room("n", 4, ("0",)), Room("o", 4)]
+    held: list[Holding] = []
+    for number, (machine, cpus, gpus) in enumerate(taken):
+        room = next(one for one in rooms if one.name == machine)
+        if slots := fit(Need(1, cpus, gpus), [room], held):
+            held.append(Holding(f"run{number}", slots))
+    said = place([Waiting(f"j{n}", need, 0, at(n)) for n, need in enumerate(wanted)], rooms, held, START, compute="l")
+    first = next((number for number, one in enumerate(said) if one.reason is Reason.WAITING_FOR_SLOTS), None)
+    if first is None:
+        return
+    before = [Holding(one.job, one.slots) for one in said[:first] if one.slots]
+    passing = [Holding(one.job, one.slots) for one in said[first:] if one.slots]
+    others = [*held, *before]
+    for count in range(len(others) + 1):
+        for left in combinations(others, count):
+            if fit(wanted[first], rooms, left):
+                assert fit(wanted[first], rooms, [*left, *passing]), f"delayed by {passing}"
+
+
+# --- machines that can't be used ---------------------------------------------------------------------------------
+SSH_ROOMS = [Room(f"gpu-{n}", 8) for n in range(3)]
+
+
+def test_job_that_needs_a_missing_machine_holds_nobody_up():
+    rooms = [*SSH_ROOMS, Room("gpu-3", 8, unusable="it doesn't answer by ssh", is_missing=True)]
+    queue = [waits("big", nodes=4, cpus=4), waits("wide", nodes=3, cpus=8, second=1), waits("small", second=2)]
+    said = placed(queue, rooms=rooms)
+    assert said["wide"].slots
+    assert said["big"].reason is Reason.WAITING_FOR_SLOTS
+    assert said["big"].sentence == (
+        "needs 4 CPU slots on each of 4 nodes of local, which its usable machines can't hold; "
+        "gpu-3 can't be used: it doesn't answer by ssh; later jobs may start first"
+    )
+    assert said["small"].sentence.startswith("needs 1 CPU slot of local"), "it is the first that waits for slots"
+
+
+@pytest.mark.parametrize("state", [NodeState.IDLE, NodeState.PREPARING])
+def test_job_that_needs_a_machine_that_comes_back_keeps_its_place(state: NodeState):
+    rooms = [*SSH_ROOMS, Room("gpu-3", 8, unusable="it is being started", state=state)]
+    said = placed([waits("big", nodes=4, cpus=8), waits("small", second=2)], rooms=rooms)
+    assert said["big"].sentence.endswith("it is next; gpu-3 can't be used: it is being started")
+    assert said["small"].reason is Reason.WAITING_FOR_TURN
+
+
+def test_job_that_fits_without_the_missing_machine_keeps_its_place():
+    rooms = [*SSH_ROOMS, Room("gpu-3", 8, unusable="it doesn't answer by ssh", is_missing=True)]
+    held = [Holding("run", (Slot(0, "gpu-0", 8),))]
+    said = placed([waits("three", nodes=3, cpus=8), waits("small", second=2)], held, rooms)
+    assert said["small"].reason is Reason.WAITING_FOR_TURN
+
+
+def test_job_that_may_need_an_unseen_machine_holds_nobody_up_once_that_is_missing():
+    rooms = [Room("m", 4), Room("n", 0, unusable="it has not answered yet")]
+    queue = [waits("pair", nodes=2, cpus=4), waits("small", second=1)]
+    assert not placed(queue, rooms=rooms)["small"].slots
+    said = placed(queue, rooms=[rooms[0], replace(rooms[1], is_missing=True)])
+    assert said["small"].slots
+    assert (said["pair"].never, said["pair"].is_unsure) == (False, True)
 
 
 def test_what_might_fit_once_all_machines_were_seen_waits():

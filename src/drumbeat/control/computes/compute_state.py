@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from drumbeat.control.computes.broken_engine import BrokenEngine
 from drumbeat.control.loop.placer import Cap
@@ -11,6 +11,11 @@ from drumbeat.dialect.compute.compute_keys import SCALE_KEYS, ScaledCompute
 from drumbeat.dialect.compute.computes import Compute as Spec
 from drumbeat.dialect.compute.computes import compute_from
 from drumbeat.ports import ElasticEngine, Engine, Machine, Scale
+from drumbeat.protocol.api.computes import NodeState
+
+MISSING_AFTER_S = 300.0
+"""After so long a machine that can't be used is missing. Before, as while it is restarted, the first job that needs it
+keeps its place: were later ones to start meanwhile, it would wait for them when the machine is back."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,18 @@ class ComputeState:
     """Why its machines could not be read."""
     scale: Scale | None = None
     """How many machines there are, by its engine; None = it doesn't say."""
+    unusable_since: Mapping[str, float] = field(default_factory=dict[str, float])
+    """By machine that can't be used, since when this server has seen that, on the monotonic clock."""
+
+    def seen(self, machines: tuple[Machine, ...], at: float) -> ComputeState:
+        """The same with its machines as they are now. One that is off isn't unusable: it is started for a job."""
+        unusable = [one.name for one in machines if one.unusable and one.state is not NodeState.OFF]
+        since = {name: self.unusable_since.get(name, at) for name in unusable}
+        return replace(self, machines=machines, unusable_since=since)
+
+    def missing(self, at: float) -> frozenset[str]:
+        """Machines that have been unusable for so long that no job keeps its place in the queue for them."""
+        return frozenset(name for name, since in self.unusable_since.items() if at - since >= MISSING_AFTER_S)
 
     @property
     def trouble(self) -> str:

@@ -187,14 +187,14 @@ class Engines(Mapping[str, Engine]):
         try:
             machines = tuple(one.engine.machines())
             scale = one.engine.scale() if isinstance(one.engine, ScaledEngine) else None
-            return replace(one, machines=machines, scale=scale, problem="")
+            return replace(one.seen(machines, self._now()), scale=scale, problem="")
         except NoMachinesError as error:
             problem, machines = _sentence(error), ()
         except Exception as error:  # noqa: BLE001 (what was seen last stays)
             problem, machines = _sentence(error), one.machines
         if problem != one.problem:
             log.warning("the machines of compute %s can't be looked at: %s", name, problem)
-        return replace(one, machines=machines, problem=problem)
+        return replace(one.seen(machines, self._now()), problem=problem)
 
     def _publish(self, known: dict[str, ComputeState]) -> None:
         self._known = known
@@ -204,6 +204,7 @@ class Engines(Mapping[str, Engine]):
             frozenset(name for name, one in known.items() if one.engine.has_queue),
             {name: cap for name, one in known.items() if (cap := cap_of(one)) is not None},
             frozenset(name for name, one in known.items() if getattr(one.spec, "share_machines", False)),
+            {name: missing for name, one in known.items() if (missing := one.missing(self._now()))},
         )
         if supply != self.loop.supply:
             self.loop.call(lambda: self.loop.furnish(supply))

@@ -56,11 +56,15 @@ class Supply:
     """Computes whose number of machines is limited."""
     shared: frozenset[str] = frozenset()
     """Those `with_queue` on which nodes of one job may share a machine."""
+    missing: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    """Machines of a compute that have been unusable for so long that no job keeps its place in the queue for them."""
 
     def rooms(self, compute: str) -> list[Room]:
         """The machines of a compute that jobs may be placed on."""
+        missing = self.missing.get(compute, frozenset[str]())
         rooms = [
-            Room(m.name, m.cpus, m.gpus, m.unusable, m.state, m.is_for_gpus) for m in self.machines.get(compute, ())
+            Room(m.name, m.cpus, m.gpus, m.unusable, m.state, m.is_for_gpus, is_missing=m.name in missing)
+            for m in self.machines.get(compute, ())
         ]
         cap = self.caps.get(compute)
         return rooms if cap is None or compute in self.with_queue else autoscaling.within(rooms, cap.most)
