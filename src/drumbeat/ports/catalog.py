@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Literal, Protocol
 
 AssetKind = Literal["environment", "data", "component"]
-UsedKind = Literal["environment", "data", "component", "step"]
-"""What jobs name: assets, and by its reuse key the result of a step, which has no asset."""
+UsedKind = Literal["environment", "data", "component", "step", "place"]
+"""What jobs name: assets; by its reuse key the result of a step, which has no asset; the places of their outputs."""
 
 
 @dataclass(frozen=True)

@@ -165,3 +165,51 @@ def test_pipeline_whose_stored_request_is_no_longer_taken_ends_and_says_why(tmp_
         assert "doesn't run `parallel` steps yet" in pipeline.steps[1].sentence
     finally:
         house.control.stop()
+
+
+# --- trials whose requests can't be made ------------------------------------------------------------------------
+@pytest.mark.feature("S1")
+def test_trial_whose_command_is_malformed_by_its_value_is_refused_and_the_sweep_goes_on(house: House):
+    sweep: dict[str, object] = {
+        "type": "sweep",
+        "name": "p",
+        "sampling_algorithm": "grid",
+        "search_space": {"x": {"type": "choice", "values": ["b[c[0]]", "a"]}},
+        "objective": {"goal": "minimize", "primary_metric": "loss"},
+        "limits": {"max_total_trials": 2, "max_concurrent_trials": 1},
+        "inputs": {"o": 1},
+        "trial": {"command": "t $[[--x ${{search_space.x}} --o ${{inputs.o}}]]"},
+    }
+    house.control.jobs.submit(JobRequest(sweep))
+    house.run_to_end("p_1")
+    until(lambda: house.state("p") is State.COMPLETED)
+    progress = house.store.load("p").job.sweep
+    assert progress is not None
+    assert [one.state for one in progress.trials] == [State.FAILED, State.COMPLETED]
+    assert "]]" in progress.trials[0].sentence
+
+
+class RefusedSweeps(MemoryStore):
+    """A store whose requests are read by a newer server, which no longer takes their sweeps."""
+
+    is_newer = False
+
+    def request(self, name: str) -> JobRequest:
+        made = super().request(name)
+        return replace(made, document={**made.document, "sampling_algorithm": "tarot"}) if self.is_newer else made
+
+
+@pytest.mark.feature("S1")
+def test_sweep_whose_stored_request_is_no_longer_taken_ends_and_says_why(tmp_path: Path):
+    store = RefusedSweeps()
+    house = House(tmp_path, store, FakeEngine(), data=SigningStore())
+    try:
+        house.control.jobs.submit(JobRequest({**SWEEP, "name": "p"}))
+        house.gang("p_0")
+        store.is_newer = True
+        house.run_to_end("p_0")
+        until(lambda: house.state("p").is_terminal)
+        assert "no further trials can be proposed" in house.store.load("p").job.sentence
+        assert "tarot" in house.store.load("p").job.sentence
+    finally:
+        house.control.stop()

@@ -1,17 +1,21 @@
-"""Steps whose inputs are used in place: reused where the server sees that nothing has changed, else run."""
+"""Steps whose inputs are used in place, or whose outputs have places: reused where nothing has changed, else run."""
 
 from __future__ import annotations
 
 import os
 import tempfile
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+from drumbeat.core.life.output_publication import outputs_left
 from drumbeat.protocol.api.requests import JobRequest, StepParts
 from drumbeat.protocol.states import State
+from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.testing.fake_engine import FakeEngine
+from drumbeat.testing.memory_data import MemoryData
 from drumbeat.testing.memory_store import MemoryStore
 
 from .house import House, until
@@ -147,3 +151,87 @@ def test_link_that_leads_to_another_folder_is_read_again(house: House, digits: P
     latest.unlink()
     latest.symlink_to(other)
     assert reused(house, "c", latest) == ""
+
+
+# --- outputs with places and names ------------------------------------------------------------------------------
+@pytest.fixture
+def lake(tmp_path: Path) -> Iterator[House]:
+    """A control room with a store, to which outputs go."""
+    there = House(tmp_path / "server", MemoryStore(), FakeEngine(), data=MemoryData())
+    yield there
+    there.control.stop()
+
+
+def prepared(lake: House, job: str, version: str, *, writes: bool = True, **output: str) -> str:
+    """The job whose result the only step of a pipeline takes; "" = it is run, and writes its version."""
+    step = {"command": f"prepare {version} ${{{{outputs.o}}}}", "outputs": {"o": {"type": "uri_folder", **output}}}
+    lake.control.jobs.submit(JobRequest({"type": "pipeline", "name": job, "jobs": {"prep": step}}))
+
+    def source() -> str:
+        pipeline = lake.store.load(job).job.pipeline
+        assert pipeline
+        return pipeline.steps[0].reused
+
+    until(lambda: bool(source()) or f"{job}_prep.1" in lake.engine.gangs)
+    if not source():
+        if writes:
+            content, artifacts = version.encode(), FolderArtifacts(lake.folder)
+            artifacts.append_output(f"{job}_prep", 1, 0, "o/data", 0, content)
+            told = {"o/data": (len(content), sha256(content).hexdigest())}
+            assert artifacts.commit_outputs(f"{job}_prep", 1, 0, told) == []
+        lake.run_to_end(f"{job}_prep")
+    until(lambda: lake.state(job) is State.COMPLETED)
+    until(lambda: bool(source()) or not outputs_left(lake.store.load(f"{job}_prep").job))
+    return source()
+
+
+PLACES = pytest.mark.parametrize(
+    "output", [{"path": "s3://lake/latest/"}, {"name": "prepared"}], ids=["fixed_place", "named_asset"]
+)
+
+
+@PLACES
+def test_step_whose_output_is_what_is_in_its_place_is_reused(lake: House, output: dict[str, str]):
+    assert prepared(lake, "a", "v1", **output) == ""
+    assert prepared(lake, "b", "v1", **output) == "a_prep"
+    assert prepared(lake, "c", "v1", **output) == "a_prep"
+
+
+@PLACES
+def test_step_is_run_where_a_later_job_has_put_something_else(lake: House, output: dict[str, str]):
+    assert prepared(lake, "a", "v1", **output) == ""
+    assert prepared(lake, "b", "v2", **output) == ""
+    assert prepared(lake, "c", "v1", **output) == "", "what is there is v2"
+    assert prepared(lake, "d", "v1", **output) == "c_prep"
+
+
+@PLACES
+def test_step_whose_output_did_not_come_to_its_place_is_run(lake: House, output: dict[str, str]):
+    assert prepared(lake, "a", "v1", writes=False, **output) == ""
+    until(lambda: bool(lake.store.load("a_prep").job.published))
+    assert lake.store.load("a_prep").job.published[0].problem == "the job wrote nothing to output o"
+    assert prepared(lake, "b", "v1", **output) == ""
+
+
+def test_step_with_a_place_of_its_jobs_name_is_reused_whatever_came_later(lake: House):
+    place = "s3://lake/${{name}}/"
+    assert prepared(lake, "a", "v1", path=place) == ""
+    assert prepared(lake, "b", "v2", path=place) == ""
+    assert prepared(lake, "c", "v1", path=place) == "a_prep"
+
+
+def test_step_is_run_where_its_registered_version_was_removed(lake: House):
+    assert prepared(lake, "a", "v1", name="prepared") == ""
+    lake.store.remove_asset("data", "prepared", "1")
+    assert prepared(lake, "b", "v1", name="prepared") == ""
+
+
+# --- components that aren't deterministic -----------------------------------------------------------------------
+def test_steps_of_a_pipeline_component_that_is_not_deterministic_are_always_run(lake: House):
+    inside = {"fetch": {"command": "curl > ${{outputs.o}}/f", "outputs": {"o": {"type": "uri_folder"}}}}
+    component = {"type": "pipeline", "is_deterministic": False, "jobs": inside}
+    for name in "ab":
+        document = {"type": "pipeline", "name": name, "jobs": {"outer": {"type": "pipeline", "component": component}}}
+        lake.control.jobs.submit(JobRequest(document))
+        lake.run_to_end(f"{name}_outer-fetch")
+        until(lambda name=name: lake.state(name) is State.COMPLETED)

@@ -316,6 +316,19 @@ def test_settings_reach_nested_steps_unless_these_have_their_own() -> None:
 
 
 @pytest.mark.feature("P1")
+def test_steps_of_a_pipeline_component_that_is_not_deterministic_are_forced() -> None:
+    inner = {"type": "pipeline", "is_deterministic": False, "jobs": {"prep": prep()}}
+    deep = {"type": "pipeline", "jobs": {"in": {"type": "pipeline", "component": inner}, "out": prep()}}
+    made = graph({"deep": {"type": "pipeline", "component": deep}})
+    assert {path: step.settings.is_forced for path, step in made.steps.items()} == {
+        "deep/in/prep": True,
+        "deep/out": False,
+    }
+    whole = from_dict({"type": "pipeline", "component": inner})
+    assert isinstance(whole, PipelineJob)
+    assert expand(whole, "p").step("prep").settings.is_forced
+
+
 def test_a_step_of_a_sweep_becomes_a_sweep_with_the_components_command() -> None:
     tune = {
         "type": "sweep", "trial": TRAIN, "sampling_algorithm": "random",

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from drumbeat.core.pipelines.reuse import reuse_key
+from drumbeat.core.pipelines.reuse import DECISIVE_EXTENSIONS, OTHER_EXTENSIONS, reuse_key
+from drumbeat.dialect.job.extensions import Extensions
 from drumbeat.protocol.plan import InputPlan, Plan, PythonEnvironment
 
 pytestmark = pytest.mark.feature("P1")
@@ -61,6 +62,23 @@ def test_content_that_an_address_does_not_tell_is_a_part_of_the_key() -> None:
 )
 def test_what_does_not_change_a_result_leaves_the_key(document: dict[str, Any]) -> None:
     assert key(replace(PLAN, job="q_s", compute="rack", experiment="f"), **document) == key()
+
+
+@pytest.mark.parametrize("extensions", [{"prepare": "make"}, {"mesh": {"dp": 1}}, {"min_nodes": 1, "max_nodes": 2}])
+def test_an_extension_that_may_change_the_result_is_a_part_of_the_key(extensions: dict[str, Any]) -> None:
+    assert key(drumbeat=extensions) != key()
+    assert key(drumbeat={**extensions, "notify": ["me"]}) == key(drumbeat=extensions)
+
+
+@pytest.mark.parametrize(
+    "extensions", [{"notify": ["me"], "notify_on": ["failed"]}, {"max_retries": 5, "grace_s": 3}, {"preflight": False}]
+)
+def test_an_extension_that_does_not_change_the_result_leaves_the_key(extensions: dict[str, Any]) -> None:
+    assert key(drumbeat=extensions) == key()
+
+
+def test_of_each_extension_it_is_decided_whether_it_may_change_a_result() -> None:
+    assert sorted((*DECISIVE_EXTENSIONS, *OTHER_EXTENSIONS)) == sorted(Extensions.model_fields)
 
 
 def test_limits_are_a_part_of_a_sweeps_key() -> None:

@@ -111,6 +111,23 @@ def test_event_that_comes_twice_changes_nothing() -> None:
     assert (life.job, life.effects) == (before, effects)
 
 
+def test_trial_that_completes_before_its_cancellation_counts_as_completed() -> None:
+    life = Life(make_sweep(max_trials=2, rule={"type": "bandit", "slack_amount": 0.1}))
+    life.look()
+    life.propose(2)
+    life.states, life.reports = dict.fromkeys((0, 1), State.RUNNING), {0: [0.1, 0.9], 1: [0.1, 0.4]}
+    life.look()
+    assert life.job.sweep is not None
+    assert life.job.sweep.trials[1].stopped
+    life.states = dict.fromkeys((0, 1), State.COMPLETED)
+    life.look()
+    assert life.job.sweep is not None
+    assert [(one.state, one.stopped, one.is_canceling) for one in life.job.sweep.trials] == [
+        (State.COMPLETED, "", False)
+    ] * 2
+    assert "early" not in life.job.sentence
+
+
 def test_exhausted_sampler_ends_the_sweep_before_the_total() -> None:
     life = Life(make_sweep(max_trials=100))
     life.look()

@@ -17,7 +17,9 @@ from drumbeat.dialect import (
     loads,
     pipeline,
 )
+from drumbeat.dialect.pipelines.component import CommandComponent
 from drumbeat.dialect.pipelines.graph import depends_on
+from drumbeat.dialect.pipelines.step_types import SweepNode
 from drumbeat.protocol.errors import SpecError
 
 TEXT = """\
@@ -252,6 +254,137 @@ def test_components_from_files_are_steps(tmp_path: Path) -> None:
     assert loads(dumps(job)) == job
     with pytest.raises(SpecError, match=r"the component has no input `dat`. Did you mean `data`"):
         prep(dat=1)
+
+
+TRAIN_COMPONENT = """\
+name: train
+type: command
+command: t ${{inputs.data}} ${{inputs.c}} $[[--lr ${{inputs.lr}}]] ${{outputs.model}}
+environment: e
+environment_variables: {A: "1"}
+inputs:
+  data: {type: uri_folder}
+  c: {type: number, default: 1.0}
+  lr: {type: number, optional: true}
+outputs: {model: {type: uri_folder}}
+"""
+
+
+@pytest.mark.feature("J2")
+def test_component_from_a_file_is_swept_in_a_pipeline(tmp_path: Path) -> None:
+    (tmp_path / "train.yml").write_text(TRAIN_COMPONENT, encoding="utf-8")
+    use = load_component(tmp_path / "train.yml")
+
+    @pipeline
+    def whole(raw: Any) -> dict[str, Any]:
+        step = use(data=raw, c=Uniform(0.5, 0.9))
+        step.compute, step.environment_variables, step.limits = "gpu", {"B": "2"}, {"timeout": 60}
+        best = step.sweep(primary_metric="f1", goal="minimize", max_total_trials=3)
+        use(data=best.outputs.model)
+        return {"model": best.outputs.model}
+
+    job = whole(Input(path="./raw")).to_job()
+    assert list(job.jobs) == ["best", "train"]
+    node = job.jobs["best"]
+    assert isinstance(node, SweepNode)
+    assert (node.compute, node.search_space, node.inputs) == (
+        "gpu",
+        {"c": Uniform(0.5, 0.9)},
+        {"data": "${{parent.inputs.raw}}"},
+    )
+    assert (node.limits.max_total_trials, node.limits.trial_timeout) == (3, 60)
+    assert isinstance(node.trial, CommandComponent)
+    assert node.trial.environment_variables == {"A": "1", "B": "2"}
+    assert depends_on(job.jobs) == {"best": set(), "train": {"best"}}
+    assert loads(dumps(job)) == job
+
+
+@pytest.mark.feature("J2")
+def test_component_from_a_file_is_swept_as_a_job(tmp_path: Path) -> None:
+    (tmp_path / "train.yml").write_text(TRAIN_COMPONENT, encoding="utf-8")
+    step = load_component(tmp_path / "train.yml")(data=Input(path="azureml:d:1"))
+    sweep = step.sweep(primary_metric="f1", goal="minimize", search_space={"lr": Uniform(0.5, 0.9)}).to_job()
+    assert sweep.trial.command == "t ${{inputs.data}} ${{inputs.c}} --lr ${{search_space.lr}} ${{outputs.model}}"
+    assert sweep.inputs == {"data": Input(type="uri_folder", path="azureml:d:1"), "c": 1.0}
+    assert loads(dumps(sweep)) == sweep
+
+
+@pytest.mark.feature("J2")
+def test_pipeline_component_cannot_be_swept(tmp_path: Path) -> None:
+    (tmp_path / "p.yml").write_text("type: pipeline\njobs: {a: {command: x}}\n", encoding="utf-8")
+    with pytest.raises(SpecError, match="a pipeline component can't be swept"):
+        load_component(tmp_path / "p.yml")().sweep(primary_metric="a", goal="minimize", search_space={}).to_job()
+
+
+@pytest.mark.feature("J2")
+def test_none_for_an_optional_input_is_an_absent_input(tmp_path: Path) -> None:
+    (tmp_path / "train.yml").write_text(TRAIN_COMPONENT, encoding="utf-8")
+    use = load_component(tmp_path / "train.yml")
+    given = {"lr": Input(type="number", optional=True)}
+    own = command(command="t $[[--lr ${{inputs.lr}}]]", environment="e", inputs=given)
+
+    @pipeline
+    def inner(data: Any, lr: float | None = None) -> None:
+        use(data=data, lr=lr)
+        own(lr=lr)
+
+    @pipeline
+    def outer(data: Any) -> None:
+        inner(data, None)
+
+    job = inner(Input(path="./raw")).to_job()
+    assert [*job.inputs] == ["data"]
+    assert [*job.jobs["train"].inputs] == ["data"]  # type: ignore[union-attr]
+    assert job.jobs["step"].inputs == given  # type: ignore[union-attr]
+    assert [*outer(Input(path="./raw")).to_job().jobs["step"].inputs] == ["data"]  # type: ignore[union-attr]
+    given_value = inner(Input(path="./raw"), 0.5).to_job()
+    assert given_value.inputs["lr"] == 0.5
+    assert given_value.jobs["step"].inputs == {"lr": "${{parent.inputs.lr}}"}  # type: ignore[union-attr]
+
+
+def test_two_steps_bound_to_one_output_of_the_pipeline_are_refused() -> None:
+    text = (
+        "type: pipeline\noutputs: {model: }\njobs:\n"
+        "  a: {command: x, outputs: {o: '${{parent.outputs.model}}'}}\n"
+        "  b: {command: x, outputs: {p: {path: '${{parent.outputs.model}}'}}}\n"
+    )
+    with pytest.raises(
+        SpecError, match="output `model` of the pipeline is bound to output `o` of step `a` already"
+    ) as caught:
+        loads(text)
+    assert "`jobs.b.outputs.p" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        "type: string, default: True, enum: ['True', 'False']",
+        "type: number, default: '0.1', enum: [0.1, 0.2]",
+        "type: integer, default: 2, enum: ['1', '2']",
+        "type: integer, default: 3.0",
+        "type: boolean, default: 'true', enum: [true]",
+    ],
+)
+def test_default_of_a_parameter_is_compared_in_its_type(keys: str) -> None:
+    text = f"type: pipeline\njobs: {{a: {{component: {{command: x, inputs: {{p: {{{keys}}}}}}}}}}}\n"
+    assert isinstance(loads(text), PipelineJob)
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        ("type: integer, default: 3.5", "isn't of type `integer`"),
+        ("type: number, default: abc", "isn't of type `number`"),
+        ("type: number, default: true", "isn't of type `number`"),
+        ("type: integer, default: '3', enum: [1, 2]", "is none of `1` or `2`"),
+        ("type: integer, default: '7', max: 5", "is outside of `min` and `max`"),
+    ],
+)
+def test_default_that_its_parameter_cannot_have_is_refused(keys: str, problem: str) -> None:
+    text = f"type: pipeline\njobs: {{a: {{component: {{command: x, inputs: {{p: {{{keys}}}}}}}}}}}\n"
+    with pytest.raises(SpecError) as caught:
+        loads(text)
+    assert problem in str(caught.value)
 
 
 def test_what_a_pipeline_function_may_return_is_checked() -> None:

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from drumbeat.control.jobs.jobs import Jobs
 from drumbeat.control.loop.loop import Loop
 from drumbeat.control.loop.outbox import NODES, RETRY_INTERVAL_S, Handler, Pool
-from drumbeat.core.life.events import CancelChild, SubmitChild
+from drumbeat.core.life.events import CancelChild, ChildRefused, SubmitChild
 from drumbeat.core.life.job import Job
 from drumbeat.ports import PendingEffect
 from drumbeat.protocol.api.requests import JobRequest
-from drumbeat.protocol.errors import ConflictError, NotFoundError
+from drumbeat.protocol.errors import ConflictError, NotFoundError, RefusedError, SpecError
 from drumbeat.protocol.fault_points import faultpoint
 
 MAX_RETRY_INTERVAL_S = 5.0
@@ -45,9 +45,17 @@ class Children:
         if parent.pipeline:
             self._submit_step(parent, effect.job)
         else:
-            self._jobs.submit_child(parent.name, self._request_of(parent, effect.job))
+            self._submit_trial(parent, effect.job)
         faultpoint("children.submitted")
         self._loop.store.done(pending.id)
+
+    def _submit_trial(self, sweep: Job, trial: str) -> None:
+        try:  # A request that can't be made is refused as one that can't be planned is.
+            asked = self._request_of(sweep, trial)
+        except (SpecError, RefusedError, NotFoundError) as error:
+            self._loop.tell(sweep.name, ChildRefused(trial, str(error)))
+            return
+        self._jobs.submit_child(sweep.name, asked)
 
     def _cancel(self, pending: PendingEffect, _parent: Job) -> None:
         effect = pending.effect

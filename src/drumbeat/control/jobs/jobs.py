@@ -12,6 +12,7 @@ from drumbeat import dialect
 from drumbeat.control.catalog.components import component_uses
 from drumbeat.control.catalog.data_assets import data_uses
 from drumbeat.control.catalog.environments import uses_of
+from drumbeat.control.catalog.output_places import place_uses
 from drumbeat.control.catalog.result_lookup import output_files, place_of_file
 from drumbeat.control.computes.engines import Engines, no_compute
 from drumbeat.control.jobs import job_submission
@@ -131,7 +132,7 @@ class Jobs:
         job = replace(job, parent=parent, person=person)
         if not parent:  # A target that was deleted since must not keep trials and steps from running.
             self._planner.check_notices(job)
-        uses = (*uses, *uses_of(planned.asset), *data_uses(planned.data))
+        uses = (*uses, *uses_of(planned.asset), *data_uses(planned.data), *place_uses(job.plan))
         return Submission(key, job, request.document, (first,), uses, kept), planned.plan
 
     def _planned_steps(self, request: JobRequest, pipeline: PipelineJob) -> tuple[str, Graph, dict[str, Planned]]:

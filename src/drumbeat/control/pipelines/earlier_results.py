@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from drumbeat.control.catalog.output_places import has_its_places
 from drumbeat.control.catalog.result_lookup import result_of
 from drumbeat.control.jobs.jobs import Reuse
 from drumbeat.control.pipelines.local_content import content_key
+from drumbeat.core.life.job import Job
 from drumbeat.core.pipelines.graph import Graph
 from drumbeat.core.pipelines.reuse import is_settled, may_be_reused, reuse_key
 from drumbeat.ports import DataAccess, Store
@@ -41,15 +43,21 @@ class EarlierResults:
         return Reuse(key, "" if step.settings.is_forced else self._earlier(key))
 
     def _earlier(self, key: str) -> str:
-        """The newest job with this key that has completed, "" = none."""
+        """The newest job with this key that has completed, and whose outputs are in their places; "" = none."""
         for name, _ in self._store.users("step", key, ""):
             try:
                 job = self._store.load(name).job
-                if job.state is State.COMPLETED and result_of(job):
+                if job.state is State.COMPLETED and self._has_its_places(job):
                     return name
             except (NotFoundError, RefusedError):
                 continue
         return ""
+
+    def _has_its_places(self, job: Job) -> bool:
+        """Whether a job's outputs, of a sweep also its best trial's, are still what is in their places."""
+        result = result_of(job)
+        jobs = [job] if result == job.name else [job, self._store.load(result).job]
+        return all(has_its_places(self._store, one) for one in jobs)
 
     def _contents(self, plan: Plan) -> dict[str, str] | None:
         """What tells the content of each input whose address does not; None where it can't be told."""

@@ -22,7 +22,7 @@ from drumbeat.dialect.sweeping.sweep import RandomSampling, SweepJob
 from drumbeat.ports import PendingEffect
 from drumbeat.ports.samplers import Sampler
 from drumbeat.protocol.api.requests import JobRequest
-from drumbeat.protocol.errors import RefusedError
+from drumbeat.protocol.errors import NotFoundError, RefusedError, SpecError
 from drumbeat.protocol.fault_points import faultpoint
 
 Samplers = Callable[[str, SweepJob, int], Sampler]
@@ -59,7 +59,7 @@ class Proposals:
             faultpoint("sweep.asked")
             try:
                 event = self._proposed(job, progress, effect)
-            except RefusedError as error:
+            except (SpecError, RefusedError, NotFoundError) as error:
                 event = SamplerRefused(str(error))
             self._loop.tell(job.name, event)
         self._loop.store.done(pending.id)

@@ -103,6 +103,8 @@ def _trial_seen(
         return trial
     values = event.reports.get(trial.number, ())
     updated = replace(trial, state=child.state, sentence=child.sentence)
+    if child.state is State.COMPLETED:  # The rule, or a cancellation, came too late for it.
+        updated = replace(updated, stopped="", is_canceling=False)
     if len(values) <= trial.reports:
         return updated
     return replace(updated, reports=len(values), best=metric_order.best(values, _goal(progress)), last=values[-1])

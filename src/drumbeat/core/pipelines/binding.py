@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from drumbeat.core.pipelines.graph import Bound, Data, OfStep, Value
 from drumbeat.dialect.data.inputs_outputs import Input
-from drumbeat.dialect.pipelines.step_inputs import Scalar, data, parameter
+from drumbeat.dialect.data.parameter_values import Scalar
+from drumbeat.dialect.pipelines.step_inputs import data, parameter
 from drumbeat.dialect.reading.error_messages import shown
 from drumbeat.dialect.reading.expressions import Malformed, Reference, parts
 from drumbeat.protocol.errors import SpecError

@@ -50,6 +50,7 @@ def _whole(job: PipelineJob, name: str) -> Scope:
         return _with_places(Scope("", job.jobs, inputs, job.outputs, settings, name))
     _check_names(given, inside.inputs, "inputs", "")
     inputs = bind_ports(inside.inputs, given, _no_references, "")
+    settings = replace(settings, is_forced=settings.is_forced or not inside.is_deterministic)
     outputs = _merged_outputs(inside.outputs, job.outputs)
     return _with_places(Scope("", inside.jobs, inputs, outputs, settings, name))
 
@@ -109,6 +110,7 @@ def _nested(outer: Scope, name: str, node: PipelineNode) -> Scope:
     inputs = _bound_inputs(outer, name, node)
     _check_names(node.outputs, inside.outputs, "outputs", path)
     settings = settings_of(outer.settings, node.settings)
+    settings = replace(settings, is_forced=settings.is_forced or not inside.is_deterministic)
     if node.compute:
         settings = replace(settings, compute=node.compute)
     outputs = step_outputs(inside.outputs, node.outputs, outer.outputs)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from drumbeat.dialect.data.inputs_outputs import Output
+from drumbeat.dialect.pipelines.graph import bound_output
 from drumbeat.dialect.reading import expressions
 from drumbeat.dialect.reading.expressions import Reference
-from drumbeat.protocol.errors import SpecError
 
 OF_PLACE = ("path", "mode", "name", "version", "path_on_compute")
 
@@ -15,14 +15,7 @@ OF_PLACE = ("path", "mode", "name", "version", "path_on_compute")
 def parent_output(value: object) -> str:
     """Returns the output of its pipeline that a step's output is bound to; "" = none."""
     text = value.path if isinstance(value, Output) else value
-    if not isinstance(text, str) or "${{" not in text:
-        return ""
-    try:
-        asked = expressions.references(text)
-    except SpecError:
-        return ""
-    is_whole = len(asked) == 1 and asked[0].text == text.strip()
-    return asked[0].name if is_whole and asked[0].kind in ("parent.outputs", "outputs") else ""
+    return bound_output(text) if isinstance(text, str) and "${{" in text else ""
 
 
 def step_outputs(

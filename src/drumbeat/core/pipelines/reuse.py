@@ -18,6 +18,15 @@ SETTLED = ("snapshot:", "azureml://jobs/")
 """How the addresses of inputs begin whose content never changes."""
 OF_THE_DOCUMENT = ("type", "command", "environment_variables", "distribution", "outputs", "drumbeat")
 """The keys of a step's document that decide its result; code, environment and inputs are taken from its plan."""
+DECISIVE_EXTENSIONS = (
+    "environment", "prepare", "mpi_options", "tensorflow_chief", "mesh", "min_nodes", "max_nodes", "grow",
+)  # fmt: skip
+"""The keys of the `drumbeat:` table on which a result may depend: what runs, in what, and on how many nodes."""
+OTHER_EXTENSIONS = (
+    "warm_start", "network", "preflight", "system_metrics", "notify", "notify_on", "checkpoints", "max_retries",
+    "retry_delay_s", "max_retry_delay_s", "grace_s", "lost_after_s", "hang_after_s", "on_hang", "rendezvous_timeout_s",
+)  # fmt: skip
+"""Those that decide only how the result comes about, and who hears of it."""
 OF_A_SWEEP = ("trial", "sampling_algorithm", "search_space", "objective", "early_termination", "limits")
 
 
@@ -39,6 +48,9 @@ def reuse_key(document: Mapping[str, Any], plan: Plan, contents: Mapping[str, st
     """
     of_kind = (*OF_THE_DOCUMENT, *(OF_A_SWEEP if document.get("type") == "sweep" else ()))
     kept = {key: document[key] for key in of_kind if key in document}
+    if extensions := kept.pop("drumbeat", None):
+        decisive = {name: value for name, value in extensions.items() if name not in OTHER_EXTENSIONS}
+        kept |= {"drumbeat": decisive} if decisive else {}
     if "trial" in kept:
         kept["trial"] = {key: value for key, value in kept["trial"].items() if key not in ("code", "environment")}
     given: Mapping[str, Any] = document.get("inputs") or {}

@@ -6,13 +6,14 @@ The models themselves are frozen. A `Command` is a draft: `to_job()` checks it a
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
 from drumbeat.dialect.builders.bindings import OPEN, Outputs, bound, port
-from drumbeat.dialect.builders.sweep import Sweep
+from drumbeat.dialect.builders.sweep import OF_THE_TRIAL, Sweepable, as_table, drawn_from
+from drumbeat.dialect.data.inputs_outputs import Input
 from drumbeat.dialect.job.distribution import KINDS
 from drumbeat.dialect.job.job import CommandJob
 from drumbeat.dialect.job_file import Job, load
@@ -26,7 +27,7 @@ IN_A_COMPONENT = ("command", "code", "environment", "environment_variables", "re
 
 
 @dataclass(kw_only=True, eq=False, slots=True)
-class Command:
+class Command(Sweepable):
     """A draft of a command job: every key may be set or changed, and `to_job()` checks them all.
 
     Calling it gives a copy with other inputs: `job(lr=Uniform(0.1, 1))`. Attributes are the keys of the job file.
@@ -60,11 +61,13 @@ class Command:
         self.outputs = Outputs(self, self.outputs or {})
 
     def __call__(self, **inputs: Any) -> Command:
-        """A copy with these inputs; inside a `@pipeline` function it becomes a step."""
+        """A copy with these inputs, of which optional ones may be None; in a `@pipeline` function it becomes a step."""
         unknown = [name for name in inputs if name not in self.inputs]
         if unknown:
             raise SpecError(f"the command has no input `{unknown[0]}`", fix=nearest(unknown[0], self.inputs))
-        copy = replace(self, inputs={**self.inputs, **inputs}, outputs=dict(self.outputs), declared=self.ports())
+        ports = self.ports()
+        given = {name: _absent(ports[name]) if value is None else value for name, value in inputs.items()}
+        copy = replace(self, inputs={**self.inputs, **given}, outputs=dict(self.outputs), declared=ports)
         steps = OPEN.get()
         if steps is not None:
             steps.append(copy)
@@ -112,48 +115,11 @@ class Command:
         inputs = {name: port(self.declared.get(name, value)) for name, value in self.inputs.items()}
         return CommandComponent.made({**document, "inputs": inputs, "outputs": dict(self.outputs)})
 
-    def sweep(  # noqa: PLR0913 - azure-ai-ml's own signature
-        self,
-        *,
-        primary_metric: str,
-        goal: str,
-        sampling_algorithm: Any = "random",
-        compute: str | None = None,
-        max_total_trials: int | None = None,
-        max_concurrent_trials: int | None = None,
-        timeout: float | None = None,
-        trial_timeout: float | None = None,
-        early_termination_policy: Any = None,
-        search_space: Mapping[str, Any] | None = None,
-        job_tier: str | None = None,
-        priority: str | None = None,
-    ) -> Sweep:
-        """A sweep over the inputs that are search functions, and over `search_space`.
-
-        The other keys of the job become the sweep's; its time limit becomes `trial_timeout`.
-        """
-        drawn = {name: value for name, value in self.inputs.items() if isinstance(value, SearchFunction)}
-        draft = Sweep(
-            trial=self,
-            search_space={**drawn, **(search_space or {})},
-            objective={"primary_metric": primary_metric, "goal": goal},
-            sampling_algorithm=sampling_algorithm,
-            compute=compute or self.compute,
-            early_termination=early_termination_policy,
-        )
-        draft.set_limits(
-            max_total_trials=max_total_trials,
-            max_concurrent_trials=max_concurrent_trials,
-            timeout=timeout,
-            trial_timeout=trial_timeout or as_table(self.limits).get("timeout"),
-        )
-        given = {"job_tier": job_tier, "priority": priority}
-        queue = as_table(self.queue_settings) | {key: value for key, value in given.items() if value}
-        draft.queue_settings = queue or None
-        steps = OPEN.get()
-        if steps is not None:
-            steps[:] = [draft if step is self else step for step in steps]
-        return draft
+    def as_trial(self, document: Mapping[str, Any], drawn: Collection[str]) -> dict[str, Any]:
+        """The document of a sweep with this as its trial."""
+        own = self.document()
+        trial = {key: own[key] for key in OF_THE_TRIAL if key in own}
+        return {**document, "trial": trial | {"command": drawn_from(self.command, drawn)}}
 
 
 def command(  # noqa: PLR0913 - azure-ai-ml's own signature
@@ -211,6 +177,11 @@ def load_job(source: str | Path) -> Job:
     return load(source)
 
 
+def _absent(declared: Any) -> Any:
+    """An input that is given None: absent, where it is declared as optional."""
+    return declared if isinstance(declared, Input) and declared.is_absent else None
+
+
 def lenient(distribution: Any) -> Any:
     """A dict without its unknown keys, each of which gives a warning; other values are returned unchanged."""
     if not isinstance(distribution, Mapping):
@@ -222,12 +193,3 @@ def lenient(distribution: Any) -> Any:
         warnings.warn(f"distribution has no `{key}`; it is left out. {near}".strip(), UserWarning, stacklevel=4)
         del written[key]
     return written
-
-
-def as_table(value: Any) -> dict[str, Any]:
-    """A model or a dict as the keys that were set in it."""
-    if value is None:
-        return {}
-    if isinstance(value, Mapping):
-        return dict(cast("Mapping[str, Any]", value))
-    return value.model_dump(exclude_unset=True)

@@ -6,19 +6,23 @@ import functools
 import inspect
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any, cast
 
 from drumbeat.dialect.builders.bindings import OPEN, Binding, Outputs, bound, open_pipeline, port
+from drumbeat.dialect.builders.sweep import OF_THE_TRIAL, Sweepable
 from drumbeat.dialect.data.inputs_outputs import Output
 from drumbeat.dialect.pipelines.absolute_paths import with_absolute_paths
+from drumbeat.dialect.pipelines.component import CommandComponent
 from drumbeat.dialect.pipelines.component_file import Component, component_from, load_component_text
+from drumbeat.dialect.pipelines.component_trials import with_component
 from drumbeat.dialect.pipelines.pipeline_job import PipelineComponent, PipelineJob, PipelineNode
 from drumbeat.dialect.pipelines.step_types import CommandNode, NodeHead
 from drumbeat.dialect.reading.error_messages import nearest
+from drumbeat.dialect.reading.frozen_model import Model
 from drumbeat.dialect.reading.loader import read_text
 from drumbeat.dialect.reading.writer import to_dict
 from drumbeat.protocol.errors import SpecError
@@ -38,8 +42,8 @@ OF_A_STEP = (
 
 
 @dataclass(eq=False, slots=True)
-class ComponentStep:
-    """One use of a component as a step; `compute`, `resources`, … may be set."""
+class ComponentStep(Sweepable):
+    """One use of a component as a step; `compute`, `resources`, … may be set, and `sweep(...)` makes it a sweep."""
 
     component: Component
     inputs: dict[str, Any]
@@ -76,6 +80,30 @@ class ComponentStep:
         own |= {"outputs": outputs} if outputs else {}
         cls = PipelineNode if isinstance(self.component, PipelineComponent) else CommandNode
         return cls.made({**own, "component": self.component, "inputs": inputs})
+
+    # --- as the trial of a sweep --------------------------------------------------------------------------------
+    def document(self) -> dict[str, Any]:
+        """The keys that were set, which a sweep takes over."""
+        return {key: getattr(self, key) for key in OF_A_STEP if getattr(self, key)}
+
+    def ports(self) -> dict[str, Any]:
+        """Each input as the component declares it."""
+        return dict(self.component.inputs)
+
+    def to_component(self) -> CommandComponent:
+        """The component with what was set for this use of it. Raises SpecError where it isn't a command."""
+        if isinstance(self.component, PipelineComponent):
+            raise SpecError("a pipeline component can't be swept", fix="Sweep the component of one of its steps.")
+        own = {key: value for key, value in self.document().items() if key in OF_THE_TRIAL}
+        if "environment_variables" in own:
+            own["environment_variables"] = self.component.environment_variables | own["environment_variables"]
+        return CommandComponent.made(set_keys(self.component) | own)
+
+    def as_trial(self, document: Mapping[str, Any], drawn: Collection[str]) -> dict[str, Any]:
+        """The document of a sweep whose trial is the component."""
+        component = self.to_component()
+        more = {name: port(document["search_space"][name]) for name in drawn if name not in component.inputs}
+        return with_component(document, component.model_copy(update={"inputs": component.inputs | more}))
 
 
 def load_component(source: str | Path) -> Callable[..., ComponentStep]:
@@ -165,7 +193,9 @@ def pipeline(function: Callable[..., Any] | None = None, **keys: Any) -> Any:
         call = inspect.signature(function).bind(*args, **given)
         call.apply_defaults()
         values: dict[str, Any] = dict(call.arguments)
-        asked = {name: Binding(name, described=value) for name, value in values.items()}
+        # None is the value of an optional input that is given nothing: no input of the pipeline.
+        asked = {name: value if value is None else Binding(name, described=value) for name, value in values.items()}
+        values = {name: value for name, value in values.items() if value is not None}
         with open_pipeline() as steps:
             results, local = call_and_look(function, asked)
         head = {key: keys[key] for key in HEAD if key in keys}
@@ -226,6 +256,6 @@ def checked(results: Any, steps: list[Any]) -> dict[str, Binding]:
     return dict(table)
 
 
-def set_keys(node: NodeHead) -> dict[str, Any]:
-    """The keys of a node that were set, as they are."""
+def set_keys(node: Model) -> dict[str, Any]:
+    """The keys of a node or a component that were set, as they are."""
     return {key: getattr(node, key) for key in node.model_fields_set}

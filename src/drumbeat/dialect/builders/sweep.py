@@ -1,18 +1,19 @@
-"""A sweep made in Python, from a command whose inputs are search functions."""
+"""A sweep made in Python, from a command or a component whose inputs are search functions."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
-from drumbeat.dialect.builders.bindings import Outputs, bound, port
+from drumbeat.dialect.builders.bindings import OPEN, Outputs, bound, port
 from drumbeat.dialect.pipelines.component import CommandComponent
 from drumbeat.dialect.pipelines.step_types import SweepNode
 from drumbeat.dialect.reading.frozen_model import Model
 from drumbeat.dialect.reading.writer import to_dict
+from drumbeat.dialect.sweeping.search_space import SearchFunction
 from drumbeat.dialect.sweeping.sweep import SweepJob
 
 OF_THE_TRIAL = ("command", "code", "environment", "environment_variables", "distribution", "resources")
@@ -25,11 +26,17 @@ OF_BOTH = (
 
 
 class TrialDraft(Protocol):
-    """The command of a sweep's trials, as `Command` is."""
+    """What a sweep's trials run: a `Command`, or the use of a component."""
 
-    command: str
     inputs: dict[str, Any]
-    outputs: dict[str, Any]
+    compute: str | None
+    limits: Any
+    queue_settings: Any
+
+    @property
+    def outputs(self) -> Mapping[str, Any]:
+        """Its outputs by name."""
+        ...
 
     def document(self) -> dict[str, Any]:
         """The keys that were set."""
@@ -40,7 +47,11 @@ class TrialDraft(Protocol):
         ...
 
     def to_component(self) -> CommandComponent:
-        """The command as a component."""
+        """It as a component."""
+        ...
+
+    def as_trial(self, document: Mapping[str, Any], drawn: Collection[str]) -> dict[str, Any]:
+        """The document of a sweep with this as its trial. drawn: the inputs that come from the search space."""
         ...
 
 
@@ -90,10 +101,8 @@ class Sweep:
 
     def to_job(self) -> SweepJob:
         """The checked sweep; `${{inputs.x}}` of what is drawn has become `${{search_space.x}}`."""
-        own = self.trial.document()
-        trial = {key: own[key] for key in OF_THE_TRIAL if key in own}
-        trial["command"] = drawn_from(self.trial.command, self.search_space)
-        return SweepJob.made({**self._keys(), "trial": trial, "inputs": self.inputs, "outputs": dict(self.outputs)})
+        document = {**self._keys(), "inputs": self.inputs, "outputs": dict(self.outputs)}
+        return SweepJob.made(self.trial.as_trial(document, self.search_space))
 
     def to_node(self, names: Mapping[int, str]) -> SweepNode:
         """The step that this is in a pipeline."""
@@ -110,10 +119,68 @@ class Sweep:
         return keys | ({"drumbeat": to_dict(self.drumbeat)} if isinstance(self.drumbeat, Model) else {})
 
 
-def drawn_from(command: str, space: Mapping[str, Any]) -> str:
+def drawn_from(command: str, space: Collection[str]) -> str:
     """The command with `${{inputs.x}}` of a drawn `x` as `${{search_space.x}}`."""
 
     def renamed(match: re.Match[str]) -> str:
         return f"${{{{search_space.{match[1]}}}}}" if match[1] in space else match[0]
 
     return re.sub(r"\$\{\{\s*inputs\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}", renamed, command)
+
+
+class Sweepable:
+    """What can be swept: `sweep(...)` is azure-ai-ml's."""
+
+    __slots__ = ()
+
+    def sweep(  # noqa: PLR0913 - azure-ai-ml's own signature
+        self: TrialDraft,
+        *,
+        primary_metric: str,
+        goal: str,
+        sampling_algorithm: Any = "random",
+        compute: str | None = None,
+        max_total_trials: int | None = None,
+        max_concurrent_trials: int | None = None,
+        timeout: float | None = None,
+        trial_timeout: float | None = None,
+        early_termination_policy: Any = None,
+        search_space: Mapping[str, Any] | None = None,
+        job_tier: str | None = None,
+        priority: str | None = None,
+    ) -> Sweep:
+        """A sweep over the inputs that are search functions, and over `search_space`.
+
+        The other keys of the job become the sweep's; its time limit becomes `trial_timeout`.
+        """
+        drawn = {name: value for name, value in self.inputs.items() if isinstance(value, SearchFunction)}
+        draft = Sweep(
+            trial=self,
+            search_space={**drawn, **(search_space or {})},
+            objective={"primary_metric": primary_metric, "goal": goal},
+            sampling_algorithm=sampling_algorithm,
+            compute=compute or self.compute,
+            early_termination=early_termination_policy,
+        )
+        draft.set_limits(
+            max_total_trials=max_total_trials,
+            max_concurrent_trials=max_concurrent_trials,
+            timeout=timeout,
+            trial_timeout=trial_timeout or as_table(self.limits).get("timeout"),
+        )
+        given = {"job_tier": job_tier, "priority": priority}
+        queue = as_table(self.queue_settings) | {key: value for key, value in given.items() if value}
+        draft.queue_settings = queue or None
+        steps = OPEN.get()
+        if steps is not None:
+            steps[:] = [draft if step is self else step for step in steps]
+        return draft
+
+
+def as_table(value: Any) -> dict[str, Any]:
+    """A model or a dict as the keys that were set in it."""
+    if value is None:
+        return {}
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[str, Any]", value))
+    return value.model_dump(exclude_unset=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, cast, get_args
+from typing import Annotated, Literal, cast, get_args
 
 from pydantic import BeforeValidator, Field, ValidationInfo
 
+from drumbeat.dialect.data.parameter_values import typed
 from drumbeat.dialect.data.signed_urls import NoSecret
 from drumbeat.dialect.reading.error_messages import shown, words
 from drumbeat.dialect.reading.field_types import (
@@ -87,25 +88,17 @@ class Input(Model):
             yield from self._default_fits()
 
     def _default_fits(self) -> Iterator[Contradiction]:
-        value = self.default
-        if not _is_a(value, self.type):
-            yield Contradiction(("default",), f"the default {shown(value)} isn't of type `{self.type}`")
-        elif self.enum is not None and value not in self.enum:
+        value = None if self.default is None else typed(self.type, self.default)
+        if value is None:
+            yield Contradiction(("default",), f"the default {shown(self.default)} isn't of type `{self.type}`")
+        elif self.enum is not None and value not in [typed(self.type, one) for one in self.enum]:
             yield Contradiction(("default",), f"{shown(value)} is none of {words(map(str, self.enum), 'or')}")
-        elif isinstance(value, int | float) and not _between(value, self.min, self.max):
+        elif isinstance(value, int | float) and not isinstance(value, bool) and not _between(value, self.min, self.max):
             yield Contradiction(("default",), f"{shown(value)} is outside of `min` and `max`")
 
 
 def _between(value: float, least: float | None, most: float | None) -> bool:
     return (least is None or value >= least) and (most is None or value <= most)
-
-
-def _is_a(value: Any, kind: str) -> bool:
-    if isinstance(value, bool):
-        return kind in ("boolean", "string")
-    if isinstance(value, int):
-        return kind in ("integer", "number", "string")
-    return kind in (("number", "string") if isinstance(value, float) else ("string", "boolean", "integer", "number"))
 
 
 class Output(Model):

@@ -65,11 +65,35 @@ def step_contradictions(
         for key, text in targets(node):
             for problem, near in missing(text, known):
                 yield Contradiction(("jobs", step, *key), problem.what, problem.fix, near)
+    yield from _bound_twice(jobs)
     try:
         TopologicalSorter(depends_on(jobs)).prepare()
     except CycleError as error:
         circle: list[str] = error.args[1]
         yield Contradiction(("jobs", circle[0]), f"steps wait for each other: {' → '.join(reversed(circle))}")
+
+
+def _bound_twice(jobs: Mapping[str, Model]) -> Iterator[Contradiction]:
+    """Outputs of the pipeline that two outputs of steps are bound to: each would be written over the other."""
+    taken: dict[str, str] = {}
+    for step, node in jobs.items():
+        for key, text in targets(node):
+            output = bound_output(text)
+            if output in taken:
+                what = f"output `{output}` of the pipeline is bound to {taken[output]} already"
+                yield Contradiction(("jobs", step, *key), what, "Give each an output of its own.", text)
+            elif output:
+                taken[output] = f"output `{key[1]}` of step `{step}`"
+
+
+def bound_output(text: str) -> str:
+    """The output of its pipeline that a text binds a step's output to; "" = none."""
+    try:
+        asked = references(text)
+    except SpecError:
+        return ""
+    is_whole = len(asked) == 1 and asked[0].text == text.strip()
+    return asked[0].name if is_whole and asked[0].kind in ("parent.outputs", "outputs") else ""
 
 
 def _bound(

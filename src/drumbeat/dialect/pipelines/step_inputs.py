@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from drumbeat.dialect.data.inputs_outputs import Input
+from drumbeat.dialect.data.parameter_values import Scalar, typed
 from drumbeat.dialect.reading.error_messages import nearest, shown, words
 from drumbeat.protocol.errors import SpecError
 
-Scalar = bool | int | float | str
-
-_INTEGER = re.compile(r"[+-]?\d{1,400}")
-_BOOLEANS = {"true": True, "false": False}
 ARTICLES = {"integer": "an integer", "number": "a number", "boolean": "`true` or `false`", "string": "a string"}
 
 
@@ -21,42 +17,18 @@ def parameter(port: Input, value: Scalar, where: str) -> Scalar:
 
     A string takes a boolean as its word: `True` or `False`.
     """
-    typed = _typed(port.type, value)
-    if typed is None:
+    own = typed(port.type, value)
+    if own is None:
         raise SpecError(f"expected {ARTICLES[port.type]}, got {shown(value)}", where=where)
     if port.enum is not None:
-        allowed = [_typed(port.type, one) for one in port.enum]
-        if typed not in allowed:
+        allowed = [typed(port.type, one) for one in port.enum]
+        if own not in allowed:
             names = [str(one) for one in allowed]
-            what = f"{shown(str(typed))} is none of {words(names, 'or')}"
-            raise SpecError(what, where=where, fix=nearest(str(typed), names))
-    if isinstance(typed, int | float) and not isinstance(typed, bool):
-        _check_limits(port, typed, where)
-    return typed
-
-
-def _typed(kind: str, value: Scalar) -> Scalar | None:
-    """Returns the value as a parameter type has it; None where it is of another."""
-    if kind == "string":
-        return str(value)
-    if kind == "boolean":
-        return value if isinstance(value, bool) else _BOOLEANS.get(str(value).strip().casefold())
-    if isinstance(value, bool):
-        return None
-    if kind == "integer":
-        is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-        return int(value) if is_whole or (isinstance(value, str) and _INTEGER.fullmatch(value.strip())) else None
-    return value if not isinstance(value, str) else _number(value)
-
-
-def _number(text: str) -> float | int | None:
-    if _INTEGER.fullmatch(text.strip()):
-        return int(text)
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if number - number == 0 else None  # Neither infinite nor NaN, which JSON has no word for.
+            what = f"{shown(str(own))} is none of {words(names, 'or')}"
+            raise SpecError(what, where=where, fix=nearest(str(own), names))
+    if isinstance(own, int | float) and not isinstance(own, bool):
+        _check_limits(port, own, where)
+    return own
 
 
 def _check_limits(port: Input, value: float, where: str) -> None:
