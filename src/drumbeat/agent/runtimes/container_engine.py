@@ -40,7 +40,7 @@ _FIX = "Install Podman there (Debian: apt-get install podman), or give the job a
 
 def find() -> Engine:
     """The first engine that works here. Raises RefusedError when there is none, with what each of them said."""
-    said: list[str] = []
+    reasons: list[str] = []
     for kind in CONTAINER_ENGINES:
         program = shutil.which(kind)
         if program is None:
@@ -48,8 +48,8 @@ def find() -> Engine:
         trouble = _trouble(program)
         if not trouble:
             return _engine(program, kind)
-        said.append(f"{kind} says: {trouble}")
-    what = "this node can't run containers: " + ("; ".join(said) or "it has neither Podman nor Docker")
+        reasons.append(f"{kind} says: {trouble}")
+    what = "this node can't run containers: " + ("; ".join(reasons) or "it has neither Podman nor Docker")
     raise RefusedError(what, where="environment.image", fix=_FIX)
 
 
@@ -97,8 +97,8 @@ def fetch(engine: Engine, image: str, access: Access, say: Callable[[str], None]
         raise RefusedError(what, where="environment.image", fix=_pull_fix(engine, image, last))
 
 
-def _pull_fix(engine: Engine, image: str, said: str) -> str:
-    if _UNAUTHORIZED.search(said):
+def _pull_fix(engine: Engine, image: str, answer: str) -> str:
+    if _UNAUTHORIZED.search(answer):
         return "Give drumbeat the credentials of that registry: drumbeat registry create -f FILE (docs/containers.md)"
     return f"Try it on the node: {engine.kind} pull {image}"
 
@@ -158,14 +158,14 @@ def container_of(root: str, rank: int) -> tuple[str, str]:
 
     Raises EngineError.
     """
-    told = _noted(root)
-    if not told:
+    record = _noted(root)
+    if not record:
         raise EngineError("no container of this job runs here")
     labels = ("--filter", f"label={LABEL}={root}", "--filter", f"label={RANK_LABEL}={rank}")
-    running = _asked(told["program"], ("ps", "--quiet", "--no-trunc", *labels)).stdout.split()
+    running = _asked(record["program"], ("ps", "--quiet", "--no-trunc", *labels)).stdout.split()
     if len(running) != 1:
         raise EngineError(f"the container of rank {rank} isn't known: {len(running)} may be it")
-    return told["program"], running[0]
+    return record["program"], running[0]
 
 
 def clear(root: str) -> str:
@@ -268,8 +268,8 @@ def _trouble(program: str) -> str:
         done = child_processes.run(words, _ASK_S, is_merged=True)
     except (OSError, subprocess.SubprocessError) as error:
         return str(error)
-    said = done.stdout.decode(errors="replace").strip()
-    return "" if done.returncode == 0 else (said.splitlines() or ["nothing"])[-1][:300]
+    answer = done.stdout.decode(errors="replace").strip()
+    return "" if done.returncode == 0 else (answer.splitlines() or ["nothing"])[-1][:300]
 
 
 def ask(engine: Engine, *words: str) -> subprocess.CompletedProcess[str]:

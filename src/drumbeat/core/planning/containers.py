@@ -19,12 +19,12 @@ _SHM_SIZE, _IPC = "--shm-size", "--ipc"
 _NO_SHM_SIZE = "changes nothing: the ranks have the machine's own /dev/shm, in containers too"
 
 
-def plan_container(job: CommandJob, found: Found, known: Mapping[str, str]) -> Container | None:
-    """The container, None = the ranks run in none. known: registries, as in `registries.used`.
+def plan_container(job: CommandJob, environment: Found, addresses: Mapping[str, str]) -> Container | None:
+    """The container, None = the ranks run in none. addresses: of registries by name, as in `registries.used`.
 
     Raises SpecError, NotYetError.
     """
-    if not found.image:
+    if not environment.image:
         return None
     if isinstance(job.distribution, RayDistribution) and not job.distribution.address:
         what = "this version of drumbeat can't start a Ray cluster in containers"
@@ -32,8 +32,8 @@ def plan_container(job: CommandJob, found: Found, known: Mapping[str, str]) -> C
     words = _words(job)
     # Podman refuses a size where the container has the node's own /dev/shm, and Docker passes over it.
     args = words if _has_own_shm(words) else _without(_SHM_SIZE, words)
-    made = Container(found.image, tuple(args), found.build)
-    return replace(made, registries=registries.used(made.pulled, known))
+    made = Container(environment.image, tuple(args), environment.build)
+    return replace(made, registries=registries.used(made.pulled, addresses))
 
 
 def container_notes(job: CommandJob, plan: RankRuntime) -> Iterator[str]:

@@ -45,9 +45,9 @@ def _unknown(job: CommandJob, name: str, one: ServiceValue) -> Iterator[Problem]
     """What a service's command names and the job doesn't have."""
     if not isinstance(one, Service):
         return
-    known = {"inputs": job.inputs, "outputs": job.outputs}
+    names = {"inputs": job.inputs, "outputs": job.outputs}
     for reference in expressions.references(one.properties.get(COMMAND, "")):
-        if reference.kind != "name" and reference.name not in known.get(reference.kind, ()):
+        if reference.kind != "name" and reference.name not in names.get(reference.kind, ()):
             what = f"{reference.text} is nothing that the command of a service can name"
             yield Problem(what, f"services.{name}.properties.{COMMAND}", "Name an input or output of the job.")
 
