@@ -21,7 +21,7 @@ from drumbeat.core.life.events import Loss
 from drumbeat.dialect.compute.slurm import SlurmCompute
 from drumbeat.engines.slurm.engine import SlurmEngine
 from drumbeat.host.processes import command_lines
-from drumbeat.ports import Engine, Gang, Machine
+from drumbeat.ports import Engine, Gang, Machine, NoMachinesError
 from drumbeat.protocol.api.jobs import JobView
 from drumbeat.protocol.errors import EngineError, UnreachableError
 from drumbeat.testing.engine_contract import EngineContract, a_gang, stop
@@ -207,6 +207,39 @@ def test_machines_are_the_partition_s_with_slurm_s_words_for_them(engine: SlurmE
     assert [one.unusable for one in machines] == ["", "it is drained (bad fan)", ""]
     with closing(engine_over(lab, "without", exclude=f"{lab.names[0]},{lab.names[2]}")) as without:
         assert len(machines_of(without)) == 1
+
+
+def test_node_whose_task_has_ended_is_told_while_the_others_run(lab: SlurmLab):
+    python = lab.shared / "python-but-on-node-1"
+    python.write_text(
+        f'#!/bin/sh\n[ "$SLURM_PROCID" != 1 ] || {{ echo no room; exit 7; }}\nexec {os.sys.executable} "$@"\n'
+    )
+    python.chmod(0o755)
+    engine = engine_over(lab, secrets.token_hex(3), python=str(python))
+    with closing(engine):
+        machines_of(engine)
+        gang = a_gang(nodes=3)
+        engine.start(gang)
+        until(lambda: engine.observe(gang).gone, "it is noticed", 60)
+        sighting = engine.observe(gang)
+        assert (sighting.word.partition(",")[0], sighting.cause, set(sighting.gone)) == ("RUNNING", Loss.FAILED, {1})
+        assert sighting.gone[1].endswith("ended with exit code 7; the last it said: no room")
+        stop(engine, gang.name)
+
+
+def test_partition_that_is_mistyped_is_named(lab: SlurmLab):
+    engine = engine_over(lab, secrets.token_hex(3), partition="gpsu")
+    with closing(engine):
+        until(lambda: raises_no_machines(engine), "Slurm has shown none")
+
+
+def raises_no_machines(engine: SlurmEngine) -> bool:
+    try:
+        return bool(engine.machines())
+    except NoMachinesError as error:
+        return error.what == "Slurm shows no machine in partition `gpsu`"
+    except UnreachableError:  # It was busy when it was asked.
+        return False
 
 
 def test_the_server_is_found_on_the_way_to_the_nodes(engine: SlurmEngine, lab: SlurmLab):

@@ -54,7 +54,7 @@ def test_a_plain_host_is_its_address_and_its_name(file: Path):
         ("gpu-1", "gpu-1", None),
         ("10.0.0.2", "two", ["0", "1"]),
     ]
-    assert (rack.port, rack.python, rack.folder) == (22, "python3", "~/.drumbeat/node")
+    assert (rack.port, rack.python, rack.folder) == (None, "python3", "~/.drumbeat/node")
 
 
 def test_a_key_beside_the_file_is_found_from_everywhere(file: Path):
