@@ -26,6 +26,10 @@ from drumbeat.protocol.errors import (
 SILENCE_S = 60.0
 """How long a call waits for a server that says nothing, repeated tries included."""
 TIMEOUT = httpx.Timeout(SILENCE_S, connect=5.0)
+LISTING_TIMEOUT = httpx.Timeout(1800.0, connect=5.0)
+"""For a call for which the server lists what a store holds: it answers when the store has told all, which may take
+minutes where the files are very many.
+"""
 HELLO = httpx.Timeout(30.0, connect=5.0)
 """How long a server of this machine may take to say who it is: it asks nobody for that."""
 TRIES = 5
@@ -274,13 +278,22 @@ def is_silence(error: httpx.TransportError) -> bool:
     return isinstance(error, httpx.ReadTimeout | httpx.WriteTimeout)
 
 
+def _silence_s(error: httpx.TransportError) -> float:
+    """For how long a call has been waited for that came to nothing."""
+    with suppress(RuntimeError):  # It has no request where httpx knows of none.
+        return error.request.extensions.get("timeout", {}).get("read") or SILENCE_S
+    return SILENCE_S
+
+
 def unreachable(error: httpx.TransportError, url: str) -> UnreachableError:
     """What httpx says of a server that can't be reached, as a sentence."""
     match error:
         case httpx.ConnectError():
             what = "no server answers"
+        case httpx.TimeoutException() if is_silence(error):
+            what = f"the server has not answered for {_silence_s(error):.0f} s"
         case httpx.TimeoutException():
-            what = f"the server has not answered for {SILENCE_S:.0f} s" if is_silence(error) else "no server answers"
+            what = "no server answers"
         case httpx.UnsupportedProtocol() | httpx.ProtocolError():
             what = f"this can't be spoken with: {error}"
         case _:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from drumbeat.client import partial_file_names
-from drumbeat.client.connection import Connection, again
+from drumbeat.client.connection import LISTING_TIMEOUT, Connection, again
 from drumbeat.client.job_downloads import check_folder, place_in
 from drumbeat.client.transfer_result import Transfer
 from drumbeat.client.upload_files import SourceFile
@@ -153,7 +153,8 @@ class Upload:
             return {}
         sizes: dict[str, int] = {}
         with suppress(NotFoundError):
-            told = self.connection.call("GET", "/storage/listing", params={"uri": self.uri, "is_partial": True})
+            params = {"uri": self.uri, "is_partial": True}
+            told = self.connection.call("GET", "/storage/listing", params=params, timeout=LISTING_TIMEOUT)
             sizes = {one["path"]: one["size"] for one in told["files"]}
         return {path: one for path, one in kept.items() if sizes.get(path) == one["size"]}
 

@@ -1,16 +1,20 @@
 import collections
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from drumbeat.client.calls.data import DataCalls
 from drumbeat.client.connection import TIMEOUT, Connection, OpenConnection, checked, unreachable
 from drumbeat.client.discovery import MachineIdentity, Where
 from drumbeat.client.job_events import ReconnectPause, read
 from drumbeat.client.job_upload import Given, JobParcel, WrittenJob, experiment_of, written
+from drumbeat.protocol.api.data import DataView
 from drumbeat.protocol.api.jobs import End
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError, UnreachableError
+from drumbeat.protocol.wire import to_wire
 
 
 @pytest.mark.parametrize(
@@ -168,3 +172,34 @@ def test_a_second_try_that_is_answered_with_an_error_leaves_the_usual_timeout() 
         connection.call("GET", "/jobs/j")
     assert (connection.calls, connection.line.http.timeout) == (2, TIMEOUT)
     connection.close()
+
+
+class SlowStore(Connection):
+    """A connection whose server has a store that takes five minutes to list its files; the rest takes none."""
+
+    def __init__(self) -> None:
+        super().__init__(Where(Path("/nowhere"), "http://127.0.0.1:1", "token"))
+
+    def _opened(self, *, is_starting: bool) -> OpenConnection:
+        del is_starting
+        http = httpx.Client(base_url="http://server", timeout=TIMEOUT, transport=httpx.MockTransport(self._answer))
+        return OpenConnection(http, "http://server", MachineIdentity("host", "boot"))
+
+    def _answer(self, request: httpx.Request) -> httpx.Response:
+        if request.extensions["timeout"]["read"] < 300:
+            raise httpx.ReadTimeout("slow", request=request)
+        if request.url.path.endswith("/data"):
+            now = datetime(2026, 11, 27, tzinfo=UTC)
+            made = DataView("d", "1", "uri_folder", "s3://b/d", "digest", now, "", "", {}, 1, 1)
+            return httpx.Response(201, json=to_wire(made))
+        return httpx.Response(200, json={"uri": "s3://b", "key": "k", "size": 0, "files": []})
+
+
+def test_a_store_that_takes_long_to_list_its_files_is_waited_for() -> None:
+    calls = DataCalls()
+    calls.connection = SlowStore()
+    assert calls.create_data({"name": "d", "path": "s3://b/d"}).version == "1"
+    assert calls.list_files("s3://b/d").files == ()
+    with pytest.raises(UnreachableError, match="the server has not answered for 60 s"):
+        calls.entries("s3://b/d")
+    calls.connection.close()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drumbeat.client.connection import Connection, part
+from drumbeat.client.connection import LISTING_TIMEOUT, Connection, part
 from drumbeat.client.responses import view, views
 from drumbeat.client.transfer_result import Transfer
 from drumbeat.protocol.api.data import DatastoreView, DataView, EntryView, ListingView
@@ -107,7 +107,7 @@ class DataCalls:
     def _register(self, document: dict[str, Any], source: str, **more: Any) -> DataView:
         document.pop("datastore", None)
         body = {"document": document, "source": source, **more}
-        return view(DataView, self.connection.call("POST", "/data", json=body))
+        return view(DataView, self.connection.call("POST", "/data", json=body, timeout=LISTING_TIMEOUT))
 
     def _register_uploaded(self, document: dict[str, Any], source: str, here: Path, there: Brought) -> DataView:
         """What is wrong with it is wrong with the person's own files, wherever they went."""
@@ -156,8 +156,10 @@ class DataCalls:
 
     def list_files(self, uri: str) -> ListingView:
         """Every file below an address, or the one file that it is."""
-        found = self.connection.call("GET", "/storage/listing", params={"uri": uri, "either": True})
-        return view(ListingView, found)
+        params = {"uri": uri, "either": True}
+        return view(
+            ListingView, self.connection.call("GET", "/storage/listing", params=params, timeout=LISTING_TIMEOUT)
+        )
 
 
 @dataclass(frozen=True)
