@@ -366,6 +366,18 @@ def test_a_file_that_is_uploaded_a_second_time_stays_as_it_was_listed(house: Hou
     assert client.list_files(uri) != listed
 
 
+def test_a_version_whose_files_were_replaced_is_not_downloaded_as_what_it_was(client: Client, tmp_path: Path):
+    for content in ("first", "other"):
+        client.upload_data(folder_of(tmp_path / "model", a=content), f"{HERE}/model")
+        client.create_data({"name": "model", "path": f"{HERE}/model"})
+    with pytest.raises(RefusedError, match=r"data model:1 has changed since it was registered: .* as version 2"):
+        client.list_files("azureml:model:1")
+    assert client.download_data("azureml:model:2", tmp_path / "got").files == 1
+    client.upload_data(folder_of(tmp_path / "model", a="larger"), f"{HERE}/model")
+    with pytest.raises(ConflictError, match=r"model:2 .*: then 1 file with 5 bytes, now 1 file with 6 bytes"):
+        client.list_files("azureml:model@latest")
+
+
 def test_what_others_put_somewhere_stays_whatever_is_said_of_it(house: House, client: Client, tmp_path: Path):
     client.upload_data(folder_of(tmp_path / "theirs", a="1"), f"{HERE}/theirs")
     client.create_data({"name": "digits", "path": str(folder_of(tmp_path / "mine", a="1"))})

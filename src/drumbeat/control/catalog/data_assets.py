@@ -23,6 +23,7 @@ from drumbeat.core.planning.inputs import (
     check_output,
     find_version,
     known_place,
+    require_not_replaced,
     source_of,
 )
 from drumbeat.dialect.data.assets import DataAsset, data_from
@@ -99,6 +100,16 @@ class DataAssets:
         digest = _digest(asked.type, uri, listed)
         made = Asset("data", asked.name, asked.version or "", document, digest, self._clock.now(), made_by)
         return self._store.add_asset(made)
+
+    def require_current(self, asset: OfAsset, listed: Listing) -> None:
+        """Raises RefusedError or ConflictError where a version's files are known to be others than were registered.
+
+        listed: what they are now.
+        """
+        facts = self.facts()
+        version = find_version(asset, facts, "uri")
+        require_not_replaced(asset.name, version, facts, "uri")
+        _require_same(self._store.asset("data", asset.name, version.version), listed)
 
     def require_registered(self, job: str, role: str, listed: Listing) -> None:
         """Raises ConflictError where a job reads a version of data whose files are others now than were registered.

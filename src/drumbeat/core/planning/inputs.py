@@ -174,13 +174,13 @@ def _of_asset(name: str, value: Input, asset: OfAsset, facts: DataFacts) -> _Fou
         kind = version.model_type or version.type
         what = f"inputs.{name} is to be {value.type}, and data {asset.name}:{version.version} is {kind}"
         raise RefusedError(what, where=f"inputs.{name}.type", fix=f"Write `type: {kind}`, or leave it out.")
-    _require_not_replaced(asset.name, version, facts, where)
+    require_not_replaced(asset.name, version, facts, where)
     used = UsedData(asset.name, version.version, f"inputs.{name}")
     note = "" if asset.version else f"inputs.{name}: azureml:{asset.name}@latest is version {version.version} now"
     return _Found(_remote(name, value, version.uri, facts, version.type), used, note)
 
 
-def _require_not_replaced(name: str, version: DataVersion, facts: DataFacts, where: str) -> None:
+def require_not_replaced(name: str, version: DataVersion, facts: DataFacts, where: str) -> None:
     """Raises RefusedError where a newer version has put other content at the same address.
 
     An upload's address is named by its content, which never changes.
