@@ -111,13 +111,14 @@ def place(  # noqa: PLR0913 - the queue, what there is, and how the persons stan
     """
     holding, allowances = list(held), balances.allowances
     blocked: Waiting | None = None
-    kept: list[Holding] = []
+    kept: tuple[Holding, ...] = ()
     said: list[Placed] = []
     for asked in sorted(queue, key=lambda one: one.rank):
         job = asked.least
-        never, own, reserve = _never(job, rooms, compute), rooms_of(job, rooms), _reserve(kept, rooms, holding)
+        never, own, reserve = _never(job, rooms, compute), rooms_of(job, rooms), Holding("", ())
         fits = [] if never else _fits(asked, own, holding, has_spare=has_spare and len(queue) == 1)
         if fits and blocked:
+            reserve = _reserve(kept, rooms, holding)
             fits += _fits(asked, own, [*holding, reserve], has_spare=False)
         may_start = partial(
             _may_start, job, blocked=blocked, rooms=rooms, held=holding, reserve=reserve, allowances=allowances, now=now
@@ -150,7 +151,7 @@ def place(  # noqa: PLR0913 - the queue, what there is, and how the persons stan
                     f"{_holders(holding)}{_say_use(balances, job, blocked)}"
                 )
             if not kept or fit(job.need, _expected(own), kept):  # It waits for no blocked job.
-                kept.append(Holding(job.job, _possible_slots(job, rooms, kept)))
+                kept = (_with_slots(kept, _possible_slots(job, rooms, kept)),)
             is_unsure = is_unseen(rooms) and not fits_when_empty(job.need, rooms)
             said.append(Placed(job.job, reason=reason, sentence=sentence, is_unsure=is_unsure))
     return said
@@ -233,8 +234,8 @@ def _missing(job: Waiting, own: Sequence[Room], compute: str) -> Placed | None:
 
     It never becomes the first one that is blocked, either. None = it needs none of them.
     """
-    able, others = _expected(own), [room for room in own if not room.is_missing]
-    if len(others) == len(own) or is_unseen(others) or fit(job.need, able, ()):
+    others = [room for room in own if not room.is_missing]
+    if len(others) == len(own) or is_unseen(others) or fit(job.need, able := _expected(own), ()):
         return None
     missing = "; ".join(f"{room.name} can't be used: {room.unusable}" for room in able if room.unusable)
     return Placed(
@@ -248,7 +249,7 @@ def _missing(job: Waiting, own: Sequence[Room], compute: str) -> Placed | None:
 
 def _expected(own: Sequence[Room]) -> list[Room]:
     """The machines as they will be: those that can't be used for the moment count as if they could."""
-    return [room if room.unusable == _LACKS or room.is_missing else replace(room, unusable="") for room in own]
+    return [room if room.unusable in ("", _LACKS) or room.is_missing else replace(room, unusable="") for room in own]
 
 
 def taken_by(need: Need, slots: Sequence[Slot] | None, rooms: Sequence[Room]) -> Amount:
@@ -297,15 +298,23 @@ def _possible_slots(job: Waiting, rooms: Sequence[Room], kept: Sequence[Holding]
     )
 
 
+def _with_slots(kept: Sequence[Holding], more: Sequence[Slot]) -> Holding:
+    """What is kept for blocked jobs, with the slots of another one: of each machine in one slot."""
+    sums: dict[str, Slot] = {}
+    for slot in (*(slot for one in kept for slot in one.slots), *more):
+        before = sums.get(slot.machine, Slot(0, slot.machine, 0))
+        sums[slot.machine] = Slot(0, slot.machine, before.cpus + slot.cpus, before.gpus + slot.gpus)
+    return Holding("", tuple(sums.values()))
+
+
 def _reserve(kept: Sequence[Holding], rooms: Sequence[Room], held: Sequence[Holding]) -> Holding:
     """What is kept for blocked jobs, of the GPUs that are free now: whichever a job takes, it may have any other."""
     free = free_of(rooms, held)
-    slots: list[Slot] = []
-    for room in rooms:
-        mine = [slot for one in kept for slot in one.slots if slot.machine == room.name]
-        if mine:
-            gpus = free[room.name].gpus[: sum(len(slot.gpus) for slot in mine)]
-            slots.append(Slot(0, room.name, sum(slot.cpus for slot in mine), gpus))
+    slots = [
+        Slot(0, slot.machine, slot.cpus, free[slot.machine].gpus[: len(slot.gpus)])
+        for one in kept
+        for slot in one.slots
+    ]
     return Holding("", tuple(slots))
 
 

@@ -94,13 +94,16 @@ def _share(node: int, nodes: int, rooms: Sequence[Room]) -> int:
 
 def free_of(rooms: Sequence[Room], held: Sequence[Holding]) -> dict[str, Room]:
     """Returns what is left of each machine, by its name."""
-    free = {room.name: room for room in rooms}
+    slots: dict[str, list[Slot]] = {}
     for slot in (slot for holding in held for slot in holding.slots):
-        room = free.get(slot.machine)
-        if room:
-            left = tuple(g for g in room.gpus if g not in slot.gpus)
-            free[slot.machine] = replace(room, cpus=room.cpus - slot.cpus, gpus=left)
-    return free
+        slots.setdefault(slot.machine, []).append(slot)
+    return {room.name: _without(room, slots[room.name]) if room.name in slots else room for room in rooms}
+
+
+def _without(room: Room, slots: Sequence[Slot]) -> Room:
+    used = {gpu for slot in slots for gpu in slot.gpus}
+    left = tuple(gpu for gpu in room.gpus if gpu not in used)
+    return replace(room, cpus=room.cpus - sum(slot.cpus for slot in slots), gpus=left)
 
 
 def fits_when_empty(need: Need, rooms: Sequence[Room]) -> bool:
