@@ -12,6 +12,7 @@ all jobs of a compute from starting is asked for before, in `control/loop/placer
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -299,22 +300,40 @@ def _possible_slots(job: Waiting, rooms: Sequence[Room], kept: Sequence[Holding]
 
 
 def _with_slots(kept: Sequence[Holding], more: Sequence[Slot]) -> Holding:
-    """What is kept for blocked jobs, with the slots of another one: of each machine in one slot."""
-    sums: dict[str, Slot] = {}
+    """What is kept for blocked jobs, with the slots of another one: one for each machine and number of CPUs a GPU."""
+    sums: dict[tuple[str, float], Slot] = {}
     for slot in (*(slot for one in kept for slot in one.slots), *more):
-        before = sums.get(slot.machine, Slot(0, slot.machine, 0))
-        sums[slot.machine] = Slot(0, slot.machine, before.cpus + slot.cpus, before.gpus + slot.gpus)
+        key = slot.machine, _cpus_per_gpu(slot)
+        before = sums.get(key, Slot(0, slot.machine, 0))
+        sums[key] = Slot(0, slot.machine, before.cpus + slot.cpus, before.gpus + slot.gpus)
     return Holding("", tuple(sums.values()))
 
 
+def _cpus_per_gpu(slot: Slot) -> float:
+    return slot.cpus / len(slot.gpus) if slot.gpus else math.inf
+
+
 def _reserve(kept: Sequence[Holding], rooms: Sequence[Room], held: Sequence[Holding]) -> Holding:
-    """What is kept for blocked jobs, of the GPUs that are free now: whichever a job takes, it may have any other."""
+    """What is kept for blocked jobs of what is free now.
+
+    Whichever GPU a job takes, a blocked one may have any other. A GPU that is held now comes free with the CPU slots
+    of its holder, so only what a blocked job needs beyond these is kept.
+    """
     free = free_of(rooms, held)
-    slots = [
-        Slot(0, slot.machine, slot.cpus, free[slot.machine].gpus[: len(slot.gpus)])
-        for one in kept
-        for slot in one.slots
-    ]
+    given_back: dict[str, float] = {}
+    for slot in (slot for one in held for slot in one.slots if slot.gpus):
+        given_back[slot.machine] = min(given_back.get(slot.machine, math.inf), _cpus_per_gpu(slot))
+    mine: dict[str, list[Slot]] = {}
+    for slot in (slot for one in kept for slot in one.slots):
+        mine.setdefault(slot.machine, []).append(slot)
+    slots: list[Slot] = []
+    for machine, wanted in mine.items():
+        gpus = free[machine].gpus
+        each = sorted((_cpus_per_gpu(slot) for slot in wanted for _ in slot.gpus), reverse=True)
+        now, later = each[: len(gpus)], [max(0.0, one - given_back.get(machine, 0.0)) for one in each[len(gpus) :]]
+        beside_gpus = math.ceil(round(sum(now) + sum(later), 6))
+        cpus = beside_gpus + sum(slot.cpus for slot in wanted if not slot.gpus)
+        slots.append(Slot(0, machine, cpus, gpus[: len(each)]))
     return Holding("", tuple(slots))
 
 

@@ -193,13 +193,13 @@ TRAINS = Holding("trains", (Slot(0, "m", 1, ("0",)),))
 
 
 def test_cpu_job_passes_a_job_that_waits_for_the_gpu():
-    said = placed([waits("gpu", gpus=1), waits("prep", cpus=14, second=1)], [TRAINS], GPU_ROOM)
+    said = placed([waits("gpu", gpus=1), waits("prep", cpus=15, second=1)], [TRAINS], GPU_ROOM)
     assert said["gpu"].reason is Reason.WAITING_FOR_SLOTS
-    assert said["prep"].slots == (Slot(0, "m", 14),)
+    assert said["prep"].slots == (Slot(0, "m", 15),), "the GPU comes free with the CPU slot that `gpu` needs"
 
 
 def test_cpu_job_leaves_the_gpu_job_its_cpu_slots():
-    queue = [waits("gpu", gpus=1, cpus=4), waits("wide", cpus=12, second=1), waits("small", cpus=11, second=2)]
+    queue = [waits("gpu", gpus=1, cpus=4), waits("wide", cpus=13, second=1), waits("small", cpus=12, second=2)]
     said = placed([queue[0], queue[1]], [TRAINS], GPU_ROOM)
     assert said["wide"].reason is Reason.WAITING_FOR_TURN
     assert placed([queue[0], queue[2]], [TRAINS], GPU_ROOM)["small"].slots
@@ -207,8 +207,8 @@ def test_cpu_job_leaves_the_gpu_job_its_cpu_slots():
 
 def test_cpu_job_takes_another_machine_where_it_would_narrow_the_gpu_jobs():
     rooms = [Room("m", 4, ("0",)), Room("n", 4)]
-    said = placed([waits("gpu", gpus=1, cpus=2), waits("prep", cpus=2, second=1)], [TRAINS], rooms)
-    assert said["prep"].slots == (Slot(0, "n", 2),)
+    said = placed([waits("gpu", gpus=1, cpus=2), waits("prep", cpus=3, second=1)], [TRAINS], rooms)
+    assert said["prep"].slots == (Slot(0, "n", 3),)
 
 
 def test_job_passes_on_a_machine_that_is_too_small_for_the_blocked_one():
@@ -236,9 +236,9 @@ def test_job_that_only_waits_for_cpu_slots_is_not_passed_by_small_ones():
 def test_second_gpu_job_that_can_run_beside_the_first_keeps_its_slots_too():
     rooms, held = [Room("m", 16, ("0", "1"))], [Holding(f"t{gpu}", (Slot(0, "m", 1, (gpu,)),)) for gpu in "01"]
     queue = [waits("a", gpus=1), waits("b", gpus=1, cpus=8, second=1), waits("c", gpus=1, cpus=8, second=2)]
-    said = placed([*queue, waits("six", cpus=6, second=3)], held, rooms)
-    assert not said["six"].slots
-    assert placed([*queue, waits("five", cpus=5, second=3)], held, rooms)["five"].slots
+    said = placed([*queue, waits("eight", cpus=8, second=3)], held, rooms)
+    assert not said["eight"].slots
+    assert placed([*queue, waits("seven", cpus=7, second=3)], held, rooms)["seven"].slots
 
 
 small_needs = st.builds(Need, st.integers(1, 4), st.integers(1, 3), st.integers(0, 2))
