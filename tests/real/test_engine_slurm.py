@@ -220,11 +220,14 @@ def test_node_whose_task_has_ended_is_told_while_the_others_run(lab: SlurmLab):
         machines_of(engine)
         gang = a_gang(nodes=3)
         engine.start(gang)
-        until(lambda: engine.observe(gang).gone, "it is noticed", 60)
-        sighting = engine.observe(gang)
-        assert (sighting.word.partition(",")[0], sighting.cause, set(sighting.gone)) == ("RUNNING", Loss.FAILED, {1})
-        assert sighting.gone[1].endswith("ended with exit code 7; the last it said: no room")
-        stop(engine, gang.name)
+        said = "ended with exit code 7; the last it said: no room"
+        try:
+            until(lambda: engine.observe(gang).gone.get(1, "").endswith(said), "it is noticed", 60)
+            sighting = engine.observe(gang)
+            assert sighting.word.startswith("RUNNING,")
+            assert (sighting.cause, set(sighting.gone)) == (Loss.FAILED, {1})
+        finally:
+            stop(engine, gang.name)
 
 
 def test_partition_that_is_mistyped_is_named(lab: SlurmLab):

@@ -49,7 +49,7 @@ def looked_up(file: Path, sets: Sequence[str]) -> list[str]:
     """What stands for a secret in a file, as further settings; a file that can't be read is refused by its reader."""
     from drumbeat.dialect.reading.loader import read_text
     from drumbeat.dialect.reading.overrides import apply
-    from drumbeat.dialect.reading.yaml_tree import parse, plain
+    from drumbeat.dialect.reading.yaml_tree import parse, plain, quoted
 
     try:
         root = parse(read_text(file).removeprefix("\ufeff"), str(file))
@@ -60,7 +60,7 @@ def looked_up(file: Path, sets: Sequence[str]) -> list[str]:
     document: dict[str, Any] = plain(root, str(file))
     apply(document, sets)
     found = resolved(document, file.absolute().parent).get(KEY, {})
-    return [f'{KEY}.{key}="{value}"' for key, value in found.items() if value != document[KEY][key]]
+    return [f"{KEY}.{key}={quoted(value)}" for key, value in found.items() if value != document[KEY][key]]
 
 
 def resolved(document: Mapping[str, Any], base: Path) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from drumbeat.dialect import CommandJob, Input, loads
 from drumbeat.dialect.data.inputs_outputs import ParameterType
 from drumbeat.dialect.environments.registries import load_registry
 from drumbeat.dialect.reading.overrides import PARAMETER_TYPES
+from drumbeat.dialect.reading.yaml_tree import quoted
 from drumbeat.protocol.errors import SpecError
 
 TEXT = """\
@@ -196,3 +197,12 @@ def test_problems_of_overrides_and_of_the_file_come_together() -> None:
         "--set limits.timeout",
         "job.yml:2:1",
     ]
+
+
+WITH_BOTH = """{"a": "it's"}"""
+
+
+@pytest.mark.parametrize("text", ["it's", '{"type": "x"}', '"a" and "b"', "007", " x ", WITH_BOTH, f"'{WITH_BOTH}'"])
+def test_a_quoted_text_comes_back_as_it_was(text: str) -> None:
+    job = loads("command: x", overrides=[f"description={quoted(text)}"])
+    assert job.description == text

@@ -647,6 +647,7 @@ def running(engine: SlurmEngine, played: Played, output: Path, said: str) -> Sig
 
 
 SAID = "ended with exit code {}; the last it said: {}"
+BINDING = "srun: cluster configuration lacks support for cpu binding\n"
 ENDED = {
     "a program that is missing": (
         "slurmstepd: error: execve(): /py: No such file\nsrun: error: n2: task 1: Exited with exit code 2\n",
@@ -659,6 +660,14 @@ ENDED = {
     "several at once": (
         "needs Python 3.11\nsrun: error: n[1-2]: tasks 0-1: Exited with exit code 1\n",
         dict.fromkeys((0, 1), "n[1-2] " + SAID.format(1, "needs Python 3.11")),
+    ),
+    "words that come late": (
+        f"{BINDING}srun: error: n2: task 1: Exited with exit code 7\nno room\n",
+        {1: "n2 " + SAID.format(7, "no room")},
+    ),
+    "no words at all": (
+        f"{BINDING}srun: error: n2: task 1: Exited with exit code 7\n",
+        {1: "n2 ended with exit code 7"},
     ),
     "a node that was told to stop": ("srun: error: n2: task 1: Exited with exit code 143\n", {}),
     "a rank's line": ("I saw srun: error: n2: task 1: Exited with exit code 1\n", {}),

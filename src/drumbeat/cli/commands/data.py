@@ -59,7 +59,9 @@ def create(
     server = connect()
     with progress() as seen:
         if file is not None:
-            added = [f'{key}="{value}"' for key, value in options.items()]
+            from drumbeat.dialect.reading.yaml_tree import quoted
+
+            added = [f"{key}={quoted(value)}" for key, value in options.items()]
             made = server.create_data(file, sets=[*(sets or []), *added], seen=seen, told=_note)
         else:
             made = server.create_data(_described(options, has_sets=bool(sets)), seen=seen, told=_note)

@@ -254,6 +254,12 @@ def unquoted(text: str) -> str | None:
     return None
 
 
+def quoted(text: str) -> str:
+    """The value of a `--set` from which the text comes back: in a pair of quotes, unless it has both kinds in it."""
+    pair = next((pair for pair in "\"'" if pair not in text), "")
+    return f"{pair}{text}{pair}"
+
+
 def scalar(text: str) -> str | int | float | bool | None:
     """What a plain word means."""
     if text in ("", "~", "null", "Null", "NULL"):

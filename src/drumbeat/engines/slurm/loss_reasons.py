@@ -25,6 +25,9 @@ _ENDED_TASKS = re.compile(r"^srun: error: (\S+): tasks? ([\d,-]+): Exited with e
 """What srun says of tasks that ended while the others go on; a task's number is its node's."""
 
 
+_ERROR = "srun: error: "
+
+
 def judged(ended: Ended | None, grace_s: float, output: str) -> tuple[Loss, str]:
     """Why a gang is gone whose Slurm job is over, and a sentence without its subject. output: the job's own."""
     if ended is None:
@@ -57,7 +60,8 @@ def ended_nodes(output: str) -> dict[int, str]:
         if int(code) not in (0, SIGNALLED):
             said = f"its Slurm task on {machine} ended with exit code {code}"
             before = output[: match.start()]
-            gone |= {node: f"{said}{_last_words(_own_lines(before, node) or before)}" for node in _numbers(tasks)}
+            last = _last_words(before) or _last_words(output)  # What a task said may come after what srun says.
+            gone |= {node: said + (_last_words(_own_lines(output, node)) or last) for node in _numbers(tasks)}
     return gone
 
 
@@ -82,9 +86,9 @@ def preemption_notice(number: str, at: str, grace_s: float) -> str:
 
 
 def _last_words(output: str) -> str:
-    """The last line that isn't one of Slurm's own; where there is none, of those that aren't srun's."""
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    left = [line for line in lines if not line.startswith("srun:")] or lines
+    """The last line that isn't one of Slurm's own; where there is none, the last of its errors."""
+    lines = [line.strip() for line in _ENDED_TASKS.sub("", output).splitlines() if line.strip()]
+    left = [line for line in lines if not line.startswith("srun:")] or [line for line in lines if _ERROR in line]
     own = [line for line in left if not line.startswith("slurmstepd")] or left
     return f"; the last it said: {own[-1][:400]}" if own else ""
 

@@ -73,7 +73,7 @@ def list_files_at(
     data = control.setting.data if is_partial and control.setting.data else control.data
     found = _listed(data, exact, is_file=is_file, either=either)
     asset = reference_to(uri, "uri")
-    if isinstance(asset, OfAsset):
+    if isinstance(asset, OfAsset) and not is_partial:
         control.catalogs.data.require_current(asset, found)
     return ListingView(exact, found.key, found.size, found.files)
 
