@@ -82,6 +82,7 @@ def main() -> None:
             state = {"step": step, "model": model.state_dict(), "optimizer": optimizer.state_dict(), "b": BALLAST}
             save(state, is_last=round_ == 1 and step == FAIL_AT)
         dist.barrier()
+    dist.destroy_process_group()
 
 
 main()
