@@ -7,10 +7,8 @@ with the right content stays, and half of a file is resumed.
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
@@ -32,14 +30,11 @@ from drumbeat.protocol.errors import (
     UnreachableError,
 )
 from drumbeat.protocol.input_listing import ListedFile
+from drumbeat.protocol.manifest_pace import ManifestPace
 
 AT_ONCE = 4
 """Files that are on their way at a time."""
 PIECE = 1 << 20
-TOLD_EVERY_S = 5.0
-"""How often the manifest of a folder that is being written says what is there already."""
-MAX_TELLING_SHARE = 0.1
-"""Of the time, at most, while a manifest of very many files is written again and again."""
 
 Seen = Callable[[int], None]
 
@@ -103,7 +98,7 @@ class Upload:
     _kept: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     _lost: set[str] = field(default_factory=set[str])
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _tells_next_at: float = 0.0
+    _pace: ManifestPace = field(default_factory=ManifestPace)
 
     def run(self) -> Transfer:
         """Returns when all of them are there, and the manifest says so."""
@@ -173,15 +168,11 @@ class Upload:
             raise ConflictError(what, where=str(source.place), fix="Send it again.")
         with self._lock:
             self._kept[source.path] = _as_kept(source)
-            is_time = time.monotonic() >= self._tells_next_at
-            if is_time:
-                self._tells_next_at = math.inf  # One thread does.
+            is_time = self._pace.take_turn()
         if is_time:
-            began = time.monotonic()
-            self._look(line)
-            self._tell(is_complete=False, line=line)
-            now = time.monotonic()
-            self._tells_next_at = now + max(TOLD_EVERY_S, (now - began) / MAX_TELLING_SHARE)
+            with self._pace.measured():
+                self._look(line)
+                self._tell(is_complete=False, line=line)
 
     def _pieces(self, source: SourceFile) -> Iterator[bytes]:
         left = source.size

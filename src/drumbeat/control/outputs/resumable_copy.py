@@ -7,9 +7,7 @@ whole comes last.
 from __future__ import annotations
 
 import contextlib
-import math
 import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -22,13 +20,10 @@ from drumbeat.protocol.errors import StaleError, StorageError
 from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.folder_layout import MANIFEST
 from drumbeat.protocol.input_listing import ListedFile, Listing
+from drumbeat.protocol.manifest_pace import ManifestPace
 from drumbeat.protocol.states import State
 
 AT_ONCE = 4
-TELL_INTERVAL_S = 5.0
-"""How often the manifest says what is in place already."""
-MAX_TELLING_SHARE = 0.1
-"""Of the time, at most, while a manifest of very many files is written again and again."""
 
 
 class NotWantedError(Exception):
@@ -54,7 +49,7 @@ class Copy:
     is_wanted: Callable[[], bool]
     _kept: dict[str, tuple[int, str]] = field(default_factory=dict[str, tuple[int, str]])
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _tells_next_at: float = 0.0
+    _pace: ManifestPace = field(default_factory=ManifestPace)
 
     def run(self) -> None:
         """Returns when all is in place."""
@@ -100,9 +95,7 @@ class Copy:
         sha256 = self._write(self.uri, file, file.path)
         with self._lock:
             self._kept[file.path] = (file.size, sha256)
-            is_time = time.monotonic() >= self._tells_next_at
-            if is_time:
-                self._tells_next_at = math.inf  # One thread does.
+            is_time = self._pace.take_turn()
         if is_time:
             with contextlib.suppress(StaleError):  # Whoever has the job now may have said already that it is whole.
                 require(self.is_wanted)
@@ -134,12 +127,8 @@ class Copy:
     def _tell(self, *, is_complete: bool) -> None:
         with self._lock:
             files = dict(self._kept)
-        began = time.monotonic()
-        try:
+        with self._pace.measured():
             manifests.put(self.data, self.uri, Manifest(self._by, is_complete, files))
-        finally:
-            now = time.monotonic()
-            self._tells_next_at = now + max(TELL_INTERVAL_S, (now - began) / MAX_TELLING_SHARE)
 
     @property
     def _by(self) -> str:

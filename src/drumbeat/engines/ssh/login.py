@@ -20,8 +20,8 @@ _OPTIONS = (
     "ControlMaster=auto", "ControlPersist=60",
 )  # fmt: skip
 
-
 RESOLVE_S = 10.0
+"""How long `ssh -G` may take to say where it would connect to."""
 
 
 @dataclass(frozen=True)
