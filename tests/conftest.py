@@ -12,10 +12,10 @@ from tests.runs import is_quick, is_thorough
 from tools.make_features_docs import read_features
 
 TESTS = Path(__file__).parent
-FOLDER_MARKS = frozenset({"contract", "faces", "real", "chaos"})
+FOLDER_MARKS = frozenset({"contract", "faces", "real", "chaos", "attacks"})
 # The tests of a file here share a server, a store or a trained model: one worker runs them all, one after the other.
 # Files that share a server of a session, or must not run beside each other, name a lane that they share.
-LANE_BY_FILE = frozenset({"faces", "real", "chaos"})
+LANE_BY_FILE = frozenset({"faces", "real", "chaos", "attacks"})
 SERVERS = frozenset({"stores", "postgres"})
 """Lanes whose tests start servers of object stores or PostgreSQL: `make check` excludes them."""
 ENGINES = frozenset({"local", "netlab", "ssh", "slurm"})
