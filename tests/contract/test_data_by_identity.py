@@ -27,7 +27,7 @@ from tests.real.store_servers import Azurite, WebServer, web_server
 
 __all__ = ["web_server"]
 
-pytestmark = [pytest.mark.feature("D1", "X2"), pytest.mark.xdist_group("stores")]
+pytestmark = [pytest.mark.feature("D1"), pytest.mark.xdist_group("stores")]
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ from tests.real.store_servers import (
 
 __all__ = ["azurite", "s3_server", "sshd", "web_server"]
 
-pytestmark = [pytest.mark.feature("D1", "X2"), pytest.mark.xdist_group("stores")]
+pytestmark = [pytest.mark.feature("D1"), pytest.mark.xdist_group("stores")]
 
 HERE = "azureml://datastores/here/paths/"
 NOW = datetime.now(UTC)
@@ -176,6 +176,7 @@ def test_an_account_that_nobody_answers_for(azurite: Azurite) -> None:
     assert f"no answer from {there.endpoint}" in refusal(there, NoConnectionError)
 
 
+@pytest.mark.feature("X2")
 def test_a_link_is_for_one_blob_for_reading_and_for_a_while(azurite: Azurite, container: str) -> None:
     spec = azurite.datastore("here", container)
     backend = AzureBackend(spec, "", Patience())

@@ -122,7 +122,7 @@ def test_data_that_a_power_failure_took_from_its_record_is_sent_again(files, roo
     assert [chunk.data for chunk in again.log_chunks("a", after=before[-1].position)] == [b"123"]
 
 
-@pytest.mark.feature("F10", "M1")
+@pytest.mark.feature("M1")
 @pytest.mark.parametrize("left", [0, 2])
 def test_data_that_nobody_sends_again_hides_no_other_log(files, root, job, left):
     files.append_log("a", LOG, 0, b"lost")
@@ -134,7 +134,6 @@ def test_data_that_nobody_sends_again_hides_no_other_log(files, root, job, left)
     assert text(again.log_chunks("a")) == {(2, 1, 0, 0): b"the next attempt"}
 
 
-@pytest.mark.feature("F10")
 def test_a_server_that_was_stopped_in_the_middle_of_a_log_holds_up_no_other_job(files, root, job, monkeypatch):
     monkeypatch.setattr(atomic_files, "LOCK_S", 0.05)
     files.append_log("a", LOG, 0, b"one")
@@ -256,7 +255,7 @@ def test_links_inside_lead_nowhere(files, root, job, tmp_path):
     assert [each.name for each in secret.iterdir()] == ["plan.json"]
 
 
-@pytest.mark.feature("X5")
+@pytest.mark.feature("X8")
 def test_nobody_else_may_read_the_files(files, root):
     give(files, 1, 0, {"default/m": b"1"})
     files.append_log("a", LOG, 0, b"x")

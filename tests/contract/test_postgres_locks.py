@@ -15,7 +15,7 @@ from drumbeat.stores.sql import make_store
 from drumbeat.stores.sql import upgrade as sql_upgrade
 from drumbeat.stores.sql.database import Database, parse_url
 
-pytestmark = [pytest.mark.contract, pytest.mark.feature("F5", "F10"), pytest.mark.xdist_group("postgres")]
+pytestmark = [pytest.mark.contract, pytest.mark.feature("F5"), pytest.mark.xdist_group("postgres")]
 
 
 @pytest.fixture
@@ -25,6 +25,7 @@ def url(postgres, monkeypatch):
         yield postgres.url(name)
 
 
+@pytest.mark.feature("F10")
 def test_a_lock_that_a_standing_server_holds_is_waited_for_and_then_told(url):
     store = make_store(url, monotonic=time.monotonic)
     token = store.lease(Ownership.SHARED)
@@ -93,6 +94,7 @@ def _beat(url):
         server.execute("UPDATE servers SET beats = beats + 1")
 
 
+@pytest.mark.feature("F10")
 def test_an_upgrade_that_is_kept_waiting_for_too_long_says_so(url, monkeypatch):
     monkeypatch.setattr(sql_upgrade, "TRIES", 0)
     with _backup_of_an_older_database(url), pytest.raises(AwayError, match="another process keeps a lock"):

@@ -9,7 +9,7 @@ from drumbeat.testing.simulation.schedules import schedule
 from drumbeat.testing.simulation.shrink import Setup, failure
 from tests.unit.simulation.seeds import PATIENT, how_many
 
-pytestmark = [pytest.mark.contract, pytest.mark.feature("F5", "F10"), *PATIENT]
+pytestmark = [pytest.mark.contract, pytest.mark.feature("F5"), *PATIENT]
 
 SHARE = 125
 """A schedule takes a hundred times longer than in memory: this many times fewer are run."""

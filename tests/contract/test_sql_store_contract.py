@@ -22,7 +22,6 @@ def database(postgres):
         yield name
 
 
-@pytest.mark.feature("F10")
 @pytest.mark.xdist_group("postgres")
 class TestPostgresStore(StoreContract):
     @pytest.fixture

@@ -60,7 +60,7 @@ def test_the_migrations_make_what_the_code_expects(store, file):
     engine.dispose()
 
 
-@pytest.mark.feature("F10")
+@pytest.mark.feature("U2")
 def test_database_from_before_parents_is_upgraded(file):
     upgrade_to("0007", file)
     job = sample_job("old")
@@ -103,7 +103,7 @@ def test_an_up_to_date_database_is_opened_without_alembic(store, file):
     assert ran.stdout == "False\n"
 
 
-@pytest.mark.feature("X5")
+@pytest.mark.feature("X8")
 def test_nobody_else_may_read_the_files(store, file):
     store.lease(Ownership.ALONE)
     modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in file.parent.iterdir()}
@@ -141,7 +141,7 @@ def test_who_writes_into_a_file_that_is_just_made_is_waited_for(file):
     other.close()
 
 
-@pytest.mark.feature("F10")
+@pytest.mark.feature("U2")
 def test_a_newer_database_is_refused(store, file):
     store.close()
     with raw(file) as connection:
@@ -151,7 +151,7 @@ def test_a_newer_database_is_refused(store, file):
         make_store(file)
 
 
-@pytest.mark.feature("F10")
+@pytest.mark.feature("U2")
 def test_version_before_unique_names_refuses_the_database_of_this_one(store, file, tmp_path):
     """It would drop `first_version` of each job that it writes."""
     store.close()
@@ -166,7 +166,7 @@ def test_version_before_unique_names_refuses_the_database_of_this_one(store, fil
     database.close()
 
 
-@pytest.mark.feature("F10")
+@pytest.mark.feature("U2")
 def test_job_of_a_reused_name_in_a_database_from_before_the_mark_keeps_its_unique_name(file):
     upgrade_to("0013", file)
     first = make_store(file)

@@ -175,7 +175,6 @@ def test_a_log_takes_what_it_lacks_and_says_its_size(house: House) -> None:
     assert house.http.get("/api/v1/jobs/appended/files/logs/1.1/0/0.log").content[:5] == b"abcdx"
 
 
-@pytest.mark.feature("X5")
 def test_outputs_show_at_once_and_only_when_they_are_whole(house: House) -> None:
     job = house.submit("outputs")
     agent = house.agent(job)
@@ -206,7 +205,6 @@ def test_outputs_show_at_once_and_only_when_they_are_whole(house: House) -> None
         assert status in (403, 404), body
 
 
-@pytest.mark.feature("F5")
 def test_outputs_that_take_long_to_check_are_checked_once_and_hold_up_nobody(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,7 +232,6 @@ def test_outputs_that_take_long_to_check_are_checked_once_and_hold_up_nobody(
     assert len(begun) == 2
 
 
-@pytest.mark.feature("F5")
 def test_what_a_long_check_found_missing_is_told_to_whoever_asks_next(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:

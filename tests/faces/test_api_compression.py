@@ -12,7 +12,6 @@ from drumbeat.server.access.response_compression import MIN_BYTES, THREAD_BYTES,
 
 from .api_house import House, house_in
 
-pytestmark = pytest.mark.feature("M3")
 DESCRIPTION = "a long description " * (MIN_BYTES // 10)
 
 

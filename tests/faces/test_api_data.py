@@ -31,8 +31,6 @@ from drumbeat.wiring import SystemClock
 from tests.faces.api_house import BEARER, TOKEN, House, raw, served
 from tests.real.store_servers import a_web_server
 
-pytestmark = pytest.mark.feature("D1", "D2", "D4", "D10")
-
 KEY = "c2VjcmV0LWtleS1vZi10aGUtYWNjb3VudA=="
 BLOBS: dict[str, Any] = {
     "name": "blobs", "type": "azure_blob", "account_name": "acme", "container_name": "train",
@@ -76,6 +74,7 @@ def create(house: House, document: dict[str, Any], *, check: bool = False):
     return house.http.post("/api/v1/datastores", json=body)
 
 
+@pytest.mark.feature("D1")
 def test_datastore_of_a_signed_link_to_one_file_is_made_and_read(house: House, client: Client, tmp_path: Path):
     with a_web_server(tmp_path) as web:
         web.put("files/digits.zip", b"zipped")
@@ -93,6 +92,7 @@ def test_datastore_of_a_signed_link_to_one_file_is_made_and_read(house: House, c
         assert (tmp_path / "got" / "digits.zip").read_bytes() == b"zipped"
 
 
+@pytest.mark.feature("D1")
 def test_a_datastore_is_made_looked_at_and_forgotten_and_its_secret_never_comes_back(house: House):
     made = create(house, BLOBS)
     assert (made.status_code, create(house, BLOBS).status_code) == (201, 200)
@@ -106,6 +106,7 @@ def test_a_datastore_is_made_looked_at_and_forgotten_and_its_secret_never_comes_
     assert (gone.status_code, gone.json()["code"]) == (404, "not_found")
 
 
+@pytest.mark.feature("D1")
 @pytest.mark.parametrize(
     ("document", "says"),
     [
@@ -121,6 +122,7 @@ def test_what_cant_be_meant_is_refused_without_the_secret(house: House, document
     assert KEY not in answer.text
 
 
+@pytest.mark.feature("D1")
 def test_a_folder_that_isnt_there_doesnt_answer_unless_nobody_asks(house: House, tmp_path: Path):
     folder = {"name": "share", "type": "folder", "path": str(tmp_path / "nowhere")}
     refused = create(house, folder, check=True)
@@ -130,6 +132,7 @@ def test_a_folder_that_isnt_there_doesnt_answer_unless_nobody_asks(house: House,
     assert create(house, folder).status_code == 201
 
 
+@pytest.mark.feature("D1")
 def test_a_folder_that_counts_from_nowhere_is_refused_and_the_client_says_from_where(
     house: House, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -150,6 +153,7 @@ def folder_of(place: Path, **files: str) -> Path:
     return place
 
 
+@pytest.mark.feature("D4", "D10")
 def test_data_is_uploaded_by_content_registered_and_fetched(client: Client, tmp_path: Path):
     place = folder_of(tmp_path / "digits", a="1", b="2")
     sent: list[int] = []
@@ -172,6 +176,7 @@ def test_data_is_uploaded_by_content_registered_and_fetched(client: Client, tmp_
     assert [one.version for one in client.data("digits")] == ["2"]
 
 
+@pytest.mark.feature("D4", "D10")
 def test_a_version_keeps_its_content(client: Client, tmp_path: Path):
     place = folder_of(tmp_path / "digits", a="1")
     client.create_data({"name": "digits", "path": str(place), "version": "2026"})
@@ -180,6 +185,7 @@ def test_a_version_keeps_its_content(client: Client, tmp_path: Path):
         client.create_data({"name": "digits", "path": str(place), "version": "2026"})
 
 
+@pytest.mark.feature("D10")
 def test_links_are_followed_and_those_that_lead_elsewhere_are_told(client: Client, tmp_path: Path):
     store = folder_of(tmp_path / "store", **{"big/x": "12", "one": "3", "big/deep/y": "4"})
     place = folder_of(tmp_path / "digits", a="1", **{"in/z": "5"})
@@ -201,6 +207,7 @@ def test_links_are_followed_and_those_that_lead_elsewhere_are_told(client: Clien
     assert len(heard) == 2
 
 
+@pytest.mark.feature("D10")
 @pytest.mark.parametrize(
     ("target", "says"),
     [
@@ -220,6 +227,7 @@ def test_a_link_that_leads_nowhere_or_round_is_refused_by_name(client: Client, t
     assert refused.value.fix.startswith("Remove it")
 
 
+@pytest.mark.feature("D4")
 def test_a_version_isnt_called_as_the_label_of_the_newest(client: Client, tmp_path: Path):
     place = folder_of(tmp_path / "digits", a="1")
     for version in ("latest", "Latest"):
@@ -231,6 +239,7 @@ def test_a_version_isnt_called_as_the_label_of_the_newest(client: Client, tmp_pa
         client.plan({"command": "x", "outputs": {"model": {"name": "m", "version": "latest"}}})
 
 
+@pytest.mark.feature("D2", "D4")
 @pytest.mark.parametrize("type_", ["mlflow_model", "custom_model", "triton_model"])
 def test_local_model_is_registered_as_its_folder_with_a_tag(client: Client, tmp_path: Path, type_: str):
     folder = tmp_path / "mod"
@@ -243,6 +252,7 @@ def test_local_model_is_registered_as_its_folder_with_a_tag(client: Client, tmp_
     assert client.create_data({"name": "mod", "path": str(folder), "type": type_}).version == "2"
 
 
+@pytest.mark.feature("D2")
 def test_model_of_one_file_is_refused_with_what_to_do(client: Client, tmp_path: Path):
     (tmp_path / "model.pkl").write_text("weights")
     with pytest.raises(SpecError, match="this is a file, and the type is custom_model") as refused:
@@ -250,6 +260,7 @@ def test_model_of_one_file_is_refused_with_what_to_do(client: Client, tmp_path: 
     assert refused.value.fix == "Name the folder that it is in, or write `type: uri_file`."
 
 
+@pytest.mark.feature("D2", "D10")
 def test_one_file_is_data_too(client: Client, tmp_path: Path):
     file = folder_of(tmp_path, **{"x.csv": "1,2"}) / "x.csv"
     made = client.create_data({"name": "table", "type": "uri_file", "path": str(file)})
@@ -258,6 +269,7 @@ def test_one_file_is_data_too(client: Client, tmp_path: Path):
         client.create_data({"name": "table", "path": str(file)})
 
 
+@pytest.mark.feature("D2")
 @pytest.mark.parametrize(
     ("table", "says"),
     [
@@ -289,6 +301,7 @@ def uploaded(home: Path) -> list[str]:
     return sorted(one.name for one in (home / "stores").rglob("*") if one.is_file())
 
 
+@pytest.mark.feature("D10")
 def test_an_upload_that_is_refused_goes_again_unless_something_else_uses_it(client: Client, tmp_path: Path):
     place = folder_of(tmp_path / "digits", a="1")
     client.create_data({"name": "digits", "path": str(place), "version": "1"})
@@ -322,6 +335,7 @@ class SlowConnection(Connection):
         return super().upload(*args, **options)
 
 
+@pytest.mark.feature("D4", "D10")
 def test_two_uploads_of_the_same_folder_at_once_make_one_version(client: Client, tmp_path: Path):
     place = folder_of(tmp_path / "digits", **{f"{number:02}": str(number) for number in range(20)})
     slow = SlowConnection(client.connection.where)
@@ -342,6 +356,7 @@ def test_two_uploads_of_the_same_folder_at_once_make_one_version(client: Client,
     assert Download(client.connection, listed, tmp_path / "got", lambda _: None).run().moved == 20
 
 
+@pytest.mark.feature("D10")
 def test_a_refused_upload_to_which_somebody_else_sends_stays(house: House, client: Client, tmp_path: Path):
     place = folder_of(tmp_path / "digits", a="1", b="2")
     uri = brought(client.connection, place, "workspaceblobstore", Heard(), is_sending=False).uri
@@ -354,6 +369,7 @@ def test_a_refused_upload_to_which_somebody_else_sends_stays(house: House, clien
     assert [one.path for one in client.list_files(uri).files] == ["a", "b"]
 
 
+@pytest.mark.feature("D4", "D10")
 def test_a_file_that_is_uploaded_a_second_time_stays_as_it_was_listed(house: House, client: Client, tmp_path: Path):
     file = folder_of(tmp_path, **{"x.csv": "1,2"}) / "x.csv"
     uri = brought(client.connection, file, "workspaceblobstore", Heard()).uri
@@ -366,6 +382,7 @@ def test_a_file_that_is_uploaded_a_second_time_stays_as_it_was_listed(house: Hou
     assert client.list_files(uri) != listed
 
 
+@pytest.mark.feature("D4", "D10")
 def test_a_version_whose_files_were_replaced_is_not_downloaded_as_what_it_was(client: Client, tmp_path: Path):
     for content in ("first", "other"):
         client.upload_data(folder_of(tmp_path / "model", a=content), f"{HERE}/model")
@@ -378,6 +395,7 @@ def test_a_version_whose_files_were_replaced_is_not_downloaded_as_what_it_was(cl
         client.list_files("azureml:model@latest")
 
 
+@pytest.mark.feature("D4", "D10")
 def test_what_others_put_somewhere_stays_whatever_is_said_of_it(house: House, client: Client, tmp_path: Path):
     client.upload_data(folder_of(tmp_path / "theirs", a="1"), f"{HERE}/theirs")
     client.create_data({"name": "digits", "path": str(folder_of(tmp_path / "mine", a="1"))})
@@ -388,6 +406,7 @@ def test_what_others_put_somewhere_stays_whatever_is_said_of_it(house: House, cl
     assert uploaded(tmp_path) == [".drumbeat-manifest.json"] * 2 + ["a"] * 2
 
 
+@pytest.mark.feature("D10")
 def test_files_of_a_store_are_listed_sent_and_fetched(client: Client, tmp_path: Path):
     place = folder_of(tmp_path / "tree", **{"a": "1" * 100_000, "sub/b": "2"})
     assert client.upload_data(place, f"{HERE}/tree").moved == 2
@@ -402,6 +421,7 @@ def kept_as(home: Path, path: str) -> str:
     return (home / "stores" / "workspaceblobstore" / path).read_text()
 
 
+@pytest.mark.feature("D10")
 def test_upload_of_a_folder_sends_again_what_a_single_file_replaced(client: Client, tmp_path: Path):
     model = folder_of(tmp_path / "model", a="a", b="v1", **{"sub/c": "c1"})
     assert client.upload_data(model, f"{HERE}/model").moved == 3
@@ -414,6 +434,7 @@ def test_upload_of_a_folder_sends_again_what_a_single_file_replaced(client: Clie
     assert [kept_as(tmp_path, f"model/{name}") for name in ("b", "sub/c")] == ["v1", "c1"]
 
 
+@pytest.mark.feature("D10")
 def test_upload_of_a_folder_sends_again_what_an_inner_or_outer_one_replaced(client: Client, tmp_path: Path):
     outer = folder_of(tmp_path / "outer", a="a", **{"sub/b": "v1", "sub/c": "c"})
     inner = folder_of(tmp_path / "inner", b="v2", c="c")
@@ -426,6 +447,7 @@ def test_upload_of_a_folder_sends_again_what_an_inner_or_outer_one_replaced(clie
     assert client.upload_data(outer, f"{HERE}/m").moved == 0
 
 
+@pytest.mark.feature("D10")
 def test_folder_that_lacks_a_file_of_its_manifest_is_whole_after_an_upload(client: Client, tmp_path: Path):
     place = folder_of(tmp_path / "pair", a="a", b="b")
     client.upload_data(place, f"{HERE}/pair")
@@ -437,6 +459,7 @@ def test_folder_that_lacks_a_file_of_its_manifest_is_whole_after_an_upload(clien
     assert [one.path for one in client.list_files(f"{HERE}/pair").files] == ["a"]
 
 
+@pytest.mark.feature("D10")
 def test_folder_in_a_store_shows_a_name_that_is_not_utf8_with_escapes(client: Client, tmp_path: Path):
     client.upload_data(folder_of(tmp_path / "tree", a="1"), f"{HERE}/tree")
     (tmp_path / "stores" / "workspaceblobstore" / "tree" / os.fsdecode(b"caf\xe9.pt")).touch()
@@ -445,6 +468,7 @@ def test_folder_in_a_store_shows_a_name_that_is_not_utf8_with_escapes(client: Cl
         client.list_files(f"{HERE}/tree")
 
 
+@pytest.mark.feature("D2")
 def test_an_arm_id_names_the_same_files_as_the_short_address(client: Client, tmp_path: Path):
     client.upload_data(folder_of(tmp_path / "tree", one="1"), f"{HERE}/tree")
     place = HERE.removeprefix("azureml://")
@@ -452,6 +476,7 @@ def test_an_arm_id_names_the_same_files_as_the_short_address(client: Client, tmp
     assert [one.path for one in client.entries(f"{workspace}/{place}/tree")] == ["one"]
 
 
+@pytest.mark.feature("D10")
 @pytest.mark.parametrize(
     ("text", "wanted", "status", "told"),
     [
@@ -479,12 +504,14 @@ def test_range_of_a_file_in_a_store(
         assert answer.text == text[start : end + 1]
 
 
+@pytest.mark.feature("D10")
 def test_file_in_a_store_of_less_than_no_bytes_is_refused(house: House):
     file = {"path": "a", "size": -5, "key": "k"}
     answer = house.http.post("/api/v1/storage/file", params={"uri": f"{HERE}/tree"}, json=file)
     assert (answer.status_code, answer.json()["where"]) == (422, "size")
 
 
+@pytest.mark.feature("D10")
 def test_half_a_file_is_gone_on_with(client: Client, tmp_path: Path):
     client.upload_data(folder_of(tmp_path / "tree", a="0123456789" * 1000), f"{HERE}/tree")
     file = client.list_files(f"{HERE}/tree").files[0]
@@ -496,6 +523,7 @@ def test_half_a_file_is_gone_on_with(client: Client, tmp_path: Path):
     assert seen[0] == 3000
 
 
+@pytest.mark.feature("D10")
 def test_long_names_of_any_letters_and_one_content_come_each_whole(client: Client, tmp_path: Path):
     names = ["数" * 80 + end for end in ("甲", "乙")] + ["x" * 250 + end for end in "abcdef"]
     client.upload_data(folder_of(tmp_path / "tree", **dict.fromkeys(names, "0123456789" * 300_000)), f"{HERE}/tree")
@@ -525,16 +553,19 @@ def test_files_of_the_servers_machine_are_nobodys(house: House, uri: str):
         assert answer.status_code == 422, answer.text
 
 
+@pytest.mark.feature("X1")
 def test_a_token_is_needed(house: House):
     for path in ("datastores", "data", "storage/entries?uri=x"):
         assert raw(house, f"/api/v1/{path}", Authorization="Bearer wrong")[0] == 401
 
 
+@pytest.mark.feature("D2")
 def test_a_local_path_that_isnt_sent_is_refused(house: House):
     answer = house.http.post("/api/v1/data", json={"document": {"name": "d", "path": "./here"}})
     assert (answer.status_code, answer.json()["what"]) == (422, "the server doesn't see ./here")
 
 
+@pytest.mark.feature("D10")
 def test_nothing_to_send_is_refused(client: Client, tmp_path: Path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(RefusedError, match="no file in this folder"):
@@ -543,7 +574,6 @@ def test_nothing_to_send_is_refused(client: Client, tmp_path: Path):
         client.upload_data(tmp_path / "missing", f"{HERE}/x")
 
 
-@pytest.mark.feature("X5")
 def test_stores_that_are_slow_to_be_written_keep_nobodys_snapshot_waiting(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):

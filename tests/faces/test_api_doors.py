@@ -40,7 +40,6 @@ from .api_house import TOKEN, House, eventually, served
 
 FIRST, SECOND = "127.0.0.2", "127.0.0.3"
 """Loopback, but not the address that the server is at: doors treat them as any others of this machine."""
-pytestmark = pytest.mark.feature("X1", "X4", "X6")
 
 
 @dataclass
@@ -141,6 +140,7 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
         yield found
 
 
+@pytest.mark.feature("X4", "X1")
 def test_an_agent_elsewhere_is_told_what_to_do_over_tls(there: Doors) -> None:
     job = there.house.submit("far")
     enrolment = there.enrolment(job)
@@ -153,7 +153,6 @@ def test_an_agent_elsewhere_is_told_what_to_do_over_tls(there: Doors) -> None:
     assert there.house.http.get(f"/api/v1/jobs/{job}/files/logs/1.1/0/0.log").content == b"x" * (3 << 20)
 
 
-@pytest.mark.feature("M2")
 def test_every_route_of_agents_is_served_at_the_doors(there: Doors) -> None:
     modules = [importlib.import_module(f"{agent_api.__name__}.{one.name}") for one in iter_modules(agent_api.__path__)]
     routes = [route for module in modules if hasattr(module, "router") for route in module.router.routes]
@@ -165,6 +164,7 @@ def test_every_route_of_agents_is_served_at_the_doors(there: Doors) -> None:
         assert any(one.matches(scope)[0] is not Match.NONE for one in app.routes), route.path
 
 
+@pytest.mark.feature("X6", "X1")
 @pytest.mark.parametrize("path", [
     "/", "/api/v1/version", "/api/v1/jobs", "/api/v1/openapi.json", "/api/v1/status", "/agent/v1/", "/agent/v1/j/1/0",
     "/agent/v1/../../api/v1/jobs", "/agent/v1/%2e%2e/%2e%2e/api/v1/jobs", "//api/v1/jobs", "/agent/v1/j/1/0/",
@@ -181,6 +181,7 @@ def test_nothing_else_is_there_whoever_asks(there: Doors, path: str) -> None:
         assert b"else-" not in answer.text
 
 
+@pytest.mark.feature("X1")
 def test_only_its_own_addresses_may_be_named_in_host(there: Doors) -> None:
     job = there.house.submit("hosts")
     secret = there.engine.gangs[f"{job}.1"].secret
@@ -194,6 +195,7 @@ def test_only_its_own_addresses_may_be_named_in_host(there: Doors) -> None:
     assert there.ask("GET", path, {**given, "Host": right, "Origin": f"https://{right}"}).text == b""
 
 
+@pytest.mark.feature("X1")
 def test_a_wrong_or_old_secret_is_refused_and_not_repeated(there: Doors) -> None:
     job = there.house.submit("secrets")
     right = there.enrolment(job)
@@ -209,6 +211,7 @@ def test_a_wrong_or_old_secret_is_refused_and_not_repeated(there: Doors) -> None
     assert there.sync(right)["order"] == "prepare"
 
 
+@pytest.mark.feature("X1", "X8")
 def test_a_stranger_is_refused_before_its_body_is_read(there: Doors) -> None:
     job = there.house.submit("bodies")
     host = f"{FIRST}:{there.port()}"
@@ -217,6 +220,7 @@ def test_a_stranger_is_refused_before_its_body_is_read(there: Doors) -> None:
     assert (answer.status, answer.getheader("connection")) == (401, "close")
 
 
+@pytest.mark.feature("X4", "X1", "X8")
 def test_an_agent_believes_its_own_authority_only(there: Doors, tmp_path: Path) -> None:
     job = there.house.submit("believes")
     other = Authority.of(tmp_path / "ca.pem", datetime.now(UTC)).pem
@@ -230,6 +234,7 @@ def test_an_agent_believes_its_own_authority_only(there: Doors, tmp_path: Path) 
     assert there.sync(right)["order"] == "prepare"
 
 
+@pytest.mark.feature("X4")
 @pytest.mark.parametrize(
     "server", ["http://10.1.2.3:80", "http://server.example:80", "http://[fd00::1]:80", "ftp://127.0.0.1:1"]
 )
@@ -241,6 +246,7 @@ def test_an_agent_says_its_secret_to_no_other_machine_in_the_open(there: Doors, 
     assert there.sync(dataclasses.replace(right, servers=(server, *right.servers)))["order"] == "prepare"
 
 
+@pytest.mark.feature("X6")
 def test_agents_are_listened_for_at_every_address_that_they_call(there: Doors) -> None:
     there.engine.addresses = [FIRST, SECOND, "::1", "localhost"]
     try:
@@ -254,6 +260,7 @@ def test_agents_are_listened_for_at_every_address_that_they_call(there: Doors) -
     assert len({urlsplit(server).port for server in given.servers[:2]}) == 1
 
 
+@pytest.mark.feature("X6")
 def test_the_server_says_which_doors_are_open(there: Doors) -> None:
     there.house.submit("shown")
     told = there.house.http.get("/api/v1/status").json()["doors"]
@@ -262,6 +269,7 @@ def test_the_server_says_which_doors_are_open(there: Doors) -> None:
     assert datetime.fromisoformat(mine["ends"]) > datetime.now(UTC) + timedelta(days=20)
 
 
+@pytest.mark.feature("X4", "X1")
 def test_plain_http_gets_nowhere(there: Doors) -> None:
     there.house.submit("plain")
     with socket.create_connection((FIRST, there.port()), 20) as line:
@@ -269,6 +277,7 @@ def test_plain_http_gets_nowhere(there: Doors) -> None:
         assert b"HTTP" not in line.recv(1000)
 
 
+@pytest.mark.feature("X8")
 def test_a_crowd_that_says_nothing_keeps_nobody_out(there: Doors) -> None:
     job = there.house.submit("crowd")
     place = (FIRST, there.port())
@@ -281,6 +290,7 @@ def test_a_crowd_that_says_nothing_keeps_nobody_out(there: Doors) -> None:
         eventually(lambda: there.house.http.get("/api/v1/version").status_code == 200)
 
 
+@pytest.mark.feature("X8")
 def test_who_asks_for_nothing_makes_room_for_an_agent(tmp_path: Path) -> None:
     with doors_in(tmp_path, HandshakePatience(most=20)) as there, contextlib.ExitStack() as crowd:
         enrolment = there.enrolment(there.house.submit("room"))
@@ -294,6 +304,7 @@ def test_who_asks_for_nothing_makes_room_for_an_agent(tmp_path: Path) -> None:
         assert _end(silent[0]) == b""
 
 
+@pytest.mark.feature("X8")
 def test_who_takes_too_long_is_sent_away(tmp_path: Path) -> None:
     with doors_in(tmp_path / "a", HandshakePatience(handshake_s=0.2)) as there:
         there.house.submit("slow")
@@ -309,6 +320,7 @@ def test_who_takes_too_long_is_sent_away(tmp_path: Path) -> None:
         assert there.house.http.get("/api/v1/version").status_code == 200
 
 
+@pytest.mark.feature("X8")
 def test_a_head_without_end_is_cut_off(there: Doors) -> None:
     there.house.submit("endless")
     with there.connected() as tls:
@@ -329,6 +341,7 @@ def _end(tls: ssl.SSLSocket) -> bytes:
         return b""
 
 
+@pytest.mark.feature("X4", "X1")
 def test_the_certificate_is_renewed_and_nobody_notices(tmp_path: Path) -> None:
     with doors_in(tmp_path, clock=MovableClock(timedelta(days=-20))) as there:
         enrolment = there.enrolment(there.house.submit("renewed"))
@@ -421,6 +434,7 @@ def test_only_a_port_that_is_taken_is_changed(tmp_path: Path) -> None:
     assert urlsplit(other).port != port
 
 
+@pytest.mark.feature("X6")
 def test_closed_door_stays_closed_after_a_restart_and_the_others_open(tmp_path: Path) -> None:
     def close_second(doors: TlsDoors) -> int:
         doors.urls([FIRST, SECOND])
@@ -436,6 +450,7 @@ def test_closed_door_stays_closed_after_a_restart_and_the_others_open(tmp_path: 
     assert _closed(TlsDoors(rules(tmp_path), SystemClock()), opened_again) == [(FIRST, port)]
 
 
+@pytest.mark.feature("X6")
 def test_door_that_no_compute_has_is_closed_by_the_running_server(tmp_path: Path) -> None:
     with doors_in(tmp_path) as there:
         there.doors.urls([FIRST, SECOND])
@@ -456,6 +471,7 @@ def test_a_door_is_open_before_anybody_stands_in_it(tmp_path: Path) -> None:
         socket.create_connection((FIRST, urlsplit(url).port or 0), 20)
 
 
+@pytest.mark.feature("X6")
 @pytest.mark.parametrize(
     ("address", "why"),
     [
@@ -471,6 +487,7 @@ def test_an_address_that_cannot_be_listened_at_is_refused_in_a_sentence(tmp_path
     assert refused.value.fix
 
 
+@pytest.mark.feature("X6")
 @pytest.mark.parametrize("address", ["10.254.253.252", "100.64.0.1", "169.254.1.2"])
 def test_an_address_that_is_not_here_yet_is_no_refusal(tmp_path: Path, address: str) -> None:
     said = f"{address}: agents can't be listened for: Cannot assign requested address"
@@ -510,6 +527,7 @@ def test_a_name_that_nobody_can_look_up_now_is_no_refusal(tmp_path: Path, monkey
         fails(socket.EAI_NONAME)
 
 
+@pytest.mark.feature("X6")
 def test_a_public_address_is_listened_at_when_that_is_meant(tmp_path: Path) -> None:
     with pytest.raises(UnreachableError, match="Cannot assign requested address"):
         _closed(TlsDoors(rules(tmp_path, allow_public=True), SystemClock()), lambda doors: doors.urls(["8.8.8.8"]))
@@ -571,7 +589,7 @@ doors.close()
 """
 
 
-@pytest.mark.feature("C4")
+@pytest.mark.feature("C4", "X6")
 def test_an_address_that_came_back_is_listened_at_again_and_a_name_at_all_that_it_stands_for(tmp_path: Path) -> None:
     alone = ["unshare", "--net", "--map-root-user"]
     if subprocess.run([*alone, "ip", "link"], capture_output=True, check=False).returncode:

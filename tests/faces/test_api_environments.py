@@ -174,7 +174,6 @@ def test_a_file_that_isnt_there_is_said_and_current_needs_none(client: Client, t
     assert client.plan(file, sets=["drumbeat.environment=current"]).plan.environment == "current"
 
 
-@pytest.mark.feature("D4")
 def test_jobs_that_named_an_environment_are_told_with_it(house: House, client: Client):
     made = client.create_environment(Environment(name="lineage", conda_file={"dependencies": [{"pip": ["numpy"]}]}))
     assert made.jobs == ()

@@ -19,8 +19,6 @@ from drumbeat.wiring import SystemClock
 
 from .api_house import House, eventually, served
 
-pytestmark = pytest.mark.feature("F10")
-
 
 class Disk(FolderArtifacts):
     """A folder that is full when a test says so."""
@@ -96,6 +94,7 @@ def test_logs_that_another_server_took_dont_wait(servers: list[House], clock: Fa
     assert notice(one, job) == ""
 
 
+@pytest.mark.feature("F10")
 def test_logs_that_are_refused_again_and_again_wait(servers: list[House], clock: FakeClock):
     one = servers[0]
     job = one.submit("j")
@@ -116,7 +115,7 @@ def test_nothing_waits_of_a_job_that_has_ended(servers: list[House]):
     assert notice(one, job) == ""
 
 
-@pytest.mark.feature("M1")
+@pytest.mark.feature("M1", "F10")
 def test_no_node_is_let_go_before_its_logs_are_on_the_servers_disk(servers: list[House]):
     one = servers[0]
     disk = one.control.artifacts

@@ -45,7 +45,7 @@ def action(house: House, opened: httpx.Client, **headers: str) -> httpx.Response
     return opened.post("/api/v1/jobs/acted/archive", headers={key: value for key, value in given.items() if value})
 
 
-@pytest.mark.feature("M3", "X1")
+@pytest.mark.feature("X1")
 def test_page_is_sent_with_a_strict_policy_and_holds_no_script(browser: httpx.Client) -> None:
     for address in ("/ui/", "/ui/jobs/some-job?tab=metrics", "/ui/nowhere"):
         answer = browser.get(address)
@@ -60,7 +60,7 @@ def test_page_is_sent_with_a_strict_policy_and_holds_no_script(browser: httpx.Cl
         assert "style=" not in answer.text
 
 
-@pytest.mark.feature("M3", "X1")
+@pytest.mark.feature("X1")
 def test_styles_within_the_page_are_those_of_its_policy(browser: httpx.Client) -> None:
     answer = browser.get("/ui/")
     (style,) = re.findall("<style>(.*?)</style>", answer.text, re.DOTALL)
@@ -122,7 +122,7 @@ def test_assets_are_hashed_and_kept_by_browsers(browser: httpx.Client) -> None:
     assert "APIRouter" not in browser.get("/ui/assets/../../routes.py").text
 
 
-@pytest.mark.feature("M3", "X1")
+@pytest.mark.feature("X1")
 def test_link_sets_a_strict_cookie_once(house: House, browser: httpx.Client) -> None:
     path = link(house)
     answer = browser.get(path)
@@ -143,7 +143,7 @@ def test_session_reads_for_its_own_origin_only(opened: httpx.Client) -> None:
         assert opened.get("/api/v1/status", headers={"Sec-Fetch-Site": site}).status_code == 403
 
 
-@pytest.mark.feature("M3", "X1")
+@pytest.mark.feature("X1")
 def test_action_needs_its_token_and_its_origin(house: House, opened: httpx.Client) -> None:
     house.submit("acted")
     house.finish("acted")

@@ -91,7 +91,7 @@ def test_name_that_no_person_can_have_is_refused(house: House, person: str) -> N
     assert house.http.get("/api/v1/tokens").json() == []
 
 
-@pytest.mark.feature("X3", "M3")
+@pytest.mark.feature("X3")
 def test_page_of_a_reader_says_so_and_acts_on_nothing(house: House) -> None:
     house.submit("shown")
     with as_person(house, "eve", "reader") as eve, httpx.Client(base_url=house.url, trust_env=False) as browser:
@@ -104,7 +104,6 @@ def test_page_of_a_reader_says_so_and_acts_on_nothing(house: House) -> None:
         assert browser.get("/api/v1/jobs").status_code == 401
 
 
-@pytest.mark.feature("M3")
 def test_page_of_the_owner_names_the_servers_user(house: House) -> None:
     with httpx.Client(base_url=house.url, trust_env=False) as browser:
         browser.get(house.http.post("/api/v1/page/links").json()["path"])

@@ -142,7 +142,6 @@ def test_it_comes_back_to_its_port_with_its_token(tmp_path: Path) -> None:
         assert (tmp_path / "token").read_text() == token
 
 
-@pytest.mark.feature("F10")
 def test_running_server_takes_another_idle_time_and_ends_after_it(tmp_path: Path) -> None:
     with serving(tmp_path, "--idle-stop", "0") as server, server.client() as http:
         for wrong in ({}, {"idle_stop_s": -1}, {"idle_stop_s": 1e300}, {"idle_stop_s": 1, "x": 1}):
@@ -239,7 +238,7 @@ def test_an_address_that_others_reach_is_refused_unless_meant(tmp_path: Path) ->
         assert httpx.get(url, headers={**token, "Host": "evil.example"}, trust_env=False).status_code == 403
 
 
-@pytest.mark.feature("X4", "X6")
+@pytest.mark.feature("X6")
 def test_agents_elsewhere_find_it_where_it_was_before_they_ask(tmp_path: Path) -> None:
     (port,) = free_ports(1)
     (tmp_path / "doors.json").write_text(json.dumps({"127.0.0.2": port, "8.8.8.8": port}))
@@ -255,7 +254,6 @@ def test_agents_elsewhere_find_it_where_it_was_before_they_ask(tmp_path: Path) -
         assert server.end()[0] == 0
 
 
-@pytest.mark.feature("X4")
 def test_a_damaged_authority_stops_no_job_of_this_machine(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("nonsense")
     (tmp_path / "doors.json").write_text(json.dumps({"127.0.0.2": 1}))

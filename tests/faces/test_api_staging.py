@@ -25,7 +25,7 @@ from drumbeat.testing.removal_contract import finish_removal
 
 from .api_house import Agent, House, eventually, house_in
 
-pytestmark = [pytest.mark.feature("D5"), pytest.mark.feature("X2")]
+pytestmark = pytest.mark.feature("D5")
 
 FILES = {"set/a": b"0123456789", "set/b/ü c": b"", "other/secret": b"of another job"}
 INPUTS = (
@@ -181,6 +181,7 @@ def test_listing_that_was_made_for_a_deleted_job_is_not_kept_for_the_next(house:
     assert len(get(agent, "inputs/train").json()["listing"]["files"]) == 3
 
 
+@pytest.mark.feature("X2")
 def test_agent_of_a_deleted_job_is_not_taken_for_one_of_the_next_job_of_its_name(house: House, agent: Agent):
     old, status = agent.headers, agent.status(Phase.READY)
     house.finish("a")
@@ -213,6 +214,7 @@ def test_many_who_ask_at_once_get_one_listing(house: House, agent: Agent, data: 
     assert len({listing.key for listing in found}) == data.listings == 1
 
 
+@pytest.mark.feature("X2")
 def test_links_are_given_file_by_file(agent: Agent, data: MemoryData):
     ask = {"paths": ["b/ü c", "a"]}
     url = f"{agent.path}/inputs/train/links"
@@ -241,6 +243,7 @@ def test_a_range_that_cant_be_read_is_refused(agent: Agent, said: str):
     assert get(agent, "inputs/train/files/a", Range=said).status_code == 422
 
 
+@pytest.mark.feature("X2")
 @pytest.mark.parametrize(
     "path",
     [
@@ -257,6 +260,7 @@ def test_nothing_but_the_jobs_own_inputs_can_be_asked_for(agent: Agent, path: st
     assert get(agent, path.replace("..", "%2e%2e")).json()["code"] in ("forbidden", "not_found")
 
 
+@pytest.mark.feature("X2")
 def test_a_wrong_secret_gets_nothing(house: House, agent: Agent):
     for path in ("inputs/train", "inputs/train/files/a", "peers"):
         answer = house.http.get(f"{agent.path}/{path}", headers={"Authorization": "Bearer guessed"})

@@ -103,7 +103,6 @@ def test_list_has_one_line_a_job_and_show_the_whole_reason(
     assert " ".join(reason.split()) in shown
 
 
-@pytest.mark.feature("T3")
 def test_show_has_the_stage_and_shard_of_each_rank(drumbeat: Type, server: FakeServer):
     server.jobs["mnist-7f3a"] = a_job(mesh={"pp": 2, "dp": 2})
     shown = drumbeat("show", "mnist-7f3a").stdout
@@ -354,7 +353,6 @@ def test_an_alias_of_what_there_isnt_yet_says_so(
     assert drumbeat("alias", "set", kind, "x", there_is.partition(",")[0]).stderr == ""
 
 
-@pytest.mark.feature("X4")
 def test_server_status_says_where_agents_on_other_hosts_call(drumbeat: Type, server: FakeServer):
     ends = datetime(2026, 12, 21, tzinfo=UTC)
     server.doors = (DoorView("10.0.0.1", 4713, ends), DoorView("fd00::1", 4713, ends))

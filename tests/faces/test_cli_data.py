@@ -23,8 +23,6 @@ from tests.unit.cli.samples import sample
 if TYPE_CHECKING:
     from rich.table import Table
 
-pytestmark = pytest.mark.feature("D1", "D4", "D10")
-
 AT = datetime(2026, 11, 22, 12, tzinfo=UTC)
 BLOBS = (
     "name: blobs\ntype: azure_blob\naccount_name: acme\ncontainer_name: train\n"
@@ -124,6 +122,7 @@ def drumbeat(server: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> T
     return typing_in(tmp_path, monkeypatch)
 
 
+@pytest.mark.feature("D1")
 def test_a_datastore_is_made_with_a_secret_from_the_environment(drumbeat: Type, server: Data):
     shown = drumbeat("datastore", "create", "-f", "blobs.yml", "--no-check")
     assert shown.stdout == (
@@ -134,6 +133,7 @@ def test_a_datastore_is_made_with_a_secret_from_the_environment(drumbeat: Type, 
     assert (document["credentials"], check) == ({"account_key": "a2V5LW9mLWFjbWU="}, False)
 
 
+@pytest.mark.feature("D1")
 def test_a_secret_can_be_set_and_come_from_a_file(drumbeat: Type, server: Data, tmp_path: Path):
     (tmp_path / "key").write_text("ZnJvbS1hLWZpbGU=\n")
     assert (
@@ -142,6 +142,7 @@ def test_a_secret_can_be_set_and_come_from_a_file(drumbeat: Type, server: Data, 
     assert server.calls[0][1]["credentials"] == {"account_key": "ZnJvbS1hLWZpbGU="}
 
 
+@pytest.mark.feature("D1")
 def test_a_secret_that_isnt_there_is_said_and_none_is_printed(
     drumbeat: Type, server: Data, monkeypatch: pytest.MonkeyPatch
 ):
@@ -154,6 +155,7 @@ def test_a_secret_that_isnt_there_is_said_and_none_is_printed(
     assert "hush-hush" not in wrong.stderr
 
 
+@pytest.mark.feature("D1")
 def test_datastores_are_listed_and_shown_without_secrets(drumbeat: Type):
     lines = [line.split() for line in drumbeat("datastore", "list").stdout.splitlines()[2:]]
     assert lines == [
@@ -165,11 +167,13 @@ def test_datastores_are_listed_and_shown_without_secrets(drumbeat: Type):
     assert json.loads(drumbeat("datastore", "show", "blobs", "--json").stdout)["credentials"] == "account key"
 
 
+@pytest.mark.feature("D1")
 def test_a_datastore_is_forgotten(drumbeat: Type, server: Data):
     assert drumbeat("datastore", "delete", "blobs").stdout == "datastore blobs is forgotten; what lies in it stays\n"
     assert server.calls == [("delete_datastore", "blobs")]
 
 
+@pytest.mark.feature("D4")
 def test_data_is_made_from_options_or_from_a_file(drumbeat: Type, server: Data):
     shown = drumbeat("data", "create", "digits", "--path", "./d", "--version", "3")
     assert shown.stdout == (
@@ -185,6 +189,7 @@ def test_data_is_made_from_options_or_from_a_file(drumbeat: Type, server: Data):
     ]
 
 
+@pytest.mark.feature("D1")
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -201,6 +206,7 @@ def test_what_cant_be_meant_is_refused(drumbeat: Type, server: Data, words: tupl
     assert says in shown.stderr
 
 
+@pytest.mark.feature("D4")
 def test_data_is_listed_shown_and_forgotten(drumbeat: Type, server: Data):
     assert "digits:3" in drumbeat("data", "list").stdout
     assert drumbeat("data", "list", "digits", "--json").stdout.startswith("[")
@@ -230,6 +236,7 @@ def test_names_of_others_do_nothing_to_the_terminal():
     assert not any("\n" in one for one in cells)
 
 
+@pytest.mark.feature("D10")
 def test_files_of_stores_are_listed_and_moved(drumbeat: Type, server: Data, tmp_path: Path):
     uri = "azureml://datastores/blobs/paths/d"
     lines = [line.split() for line in drumbeat("data", "list", uri).stdout.splitlines()[2:]]

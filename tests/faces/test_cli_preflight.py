@@ -80,7 +80,7 @@ def test_check_of_one_machine_is_refused(server: FakeServer, drumbeat: Type):
     assert "compute rack has 1 machine" in done.output
 
 
-@pytest.mark.feature("B3", "C4")
+@pytest.mark.feature("B3")
 def test_check_leaves_out_machines_that_are_kept_for_jobs_with_gpus(server: FakeServer, drumbeat: Type):
     server.jobs["mnist-7f3a"] = a_job(state="completed", ended_at=after(9), preflight=CHECKED)
     kept = tuple(replace(one, is_for_gpus=True) for one in MACHINES)

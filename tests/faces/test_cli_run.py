@@ -71,7 +71,6 @@ def test_run_prints_name_stages_logs_and_the_end(run: Type, server: FakeServer):
     assert server.calls[0] == ("submit", "job.yml", ("inputs.epochs=2",), "mnist-7f3a")
 
 
-@pytest.mark.feature("F1")
 def test_run_ends_with_the_jobs_exit_code(run: Type, server: FakeServer):
     server.jobs["mnist-7f3a"] = a_failed_job()
     server.events = [End("failed", 7)]

@@ -61,7 +61,6 @@ def git(folder: Path, *words: str) -> None:
     subprocess.run(["git", "-C", folder, "-c", "user.name=a", "-c", "user.email=a@b", *words], check=True)
 
 
-@pytest.mark.feature("D8")
 def test_pipelines_steps_and_sweeps_of_components_record_the_commit(
     house: House, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

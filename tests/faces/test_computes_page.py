@@ -5,8 +5,6 @@ import pytest
 from drumbeat.dialect.compute.computes import CLASSES, load_compute
 from tools import make_computes_docs
 
-pytestmark = pytest.mark.feature("C1")
-
 
 def test_the_page_is_what_the_models_say():
     assert make_computes_docs.PAGE.read_text(encoding="utf-8") == make_computes_docs.render_page()

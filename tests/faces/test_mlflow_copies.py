@@ -162,7 +162,7 @@ def train_and_copy(store, copies, start_ms, lr):
     return run
 
 
-@pytest.mark.feature("F10")
+@pytest.mark.feature("U2")
 def test_copy_that_an_earlier_version_made_of_a_deleted_job_is_left_as_it_is(named, store, copies):
     run = train_and_copy(store, copies, 1000, "1")
     as_an_earlier_version_kept_it(store, run)
@@ -174,7 +174,7 @@ def test_copy_that_an_earlier_version_made_of_a_deleted_job_is_left_as_it_is(nam
         assert [(one.count, one.last.value) for one in copy.metrics] == [(1, float(lr))]
 
 
-@pytest.mark.feature("F10")
+@pytest.mark.feature("U2")
 def test_copy_that_an_earlier_version_made_goes_on_and_is_known_by_its_start(named, store, copies):
     run = train_and_copy(store, copies, 1000, "1")
     as_an_earlier_version_kept_it(store, run)

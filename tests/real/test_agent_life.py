@@ -55,7 +55,6 @@ def test_two_nodes_of_two_ranks_live_from_enrolment_to_leaving(tmp_path):
         assert mentioning(str(tmp_path)) == []
 
 
-@pytest.mark.feature("F10")
 def test_an_agent_with_nothing_new_to_say_is_heard_before_its_node_would_be_lost(tmp_path):
     with AgentGang(tmp_path, "true", lost_after_s=1.5) as gang:
         gang.prepare()

@@ -23,7 +23,7 @@ from .guard import guarded
 from .house import DRUMBEAT, House, a_house, line_of, until
 from .places import slurm
 
-pytestmark = [pytest.mark.feature("E1", "E5")]
+pytestmark = [pytest.mark.feature("E1")]
 
 
 @pytest.fixture(scope="module")

@@ -234,7 +234,7 @@ def test_an_output_that_is_held_up_can_be_given_up(own_house: House):
     until(lambda: house.run("server", "stop").returncode == 0, what="the end of the last try, and the server's with it")
 
 
-@pytest.mark.feature("X2", "X4", "D1")
+@pytest.mark.feature("X4", "D1")
 @pytest.mark.thorough
 def test_no_secret_is_anywhere_in_what_the_server_and_a_job_wrote(own_house: House, azurite: Azurite, tmp_path: Path):
     house = own_house
@@ -255,7 +255,7 @@ def test_no_secret_is_anywhere_in_what_the_server_and_a_job_wrote(own_house: Hou
         assert secret[:20] not in text
 
 
-@pytest.mark.feature("X2")
+@pytest.mark.feature("D1")
 @pytest.mark.thorough
 def test_the_servers_log_tells_no_address_that_was_asked(own_house: House, azurite: Azurite, web_server: WebServer):
     azure_store(own_house, azurite, "told")
@@ -319,7 +319,6 @@ def test_an_upload_that_broke_off_is_told_as_partial_and_gone_on_with(house: Hou
     assert not list((tmp_path / "got").rglob(".*"))
 
 
-@pytest.mark.feature("D8")
 @pytest.mark.thorough
 def test_a_job_remembers_which_commit_its_code_was(house: House, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(git_commit, "PATIENCE_S", 60.0)

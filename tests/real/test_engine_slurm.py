@@ -346,7 +346,7 @@ def test_a_job_reduces_over_three_nodes(house: House, lab: SlurmLab):
     assert sorted(one.name for one in kept.iterdir()) == ["0", "1", "2"]
 
 
-@pytest.mark.feature("C4", "X1")
+@pytest.mark.feature("C4", "X8")
 def test_the_secret_is_in_no_script_argument_or_environment(house: House, lab: SlurmLab, tmp_path: Path):
     job = submitted(house, until_go(tmp_path / "go"))
     reach(house, job, "running")
@@ -427,7 +427,7 @@ def test_a_job_that_is_canceled_leaves_nothing(house: House, lab: SlurmLab, tmp_
 
 
 # --- what Slurm does --------------------------------------------------------------------------------------------
-@pytest.mark.feature("C4", "L3")
+@pytest.mark.feature("C4")
 @pytest.mark.thorough
 def test_what_is_canceled_in_slurm_ends_with_a_sentence(house: House, lab: SlurmLab, tmp_path: Path):
     job = submitted(house, until_go(tmp_path / "go", "trap : TERM"))

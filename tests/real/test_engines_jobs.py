@@ -116,7 +116,6 @@ def test_cancel_gives_the_grace_time_and_leaves_nothing(place: Place):
 
 
 @pytest.mark.parametrize("made", ["ssh"], indirect=True, scope="module")  # In a netlab, checkpoints go with the job.
-@pytest.mark.feature("M9")
 def test_job_with_a_deleted_jobs_name_begins_without_its_checkpoints(place: Place):
     command = "ls $DRUMBEAT_CHECKPOINT_DIR; touch $DRUMBEAT_CHECKPOINT_DIR/step; echo begun"
     file = place.house.job_file(command=f'"{command}"', compute=place.compute, resources="{instance_count: 3}")
@@ -129,7 +128,7 @@ def test_job_with_a_deleted_jobs_name_begins_without_its_checkpoints(place: Plac
 
 
 @ON_SSH
-@pytest.mark.feature("F5", "F10")
+@pytest.mark.feature("F5")
 @pytest.mark.thorough
 def test_the_server_is_killed_and_the_ranks_never_notice(place: Place, go: Path):
     job = submitted(place, COUNTS.format(go=go))
@@ -182,7 +181,7 @@ def runs_again(place: Place, job: str) -> bool:
 
 
 @ON_NETLAB
-@pytest.mark.feature("F2", "F3")
+@pytest.mark.feature("F2")
 def test_a_node_that_is_lost_is_replaced_by_another_one(place: Place, go: Path):
     job = submitted(place, COUNTS.format(go=go), drumbeat="{lost_after_s: 20, max_retries: 0}")
     counting(place, job)
@@ -210,7 +209,7 @@ def test_an_agent_that_was_cut_off_and_replaced_is_told_so_and_stops_its_ranks(p
     assert (now.state, now.attempt) == ("completed", 2)
 
 
-@pytest.mark.feature("F2", "F7")
+@pytest.mark.feature("F2")
 def test_a_rank_that_fails_is_named_and_all_start_again_where_they_are(place: Place):
     command = "[ $DRUMBEAT_ROUND = 2 ] && echo again && exit 0; [ $RANK = 1 ] && exit 5; exec sleep 600"
     job = submitted(place, command)

@@ -379,7 +379,7 @@ def test_a_preparation_that_fails_says_how_and_takes_along_what_it_started(tmp_p
         assert [pid for pid in mentioning(str(tmp_path)) if "sleep" in _words(pid)] == []
 
 
-@pytest.mark.feature("L12", "F4")
+@pytest.mark.feature("L12")
 @pytest.mark.parametrize("how", ["leave", "kill"])
 def test_nothing_of_a_preparation_outlives_its_agent(tmp_path: Path, how: str):
     prepare = "trap 'echo saving; exit 1' TERM; (setsid sleep 600 &) ; echo begun; while :; do sleep 0.1; done"
@@ -516,7 +516,7 @@ def test_an_index_that_cant_be_reached_is_told_and_may_be_there_later(
     assert job.sentence.endswith("; it may pass: run the job again then")
 
 
-@pytest.mark.feature("L12", "F4")
+@pytest.mark.feature("L12")
 def test_a_preparation_fails_or_is_canceled_with_its_job(own_house: House):
     path = own_house.job_file(code=".", command="echo never", drumbeat='{prepare: "echo oh no; exit 7"}')
     failed = own_house.client.wait(own_house.client.submit(path).name, 60)

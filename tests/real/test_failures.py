@@ -14,7 +14,7 @@ from tools.failures.failure import play
 
 from .places import PLACES, Place, slurm
 
-pytestmark = [pytest.mark.feature("F1", "F6", "L2", "L6", "L7"), pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.feature("F1", "F6"), pytest.mark.timeout(1800)]
 
 PAIRS = [
     pytest.param("netlab", "torchrun: a rank raises", marks=pytest.mark.thorough),

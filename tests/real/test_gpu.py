@@ -163,7 +163,7 @@ def test_the_gpus_memory_is_free_once_the_job_has_ended(house: House, script: st
     assert (ended.state, used_mib()) == ("canceled", before)
 
 
-@pytest.mark.feature("F5")
+@pytest.mark.feature("F3")
 def test_a_rank_that_was_killed_finds_the_memory_free_when_it_comes_back(house: House):
     script = f"{HOLDS}\nif os.environ['DRUMBEAT_ROUND'] == '1': os.kill(os.getpid(), 9)\n"
     job = run_job(house, script, drumbeat="{max_retries: 1}")

@@ -16,7 +16,7 @@ from drumbeat.protocol.errors import RefusedError
 from .house import House, a_house, until
 
 pytestmark = [
-    pytest.mark.feature("F4", "M10"),
+    pytest.mark.feature("F4"),
     pytest.mark.skipif(not find_py_spy.find_here(), reason="py-spy isn't installed: pip install py-spy"),
 ]
 
@@ -79,6 +79,7 @@ def sentence(house: House, job: str) -> str:
     return next(line.sentence for line in house.client.story(job) if "hangs" in line.sentence)
 
 
+@pytest.mark.feature("M10")
 def test_stopped_rank_of_another_node_is_named_and_its_stack_kept(tmp_path: Path) -> None:
     with a_house(tmp_path) as house:
         job = started(house, STOPPED)

@@ -147,7 +147,6 @@ def test_a_build_that_fails_is_told_with_its_line_and_its_own_words(house: House
     assert says in found.sentence
 
 
-@pytest.mark.feature("F1")
 @pytest.mark.thorough
 def test_a_build_whose_agent_is_killed_goes_on_and_one_that_is_killed_is_built_by_the_next_job(
     house: House, storage: dict[str, str]

@@ -38,11 +38,8 @@ def cluster(folder: Path) -> Iterator[tuple[House, str]]:
         yield place.house, place.compute
 
 
-@pytest.mark.parametrize(
-    "where",
-    [pytest.param(one, marks=pytest.mark.thorough) for one in (local, lab, cluster)],
-    ids=["local", "netlab", "slurm"],
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("where", [local, lab, cluster], ids=["local", "netlab", "slurm"])
 def test_the_same_job_reads_its_input_wherever_it_lies(
     where: Callable[[Path], contextlib.AbstractContextManager[tuple[House, str]]],
     azurite: Azurite,

@@ -164,7 +164,6 @@ def test_ranks_of_jobs_side_by_side_have_numbers_apart(kept: Kept, tmp_path: Pat
 
 
 @shown_by("namespace")
-@pytest.mark.feature("L1")
 def test_worker_processes_of_python_work(kept: Kept):
     program = """
 import multiprocessing as m, os

@@ -26,7 +26,7 @@ from tools.hangs.scene import Ranks, started
 from .house import until
 
 pytestmark = [
-    pytest.mark.feature("F2", "F4"),
+    pytest.mark.feature("F4"),
     pytest.mark.thorough,
     pytest.mark.skipif(not find_py_spy.find_here(), reason="py-spy isn't installed: pip install py-spy"),
 ]

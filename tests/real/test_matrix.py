@@ -11,7 +11,7 @@ from tools.matrix.runs import Material, run
 
 from .places import PLACES, Place, slurm
 
-pytestmark = [pytest.mark.feature("C4", "J5", "L10"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.feature("C4", "J5"), pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

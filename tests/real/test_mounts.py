@@ -26,7 +26,7 @@ from tools import debian_packages
 from .depot import Depot, a_depot, remote
 from .house import until
 
-pytestmark = [pytest.mark.feature("D2", "D6"), pytest.mark.xdist_group("mounts")]
+pytestmark = [pytest.mark.feature("D2"), pytest.mark.xdist_group("mounts")]
 
 BIG = os.urandom(5 << 20)
 FILES = {
@@ -101,6 +101,7 @@ def test_a_file_has_its_own_name_and_a_part_of_it_is_read_without_the_rest(depot
     assert digest.split()[0] == hashlib.sha256(BIG[-100:]).hexdigest()
 
 
+@pytest.mark.feature("D6")
 def test_the_story_says_how_fast_it_is_beside_the_disk_and_what_to_do(depot: Depot):
     depot.data.spoil = lambda asked: Answer(pause=lambda: threading.Event().wait(0.02)) if asked.length > 1000 else None
     depot.completed(depot.submit("slow", "true", remote("train", "set", mount=True)))
@@ -161,7 +162,6 @@ def test_a_store_that_breaks_off_or_is_in_trouble_is_waited_for(depot: Depot):
     assert said.split()[0] == hashlib.sha256(BIG).hexdigest()
 
 
-@pytest.mark.feature("F10")
 def test_content_that_has_changed_is_never_read_and_the_story_names_it(depot: Depot, tmp_path: Path):
     depot.data.is_linked = False
     command = f"touch {tmp_path}/held; until test -e {tmp_path}/go; do sleep 0.05; done; cat ${{{{inputs.train}}}}/more"

@@ -389,7 +389,7 @@ def test_a_killed_rank_is_named_and_the_next_round_has_an_mpirun_of_its_own(few:
     assert few.ended(job).state == "canceled"
 
 
-@pytest.mark.feature("L3", "F4")
+@pytest.mark.feature("L3", "F7")
 def test_a_canceled_mpi_job_has_its_grace_time_with_mpi_in_it(jobs: Jobs):
     job = jobs.begun(SAVES, drumbeat="{max_retries: 0, grace_s: 60}")
     jobs.house.client.cancel(job.name)

@@ -16,7 +16,7 @@ from . import mpis
 from .boxes import IMAGE, MPI_IMAGE, a_podman, debian_with_mpi, podman
 from .house import House, a_house
 
-pytestmark = [pytest.mark.feature("L4", "E5"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.feature("L4"), pytest.mark.timeout(900)]
 
 SUM = """
 import os, socket

@@ -20,7 +20,7 @@ from .house import House, a_house, contents, until
 from .ways_in import HERE, KINDS, Way, Ways, all_ways
 
 pytestmark = [
-    pytest.mark.feature("D1", "X2", "X4"),
+    pytest.mark.feature("D1", "X4"),
     pytest.mark.xdist_group("stores"),
     pytest.mark.timeout(900),  # All of it is made once, for the first test.
 ]

@@ -262,7 +262,6 @@ def test_screens_stand_slow_restarted_and_forgetful_servers():
     assert "skipped" not in printed
 
 
-@pytest.mark.feature("X1")
 def test_markup_in_names_logs_and_files_stays_text(tmp_path: Path):
     find_browser()
     with a_house(tmp_path) as house:

@@ -20,7 +20,7 @@ from tests.contract.postgres import Cluster, a_cluster
 from .guard import guarded
 from .house import House, until
 
-pytestmark = pytest.mark.feature("F5", "F10")
+pytestmark = pytest.mark.feature("F5")
 
 WAITS = "import pathlib, sys, time\nwhile not pathlib.Path(sys.argv[1]).exists(): time.sleep(0.05)\nprint('went on')\n"
 POLLS = "{lost_after_s: 30}"
@@ -133,6 +133,7 @@ def test_agents_on_other_machines_find_the_other_servers_door(houses: list[House
     assert two.client.get(job).attempt == 1
 
 
+@pytest.mark.feature("F10")
 @pytest.mark.thorough
 def test_a_server_with_a_folder_of_its_own_is_refused(houses: list[House]):
     """It couldn't end the nodes of the others' jobs, and would run each a second time."""
@@ -144,6 +145,7 @@ def test_a_server_with_a_folder_of_its_own_is_refused(houses: list[House]):
     assert "DRUMBEAT_SHARED=FOLDER" in refused.stderr
 
 
+@pytest.mark.feature("F10")
 @pytest.mark.thorough
 def test_a_database_that_crashes_costs_no_job_that_was_taken(houses: list[House], cluster: Cluster, tmp_path: Path):
     one, names = houses[0], [f"j-{n}" for n in range(12)]

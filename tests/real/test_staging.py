@@ -20,8 +20,6 @@ from drumbeat.testing.memory_data import Answer, Asked, MemoryData
 from .depot import Depot, a_depot, remote
 from .house import until
 
-pytestmark = [pytest.mark.feature("D5")]
-
 BIG = os.urandom(5 << 20)
 FILES = {"set/a.txt": b"first\n", "set/deep/er/b.bin": BIG, "set/empty": b"", "set/ü &#?%.txt": b"odd name", "x": b"-"}
 SHOW = "find . -type f -printf '%P %s %m\\n' | LC_ALL=C sort"
@@ -40,7 +38,7 @@ def depot(tmp_path: Path, data: MemoryData, monkeypatch: pytest.MonkeyPatch) -> 
         yield depot
 
 
-@pytest.mark.feature("D2")
+@pytest.mark.feature("D2", "D5")
 @pytest.mark.parametrize("is_linked", [True, False], ids=["by links", "through the server"])
 def test_a_folder_comes_whole_and_read_only_and_only_once(depot: Depot, is_linked: bool):
     depot.data.is_linked = is_linked
@@ -72,6 +70,7 @@ def hash_of(depot: Depot, name: str, path: str = "set") -> None:
     assert depot.parts() == []
 
 
+@pytest.mark.feature("D2")
 def test_a_store_that_breaks_off_is_gone_on_with_where_it_stopped(depot: Depot):
     broken = 0
 
@@ -116,6 +115,7 @@ def test_a_server_whose_own_store_cannot_answer_is_waited_for(
     assert len(refused) == 3
 
 
+@pytest.mark.feature("D2")
 def test_wrong_bytes_are_fetched_again(depot: Depot):
     wrong = iter([True, True])
     bad = lambda asked: Answer(body=b"?" * asked.length) if asked.length > 1000 and next(wrong, False) else None  # noqa: E731
@@ -123,6 +123,7 @@ def test_wrong_bytes_are_fetched_again(depot: Depot):
     hash_of(depot, "wrong")
 
 
+@pytest.mark.feature("D2")
 def test_bytes_that_are_always_wrong_are_never_shown_as_whole(depot: Depot):
     depot.data.is_linked = True
     depot.data.spoil = lambda asked: Answer(body=b"?" * asked.length) if asked.path.endswith("a.txt") else None
@@ -135,6 +136,7 @@ def test_bytes_that_are_always_wrong_are_never_shown_as_whole(depot: Depot):
     assert all(hashlib.sha256(path.read_bytes()).hexdigest() == path.name for path in depot.kept())
 
 
+@pytest.mark.feature("D2")
 def test_a_link_that_has_expired_is_asked_for_anew(depot: Depot):
     def spoil(asked: Asked) -> None:
         depot.data.token = "second"
@@ -144,6 +146,7 @@ def test_a_link_that_has_expired_is_asked_for_anew(depot: Depot):
     assert {asked.token for asked in depot.data.asked} == {"first", "second"}
 
 
+@pytest.mark.feature("D2")
 @pytest.mark.parametrize("change", ["other bytes", "shorter", "gone"])
 def test_content_that_has_changed_since_it_was_listed_is_refused(depot: Depot, change: str):
     link = depot.data.link
@@ -162,6 +165,7 @@ def test_content_that_has_changed_since_it_was_listed_is_refused(depot: Depot, c
     assert f"input train: {said}" in job.sentence
 
 
+@pytest.mark.feature("D2")
 def test_nothing_there_fails_the_job_in_a_sentence(depot: Depot):
     job = depot.ended(depot.submit("none", "true", remote("train", "nothing")))
     assert job.state == "failed"
@@ -169,6 +173,7 @@ def test_nothing_there_fails_the_job_in_a_sentence(depot: Depot):
 
 
 # --- several jobs, one cache ------------------------------------------------------------------------------------
+@pytest.mark.feature("D5")
 def test_two_jobs_at_once_fetch_the_same_input_once(depot: Depot):
     go = threading.Event()
     depot.data.spoil = lambda asked: Answer(pause=lambda: go.wait(60)) if asked.length > 1000 else None
@@ -187,6 +192,7 @@ def test_two_jobs_at_once_fetch_the_same_input_once(depot: Depot):
 HOLD = "touch {0}/held; until test -e {0}/go; do sleep 0.05; done; sha256sum ${{{{inputs.train}}}}/b"
 
 
+@pytest.mark.feature("D5")
 def test_what_a_running_job_uses_stays_and_what_nobody_uses_makes_way(
     depot: Depot, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
@@ -206,6 +212,7 @@ def test_what_a_running_job_uses_stays_and_what_nobody_uses_makes_way(
     assert depot.completed("holds").split()[0] == hashlib.sha256(b"three" * 1000).hexdigest()
 
 
+@pytest.mark.feature("D5")
 def test_a_full_cache_is_waited_for_and_said_and_too_much_is_refused(
     depot: Depot, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
@@ -223,6 +230,7 @@ def test_a_full_cache_is_waited_for_and_said_and_too_much_is_refused(
     assert depot.completed("waits") == "5000\n"
 
 
+@pytest.mark.feature("D5")
 def test_what_somebody_wrote_into_is_fetched_again(depot: Depot):
     hash_of(depot, "one")
     (big,) = [path for path in depot.kept() if path.stat().st_size == len(BIG)]
@@ -285,6 +293,7 @@ SHOWN = ("cache.piece", "cache.renamed")
 """Points at which `make test` kills an agent; `make thorough` does so at each."""
 
 
+@pytest.mark.feature("D5")
 @pytest.mark.parametrize(
     "point",
     [

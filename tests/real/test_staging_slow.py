@@ -35,13 +35,14 @@ from .depot import a_depot, remote
 from .house import until
 from .relays import a_relay
 
-pytestmark = [pytest.mark.feature("D5", "F10")]
+pytestmark = [pytest.mark.feature("D2")]
 
 BLOCK = 1 << 16
 """What the store in memory sends at a time."""
 LARGE = os.urandom(12 * BLOCK)
 
 
+@pytest.mark.feature("F10")
 @pytest.mark.thorough
 def test_a_job_whose_store_is_slow_says_how_slow_and_when_it_stands_still(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -200,6 +201,7 @@ def test_an_address_that_cannot_be_sent_is_left_for_the_server(tmp_path: Path, d
     assert fetch(tmp_path, data, Patience(), Relaying(data)) == content
 
 
+@pytest.mark.feature("F10")
 def test_a_store_that_always_stops_is_named_in_the_end(tmp_path: Path, data: MemoryData):
     stalling = Stalling(data, blocks=0, always=True)
     host = data.url.removeprefix("http://")
@@ -214,6 +216,7 @@ def test_a_store_that_always_stops_is_named_in_the_end(tmp_path: Path, data: Mem
     assert raised.value.fix == "See whether the nodes and the server reach it, and run the job again."
 
 
+@pytest.mark.feature("F10")
 @pytest.mark.parametrize("size", [SMALL - 1, SMALL + 1], ids=["small", "large"])
 @pytest.mark.parametrize(
     ("url", "reason"),
@@ -240,6 +243,7 @@ def test_store_that_cannot_be_connected_to_is_given_up_early(
     assert raised.value.fix == "See whether the nodes and the server reach it, and run the job again."
 
 
+@pytest.mark.feature("F10")
 def test_store_that_only_does_not_answer_is_waited_for_longer_than_one_that_is_not_there():
     patience = Patience()
     assert 60 <= patience.limit_s(NoConnectionError("")) <= 120
@@ -247,12 +251,14 @@ def test_store_that_only_does_not_answer_is_waited_for_longer_than_one_that_is_n
     assert Patience(give_up_s=60).limit_s(NoConnectionError("")) == 60
 
 
+@pytest.mark.feature("F10")
 @pytest.mark.parametrize("size", [SMALL - 1, SMALL + 1], ids=["small", "large"])
 def test_a_server_whose_own_disk_refuses_is_waited_for(tmp_path: Path, data: MemoryData, size: int):
     data.files["set/large"] = os.urandom(size)
     assert fetch(tmp_path, data, Patience(), Server(data, 4)) == data.files["set/large"]
 
 
+@pytest.mark.feature("F10")
 @pytest.mark.parametrize("size", [SMALL - 1, SMALL + 1], ids=["small", "large"])
 def test_a_server_whose_disk_always_refuses_is_given_up_in_its_words(tmp_path: Path, data: MemoryData, size: int):
     data.files["set/large"] = os.urandom(size)
@@ -261,6 +267,7 @@ def test_a_server_whose_disk_always_refuses_is_given_up_in_its_words(tmp_path: P
     assert str(raised.value) == "/home: the disk is full; no byte came for 1 s. Make room on it."
 
 
+@pytest.mark.feature("F10")
 @pytest.mark.parametrize("size", [SMALL - 1, SMALL + 1], ids=["small", "large"])
 def test_what_a_store_refuses_for_good_is_told_at_once(tmp_path: Path, data: MemoryData, size: int):
     data.files["set/large"] = os.urandom(size)

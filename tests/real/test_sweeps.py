@@ -195,7 +195,7 @@ for step in range(1, 6):
 """
 
 
-@pytest.mark.feature("S1", "S2")
+@pytest.mark.feature("S1", "S3")
 def test_named_output_of_a_sweep_is_one_version_and_its_best_trials(house: House):
     file = write(house, "named", NAMED, GROWS)
     done = house.run("run", file)

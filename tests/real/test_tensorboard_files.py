@@ -33,7 +33,6 @@ with open("outputs/runs/events.out.tfevents.cut", "wb") as file:
 """
 
 
-@pytest.mark.feature("M2")
 @pytest.mark.thorough
 def test_scalars_of_event_files_are_metrics_of_rank_0_by_folder_and_tag(own_house: House):
     house = own_house

@@ -14,7 +14,7 @@ from tools.failures.failure import of_job
 from .house import House, a_house, until
 from .places import PLACES
 
-pytestmark = [pytest.mark.feature("L5", "F1")]
+pytestmark = [pytest.mark.feature("L5")]
 
 TASK = """
 import json, os, socket, sys, time
@@ -134,6 +134,7 @@ def test_workers_alone_meet_on_uneven_nodes(lab: Lab):
     assert {f"worker {n} has met 2" for n in range(3)} <= lab.heard(ended)
 
 
+@pytest.mark.feature("F1")
 @ON_LOCAL
 @pytest.mark.parametrize(
     ("words", "sentence"),
@@ -149,6 +150,7 @@ def test_the_task_that_failed_is_named_by_its_role(lab: Lab, words: tuple[str, s
     assert ended.sentence.startswith(sentence)
 
 
+@pytest.mark.feature("F1")
 @ON_NETLAB
 @pytest.mark.thorough
 def test_a_port_that_somebody_has_taken_is_told_by_its_task(lab: Lab):
@@ -158,6 +160,7 @@ def test_a_port_that_somebody_has_taken_is_told_by_its_task(lab: Lab):
     assert ended.sentence.startswith("rank 2 (worker 1) on node 0 stopped with exit code 1: OSError: [Errno 98]")
 
 
+@pytest.mark.feature("F1")
 @ON_LOCAL
 def test_a_missing_tensorflow_says_what_to_do(lab: Lab):
     ended = lab.run({}, command="python -c 'import tensorflow'")

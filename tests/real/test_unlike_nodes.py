@@ -14,7 +14,7 @@ from tools.slurmlab import SlurmLab
 from .boxes import IMAGE, a_podman, make_image
 from .places import BARE_PYTHON, Place, slurm
 
-pytestmark = [pytest.mark.feature("E3", "C4")]
+pytestmark = [pytest.mark.feature("E3")]
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +98,6 @@ def test_one_of_them_is_no_difference(place: Place):
     assert run(place, 1, compute="mixed").state == "completed"
 
 
-@pytest.mark.feature("E5")
 def test_images_of_one_name_that_differ_end_the_job_by_their_digests(place: Place):
     image = f"{{image: '{IMAGE}'}}"
     found = run(place, 3, compute="cluster", environment=image)

@@ -94,7 +94,6 @@ def forget(folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("tools")
-@pytest.mark.feature("D6")
 @pytest.mark.thorough
 def test_ranks_read_on_while_the_server_is_down_and_the_mount_goes_when_it_is_back(
     own: House, web_server: WebServer, tmp_path: Path
@@ -120,7 +119,7 @@ def test_ranks_read_on_while_the_server_is_down_and_the_mount_goes_when_it_is_ba
 
 
 @pytest.mark.usefixtures("tools")
-@pytest.mark.feature("C4", "D6")
+@pytest.mark.feature("C4")
 @pytest.mark.parametrize("where", [netlab, slurm], ids=["netlab", "slurm"])
 @pytest.mark.thorough
 def test_nodes_of_clusters_mount_for_themselves(
@@ -140,7 +139,6 @@ def test_nodes_of_clusters_mount_for_themselves(
     assert mounted(str(folder)) == []
 
 
-@pytest.mark.feature("D6")
 @pytest.mark.thorough
 def test_a_plan_says_that_it_is_mounted_only_where_it_is_asked_for(own: House):
     place = "azureml://datastores/workspaceblobstore/paths/x"
@@ -233,7 +231,7 @@ def test_a_path_that_can_be_none_is_refused(own: House, data: Path, written: str
 
 
 @pytest.mark.usefixtures("tools")
-@pytest.mark.feature("E5")
+@pytest.mark.feature("E1")
 @pytest.mark.thorough
 def test_ranks_in_containers_have_mounts_and_paths_of_their_own(
     web_server: WebServer, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch

@@ -15,7 +15,7 @@ from drumbeat.protocol.plan import Plan
 STATE = KeeperState(pid=1, round=1, over=False, stopping=True)
 
 
-@pytest.mark.feature("F1", "F7")
+@pytest.mark.feature("F1")
 @pytest.mark.parametrize("has_keeper", [True, False])
 def test_a_remark_that_comes_first_is_not_taken_for_the_keepers_word(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_keeper: bool

@@ -92,7 +92,7 @@ def pods(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     return Pod("first", tmp_path, monkeypatch), Pod("second", tmp_path, monkeypatch, str(request.param))
 
 
-@pytest.mark.feature("D5", "F3")
+@pytest.mark.feature("D5")
 def test_pod_leaves_files_in_a_shared_cache_that_another_pod_uses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pods: tuple[Pod, Pod]
 ):
@@ -108,7 +108,7 @@ def test_pod_leaves_files_in_a_shared_cache_that_another_pod_uses(
     assert Room(files).take("first", pods[0].enter(), [used]) == "", "its own pin doesn't stand in its way"
 
 
-@pytest.mark.feature("D5", "F3")
+@pytest.mark.feature("D5")
 def test_pin_of_another_pod_counts_while_it_is_renewed(tmp_path: Path, pods: tuple[Pod, Pod]):
     first, second = pods
     pins, root = Pins(str(tmp_path / "pins"), WEEK), first.enter()
@@ -122,7 +122,7 @@ def test_pin_of_another_pod_counts_while_it_is_renewed(tmp_path: Path, pods: tup
     assert pins.read(now + 2 * SILENT_S) == []
 
 
-@pytest.mark.feature("D5", "F3")
+@pytest.mark.feature("D5")
 def test_pins_of_an_attempt_end_with_its_agent(tmp_path: Path, pods: tuple[Pod, Pod]):
     first, second = pods
     pins, root = [Pins(str(tmp_path / name), WEEK) for name in ("data", "environment")], first.enter()
@@ -175,7 +175,7 @@ def put_whole(files: Files, file: ListedFile) -> None:
     os.close(descriptor)
 
 
-@pytest.mark.feature("D5", "F1")
+@pytest.mark.feature("D5")
 def test_a_lock_of_a_file_that_was_replaced_is_not_the_files(tmp_path: Path):
     path = str(tmp_path / "lock")
     assert locks.take(path, create=False) is None

@@ -13,7 +13,7 @@ import pytest
 from drumbeat.agent.ground.snapshot_archive import unpack
 from drumbeat.protocol.errors import RefusedError
 
-pytestmark = pytest.mark.feature("C4")
+pytestmark = pytest.mark.feature("X5")
 
 
 def tar(*members: tarfile.TarInfo) -> bytes:

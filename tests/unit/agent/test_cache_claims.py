@@ -12,7 +12,7 @@ from drumbeat.agent.inputs.cache.files import Files
 from drumbeat.agent.inputs.cache.partial_file import PIECE, Part, claim
 from drumbeat.protocol.input_listing import ListedFile
 
-pytestmark = pytest.mark.feature("D5", "F10")
+pytestmark = pytest.mark.feature("D5")
 
 FILE = ListedFile("big", 2 * PIECE + 1, "a" * 64)
 
@@ -28,6 +28,7 @@ def opened() -> list[Path]:
     return [*Path("/proc/self/fd").iterdir()]
 
 
+@pytest.mark.feature("F10")
 def test_a_disk_that_is_full_when_a_part_is_begun_keeps_nothing_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     files, before = Files(str(tmp_path)), opened()
     refuse(monkeypatch, "pwrite", errno.ENOSPC)

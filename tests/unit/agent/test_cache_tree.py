@@ -9,7 +9,7 @@ from drumbeat.agent.inputs.cache.partial_file import PIECE, piece_at, piece_coun
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.input_listing import ListedFile, Listing, listing
 
-pytestmark = pytest.mark.feature("D5")
+pytestmark = pytest.mark.feature("X5")
 
 
 def of(*paths: str) -> Listing:

@@ -9,8 +9,6 @@ import pytest
 from drumbeat.agent.ground import machine_memory
 from drumbeat.agent.runtimes.environments.compilers import at_once
 
-pytestmark = pytest.mark.feature("E1")
-
 
 @pytest.mark.parametrize(("left_mib", "jobs"), [(7000, "3"), (1000, "1"), (900_000, "8")])
 def test_as_many_compilers_run_at_once_as_the_memory_limit_has_room_for(

@@ -12,7 +12,6 @@ def nothing() -> None:
     """Nobody looks."""
 
 
-@pytest.mark.feature("D5")
 @pytest.mark.parametrize("is_wide", [True, False])
 def test_threads_that_wait_are_joined_by_all_others(is_wide: bool):
     all_are_there = threading.Barrier(5)
@@ -20,7 +19,6 @@ def test_threads_that_wait_are_joined_by_all_others(is_wide: bool):
     assert not all_are_there.broken
 
 
-@pytest.mark.feature("D5")
 def test_one_that_keeps_the_processor_busy_stays_alone():
     begun, looks, go = count(), count(), threading.Event()
     ticks = count()

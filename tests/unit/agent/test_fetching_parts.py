@@ -15,7 +15,7 @@ from drumbeat.agent.inputs.fetching.progress import Meter
 from drumbeat.protocol.errors import UnreachableError
 from drumbeat.protocol.input_listing import ListedFile
 
-pytestmark = pytest.mark.feature("D5")
+pytestmark = pytest.mark.feature("D2")
 
 
 class Reply:

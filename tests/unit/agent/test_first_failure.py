@@ -8,7 +8,7 @@ from drumbeat.core.diagnosis.blame import verdict
 from drumbeat.core.diagnosis.tracebacks import read
 from drumbeat.protocol.agent import RankExit
 
-pytestmark = pytest.mark.feature("F1", "L6")
+pytestmark = pytest.mark.feature("F1")
 
 FRAMES = "".join(f'  File "/env/lib/part{n}.py", line {n}, in call\n    return self.inner({n})\n' for n in range(60))
 HEADER = "Traceback (most recent call last):\n"

@@ -12,8 +12,6 @@ from drumbeat.agent.runtimes.images.build_errors import explain
 from drumbeat.agent.runtimes.images.inspection import read
 from drumbeat.protocol.plan import ImageBuild
 
-pytestmark = pytest.mark.feature("E4", "E5")
-
 BUILD = ImageBuild("k" * 64, "c" * 64, "Dockerfile", "docker/Dockerfile")
 TEXT = """\
 FROM localhost/base:1
@@ -30,6 +28,7 @@ def said(text: str, tool: str = "podman") -> str:
     return explain(BUILD, TEXT, tool, text, 1)
 
 
+@pytest.mark.feature("E4")
 def test_a_command_that_fails_is_told_with_its_line_and_its_last_words():
     told = """\
 STEP 1/6: FROM localhost/base:1
@@ -45,6 +44,7 @@ Error: building at STEP "RUN touch /x &&     cat   /nothere": while running runt
     )
 
 
+@pytest.mark.feature("E4")
 def test_of_commands_that_read_alike_the_one_that_failed_is_told():
     told = (
         "STEP 4/6: RUN true\n--> 1\nSTEP 5/6: RUN true\nError: building at STEP: while running runtime: exit status 9\n"
@@ -52,6 +52,7 @@ def test_of_commands_that_read_alike_the_one_that_failed_is_told():
     assert said(told).startswith("docker/Dockerfile, line 7 (RUN true): its command ended with exit code 9")
 
 
+@pytest.mark.feature("E4")
 @pytest.mark.parametrize(
     ("told", "says"),
     [
@@ -75,6 +76,7 @@ def test_other_failures_are_the_tool_s_own_words(told: str, says: str):
     assert says in said(told)
 
 
+@pytest.mark.feature("E4")
 def test_docker_s_words_are_read_too():
     told = """\
 #7 [3/5] RUN cat /nothere
@@ -103,12 +105,14 @@ def changed(**keys: object) -> dict[str, Any]:
     return {**copy.deepcopy(INSPECTED), **keys}
 
 
+@pytest.mark.feature("E5")
 def test_an_image_is_known_by_its_registry_s_digest_else_by_its_id():
     assert read(INSPECTED, "ghcr.io/a/b:1").digest == "sha256:5d1e"
     assert read(changed(RepoDigests=[]), "ghcr.io/a/b:1").digest == "sha256:f0f97a06d182"
     assert read(changed(Id="sha256:ff"), "localhost/b:1").digest == "sha256:ff"
 
 
+@pytest.mark.feature("E5")
 def test_the_same_content_has_the_same_layers_wherever_it_was_imported():
     first = read(INSPECTED, "x").layers
     assert read(changed(Id="another", RepoDigests=[], Created="later"), "x").layers == first
@@ -116,6 +120,7 @@ def test_the_same_content_has_the_same_layers_wherever_it_was_imported():
         assert read(changed(**other), "x").layers != first
 
 
+@pytest.mark.feature("E5")
 def test_only_a_registry_that_was_told_so_is_spoken_to_without_tls():
     access = Access(insecure=("localhost:5000",))
     assert access.is_insecure("localhost:5000/a:1")

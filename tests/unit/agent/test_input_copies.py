@@ -14,7 +14,7 @@ from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.errors import DrumbeatError, RefusedError, StorageError
 from drumbeat.protocol.plan import InputPlan, Plan
 
-pytestmark = pytest.mark.feature("D5")
+pytestmark = pytest.mark.feature("D2")
 
 
 def stage(folder: Path) -> DrumbeatError | None:

@@ -202,7 +202,7 @@ def kept_steps(server: Server) -> list[int]:
     return [one.points[0].step for one in server.records if isinstance(one, PointsLogged)]
 
 
-@pytest.mark.feature("M2", "F10")
+@pytest.mark.feature("M2")
 @pytest.mark.parametrize("bad", [{0}, {57}, {99}, {3, 4, 5, 90}])
 def test_line_at_which_the_server_fails_is_skipped_and_all_others_arrive(tmp_path: Path, bad: set[int]):
     spool, server, sent, notes = Spool(str(tmp_path / "spool")), Defective(*bad), tmp_path / "sent", list[str]()
@@ -218,7 +218,7 @@ def test_line_at_which_the_server_fails_is_skipped_and_all_others_arrive(tmp_pat
     assert len([note for note in notes if "is skipped" in note]) == len(bad)
 
 
-@pytest.mark.feature("M2", "F10")
+@pytest.mark.feature("M2")
 def test_server_that_fails_a_few_times_loses_no_line(tmp_path: Path):
     spool, server = Spool(str(tmp_path / "spool")), Server(*[DrumbeatError("a defect")] * 7)
     for step in range(8):
@@ -230,7 +230,7 @@ def test_server_that_fails_a_few_times_loses_no_line(tmp_path: Path):
     assert loss_reason(str(tmp_path / "sent")) == ""
 
 
-@pytest.mark.feature("M2", "F10")
+@pytest.mark.feature("M2")
 def test_server_that_fails_at_every_line_is_said_to_be_stuck_and_no_line_is_skipped(tmp_path: Path):
     spool, server, sent = Spool(str(tmp_path / "spool")), Defective(is_broken=True), tmp_path / "sent"
     for step in range(8):
@@ -255,7 +255,7 @@ def wait_until_stuck(sent: Path, *, is_so: bool = True) -> None:
         time.sleep(0.005)
 
 
-@pytest.mark.feature("M2", "F10")
+@pytest.mark.feature("M2")
 def test_server_that_failed_at_every_line_and_is_away_now_is_not_said_to_be_stuck(tmp_path: Path):
     class UnderRepair(Defective):
         is_away = False
@@ -277,7 +277,7 @@ def test_server_that_failed_at_every_line_and_is_away_now_is_not_said_to_be_stuc
         assert forwarder._changed.wait_for(lambda: forwarder.sent == spool.end, 30)
 
 
-@pytest.mark.feature("M2", "F10")
+@pytest.mark.feature("M2")
 @pytest.mark.parametrize("skipped", ["", "the server can't keep a record of metrics of this node: a defect"])
 def test_forwarder_that_is_started_again_tells_only_of_lines_that_were_skipped(tmp_path: Path, skipped: str):
     spool, sent = Spool(str(tmp_path / "spool")), tmp_path / "sent"

@@ -20,7 +20,7 @@ from drumbeat.protocol.metrics import RunRestored, run_id
 from drumbeat.protocol.plan import Plan
 
 
-@pytest.mark.feature("M2", "F10")
+@pytest.mark.feature("M2")
 def test_process_that_fails_at_once_is_started_again_after_a_pause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     pauses, notes = list[float](), list[str]()
 
@@ -54,7 +54,7 @@ def supervised(root: Path) -> MetricsSupervisor:
     return supervisor
 
 
-@pytest.mark.feature("M2", "F10")
+@pytest.mark.feature("M2")
 def test_end_of_a_round_does_not_wait_for_a_server_that_fails_at_metrics(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -65,7 +65,7 @@ def test_end_of_a_round_does_not_wait_for_a_server_that_fails_at_metrics(
     supervisor.end()
 
 
-@pytest.mark.feature("M2", "F10")
+@pytest.mark.feature("M2")
 def test_end_of_a_round_waits_for_a_server_that_is_away_until_the_job_is_canceled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

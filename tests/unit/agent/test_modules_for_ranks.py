@@ -14,7 +14,7 @@ from drumbeat.agent.runtimes import modules_for_ranks
 from drumbeat.engines.agent_archive import agent_archive
 from drumbeat.protocol import folder_layout
 
-pytestmark = pytest.mark.feature("T1", "M2")
+pytestmark = pytest.mark.feature("T1")
 
 SCRIPT = "import drumbeat; from drumbeat import train; drumbeat.log(x=1); print(drumbeat.__file__, train.__file__)"
 

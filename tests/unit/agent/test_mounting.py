@@ -30,7 +30,7 @@ from drumbeat.protocol.errors import RefusedError, StorageError
 from drumbeat.protocol.input_listing import ListedFile, Listing
 from drumbeat.protocol.plan import InputPlan, OutputPlan, Plan
 
-pytestmark = pytest.mark.feature("D2", "D6")
+pytestmark = pytest.mark.feature("D2")
 
 CONTENT = {"a": b"0123456789", "d/ü #?%41": b"odd", "d/e/f": b"", "bad": b"???"}
 FILES = {path: ListedFile(path, len(content), path) for path, content in CONTENT.items()}
@@ -137,6 +137,7 @@ SLOW = "; for data that is read more than once, `mode: download` is faster"
 
 
 # --- how fast ---------------------------------------------------------------------------------------------------
+@pytest.mark.feature("D6")
 def test_a_measurement_reads_the_files_and_the_disk(tmp_path: Path):
     (tmp_path / "x").write_bytes(b"x" * 300_000)
     found = measure([str(tmp_path / "x")], str(tmp_path))
@@ -148,6 +149,7 @@ def test_a_measurement_reads_the_files_and_the_disk(tmp_path: Path):
     assert measure([], str(tmp_path)) is None
 
 
+@pytest.mark.feature("D6")
 @pytest.mark.parametrize(
     ("rates", "sentence"),
     [

@@ -75,7 +75,7 @@ def test_mpi_that_the_preparation_brings_is_found(tmp_path: Path):
     assert Node(tmp_path, INSTALL).set_up().mpi == "Open MPI 4.1.4"
 
 
-@pytest.mark.feature("L3", "L12")
+@pytest.mark.feature("L12", "L4")
 def test_lack_of_an_mpi_is_told_after_a_preparation_that_brings_none(tmp_path: Path):
     node = Node(tmp_path, "echo > done")
     with pytest.raises(RefusedError, match="this node has no mpirun on its PATH"):
@@ -83,7 +83,7 @@ def test_lack_of_an_mpi_is_told_after_a_preparation_that_brings_none(tmp_path: P
     assert Path(folder_layout.code_folder(node.root), "done").exists()
 
 
-@pytest.mark.feature("L3")
+@pytest.mark.feature("L4")
 def test_lack_of_an_mpi_is_told_at_once_without_a_preparation(tmp_path: Path):
     with pytest.raises(RefusedError, match="this node has no mpirun on its PATH"):
         Node(tmp_path, "").set_up()

@@ -23,7 +23,7 @@ from drumbeat.agent.stacks.gpu_activity import memory_percents
 from drumbeat.host.own_programs import program
 from drumbeat.protocol.programs import GPU_READER
 
-pytestmark = pytest.mark.feature("M2", "F4")
+pytestmark = pytest.mark.feature("F4")
 
 Build = Callable[..., str]
 

@@ -6,7 +6,7 @@ from drumbeat.cli.follow.chosen_logs import Chosen
 from tests.unit.cli.samples import piece
 
 
-@pytest.mark.feature("E4")
+@pytest.mark.feature("M1")
 def test_one_rank_alone_has_nothing_of_its_nodes_own_log():
     own = piece("collecting", -1)
     assert Chosen().has(own)

@@ -24,14 +24,14 @@ def test_every_line_has_node_and_rank_before_it():
     assert show(LogLook(width=4), ("a\nb\n", 0), ("c", 3)) == [" 0:0 │ a", " 0:0 │ b", " 1:3 │ c"]
 
 
-@pytest.mark.feature("E4")
+@pytest.mark.feature("M1")
 def test_what_a_node_says_itself_has_its_name_and_what_follows_stands_under_it():
     shown = show(LogLook(), ("collecting\n", -1), ("step 1\n", 0))
     assert shown == ["0:node │ collecting", "   0:0 │ step 1"]
     assert show(LogLook(is_raw=True), ("collecting\n", -1)) == ["collecting"]
 
 
-@pytest.mark.feature("E4")
+@pytest.mark.feature("M1")
 def test_a_nodes_line_folds_with_those_of_ranks():
     assert show(LogLook(is_collapsed=True), ("hi\n", -1), ("hi\n", 0)) == ["0:node,0:0 ×2 │ hi"]
 

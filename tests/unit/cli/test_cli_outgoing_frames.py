@@ -9,7 +9,7 @@ import pytest
 
 from drumbeat.cli.follow.outgoing_frames import MAX_INPUT, OutgoingFrames
 
-pytestmark = pytest.mark.feature("M10", "M7")
+pytestmark = pytest.mark.feature("M10")
 
 
 def test_a_signal_passes_the_input_that_waits() -> None:

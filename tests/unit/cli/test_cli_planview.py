@@ -77,7 +77,7 @@ def test_the_plan_of_an_elastic_job_has_its_numbers_of_nodes():
     assert "asked for" not in render(shown)
 
 
-@pytest.mark.feature("J4", "L5")
+@pytest.mark.feature("J4")
 @pytest.mark.feature("T3", "J4")
 def test_the_plan_of_a_mesh_has_each_ranks_stage_and_shard():
     shown = preview()

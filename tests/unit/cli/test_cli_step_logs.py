@@ -19,7 +19,7 @@ from drumbeat.protocol.states import JobKind, State
 from tests.unit.cli.fake_server import FakeServer, Type, in_memory, typing_in
 from tests.unit.cli.samples import NOON, a_job, piece, sample
 
-pytestmark = pytest.mark.feature("E4")
+pytestmark = pytest.mark.feature("P1", "M1")
 
 END = End(State.COMPLETED, 0)
 PIPELINE = a_job(name="pipe", type=JobKind.PIPELINE)

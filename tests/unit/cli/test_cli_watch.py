@@ -151,7 +151,7 @@ def test_what_keeps_the_results_from_being_kept_is_shown_once_with_the_way_out()
     assert screen.see(job) == ""
 
 
-@pytest.mark.feature("D5")
+@pytest.mark.feature("M4")
 def test_the_live_line_tells_how_far_the_nodes_are():
     screen = Screen(is_live=True, width=100)
     coming = NodeView(0, detail="input train: 1.2 GB of 4.5 GB, 182.0 MB/s, 18 s left")
@@ -165,7 +165,7 @@ def test_the_live_line_tells_how_far_the_nodes_are():
     assert screen.see(a_job(state="running", nodes=(coming,))).endswith("running · 0.0s · 4 ranks run on 2 nodes")
 
 
-@pytest.mark.feature("D5")
+@pytest.mark.feature("M4")
 def test_without_a_live_line_progress_is_printed_now_and_then_and_a_reason_to_wait_once():
     def staging(detail: str) -> Event:
         return a_job(state="staging", sentence="1 agent enrolled", nodes=(NodeView(0, detail=detail),), node_count=1)
@@ -201,7 +201,7 @@ def test_what_holds_up_is_in_colour_on_a_terminal():
     assert "\x1b[33m── the disk is full ──" in screen.see(a_job(notice="the disk is full"))
 
 
-@pytest.mark.feature("D5")
+@pytest.mark.feature("M4")
 def test_a_reason_that_comes_and_goes_is_told_once_and_of_many_nodes_how_many():
     def waiting(*reasons: str) -> Event:
         nodes = tuple(NodeView(n, detail=f"input train waits: {why}" if why else "") for n, why in enumerate(reasons))

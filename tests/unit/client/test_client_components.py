@@ -254,7 +254,7 @@ def test_local_path_that_is_a_components_default_counts_from_the_components_file
     assert sweep["inputs"]["data"]["path"] == of_train
 
 
-@pytest.mark.feature("P1", "J2", "E1")
+@pytest.mark.feature("P1", "J2")
 @pytest.mark.parametrize("url", ["file:", "file://", "file://{folder}/", "file://localhost{folder}/", "FILE:"])
 def test_file_url_of_a_component_names_the_path_with_its_encoded_characters(tmp_path: Path, url: str) -> None:
     folder = lay(tmp_path, **{"my dir/env 1.yml": "name: e\n", "my dir/train.yml": TRAIN})

@@ -15,7 +15,7 @@ from drumbeat.protocol.api.data import ListingView
 from drumbeat.protocol.errors import UnreachableError
 from drumbeat.protocol.input_listing import ListedFile
 
-pytestmark = pytest.mark.feature("D1")
+pytestmark = pytest.mark.feature("D10")
 
 
 class LostConnection:

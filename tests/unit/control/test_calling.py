@@ -210,7 +210,6 @@ def doors_of(control: Control) -> set[str]:
     return doors.open_ones
 
 
-@pytest.mark.feature("X1")
 def test_door_of_a_deleted_compute_is_closed_once_every_engine_has_named_its_own(servers: Servers):
     one, servers.made = servers.open(1), Far(address="10.0.0.9")
     one.computes.create({"name": "rack", "type": "ssh", "hosts": ["h"]})
@@ -225,7 +224,6 @@ def test_door_of_a_deleted_compute_is_closed_once_every_engine_has_named_its_own
     assert "rack" not in one.addresses._open
 
 
-@pytest.mark.feature("X1")
 def test_no_door_is_closed_while_an_engine_cannot_say_where_its_agents_call(servers: Servers):
     one, servers.made = servers.open(1), Far(trouble="no route yet")
     one.computes.create({"name": "rack", "type": "ssh", "hosts": ["h"]})
@@ -252,7 +250,6 @@ class Unanswered(Far):
         return super().server_addresses()
 
 
-@pytest.mark.feature("X1")
 def test_door_stays_open_when_a_new_compute_names_it_while_another_engine_is_asked(servers: Servers):
     slow = servers.far = Unanswered()
     slow.is_over.set()
@@ -272,7 +269,6 @@ def test_door_stays_open_when_a_new_compute_names_it_while_another_engine_is_ask
     assert one.addresses.known("rack2") == ("https://10.0.0.9:1",)
 
 
-@pytest.mark.feature("X1")
 def test_claim_of_a_compute_that_is_created_after_all_have_claimed_keeps_its_door(servers: Servers):
     one, servers.made = servers.open(1), Far(address="10.0.0.9")
     claims, doors = one.addresses._claims, Doors(1, open_ones={"10.0.0.8", "10.0.0.9"})
@@ -285,7 +281,6 @@ def test_claim_of_a_compute_that_is_created_after_all_have_claimed_keeps_its_doo
     assert doors.open_ones == {"10.0.0.9"}
 
 
-@pytest.mark.feature("X1")
 def test_engine_that_was_replaced_while_it_was_asked_takes_no_claim_from_the_new_one(servers: Servers):
     one = servers.open(1)
     servers.made = old = Unanswered(address="10.0.0.8")
@@ -302,7 +297,6 @@ def test_engine_that_was_replaced_while_it_was_asked_takes_no_claim_from_the_new
     assert doors_of(one) == {"10.0.0.9"}
 
 
-@pytest.mark.feature("X1")
 def test_engine_that_looks_up_a_name_for_long_keeps_no_look_waiting_and_is_asked_once(servers: Servers):
     slow = servers.far = Unanswered()
     one = servers.open(1)
@@ -316,7 +310,6 @@ def test_engine_that_looks_up_a_name_for_long_keeps_no_look_waiting_and_is_asked
     assert slow.asked == 1
 
 
-@pytest.mark.feature("X1")
 def test_engine_that_cannot_say_where_its_agents_call_is_asked_ever_less_often(servers: Servers):
     far = servers.far = Unanswered(trouble="no name server")
     far.is_over.set()
@@ -328,7 +321,6 @@ def test_engine_that_cannot_say_where_its_agents_call_is_asked_ever_less_often(s
     assert 6 <= far.asked <= 10
 
 
-@pytest.mark.feature("X1")
 def test_door_of_an_earlier_server_stays_while_gangs_on_other_machines_may_call_there(servers: Servers):
     one = servers.open(1)
     job = run(one, "far")

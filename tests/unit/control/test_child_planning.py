@@ -25,8 +25,6 @@ from drumbeat.testing.memory_store import MemoryStore
 
 from .house import House, until
 
-pytestmark = pytest.mark.feature("F5", "F10", "D5")
-
 MODEL = {"type": "uri_file", "mode": "direct", "path": "s3://models/${{name}}.pt"}
 SWEEP: dict[str, object] = {
     "type": "sweep",
@@ -116,6 +114,7 @@ def test_child_that_may_not_write_is_refused_and_its_parent_ends(
     assert "output model can't be direct: the environment of the server holds no credentials" in children[1].sentence
 
 
+@pytest.mark.feature("F10")
 @KINDS
 @pytest.mark.parametrize("kind", [UnreachableError, StorageError])
 def test_child_waits_for_a_store_that_does_not_answer_and_says_so(
@@ -129,6 +128,7 @@ def test_child_waits_for_a_store_that_does_not_answer_and_says_so(
     house.gang(second)
 
 
+@pytest.mark.feature("F10")
 @KINDS
 def test_parent_of_a_child_that_waits_for_a_store_can_be_canceled(
     house: House, data: SigningStore, document: dict[str, object], first: str, second: str
@@ -139,6 +139,7 @@ def test_parent_of_a_child_that_waits_for_a_store_can_be_canceled(
     until(lambda: house.state("p") is State.CANCELED)
 
 
+@pytest.mark.feature("F10")
 def test_database_that_is_away_is_not_written_into_the_story_of_the_parent(house: House, data: SigningStore):
     run_first(house, SWEEP, "p_0", data, AwayError("the database is starting"))
     until(lambda: bool([one for one in house.store.outbox() if one.tries]))
@@ -147,7 +148,6 @@ def test_database_that_is_away_is_not_written_into_the_story_of_the_parent(house
     house.gang("p_1")
 
 
-@pytest.mark.feature("P1")
 def test_pipeline_whose_stored_request_is_no_longer_taken_ends_and_says_why(tmp_path: Path):
     store = OlderRequests()
     house = House(tmp_path, store, FakeEngine())
@@ -168,7 +168,6 @@ def test_pipeline_whose_stored_request_is_no_longer_taken_ends_and_says_why(tmp_
 
 
 # --- trials whose requests can't be made ------------------------------------------------------------------------
-@pytest.mark.feature("S1")
 def test_trial_whose_command_is_malformed_by_its_value_is_refused_and_the_sweep_goes_on(house: House):
     sweep: dict[str, object] = {
         "type": "sweep",
@@ -199,7 +198,6 @@ class RefusedSweeps(MemoryStore):
         return replace(made, document={**made.document, "sampling_algorithm": "tarot"}) if self.is_newer else made
 
 
-@pytest.mark.feature("S1")
 def test_sweep_whose_stored_request_is_no_longer_taken_ends_and_says_why(tmp_path: Path):
     store = RefusedSweeps()
     house = House(tmp_path, store, FakeEngine(), data=SigningStore())

@@ -35,7 +35,6 @@ def test_a_job_goes_from_submit_to_its_end(house: House):
     assert [f.path for f in house.control.artifacts.files(name)] == ["plan.json", "story.jsonl"]
 
 
-@pytest.mark.feature("F10")
 def test_gangs_that_take_long_to_end_hold_up_no_start(house: House, monkeypatch: pytest.MonkeyPatch):
     may_end, stop = threading.Event(), house.engine.stop
     monkeypatch.setattr(house.engine, "stop", lambda name: may_end.wait(60) and stop(name))

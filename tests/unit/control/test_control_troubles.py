@@ -57,7 +57,6 @@ def test_a_gang_that_finds_no_room_waits_and_says_so(house: House, monkeypatch: 
     assert house.store.load("j").job.failures == ()
 
 
-@pytest.mark.feature("F10")
 def test_results_are_put_in_their_places_although_the_nodes_cant_be_ended(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
@@ -348,7 +347,7 @@ def test_children_wait_for_a_compute_that_cannot_be_used_for_a_moment(
     assert not house.store.load(second).job.need.alone
 
 
-@pytest.mark.feature("F5", "S1")
+@pytest.mark.feature("F5")
 def test_sweep_whose_trial_waits_for_an_unusable_compute_can_be_canceled(house: House, monkeypatch: pytest.MonkeyPatch):
     house.control.jobs.submit(JobRequest({**SWEEP, "name": "p"}))
     house.gang("p_0")
@@ -360,7 +359,7 @@ def test_sweep_whose_trial_waits_for_an_unusable_compute_can_be_canceled(house: 
     assert house.store.load("p").job.sweep.trials[1].sentence == "not submitted: its parent was being stopped"
 
 
-@pytest.mark.feature("F5", "F10", "M9")
+@pytest.mark.feature("F5")
 @pytest.mark.parametrize(("document", "child"), [(SWEEP, "p_0"), (PIPELINE, "p_a")], ids=["sweep", "pipeline"])
 def test_child_waits_while_the_files_of_a_deleted_one_are_being_removed(
     house: House, document: dict[str, object], child: str
@@ -385,7 +384,6 @@ def test_child_whose_name_another_job_has_is_refused(house: House):
     assert "step a failed: there is a job p_a already" in house.store.load("p").job.sentence
 
 
-@pytest.mark.feature("F10")
 def test_stops_on_a_slow_compute_hold_up_none_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     box, may_end = FakeEngine(100), threading.Event()
     house = House(tmp_path, MemoryStore(), FakeEngine(1), lambda _spec: box)
@@ -405,7 +403,6 @@ def test_stops_on_a_slow_compute_hold_up_none_elsewhere(tmp_path: Path, monkeypa
         house.control.stop()
 
 
-@pytest.mark.feature("F10")
 def test_starts_on_a_slow_compute_hold_up_none_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     box, may_begin = FakeEngine(100), threading.Event()
     house = House(tmp_path, MemoryStore(), FakeEngine(1), lambda _spec: box)
@@ -421,7 +418,6 @@ def test_starts_on_a_slow_compute_hold_up_none_elsewhere(tmp_path: Path, monkeyp
         house.control.stop()
 
 
-@pytest.mark.feature("F10")
 def test_stories_that_take_long_to_keep_hold_up_no_start(house: House, monkeypatch: pytest.MonkeyPatch):
     """As where large event files are read at the end of a job."""
     house.engine.cpus, may_be_kept = 64, threading.Event()
@@ -512,7 +508,6 @@ def test_effect_that_fails_again_and_again_is_logged_once(
     assert not said[0].exc_info
 
 
-@pytest.mark.feature("F10")
 def test_threads_of_a_computes_starts_and_stops_end_with_them(house: House):
     name = house.submit("j")
     house.run_to_end(name)

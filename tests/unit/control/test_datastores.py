@@ -11,7 +11,7 @@ from drumbeat.control.catalog.datastores import Datastores
 from drumbeat.protocol.errors import ConflictError, NotFoundError, SpecError, UnreachableError
 from drumbeat.testing.memory_store import MemoryStore
 
-pytestmark = pytest.mark.feature("D1", "X4")
+pytestmark = pytest.mark.feature("D1")
 
 KEY = "c2VjcmV0LWtleS1vZi10aGUtYWNjb3VudA=="
 BLOBS: dict[str, Any] = {
@@ -30,6 +30,7 @@ def datastores(store: MemoryStore) -> Datastores:
     return Datastores(store, b"k" * 32, "/srv/data")
 
 
+@pytest.mark.feature("X4")
 def test_what_is_kept_and_what_is_shown_has_no_secret_and_who_reaches_data_has(
     datastores: Datastores, store: MemoryStore
 ):
@@ -58,6 +59,7 @@ def test_a_variable_that_holds_a_secret_isnt_handed_on(datastores: Datastores):
     assert datastores.without_secrets({**given, "WORDS": "spwn"}) == {"PATH": "/bin", "HALF": KEY[:20], "WORDS": "spwn"}
 
 
+@pytest.mark.feature("X4")
 def test_another_servers_key_doesnt_open_it_and_the_others_can_be_used(store: MemoryStore):
     Datastores(store, b"k" * 32).create(BLOBS, "blobs.yml")
     other = Datastores(store, b"j" * 32, "/srv/data")

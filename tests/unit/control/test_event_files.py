@@ -84,14 +84,14 @@ def metrics_of_a_job_with_files(folder: Path, metrics: Troubled, reader: TwoValu
         house.control.stop()
 
 
-@pytest.mark.feature("M2", "F10")
+@pytest.mark.feature("F10")
 def test_values_are_taken_later_where_the_database_was_away_for_a_moment(tmp_path: Path):
     metrics = Troubled(AwayError("the database is starting"))
     assert metrics_of_a_job_with_files(tmp_path, metrics, TwoValues()) == [("loss", 2)]
     assert metrics.tries == 2
 
 
-@pytest.mark.feature("M2", "F10")
+@pytest.mark.feature("F10")
 def test_values_that_the_database_refuses_hold_up_neither_story_nor_end(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
@@ -101,6 +101,5 @@ def test_values_that_the_database_refuses_hold_up_neither_story_nor_end(
     assert "its TensorBoard files aren't read as metrics: the database refuses the value" in caplog.text
 
 
-@pytest.mark.feature("M2")
 def test_tag_has_what_a_database_cannot_keep_replaced(tmp_path: Path):
     assert metrics_of_a_job_with_files(tmp_path, Troubled(), TwoValues("lo\0ss\ud800")) == [("lo\ufffdss\ufffd", 2)]

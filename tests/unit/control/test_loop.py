@@ -25,7 +25,7 @@ from drumbeat.testing.memory_store import MemoryStore, Shelf
 
 from .house import until
 
-pytestmark = pytest.mark.feature("F5", "F10")
+pytestmark = pytest.mark.feature("F5")
 
 JOB = {"name": "j", "command": "python t.py", "outputs": {"model": {"type": "uri_folder", "name": "best"}}}
 
@@ -136,6 +136,7 @@ def test_replaced_server_has_no_current_jobs_before_its_new_lease(house: House, 
     assert house.control.loop.is_current
 
 
+@pytest.mark.feature("F10")
 def test_store_that_takes_no_changes_is_told_once_that_has_lasted_and_until_it_takes_one(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
@@ -165,6 +166,7 @@ def test_store_that_takes_no_changes_is_told_once_that_has_lasted_and_until_it_t
     assert loop.refused_writes.problem == ""
 
 
+@pytest.mark.feature("F10")
 def test_refusal_after_which_nothing_is_tried_is_forgotten(house: House):
     loop = house.control.loop
     loop.refused_writes.add("the disk is full", loop.clock.monotonic())
@@ -283,6 +285,7 @@ def test_who_follows_a_job_isnt_kept_waiting_by_an_error_that_nobody_has_thought
     assert [(one.output, "TypeError: list indices" in one.why) for one in job.held_up] == [("model", True)]
 
 
+@pytest.mark.feature("F10")
 def test_who_follows_a_job_isnt_kept_waiting_by_a_clock_that_was_put_back(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
@@ -296,6 +299,7 @@ def test_who_follows_a_job_isnt_kept_waiting_by_a_clock_that_was_put_back(
     assert is_over(house.store.load("j").job)
 
 
+@pytest.mark.feature("F10")
 def test_outputs_that_cant_be_noted_are_put_in_their_places_again_ever_later(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):

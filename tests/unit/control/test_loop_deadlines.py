@@ -19,8 +19,6 @@ from drumbeat.testing.fake_clock import FakeClock
 from drumbeat.testing.memory_store import MemoryStore
 from tests.unit.core.jobs import running
 
-pytestmark = pytest.mark.feature("F10")
-
 
 def _unused(*_: object) -> None:
     """Nothing is claimed."""
@@ -58,6 +56,7 @@ def test_a_job_that_cant_be_stopped_holds_up_nobody_elses_limit():
     assert loop.applied == [("b", TimeUp)]
 
 
+@pytest.mark.feature("F10")
 def test_ranks_that_miss_a_peer_wait_for_no_longer_where_another_clock_counts():
     """A server took the job over, or started again, and its clock is an hour behind."""
     clock = FakeClock()
@@ -103,7 +102,7 @@ def test_wait_before_another_try_is_kept_by_the_next_server(state: State):
     assert loop.applied == [("a", RetryDue)]
 
 
-@pytest.mark.feature("F2")
+@pytest.mark.feature("F2", "F10")
 def test_wait_before_another_try_is_no_longer_where_another_clock_counts():
     clock = FakeClock()
     job = replace(at_work(clock, "a"), state=State.STAGING, retry_at=clock.now() + timedelta(hours=1))

@@ -11,7 +11,7 @@ from drumbeat.control.data.single_flight import Making, Makings
 from drumbeat.protocol.errors import DrumbeatError, NotFoundError, UnreachableError
 from tests.threads import refuse_once
 
-pytestmark = pytest.mark.feature("D5", "F10")
+pytestmark = pytest.mark.feature("D5")
 
 
 def failing(error: DrumbeatError) -> Callable[[], str]:

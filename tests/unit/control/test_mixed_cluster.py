@@ -19,7 +19,6 @@ from drumbeat.testing.memory_store import MemoryStore
 
 from .house import JOB, House, until
 
-pytestmark = pytest.mark.feature("C4", "L11")
 TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 
 

@@ -21,8 +21,6 @@ from drumbeat.testing.memory_store import MemoryStore
 
 from .house import House, until
 
-pytestmark = pytest.mark.feature("M9")
-
 
 def end_and_delete(house: House, name: str) -> None:
     house.run_to_end(name)

@@ -16,7 +16,7 @@ from drumbeat.protocol.stacks import NodeFacts, ProcessFacts, RankFacts, StackFr
 from drumbeat.protocol.states import Reason
 from tests.unit.core.jobs import running, status
 
-pytestmark = pytest.mark.feature("F2", "F4")
+pytestmark = pytest.mark.feature("F4")
 
 MODULE = StackFrame("<module>", "/job/train.py", 40)
 C10D = "/env/site-packages/torch/distributed/distributed_c10d.py"

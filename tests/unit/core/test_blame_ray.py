@@ -11,7 +11,7 @@ from drumbeat.protocol.states import Reason
 
 from .jobs import ended
 
-pytestmark = pytest.mark.feature("F1", "L8")
+pytestmark = pytest.mark.feature("F1")
 
 NAMES = {0: "driver", 1: "head", 2: "node"}
 IN_AN_ACTOR = """Traceback (most recent call last):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from drumbeat.core.curve_thinning import higher, latest, lower, part_count, parts, thin
 from drumbeat.protocol.metrics import Point
 
-pytestmark = pytest.mark.feature("M2")
+pytestmark = pytest.mark.feature("M3")
 
 VALUES = st.lists(st.floats(width=32) | st.sampled_from([math.nan, math.inf, -math.inf, 0.0]), max_size=300)
 

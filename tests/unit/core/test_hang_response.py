@@ -114,7 +114,6 @@ def test_hang_of_an_earlier_round_changes_nothing() -> None:
     assert decide(job, HANG, at(1)) == Decision(job)
 
 
-@pytest.mark.feature("F2")
 def test_rendezvous_that_is_late_is_told_once_a_round_and_the_ranks_run_on() -> None:
     late = replace(STUCK, is_certain=False, sentence="the rendezvous is incomplete")
     first = decide(hanging("restart"), late, at(1))
@@ -124,7 +123,6 @@ def test_rendezvous_that_is_late_is_told_once_a_round_and_the_ranks_run_on() -> 
     assert decide(first.job, STUCK, at(3)).job.state is State.STOPPING
 
 
-@pytest.mark.feature("F2")
 def test_rendezvous_verdict_after_the_first_value_changes_nothing() -> None:
     trains = decide(hanging(), ValueLogged(1, 1, "rank 0 logged a value"), at(1)).job
     assert decide(trains, STUCK, at(2)) == Decision(trains)

@@ -22,8 +22,6 @@ from drumbeat.protocol.plan import InputPlan, OutputPlan
 from drumbeat.protocol.states import State
 from drumbeat.testing.sample_jobs import submission
 
-pytestmark = pytest.mark.feature("D2", "D3", "D4")
-
 FACTS = DataFacts(
     {
         "digits": (
@@ -47,6 +45,7 @@ def inputs(facts: DataFacts = FACTS, brought: dict[str, str] | None = None, **ke
     return plan_inputs({"data": Input.model_validate(keys)}, brought or {}, facts)
 
 
+@pytest.mark.feature("D2")
 @pytest.mark.parametrize(
     ("path", "uri"),
     [
@@ -66,12 +65,14 @@ def test_every_path_becomes_an_address(path: str, uri: str):
     assert inputs(path=path).inputs == (InputPlan("data", "uri_folder", uri, "ro_mount", in_folder=is_kept),)
 
 
+@pytest.mark.feature("D2")
 def test_an_output_of_a_pipeline_is_that_of_the_step_which_gave_it():
     jobs = {"whole": JobOutputs({"final": "uri_folder"}, sources={"final": ("whole_train", "model")})}
     planned = inputs(DataFacts(jobs=jobs), path="azureml://jobs/whole/outputs/final/paths/a").inputs
     assert planned[0].uri == "azureml://jobs/whole_train/outputs/model/paths/a"
 
 
+@pytest.mark.feature("D4", "D2")
 def test_a_name_is_an_exact_version_and_its_use_is_told():
     latest = inputs(path="azureml:digits@latest")
     assert latest.used == (UsedData("digits", "3", "inputs.data"),)
@@ -88,6 +89,7 @@ def _two_versions(uri: str, newer: DataVersion | None = None) -> DataFacts:
 BLOBS = "azureml://datastores/blobs/paths"
 
 
+@pytest.mark.feature("D4", "D2")
 def test_a_version_whose_place_a_newer_one_has_taken_is_refused():
     facts = _two_versions(f"{BLOBS}/digits")
     for path in ("digits:2", "azureml:digits@latest"):
@@ -99,6 +101,7 @@ def test_a_version_whose_place_a_newer_one_has_taken_is_refused():
     assert refused.value.fix == "Name version 2. A `path` with `${{name}}` in it gives each version a place of its own."
 
 
+@pytest.mark.feature("D4", "D2")
 @pytest.mark.parametrize(
     "facts",
     [
@@ -113,6 +116,7 @@ def test_a_version_beside_a_newer_one_is_taken(facts: DataFacts):
     assert inputs(facts, path="digits:1").used == (UsedData("digits", "1", "inputs.data"),)
 
 
+@pytest.mark.feature("D4", "D2")
 def test_a_version_whose_content_came_back_to_its_place_is_taken():
     place = f"{BLOBS}/digits"
     contents = {"3": "first", "2": "second", "1": "first"}
@@ -123,6 +127,7 @@ def test_a_version_whose_content_came_back_to_its_place_is_taken():
         inputs(facts, path="digits:2")
 
 
+@pytest.mark.feature("D3", "D4")
 def test_an_output_whose_place_the_next_job_takes_too_is_told():
     outputs = {
         "a": Output.model_validate({"name": "model", "path": f"{BLOBS}/model"}),
@@ -137,6 +142,7 @@ def test_an_output_whose_place_the_next_job_takes_too_is_told():
     )
 
 
+@pytest.mark.feature("D2")
 def test_an_asset_says_what_it_is_where_the_job_does_not():
     assert inputs(path="digits:1").inputs == (
         InputPlan("data", "uri_file", "https://host/digits.csv", "ro_mount", "digits.csv"),
@@ -145,6 +151,7 @@ def test_an_asset_says_what_it_is_where_the_job_does_not():
         inputs(path="digits:1", type="uri_folder")
 
 
+@pytest.mark.feature("D2")
 @pytest.mark.parametrize(
     ("brought", "planned"),
     [
@@ -159,11 +166,13 @@ def test_what_the_client_has_brought_goes_before_the_path(brought: str, planned:
     assert found.inputs == (planned,)
 
 
+@pytest.mark.feature("D2")
 def test_literals_and_absent_ones_are_no_files():
     given = {"epochs": 3, "rate": Input(type="number", default=0.1), "more": Input(optional=True)}
     assert plan_inputs(given, {}, FACTS) == PlannedInputs(())
 
 
+@pytest.mark.feature("D2")
 @pytest.mark.parametrize(
     ("keys", "error", "says"),
     [
@@ -186,6 +195,7 @@ def test_what_isnt_there_is_refused_with_the_nearest(keys: dict[str, object], er
     assert refused.value.where.startswith("inputs.data.")
 
 
+@pytest.mark.feature("D2")
 def test_an_output_of_a_job_that_failed_can_be_read_and_that_is_said():
     found = inputs(path="azureml://jobs/train-2/outputs/model/paths/a")
     assert found.notes == ("job train-2, whose output model is read, did not complete",)
@@ -195,6 +205,7 @@ def outputs(**keys: object) -> OutputPlan:
     return plan_outputs({"model": Output.model_validate(keys)}, {"": "train-9", "epochs": "3"}, FACTS)[0]
 
 
+@pytest.mark.feature("D3")
 def test_an_output_goes_where_it_says_and_is_called_what_it_says():
     assert outputs() == OutputPlan("model", "uri_folder", "rw_mount")
     assert outputs(
@@ -202,6 +213,7 @@ def test_an_output_goes_where_it_says_and_is_called_what_it_says():
     ) == OutputPlan("model", "uri_folder", "upload", "azureml://datastores/blobs/paths/train-9/m", "best", "4")
 
 
+@pytest.mark.feature("D3")
 @pytest.mark.parametrize(
     ("keys", "says"),
     [
@@ -224,6 +236,7 @@ def test_an_output_that_cant_go_there_is_refused(keys: dict[str, object], says: 
     assert refused.value.where.startswith("outputs.model.")
 
 
+@pytest.mark.feature("D2")
 @pytest.mark.parametrize("type_", ["mlflow_model", "uri_folder", None])
 def test_registered_model_is_an_input_of_its_type_and_a_folder(type_):
     keys = {"type": type_} if type_ else {}
@@ -231,6 +244,7 @@ def test_registered_model_is_an_input_of_its_type_and_a_folder(type_):
     assert (planned.type, planned.uri) == ("uri_folder", "azureml://datastores/blobs/paths/mod")
 
 
+@pytest.mark.feature("D2")
 @pytest.mark.parametrize(
     ("path", "says", "fix"),
     [
@@ -244,16 +258,19 @@ def test_data_that_is_no_model_of_the_type_is_refused_with_what_it_is(path, says
     assert fix in refused.value.fix
 
 
+@pytest.mark.feature("D3", "D4")
 def test_the_next_version_of_a_name_may_be_chosen():
     assert outputs(name="digits", version="4").version == "4"
     assert outputs(name="new", version="1").asset == "new"
 
 
+@pytest.mark.feature("D3", "D2")
 def test_a_path_knows_values_of_inputs():
     planned = outputs(path="azureml://datastores/blobs/paths/e${{inputs.epochs}}/${{ name }}")
     assert planned.uri == "azureml://datastores/blobs/paths/e3/train-9"
 
 
+@pytest.mark.feature("D3")
 def test_two_outputs_dont_go_to_one_place():
     place = {"path": "azureml://datastores/blobs/paths/a"}
     both = {name: Output.model_validate(place) for name in ("a", "b")}
@@ -261,6 +278,7 @@ def test_two_outputs_dont_go_to_one_place():
         plan_outputs(both, {"": "train-9"}, FACTS)
 
 
+@pytest.mark.feature("D3")
 @pytest.mark.parametrize(
     ("output", "state", "published", "registered"),
     [
@@ -284,7 +302,7 @@ def test_what_is_done_with_an_output_depends_on_how_the_job_ended(
 PLACE = "azureml://datastores/blobs/paths/a"
 
 
-@pytest.mark.feature("D6")
+@pytest.mark.feature("D2")
 @pytest.mark.parametrize(
     ("keys", "mode", "is_mount"),
     [
@@ -304,6 +322,7 @@ def test_a_mount_is_made_only_where_it_is_written(keys: dict[str, str], mode: st
     assert any("of a mount each read goes to the store" in note for note in found.notes) is is_mount
 
 
+@pytest.mark.feature("D2")
 def test_what_lies_on_the_nodes_or_is_sent_along_is_no_mount():
     for brought in ("file:///data/x", "snapshot:ab"):
         found = inputs(brought={"data": brought}, path="x", mode="ro_mount")
@@ -311,12 +330,13 @@ def test_what_lies_on_the_nodes_or_is_sent_along_is_no_mount():
         assert found.notes == ()
 
 
+@pytest.mark.feature("D2")
 def test_a_local_table_cannot_be_evaluated_and_that_is_said():
     with pytest.raises(RefusedError, match="an mltable on your own machine"):
         inputs(brought={"data": "snapshot:ab"}, path="./t", type="mltable", mode="eval_mount")
 
 
-@pytest.mark.feature("D1")
+@pytest.mark.feature("D1", "D2")
 def test_the_plan_says_every_way_in_the_order_in_which_it_is_tried():
     facts = replace(FACTS, folders=["blobs"])
     said = say_staged(inputs(facts, path=PLACE, mode="ro_mount").inputs[0])
@@ -328,6 +348,7 @@ def test_the_plan_says_every_way_in_the_order_in_which_it_is_tried():
     assert "in place" not in say_staged(inputs(path=PLACE).inputs[0])
 
 
+@pytest.mark.feature("D2")
 @pytest.mark.parametrize(
     ("written", "path"), [("file:/data/x", "/data/x"), ("/data//x/", "/data/x"), ("file:///data/ü%20x", "/data/ü x")]
 )
@@ -336,6 +357,7 @@ def test_a_path_on_the_compute(written: str, path: str):
     assert outputs(path_on_compute=written).appears == path
 
 
+@pytest.mark.feature("D2")
 @pytest.mark.parametrize(
     "written", ["file:/", "//", "x/y", "file:/a/../../b", "/proc/1", "/dev", "s3://b/x", "azureml:d:1"]
 )
@@ -345,6 +367,7 @@ def test_a_path_that_no_node_can_have_is_refused(written: str):
     assert "inputs.data.path_on_compute" in caught.value.where
 
 
+@pytest.mark.feature("D2")
 def test_two_things_never_appear_at_one_path_or_one_inside_the_other():
     one = replace(inputs(path=PLACE).inputs[0], appears="/data")
     for path in ("/data", "/data/in"):

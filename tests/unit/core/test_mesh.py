@@ -17,8 +17,6 @@ from drumbeat.protocol.errors import SpecError
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.roster import Member, Roster
 
-pytestmark = pytest.mark.feature("T3")
-
 
 def a_job(sizes: dict[str, Any], **keys: Any) -> CommandJob:
     table = {

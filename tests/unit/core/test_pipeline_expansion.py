@@ -228,7 +228,7 @@ def test_value_that_is_given_goes_before_the_path_in_a_component() -> None:
     assert document(made, "use")["inputs"]["data"]["path"] == "azureml:mine:2"
 
 
-@pytest.mark.feature("P1", "S1")
+@pytest.mark.feature("P1")
 def test_path_in_the_component_of_a_sweep_is_the_default_of_its_input() -> None:
     component = CommandComponent.made(READS)
     assert with_component({"search_space": {}}, component)["inputs"]["data"]["path"] == "azureml:d:1"

@@ -25,7 +25,7 @@ def tasks(workers: int, servers: int, nodes: int, **more: Any) -> dict[str, Any]
     return {"distribution": distribution, "resources": {"instance_count": nodes, **more}}
 
 
-@pytest.mark.feature("L5", "J5")
+@pytest.mark.feature("L5")
 def test_each_node_is_asked_for_as_the_fullest_of_them():
     made = planned(8, 0, **tasks(3, 1, 2))
     assert made.need == Need(2, 3)
@@ -46,12 +46,10 @@ def test_too_few_gpus_are_said_in_ranks_that_would_use_them():
     assert made.notes[0].startswith("4 ranks and 3 GPUs: the ranks run on CPUs")
 
 
-@pytest.mark.feature("L11")
 def test_a_job_that_insists_on_gpus_waits_for_them():
     assert planned(16, 3, **tasks(4, 2, 2, instance_type="gpu")).need.gpus == 2
 
 
-@pytest.mark.feature("L1", "J5")
 def test_where_all_ranks_compute_each_has_a_slot_and_a_gpu():
     distribution = {"type": "pytorch", "process_count_per_instance": 2}
     assert planned(8, 4, distribution=distribution, resources={"instance_count": 2}).need == Need(2, 2, 2)
@@ -84,7 +82,7 @@ def test_settings_of_a_container_that_change_nothing_are_told_of():
     assert [note for note in in_image.notes if "docker_args" in note] == []
 
 
-@pytest.mark.feature("J1", "E1")
+@pytest.mark.feature("J1")
 @pytest.mark.parametrize(
     ("given", "args"),
     [
@@ -108,7 +106,7 @@ def test_words_for_the_engine_that_no_shell_reads_are_refused():
         planned(8, 0, resources={"docker_args": "--env 'A=1"}, environment={"image": "x"})
 
 
-@pytest.mark.feature("L12", "E1")
+@pytest.mark.feature("L12")
 def test_preparation_in_a_container_of_its_own_is_told_of():
     prepare, image = {"prepare": "pip install x"}, {"image": "x"}
     assert planned(8, 0, drumbeat=prepare).notes == ()
@@ -171,7 +169,7 @@ def test_default_retry_delay_gives_way_to_the_one_that_is_set(keys: dict[str, fl
     assert (policy.retry_delay_s, policy.max_retry_delay_s) == delays_s
 
 
-@pytest.mark.feature("F2")
+@pytest.mark.feature("F4")
 def test_rendezvous_is_strict_where_the_job_sets_its_time():
     default, own = planned(2, 0).plan, planned(2, 0, drumbeat={"rendezvous_timeout_s": 300}).plan
     assert (default.rendezvous_timeout_s, default.is_rendezvous_strict) == (300, False)

@@ -12,7 +12,7 @@ from drumbeat.core.diagnosis.hangs.activity import Activity
 from drumbeat.core.diagnosis.hangs.rendezvous import RendezvousLimit, RendezvousState, RendezvousVerdict, Roll, judge
 from drumbeat.core.diagnosis.hangs.waits import Wait, WaitKind
 
-pytestmark = pytest.mark.feature("F2", "F4")
+pytestmark = pytest.mark.feature("F4")
 
 TIMEOUT_S = 300.0
 RENDEZVOUS = Wait(WaitKind.STORE, "the rendezvous")

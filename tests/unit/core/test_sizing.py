@@ -9,7 +9,7 @@ from drumbeat.core.resource_needs import Need
 from drumbeat.protocol.errors import SpecError, UnknownNameError
 from drumbeat.protocol.plan import Rank
 
-pytestmark = [pytest.mark.feature("L2", "J1")]
+pytestmark = [pytest.mark.feature("L11")]
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,6 @@ from .jobs import RAISED, a_job, after, at, done, ended, running, said, slots, t
 
 
 # --- the straight way -------------------------------------------------------------------------------------------
-@pytest.mark.feature("L1")
 def test_a_job_that_goes_well_passes_every_state():
     decision = told(
         a_job(),

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from drumbeat.core.life.events import Granted
 from drumbeat.core.life.state_machine import decide
 from drumbeat.protocol.agent import Phase, Remark
 from drumbeat.protocol.states import State
 
 from .jobs import START, a_job, after, said, slots
-
-pytestmark = pytest.mark.feature("D6")
 
 MOUNTED = Remark("input data", "input data is mounted")
 UNREAD = Remark("unread of input data", "input data: x can't be read")

@@ -15,7 +15,7 @@ from drumbeat.dialect.data.signed_urls import trouble_with
 from drumbeat.dialect.job_file import load_file
 from drumbeat.protocol.errors import SpecError
 
-pytestmark = pytest.mark.feature("D1", "X2")
+pytestmark = pytest.mark.feature("D1")
 
 SECRET = "S3CRETs3cret"
 

@@ -8,7 +8,7 @@ from drumbeat.dialect.environments.environment_keys import environment_from
 from drumbeat.protocol.api.requests import EnvironmentFiles
 from drumbeat.protocol.errors import SpecError
 
-pytestmark = pytest.mark.feature("E1", "E2")
+pytestmark = pytest.mark.feature("E1")
 
 HOW = {
     "variables": {"WITH_MPI": 1},
@@ -79,6 +79,7 @@ def test_a_wrong_setting_is_refused_where_it_stands(key: str, value: object, sai
     assert "from_source.horovod" in str(caught.value)
 
 
+@pytest.mark.feature("E2")
 def test_horovods_own_definition_builds_it_against_its_torch_and_mpi():
     known = next(one for one in CURATED if one.title == "horovod")
     python = of_curated(known).environment("horovod")

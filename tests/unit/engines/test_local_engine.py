@@ -19,7 +19,6 @@ from drumbeat.host.gpus import gpus
 from drumbeat.protocol.errors import EngineError, UnreachableError
 from drumbeat.testing.engine_contract import a_gang
 
-pytestmark = pytest.mark.feature("F10")
 HELD = [sys.executable, "-c", "print('up', flush=True); import time; time.sleep(600)"]
 
 
@@ -43,6 +42,7 @@ def test_gpus_are_counted_as_cuda_counts_them(monkeypatch: pytest.MonkeyPatch):
     assert gpus({"CUDA_VISIBLE_DEVICES": "-1"}) == ()
 
 
+@pytest.mark.feature("F10")
 def test_a_gang_that_finds_no_room_is_asked_for_again_and_one_that_may_not_be_is_refused(
     engine: LocalEngine, monkeypatch: pytest.MonkeyPatch
 ):

@@ -95,7 +95,7 @@ def unknown(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     return fails_with
 
 
-@pytest.mark.feature("C4", "C5")
+@pytest.mark.feature("C4")
 def test_no_agent_is_started_where_its_servers_name_is_unknown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unknown: Callable[[int], None]
 ):
@@ -113,7 +113,7 @@ def test_no_agent_is_started_where_its_servers_name_is_unknown(
     server_names.require_resolvable([], 0.0)
 
 
-@pytest.mark.feature("C4", "C5")
+@pytest.mark.feature("C4")
 def test_a_resolver_that_hangs_holds_a_node_up_for_a_bounded_time(monkeypatch: pytest.MonkeyPatch):
     ends = threading.Event()
     monkeypatch.setattr(server_names, "_LAST_ANSWER_S", 0.0)
@@ -125,7 +125,7 @@ def test_a_resolver_that_hangs_holds_a_node_up_for_a_bounded_time(monkeypatch: p
     ends.set()
 
 
-@pytest.mark.feature("C4", "C5")
+@pytest.mark.feature("C4")
 def test_a_name_that_cant_be_one_is_told_as_unknown(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(server_names, "_PAUSE_S", 0.0)
     with pytest.raises(socket.gaierror, match="parts of more than 63 characters") as refused:
@@ -133,7 +133,7 @@ def test_a_name_that_cant_be_one_is_told_as_unknown(monkeypatch: pytest.MonkeyPa
     assert refused.value.errno == socket.EAI_NONAME
 
 
-@pytest.mark.feature("C4", "C5")
+@pytest.mark.feature("C4")
 def test_an_ip_address_behind_an_unknown_name_is_not_kept_waiting(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(socket, "getaddrinfo", None)
     server_names.require_resolvable([FAR, "https://10.0.0.1:1"], 60.0)

@@ -64,7 +64,7 @@ def test_the_job_s_folders_can_be_written_and_its_inputs_only_be_read():
     ]  # fmt: skip
 
 
-@pytest.mark.feature("D2")
+@pytest.mark.feature("D9")
 def test_shares_are_mounted_read_only_unless_jobs_may_write_to_them():
     shares = (SharePlan("nfs", "nfs", "/mnt/nfs"), SharePlan("out", "path", "/mnt/out/", writable=True))
     _, words = in_podman(a_plan(1, 1, container=Container("i"), shares=shares))
@@ -73,7 +73,7 @@ def test_shares_are_mounted_read_only_unless_jobs_may_write_to_them():
     ]  # fmt: skip
 
 
-@pytest.mark.feature("D2")
+@pytest.mark.feature("D9")
 @pytest.mark.parametrize(
     "args",
     [

@@ -140,7 +140,7 @@ def test_paths_are_quoted_for_where_they_stand(command: str, shell: str):
     assert path_substitution.fill(plan, "/n/0") == shell
 
 
-@pytest.mark.feature("D3", "X2")
+@pytest.mark.feature("X8")
 @pytest.mark.parametrize(
     ("command", "shell"),
     [

@@ -8,7 +8,7 @@ import pytest
 
 from drumbeat.protocol.api.data import DataView
 
-pytestmark = pytest.mark.feature("D4")
+pytestmark = pytest.mark.feature("D2")
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def test_the_server_is_told_by_option_or_environment(monkeypatch: pytest.MonkeyP
     assert parse([]).allow_public
 
 
-@pytest.mark.feature("X4")
+@pytest.mark.feature("X1")
 @pytest.mark.parametrize(
     ("host", "own"),
     [

@@ -9,7 +9,7 @@ from anyio import to_thread
 from drumbeat.protocol.errors import StorageError
 from drumbeat.server.api.job_files import Arriving
 
-pytestmark = pytest.mark.feature("D10", "F10")
+pytestmark = pytest.mark.feature("F10")
 
 
 async def _that_stops() -> AsyncIterator[bytes]:

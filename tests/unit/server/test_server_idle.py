@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
 from fastapi import FastAPI
 
 from drumbeat.protocol.errors import AwayError
@@ -27,7 +26,6 @@ class Control:
         return answer
 
 
-@pytest.mark.feature("F10")
 def test_a_server_whose_store_didnt_answer_once_ends_when_nothing_is_left_to_do():
     control = Control(AwayError("the connection was cut"), True, False)
     running = Running(FastAPI(), ServerContext(control, idle_stop_s=IDLE_S), on_ready=list, on_end=list)  # type: ignore[arg-type]

@@ -7,8 +7,6 @@ import pytest
 
 from drumbeat.server.process.open_files import MAX_FILES, raise_file_limit
 
-pytestmark = pytest.mark.feature("M3")
-
 
 @pytest.fixture(autouse=True)
 def kept_limit() -> Iterator[None]:

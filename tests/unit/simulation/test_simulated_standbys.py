@@ -81,7 +81,6 @@ def test_interpreters_of_a_simulated_job_become_ranks_of_the_next() -> None:
     assert jobs_of_interpreters(box) == {("w0", "w1")}
 
 
-@pytest.mark.feature("F3")
 def test_keeper_looks_at_the_memory_while_only_its_launcher_runs() -> None:
     with closing(InMemory()) as backing:
         world = World(1, backing)

@@ -29,8 +29,6 @@ from drumbeat.stores.data.autoindex import names_in
 from drumbeat.stores.data.backend_contract import Counted, Found
 from drumbeat.stores.data.sas import is_skewed, why_refused
 
-pytestmark = pytest.mark.feature("D1", "D2", "X5")
-
 KEY = {"account_key": "a2V5"}
 STORES: dict[str, Datastore] = {
     "blobs": AzureBlobDatastore.made(
@@ -49,6 +47,7 @@ STORES: dict[str, Datastore] = {
 ODD = "a b/#?%41.txt"
 
 
+@pytest.mark.feature("D1", "D2")
 @pytest.mark.parametrize(
     ("uri", "store", "place"),
     [
@@ -91,6 +90,7 @@ SEGMENTS = (
 PATHS = st.lists(st.sampled_from(SEGMENTS), max_size=8).map("/".join)
 
 
+@pytest.mark.feature("D1", "D2")
 @given(
     st.sampled_from(["azureml://", "azureml:/", "AzureML://"]),
     st.sampled_from(WORKSPACES),
@@ -104,6 +104,7 @@ def test_a_reference_and_its_address_mean_the_same_place(scheme: str, workspace:
     assert reference_to(uri) == InStore(found.spec.name, found.place)
 
 
+@pytest.mark.feature("D2")
 @given(PATHS)
 def test_what_is_no_place_for_a_reference_is_none_for_an_address(path: str) -> None:
     uri = f"azureml://{path}"
@@ -119,6 +120,7 @@ def test_what_is_no_place_for_a_reference_is_none_for_an_address(path: str) -> N
     assert (found and InStore(found.spec.name, found.place)) == means
 
 
+@pytest.mark.feature("D1")
 @pytest.mark.parametrize(
     ("uri", "where", "place"),
     [
@@ -136,17 +138,20 @@ def test_an_address_that_none_covers_has_no_credentials(uri: str, where: str, pl
     assert (found.title, found.place, kind_of_credentials(found.spec)) == (where, place, "none")
 
 
+@pytest.mark.feature("D1")
 def test_a_signature_in_an_address_is_taken_before_the_datastores_key_and_isnt_shown() -> None:
     found = target_of("https://account.blob.core.windows.net/train/x?sv=2024&sp=rl&sig=S3CRET", STORES)
     assert (found.place, kind_of_credentials(found.spec)) == ("x", "SAS token")
     assert "S3CRET" not in repr(found) + found.title
 
 
+@pytest.mark.feature("D1")
 def test_what_messages_show_of_an_address() -> None:
     assert without_query("https://me:S3CRET@h/x?sig=S3CRET#S3CRET") == "https://h/x"
     assert without_query("s3://b/why?#1") == "s3://b/why?#1"
 
 
+@pytest.mark.feature("X5")
 @given(st.text(max_size=60))
 def test_no_path_leaves_its_store(path: str) -> None:
     for head in ("azureml://datastores/disk/paths/", "s3://train/some/prefix/", "file:///", "https://h/sets/", ""):
@@ -158,6 +163,7 @@ def test_no_path_leaves_its_store(path: str) -> None:
         assert not found.place.startswith("/")
 
 
+@pytest.mark.feature("D1")
 @pytest.mark.parametrize(
     ("endpoint", "url"),
     [
@@ -176,6 +182,7 @@ def test_where_an_account_is(endpoint: str, url: str) -> None:
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
+@pytest.mark.feature("D1")
 @pytest.mark.parametrize(
     ("token", "verb", "says"),
     [
@@ -192,6 +199,7 @@ def test_why_a_token_is_refused(token: str, verb: str, says: str) -> None:
     assert says in why_refused(token, verb, NOW).what
 
 
+@pytest.mark.feature("D1")
 def test_a_clock_that_is_wrong() -> None:
     assert is_skewed("Sun, 22 Nov 2026 11:00:00 GMT", NOW)
     assert not is_skewed("Sun, 22 Nov 2026 12:05:00 GMT", NOW)
@@ -204,6 +212,7 @@ def page(*links: str) -> str:
     return "<html><body><h1>Index of /d/</h1>" + "".join(f'<a href="{one}">x</a>' for one in links) + "</body></html>"
 
 
+@pytest.mark.feature("D2")
 @pytest.mark.parametrize(
     ("links", "names"),
     [
@@ -219,11 +228,13 @@ def test_what_a_page_lists(links: list[str], names: list[str]) -> None:
     assert names_in(page(*links), "http://h/d/") == names
 
 
+@pytest.mark.feature("D2")
 def test_a_name_in_a_page_that_isnt_utf8() -> None:
     with pytest.raises(ValueError, match="decode"):
         names_in(page("%E9.txt"), "http://h/d/")
 
 
+@pytest.mark.feature("X5")
 @given(st.text(max_size=200))
 def test_any_page_is_read(text: str) -> None:
     for name in names_in(f'<a href="{text}">' + text, "http://h/d/"):
@@ -231,6 +242,7 @@ def test_any_page_is_read(text: str) -> None:
 
 
 # --- listings ---------------------------------------------------------------------------------------------------
+@pytest.mark.feature("X5")
 def test_a_listing_of_what_a_disk_cant_hold_is_refused() -> None:
     for bad in (["a", "a/b"], ["a//b"], ["../x"], ["/x"], ["n" * 300]):
         with pytest.raises(RefusedError) as refused:
@@ -245,6 +257,7 @@ def test_a_listing_of_too_many_files_is_refused(monkeypatch: pytest.MonkeyPatch)
         listings.listing_of("s3://b", "", (Found(f"{n}", 1) for n in range(9)), "s3://b")
 
 
+@pytest.mark.feature("D1")
 def test_keys_tell_stores_places_tags_and_sizes_apart_and_the_same_content_is_the_same() -> None:
     files = [Found("a", 1, "t"), Found("b", 1, "t"), Found("a", 1, "u"), Found("a", 2, "t")]
     keys = {listings.listed(store, one, "x").key for one in files for store in ("s3://b", "s3://c")}
@@ -262,6 +275,7 @@ def test_blocks_are_the_same_bytes(pieces: list[bytes], size: int) -> None:
     assert {len(one) for one in blocks[:-1]} <= {size}
 
 
+@pytest.mark.feature("D1")
 def test_a_long_or_odd_place_is_shown_short() -> None:
     assert len(backend_contract.shown("x" * 10_000)) < 200
     assert "\n" not in backend_contract.shown("a\nb")

@@ -1,11 +1,7 @@
 """Curves that a metric store keeps."""
 
-import pytest
-
 from drumbeat.protocol.metrics import Point
 from drumbeat.stores.metrics.curve_cache import CurveCache
-
-pytestmark = pytest.mark.feature("M2")
 
 
 def curve(length: int) -> list[Point]:

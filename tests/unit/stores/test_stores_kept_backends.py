@@ -13,8 +13,6 @@ from drumbeat.stores.data import StoreAccess, store_access
 from drumbeat.stores.data.backend_contract import Backend
 from drumbeat.stores.data.kept_backends import KeptBackends
 
-pytestmark = pytest.mark.feature("D3")
-
 
 class Closing:
     """A backend, as far as it is kept."""

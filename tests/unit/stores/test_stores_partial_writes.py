@@ -14,7 +14,7 @@ from drumbeat.protocol.errors import StorageError, UnreachableError
 from drumbeat.stores.data import StoreAccess
 from drumbeat.stores.data.partial_writes import PARTIAL_SUFFIX, PartialWrites
 
-pytestmark = pytest.mark.feature("D3", "F10")
+pytestmark = pytest.mark.feature("D3")
 
 URI = "azureml://datastores/here/paths/run"
 
@@ -93,6 +93,7 @@ def test_what_could_not_be_removed_is_tried_again_at_the_next_write_to_that_stor
     assert [*(tmp_path / "halves").iterdir()] == []
 
 
+@pytest.mark.feature("F10")
 def test_nothing_is_begun_that_cannot_be_noted(store: Path, tmp_path: Path):
     mine = access(store, tmp_path / "home")
     (tmp_path / "home").rmdir()

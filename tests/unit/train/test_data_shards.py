@@ -19,7 +19,7 @@ from drumbeat.protocol.errors import RefusedError
 from drumbeat.train import ResumableLoader, scaled
 from drumbeat.train.data_shards import shard_in_mesh
 
-pytestmark = pytest.mark.feature("T5", "T7", "T8")
+pytestmark = pytest.mark.feature("T8")
 
 
 @contextmanager
@@ -90,6 +90,7 @@ def test_loader_that_is_made_before_the_ranks_have_met_is_refused(monkeypatch: p
     assert len(next(iter(ResumableLoader(torch.arange(16), batch=4, shard=(1, 4))))) == 1
 
 
+@pytest.mark.feature("T7")
 def test_batch_is_scaled_to_the_data_shards(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     monkeypatch.setenv("DRUMBEAT_MESH", json.dumps({"dp": 2, "tp": 2}))
     with group_of(0, 4):

@@ -10,8 +10,6 @@ import torch
 
 from drumbeat.train import use_lars
 
-pytestmark = pytest.mark.feature("T7")
-
 
 def test_layer_is_updated_by_its_own_rate():
     weights = torch.nn.Parameter(torch.tensor([[3.0, 4.0]]))  # |w| = 5

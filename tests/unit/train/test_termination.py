@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.feature("T5")
+pytestmark = pytest.mark.feature("F7")
 
 BEGINNING = """
 import os, signal, time
