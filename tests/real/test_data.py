@@ -59,7 +59,7 @@ def azure_store(house: House, azurite: Azurite, name: str) -> None:
     assert f"datastore {name} is there: azure_blob, by account key; it answers" in made.stdout
 
 
-@pytest.mark.feature("D2", "D4", "D7", "D10")
+@pytest.mark.feature("D2", "D4", "D10")
 def test_the_same_job_reads_a_folder_a_datastore_a_web_server_an_asset_and_another_jobs_output(
     house: House,
     azurite: Azurite,
@@ -131,6 +131,31 @@ def test_an_output_goes_to_its_datastore_whole_and_becomes_data_that_the_next_jo
     user = house.job_file("user", command="stat -c %s ${{inputs.m}}/a.bin", inputs="{m: {path: 'azureml:best:1'}}")
     assert house.client.wait(house.client.submit(user, name="uses").name, 120).state == "completed"  # type: ignore[union-attr]
     assert house.logs("uses")[0] == "3000000\n"
+
+
+@pytest.mark.feature("D7")
+def test_code_logs_and_results_stay_out_of_the_store_of_the_training_data(house: House, tmp_path: Path):
+    for name in ("training", "findings"):
+        (tmp_path / name).mkdir()
+        house.client.create_datastore({"name": name, "type": "folder", "path": str(tmp_path / name)})
+    data = "azureml://datastores/training/paths/digits"
+    house.client.upload_data(digits(tmp_path), data)
+    before = set(contents(tmp_path / "training"))
+    house.script(
+        "import pathlib, sys\nprint('said')\npathlib.Path(sys.argv[1], 'model').write_text('found')\n", "apart"
+    )
+    job = house.job_file(
+        "apart", code=".", command="python t.py ${{outputs.model}} ${{inputs.data}}",
+        inputs=f"{{data: {{path: '{data}'}}}}", outputs="{model: {path: 'azureml://datastores/findings/paths/${{name}}'}}",
+    )  # fmt: skip
+    ended = house.client.wait(house.client.submit(job, name="apart").name, 120)
+    assert ended is not None
+    assert ended.state == "completed", ended.sentence
+    assert set(contents(tmp_path / "training")) == before
+    assert (tmp_path / "findings" / "apart" / "model").read_text() == "found"
+    own = {str(path.relative_to(house.home)) for path, _ in contents(house.home)}
+    assert any(path.startswith("snapshots/") for path in own)
+    assert {"jobs/apart/logs/1.1/0/0.log", "jobs/apart/outputs/model/model"} <= own
 
 
 @pytest.mark.feature("D3")

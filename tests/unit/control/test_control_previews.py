@@ -97,7 +97,7 @@ def test_preview_has_the_path_of_what_the_ranks_run_in(
     assert without.path_first == ("@node0/remote/bin", *preview.plan.path_first)
 
 
-@pytest.mark.feature("J4")
+@pytest.mark.feature("J4", "C5")
 def test_a_preview_starts_nothing_and_says_where_the_job_would_queue(house: House):
     request = JobRequest({**JOB, "resources": {"instance_count": 2}})
     preview = house.control.jobs.preview(request)

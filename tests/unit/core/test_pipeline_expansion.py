@@ -302,7 +302,7 @@ def test_outputs_of_the_pipeline_say_where_those_of_steps_go() -> None:
     assert one["path"] == "azureml://datastores/d/paths/azureml/${{name}}/model/"
 
 
-@pytest.mark.feature("P1")
+@pytest.mark.feature("P1", "C5")
 def test_settings_reach_nested_steps_unless_these_have_their_own() -> None:
     inner = {"type": "pipeline", "component": NESTED, "inputs": {"data": "${{parent.jobs.prep.outputs.out}}"}}
     jobs = {"prep": prep(compute="own"), "a": inner, "b": {**inner, "settings": {"default_compute": "azureml:b"}}}
@@ -313,6 +313,7 @@ def test_settings_reach_nested_steps_unless_these_have_their_own() -> None:
     }  # fmt: skip
     assert all(step.settings.is_forced for step in made.steps.values())
     assert not made.step("a/one").settings.is_continued
+    assert graph({"prep": prep()}).step("prep").settings.compute == "", "the plan of its job takes the default one"
 
 
 @pytest.mark.feature("P1")

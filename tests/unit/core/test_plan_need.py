@@ -25,6 +25,13 @@ def tasks(workers: int, servers: int, nodes: int, **more: Any) -> dict[str, Any]
     return {"distribution": distribution, "resources": {"instance_count": nodes, **more}}
 
 
+@pytest.mark.feature("C5")
+def test_job_that_names_no_compute_is_planned_for_the_default_one():
+    facts = Facts(computes={"cluster": (64, 8), "local": (4, 0)})
+    jobs = [CommandJob.made({"command": "x", **keys}) for keys in ({}, {"compute": "cluster"})]
+    assert [planning.make(job, "j", "e", Sources(), facts).plan.compute for job in jobs] == ["local", "cluster"]
+
+
 @pytest.mark.feature("L5")
 def test_each_node_is_asked_for_as_the_fullest_of_them():
     made = planned(8, 0, **tasks(3, 1, 2))
