@@ -1,6 +1,7 @@
 """How a rank ended, for the server: exit code and signal, corrected where they don't say it, and the end of its log.
 
-What corrects them: a launcher's own word (`correct_exit` in `agent/launchers/`), a kill at a memory limit.
+What corrects them: a launcher's own word (`correct_exit` in `agent/launchers/`), a kill at a memory limit, the mark of
+a program that had ended well before its interpreter died.
 """
 
 from __future__ import annotations
@@ -14,12 +15,30 @@ from drumbeat.agent.logs.failure_excerpt import failure_excerpt
 from drumbeat.protocol.agent import RankExit
 from drumbeat.protocol.keeper import KeptExit
 
+_SIGNALS = frozenset(signal.valid_signals())
+_MARK_BYTES = 100
+
+
+def mark_path(log: str) -> str:
+    """Returns where a rank's Python marks the good end of its program (`runtimes/program_end.py`). log: its log."""
+    return f"{log}.end"
+
+
+def _end_mark(log: str) -> str:
+    """Returns what the mark says, "" = there is none."""
+    try:
+        with open(mark_path(log), encoding="ascii", errors="replace") as file:
+            return file.read(_MARK_BYTES)
+    except OSError:
+        return ""
+
 
 class RankExits:
     """Reads the exits of a node's ranks from what the keeper saw of them."""
 
-    def __init__(self, launcher: NodeLauncher) -> None:
-        self._launcher = launcher
+    def __init__(self, launcher: NodeLauncher, *, is_contained: bool = False) -> None:
+        """is_contained: the ranks run in containers, whose engines give a signal as an exit code."""
+        self._launcher, self._is_contained = launcher, is_contained
         self._kernel_kills = machine_memory.kernel_kills()
         """How many processes had been killed at a memory limit when the last round was over."""
 
@@ -30,8 +49,13 @@ class RankExits:
         corrected = self._launcher.correct_exit(exit_seen)
         is_killed = signal.SIGKILL in (corrected.signal, (corrected.code or 0) - 128)
         if is_killed and not corrected.is_stopped and machine_memory.kernel_kills() > self._kernel_kills:
-            return replace(corrected, memory_limit_mib=machine_memory.limit() >> 20)
-        return corrected
+            corrected = replace(corrected, memory_limit_mib=machine_memory.limit() >> 20)
+        return replace(corrected, end_mark=_end_mark(log)) if self._may_be_marked(corrected) else corrected
+
+    def _may_be_marked(self, ended: RankExit) -> bool:
+        """Whether the rank's own process was ended by a signal, not by its keeper."""
+        is_signal = ended.signal is not None or (self._is_contained and (ended.code or 0) - 128 in _SIGNALS)
+        return is_signal and not ended.is_stopped and not ended.error
 
     def end_round(self) -> None:
         """Kills from now on are of the next round."""

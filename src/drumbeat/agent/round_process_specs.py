@@ -19,9 +19,9 @@ from drumbeat.agent.ground import cache_folders, network_interfaces
 from drumbeat.agent.keeper.client import process_start
 from drumbeat.agent.launchers.launcher import NodeRound
 from drumbeat.agent.launchers.node_launchers import node_launcher
-from drumbeat.agent.rank_exit import RankExits
+from drumbeat.agent.rank_exit import RankExits, mark_path
 from drumbeat.agent.roster_member import seen_from
-from drumbeat.agent.runtimes import container_engine, modules_for_ranks
+from drumbeat.agent.runtimes import container_engine, modules_for_ranks, program_end
 from drumbeat.host.own_programs import program
 from drumbeat.launch import render, starter, warm_start_fit
 from drumbeat.launch.container_command import Engine, contained
@@ -52,7 +52,7 @@ class RoundProcesses:
         self._member_fields: dict[str, str] = {}
         """Of this node's `Member`, what `provide` and `check_launcher` have learned."""
         self._engine: Engine | None = None
-        self.exits = RankExits(self._launcher)
+        self.exits = RankExits(self._launcher, is_contained=self._plan.container is not None)
 
     @property
     def confinement(self) -> str:
@@ -154,7 +154,7 @@ class RoundProcesses:
         roster = seen_from(roster, node, self._plan)
         modules_for_ranks.provide(root)
         ranks = [self._with_modules(self._tracked(each, metrics)) for each in render(self._plan, roster, node)]
-        ranks = [self._contained(each, roster.members[node]) for each in ranks]
+        ranks = [self._contained(self._with_end_mark(each), roster.members[node]) for each in ranks]
         beside = starter(self._plan, roster, node)
         round_ = NodeRound(self._plan, roster, node, self._enrolment.secret)
         ranks = self._launcher.wrap(round_, ranks)
@@ -187,6 +187,10 @@ class RoundProcesses:
 
     def _with_modules(self, spec: ProcessSpec) -> ProcessSpec:
         return replace(spec, modules_last=(folder_layout.modules_folder(self._enrolment.root),))
+
+    def _with_end_mark(self, spec: ProcessSpec) -> ProcessSpec:
+        mark = mark_path(f"{self._enrolment.root}/{spec.log}")
+        return replace(spec, set={**spec.set, program_end.VARIABLE: mark})
 
     def _tracked(self, spec: ProcessSpec, metrics: str) -> ProcessSpec:
         first = self._plan.on(self._enrolment.node)[0].rank

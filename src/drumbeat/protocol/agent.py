@@ -55,11 +55,14 @@ class RankExit:
     """The end of the rank's log."""
     memory_limit_mib: int = 0
     """The memory limit of the node at which the kernel killed the rank, 0 = it didn't."""
+    end_mark: str = ""
+    """The words by which the rank's Python marked the program's good end before a signal ended the rank while its
+    interpreter shut down (`agent.runtimes.program_end`); "" = the rank ended in another way."""
 
     @property
     def is_failure(self) -> bool:
-        """Whether the rank ended in any way but with exit code 0."""
-        return self.code != 0
+        """Whether the rank ended in any way but with exit code 0, before its program had ended well."""
+        return self.code != 0 and not self.end_mark
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from drumbeat.agent.companions import node_tunnels
 from drumbeat.agent.companions.local_sockets import listen_at
 from drumbeat.agent.companions.session_process import PIPES
+from drumbeat.agent.runtimes import program_end
 from drumbeat.host.own_programs import program
 from drumbeat.launch.tracking_variables import ENDPOINT
 from drumbeat.protocol.errors import ConflictError, EngineError, RefusedError
@@ -42,7 +43,7 @@ def open_session(context: RequestContext) -> dict[str, Any]:
     with contextlib.closing(listen_at(path)) as listener:
         try:
             context.keeper_client.start_session(
-                SessionStart(context.request.id, rank, command, log, left_out=(ENDPOINT,))
+                SessionStart(context.request.id, rank, command, log, left_out=(ENDPOINT, program_end.VARIABLE))
             )
             node_tunnels.begin(context, lambda: _accepted(context, listener))
         finally:

@@ -7,6 +7,7 @@ import pkgutil
 
 import drumbeat
 from drumbeat.agent.ground.files import write_whole
+from drumbeat.agent.runtimes import program_end
 from drumbeat.protocol import folder_layout
 from drumbeat.protocol.errors import StorageError
 
@@ -55,6 +56,10 @@ def provide(root: str) -> None:
         for name in files():
             os.makedirs(os.path.dirname(f"{package}/{name}"), mode=0o755, exist_ok=True)
             write_whole(f"{package}/{name}", (pkgutil.get_data("drumbeat", name) or b"").decode(), 0o644)
+        folder = folder_layout.modules_folder(root)
+        watch = (pkgutil.get_data("drumbeat", "agent/runtimes/program_end.py") or b"").decode()
+        write_whole(f"{folder}/{program_end.MODULE}.py", watch, 0o644)
+        write_whole(f"{folder}/sitecustomize.py", program_end.SITE, 0o644)
         write_whole(last, PACKAGE, 0o644)
     except OSError as error:
         what = f"drumbeat's modules for the ranks can't be written: {error.strerror}"

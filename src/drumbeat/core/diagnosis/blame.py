@@ -349,7 +349,8 @@ def _how(cause: _RankEnd, reason: Reason) -> str:
         return f"was ended because its launcher is gone: {ended.launcher}"
     if reason is Reason.RANK_LEFT_EARLY:
         remark = f" (its log tells of {error})" if cause.has_own_error else ""
-        return f"left with exit code 0 while the other ranks still needed it{remark}"
+        left = f"ended its program well, then died by {by}," if ended.end_mark else "left with exit code 0"
+        return f"{left} while the other ranks still needed it{remark}"
     if cause.log.is_shut_down and not cause.log.errors:
         return f"was ended by {by} while its program was shutting down: a C++ thread was still running"
     if reason is Reason.RANK_KILLED:

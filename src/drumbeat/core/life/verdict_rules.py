@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from drumbeat.core.diagnosis import blame
+from drumbeat.core.diagnosis import blame, shutdown_deaths
 from drumbeat.core.end_verdict import Verdict
 from drumbeat.core.life.events import CancelRequested, Loss, NodeDeparture, NodeLost
 from drumbeat.core.life.job import Job
@@ -24,8 +24,9 @@ def of(reason: Reason, sentence: str, *, node: int | None = None) -> Verdict:
 
 
 def finished(job: Job) -> Verdict:
-    """Judges a round whose workers have all exited 0."""
-    ended = f"{counted(len(job.plan.workers), 'rank')} ended with exit code 0"
+    """Judges a round whose workers have all exited 0, or died after their programs had ended well."""
+    ended, late = counted(len(job.plan.workers), "rank"), shutdown_deaths.remark(job.exits)
+    ended += f" ended well, but {late}" if late else " ended with exit code 0"
     return of(Reason.FINISHED, ended + _apart(job, "but"))
 
 

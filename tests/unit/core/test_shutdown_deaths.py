@@ -1,0 +1,54 @@
+"""Ranks whose programs had ended well before a signal ended their interpreters."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from drumbeat.core.diagnosis.blame import verdict
+from drumbeat.core.diagnosis.shutdown_deaths import remark
+from drumbeat.protocol.agent import Phase, RankExit
+from drumbeat.protocol.states import Reason, State
+
+from .jobs import PEER_GONE, after, ended, killed, running, said
+
+WORKED = "exiting group exited"
+
+
+def died(rank: int, mark: str = WORKED, number: int = 6) -> RankExit:
+    return replace(killed(rank, number), end_mark=mark)
+
+
+@pytest.mark.feature("F2")
+def test_a_rank_that_dies_after_its_programs_good_end_completes_the_job_with_a_remark():
+    job = after(running(nodes=1), said(0, Phase.ENDED, exits=(ended(0), died(1))))
+    assert (job.state, job.verdict and job.verdict.reason) == (State.FINALIZING, Reason.FINISHED)
+    assert job.sentence == (
+        "2 ranks ended well, but rank 1 was ended by SIGABRT while its interpreter shut down: torch's process group "
+        "was still open, so end the script with `torch.distributed.destroy_process_group()`"
+    )
+
+
+@pytest.mark.feature("F2")
+def test_a_rank_that_dies_without_a_mark_has_failed():
+    job = after(running(nodes=1), said(0, Phase.ENDED, exits=(ended(0), killed(1, 6))))
+    assert job.failures[-1].verdict.reason is Reason.RANK_KILLED
+
+
+def test_several_ranks_are_named_together_with_what_their_exit_handlers_may_have_left():
+    exits = [(0, died(0, "exiting", 11)), (1, died(3, "exiting exited"))]
+    assert remark(exits) == (
+        "ranks 0 and 3 were ended by SIGABRT and SIGSEGV while their interpreters shut down: often a thread of a "
+        "library was still running, so close what the script has opened before it ends; its exit handlers (atexit) had "
+        "not all run, so what these write may be incomplete"
+    )
+    assert remark([(0, ended(0))]) == ""
+
+
+def test_a_rank_that_dies_so_while_others_need_it_has_left_early():
+    found = verdict([(0, died(1)), (0, ended(0, 1, at=2.0, tail=PEER_GONE))])
+    assert (found.reason, found.rank) == (Reason.RANK_LEFT_EARLY, 1)
+    assert found.sentence == (
+        "rank 1 on node 0 ended its program well, then died by SIGABRT, while the other ranks still needed it"
+    )
