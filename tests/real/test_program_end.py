@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from drumbeat.agent.runtimes import modules_for_ranks, program_end
 from drumbeat.protocol import folder_layout
+from drumbeat.protocol.api.jobs import JobWithStory
 
-from .house import a_house
+from .house import House, a_house
 
 DIES = "import os\nclass Dies:\n    def __del__(self, abort=os.abort): abort()\nlast = Dies()\n"
 """Ends the process while Python takes apart what the script has left, after all exit handlers."""
@@ -90,22 +92,37 @@ def test_the_jobs_own_sitecustomize_runs_before_the_script_is_watched(tmp_path):
     assert mark_of(tmp_path, "t.py", PYTHONPATH=path) == "exiting exited"
 
 
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    with a_house(tmp_path_factory.mktemp("house")) as house:
+        yield house
+
+
+def ended_job(house: House, script: str, ranks: int = 1) -> JobWithStory:
+    house.script(script)
+    distribution = f"{{type: pytorch, process_count_per_instance: {ranks}}}"
+    job = house.client.submit(house.job_file(code=".", command="python t.py", distribution=distribution))
+    ended = house.client.wait(job.name, 120)
+    assert ended is not None
+    return ended
+
+
 @pytest.mark.feature("F2")
-def test_a_job_whose_rank_dies_after_its_good_end_completes_with_a_remark(tmp_path):
-    with a_house(tmp_path) as house:
-        script = "import os\nopen(f'outputs/{os.environ[\"RANK\"]}', 'w').write('x')\n"
-        house.script(f"{script}if os.environ['RANK'] == '1':\n{_indented(DIES)}")
-        file = house.job_file(
-            code=".", command="python t.py", distribution="{type: pytorch, process_count_per_instance: 2}"
-        )
-        done = house.run("run", file)
-        assert done.returncode == 0, done.stdout + done.stderr
-        job = house.client.list()[0].name
-        shown = " ".join(house.run("show", job).stdout.split())
-        assert "2 ranks ended well, but rank 1 was ended by SIGABRT while its interpreter shut down" in shown
-        kept = {Path(each.path).name for each in house.client.files(job) if each.path.startswith("outputs/")}
-        assert kept == {"0", "1"}
+def test_a_job_whose_rank_dies_after_its_good_end_completes_with_a_remark(house):
+    script = "import os\nopen(f'outputs/{os.environ[\"RANK\"]}', 'w').write('x')\nif os.environ['RANK'] == '1':\n"
+    job = ended_job(house, script + "".join(f"    {line}\n" for line in DIES.splitlines()), ranks=2)
+    assert (job.state, job.round) == ("completed", 1)
+    remark = "2 ranks ended well, but rank 1 was ended by SIGABRT while its interpreter shut down"
+    assert remark in " ".join(house.run("show", job.name).stdout.split())
+    kept = {Path(each.path).name for each in house.client.files(job.name) if each.path.startswith("outputs/")}
+    assert kept == {"0", "1"}
 
 
-def _indented(text: str) -> str:
-    return "".join(f"    {line}\n" for line in text.splitlines())
+@pytest.mark.feature("F2")
+def test_a_program_that_raises_is_run_again_only_if_it_has_saved_a_checkpoint(house):
+    raises = "import os\n{}\nraise KeyError(os.environ['DRUMBEAT_ROUND'])"
+    job = ended_job(house, raises.format(""))
+    assert (job.state, job.round) == ("failed", 1)
+    assert job.sentence.endswith("there is no checkpoint to go on from, and the job doesn't set max_retries")
+    saves = "open(os.environ['DRUMBEAT_CHECKPOINT_DIR'] + '/1.pt', 'w').write('x')"
+    assert ended_job(house, raises.format(saves)).round == 2

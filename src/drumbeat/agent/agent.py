@@ -329,6 +329,7 @@ class Agent:
         self._silence.end()
         self._checkpoints.end()
         self._facts.is_silent = self._facts.is_idle = False
+        self._facts.has_checkpoint = self._checkpoints.has_saved()
         self._metrics.on_over()
         self._facts.round.over = True
         self._facts.detail = ""

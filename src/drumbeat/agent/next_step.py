@@ -95,6 +95,8 @@ class Facts:
     is_idle: bool = False
     """A rank of the round gives no sign of work (`agent.stacks.silence`)."""
     services: tuple[ServiceStatus, ...] = ()
+    has_checkpoint: bool = False
+    """The round is over, and the job's folder of checkpoints has files."""
 
 
 def next_step(facts: Facts, wanted: Directive | None) -> Step | None:
@@ -193,4 +195,5 @@ def status(facts: Facts, member: Member) -> AgentStatus:
         services=facts.services,
         is_unusable=facts.is_unusable,
         preflight=facts.preflight,
+        has_checkpoint=facts.has_checkpoint,
     )

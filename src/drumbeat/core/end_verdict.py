@@ -22,5 +22,8 @@ class Verdict:
     tail: str = ""
     advice: str = ""
     place: str = ""
+    is_own: bool = False
+    """Whether the job's program itself failed, and would most likely fail again: it raised, crashed, gave an exit code
+    or filled the memory. Not where something from outside has ended it: a lost peer, a kill, a service out of reach."""
     ranks: tuple[int, ...] = ()
     """Every rank that failed in the same way as the first one; `rank` is one of them."""

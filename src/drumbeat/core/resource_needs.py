@@ -47,6 +47,9 @@ class Policy:
     retry_delay_s: float = 10.0
     """Seconds before the ranks start again after a failure that recurs; twice as many after each further one."""
     max_retry_delay_s: float = 300.0
+    is_retry_asked: bool = True
+    """Whether the job sets `max_retries` itself: then its program's own failures are retried without a checkpoint, too.
+    Records of earlier versions don't say it."""
 
 
 @dataclass(frozen=True)

@@ -128,6 +128,8 @@ class AgentStatus:
     """What the node measured before the first round; None = not yet, or there is no pre-flight."""
     is_restarted: bool = False
     """`lost`, because the machine was restarted."""
+    has_checkpoint: bool = False
+    """The round is over, and the job's folder of checkpoints has files."""
 
     @property
     def has_sent_logs(self) -> bool:

@@ -51,8 +51,10 @@ def prepare(
     sets = (*sets, *options.sets())
     document, base = _read(file, sets)
     notes: list[str] = []
-    if document.get("drumbeat", {}).get("max_retries") == 0:
+    retries = document.get("drumbeat", {}).get("max_retries")
+    if not retries:  # A job that doesn't set it is not retried before its first checkpoint.
         sets = (*sets, f"drumbeat.max_retries={RETRIES}")
+    if retries == 0:
         notes.append(f"the job file has max_retries: 0, so a fault ends the job; it is rehearsed with {RETRIES}")
     preview = server.plan(file, sets=sets)
     home = require_server_here(where)

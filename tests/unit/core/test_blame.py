@@ -249,3 +249,27 @@ def test_a_refused_connection_is_no_proof_that_a_rank_has_left():
     refused = RAISED.replace("ValueError: loss is nan", "ConnectionRefusedError: [Errno 111] Connection refused")
     exits = [(0, ended(1, 0, at=1.0)), (0, ended(0, 1, at=2.0, tail=refused))]
     assert verdict(exits).rank == 0
+
+
+@pytest.mark.feature("F2")
+@pytest.mark.parametrize(
+    ("exits", "is_own"),
+    [
+        ([(0, ended(0, 1, tail=RAISED))], True),
+        ([(0, ended(0, 3))], True),
+        ([(0, killed(0, 11))], True),
+        ([(0, ended(0, 139))], True),
+        ([(0, replace(killed(0, 9), memory_limit_mib=300))], True),
+        ([(0, ended(0, 1, tail=RAISED.replace("ValueError: loss is nan", "MemoryError")))], True),
+        ([(0, ended(0, 1, tail=RAISED.replace("ValueError: loss is nan", "torch.OutOfMemoryError: CUDA out")))], True),
+        ([(0, ended(0, 1, at=9.0, tail=PEER_GONE)), (0, ended(1, 0, at=3.0))], True),
+        ([(0, killed(0, 9))], False),
+        ([(0, killed(0, 15))], False),
+        ([(0, ended(0, 1, tail=PEER_GONE))], False),
+        ([(0, ended(0, 1, tail=RAISED.replace("loss is nan", "Address already in use")))], False),
+        ([(0, ended(0, 1, tail=RAISED.replace("ValueError: loss", "OSError: [Errno 5] Input/output error")))], False),
+        ([(0, ended(0, 1, tail=RAISED.replace("loss is nan", "CUDA error: uncorrectable ECC error")))], False),
+    ],
+)
+def test_a_failure_is_the_programs_own_unless_something_outside_has_ended_it(exits: list[Exit], is_own: bool):
+    assert verdict(exits).is_own is is_own

@@ -181,3 +181,9 @@ def test_rendezvous_is_strict_where_the_job_sets_its_time():
     default, own = planned(2, 0).plan, planned(2, 0, drumbeat={"rendezvous_timeout_s": 300}).plan
     assert (default.rendezvous_timeout_s, default.is_rendezvous_strict) == (300, False)
     assert (own.rendezvous_timeout_s, own.is_rendezvous_strict) == (300, True)
+
+
+@pytest.mark.feature("F2")
+def test_retries_that_a_job_sets_itself_are_told_from_the_default():
+    policies = [planned(4, 0, **keys).policy for keys in ({}, {"drumbeat": {"max_retries": 3}})]
+    assert [(one.max_retries, one.is_retry_asked) for one in policies] == [(3, False), (3, True)]

@@ -25,6 +25,8 @@ _MAX_NAMED = 5
 """Files without a copy that the story names."""
 _CLOSE_S = 10.0
 """For so long an agent waits for the folder when it leaves: a share may hang."""
+_LIST_TIMEOUT_S = 5.0
+"""For so long it waits for the list of the folder when a round is over."""
 _MAX_SHARE = 5
 """Looking and copying take at most one part in so many of the time."""
 
@@ -67,6 +69,17 @@ class CheckpointGuard:
         work = threading.Thread(target=self._remove_copies, name="checkpoints-end", daemon=True)
         work.start()
         work.join(_CLOSE_S)
+
+    def has_saved(self) -> bool:
+        """Whether the job has saved a checkpoint: its folder has a file. A share that doesn't answer has none."""
+        answers: list[bool] = []
+        work = threading.Thread(target=lambda: answers.append(self._has_saved()), name="checkpoints-list", daemon=True)
+        work.start()
+        work.join(_LIST_TIMEOUT_S)
+        return any(answers)
+
+    def _has_saved(self) -> bool:
+        return any(names for _, _, names in os.walk(self._folder))
 
     def _remove_copies(self) -> None:
         self._stop()

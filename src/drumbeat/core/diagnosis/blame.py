@@ -76,6 +76,18 @@ _PASSING = re.compile(
     re.IGNORECASE,
 )
 """Transient errors: the same message at the same place doesn't mean that a third attempt fails too."""
+_OUTSIDE = re.compile(
+    r"Input/output error|Stale file handle|Transport endpoint is not connected|Network is unreachable|No route to host"
+    r"|name resolution|\b50[234]\b.*(?:Error|Unavailable|Gateway)"
+    r"|uncorrectable (?:ECC|NVLink)|ECC error|hardware stack error",
+    re.IGNORECASE,
+)
+"""Errors of a machine, a network, a share or a service: the program isn't to blame, and may succeed the next time."""
+_OF_CRASHES = frozenset(
+    {signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGSYS, signal.SIGTRAP,
+     signal.SIGXCPU, signal.SIGXFSZ}
+)  # fmt: skip
+"""Signals that a program gets for what it does; others were sent."""
 
 
 @dataclass(frozen=True)
@@ -196,6 +208,7 @@ def verdict(exits: Sequence[Exit], world: int = 0, names: Mapping[int, str] = Ma
         tail=cause.exit.tail,
         advice=advice_on(cause.log, cause.exit, reason, sentence, _own_line(cause)),
         place=_place(cause),
+        is_own=_is_own(cause, reason),
         ranks=tuple(one.exit.rank for one in alike),
     )
 
@@ -328,6 +341,16 @@ def _place(cause: _RankEnd) -> str:
         return ""
     file, line = errors[0].frames[-1]
     return f"{file.rpartition(_CODE)[2]}:{line} {errors[0].kind}"
+
+
+def _is_own(cause: _RankEnd, reason: Reason) -> bool:
+    """Whether the program itself failed (`Verdict.is_own`)."""
+    text = "\n".join([cause.root, *(error.line for error in cause.log.errors)])
+    if cause.is_symptom or cause.has_lost_a_process or _PASSING.search(text) or _OUTSIDE.search(text):
+        return False
+    if reason is Reason.RANK_KILLED:
+        return _signal(cause.exit) in _OF_CRASHES or bool(cause.exit.memory_limit_mib)
+    return reason in (Reason.RANK_FAILED, Reason.RANK_LEFT_EARLY)
 
 
 def _own_line(cause: _RankEnd) -> str:

@@ -112,7 +112,10 @@ def _after_stop(job: Job, now: datetime) -> Decision:
     failed = replace(job, failures=(*job.failures, Failure(job.attempt, job.round, verdict, now)))
     has_nodes = job.roster is not None and not job.lost
     sizes = say_sizes(job.plan.elastic) if job.plan.elastic else ""
-    following = recovery.after(failed.failures, job.policy.max_retries, has_nodes=has_nodes, sizes=sizes)
+    has_checkpoint = any(status.has_checkpoint for status in job.nodes if status)
+    following = recovery.after(
+        failed.failures, job.policy, has_nodes=has_nodes, has_checkpoint=has_checkpoint, sizes=sizes
+    )
     sentence = _joined(verdict.sentence, following.sentence)
     if following.next is Next.GIVE_UP:
         return finalize(replace(failed, verdict=replace(verdict, sentence=sentence)), now)

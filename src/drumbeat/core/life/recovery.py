@@ -1,7 +1,8 @@
 """What follows a failure: the ranks again on the same nodes, other nodes, or the end. With a sentence.
 
-How many retries a job has is its key `max_retries`, with a default in `dialect/job/timeouts_and_retries.py`; how long
-each waits is in `backoff.py`; which failures count as one is the column `retry` of `core/reason_table.py`.
+How many retries a job has is its key `max_retries`, with a default in `dialect/job/timeouts_and_retries.py`; which
+failures are the program's own is judged in `core/diagnosis/blame.py`; how long each waits is in `backoff.py`; which
+failures count as a retry is the column `retry` of `core/reason_table.py`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from enum import StrEnum
 
 from drumbeat.core.life.job import Failure
 from drumbeat.core.reason_table import REASONS, Evidence
+from drumbeat.core.resource_needs import Policy
 from drumbeat.protocol.states import Reason, Retry
 
 
@@ -39,13 +41,21 @@ MAX_GANGS_UNHEARD = 3
 """After this many gangs in a row with a node that never called, the job is given up: it can't reach the server."""
 
 
-def after(failures: Sequence[Failure], max_retries: int, *, has_nodes: bool = True, sizes: str = "") -> Recovery:
+def after(
+    failures: Sequence[Failure],
+    policy: Policy,
+    *,
+    has_nodes: bool = True,
+    has_checkpoint: bool = False,
+    sizes: str = "",
+) -> Recovery:
     """Decides what follows the last of the failures (FEATURES F2). has_nodes: all nodes of the attempt are still there.
 
-    sizes: of an elastic job, between which numbers of nodes it runs, in words.
+    has_checkpoint: the job has saved one. sizes: of an elastic job, between which numbers of nodes it runs, in words.
 
-    Failures of the machines don't count as retries, up to `MAX_GANGS_LOST` and `MAX_GANGS_UNHEARD`. The same error at
-    the same place twice ends the job: a third try would end the same way.
+    Failures of the machines don't count as retries, up to `MAX_GANGS_LOST` and `MAX_GANGS_UNHEARD`. A failure of the
+    program itself is retried from a checkpoint, or where the job asks for it. The same error at the same place twice
+    ends the job: a third try would end the same way.
     """
     last = failures[-1].verdict
     retry = REASONS[last.reason].retry
@@ -54,7 +64,7 @@ def after(failures: Sequence[Failure], max_retries: int, *, has_nodes: bool = Tr
     if retry is Retry.LATER:
         return Recovery(Next.GIVE_UP, "it may pass: run the job again then")
     if retry is Retry.OWN:
-        refusal = _own_refusal(failures, max_retries)
+        refusal = _own_refusal(failures, policy, has_checkpoint=has_checkpoint)
         if refusal:
             return Recovery(Next.GIVE_UP, refusal)
     if _is_losing(failures):
@@ -65,7 +75,7 @@ def after(failures: Sequence[Failure], max_retries: int, *, has_nodes: bool = Tr
     if _is_unheard(failures):
         return Recovery(Next.GIVE_UP, f"it was so with {MAX_GANGS_UNHEARD} sets of nodes in a row")
     is_own = retry is Retry.OWN
-    counted = f"retry {_own(failures)} of {max_retries}" if is_own else "this doesn't count as a retry"
+    counted = f"retry {_own(failures)} of {policy.max_retries}" if is_own else "this doesn't count as a retry"
     if REASONS[last.reason].takes_nodes or not has_nodes:
         gets = f"goes on with {sizes}" if sizes else "gets a new set of nodes"
         return Recovery(Next.ATTEMPT, f"the job {gets}; {counted}")
@@ -88,13 +98,16 @@ def _own(failures: Sequence[Failure]) -> int:
     return sum(REASONS[f.verdict.reason].retry is Retry.OWN for f in failures)
 
 
-def _own_refusal(failures: Sequence[Failure], max_retries: int) -> str:
+def _own_refusal(failures: Sequence[Failure], policy: Policy, *, has_checkpoint: bool) -> str:
     """Why the job's own failure isn't tried again; "" if it is."""
-    if max_retries == 0:
+    last, most = failures[-1].verdict, policy.max_retries
+    if most == 0:
         return "not retried: max_retries is 0"
-    if _own(failures) > max_retries:
-        return f"all {max_retries} retries are used up"
-    place = failures[-1].verdict.place
+    if last.is_own and not (has_checkpoint or policy.is_retry_asked):
+        return "not retried: there is no checkpoint to go on from, and the job doesn't set max_retries"
+    if _own(failures) > most:
+        return f"all {most} retries are used up"
+    place = last.place
     if place and any(f.verdict.place == place for f in failures[:-1]):
         return "the same error at the same place twice"
     return ""

@@ -20,7 +20,8 @@ from drumbeat.protocol.states import Reason
 def of(reason: Reason, sentence: str, *, node: int | None = None) -> Verdict:
     """Gives the verdict with the exit code and the advice of its reason."""
     row = REASONS[reason]
-    return Verdict(reason, sentence, node=node, code=row.code, advice=row.advice)
+    is_own = reason is Reason.OUT_OF_MEMORY
+    return Verdict(reason, sentence, node=node, code=row.code, advice=row.advice, is_own=is_own)
 
 
 def finished(job: Job) -> Verdict:

@@ -176,6 +176,7 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
         *_notices(job),
         retry_delay_s=retry_delay_s,
         max_retry_delay_s=max_retry_delay_s,
+        is_retry_asked="max_retries" in job.drumbeat.model_fields_set,
     )
     notes = (*found.notes, *data.notes, *notes, *elastic_notes(job), *_notes(job, plan, compute))
     return Planned(plan, need, policy, notes, found.asset, data.used)

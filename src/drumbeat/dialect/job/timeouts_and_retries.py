@@ -23,7 +23,8 @@ class RecoverySettings(Model):
 
     max_retries: Tally = Field(
         default=3,
-        description="Maximum number of restarts after failures of the job; preemption and lost nodes don't count.",
+        description="Maximum number of restarts after failures of the job; preemption and lost nodes don't count. "
+        "Where this key is not set, a failure of the program itself is not retried before its first checkpoint.",
     )
     retry_delay_s: Wait = Field(
         default=10.0,
