@@ -64,6 +64,20 @@ def test_one_is_made_shown_listed_and_forgotten_and_its_password_never_shown(hou
     assert "there is no registry acme; there is none yet" in gone.output
 
 
+def test_registry_that_builds_are_pushed_to_says_so_and_the_first_by_name_is_used(house: House, drumbeat: Type):
+    assert drumbeat("registry", "create", "-f", "acme.yml", "--set", "push_builds=true").output.endswith(
+        "images of `build:` are built by one node of a job, pushed there, and pulled by all others\n"
+    )
+    registries = house.control.catalogs.registries
+    assert registries.push_target() == "acme"
+    assert "pushed there" in drumbeat("registry", "show", "acme").output
+    drumbeat("registry", "create", "another", "-f", "acme.yml", "--set", "push_builds=true")
+    assert registries.push_target() == "acme"
+    drumbeat("registry", "create", "-f", "acme.yml")
+    assert registries.push_target() == "another"
+    assert "pushed there" not in drumbeat("registry", "show", "acme").output
+
+
 @pytest.mark.parametrize(
     ("value", "says"),
     [

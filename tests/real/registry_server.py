@@ -1,4 +1,4 @@
-"""A registry of images that asks for a password: Debian's docker-registry on loopback, without TLS."""
+"""A registry of images that asks for a password: Debian's docker-registry, without TLS."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class RegistryServer:
 
 
 @contextlib.contextmanager
-def a_registry(folder: Path) -> Iterator[RegistryServer]:
+def a_registry(folder: Path, host: str = "127.0.0.1") -> Iterator[RegistryServer]:
     if any(shutil.which(program) is None for program in NEEDED):
         debian_packages.install(*NEEDED.values())
     if missing := [package for program, package in NEEDED.items() if shutil.which(program) is None]:
         pytest.skip(f"needs a registry: apt-get install {' '.join(missing)}")
-    address = f"127.0.0.1:{free_ports(1)[0]}"
+    address = f"{host}:{free_ports(1)[0]}"
     made = subprocess.run(["htpasswd", "-Bbn", USER, PASSWORD], capture_output=True, text=True, check=True)
     (folder / "htpasswd").write_text(made.stdout)
     (folder / "config.yml").write_text(f"""\

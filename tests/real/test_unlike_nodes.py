@@ -13,8 +13,7 @@ from tools.slurmlab import SlurmLab
 
 from .boxes import IMAGE, a_podman, make_image
 from .places import BARE_PYTHON, Place, slurm
-
-pytestmark = [pytest.mark.feature("E3")]
+from .registry_server import PASSWORD, USER, a_registry
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +83,7 @@ def nothing_began(place: Place, found: JobView) -> bool:
     return not any("started" in line.sentence for line in story) and "began" not in "".join(logs.values())
 
 
+@pytest.mark.feature("E3")
 @pytest.mark.thorough
 def test_pythons_that_differ_in_a_package_end_the_job_by_name(place: Place):
     found = run(place, 3, compute="mixed")
@@ -94,10 +94,12 @@ def test_pythons_that_differ_in_a_package_end_the_job_by_name(place: Place):
     assert nothing_began(place, found)
 
 
+@pytest.mark.feature("E3")
 def test_one_of_them_is_no_difference(place: Place):
     assert run(place, 1, compute="mixed").state == "completed"
 
 
+@pytest.mark.feature("E3")
 def test_images_of_one_name_that_differ_end_the_job_by_their_digests(place: Place):
     image = f"{{image: '{IMAGE}'}}"
     found = run(place, 3, compute="cluster", environment=image)
@@ -105,3 +107,27 @@ def test_images_of_one_name_that_differ_end_the_job_by_their_digests(place: Plac
     assert "the nodes have different images of the same name: sha256:" in found.sentence
     assert f"on node 1 ({place.nodes[2]})" in found.sentence
     assert nothing_began(place, found)
+
+
+@pytest.mark.feature("E5")
+def test_image_of_a_folder_is_built_by_one_node_and_pulled_by_the_others(place: Place, tmp_path: Path):
+    folder = place.house.folder / "job" / "docker"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "Dockerfile").write_text(f"FROM {IMAGE}\nRUN cp /version /built\n")
+    with a_registry(tmp_path, place.lab.gateway) as registry:
+        credentials = {"username": USER, "password": PASSWORD}
+        target = f"{registry.address}/team"
+        place.house.client.create_registry(
+            {"name": "near", "target": target, "insecure": True, "credentials": credentials, "push_builds": True}
+        )
+        keys = {"compute": "cluster", "environment": "{build: {path: docker}}", "command": "'cat /built; echo'"}
+        found = run(place, 3, **keys)
+        logs = place.house.logs(found.name)
+        assert found.state == "completed", (found.sentence, logs)
+        # The second node's image of the name that the Dockerfile is made from has another version in it.
+        assert [logs[rank] for rank in range(3)] == ["1.0\n"] * 3
+        assert logs[-1].count("STEP 2/2") == 1
+        assert logs[-1].count(f"was pulled as {target}/drumbeat:") == 2
+        shown = place.house.run("plan", place.house.folder / "job" / "job.yml").stdout
+        assert f"built by node 0 from docker/Dockerfile and pushed to {target}" in shown
+    place.house.client.delete_registry("near")

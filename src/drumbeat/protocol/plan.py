@@ -128,6 +128,8 @@ class ImageBuild:
 
     key: names its content, which is the folder and the Dockerfile in it. context: SHA-256 of the snapshot with that
     folder. dockerfile: the path in there; source: the same as a person calls it. bases: images that it is made from.
+    pushed_as: its name in the registry to which node 0 pushes it and from which the other nodes pull it; "" = each node
+    builds its own.
     """
 
     key: str
@@ -135,6 +137,7 @@ class ImageBuild:
     dockerfile: str = "Dockerfile"
     source: str = "Dockerfile"
     bases: tuple[str, ...] = ()
+    pushed_as: str = ""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from drumbeat.core.planning.containers import plan_container
+from drumbeat.core.planning.environments import Found
 from drumbeat.core.planning.registries import place_of, used
+from drumbeat.dialect.job.job import CommandJob
+from drumbeat.protocol.plan import BUILT, ImageBuild
 
 pytestmark = pytest.mark.feature("E5")
 
@@ -39,3 +43,28 @@ def test_a_name_without_a_host_is_of_docker_hub(image: str, place: str):
 )
 def test_the_closest_address_counts_each_once(images: list[str], names: tuple[str, ...]):
     assert used(images, KNOWN) == names
+
+
+@pytest.mark.parametrize(
+    ("push_target", "pushed_as", "names"),
+    [
+        ("", "", ("hub",)),
+        ("acme", f"ghcr.io/acme/drumbeat:{'k' * 32}", ("hub", "acme")),
+        ("hub", f"docker.io/drumbeat:{'k' * 32}", ("hub",)),
+    ],
+)
+def test_built_image_has_a_name_in_the_registry_that_builds_are_pushed_to(
+    push_target: str, pushed_as: str, names: tuple[str, ...]
+):
+    build = ImageBuild("k" * 64, "c" * 64, bases=("python:3.11",))
+    found = Found(image=f"{BUILT}:{'k' * 32}", build=build)
+    made = plan_container(CommandJob.made({"command": "x"}), found, KNOWN, push_target)
+    assert made is not None
+    assert made.build is not None
+    assert (made.image, made.build.pushed_as, made.registries) == (found.image, pushed_as, names)
+
+
+def test_image_that_is_pulled_is_pushed_nowhere():
+    made = plan_container(CommandJob.made({"command": "x"}), Found(image="python:3.11"), KNOWN, "acme")
+    assert made is not None
+    assert (made.build, made.registries) == (None, ("hub",))

@@ -35,6 +35,7 @@ _TIMED_OUT = 124
 _SETTINGS = ("CONTAINER", "DOCKER_", "STORAGE_", "XDG_", "HOME", "PATH")
 """How the variables begin by which an engine finds its storage."""
 _UNAUTHORIZED = re.compile(r"unauthorized|authentication required|denied|no basic auth", re.IGNORECASE)
+_MISSING = re.compile(r"manifest unknown|name unknown|not found|not known to registry", re.IGNORECASE)
 _FIX = "Install Podman there (Debian: apt-get install podman), or give the job a conda_file instead of an image."
 
 
@@ -82,25 +83,56 @@ def fetch(engine: Engine, image: str, access: Access, say: Callable[[str], None]
     if has(engine, image):
         return
     say(f"pulling image {image}")
+    if answer := pull(engine, image, access, say):
+        what = f"{engine.kind} can't pull image {image}: {answer}"
+        raise RefusedError(what, where="environment.image", fix=_fix(engine, "pull", image, answer))
+
+
+def pull(engine: Engine, image: str, access: Access, say: Callable[[str], None]) -> str:
+    """Pulls an image. Returns why that failed, in the engine's last line; "" = the node has it."""
+    return _transfer(engine, "pull", image, access, say)
+
+
+def push(engine: Engine, image: str, pushed_as: str, access: Access, say: Callable[[str], None]) -> None:
+    """Pushes an image of the node's to a registry, by this name. Raises RefusedError."""
+    say(f"pushing image {image} as {pushed_as}")
+    ask(engine, "tag", image, pushed_as)
+    answer = _transfer(engine, "push", pushed_as, access, say)
+    ask(engine, "image", "rm", pushed_as)
+    if answer:
+        what = f"{engine.kind} can't push image {pushed_as}: {answer}"
+        raise RefusedError(what, where="environment.build", fix=_fix(engine, "push", pushed_as, answer))
+
+
+def take_name(engine: Engine, image: str, name: str) -> None:
+    """Gives an image that was pulled another name, in place of the one that it was pulled by."""
+    ask(engine, "tag", image, name)
+    ask(engine, "image", "rm", image)
+
+
+def is_missing(answer: str) -> bool:
+    """Whether a registry has answered that it doesn't have the image."""
+    return bool(_MISSING.search(answer))
+
+
+def _transfer(engine: Engine, verb: str, image: str, access: Access, say: Callable[[str], None]) -> str:
     last = "it said nothing"
     unchecked = ["--tls-verify=false"] if engine.kind == "podman" and access.is_insecure(image) else []
     with child_processes.started(
-        [engine.program, "pull", *unchecked, image], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        [engine.program, verb, *unchecked, image], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, encoding="utf-8", errors="replace", env={**os.environ, **access.variables()},
-    ) as pull:  # fmt: skip
-        for line in pull.stdout or ():
+    ) as transfer:  # fmt: skip
+        for line in transfer.stdout or ():
             if line.strip():
                 last = line.strip()
                 say(last)
-    if pull.returncode:
-        what = f"{engine.kind} can't pull image {image}: {last}"
-        raise RefusedError(what, where="environment.image", fix=_pull_fix(engine, image, last))
+    return last if transfer.returncode else ""
 
 
-def _pull_fix(engine: Engine, image: str, answer: str) -> str:
+def _fix(engine: Engine, verb: str, image: str, answer: str) -> str:
     if _UNAUTHORIZED.search(answer):
         return "Give drumbeat the credentials of that registry: drumbeat registry create -f FILE (docs/containers.md)"
-    return f"Try it on the node: {engine.kind} pull {image}"
+    return f"Try it on the node: {engine.kind} {verb} {image}"
 
 
 def has(engine: Engine, image: str) -> bool:

@@ -37,6 +37,8 @@ def create(
     how = "by password" if made.credentials != "none" else "without credentials"
     print(f"registry {made.name} is there: {made.target}, {how}; it was not asked whether it lets them in")
     print(f"  images whose names begin with {made.target}/ are pulled so from now on")
+    if made.push_builds:
+        print("  images of `build:` are built by one node of a job, pushed there, and pulled by all others")
 
 
 def list_registries(as_json: AsJson = False) -> None:
@@ -70,7 +72,11 @@ def show_registry(name: Name, as_json: AsJson = False) -> None:
             ("images begin with", resolved.target),
             ("credentials", resolved.credentials),
         ]
-        rows += [("TLS checked", "no" if resolved.insecure else "yes"), ("description", resolved.description)]
+        rows += [("TLS checked", "no" if resolved.insecure else "yes")]
+        rows += [
+            ("built images", "pushed there" if resolved.push_builds else ""),
+            ("description", resolved.description),
+        ]
         show(pairs(rows))
 
 

@@ -94,13 +94,16 @@ def _made_of(plan: RankRuntime) -> str:
 
 def _built(build: ImageBuild) -> str:
     needs = f", which needs {', '.join(build.bases)}" if build.bases else ""
-    return f"built on each node from {build.source}{needs}; once; key {build.key[:12]}"
+    key = f"{needs}; once; key {build.key[:12]}"
+    if build.pushed_as:
+        return f"built by node 0 from {build.source} and pushed to {build.pushed_as.rpartition('/')[0]}{key}"
+    return f"built on each node from {build.source}{key}"
 
 
 def _registries(plan: RankRuntime) -> str:
     """Whose credentials the nodes get; a row that says nothing isn't shown."""
     names = plan.container.registries if plan.container else ()
-    return f"{', '.join(names)}: their credentials are given to the nodes for the pull" if names else ""
+    return f"{', '.join(names)}: their credentials are given to the nodes" if names else ""
 
 
 def _prepared(preview: PreviewView) -> Iterator[RenderableType]:

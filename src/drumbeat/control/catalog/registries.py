@@ -62,6 +62,11 @@ class Registries:
         """Name to what the names of its images begin with."""
         return {name: str(one.document["target"]) for name, one in self._catalog.registries().items()}
 
+    def push_target(self) -> str:
+        """The name of the registry to which images that nodes build are pushed, the first of several; "" = none."""
+        stored = sorted(self._catalog.registries().items())
+        return next((name for name, one in stored if one.document.get("push_builds")), "")
+
     def access(self, names: Iterable[str]) -> dict[str, object]:
         """What a node pulls with: `auths` as container engines have them in a file, by address; `insecure` addresses.
 
@@ -114,5 +119,6 @@ def _view(one: StoredRegistry) -> RegistryView:
         str(told["target"]),
         "password" if one.sealed else "none",
         insecure=bool(told.get("insecure")),
+        push_builds=bool(told.get("push_builds")),
         description=str(told.get("description") or ""),
     )

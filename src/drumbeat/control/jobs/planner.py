@@ -90,6 +90,7 @@ class Planner:
             gpu_machines=_sizes(supply, is_for_gpus=True),
             without_containers=self._engines.without_containers(),
             registries=self._catalogs.registries.addresses(),
+            push_target=self._catalogs.registries.push_target(),
             shares={name: one.spec.share_plans for name, one in computes.items() if one.spec},
         )
 

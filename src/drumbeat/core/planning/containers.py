@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import PurePosixPath
 
 from drumbeat.core.planning import registries
 from drumbeat.core.planning.environments import Found
@@ -19,10 +20,12 @@ _SHM_SIZE, _IPC = "--shm-size", "--ipc"
 _NO_SHM_SIZE = "changes nothing: the ranks have the machine's own /dev/shm, in containers too"
 
 
-def plan_container(job: CommandJob, environment: Found, addresses: Mapping[str, str]) -> Container | None:
+def plan_container(
+    job: CommandJob, environment: Found, addresses: Mapping[str, str], push_target: str = ""
+) -> Container | None:
     """The container, None = the ranks run in none. addresses: of registries by name, as in `registries.used`.
 
-    Raises SpecError, NotYetError.
+    push_target: the registry to which a built image is pushed, "" = none. Raises SpecError, NotYetError.
     """
     if not environment.image:
         return None
@@ -33,7 +36,11 @@ def plan_container(job: CommandJob, environment: Found, addresses: Mapping[str, 
     # Podman refuses a size where the container has the node's own /dev/shm, and Docker passes over it.
     args = words if _has_own_shm(words) else _without(_SHM_SIZE, words)
     made = Container(environment.image, tuple(args), environment.build)
-    return replace(made, registries=registries.used(made.pulled, addresses))
+    used = registries.used(made.pulled, addresses)
+    if made.build is None or not push_target:
+        return replace(made, registries=used)
+    build = replace(made.build, pushed_as=f"{addresses[push_target]}/{PurePosixPath(made.image).name}")
+    return replace(made, build=build, registries=tuple(dict.fromkeys((*used, push_target))))
 
 
 def container_notes(job: CommandJob, plan: RankRuntime) -> Iterator[str]:

@@ -59,8 +59,9 @@ class Facts:
     the current environment, by compute. troubles: computes that can't be used now, and why. environments: those that
     the job may mean. prepare: the set-up commands of computes. data: what names of data mean. without_containers:
     computes that are known to have neither Podman nor Docker. registries: name to address of those that there are
-    credentials for. machines: CPU slots and devices of each machine of a compute. gpu_machines: the same of those on
-    which only jobs with GPUs may run; they aren't among `machines`. shares: those of computes.
+    credentials for. push_target: the one of them to which built images are pushed, "" = none. machines: CPU slots and
+    devices of each machine of a compute. gpu_machines: the same of those on which only jobs with GPUs may run; they
+    aren't among `machines`. shares: those of computes.
     """
 
     computes: Mapping[str, tuple[int, int]]
@@ -72,6 +73,7 @@ class Facts:
     data: DataFacts = field(default_factory=DataFacts)
     without_containers: frozenset[str] = frozenset()
     registries: Mapping[str, str] = field(default_factory=dict[str, str])
+    push_target: str = ""
     machines: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict[str, Sequence[tuple[int, int]]])
     gpu_machines: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict[str, Sequence[tuple[int, int]]])
     shares: Mapping[str, tuple[SharePlan, ...]] = field(default_factory=dict[str, tuple[SharePlan, ...]])
@@ -147,7 +149,7 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
         compute=compute,
         environment=found.name,
         python=found.python,
-        container=plan_container(job, found, facts.registries),
+        container=plan_container(job, found, facts.registries, facts.push_target),
         prepare=_prepare(_resolved(job, name, job.drumbeat.prepare or ""), facts.prepare.get(compute, "")),
         gpus_per_node=need.gpus,
         grace_s=job.drumbeat.grace_s,

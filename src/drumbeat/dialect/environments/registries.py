@@ -45,7 +45,7 @@ class RegistryCredentials(Credentials):
 
 
 class Registry(Model):
-    """A registry that images are pulled from."""
+    """A registry that images are pulled from, and perhaps those that nodes build are pushed to."""
 
     noun: ClassVar[str] = "the registry"
     ignored: ClassVar[frozenset[str]] = frozenset({"$schema", "is_shared"})
@@ -59,6 +59,10 @@ class Registry(Model):
     )
     credentials: RegistryCredentials | None = Field(default=None, repr=False, description="`username` and `password`.")
     insecure: bool = Field(default=False, description="It is spoken to without TLS, or its certificate isn't checked.")
+    push_builds: bool = Field(
+        default=False,
+        description="Images of `build:` are built by one node of a job, pushed here, and pulled by others.",
+    )
     description: Text | None = Field(default=None, description="Description of its purpose.")
 
 

@@ -45,7 +45,7 @@ class RegistryView:
     """A registry of images, without its credentials.
 
     target: what the names of its images begin with. credentials: their kind, in words. insecure: it is used without
-    TLS, or its certificate isn't checked.
+    TLS, or its certificate isn't checked. push_builds: images that nodes build are pushed there.
     """
 
     name: str
@@ -53,3 +53,4 @@ class RegistryView:
     credentials: str
     insecure: bool
     description: str
+    push_builds: bool = False

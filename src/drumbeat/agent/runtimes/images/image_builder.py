@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from drumbeat.agent.ground.request_backoff import Backoff
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.inputs.snapshots import bring
 from drumbeat.agent.keeper.errands import Command, Errands
@@ -28,6 +29,10 @@ from drumbeat.protocol.plan import Container, ImageBuild
 ERRAND = "image build"
 _READ = 256 << 10
 _TAIL_LINES = 60
+_LOOK_S, _MAX_LOOK_S = 1.0, 15.0
+"""How often the nodes after the first ask a registry for what that builds."""
+_REGISTRY_TIMEOUT_S = 120.0
+"""How long a registry may give another answer than that it doesn't have the image."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +65,12 @@ class ImageBuilder:
         place = ImagePlace(f"{folder}/{work.build.key[:32]}", self._engine)
         self._known = place.failed()
         try:
+            self._await_push(place, work)
             while not self._use(place):
                 with place.held(shared=False, waits=partial(self._waits, work.build)) as lock:
                     if place.made() is None and lock is not None:
                         self._make(place, work, lock)
+            self._push(place, work)
         except OSError as error:
             raise StorageError(
                 f"image {work.build.source} can't be built: {error.strerror or error}",
@@ -81,11 +88,57 @@ class ImageBuilder:
     def _waits(self, build: ImageBuild) -> None:
         self._progress(f"image {build.source}: another job on this machine is building it")
 
+    # --- one node builds it, the others pull it -------------------------------------------------------------------
+    def _await_push(self, place: ImagePlace, work: Work) -> None:
+        """Pulls what node 0 builds, once it has pushed that. Raises RefusedError where the registry isn't reached."""
+        pushed_as = work.build.pushed_as
+        if not pushed_as or self._enrolment.node == 0:
+            return
+        backoff, failing_since = Backoff(_LOOK_S, _MAX_LOOK_S), 0.0
+        while place.made() is None:
+            answer = container_engine.pull(self._engine, pushed_as, work.access, lambda _: None)
+            if not answer:
+                with place.held(shared=False, waits=partial(self._waits, work.build)):
+                    self._keep_pulled(place, work)
+                return
+            if container_engine.is_missing(answer):
+                failing_since = 0.0
+                self._progress(f"image {work.build.source}: node 0 builds it and pushes it as {pushed_as}")
+            else:
+                failing_since = failing_since or time.monotonic()
+                self._progress(f"image {work.build.source}: {pushed_as} can't be pulled yet: {answer[:200]}")
+                if time.monotonic() - failing_since > _REGISTRY_TIMEOUT_S:
+                    container_engine.fetch(self._engine, pushed_as, work.access, work.tell)
+            backoff.wait()
+
+    def _keep_pulled(self, place: ImagePlace, work: Work) -> None:
+        """Notes an image that was pulled, as one that was built. The caller holds the place alone."""
+        pushed_as = work.build.pushed_as
+        if place.made() is None:
+            place.unmake()
+            container_engine.take_name(self._engine, pushed_as, work.image)
+            self._mark(place, work, pushed_as)
+            self._log.say(f"image {work.build.source} was pulled as {pushed_as}")
+
+    def _push(self, place: ImagePlace, work: Work) -> None:
+        """Pushes what node 0 has: each time that others wait for it, since a registry forgets. Raises RefusedError."""
+        pushed_as, noted = work.build.pushed_as, place.told() or {}
+        if not pushed_as or self._enrolment.node:
+            return
+        if self._enrolment.plan.nodes > 1 or noted.get("pushed_as") != pushed_as:
+            self._progress(f"image {work.build.source}: pushing it as {pushed_as}")
+            container_engine.push(self._engine, work.image, pushed_as, work.access, work.tell)
+            with place.held(shared=False, waits=partial(self._waits, work.build)):
+                place.mark_made({**noted, "pushed_as": pushed_as})
+
     # --- building it ----------------------------------------------------------------------------------------------
     def _make(self, place: ImagePlace, work: Work, lock: int) -> None:
         """The caller holds the place alone. What an earlier build of it had finished, the engine has kept."""
         self._share_failure(place)
         build, began = work.build, time.monotonic()
+        if build.pushed_as and not container_engine.pull(self._engine, build.pushed_as, work.access, lambda _: None):
+            self._keep_pulled(place, work)
+            return
         self._progress(f"image {build.source}: building it with {self._engine.kind}")
         self._log.say(f"building image {build.source} with {self._engine.kind}, as {work.image}")
         place.unmake()
@@ -99,12 +152,17 @@ class ImageBuilder:
             place.mark_failed(error.what, self._log.tail(_TAIL_LINES))
             raise
         faultpoint("image.built")
-        found = inspection.look(self._engine, work.image)
-        os.makedirs(place.folder, exist_ok=True)
-        told = {"image": work.image, "source": build.source, "digest": found.digest, "size": found.size}
-        place.mark_made(told)
+        found = self._mark(place, work)
         self._log.say(f"image {build.source} is built, in {time.monotonic() - began:.1f} s: {found.digest}")
         self._collect(place)
+
+    def _mark(self, place: ImagePlace, work: Work, pushed_as: str = "") -> inspection.Image:
+        """Notes that the image is there. pushed_as: its name in a registry that has it."""
+        found = inspection.look(self._engine, work.image)
+        os.makedirs(place.folder, exist_ok=True)
+        told = {"image": work.image, "source": work.build.source, "digest": found.digest, "size": found.size}
+        place.mark_made(told | ({"pushed_as": pushed_as} if pushed_as else {}))
+        return found
 
     def _share_failure(self, place: Place) -> None:
         """Who waited while another one failed doesn't try the same again."""
