@@ -45,6 +45,9 @@ on two nodes with four ranks each:
 A value for an input that has keys of its own becomes its `path`, or the `default` of a parameter. A text that looks
 like a number has quotes within quotes, so that the shell leaves a pair: `--set display_name="'007'"`.
 
+A script gets a number as it was typed: `lr: 1e-4` is passed as `1e-4`, not as `0.0001`, and `010` as `010`. A parameter
+of type `integer` gets 1000 for `1e3`, which `int()` can't read. A number from Python has no other form than its `repr`.
+
 ## Without a file
 
 To run a job without a file, put its command after `--`. The options before it replace the keys of the file:

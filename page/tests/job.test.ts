@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { latency, rate } from "../src/format";
-import { scaleOf } from "../src/parts/parallel-scale";
+import { scaleOf, settingOf } from "../src/parts/parallel-scale";
 import { partsOf } from "../src/parts/job-links";
 import { elasticOf, isPlain, phasesOf, sharesOf, stagesOf } from "../src/screens/job/progress";
 import { rankedOf } from "../src/screens/job/sweep";
@@ -147,6 +147,7 @@ test("the report of a rehearsal says what each fault has cost, and what isn't on
 
 test("axes of settings are linear, logarithmic, or have one place for each word", () => {
   expect(scaleOf(["b", "a", true], String).ticks.map((tick) => tick.label)).toEqual(["a", "b", "true"]);
+  expect(["1e-4", "010", "a", "", true].map(settingOf)).toEqual([1e-4, 10, "a", "", true]);
   const rates = scaleOf([1e-4, 1e-1, 1e-2], String);
   expect([1e-4, 1e-1].map(rates.at)).toEqual([0, 1]);
   expect(rates.at(1e-2)).toBeCloseTo(2 / 3);

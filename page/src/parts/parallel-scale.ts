@@ -7,6 +7,10 @@ const TICKS = 5;
 const LOG_SPAN = 100;
 /** Settings that span more than two powers of ten were drawn from a logarithmic space. */
 
+/** What a setting means: trials keep the text of a number that was typed as `1e-4` or `010`. */
+export const settingOf = (value: unknown): unknown =>
+  typeof value === "string" && value.trim() && Number.isFinite(Number(value)) ? Number(value) : value;
+
 export function scaleOf(cells: unknown[], format: (value: number) => string): Scale {
   if (cells.some((cell) => typeof cell !== "number")) return categories(cells);
   const numbers = cells as number[];

@@ -76,7 +76,8 @@ def test_defaults_and_absent_inputs_of_a_component_reach_its_job() -> None:
 
 @pytest.mark.feature("P1")
 @pytest.mark.parametrize(
-    ("inputs", "value"), [({"lr": "0.5"}, 0.5), ({"n": "3"}, 3), ({"flag": True}, "True"), ({"n": 3.0}, 3)]
+    ("inputs", "value"),
+    [({"lr": "1e-4"}, "1e-4"), ({"n": "010"}, "010"), ({"n": "1e3"}, 1000), ({"flag": True}, "True"), ({"n": 3.0}, 3)],
 )
 def test_a_value_is_taken_in_the_type_of_its_parameter(inputs: dict[str, object], value: object) -> None:
     told = document(graph({"prep": prep(), "train": train(**inputs)}), "train", prep="x")

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.dialect import CommandJob, PipelineJob, dumps, load, load_file, loads
+from drumbeat.dialect import Choice, CommandJob, Input, PipelineJob, SweepJob, Uniform, dumps, load, load_file, loads
 from drumbeat.dialect.compute.computes import load_compute
 from drumbeat.dialect.data.datastores import load_datastore
 from drumbeat.dialect.environments.environment_keys import load_environment
 from drumbeat.dialect.environments.registries import load_registry
 from drumbeat.dialect.pipelines.step_types import CommandNode
+from drumbeat.dialect.reading.yaml_tree import scalar
 from drumbeat.protocol.errors import SpecError
 
 GOOD = """\
@@ -51,7 +52,7 @@ def refusal(text: str) -> list[str]:
 def test_a_file_of_the_dialect_is_read() -> None:
     job = read(GOOD)
     assert job.command == "python train.py --lr ${{inputs.lr}} --data ${{inputs.data}}"
-    assert job.inputs["lr"] == 0.001
+    assert job.inputs["lr"] == "1e-3"
     assert job.world_size == 4
     assert job.type == "command"
 
@@ -82,30 +83,74 @@ def test_numbers_in_a_step_whose_name_is_a_key_of_texts_are_read_and_its_texts_s
         assert node.inputs["tags"] == 0.5
 
 
+WORDS_OF_AZURE = {
+    "yes": True, "Off": False, "TRUE": True, "-3": -3, "1.2.3": "1.2.3", "1:30": "1:30", "yEs": "yEs", "é": "é",
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("word", "value"),
-    [
-        ("yes", True),
-        ("Off", False),
-        ("TRUE", True),
-        ("0x1F", 31),
-        ("1_000", 1000),
-        ("-3", -3),
-        (".5", 0.5),
-        ("1e3", 1000.0),
-        ("'3'", "3"),
-        ('"yes"', "yes"),
-        ("!!str 3", "3"),
-        ("1.2.3", "1.2.3"),
-        ("1:30", "1:30"),
-        ("yEs", "yEs"),
-        ("é", "é"),
-    ],
+    ("word", "value"), [*WORDS_OF_AZURE.items(), ("0x1F", 31), ("1_000", 1000), (".5", 0.5), ("1e3", 1000.0)]
 )
 def test_plain_words_mean_what_they_mean_to_azure(word: str, value: object) -> None:
+    given = scalar(word)
+    assert given == value
+    assert type(given) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("word", "value"), [*WORDS_OF_AZURE.items(), ("'3'", "3"), ('"yes"', "yes"), ("!!str 3", "3"), ("!!int 3", 3)]
+)
+def test_input_is_read_as_the_word_means(word: str, value: object) -> None:
     given = read(f"command: x\nenvironment: e\ninputs:\n  a: {word}\n").inputs["a"]
     assert given == value
     assert type(given) is type(value)
+
+
+TYPED = ("1e-4", "1e4", "010", "+5", "0x1F", "1_000", ".5", "1.0e-3", "0.10", "!!float 1e-4")
+
+
+@pytest.mark.feature("J1")
+@pytest.mark.parametrize("typed", TYPED)
+def test_number_of_an_input_keeps_the_form_that_was_typed(typed: str) -> None:
+    text = typed.rsplit(maxsplit=1)[-1]
+    assert read(f"command: x\ninputs: {{lr: {typed}}}\n").inputs["lr"] == text
+    declared = read(f"command: x\ninputs: {{lr: {{type: number, default: {typed}, enum: [{typed}, 7]}}}}\n").inputs[
+        "lr"
+    ]
+    assert isinstance(declared, Input)
+    assert (declared.default, declared.enum) == (text, [text, 7])
+    pipeline = loads(f"type: pipeline\njobs: {{s: {{command: x, inputs: {{lr: {typed}}}}}}}\n")
+    assert isinstance(pipeline, PipelineJob)
+    step = pipeline.jobs["s"]
+    assert isinstance(step, CommandNode)
+    assert step.inputs == {"lr": text}
+
+
+@pytest.mark.feature("S1")
+def test_numbers_of_a_choice_keep_their_form_and_bounds_are_numbers() -> None:
+    options = (
+        "[1e-4, {kind: 1e3, inner: {type: choice, values: [010]}, u: {type: uniform, min_value: 1e-4, max_value: 1e0}}]"
+    )
+    space = f"search_space: {{lr: {{type: choice, values: {options}}}}}"
+    sampled = f"objective: {{goal: minimize, primary_metric: l}}\nsampling_algorithm: random\n{space}\n"
+    job = loads(f"type: sweep\n{sampled}trial: {{command: x}}\n", overrides=["search_space.lr.values.0=1e-5"])
+    assert isinstance(job, SweepJob)
+    lr = job.search_space["lr"]
+    assert isinstance(lr, Choice)
+    first, branch = lr.values
+    assert isinstance(branch, dict)
+    inner, u = branch["inner"], branch["u"]
+    assert isinstance(inner, Choice)
+    assert isinstance(u, Uniform)
+    assert (first, branch["kind"], inner.values, u.min_value) == ("1e-5", "1e3", ["010"], 0.0001)
+
+
+@pytest.mark.parametrize(
+    ("kind", "word"), [("integer", "1.5"), ("integer", "1e-4"), ("number", "1e"), ("boolean", "1e4")]
+)
+def test_number_in_a_form_of_its_own_is_checked_against_the_type(kind: str, word: str) -> None:
+    with pytest.raises(SpecError, match=f"the default .* isn't of type `{kind}`"):
+        read(f"command: x\ninputs: {{n: {{type: {kind}, default: {word}}}}}\n")
 
 
 def test_anchors_and_merges_are_written_out() -> None:
@@ -226,7 +271,7 @@ def test_a_job_is_written_as_people_write_it() -> None:
         "  --data ${{inputs.data}}\n"
         "code: ../src\n"
         "inputs:\n"
-        "  lr: 0.001\n"
+        '  lr: "1e-3"\n'
         "  data:\n"
         "    type: uri_folder\n"
         "    path: ./data\n"

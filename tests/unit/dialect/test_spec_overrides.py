@@ -89,7 +89,7 @@ def test_quotes_are_taken_off_where_one_pair_is_around_all(typed: str, value: st
     [
         ("display_name=007", """Write --set display_name="'007'"."""),
         ("description=yes", """Write --set description="'yes'"."""),
-        ("inputs.data=010", """Write --set inputs.data="'010'"."""),
+        ("inputs.data=10", """Write --set inputs.data="'10'"."""),
     ],
 )
 def test_advice_to_quote_a_setting_is_one_that_a_shell_passes_on(override: str, fix: str) -> None:

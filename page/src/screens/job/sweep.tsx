@@ -6,6 +6,7 @@ import { useAnswer, useChange, useGradual, useThrottled } from "../../hooks";
 import { importanceOf } from "../../parts/parameter-importance";
 import { Answered, Nothing } from "../../parts/placeholders";
 import { drawParallel } from "../../parts/parallel-coordinates";
+import { settingOf } from "../../parts/parallel-scale";
 import { ENDED, StateWord } from "../../parts/job-state";
 import { href, jobHref, setQuery, usePlace } from "../../router";
 import type { Job, JobPage, StoryLine, Sweep, Trial } from "../../types";
@@ -141,15 +142,22 @@ function sorted(sweep: Sweep, order: Order): Trial[] {
   return trials.sort((a, b) => compare(a.parameters[name], b.parameters[name]) || a.number - b.number);
 }
 
-const compare = (one: unknown, other: unknown): number =>
+const compare = (one: unknown, other: unknown): number => compareSettings(settingOf(one), settingOf(other));
+
+const compareSettings = (one: unknown, other: unknown): number =>
   typeof one === "number" && typeof other === "number" ? one - other : String(one).localeCompare(String(other));
+
+/** A trial as charts draw it: a setting typed as `1e-4` is a number. */
+function withNumbers(trial: Trial): Trial {
+  return { ...trial, parameters: Object.fromEntries(Object.entries(trial.parameters).map(([name, value]) => [name, settingOf(value)])) };
+}
 
 export function SettingsTab({ job }: TabProps) {
   const answer = useSweep(job);
   return (
     <Answered answer={answer}>
       {(sweep) => {
-        const scored = sweep.trials.filter((trial) => trial.value !== null);
+        const scored = sweep.trials.filter((trial) => trial.value !== null).map(withNumbers);
         if (scored.length < 2) return <Nothing>It needs two trials with a value of {sweep.primary_metric}.</Nothing>;
         return (
           <>

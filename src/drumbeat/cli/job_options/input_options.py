@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from drumbeat.dialect.reading.error_messages import nearest, shown
-from drumbeat.dialect.reading.yaml_tree import scalar, unquoted
+from drumbeat.dialect.reading.yaml_tree import plain_word, unquoted
 from drumbeat.protocol.errors import SpecError
 
 LOCAL_STARTS = ("./", "../", "/", "~/")
@@ -58,7 +58,7 @@ def _input(name: str, value: str, folder: Path) -> object:
         raise SpecError(
             what, where=where, fix=f"""Write {name}=./{value} for the data, or {name}='"{value}"' for the text."""
         )
-    return scalar(value)
+    return plain_word(value, ("inputs", name))
 
 
 def _remote(value: str, where: str, folder: Path) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from drumbeat.core.planning.services import plan_services, service_notes
 from drumbeat.core.planning.unsupported_keys import not_yet
 from drumbeat.core.resource_needs import Need, Policy
 from drumbeat.dialect.data.inputs_outputs import Input
+from drumbeat.dialect.data.parameter_values import passed
 from drumbeat.dialect.job.distribution import RayDistribution
 from drumbeat.dialect.job.job import CommandJob
 from drumbeat.dialect.reading import expressions
@@ -320,7 +321,7 @@ def _literals(job: CommandJob) -> dict[str, str | None]:
         if not isinstance(value, Input):
             found[name] = str(value)
         elif value.is_parameter or value.is_absent:
-            found[name] = None if value.default is None else str(value.default)
+            found[name] = None if value.default is None else str(passed(value.type, value.default))
     return found
 
 

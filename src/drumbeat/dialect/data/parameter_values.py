@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from drumbeat.dialect.reading.yaml_tree import scalar
+
 Scalar = bool | int | float | str
 
 _INTEGER = re.compile(r"[+-]?\d{1,400}")
@@ -16,19 +18,36 @@ def typed(kind: str, value: Scalar) -> Scalar | None:
         return str(value)
     if kind == "boolean":
         return value if isinstance(value, bool) else _BOOLEANS.get(str(value).strip().casefold())
-    if isinstance(value, bool):
+    number = _number(value.strip()) if isinstance(value, str) else value
+    if number is None or isinstance(number, bool):
         return None
     if kind == "integer":
-        is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-        return int(value) if is_whole or (isinstance(value, str) and _INTEGER.fullmatch(value.strip())) else None
-    return value if not isinstance(value, str) else _number(value)
+        return int(number) if isinstance(number, int) or number.is_integer() else None
+    return number
+
+
+def passed(kind: str, value: Scalar) -> Scalar:
+    """Returns a value of a type as the script gets it: a number that was typed as a text keeps its text.
+
+    An `integer` keeps no text that scripts couldn't read as one: 1e3 is passed as 1000.
+    """
+    own = typed(kind, value)
+    if isinstance(value, str) and isinstance(own, int | float) and not isinstance(own, bool):
+        is_readable = _INTEGER.fullmatch(value.strip()) if kind == "integer" else _float(value) is not None
+        return value.strip() if is_readable else own
+    return value if own is None else own
 
 
 def _number(text: str) -> float | int | None:
-    if _INTEGER.fullmatch(text.strip()):
+    if _INTEGER.fullmatch(text):
         return int(text)
+    number = scalar(text)
+    number = number if isinstance(number, int | float) and not isinstance(number, bool) else _float(text)
+    return number if number is not None and number - number == 0 else None  # JSON has no word for infinite and NaN.
+
+
+def _float(text: str) -> float | None:
     try:
-        number = float(text)
+        return float(text)
     except ValueError:
         return None
-    return number if number - number == 0 else None  # Neither infinite nor NaN, which JSON has no word for.

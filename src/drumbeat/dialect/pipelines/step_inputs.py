@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from drumbeat.dialect.data.inputs_outputs import Input
-from drumbeat.dialect.data.parameter_values import Scalar, typed
+from drumbeat.dialect.data.parameter_values import Scalar, passed, typed
 from drumbeat.dialect.reading.error_messages import nearest, shown, words
 from drumbeat.protocol.errors import SpecError
 
@@ -13,9 +13,9 @@ ARTICLES = {"integer": "an integer", "number": "a number", "boolean": "`true` or
 
 
 def parameter(port: Input, value: Scalar, where: str) -> Scalar:
-    """Returns a value in the type of the parameter that takes it. Raises SpecError, which names `where`.
+    """Returns a value as the parameter that takes it passes it on. Raises SpecError, which names `where`.
 
-    A string takes a boolean as its word: `True` or `False`.
+    A string takes a boolean as its word: `True` or `False`. A number that was typed in another form keeps that form.
     """
     own = typed(port.type, value)
     if own is None:
@@ -28,7 +28,7 @@ def parameter(port: Input, value: Scalar, where: str) -> Scalar:
             raise SpecError(what, where=where, fix=nearest(str(own), names))
     if isinstance(own, int | float) and not isinstance(own, bool):
         _check_limits(port, own, where)
-    return own
+    return passed(port.type, value)
 
 
 def _check_limits(port: Input, value: float, where: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from drumbeat.dialect.reading.error_messages import either, short, shown
-from drumbeat.dialect.reading.yaml_tree import is_name, scalar, stays_text, unquoted
+from drumbeat.dialect.reading.yaml_tree import is_name, plain_word, stays_text, unquoted
 from drumbeat.protocol.errors import Problem
 
 DECLARED = ("inputs", "outputs", "search_space", "jobs")
@@ -109,9 +109,8 @@ def _value(words: list[str], written: str) -> object:
     inside = unquoted(text)
     if inside is not None:
         return inside
-    value = scalar(text)
-    is_text = isinstance(value, int | float) or not text
-    return text if is_text and stays_text(tuple(words)) else value
+    path = tuple("" if part.isdigit() else part for part in words)
+    return text if not text and stays_text(path) else plain_word(text, path)
 
 
 def _key(owner: object, word: str, above: list[str]) -> str | int:

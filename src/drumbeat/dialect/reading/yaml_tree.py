@@ -6,6 +6,7 @@ words mean what they mean to Azure's loader: `yes` and `no` are booleans, `1e3` 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -222,18 +223,36 @@ def plain(node: Node, name: str, path: tuple[str, ...] = ()) -> Any:
         return [plain(item, name, (*path, "")) for item in node.value]
     if node.tag in ("!", STANDARD + "str") or not (node.plain or node.tag):
         return node.value
-    value = scalar(node.value)
-    if isinstance(value, int | float) and stays_text(path):
-        return node.value
     tag = node.tag.removeprefix(STANDARD)
-    if tag and tag != TAG_OF.get(type(value).__name__, "str"):
+    if tag and tag != TAG_OF.get(type(scalar(node.value)).__name__, "str"):
         where = f"{name}:{node.line + 1}:{node.column + 1}"
         raise SpecError.of([Problem(f"{shown(node.value)} isn't of the type that `!!{tag}` says", where)])
-    return value
+    return plain_word(node.value, path)
+
+
+def plain_word(text: str, path: tuple[str, ...]) -> str | int | float | bool | None:
+    """What a plain word at a path means. A list's item has the key "" in the path.
+
+    A parameter keeps the text of a number that Python would print differently: scripts get `1e-4` or `010` as typed.
+    """
+    value = scalar(text)
+    if isinstance(value, int | float) and stays_text(path):
+        return text
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return text if is_number and str(value) != text and is_parameter(path) else value
+
+
+def is_parameter(path: tuple[str, ...]) -> bool:
+    """Whether a script gets the value here: a plain input, its default or allowed value, a value of a `choice`."""
+    for declared in (path[:-1] if path[-1:] == ("default",) else path, path[:-2] if path[-2:] == ("enum", "") else ()):
+        if declared[-2:-1] == ("inputs",) and is_name(declared):
+            return True
+    is_searched = any(part == "search_space" and not is_name(path[: place + 1]) for place, part in enumerate(path))
+    return is_searched and (path[-2:] == ("values", "") or path[-3:-1] == ("values", ""))
 
 
 def stays_text(path: tuple[str, ...]) -> bool:
-    """Whether a number here is meant as it is typed: the version 3.10 isn't 3.1."""
+    """Whether a number here is a text whatever its form: the version 3.10 isn't 3.1."""
     if len(path) == 2 and path[0] == "properties":
         return True
     if path[-2:-1] in (("environment_variables",), ("tags",)) and not is_name(path[:-1]):
