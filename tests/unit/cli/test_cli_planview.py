@@ -7,9 +7,10 @@ import pytest
 from rich.console import Console
 
 from drumbeat.cli.tables.planview import render_plan, split_names
-from drumbeat.protocol.api.jobs import PreviewView
+from drumbeat.protocol.api.jobs import PreviewView, StepPreview
 from drumbeat.protocol.plan import Elastic, Growth, OutputPlan, Plan, PythonEnvironment, Rank
 from drumbeat.protocol.process import ProcessSpec
+from drumbeat.protocol.states import JobKind
 from tests.unit.cli.samples import sample
 
 
@@ -56,9 +57,9 @@ def a_process(rank: Rank, world_size: int) -> ProcessSpec:
     )
 
 
-def render(shown: PreviewView, *, full: bool = False) -> str:
+def render(shown: PreviewView, *, full: bool = False, verbose: bool = False) -> str:
     console = Console(file=StringIO(), width=100, highlight=False, markup=False, emoji=False, color_system=None)
-    for part in render_plan(shown, full=full):
+    for part in render_plan(shown, full=full, verbose=verbose):
         console.print(part)
     text = console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue] - the StringIO above
     return "\n".join(line.rstrip() for line in text.splitlines())
@@ -129,6 +130,46 @@ def test_in_full_each_process_stands_alone():
     assert "/n/1/outputs/default" in text
 
 
+def test_removed_variables_are_listed_only_when_verbose():
+    assert "SLURM_*" not in render(preview())
+    assert "removed" in render(preview(), verbose=True)
+    assert "SLURM_*, OMPI_*, PMI*," in render(preview(), verbose=True)
+
+
+TRIALS = "6 trials, 2 at a time, random over lr (loguniform, 0.0001 to 0.1); maximize accuracy"
+
+
+@pytest.mark.feature("J4")
+def test_plan_of_a_sweep_says_first_what_it_tries_and_the_ranks_only_when_verbose():
+    shown = replace(preview(), parent="grid", sweep=TRIALS)
+    lines = render(shown).splitlines()
+    assert " ".join(lines[:2]) == f"grid would run {TRIALS}; nothing has been started."
+    assert lines[3] == "Each trial"
+    assert "runs         pytorch on 2 nodes × 2 per node = 4 ranks" in lines
+    assert not any(line.startswith(("Ranks", "Environment of")) for line in lines)
+    assert "\nRanks of mnist-7f3a\n" in render(shown, verbose=True)
+
+
+def a_step(name: str, *after: str, sweep: str = "") -> StepPreview:
+    kind = JobKind.SWEEP if sweep else JobKind.COMMAND
+    return StepPreview(name, kind, after, "pytorch", 1, 1, 1, "local", "current", f"python {name}.py", sweep)
+
+
+@pytest.mark.feature("J4")
+def test_plan_of_a_pipeline_has_its_graph_and_a_table_for_each_kind_of_step():
+    steps = (a_step("prep"), a_step("tune", "prep", sweep=TRIALS), a_step("eval", "tune"))
+    text = render(replace(preview(), parent="night", steps=steps))
+    assert text.startswith("night would run 3 steps; nothing has been started.\n\nGraph\n")
+    headings = [
+        text.index(f"\n\n{one}\n")
+        for one in ("Graph", "Commands", "Sweeps", "Staged on each node of prep, the first step")
+    ]
+    assert headings == sorted(headings)
+    assert "  └ tune     sweep     prep" in text
+    assert "prep   1 process on 1 node   local     current       python prep.py" in text
+    assert "Ranks" not in text
+
+
 def test_one_process_needs_no_table_of_differences():
     text = render(preview(1, 1))
     assert "RANK=0" in text
@@ -195,10 +236,10 @@ Working folder
   ranks 2-3: /n/1/code
 
 Environment of every rank
-set                                                defaulted                 scrubbed
+set                                                                 defaulted
 ────────────────────────────────────────────────────────────────────────────────────────────────────
-MASTER_ADDR=10.0.0.0                               OMP_NUM_THREADS=1         SLURM_*, OMPI_*, PMI*,
-MASTER_PORT=29500                                  PYTHONUNBUFFERED=1        TORCHELASTIC_*, RANK
+MASTER_ADDR=10.0.0.0                                                OMP_NUM_THREADS=1
+MASTER_PORT=29500                                                   PYTHONUNBUFFERED=1
 SEED=42
 WORLD_SIZE=4
 PATH=/envs/7f3a/bin:…

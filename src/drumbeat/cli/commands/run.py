@@ -63,6 +63,14 @@ def plan(
     full: Annotated[
         bool, typer.Option("--full", help="Show every process in full instead of grouping identical ones.")
     ] = False,
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "--verbose",
+            "-v",
+            help="Show removed variables, too; of a sweep or pipeline, the ranks of a trial or first step.",
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
     nodes: Nodes = None,
     procs: Procs = None,
@@ -81,9 +89,9 @@ def plan(
 ) -> None:
     """Show what a job file, or a command after `--`, would run, without starting anything.
 
-    Prints the rank table, the command after substitution, the environment of each process (variables that are set,
-    defaults, and variables that are removed), what is staged, and where the job would wait. Exits with 1 if the job
-    can never start.
+    Prints the rank table, the command after substitution, the environment of each process (variables that are set, and
+    defaults), what is staged, and where the job would wait; of a sweep, its search space and trials; of a pipeline, its
+    graph and a table for each kind of step. Exits with 1 if the job can never start.
 
     With --predict, it prints the efficiency of the training at these numbers of nodes and what limits it, instead. What
     isn't given (--step, --gradients, --network) is measured: the job runs for some steps on one node and on two.
@@ -115,7 +123,7 @@ def plan(
         from drumbeat.cli.tables.planview import render_plan
         from drumbeat.cli.terminal.screen import show
 
-        show(*render_plan(preview, full=full))
+        show(*render_plan(preview, full=full, verbose=verbose))
     if preview.never:
         raise typer.Exit(Exit.FAILED)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from drumbeat.cli.terminal.screen import fill_table, fitted, heading, make_table, state_cell
 from drumbeat.protocol.states import JobKind
@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
+    from drumbeat.protocol.api.jobs import StepPreview
     from drumbeat.protocol.api.pipelines import PipelineView, StepView
+
+Step = TypeVar("Step", "StepView", "StepPreview")
 
 
 def render_pipeline(pipeline: PipelineView, width: int) -> Iterator[RenderableType]:
@@ -20,13 +23,13 @@ def render_pipeline(pipeline: PipelineView, width: int) -> Iterator[RenderableTy
     yield heading("Steps")
     rows = [
         (
-            f"{'  ' * level}{'└ ' if level else ''}{step.name}",
+            say_branch(step.name, level),
             _state(step),
             ", ".join(step.after),
             step.reused or (step.job if step.state else ""),
             _why(step),
         )
-        for step, level in tree_of(pipeline)
+        for step, level in tree_of(pipeline.steps)
     ]
     yield fitted(("step", "state", "takes from", "job", "why"), rows, width, ("why",))
     if pipeline.outputs:
@@ -36,11 +39,16 @@ def render_pipeline(pipeline: PipelineView, width: int) -> Iterator[RenderableTy
         yield fill_table(make_table("output", "given by", "job"), found)
 
 
-def tree_of(pipeline: PipelineView) -> Iterator[tuple[StepView, int]]:
+def say_branch(name: str, level: int) -> str:
+    """A step's name, as deep as it is in the tree."""
+    return f"{'  ' * level}{'└ ' if level else ''}{name}"
+
+
+def tree_of(steps: Sequence[Step]) -> Iterator[tuple[Step, int]]:
     """Each step below one that it takes from, with how deep that is: the one with the longest way to it."""
     levels: dict[str, int] = {}
-    below: dict[str, list[StepView]] = {"": []}
-    for step in pipeline.steps:
+    below: dict[str, list[Step]] = {"": []}
+    for step in steps:
         above = max(step.after, key=lambda source: levels.get(source, 0), default="")
         levels[step.name] = levels.get(above, 0) + 1 if above else 0
         below.setdefault(above, []).append(step)

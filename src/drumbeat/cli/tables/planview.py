@@ -1,4 +1,4 @@
-"""What `plan` prints: the rank table, the command, and each process's environment in three columns."""
+"""What `plan` prints: the rank table, the command, and environments; of sweeps and pipelines, a summary."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from rich.padding import Padding
 from rich.table import Table
 
 from drumbeat.cli.tables.environmentview import say_content
-from drumbeat.cli.terminal.formatting import say_launch
+from drumbeat.cli.tables.pipelineview import say_branch, tree_of
+from drumbeat.cli.terminal.formatting import count, say_launch
 from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_table, pairs
-from drumbeat.protocol.api.jobs import PreviewView
+from drumbeat.protocol.api.jobs import PreviewView, StepPreview
 from drumbeat.protocol.mesh import say_mesh, say_place
-from drumbeat.protocol.plan import ImageBuild, RankRuntime, RankTable, ServicePlan
+from drumbeat.protocol.plan import ImageBuild, Plan, RankRuntime, RankTable, ServicePlan
 from drumbeat.protocol.process import ProcessSpec
 
 if TYPE_CHECKING:
@@ -25,24 +26,23 @@ NODES_SHOWN, RANKS_SHOWN = 8, 64
 Variables = dict[str, str]
 
 
-def render_plan(preview: PreviewView, *, full: bool = False) -> Iterator[RenderableType]:
-    """The page, part by part."""
+def render_plan(preview: PreviewView, *, full: bool = False, verbose: bool = False) -> Iterator[RenderableType]:
+    """The page, part by part. full: each process as a whole; verbose: variables that are removed, too."""
     if preview.never:
         yield from _refusal(preview)
         return
-    yield from _head(preview)
-    yield heading("Ranks")
-    yield from _rank_table(preview, full=full)
-    yield from _prepared(preview)
-    yield from _line(preview)
-    if full:
-        yield from _whole_processes(preview)
+    if preview.sweep:
+        yield from _sweep(preview)
+    elif preview.steps:
+        yield from _steps(preview)
     else:
-        yield from _commands(preview)
-        yield from _environments(preview)
-    yield heading("Staged on each node")
+        yield from _head(preview)
+    if full or verbose or not preview.parent:
+        yield from _processes(preview, full=full, verbose=verbose)
+    of_step = f" of {preview.steps[0].name}, the first step" if preview.steps else ""
+    yield heading(f"Staged on each node{of_step}")
     yield from _sentences(preview.staged or ("nothing",))
-    yield heading("Queue")
+    yield heading(f"Queue{of_step}")
     yield from _sentences((preview.queue,))
     if preview.script:
         yield heading("Handed to the scheduler")
@@ -50,6 +50,56 @@ def render_plan(preview: PreviewView, *, full: bool = False) -> Iterator[Rendera
     yield from _notes(preview)
 
 
+def _processes(preview: PreviewView, *, full: bool, verbose: bool) -> Iterator[RenderableType]:
+    """The ranks, what they run, and their variables; of a sweep an example trial's, of a pipeline the first step's."""
+    yield heading(f"Ranks{f' of {preview.plan.job}' if preview.parent else ''}")
+    yield from _rank_table(preview, full=full)
+    yield from _prepared(preview)
+    yield from _line(preview)
+    if full:
+        yield from _whole_processes(preview, verbose=verbose)
+    else:
+        yield from _commands(preview)
+        yield from _environments(preview, verbose=verbose)
+
+
+# --- sweeps and pipelines ---------------------------------------------------------------------------------------
+def _sweep(preview: PreviewView) -> Iterator[RenderableType]:
+    yield cell(f"{preview.parent} would run {preview.sweep}; nothing has been started.")
+    yield heading("Each trial")
+    command = dict.fromkeys(_command(process) for process in preview.processes[:1])
+    yield pairs([("runs", _launch(preview.plan)), *_facts(preview.plan), *(("example", one) for one in command)])
+    yield _hint("the ranks and variables of an example trial")
+
+
+def _steps(preview: PreviewView) -> Iterator[RenderableType]:
+    """The graph, then a table for each kind of step."""
+    yield cell(f"{preview.parent} would run {count(len(preview.steps), 'step')}; nothing has been started.")
+    yield heading("Graph")
+    graph = [(say_branch(one.name, level), one.type, ", ".join(one.after)) for one, level in tree_of(preview.steps)]
+    yield fill_table(make_table("step", "kind", "takes from"), graph)
+    commands = [one for one in preview.steps if not one.sweep]
+    if commands:
+        yield heading("Commands")
+        rows = [(one.name, _step_launch(one), one.compute, one.environment, one.command) for one in commands]
+        yield fill_table(make_table("step", "runs", "compute", "environment", "command"), rows)
+    sweeps = [one for one in preview.steps if one.sweep]
+    if sweeps:
+        yield heading("Sweeps")
+        rows = [(one.name, one.sweep, _step_launch(one), one.compute, one.environment) for one in sweeps]
+        yield fill_table(make_table("step", "trials", "each runs", "compute", "environment"), rows)
+    yield _hint("the ranks and variables of the first step")
+
+
+def _step_launch(step: StepPreview) -> str:
+    return say_launch(step.launcher, step.nodes, step.processes_per_node, step.world_size)
+
+
+def _hint(what: str) -> RenderableType:
+    return cell(f"--verbose shows {what}", "dim")
+
+
+# --- one job ----------------------------------------------------------------------------------------------------
 def _refusal(preview: PreviewView) -> Iterator[RenderableType]:
     """The verdict first, and what the job asked for."""
     yield cell(preview.queue, "red")
@@ -60,21 +110,24 @@ def _refusal(preview: PreviewView) -> Iterator[RenderableType]:
 def _head(preview: PreviewView) -> Iterator[RenderableType]:
     plan = preview.plan
     yield cell(f"{plan.job} would run {_launch(plan)}; nothing has been started.")
-    yield pairs(
-        [
-            ("experiment", plan.experiment),
-            ("compute", plan.compute),
-            ("environment", plan.environment),
-            ("made of", _made_of(plan)),
-            ("container", plan.container.image if plan.container else "none"),
-            ("registries", _registries(plan)),
-            ("devices", f"{plan.gpus_per_node} GPUs per node" if plan.gpus_per_node else "no GPUs"),
-            ("mesh", say_mesh(plan.mesh)),
-            ("nodes", plan.elastic or ""),
-            ("outputs", ", ".join(output.name for output in plan.outputs)),
-            ("services", ", ".join(_service(one) for one in plan.services)),
-        ]
-    )
+    yield pairs(_facts(plan))
+
+
+def _facts(plan: Plan) -> list[tuple[str, object]]:
+    """What it runs on and in; what is empty isn't shown."""
+    return [
+        ("experiment", plan.experiment),
+        ("compute", plan.compute),
+        ("environment", plan.environment),
+        ("made of", _made_of(plan)),
+        ("container", plan.container.image if plan.container else "none"),
+        ("registries", _registries(plan)),
+        ("devices", f"{plan.gpus_per_node} GPUs per node" if plan.gpus_per_node else "no GPUs"),
+        ("mesh", say_mesh(plan.mesh)),
+        ("nodes", plan.elastic or ""),
+        ("outputs", ", ".join(output.name for output in plan.outputs)),
+        ("services", ", ".join(_service(one) for one in plan.services)),
+    ]
 
 
 def _service(one: ServicePlan) -> str:
@@ -188,14 +241,14 @@ def _more(left: int) -> Iterator[RenderableType]:
 
 
 # --- environments -----------------------------------------------------------------------------------------------
-def _environments(preview: PreviewView) -> Iterator[RenderableType]:
+def _environments(preview: PreviewView, *, verbose: bool) -> Iterator[RenderableType]:
     """First what all ranks have alike, then what is a node's own, then what is a rank's own."""
     processes = preview.processes
     if not processes:
         return
     shared, of_node, of_rank = split_names(preview)
     yield heading("Environment of every rank")
-    yield _three_columns(processes[0], shared)
+    yield _variables(processes[0], shared, verbose=verbose)
     if of_node:
         yield heading("… and of each node")
         yield from _node_table(preview, of_node)
@@ -234,13 +287,15 @@ def _node_table(preview: PreviewView, names: list[str]) -> Iterator[RenderableTy
     yield from _more(len(first) - NODES_SHOWN)
 
 
-def _three_columns(process: ProcessSpec, names: Iterable[str]) -> Table:
-    table = make_table("set", "defaulted", "scrubbed")
+def _variables(process: ProcessSpec, names: Iterable[str], *, verbose: bool) -> Table:
+    """Variables that are set, defaults, and with `verbose` the patterns of those that are removed."""
+    titles = ("set", "defaulted", "removed") if verbose else ("set", "defaulted")
+    table = make_table(*titles)
     table.expand = True
-    for column, ratio in zip(table.columns, (4, 2, 2), strict=True):
+    for column, ratio in zip(table.columns, (4, 2, 2), strict=False):
         column.ratio = ratio
-    columns = ([f"{n}={process.set[n]}" for n in names], _assigned(process.defaulted), process.scrubbed)
-    table.add_row(cell("\n".join(columns[0])), cell("\n".join(columns[1])), cell(", ".join(columns[2])))
+    cells = ["\n".join(f"{n}={process.set[n]}" for n in names), "\n".join(_assigned(process.defaulted))]
+    table.add_row(*map(cell, [*cells, ", ".join(process.scrubbed)][: len(titles)]))
     if process.path_first:
         table.add_row(cell(f"PATH={':'.join(process.path_first)}:…"))
     return table
@@ -250,10 +305,10 @@ def _assigned(variables: Variables) -> list[str]:
     return [f"{name}={value}" for name, value in sorted(variables.items())]
 
 
-def _whole_processes(preview: PreviewView) -> Iterator[RenderableType]:
+def _whole_processes(preview: PreviewView, *, verbose: bool) -> Iterator[RenderableType]:
     node_of = {rank.rank: rank.node for rank in preview.plan.ranks}
     for process in preview.processes:
         place = f"node {node_of.get(process.rank)} · local rank {process.local_rank} · {process.role}"
         yield heading(f"Rank {process.rank} · {place}")
         yield pairs([("command", _command(process)), ("folder", process.cwd), ("log", process.log)])
-        yield _three_columns(process, sorted(process.set))
+        yield _variables(process, sorted(process.set), verbose=verbose)

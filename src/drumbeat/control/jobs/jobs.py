@@ -16,10 +16,10 @@ from drumbeat.control.catalog.output_places import place_uses
 from drumbeat.control.catalog.result_lookup import output_files, place_of_file
 from drumbeat.control.computes.engines import Engines, no_compute
 from drumbeat.control.jobs import job_submission
-from drumbeat.control.jobs.pipeline_submission import new_pipeline, pipeline_notes, planned_steps, say_step
+from drumbeat.control.jobs.pipeline_submission import new_pipeline, pipeline_notes, planned_steps, preview_step
 from drumbeat.control.jobs.planner import Planner
 from drumbeat.control.jobs.preview import preview
-from drumbeat.control.jobs.sweep_submission import example_trial, new_sweep, say_example
+from drumbeat.control.jobs.sweep_submission import example_trial, new_sweep
 from drumbeat.control.loop.loop import Loop
 from drumbeat.control.loop.outbox import PostponedError
 from drumbeat.control.outputs.keep_story import STORY, Stories
@@ -40,6 +40,8 @@ from drumbeat.core.pipelines.graph import Graph
 from drumbeat.core.pipelines.registered_components import digests_of
 from drumbeat.core.pipelines.step_jobs import step_request
 from drumbeat.core.planning.plan import Planned, UnusableComputeError
+from drumbeat.core.sweeping.sweep_summary import say_sweep
+from drumbeat.core.sweeping.trial_jobs import notes as sweep_notes
 from drumbeat.dialect.data.paths import OfJob, reference_to
 from drumbeat.dialect.job.job import CommandJob
 from drumbeat.dialect.pipelines.pipeline_job import PipelineJob
@@ -270,7 +272,7 @@ class Jobs:
                 raise NotFoundError(f"snapshot {digest} was not uploaded", fix="Send it before the job.")
 
     def preview(self, request: JobRequest, by: Principal = UNKNOWN) -> PreviewView:
-        """What `submit` would run; of a sweep, one trial; of a pipeline, its first step. Starts and writes nothing.
+        """What `submit` would run: a job, a sweep with an example trial, or a pipeline. Starts and writes nothing.
 
         A note says where `submit` would refuse the job because its name is taken.
         """
@@ -288,32 +290,37 @@ class Jobs:
         return (f"submitting it will be refused: there is a job {name} already ({other.state})",) if other else ()
 
     def _preview(self, request: JobRequest, written: dialect.Job, by: Principal) -> PreviewView:
-        notes: tuple[str, ...] = ()
+        notes, parent, sweep = (), "", ""
         if isinstance(written, PipelineJob):
             return self._preview_pipeline(request, written, by)
         if isinstance(written, SweepJob):
-            name = written.name or job_submission.invent_name(written.display_name or request.experiment)
-            request, notes = example_trial(request, written, name), (say_example(written),)
+            parent = written.name or job_submission.invent_name(written.display_name or request.experiment)
+            request, notes, sweep = (
+                example_trial(request, written, parent),
+                (*sweep_notes(written),),
+                say_sweep(written),
+            )
         command, planned = self._planner.plan(request)
         job, _ = job_submission.new_job(command, planned, self._loop.clock.now())
         job = replace(job, person=by.person)
-        return preview(job, replace(planned, notes=(*notes, *planned.notes)), self._loop, self._engines)
+        seen = preview(job, replace(planned, notes=(*notes, *planned.notes)), self._loop, self._engines)
+        return replace(seen, parent=parent, sweep=sweep)
 
     def _preview_pipeline(self, request: JobRequest, pipeline: PipelineJob, by: Principal) -> PreviewView:
-        """What the first step would run, with a note on each step: all of them are planned."""
+        """The steps, all of which are planned, and what the first of them would run."""
         name, graph, plans = self._planned_steps(request, pipeline)
         path, planned = next(iter(plans.items()))
         asked = step_request(request, graph, name, path, {})
-        notes = tuple(say_step(graph.step(each), one.plan) for each, one in plans.items())
+        steps = tuple(preview_step(graph.step(each), one.plan) for each, one in plans.items())
         written = dialect.from_dict(asked.document, asked.source)
         if isinstance(written, SweepJob):
             written = dialect.from_dict(example_trial(asked, written, step_name(name, path)).document, asked.source)
         if not isinstance(written, CommandJob):
             raise SpecError("a step is a command or a sweep", where=path)
-        first = f"the first step of {len(plans)} is shown: {path}"
-        shown = replace(planned, notes=(first, *notes, *pipeline_notes(graph), *planned.notes))
+        shown = replace(planned, notes=(*pipeline_notes(graph), *planned.notes))
         job, _ = job_submission.new_job(written, shown, self._loop.clock.now())
-        return preview(replace(job, person=by.person), shown, self._loop, self._engines)
+        seen = preview(replace(job, person=by.person), shown, self._loop, self._engines)
+        return replace(seen, parent=name, steps=steps)
 
     # --- afterwards -------------------------------------------------------------------------------------------
     def cancel(self, name: str, by: str, *, discard: bool = False) -> Record:

@@ -20,12 +20,14 @@ from drumbeat.core.pipelines.step_jobs import step_request
 from drumbeat.core.planning.inputs import JobOutputs
 from drumbeat.core.planning.plan import Planned
 from drumbeat.core.resource_needs import Need, Policy
+from drumbeat.core.sweeping.sweep_summary import say_sweep
 from drumbeat.core.sweeping.trial_jobs import max_trials
 from drumbeat.dialect.data.inputs_outputs import Output
 from drumbeat.dialect.data.paths import OfJob, reference_to
 from drumbeat.dialect.pipelines.pipeline_job import PipelineComponent
 from drumbeat.dialect.pipelines.step_types import SweepNode
 from drumbeat.dialect.sweeping.sweep import SweepJob
+from drumbeat.protocol.api.jobs import StepPreview
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import DrumbeatError, RefusedError
 from drumbeat.protocol.plan import InputPlan, OutputPlan, Plan
@@ -164,8 +166,19 @@ def _outputs(graph: Graph) -> Iterator[OutputPlan]:
         yield OutputPlan(name, graph.step(made.step).outputs[made.output].type, "upload")
 
 
-def say_step(step: PipelineStep, plan: Plan) -> str:
-    """Returns what a step will run as, and after which others."""
-    kind = "a sweep of trials of" if isinstance(step.node, SweepNode) else "a job of"
-    after = f" after {', '.join(step.after)}" if step.after else ""
-    return f"step {step.path}{after}: {kind} {counted(plan.world_size, 'rank')} on compute {plan.compute}"
+def preview_step(step: PipelineStep, plan: Plan) -> StepPreview:
+    """Returns what a step will run, and after which others. plan: of its job, or of a trial."""
+    sweep = say_sweep(step.node) if isinstance(step.node, SweepNode) else ""
+    return StepPreview(
+        step.path,
+        JobKind.SWEEP if sweep else JobKind.COMMAND,
+        step.after,
+        plan.launcher,
+        plan.nodes,
+        plan.processes_per_node,
+        plan.world_size,
+        plan.compute,
+        plan.environment,
+        plan.command,
+        sweep,
+    )

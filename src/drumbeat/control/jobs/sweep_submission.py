@@ -33,12 +33,6 @@ def example_trial(request: JobRequest, sweep: SweepJob, name: str) -> JobRequest
     return replace(asked, document={**asked.document, "outputs": outputs}) if outputs else asked
 
 
-def say_example(sweep: SweepJob) -> str:
-    """Returns what a preview of the example trial says of the sweep."""
-    trials = counted(max_trials(sweep), "trial")
-    return f"this is one of at most {trials} of the sweep; the values of its parameters are an example"
-
-
 def trial_request(request: JobRequest, sweep: SweepJob, name: str, number: int, values: Values) -> JobRequest:
     """Returns the request for the job of a trial. name: the sweep's."""
     job = trial_name(name, number)

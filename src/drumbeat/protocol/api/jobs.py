@@ -245,12 +245,35 @@ class JobPage:
 
 
 @dataclass(frozen=True)
+class StepPreview:
+    """A step of a pipeline that would run, after the steps in `after`. type: a job's.
+
+    sweep: what its trials would try, as a sentence; then the other fields are those of each trial. "" = it is no sweep.
+    """
+
+    name: str
+    type: JobKind
+    after: tuple[str, ...]
+    launcher: str
+    nodes: int
+    processes_per_node: int
+    world_size: int
+    compute: str
+    environment: str
+    command: str
+    sweep: str = ""
+
+
+@dataclass(frozen=True)
 class PreviewView:
     """What would run.
 
     processes: of every node, in rank order. staged, notes: sentences. queue: where the job would wait. script: what a
     scheduler would be handed; line: the launcher's own command; "" = there is none. never: the job could never start,
     as `queue` says; then there are neither processes nor ranks.
+
+    parent: the sweep or pipeline that would run, "" = a job of its own; then the plan is that of an example trial or of
+    the first step. sweep: what the sweep would try, as a sentence. steps: of the pipeline, in the order of its file.
     """
 
     plan: Plan
@@ -261,6 +284,9 @@ class PreviewView:
     script: str
     line: str
     never: bool
+    parent: str = ""
+    sweep: str = ""
+    steps: tuple[StepPreview, ...] = ()
 
 
 @dataclass(frozen=True)
