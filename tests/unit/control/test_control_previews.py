@@ -32,7 +32,7 @@ from .house import JOB, House, until
         (
             {"resources": {"instance_type": "STANDARD_NC6"}},
             UnknownNameError,
-            "alias set instance_type STANDARD_NC6 gpu",
+            "alias set instance_type STANDARD_NC6 cpu (it has GPUs, and compute local has none)",
         ),
         (
             {"distribution": {"type": "ray", "port": 7}, "environment": {"image": "x"}},
@@ -167,6 +167,37 @@ def test_more_ranks_than_a_plan_can_name_are_refused(house: House):
         house.control.jobs.preview(
             JobRequest({**JOB, "resources": {"instance_count": 1_000_000}, "distribution": wide})
         )
+
+
+@pytest.mark.feature("J1")
+def test_all_that_an_azure_job_lacks_here_is_said_at_once(house: House):
+    azure = {
+        "compute": "azureml:gpu-cluster", "identity": {"type": "managed"},
+        "environment": "azureml:acpt:3", "resources": {"instance_type": "Standard_DS3_v2"},
+        "inputs": {"a": {"path": "azureml:digits:1"}, "b": {"path": "wasbs://c@account.blob.core.windows.net/b"}},
+    }  # fmt: skip
+    with pytest.raises(NotYetError) as caught:
+        house.control.jobs.preview(JobRequest({**JOB, **azure}))
+    places = [one.where for one in caught.value.fields]
+    assert places == ["identity", "compute", "environment", "inputs.a.path", "resources.instance_type"]
+    step = {"type": "command", **JOB, **azure, "outputs": {}}
+    step.pop("name", None)
+    pipeline = {"type": "pipeline", "name": "p", "jobs": {"a": step, "b": {**step, "environment": "mine:4"}}}
+    with pytest.raises(NotYetError) as caught:
+        house.control.jobs.preview(JobRequest(pipeline))
+    assert [one.where for one in caught.value.fields] == [
+        *(f"step a: {place}" for place in places),
+        "step b: environment",
+    ]
+
+
+@pytest.mark.feature("J1")
+def test_identity_that_no_input_needs_is_noted_and_serverless_is_the_default_compute(house: House):
+    seen = house.control.jobs.preview(
+        JobRequest({**JOB, "identity": {"type": "managed"}, "compute": "azureml:serverless"})
+    )
+    assert seen.plan.compute == "local"
+    assert [note.split(":")[0] for note in seen.notes] == ["identity managed changes nothing"]
 
 
 @pytest.mark.feature("P1")

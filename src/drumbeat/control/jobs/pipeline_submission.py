@@ -18,7 +18,8 @@ from drumbeat.core.pipelines.graph import Graph, PipelineStep
 from drumbeat.core.pipelines.registered_components import digests_of
 from drumbeat.core.pipelines.step_jobs import step_request
 from drumbeat.core.planning.inputs import JobOutputs
-from drumbeat.core.planning.plan import Planned
+from drumbeat.core.planning.plan import Planned, UnusableComputeError
+from drumbeat.core.planning.refusals import Refusals
 from drumbeat.core.resource_needs import Need, Policy
 from drumbeat.core.sweeping.sweep_summary import say_sweep
 from drumbeat.core.sweeping.trial_jobs import max_trials
@@ -40,13 +41,19 @@ MAX_NAME = 255
 def planned_steps(request: JobRequest, graph: Graph, name: str, planner: Planner) -> dict[str, Planned]:
     """Returns the plan of each step as if those before it had completed.
 
-    Raises SpecError where a step and a trial would share a name, and what planning a step raises.
+    Raises SpecError where a step and a trial would share a name, and what planning the steps raises, all at once.
     """
     sweeps = {path: step.node for path, step in graph.steps.items() if isinstance(step.node, SweepNode)}
     check_child_names(graph.steps, {path: max_trials(sweep) for path, sweep in sweeps.items()})
     own = {path: step_name(name, path) for path in graph.steps}
     coming = {own[path]: JobOutputs(_types(step)) for path, step in graph.steps.items()}
-    return {path: _planned(request, graph, name, path, (own, coming), planner) for path in graph.steps}
+    refusals, plans = Refusals(passing=UnusableComputeError), dict[str, Planned]()
+    for path in graph.steps:
+        planned = refusals.attempt(lambda path=path: _planned(request, graph, name, path, (own, coming), planner), None)
+        if planned is not None:
+            plans[path] = planned
+    refusals.raise_any()
+    return plans
 
 
 def _planned(  # noqa: PLR0913 - what a step is, and with what it is planned
@@ -68,8 +75,12 @@ def _planned(  # noqa: PLR0913 - what a step is, and with what it is planned
             asked = example_trial(asked, sweep, jobs[path])
         return planner.plan(asked, coming)[1]
     except DrumbeatError as error:
-        where = f"step {path}: {error.where}" if error.where else f"step {path}"
-        raise type(error)(error.what, where=where, fix=error.fix) from None
+        fields = tuple(replace(one, where=_place(path, one.where)) for one in error.fields)
+        raise type(error)(error.what, where=_place(path, error.where), fix=error.fix, fields=fields) from None
+
+
+def _place(path: str, where: str) -> str:
+    return f"step {path}: {where}" if where else f"step {path}"
 
 
 def _types(step: PipelineStep) -> dict[str, str]:

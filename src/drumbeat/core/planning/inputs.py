@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from drumbeat.core.planning.path_on_compute import appears_at
+from drumbeat.core.planning.refusals import Refusals
 from drumbeat.dialect.data.inputs_outputs import Input
 from drumbeat.dialect.data.paths import Address, InStore, Local, OfAsset, OfJob, Reference, file_name, reference_to
 from drumbeat.dialect.reading.error_messages import nearest, no_version
@@ -92,7 +93,17 @@ def plan_inputs(inputs: Mapping[str, object], brought: Mapping[str, str], facts:
         for name, value in inputs.items()
         if isinstance(value, Input) and not (value.is_parameter or value.is_absent)
     }
-    found = [_one(name, value, brought.get(name, ""), facts) for name, value in files.items()]
+    refusals = Refusals()
+    found = [
+        one
+        for name, value in files.items()
+        if (
+            one := refusals.attempt(
+                lambda name=name, value=value: _one(name, value, brought.get(name, ""), facts), None
+            )
+        )
+    ]
+    refusals.raise_any()
     return PlannedInputs(
         tuple(one.planned for one in found),
         tuple(one.used for one in found if one.used),

@@ -21,6 +21,8 @@ INSTANCE_TYPES = ("cpu", "gpu", "gpu:N")
 """The kinds of node that a compute of ours knows, N a number; a cloud's names for machines go by alias."""
 
 _KIND = re.compile(r"(cpu|gpu)(?::([1-9][0-9]{0,2}))?")
+_WITH_GPUS = re.compile(r"(?:(?:standard|basic)[_ ])?n[a-z]*\d|.*gpu", re.IGNORECASE)
+"""Azure's sizes with GPUs have names of the family N: `Standard_NC6s_v3`, `Standard_ND40rs_v2`."""
 
 
 @dataclass(frozen=True)
@@ -36,15 +38,36 @@ class Kind:
         return self.word == "gpu"
 
 
-def parse_kind(name: str, meaning: str) -> Kind:
+@dataclass(frozen=True)
+class KindAdvice:
+    """What advice on an unknown instance type goes by.
+
+    compute: the job's, "" = it isn't known. gpus: the most on one of its machines. ranks: of the job, on each node.
+    """
+
+    compute: str = ""
+    gpus: int = 0
+    ranks: int = 1
+
+    def for_type(self, name: str) -> str:
+        """Returns the kind that a cloud's instance type most likely stands for, and why where it isn't by its name."""
+        if not _WITH_GPUS.match(name):
+            return "cpu"
+        if self.compute and not self.gpus:
+            return f"cpu (it has GPUs, and compute {self.compute} has none)"
+        return f"gpu:{min(self.ranks, self.gpus) if self.gpus else self.ranks}"
+
+
+def parse_kind(name: str, meaning: str, advice: KindAdvice | None = None) -> Kind:
     """The kind of node that an instance type stands for. Raises UnknownNameError."""
     found = _KIND.fullmatch(meaning.lower())
     if found is None or (found[1] == "cpu" and found[2]):
+        target = (advice or KindAdvice()).for_type(name)
         raise UnknownNameError(
             f"instance type {name!r} isn't known here; there is {', '.join(INSTANCE_TYPES[:-1])} and "
             f"{INSTANCE_TYPES[-1]} (N GPUs on each node)",
             where="resources.instance_type",
-            fix=f"Say what it means here: drumbeat alias set instance_type {name} gpu:8",
+            fix=f"Say what it means here: drumbeat alias set instance_type {name} {target}",
         )
     return Kind(found[1], int(found[2] or 0))
 

@@ -15,13 +15,22 @@ from drumbeat.core.elastic_sizes import elastic_of, largest_world, stretched
 from drumbeat.core.elastic_sizes import notes as elastic_notes
 from drumbeat.core.planning.containers import container_notes, plan_container
 from drumbeat.core.planning.environments import CURRENT, Found, Shelf, resolve
-from drumbeat.core.planning.inputs import HERE, DataFacts, UsedData, plan_inputs, say_staged
-from drumbeat.core.planning.node_resources import Kind, Size, find_launcher, fullest, parse_kind, size_up
+from drumbeat.core.planning.inputs import HERE, DataFacts, PlannedInputs, UsedData, plan_inputs, say_staged
+from drumbeat.core.planning.node_resources import (
+    Kind,
+    KindAdvice,
+    Size,
+    find_launcher,
+    fullest,
+    parse_kind,
+    size_up,
+)
 from drumbeat.core.planning.outputs import output_notes, plan_outputs
 from drumbeat.core.planning.path_on_compute import check_apart
 from drumbeat.core.planning.ray_cluster import plan_cluster, unused
+from drumbeat.core.planning.refusals import Refusals
 from drumbeat.core.planning.services import plan_services, service_notes
-from drumbeat.core.planning.unsupported_keys import not_yet
+from drumbeat.core.planning.unsupported_keys import identity_notes, not_yet
 from drumbeat.core.resource_needs import Need, Policy
 from drumbeat.dialect.data.inputs_outputs import Input
 from drumbeat.dialect.data.parameter_values import passed
@@ -44,6 +53,8 @@ MAX_RANKS = 100_000
 """A plan names each rank: one of more would fill the server's memory before any compute could refuse it."""
 
 DEFAULT_COMPUTE = "local"
+SERVERLESS = "serverless"
+"""What Azure's files call the compute of jobs that name none."""
 DEFAULT_LAUNCHER = "pytorch"
 _PRIORITY = {"low": -1, "medium": 0, "high": 1}
 
@@ -109,19 +120,23 @@ class Planned:
 
 
 def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: Facts) -> Planned:
-    """The plan of a command job. Raises SpecError, NotYetError, UnknownNameError, UnusableComputeError."""
-    refused = [*not_yet(job)]
-    if refused:
-        raise NotYetError(refused[0].what, where=refused[0].where, fix=refused[0].fix, fields=tuple(refused))
-    _check_size(job)
-    compute = _compute(job, facts)
-    found = _environment(job, sources, facts, compute)
-    data = plan_inputs(job.inputs, sources.inputs, facts.data)
-    outputs = plan_outputs(job.outputs, {"": name, **_literals(job)}, facts.data)
+    """The plan of a command job. Raises SpecError, NotYetError, UnknownNameError, UnusableComputeError.
+
+    The error has every problem that can be seen without the others' being solved.
+    """
+    refusals = Refusals(passing=UnusableComputeError)
+    for one in not_yet(job):
+        refusals.add(NotYetError(one.what, where=one.where, fix=one.fix))
+    refusals.attempt(lambda: _check_size(job), None)
+    compute = refusals.attempt(lambda: _compute(job, facts), "")
+    found = refusals.attempt(lambda: _environment(job, sources, facts, compute), Found())
+    data = refusals.attempt(lambda: plan_inputs(job.inputs, sources.inputs, facts.data), PlannedInputs(()))
+    outputs = refusals.attempt(lambda: plan_outputs(job.outputs, {"": name, **_literals(job)}, facts.data), ())
+    kind = refusals.attempt(lambda: _kind(job, facts, compute), Kind())
+    refusals.raise_any()
     check_apart(data.inputs, outputs)
     launcher = _launcher(job)
     ranks = launcher.ranks(_shape(job))
-    kind = _kind(job, facts)
     machines = _machines(compute, kind, facts)
     command = _resolved(job, name, job.command)
     need, notes = size_up(job.node_count, ranks, machines, kind, find_launcher(command, job.node_count))
@@ -216,9 +231,9 @@ def _shape(job: CommandJob) -> JobShape:
 
 # --- names that only someone's cloud knows ----------------------------------------------------------------------
 def meant(job: CommandJob, aliases: Mapping[tuple[str, str], str]) -> tuple[str, str]:
-    """What the job calls its compute, and the name that this means here."""
+    """What the job calls its compute, and the name that this means here. `serverless` is the default compute."""
     name = (job.compute or DEFAULT_COMPUTE).removeprefix("azureml:")
-    return name, aliases.get(("compute", name), name)
+    return name, aliases.get(("compute", name), DEFAULT_COMPUTE if name == SERVERLESS else name)
 
 
 def _compute(job: CommandJob, facts: Facts) -> str:
@@ -252,9 +267,14 @@ def _prepare(of_job: str, of_compute: str) -> str:
     return f"/bin/bash -c {shlex.quote(of_compute)} || exit\n{of_job}"
 
 
-def _kind(job: CommandJob, facts: Facts) -> Kind:
+def _kind(job: CommandJob, facts: Facts, compute: str) -> Kind:
+    """What the job says of its nodes. compute: its compute, "" = it isn't known. Raises UnknownNameError."""
     name = job.resources.instance_type
-    return parse_kind(name, facts.aliases.get(("instance_type", name), name)) if name is not None else Kind()
+    if name is None:
+        return Kind()
+    sizes = [*facts.machines.get(compute, ()), *facts.gpu_machines.get(compute, ())]
+    advice = KindAdvice(compute, max((gpus for _, gpus in sizes), default=0), job.processes_per_node)
+    return parse_kind(name, facts.aliases.get(("instance_type", name), name), advice)
 
 
 # --- the machines that count -------------------------------------------------------------------------------------
@@ -295,6 +315,7 @@ def _notes(job: CommandJob, plan: Plan, compute: str) -> Iterator[str]:
         yield f"resources.properties {empty}"
     if job.queue_settings.job_tier is not None:
         yield f"queue_settings.job_tier {empty}"
+    yield from identity_notes(job)
     yield from service_notes(job)
     yield from output_notes(job.outputs)
 

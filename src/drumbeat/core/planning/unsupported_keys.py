@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from drumbeat.dialect.data.inputs_outputs import Input
 from drumbeat.dialect.data.paths import local_path
 from drumbeat.dialect.job.job import CommandJob
 from drumbeat.protocol.errors import Problem
+
+_OF_AZURE = re.compile(r"(?:wasbs?|abfss?)://|https://[^/?]+\.(?:blob|dfs)\.core\.[^/?]+/(?!.*[?&]sig=)", re.IGNORECASE)
+"""Addresses of Azure's stores without a signature."""
 
 
 def not_yet(job: CommandJob) -> Iterator[Problem]:
@@ -20,8 +24,27 @@ def _of_job(job: CommandJob) -> Iterator[Problem]:
         yield _later(
             f"code from {re.sub(r'//[^/@]*@', '//', job.code)}", "code", "Clone or download it, and name the folder."
         )
-    if job.identity is not None and getattr(job.identity, "type", "") != "user_identity":
-        yield _later("identity", "identity", "Without it, the job runs as the person who started the server.")
+    needing = [*_inputs_by_identity(job)]
+    if job.identity is not None and needing:
+        what = f"an identity of Azure, with which inputs.{needing[0]} would be read"
+        yield _later(what, "identity", "Make a datastore with credentials for it: drumbeat datastore create -f FILE")
+
+
+def identity_notes(job: CommandJob) -> Iterator[str]:
+    """What the identity of a job means here, where no input is read with it."""
+    if job.identity is not None:
+        yield (
+            f"identity {job.identity.type} changes nothing: the job runs as the user of its nodes, and data is read "
+            "with the credentials of its datastore"
+        )
+
+
+def _inputs_by_identity(job: CommandJob) -> Iterator[str]:
+    """The inputs at addresses of Azure's stores: a datastore has credentials of its own."""
+    for name, value in job.inputs.items():
+        path = value.path if isinstance(value, Input) else None
+        if path is not None and _OF_AZURE.match(path.strip()):
+            yield name
 
 
 def _later(what: str, where: str, fix: str) -> Problem:

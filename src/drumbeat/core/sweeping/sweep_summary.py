@@ -73,8 +73,8 @@ def _power(base: float, exponent: float) -> float:
 
 def _base(sweep: SweepJob | SweepNode) -> float:
     sampling = sweep.sampling_algorithm
-    has_base = isinstance(sampling, RandomSampling) and isinstance(sampling.logbase, float)
-    return sampling.logbase if has_base else math.e  # pyright: ignore[reportReturnType,reportAttributeAccessIssue]
+    base = sampling.logbase if isinstance(sampling, RandomSampling) else None
+    return base if isinstance(base, float) else math.e
 
 
 def _early_ends(sweep: SweepJob | SweepNode) -> Iterator[str]:
