@@ -22,6 +22,7 @@ from drumbeat.cli.job_options.file_or_command import Chosen
 from drumbeat.client import Client
 from drumbeat.core.diagnosis.preflight import say_rate, say_time
 from drumbeat.core.prediction import NetworkSpeed, StepProfile, calibrated, predict
+from tools.matrix.place import delete_compute
 
 SCRIPT = Path(__file__).with_name("predict_rank.py")
 GOAL = 0.05
@@ -100,7 +101,7 @@ def _measure(client: Client, model: Model, bandwidth: str) -> Measurement:
     try:
         alone, two = (run_measured(client, Chosen(job), nodes) for nodes in (1, 2))
     finally:
-        client.delete_compute("lab")
+        delete_compute(client, "lab")
     found = Measurement(bandwidth, step_of(alone), step_of(two), network_of(two.job), gradients_of(two, 1))
     print(found, file=sys.stderr, flush=True)
     return found

@@ -69,7 +69,7 @@ class SshLab:
         conf.write_text(
             f"Port 22\nListenAddress {self.address(name)}\nHostKey {self.folder}/host_key\nPidFile none\nUsePAM no\n"
             f"AuthorizedKeysFile {self.folder}/key.pub\nStrictModes no\nPermitRootLogin prohibit-password\n"
-            f"PasswordAuthentication no\nSetEnv HOME={home}\n"
+            f"PasswordAuthentication no\nSetEnv HOME={home}\nSubsystem sftp internal-sftp\n"
         )
         subprocess.run(self.lab.inside(name, ["/bin/sh", "-c", f"mkdir -p /run/sshd; {SSHD} -f {conf}"]), check=True)
         deadline = time.monotonic() + 180

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,10 +16,12 @@ import pytest
 from drumbeat.agent.inputs.missing_share import MissingShareError
 from drumbeat.agent.inputs.shares import daemons, mounted_at, require
 from drumbeat.protocol.shares import SharePlan
+from tools import debian_packages, sshlab
 
 from . import places
 from .house import until
 from .places import Place
+from .started import free_ports
 
 pytestmark = pytest.mark.feature("D9")
 
@@ -121,3 +124,116 @@ def test_mount_whose_program_was_killed_is_made_again(mounted: SharePlan, tmp_pa
     require([mounted], said.append)
     assert f"share far: mounting {mounted.source}" in said
     assert (tmp_path / "near" / "a").read_text() == "hello"
+
+
+def needs(**packages: str) -> None:
+    """Installs programs, by Debian's packages; skips the test where one can't be had."""
+    for program, package in packages.items():
+        if shutil.which(program) is None:
+            debian_packages.install(package)
+        if os.geteuid() or shutil.which(program) is None:
+            pytest.skip(f"needs root and {package}: apt-get install {package}")
+
+
+@pytest.fixture
+def over_ssh(tmp_path: Path) -> Iterator[SharePlan]:
+    """A share of a machine with an ssh server."""
+    needs(sshfs="sshfs", fusermount3="fuse3")
+    if why := sshlab.missing():
+        pytest.skip(why)
+    (tmp_path / "far").mkdir()
+    (tmp_path / "far" / "a").write_text("hello")
+    with sshlab.ssh_lab(tmp_path, "filer", 1) as lab:
+        login = lab.login(lab.names[0])
+        options = (f"IdentityFile={login.identity}", *login.options)
+        source = f"{login.user}@{login.address}:{tmp_path}/far"
+        plan = SharePlan("far", "sshfs", str(tmp_path / "near"), source, mount=True, writable=True, options=options)
+        yield plan
+        subprocess.run(["fusermount3", "-uz", plan.path], check=False, capture_output=True)
+
+
+def sshfs_of(plan: SharePlan) -> list[psutil.Process]:
+    named = [one for one in psutil.process_iter(["name", "cmdline"]) if one.info["name"] == "sshfs"]
+    return [one for one in named if plan.path in (one.info["cmdline"] or ())]
+
+
+def check_mounted(plan: SharePlan, kind: str) -> None:
+    """Mounts the share, reads its file and writes another."""
+    said: list[str] = []
+    require([plan], said.append)
+    assert said == [f"share far: looking at {plan.path}", f"share far: mounting {plan.source}"]
+    there = mounted_at(plan.path, Path("/proc/self/mountinfo").read_text())
+    assert there is not None
+    assert there.type == kind
+    assert Path(plan.path, "a").read_text() == "hello"
+    Path(plan.path, "b").write_text("back")
+
+
+def test_share_of_an_ssh_server_is_mounted_and_again_when_its_program_was_killed(over_ssh: SharePlan, tmp_path: Path):
+    check_mounted(over_ssh, "fuse.sshfs")
+    assert (tmp_path / "far" / "b").read_text() == "back"
+    for process in sshfs_of(over_ssh):
+        process.kill()
+    until(lambda: not sshfs_of(over_ssh))
+    check_mounted(over_ssh, "fuse.sshfs")
+
+
+SAMBA = """\
+[global]
+smb ports = {port}
+interfaces = 127.0.0.1
+bind interfaces only = yes
+server role = standalone
+map to guest = Bad User
+private dir = {own}
+lock directory = {own}
+state directory = {own}
+cache directory = {own}
+pid directory = {own}
+ncalrpc dir = {own}/rpc
+passdb backend = tdbsam:{own}/passdb.tdb
+log file = {own}/log
+load printers = no
+disable spoolss = yes
+[far]
+path = {far}
+read only = no
+guest ok = yes
+force user = root
+"""
+
+
+@pytest.fixture
+def samba(tmp_path: Path) -> Iterator[SharePlan]:
+    """A share of a Samba server on loopback."""
+    needs(smbd="samba", rclone="rclone", fusermount3="fuse3")
+    (tmp_path / "far").mkdir()
+    (tmp_path / "far" / "a").write_text("hello")
+    (tmp_path / "own").mkdir()
+    (port,) = free_ports(1)
+    conf = tmp_path / "smb.conf"
+    conf.write_text(SAMBA.format(port=port, own=tmp_path / "own", far=tmp_path / "far"))
+    # A group of its own: it signals all of it when it ends.
+    command = ["smbd", "--foreground", "--no-process-group", "-s", str(conf)]
+    with subprocess.Popen(command, start_new_session=True) as server:
+        try:
+            until(lambda: is_open(port), what="Samba")
+            source = f":smb,host=127.0.0.1,port={port},user=guest:far"
+            yield SharePlan("far", "smb", str(tmp_path / "near"), source, mount=True, writable=True)
+        finally:
+            subprocess.run(["fusermount3", "-uz", str(tmp_path / "near")], check=False, capture_output=True)
+            server.terminate()
+
+
+def is_open(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.thorough
+def test_share_of_a_samba_server_is_mounted(samba: SharePlan, tmp_path: Path):
+    check_mounted(samba, "fuse.rclone")
+    until((tmp_path / "far" / "b").exists, what="what was written to come to the server")

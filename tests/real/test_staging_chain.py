@@ -76,6 +76,7 @@ def assert_read_once(depot: Depot, *contents: dict[str, bytes]) -> None:
     pytest.fail(f"of what has to be read, this was: {shares}")
 
 
+@pytest.mark.feature("D9")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("tells_sha256", [True, pytest.param(False, marks=pytest.mark.thorough)])
 def test_three_nodes_read_the_store_once(depot: Depot, tells_sha256: bool):

@@ -38,12 +38,12 @@ def place_on(engine: str, folder: Path) -> Generator[Place]:
         name = "local"
         if file:
             name = client.create_compute(file).name
-            stack.callback(lambda: _delete(client, name))
+            stack.callback(lambda: delete_compute(client, name))
         yield Place(client, name, folder)
 
 
-def _delete(client: Client, compute: str) -> None:
-    """A job that has ended gives its nodes back a moment later."""
+def delete_compute(client: Client, compute: str) -> None:
+    """Deletes a compute, once its jobs have given their nodes back: a moment after their ends."""
     deadline = time.monotonic() + GIVES_BACK_S
     while True:
         try:
