@@ -18,7 +18,8 @@ NODES = KEPT / "drumbeat"
 PATIENCE_S = 2400
 PAUSE_S = 45
 """Before the second try: a package index has bad moments."""
-_TELLS = "python -c 'import sys; print(sys.prefix)'"
+_TELLS = "python -c 'import pip; print(pip.__file__)'"
+"""Where its packages lie: `sys.prefix` is the job's own layer."""
 
 
 def without_compiler() -> str:
@@ -53,7 +54,7 @@ def _make(environment: str) -> Path:
             if ended is None or ended.state != "completed":
                 raise LookupError(f"{environment} can't be made: {ended.sentence if ended else 'it takes too long'}")
             said = "".join(piece.text for piece in client.logs(ended.name) if piece.rank >= 0)
-            return Path(said.split()[-1])
+            return Path(said.split()[-1]).parents[4]
         finally:
             client.stop(force=True)
             client.close()

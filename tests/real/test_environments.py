@@ -144,17 +144,51 @@ def test_ranks_run_in_the_environment_that_their_node_has_made_and_the_next_job_
     tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("PYTHONPATH", "/somewhere/else")
-    command = f"{TELLS}; command -v python; echo ${{PYTHONPATH-none}}"
+    base = "python -c 'import tiny; print(tiny.__file__)'"
+    command = f"{TELLS}; {base}; command -v python; echo ${{PYTHONPATH-none}}"
     for n, is_new in ((1, True), (2, False)):
         with gang(tmp_path / f"g{n}", command, python=mine(wheels, "tiny==1.0")) as there:
             to_end(there)
-            version, path, modules = there.server.log(0).decode().splitlines()
+            version, path, python, modules = there.server.log(0).decode().splitlines()
             assert version == "1.0 True"
             assert path.startswith(f"{tmp_path}/cache/environments/")
+            assert python == f"{tmp_path}/g{n}/node0/python/bin/python"
             assert modules == f"{tmp_path}/g{n}/node0/modules"
             assert ("Successfully installed tiny-1.0" in own_log(there)) is is_new
             assert there.leave() == [0]
     assert mentioning(f"{tmp_path}/g") == []
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Every file of the one environment in a cache, but what Python itself caches beside modules."""
+    (made,) = folder.glob("environments/*/made")
+    files = [path for path in made.parent.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    return {str(path): path.read_bytes() for path in files}
+
+
+@pytest.mark.feature("E1")
+def test_what_a_job_installs_is_its_own_and_leaves_the_environment_as_it_was(tmp_path: Path, wheels: Path, uv: None):
+    entry = "[console_scripts]\nsays = own:says\n"
+    own = "import tiny, sys\ndef says(): print('own', tiny.version, sys.argv[1])\n"
+    wheel(wheels, "own", "3.0", "tiny", files={"own.py": own, "own-3.0.dist-info/entry_points.txt": entry})
+    wheel(wheels, "third", "1.0")
+    made, options = mine(wheels, "tiny==1.0"), f"-q --no-index --find-links {wheels}"
+    prepare = "; ".join([
+        "set -e", f"pip install {options} own", f"python -m pip install {options} -U tiny",
+        f"uv pip install {options} third", "pip uninstall -q -y pip",
+    ])  # fmt: skip
+    with gang(tmp_path / "g1", python=made) as there:
+        ready(there)
+    before = content(tmp_path / "cache")
+    with gang(tmp_path / "g2", f"says $RANK; {TELLS}", per_node=2, python=made, prepare=prepare) as there:
+        to_end(there)
+        logs = [there.server.log(rank).decode() for rank in range(2)]
+        assert logs == [f"own 2.0 {rank}\n2.0 True\n" for rank in range(2)], own_log(there)
+    assert content(tmp_path / "cache") == before
+    with gang(tmp_path / "g3", f"{TELLS}; command -v says || echo none", python=made) as there:
+        to_end(there)
+        assert there.server.log(0) == b"1.0 True\nnone\n"
+        assert "isn't as it was made" not in own_log(there)
 
 
 @pytest.mark.feature("E1")

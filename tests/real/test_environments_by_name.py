@@ -15,7 +15,7 @@ from . import places
 from .house import House, a_house
 from .wheels import wheel
 
-PRINTS = """python -c 'import tiny, sys; print("tiny", tiny.version, sys.prefix)'"""
+PRINTS = """python -c 'import tiny; print("tiny", tiny.version, tiny.__file__)'"""
 
 
 @pytest.fixture

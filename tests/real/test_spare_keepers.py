@@ -16,6 +16,7 @@ import pytest
 
 from drumbeat.agent.keeper import spare_folders
 from drumbeat.agent.keeper.standby_pool import AFTER_S
+from drumbeat.agent.runtimes.environments import job_layer
 from drumbeat.host import processes
 from drumbeat.launch.warm_start_fit import PER_ROUND
 
@@ -24,6 +25,7 @@ from .test_keeper_holds import Kept
 from .test_keeper_ways import finish, shown_by, way  # noqa: F401
 from .test_standbys import write_torch
 
+INSTALLED = f"python/lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages/tiny.py"
 SCRIPT = """
 import os, sys, time
 how = "prepared" if "torch" in sys.modules else "fresh"
@@ -31,7 +33,9 @@ import torch
 import own
 del os.environ["DRUMBEAT_KEEPER"]  # It names all processes of this keeper, and stays.
 here = os.getcwd() == os.environ["PWD"] == os.path.dirname(os.path.abspath(__file__)) == sys.path[0]
-print(how, own.NAME, os.environ["DRUMBEAT_JOB"], here, "one/" in str([sys.path, dict(os.environ)]), flush=True)
+from multiprocessing import spawn
+paths = [sys.path, sys.prefix, sys.executable, os.fsdecode(spawn.get_executable()), dict(os.environ)]
+print(how, own.NAME, os.environ["DRUMBEAT_JOB"], here, "one/" in str(paths), flush=True)
 time.sleep(600)
 """
 
@@ -57,8 +61,10 @@ def begin(kept: Kept, job: str, name: str, number: int = 1, **more: str) -> None
     code.mkdir(exist_ok=True)
     (code / "train.py").write_text(SCRIPT)
     (code / "own.py").write_text(f"NAME = {name!r}\n")
+    layer = job_layer.provide(str(Path(sys.executable).parents[1]), str(root))
     env = {
-        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+        "PATH": f"{layer}/bin:/usr/bin:/bin",
+        "VIRTUAL_ENV": layer,
         "PYTHONPATH": f"{torch}:{root / 'modules'}",
         "DRUMBEAT_JOB": job,
         **more,
@@ -151,7 +157,8 @@ def test_interpreters_of_several_jobs_in_a_row_are_apart_from_their_ranks(kept: 
     ("more", "shadow", "why"),
     [
         ({"OMP_NUM_THREADS": "7"}, "", "OMP_NUM_THREADS has another value than in the round before"),
-        ({}, "torch.py", "torch.py stands in for a module that is imported beforehand"),
+        ({}, "code/torch.py", "torch.py stands in for a module that is imported beforehand"),
+        ({}, INSTALLED, "a job has installed tiny.py into its layer"),
     ],
 )
 @shown_by("subreaper")
@@ -161,8 +168,9 @@ def test_interpreter_that_does_not_suit_the_next_job_leaves_it_a_cold_start(
     prepared = retired(kept, tmp_path)
     second = taken_over(kept, tmp_path)
     if shadow:
+        job_layer.provide(str(Path(sys.executable).parents[1]), str(tmp_path / "two"))
         (tmp_path / "two" / "code").mkdir()
-        (tmp_path / "two" / "code" / shadow).write_text("")
+        (tmp_path / "two" / shadow).write_text("")
     begin(second, "second", "own of two", **more)
     assert second.state["warm"] == []
     assert why in second.state["cold"]

@@ -101,15 +101,17 @@ class RoundProcesses:
             self._member_fields["environment"] = str(inspection.python_in(self._engine, wanted.image) or "")
 
     def _make_environment(self, errands: Errands, log: NodeLog, say: Callable[[str], None]) -> None:
+        from drumbeat.agent.runtimes.environments import job_layer
         from drumbeat.agent.runtimes.environments.environment_builder import EnvironmentBuilder
 
         wanted, plan = self._plan.python, self._enrolment.plan
         if wanted is not None:
             environment = EnvironmentBuilder(wanted, self._enrolment.root, log, errands, say).provide()
+            layer = job_layer.provide(environment.folder, self._enrolment.root)
             self._plan = replace(
                 self._plan,
-                path_first=(environment.path,),  # Not the server's own interpreter.
-                variables={**plan.variables, "VIRTUAL_ENV": environment.folder},
+                path_first=(f"{layer}/bin",),  # Not the server's own interpreter.
+                variables={**plan.variables, "VIRTUAL_ENV": layer},
             )
             self._member_fields["environment"] = str(environment.fingerprint) if plan.nodes > 1 else ""
 

@@ -54,6 +54,11 @@ def modules_folder(root: str) -> str:
     return join(root, "modules")
 
 
+def layer_folder(root: str) -> str:
+    """Where what a job installs into its environment lies."""
+    return join(root, "python")
+
+
 def input_path(root: str, planned: InputPlan) -> str:
     """Where the ranks of a node find an input: in place, staged under the attempt's folder, or at its own address."""
     if planned.uri.startswith("file:") and planned.mode in ("ro_mount", "direct"):

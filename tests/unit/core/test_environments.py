@@ -116,7 +116,7 @@ def test_only_the_versions_of_what_can_be_meant_are_asked_for():
 def plan(**keys: object) -> planning.Planned:
     facts = Facts({"local": (4, 0)}, environments=Shelf(MINE), prepare={"local": "set -e\nmodule load 'cuda'"})
     texts = EnvironmentFiles("env.yml", {"env.yml": "dependencies:\n- pip:\n  - numpy\n"})
-    return planning.make(CommandJob.made({"command": "x", **keys}), "j", "e", Sources(environment=texts), facts)
+    return planning.make(CommandJob.made({"command": "x"} | keys), "j", "e", Sources(environment=texts), facts)
 
 
 @pytest.mark.feature("E1")
@@ -133,6 +133,18 @@ def test_the_plan_has_what_the_nodes_are_to_make():
     assert plan().plan.python is None
     current = plan(environment="mine", drumbeat={"environment": "current"}).plan
     assert (current.environment, current.python) == ("current", None)
+
+
+@pytest.mark.parametrize("install", ["pip install x", "python -m pip3.11 install -U x", "uv pip install x"])
+def test_an_installation_into_the_python_of_all_jobs_is_noted(install: str):
+    def notes(**keys: object) -> list[str]:
+        return [note for note in plan(**keys).notes if "changes the Python that every job" in note]
+
+    assert notes(command=f"{install} && python t.py")
+    assert notes(drumbeat={"prepare": install})
+    assert not notes(command="python t.py")
+    assert not notes(command=install, environment="mine")
+    assert not notes(command=install, environment={"image": "x"})
 
 
 @pytest.mark.feature("L12")

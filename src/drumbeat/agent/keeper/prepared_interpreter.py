@@ -33,6 +33,10 @@ _CONFIG_BYTES, _POINTER_BYTES = 640, 8
 """How much is searched for the script's path: more than `PyConfig` has in any version, inside of a larger struct."""
 _FRESH: set[str] = set()
 """The modules that were imported beforehand, by their first names."""
+_INSTALLED: set[str] = set()
+"""What lay in the layer of the job's environment when the modules were imported."""
+_PTH = "zz_drumbeat_environment.pth"
+"""The file by which a layer is known, `PTH` of `job_layer.py`: only that module runs in drumbeat's own Python."""
 _SKIPPED = ("__pycache__", "site-packages", "node_modules")
 
 
@@ -96,19 +100,39 @@ def _answer_move(keeper: socket.socket, order: int, place: str) -> str:
         os.chdir(place)
         if sys.argv[0] not in ("-c", "-m") and not os.path.isabs(sys.argv[0]):
             _move_script(os.path.join(before, sys.argv[0]), os.path.join(place, sys.argv[0]))
-        for name in ("PWD", "OLDPWD"):
+        for name in ("PWD", "OLDPWD", "_"):
             if name in os.environ:
                 os.environ[name] = _moved(os.environ[name], given)
         for path in [path for path in sys.path_importer_cache if _moved(path, given) != path]:
             del sys.path_importer_cache[path]
         sys.path[:] = [_moved(path, given) for path in sys.path]
-        why = _script_trouble(set(_FRESH))
+        why = _move_layer(given) or _script_trouble(set(_FRESH))
     except BaseException as error:  # noqa: BLE001 (whatever it is, a cold start comes instead)
         why = f"a prepared interpreter can't follow: {error!r}"
     keeper.sendall((why or "ready").encode("utf-8", "replace")[:1000] + b"\n")
     if why:
         os._exit(0)
     return place
+
+
+def _move_layer(given: dict[str, str]) -> str:
+    """Follows to the layer of the other job's environment; returns why it can't, "" = it can, or there is no layer."""
+    prefix = _moved(sys.prefix, given)
+    if prefix == sys.prefix:
+        return ""
+    sys.prefix, sys.exec_prefix = prefix, _moved(sys.exec_prefix, given)
+    sys.executable = _moved(sys.executable, given)
+    if "multiprocessing.spawn" in sys.modules:  # It has taken note of the interpreter when it was imported.
+        sys.modules["multiprocessing.spawn"].set_executable(sys.executable)
+    _INSTALLED.update(_installed())
+    return f"a job has installed {', '.join(sorted(_INSTALLED)[:3])} into its layer" if _INSTALLED else ""
+
+
+def _installed() -> set[str]:
+    """Returns what the job has installed into the layer of its environment (`job_layer.py`)."""
+    folders = [path for path in sys.path if path.startswith(sys.prefix + "/") and path.endswith("/site-packages")]
+    names = {name for folder in folders if os.path.isdir(folder) for name in os.listdir(folder)}
+    return names - {_PTH} if _PTH in names else set()
 
 
 def _move_script(before: str, now: str) -> None:
@@ -183,6 +207,7 @@ def _prepare() -> str:
     _import()
     if was_enabled:
         gc.enable()
+    _INSTALLED.update(_installed())
     _FRESH.update(name.partition(".")[0] for name in set(sys.modules) - before)
     if (first := _first_folder()) and (shadow := _shadow(first, _FRESH)):
         return f"{shadow} stands in for a module that is imported beforehand"

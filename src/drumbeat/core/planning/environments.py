@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,6 +19,8 @@ from drumbeat.protocol.plan import ImageBuild, PythonEnvironment
 
 CURRENT = "current"
 """The environment that is there: the interpreter that the server runs on."""
+
+_INSTALLS = re.compile(r"\b(?:uv pip|pip[\d.]*|conda|mamba|micromamba) install\b")
 
 MAX_ALIASES = 8
 """So many aliases may lead from one to the next."""
@@ -176,6 +179,16 @@ def _unknown(asked: Reference, shelf: Shelf) -> UnknownNameError:
     make = f"Make it: drumbeat environment create {asked.name} --conda FILE (or --requirements FILE)"
     here = f"or say what it means here: drumbeat alias set environment {asked.name} {CURRENT}"
     return UnknownNameError(what, where="environment", fix=f"{close} {make}; {here}".strip())
+
+
+def current_notes(found: Found, *commands: str) -> Iterator[str]:
+    """What is to be said of commands that install packages where nodes make no environment for the job."""
+    match = next((match for each in commands if (match := _INSTALLS.search(each))), None)
+    if match and found.python is None and not found.image:
+        yield (
+            f"`{match[0]}` changes the Python that every job without an environment runs in; what a job installs is "
+            "its own where it names an environment (environment: {conda_file: requirements.txt})"
+        )
 
 
 # --- how one is kept --------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from drumbeat.core.elastic_sizes import elastic_of, largest_world, stretched
 from drumbeat.core.elastic_sizes import notes as elastic_notes
 from drumbeat.core.planning.containers import container_notes, plan_container
-from drumbeat.core.planning.environments import CURRENT, Found, Shelf, resolve
+from drumbeat.core.planning.environments import CURRENT, Found, Shelf, current_notes, resolve
 from drumbeat.core.planning.inputs import HERE, DataFacts, PlannedInputs, UsedData, plan_inputs, say_staged
 from drumbeat.core.planning.node_resources import (
     Kind,
@@ -196,7 +196,14 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
         max_retry_delay_s=max_retry_delay_s,
         is_retry_asked="max_retries" in job.drumbeat.model_fields_set,
     )
-    notes = (*found.notes, *data.notes, *notes, *elastic_notes(job), *_notes(job, plan, compute))
+    notes = (
+        *found.notes,
+        *data.notes,
+        *notes,
+        *elastic_notes(job),
+        *_notes(job, plan, compute),
+        *current_notes(found, plan.prepare, command),
+    )
     return Planned(plan, need, policy, notes, found.asset, data.used)
 
 

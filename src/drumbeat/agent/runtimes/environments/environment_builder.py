@@ -30,10 +30,9 @@ _CONSTRAINTS = ".constraints"
 
 @dataclass(frozen=True)
 class Environment:
-    """One that is there. folder: what `VIRTUAL_ENV` names. path: goes to the front of PATH."""
+    """One that is there. folder: where it lies, for all jobs; each has a layer of its own in front (`job_layer.py`)."""
 
     folder: str
-    path: str
     fingerprint: Fingerprint
 
 
@@ -79,7 +78,7 @@ class EnvironmentBuilder:
         found = _look(place, str(told["python"]), self._wanted)
         if found.digest != told["digest"]:
             self._log.say(f"environment {self._name} isn't as it was made: something has installed into {place.folder}")
-        return Environment(place.folder, f"{place.folder}/bin", found)
+        return Environment(place.folder, found)
 
     def _waits(self) -> None:
         self._progress(f"environment {self._name}: another job on this machine is making it")
