@@ -116,12 +116,14 @@ def test_what_cant_be_an_environment_is_refused(house: House, body: dict[str, An
 def test_curated_ones_can_be_listed_seen_and_changed(client: Client, tmp_path: Path):
     curated = {one.name: one for one in client.environments(curated=True)}
     assert {"pytorch", "sklearn", "tensorflow", "lightgbm", "horovod", "deepspeed", "ray", "fastai"} == set(curated)
-    assert client.environment("AzureML-lightgbm-3.3") == client.environment("lightgbm", "7") == curated["lightgbm"]
+    assert client.environment("lightgbm", "7") == curated["lightgbm"]
+    pinned = client.environment("AzureML-lightgbm-4.5")
+    assert (pinned.title, pinned.notes) == ("lightgbm", ("with lightgbm 4.5",))
     assert client.environments("lightgbm-4", curated=True) == [curated["lightgbm"]]
     job = {"command": "true", "environment": "azureml:AzureML-lightgbm-3.3:12"}
     before = client.plan(job)
     assert before.plan.python
-    assert before.plan.python.key == curated["lightgbm"].python.key  # pyright: ignore[reportOptionalMemberAccess]
+    assert before.plan.python.key == client.environment("AzureML-lightgbm-3.3").python.key  # pyright: ignore[reportOptionalMemberAccess]
     assert "is drumbeat's own 'lightgbm'" in before.notes[0]
     mine = client.create_environment({"name": "AzureML-lightgbm-3.3", "conda_file": {"dependencies": [{"pip": ["x"]}]}})
     after = client.plan(job)

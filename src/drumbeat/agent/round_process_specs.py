@@ -95,6 +95,9 @@ class RoundProcesses:
         from drumbeat.agent.runtimes.images.image_puller import ImagePuller
 
         self._engine = container_engine.find()
+        if wanted.build is None:
+            wanted = replace(wanted, image=container_engine.full_name(self._engine, wanted.image))
+            self._plan = replace(self._plan, container=wanted)
         image = ImagePuller(self._enrolment, self._engine, log, errands).have(wanted, say)
         self._member_fields |= {"image": image.digest, "layers": "" if wanted.build else image.layers}
         if wanted.build and self._plan.nodes > 1:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
+from drumbeat.client.environment_files import with_environments
 from drumbeat.dialect.data.paths import local_path
 from drumbeat.dialect.pipelines.component import CommandComponent
 from drumbeat.dialect.pipelines.component_file import (
@@ -112,7 +113,7 @@ def inline_trial(document: Mapping[str, Any], origin: FileOrigin) -> tuple[Table
     defaults = _local_defaults(document, to_dict(made).get("inputs") or {}, inside.base)
     own: Table = {**document, "inputs": {**cast("Table", document.get("inputs") or {}), **defaults}}
     try:
-        return with_component(own, made), inside
+        return with_environments(with_component(own, made), inside.base), inside
     except SpecError as error:
         raise SpecError(error.what, where=origin.where(error.where), fix=error.fix) from None
 
@@ -221,7 +222,8 @@ def read_component(path: Path, named_by: FileOrigin, keys: tuple[str, ...]) -> t
         fix = f"{error.fix} A registered component is named `azureml:NAME:VERSION`.".strip()
         raise SpecError(f"{error.what}: {path}", where=named_by.where(*keys), fix=fix) from None
     component = load_component_text(text, str(path))
-    return to_dict(component), FileOrigin(path.absolute().parent, str(path), text, depth=named_by.depth + 1)
+    table = with_environments(to_dict(component), path.absolute().parent)
+    return table, FileOrigin(path.absolute().parent, str(path), text, depth=named_by.depth + 1)
 
 
 def origin_of(component: Any, sets: Sequence[str]) -> tuple[Table, FileOrigin]:
@@ -230,7 +232,8 @@ def origin_of(component: Any, sets: Sequence[str]) -> tuple[Table, FileOrigin]:
         path = Path(component)
         text = read_text(path)
         loaded = load_text(text, COMPONENT, str(path), sets)
-        return to_dict(loaded), FileOrigin(path.absolute().parent, str(path), text)
+        table = with_environments(to_dict(loaded), path.absolute().parent)
+        return table, FileOrigin(path.absolute().parent, str(path), text)
     if sets:
         what = "values are set in a file; this component was made in Python"
         raise SpecError(what, fix="Set them on the object.")

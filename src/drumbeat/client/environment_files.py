@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Keep = Callable[[Path, str], str]
 """Packs a folder, for the server to have; gives the digest. The text: the key that names it, for messages."""
 
+_FILE = "file:"
 BESIDE = (
     "environment.yml", "environment.yaml", "conda.yml", "conda.yaml", "conda_dependencies.yml",
     "conda_dependencies.yaml", "requirements.txt",
@@ -74,6 +75,37 @@ def _with_dockerfile(build: Mapping[str, Any], base: Path, keep: Keep) -> Enviro
     title = posixpath.join(folder, dockerfile)
     files = {**found.files, title: read_text(place / dockerfile)}
     return replace(found, files=files, context=keep(place, "environment.build.path"), dockerfile=title)
+
+
+def with_environments(table: Mapping[str, Any], base: Path) -> dict[str, Any]:
+    """A job, component or pipeline in which each `environment: file:PATH` is what that file describes.
+
+    base: the folder that its paths count from. Raises SpecError.
+    """
+    made = dict(table)
+    written = made.get("environment")
+    if isinstance(written, str) and written.startswith(_FILE) and not written.startswith(f"{_FILE}//"):
+        made["environment"] = _read(base / Path(written.removeprefix(_FILE)).expanduser(), written)
+    for key in ("trial", "component"):
+        if isinstance(made.get(key), dict):
+            made[key] = with_environments(made[key], base)
+    if isinstance(made.get("jobs"), dict):
+        steps = cast("dict[str, Any]", made["jobs"])
+        made["jobs"] = {
+            name: with_environments(cast("dict[str, Any]", step), base) if isinstance(step, dict) else step
+            for name, step in steps.items()
+        }
+    return made
+
+
+def _read(path: Path, written: str) -> dict[str, Any]:
+    from drumbeat.dialect.environments.environment_keys import load_environment
+    from drumbeat.dialect.pipelines.absolute_paths import environment_with_absolute_paths
+    from drumbeat.dialect.reading.writer import to_dict
+
+    if not path.is_file():
+        raise SpecError(f"there is no file {path}", where=f"environment: {written}", fix="It describes an environment.")
+    return environment_with_absolute_paths(to_dict(load_environment(path)), path.absolute().parent)
 
 
 def given(environment: GivenEnvironment, sets: Sequence[str], keep: Keep) -> dict[str, Any]:

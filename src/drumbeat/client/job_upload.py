@@ -54,7 +54,10 @@ class Given:
 
 def written(job: GivenJob, given: Given) -> WrittenJob:
     """The job as a document. Raises SpecError."""
+    from drumbeat.client.environment_files import with_environments
+
     found = _read(job, given.sets)
+    found = replace(found, document=with_environments(found.document, found.base))
     document = {**found.document, "name": given.name} if given.name else found.document
     return replace(found, document=document)
 

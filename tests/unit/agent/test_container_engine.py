@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.agent.runtimes.container_engine import NOTE, container_of
-from drumbeat.launch.container_command import LABEL, RANK_LABEL
+from drumbeat.agent.runtimes.container_engine import NOTE, container_of, full_name
+from drumbeat.launch.container_command import LABEL, RANK_LABEL, Engine
 from drumbeat.protocol.errors import EngineError
 
 ENGINE = """#!/bin/sh
@@ -39,3 +39,22 @@ def test_container_of_a_rank_is_found_beside_those_of_services_and_of_other_rank
     assert container_of(root, 1) == (str(program), "b1")
     with pytest.raises(EngineError, match="the container of rank 2 isn't known"):
         container_of(root, 2)
+
+
+@pytest.mark.feature("E1")
+@pytest.mark.parametrize(
+    ("image", "name"),
+    [
+        ("library/python", "docker.io/library/python"),
+        ("python:3.12-slim", "docker.io/library/python:3.12-slim"),
+        ("mcr.microsoft.com/a/b:1", "mcr.microsoft.com/a/b:1"),
+        ("localhost:5000/a", "localhost:5000/a"),
+        ("built-here", "built-here"),
+    ],
+)
+def test_short_name_of_an_image_is_of_docker_hub_for_podman(tmp_path: Path, image: str, name: str):
+    program = tmp_path / "podman"
+    program.write_text('#!/bin/sh\nfor last; do :; done\ntest "$last" = built-here\n')
+    program.chmod(0o755)
+    assert full_name(Engine(str(program), "podman", "0:0"), image) == name
+    assert full_name(Engine(str(program), "docker", "0:0"), image) == image

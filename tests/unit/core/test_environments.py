@@ -77,10 +77,36 @@ def test_the_nearest_is_one_that_is_there_and_never_what_was_asked_for():
 def test_a_curated_name_is_said_to_be_one():
     found = find("azureml://registries/azureml/environments/acpt-pytorch-2.2-cuda12.1/versions/44")
     assert found.python
-    assert "torch==2.13.0" in found.python.requirements
+    assert 'torch==2.2.*; python_version < "3.13"' in found.python.requirements
     assert found.name == "acpt-pytorch-2.2-cuda12.1 (curated: pytorch)"
     assert found.asset == ("acpt-pytorch-2.2-cuda12.1", "curated")
-    assert found.notes[0].endswith("is drumbeat's own 'pytorch' (drumbeat environment show pytorch)")
+    assert found.notes[0].endswith("is drumbeat's own 'pytorch' (drumbeat environment show pytorch); with torch 2.2")
+
+
+@pytest.mark.feature("E2", "J1")
+@pytest.mark.parametrize("asked", ["AzureML-sklearn-1.5", "azureml:azureml-sklearn-1.5:7", "SKLEARN-1.5"])
+def test_alias_of_a_curated_name_holds_for_its_other_spellings(asked: str):
+    assert find(asked, {"sklearn-1.5": "mine:1"}).asset == ("mine", "1")
+    assert find(asked, {"AzureML-Sklearn-1.5": "current"}).python is None
+    assert find(asked, {"AzureML-sklearn-1.5": "sklearn-1.5"}).name.endswith("(curated: sklearn)")
+
+
+@pytest.mark.feature("E2")
+def test_a_persons_own_of_a_curated_name_holds_with_and_without_its_prefix():
+    own = (version("sklearn-1.5", "1"),)
+    assert find("AzureML-sklearn-1.5", **{"sklearn-1.5": own}).asset == ("sklearn-1.5", "1")
+    assert wanted_names("AzureML-sklearn-1.5", {}) == ["AzureML-sklearn-1.5", "sklearn-1.5"]
+    assert wanted_names("sklearn-1.5", {}) == ["sklearn-1.5", "AzureML-sklearn-1.5"]
+
+
+@pytest.mark.feature("J1")
+def test_alias_of_an_image_is_what_a_job_that_names_the_image_alone_runs_in():
+    shelf = Shelf(MINE, {("environment", "library/python:3.11"): "mine:1"})
+    image = Environment.made({"image": "library/python:3.11"})
+    assert resolve(image, EnvironmentFiles(), shelf).asset == ("mine", "1")
+    assert wanted_names(image, shelf.aliases) == ["mine"]
+    other = Environment.made({"image": "library/python:3.12"})
+    assert resolve(other, EnvironmentFiles(), shelf).image == "library/python:3.12"
 
 
 @pytest.mark.feature("E2")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.client.environment_files import Around, files_of
-from drumbeat.dialect.environments.curated import CURATED, curated, curated_image
+from drumbeat.dialect.environments.curated import CURATED, curated, curated_image, for_name, package_of
 from drumbeat.dialect.environments.definition import Definition, define, define_file, key_of, of_text
 from drumbeat.dialect.environments.environment_keys import Environment
 from drumbeat.dialect.environments.included_files import beside
@@ -251,7 +251,7 @@ def test_an_image_is_run_only_where_no_packages_are_named():
     alone = define(Environment(image="ubuntu"), EnvironmentFiles(), OWN)
     assert (alone.image, alone.environment("x"), alone.notes) == ("ubuntu", None, ())
     curated_one = define(Environment(image="mcr.microsoft.com/azureml/curated/sklearn-1.5:3"), EnvironmentFiles(), OWN)
-    assert (curated_one.image, curated_one.lines[0].text) == ("", "scikit-learn")
+    assert (curated_one.image, curated_one.lines[0].text) == ("", 'scikit-learn==1.5.*; python_version < "3.14"')
     assert "its packages are those of drumbeat's 'sklearn'" in curated_one.notes[0]
 
 
@@ -334,10 +334,71 @@ def test_every_curated_definition_can_be_read_and_pins_one_torch():
         assert curated(one.title) == one
         assert one.about
         assert [line.text for line in made.lines if line.text.startswith("torch=")] in ([], ["torch==2.13.0"])
+        assert "mlflow-skinny>=3,<4" in [line.text for line in made.lines]
     found = curated_image("mcr.microsoft.com/azureml/curated/acpt-pytorch-2.2-cuda12.1:12")
     assert found
-    assert found.title == "pytorch"
+    assert (found[0], found[1].title) == ("acpt-pytorch-2.2-cuda12.1", "pytorch")
     assert curated_image("mcr.microsoft.com/azureml/openmpi4.1.0-ubuntu20.04") is None
+
+
+def lines_for(name: str, python: int) -> tuple[list[str], str]:
+    """The requirements of a curated name on a server with Python 3.`python`, and what is said of its version."""
+    known = curated(name)
+    assert known
+    made, said = for_name(known, name, (3, python))
+    return made.requirements.splitlines(), said
+
+
+@pytest.mark.feature("E2")
+def test_version_in_a_curated_name_pins_its_main_package_and_those_of_its_time():
+    lines, said = lines_for("AzureML-acpt-PyTorch-2.2-cuda12.1", 12)
+    assert said == "with torch 2.2"
+    pins = ['torch==2.2.*; python_version < "3.13"', 'torch==2.13.0; python_version >= "3.13"']
+    assert lines[:4] == [*pins, 'numpy<2; python_version < "3.13"', 'numpy; python_version >= "3.13"']
+    lines, _ = lines_for("tensorflow-2.12-cuda11", 11)
+    assert [line for line in lines if line.startswith("tf-keras")] == ['tf-keras==2.21.0; python_version >= "3.12"']
+
+
+@pytest.mark.feature("E2")
+@pytest.mark.parametrize(
+    ("name", "python", "says"),
+    [
+        ("AzureML-sklearn-0.24-ubuntu18.04-py37-cpu", 11,
+         "of scikit-learn 0.24 it has no wheel for Python 3.11: the newest scikit-learn is taken"),
+        ("acpt-pytorch-2.2-cuda12.1", 13, "of torch 2.2 it has no wheel for Python 3.13: torch==2.13.0 is taken"),
+        ("ray-2.9", 11, "of ray 2.9 it has no wheel for Python 3.11: ray[default,train]==2.60.0 is taken"),
+    ],
+)  # fmt: skip
+def test_version_without_a_wheel_leaves_the_definition_as_it_is_and_is_said(name: str, python: int, says: str):
+    known = curated(name)
+    assert known
+    assert lines_for(name, python) == (known.requirements.splitlines(), says)
+
+
+@pytest.mark.parametrize("name", ["sklearn", "acft-hf-nlp-gpu", "pytorch-2.13-cpu", "tensorflow-2.21"])
+def test_name_without_a_version_or_with_that_of_the_definition_changes_nothing(name: str):
+    known = curated(name)
+    assert known
+    assert lines_for(name, 14) == (known.requirements.splitlines(), "")
+
+
+@pytest.mark.feature("E2")
+def test_every_release_of_a_curated_environment_can_be_read_and_is_of_its_own_packages():
+    for one in CURATED:
+        own = {package_of(line) for line in one.requirements.splitlines()}
+        for version, release in one.releases.items():
+            assert {package_of(each) for each in (*release.beside, *release.without)} <= own
+            made, said = for_name(one, f"{one.title}-{version}", (3, release.last_python))
+            assert said == f"with {one.main or one.title} {version}"
+            assert len(of_text(made.requirements, made.source).lines) > len(own)
+
+
+@pytest.mark.parametrize("named", ["requirements.txt", "file:requirements.txt", '"file:requirements.txt"'])
+def test_conda_file_takes_in_requirements_by_a_path_or_a_file_reference(tmp_path: Path, named: str):
+    (tmp_path / "requirements.txt").write_text("numpy\n")
+    (tmp_path / "env.yml").write_text(f"dependencies:\n- pip:\n  - -r {named}\n")
+    texts = files_of({"conda_file": "env.yml"}, Around(tmp_path), lambda *_: "")
+    assert [line.text for line in define_file(texts, "env.yml", OWN).lines] == ["numpy"]
 
 
 ARM = "azureml:/subscriptions/s/resourceGroups"

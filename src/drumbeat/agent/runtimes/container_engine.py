@@ -21,6 +21,8 @@ from drumbeat.agent.ground.files import write_whole
 from drumbeat.launch.container_command import CONTAINER_ENGINES, LABEL, MAX_PROCESSES, RANK_LABEL, Engine, run_once
 from drumbeat.protocol.errors import EngineError, RefusedError
 
+DOCKER_HUB = "docker.io"
+"""Where an image comes from whose name begins with no host, as with Docker."""
 NOTE = "containers.json"
 """Beside an attempt's folder: how what is left of its containers is removed. Not in it, where a container may write."""
 
@@ -133,6 +135,18 @@ def _fix(engine: Engine, verb: str, image: str, answer: str) -> str:
     if _UNAUTHORIZED.search(answer):
         return "Give drumbeat the credentials of that registry: drumbeat registry create -f FILE (docs/containers.md)"
     return f"Try it on the node: {engine.kind} {verb} {image}"
+
+
+def full_name(engine: Engine, image: str) -> str:
+    """Returns the image's name with its registry, which Podman may need: without settings it has no default one.
+
+    A short name of an image that the engine has, which may be one that was built on the node, stays.
+    """
+    head, slash, _ = image.partition("/")
+    is_full = bool(slash) and (head == "localhost" or "." in head or ":" in head)
+    if engine.kind != "podman" or is_full or has(engine, image):
+        return image
+    return f"{DOCKER_HUB}/{image if slash else f'library/{image}'}"
 
 
 def has(engine: Engine, image: str) -> bool:

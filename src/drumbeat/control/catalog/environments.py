@@ -12,7 +12,7 @@ from typing import Any
 from drumbeat.control.catalog.data_assets import twin
 from drumbeat.core.planning import environments as core
 from drumbeat.core.planning.environments import Registered, Shelf
-from drumbeat.dialect.environments.curated import CURATED, Curated, curated
+from drumbeat.dialect.environments.curated import CURATED, Curated, curated, for_name
 from drumbeat.dialect.environments.definition import define
 from drumbeat.dialect.environments.environment_keys import Environment, environment_from
 from drumbeat.dialect.environments.included_files import MAX_BYTES
@@ -42,7 +42,7 @@ class Environments:
         """All that the environment of a job can mean here. Raises SpecError."""
         names = core.wanted_names(written, aliases)
         found = {name: [_registered(one) for one in self.catalog.assets(KIND, name)] for name in names}
-        return Shelf(found, aliases, OWN, names=() if all(found.values()) else self._names())
+        return Shelf(found, aliases, OWN, names=() if not names or any(found.values()) else self._names())
 
     # --- for people ---------------------------------------------------------------------------------------------
     def create(self, document: Mapping[str, Any], texts: EnvironmentFiles, source: str) -> tuple[EnvironmentView, bool]:
@@ -81,7 +81,8 @@ class Environments:
         known = curated(name)
         if not self.catalog.assets(KIND, name):
             if known is not None:
-                return curated_view(known)
+                made, said = for_name(known, name, OWN)
+                return replace(curated_view(made), notes=(said,) if said else ())
             raise _missing(name, [*self._names(), *(one.title for one in CURATED)])
         return self._view(self.catalog.asset(KIND, name, version))
 

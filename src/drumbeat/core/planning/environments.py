@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from drumbeat.dialect.environments.curated import CURATED, Curated, curated
+from drumbeat.dialect.environments.curated import CURATED, Curated, curated, folded, for_name, spellings
 from drumbeat.dialect.environments.definition import Build, Definition, define, of_curated
 from drumbeat.dialect.environments.environment_keys import Environment
 from drumbeat.dialect.environments.references import Reference, parse_reference
@@ -68,8 +68,9 @@ class Shelf:
 
 def resolve(written: Environment | str, texts: EnvironmentFiles, shelf: Shelf) -> Found:
     """The environment that is meant. Raises SpecError, RefusedError, UnknownNameError."""
-    if isinstance(written, str):
-        return _named(written, shelf)
+    name = _reference(written, shelf.aliases)
+    if name or not isinstance(written, Environment):
+        return _named(name, shelf)
     made = define(written, texts, shelf.python, has_containers=shelf.has_containers)
     name = written.name or _title(made) or texts.main or "written in the job"
     return Found(name, made.environment(name), made.notes, image=made.image, build=image_build(made.build))
@@ -91,10 +92,23 @@ def image_build(build: Build | None) -> ImageBuild | None:
 
 def wanted_names(written: Environment | str | None, aliases: Mapping[tuple[str, str], str]) -> list[str]:
     """The names whose versions `resolve` will look up. Raises SpecError."""
-    if not isinstance(written, str):
+    text = _reference(written, aliases)
+    if not text:
         return []
-    target, _ = _through_aliases(written, aliases)
-    return [] if target == CURRENT else [parse_reference(target).name]
+    target, _ = _through_aliases(text, aliases)
+    if target == CURRENT:
+        return []
+    name = parse_reference(target).name
+    return spellings(name) if curated(name) else [name]
+
+
+def _reference(written: Environment | str | None, aliases: Mapping[tuple[str, str], str]) -> str:
+    """The name by which a job asks for an environment, an image's too that an alias is set for; "" = there is none."""
+    if not isinstance(written, Environment):
+        return written or ""
+    image = written.image or ""
+    is_alone = written.conda_file is None and written.build is None
+    return image if is_alone and ("environment", image) in aliases else ""
 
 
 def _through_aliases(text: str, aliases: Mapping[tuple[str, str], str]) -> tuple[str, tuple[str, ...]]:
@@ -117,10 +131,17 @@ def _through_aliases(text: str, aliases: Mapping[tuple[str, str], str]) -> tuple
 
 def _alias(text: str, aliases: Mapping[tuple[str, str], str]) -> str | None:
     try:
-        names = parse_reference(text).alias_names
+        asked = parse_reference(text)
     except SpecError:
         names = [text, text.removeprefix("azureml:")]
-    return next((aliases["environment", one] for one in names if ("environment", one) in aliases), None)
+        return next((aliases["environment", one] for one in names if ("environment", one) in aliases), None)
+    names = asked.alias_names
+    exact = next((aliases["environment", one] for one in names if ("environment", one) in aliases), None)
+    if exact is not None or curated(asked.name) is None:
+        return exact
+    alike = {folded(name): target for (kind, name), target in aliases.items() if kind == "environment"}
+    found = next((alike[one] for one in map(folded, names) if one in alike), None)
+    return None if found is None or folded(found) == folded(text) else found
 
 
 def _named(text: str, shelf: Shelf) -> Found:
@@ -128,12 +149,13 @@ def _named(text: str, shelf: Shelf) -> Found:
     if target == CURRENT:
         return Found(notes=notes)
     asked = parse_reference(target)
-    there = shelf.registered.get(asked.name, ())
     known = curated(asked.name)
+    names = spellings(asked.name) if known else [asked.name]
+    there = next((versions for one in names if (versions := shelf.registered.get(one, ()))), ())
     if there:
         found = _of_version(asked, there, shelf, is_curated=known is not None)
     elif known is not None:
-        found = _of_curated(asked, known)
+        found = _of_curated(asked, known, shelf.python)
     else:
         raise _unknown(asked, shelf)
     return replace(found, notes=(*notes, *found.notes))
@@ -160,11 +182,12 @@ def _of_version(asked: Reference, there: Sequence[Registered], shelf: Shelf, *, 
     return Found(name, made.environment(name), notes, asset, made.image, image_build(made.build))
 
 
-def _of_curated(asked: Reference, known: Curated) -> Found:
-    made = curated_definition(known)
+def _of_curated(asked: Reference, known: Curated, python: tuple[int, int]) -> Found:
+    definition, version = for_name(known, asked.name, python)
+    made = curated_definition(definition)
     title = f"{asked.name} (curated: {known.title})" if asked.name != known.title else known.title
     note = f"environment {asked.text} is drumbeat's own {known.title!r} (drumbeat environment show {known.title})"
-    return Found(title, made.environment(title), (note,), (asked.name, "curated"))
+    return Found(title, made.environment(title), (f"{note}; {version}" if version else note,), (asked.name, "curated"))
 
 
 def curated_definition(known: Curated) -> Definition:

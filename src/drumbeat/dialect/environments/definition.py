@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from drumbeat.dialect.environments import conda, requirements, sources
-from drumbeat.dialect.environments.curated import Curated, curated_image
+from drumbeat.dialect.environments.curated import Curated, curated_image, for_name
 from drumbeat.dialect.environments.environment_keys import BuildContext, Environment
 from drumbeat.dialect.environments.included_files import is_requirements
 from drumbeat.dialect.environments.requirements import Line
@@ -127,15 +127,17 @@ def _made(written: Environment, texts: EnvironmentFiles, own: tuple[int, int]) -
     if written.conda_file is not None:
         what = f"the file {short(written.conda_file)} didn't come with the request"
         raise SpecError(what, where="environment.conda_file", fix="A client reads it and sends its text.")
-    return _without_file(written)
+    return _without_file(written, own)
 
 
-def _without_file(written: Environment) -> Definition:
+def _without_file(written: Environment, own: tuple[int, int]) -> Definition:
     if written.image:
-        definition = curated_image(written.image)
-        if definition is not None:
-            note = f"the image {written.image} isn't used: its packages are those of drumbeat's {definition.title!r}"
-            return replace(of_curated(definition), notes=(note,))
+        found = curated_image(written.image)
+        if found is not None:
+            name, known = found
+            definition, version = for_name(known, name, own)
+            note = f"the image {written.image} isn't used: its packages are those of drumbeat's {known.title!r}"
+            return replace(of_curated(definition), notes=(f"{note}; {version}" if version else note,))
         return Definition(image=written.image)
     where = f"{written.build.path}/{written.build.dockerfile_path}" if written.build else "environment"
     what = f"there is no Dockerfile at {short(where)}, or it didn't come with the request"

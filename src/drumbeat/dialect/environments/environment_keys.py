@@ -148,7 +148,7 @@ def _choose_model(document: Mapping[str, Any], places: Places) -> type[Environme
     """The model; a conda file that was taken for one is said to be that."""
     if "dependencies" in document:
         what = "this is a conda file, and not an environment that names one"
-        fix = "Name it so: drumbeat environment create NAME --conda FILE"
+        fix = "Name it with `conda_file: FILE` in one, or: drumbeat environment create NAME --conda FILE"
         raise SpecError.of([Problem(what, places(("dependencies",), "key", ""), fix)])
     return Environment
 

@@ -82,7 +82,7 @@ def included(text: str) -> list[str]:
 def included_by(lines: Iterable[str]) -> list[str]:
     """The same for the items of a conda file's pip part."""
     options = [_option_of(COMMENT.sub("", line).strip()) for line in lines]
-    return [_unquoted(one[1]) for one in options if one and one[0] in ("--requirement", "--constraint")]
+    return [_file(one[1]) for one in options if one and one[0] in ("--requirement", "--constraint")]
 
 
 def _option_of(text: str) -> tuple[str, str] | None:
@@ -93,8 +93,10 @@ def _option_of(text: str) -> tuple[str, str] | None:
     return (LONG.get(option[1], option[1]), option[2].strip()) if option else None
 
 
-def _unquoted(value: str) -> str:
-    return value.strip("\"'")
+def _file(value: str) -> str:
+    """The path of a file that is taken in; conda files write it as `file:requirements.txt`, too."""
+    path = value.strip("\"'")
+    return path if path.startswith("file:/") else path.removeprefix("file:")
 
 
 @dataclass
@@ -132,7 +134,7 @@ class _Parser:
         """What stands in the file that a line names."""
         if SCHEME.match(value):
             raise at(line.file, line.number, f"requirements at {short(value)} aren't fetched", "Keep the file beside.")
-        name = beside(line.file, _unquoted(value))
+        name = beside(line.file, _file(value))
         self.included += 1
         if name in open_ones or self.included > MAX_INCLUDES:
             raise at(line.file, line.number, f"{shown(name)} includes itself, or too many files", "Take the line out.")

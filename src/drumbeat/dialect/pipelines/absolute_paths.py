@@ -22,7 +22,7 @@ def with_absolute_paths(component: Mapping[str, Any], base: Path) -> Table:
     if table.get("additional_includes"):
         table["additional_includes"] = [_absolute(path, base) for path in table["additional_includes"]]
     if isinstance(table.get("environment"), dict):
-        table["environment"] = _environment(table["environment"], base)
+        table["environment"] = environment_with_absolute_paths(table["environment"], base)
     if isinstance(table.get("inputs"), dict):
         table["inputs"] = {name: _input(value, base) for name, value in table["inputs"].items()}
     if isinstance(table.get("jobs"), dict):
@@ -31,7 +31,8 @@ def with_absolute_paths(component: Mapping[str, Any], base: Path) -> Table:
     return table
 
 
-def _environment(environment: Table, base: Path) -> Table:
+def environment_with_absolute_paths(environment: Mapping[str, Any], base: Path) -> Table:
+    """Returns an environment's document with absolute paths. base: the folder that they count from."""
     table = dict(environment)
     if isinstance(table.get("conda_file"), str):
         table["conda_file"] = _absolute(table["conda_file"], base)

@@ -71,10 +71,9 @@ def _configuration(environment: str) -> bytes:
 def _add_program(entry: os.DirEntry[str], environment: str, part: str, layer: str) -> None:
     """Adds a program of the environment: a script that names the environment's folder is copied with the layer's."""
     own = f"{part}/bin/{entry.name}"
-    if entry.is_symlink() and os.path.isabs(target := os.readlink(entry.path)):
-        os.symlink(target, own)  # To the Python that the environment is made of.
-    elif entry.is_symlink() and os.path.isfile(f"{environment}/pyvenv.cfg"):
-        os.symlink(target, own)
+    target = os.readlink(entry.path) if entry.is_symlink() else ""
+    if target and (os.path.isabs(target) or os.path.isfile(f"{environment}/pyvenv.cfg")):
+        os.symlink(target, own)  # To the Python that the environment is made of, or to another name of it in there.
     elif (text := _script(entry)) and environment.encode() in text:
         _write(own, _moved(text, environment, layer), entry.stat().st_mode & 0o777)
     else:
