@@ -35,6 +35,9 @@ class LocalCaches:
         own = [SpaceItem(kind, name, _size_of(path)) for kind, name, path in self._measured]
         return [*_data_files(), *(item for item, _ in _environments()), *_wheels(), *own]
 
+    def environment(self, key: str) -> SpaceItem | None:
+        return next((item for item, content in _environments() if content == key), None)
+
     def free(self) -> int:
         disk = os.statvfs(self._home)
         return disk.f_bavail * disk.f_frsize

@@ -19,6 +19,10 @@ class MachineCaches(Protocol):
         """What each cached thing takes."""
         ...
 
+    def environment(self, key: str) -> SpaceItem | None:
+        """The environment of this content, if it is complete; its note is its name."""
+        ...
+
     def free(self) -> int:
         """Bytes that the disk of the server's files has left."""
         ...

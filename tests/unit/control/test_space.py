@@ -15,6 +15,7 @@ from drumbeat.ports import Asset
 from drumbeat.protocol.api.requests import EnvironmentFiles, JobRequest
 from drumbeat.protocol.api.space import Freed, SpaceItem
 from drumbeat.protocol.errors import ConflictError, NotFoundError, RefusedError, StorageError
+from drumbeat.protocol.plan import PythonEnvironment
 from drumbeat.protocol.states import State
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.testing.fake_engine import FakeEngine
@@ -370,6 +371,9 @@ class Caches:
     def usage(self):
         return [SpaceItem("environment", "abc", 5)]
 
+    def environment(self, key):
+        return SpaceItem("environment", "abc", 823 << 20, note="mine") if key == "key of mine" else None
+
     def spares(self):
         return []
 
@@ -394,6 +398,31 @@ def test_caches_of_the_machine_are_pruned_with_what_is_needed(house):
     ((unused_s, needed, is_dry),) = caches.calls
     assert (unused_s, list(needed.values()), is_dry) == (3600.0, ["environment torch:1"], True)
     assert (made.usage().free, made.usage().totals) == (7, {"environment": 5})
+
+
+def test_deleted_job_names_its_environment_that_stays_and_how_it_goes(house):
+    ended(house, "a")
+    ended(house, "b")
+    control = house.control
+    made = Space(control.loop, control.artifacts, control.catalogs.environments, Caches())
+    for name, key in (("a", "key of mine"), ("b", "of another")):
+        job = house.store.shelf.records[name].job
+        change(house, name, plan=replace(job.plan, python=PythonEnvironment(key, "mine")))
+    (kept,) = made.delete("a", "ann").kept
+    assert (kept.what, kept.why) == (
+        "environment mine in this machine's cache (823 MiB)",
+        "the next job that names it finds it there",
+    )
+    assert "`drumbeat prune` deletes what nothing has used for 30 days" in kept.fix
+    assert made.delete("b", "ann").kept == ()
+
+
+def test_prune_tells_a_snapshot_of_several_jobs_once_and_as_deleted(house):
+    for name in ("a", "b", "c"):
+        ended(house, name, code=True)
+    freed = house.control.space.prune(NOW, keep_outputs=False, is_dry=False)
+    assert sorted(one.kind for one in freed.items) == ["job", "job", "job", "snapshot"]
+    assert freed.kept == ()
 
 
 def texts(content):

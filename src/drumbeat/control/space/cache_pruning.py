@@ -11,8 +11,9 @@ from drumbeat.control.loop.loop import Loop
 from drumbeat.control.space.items import snapshot_item
 from drumbeat.control.space.references import References
 from drumbeat.core import deletion_rules
+from drumbeat.core.life.job import Job
 from drumbeat.ports import Artifacts, MachineCaches
-from drumbeat.protocol.api.space import Freed, SpaceItem
+from drumbeat.protocol.api.space import Freed, KeptItem, SpaceItem
 from drumbeat.protocol.errors import DrumbeatError
 
 log = logging.getLogger(__name__)
@@ -61,6 +62,23 @@ class CachePruner:
         for one in freed.items if not is_dry else ():
             log.info("%s %s was removed: %d bytes", one.kind, one.name, one.size)
         return freed
+
+    def left_environment(self, job: Job) -> list[KeptItem]:
+        """What is to be said of the environment of a job that was deleted: it stays for the next job."""
+        python = job.plan.python
+        item = self._caches.environment(python.key) if self._caches and python else None
+        if item is None or python is None:
+            return []
+        why = self._needed_environments().get(python.key)
+        size = f"{item.size / (1 << 20):,.0f} MiB"
+        fix = "`drumbeat usage` lists it; `drumbeat prune` deletes what nothing has used for 30 days"
+        return [
+            KeptItem(
+                f"environment {item.note} in this machine's cache ({size})",
+                f"{why} needs it" if why else "the next job that names it finds it there",
+                "" if why else fix,
+            )
+        ]
 
     def _needed_environments(self) -> dict[str, str]:
         """Key of an environment's content to what needs it: an unfinished job, a registered version, an alias."""

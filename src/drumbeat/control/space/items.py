@@ -42,9 +42,14 @@ def needed_by(users: list[str]) -> str:
 
 
 def freed_of(items: Collection[SpaceItem], kept: Collection[KeptItem]) -> Freed:
-    """The answer to a removal, the biggest item first."""
+    """The answer to a removal, the biggest item first; each thing that is kept is told once.
+
+    A snapshot that one job has left to another may have gone with that one.
+    """
     biggest_first = tuple(sorted(items, key=lambda one: (-one.size, one.kind, one.name)))
-    return Freed(biggest_first, tuple(kept), sum(one.size for one in items))
+    gone = {f"snapshot {one.name[:12]}" for one in items if one.kind == "snapshot"}
+    last = {one.what: one for one in kept if one.what not in gone}
+    return Freed(biggest_first, tuple(last.values()), sum(one.size for one in items))
 
 
 def refusal(kept: KeptItem) -> ConflictError:

@@ -89,7 +89,7 @@ class Space:
         the others: the request can be repeated. Raises NotFoundError; ConflictError with the reason why it is kept.
         """
         try:
-            self._store.load(name)
+            deleted = self._store.load(name).job
         except NotFoundError:
             self._store.delete_job(self._loop.token, name)  # Raises for a name that no job has had.
             self._removal.finish_removals()
@@ -106,7 +106,7 @@ class Space:
                 gone, stays = self._removal.delete(job, world.without(plan.jobs[:number]), by)
                 items += gone
                 left += stays
-        return freed_of(items, left)
+        return freed_of(items, [*left, *self._unused.left_environment(deleted)])
 
     def prune(self, older_than: timedelta, *, keep_outputs: bool, is_dry: bool) -> Freed:
         """Deletes the jobs that ended at least so long ago, snapshots that nothing needs, and what the caches of this
