@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from azure.core.exceptions import HttpResponseError
+from azure.core.exceptions import ClientAuthenticationError, HttpResponseError, ServiceRequestError, ServiceResponseError
 from azure.storage.blob import UserDelegationKey
 
 from drumbeat.dialect.data.datastores import AzureBlobDatastore
@@ -72,6 +72,18 @@ def test_a_link_to_write_at_needs_a_role_on_the_account_and_that_is_said():
     assert refused.value.fix == (
         "Give it the role Storage Blob Delegator on the storage account: one on the container isn't enough."
     )
+
+
+@pytest.mark.parametrize("cause", [ServiceRequestError("no route"), ServiceResponseError("reset"), OSError("no")])
+def test_login_address_that_does_not_answer_is_no_refusal_of_the_principal(cause: Exception):
+    def unanswered(*_: object) -> None:
+        raise ClientAuthenticationError("Authentication failed") from cause
+
+    room = Room(0)
+    room.backend._service = SimpleNamespace(get_user_delegation_key=unanswered)
+    with pytest.raises(UnreachableError) as raised:
+        room.backend.link(FILE, 3600)
+    assert "no answer from https://login.microsoftonline.com, where the identity logs in" in raised.value.what
 
 
 def test_an_account_that_is_busy_is_no_refusal_of_links():

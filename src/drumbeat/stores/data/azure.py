@@ -39,6 +39,8 @@ from drumbeat.stores.data.sas import is_skewed, why_refused
 DIGEST = "drumbeat_sha256"
 """Metadata of blobs that drumbeat wrote: their content's SHA-256, in hex."""
 _READ = 4 << 20
+_LOGIN = "https://login.microsoftonline.com"
+"""Where identities of Azure's public cloud log in, unless the credentials name another authority."""
 _KEY_RETRY = timedelta(minutes=10)
 """After which an identity that was given no key to sign with is asked for again: its role may be another by then."""
 EARLY = timedelta(minutes=10)
@@ -272,6 +274,8 @@ class AzureBackend:
             held = self._spec.credentials
             if isinstance(held, AzureCredentials) and held.account_key is not None:
                 return _WRONG_KEY  # It couldn't sign with it: it isn't Base64.
+            if isinstance(error.__cause__, self._core.ServiceRequestError | self._core.ServiceResponseError | OSError):
+                return _no_login(held)
             return _NO_IDENTITY if held == "environment" else _WRONG_PRINCIPAL
         if isinstance(error, self._core.HttpResponseError):
             return self._judge_answer(error, verb)
@@ -299,6 +303,13 @@ class AzureBackend:
         if status == 404 or isinstance(error, self._core.ResourceNotFoundError):
             return _TROUBLES["BlobNotFound"]
         return Trouble(StorageError, f"the store refuses ({code or f'status {status}'})")
+
+
+def _no_login(held: object) -> Trouble:
+    """For an identity that can't log in, as nothing answers: Azure's library says only that it isn't authenticated."""
+    address = held.authority_url if isinstance(held, AzureCredentials) and held.authority_url else _LOGIN
+    what = f"no answer from {address}, where the identity logs in"
+    return Trouble(UnreachableError, what, "See that the network is up, and that a proxy lets this address through.")
 
 
 def _credential(spec: AzureBlobDatastore | DataLakeDatastore, patience: Patience) -> Any:
