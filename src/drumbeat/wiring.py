@@ -31,6 +31,7 @@ from drumbeat.protocol.api.space import SpaceKind
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.samplers.bayesian import BayesianSamplers
 from drumbeat.server.home import first_written, shared_folder
+from drumbeat.server.home_copy import require_original
 from drumbeat.server.process.clock import SystemClock
 
 
@@ -55,6 +56,8 @@ def make_control(home: Path, endpoints: Endpoints) -> Control:
     store = make_store(url or home / "drumbeat.db")
     if url:
         _require_one_key(store, key)
+    else:
+        _require_original(home, store)
     datastores = _datastores(store, shared)
     site = Site(shared, lambda: datastores.without_secrets(os.environ))
     local = LocalEngine(shared / "nodes", shared / "jobs", inherited=site.inherited)
@@ -227,6 +230,15 @@ def _require_one_key(store: Store, key: bytes) -> None:
     store.close()
     what = "the servers of this database have another folder, and another key in it"
     raise RefusedError(what, where="DRUMBEAT_DATABASE", fix="Give this one the same: DRUMBEAT_SHARED=FOLDER.")
+
+
+def _require_original(home: Path, store: Store) -> None:
+    """A copy of a home would take the jobs of the server there for its own. Raises RefusedError; closes the store."""
+    try:
+        require_original(home, lambda: [record.job.name for record in store.unfinished()])
+    except BaseException:
+        store.close()
+        raise
 
 
 def _require_one_machine(path: Path) -> None:

@@ -7,7 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from azure.core.exceptions import ClientAuthenticationError, HttpResponseError, ServiceRequestError, ServiceResponseError
+from azure.core.exceptions import (
+    ClientAuthenticationError,
+    HttpResponseError,
+    ServiceRequestError,
+    ServiceResponseError,
+)
 from azure.storage.blob import UserDelegationKey
 
 from drumbeat.dialect.data.datastores import AzureBlobDatastore

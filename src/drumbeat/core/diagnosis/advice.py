@@ -20,7 +20,10 @@ _GPU_IS_FULL = (
 ADVICE: tuple[tuple[str, str], ...] = (
     (
         r"ModuleNotFoundError",
-        "Install the missing package in the environment that the job runs in (`drumbeat plan` shows which).",
+        (
+            "Install the missing package in the environment that the job runs in (`drumbeat plan` shows which). On ssh "
+            "hosts `current` is their own python3: name an environment, or the folder of another Python (`programs`)."
+        ),
     ),
     (
         r"DataLoader worker .*(killed by|exited unexpectedly)|insufficient shared memory|worker process of its own",
