@@ -56,10 +56,9 @@ def written(job: GivenJob, given: Given) -> WrittenJob:
     """The job as a document. Raises SpecError."""
     from drumbeat.client.environment_files import with_environments
 
-    found = _read(job, given.sets)
-    found = replace(found, document=with_environments(found.document, found.base))
-    document = {**found.document, "name": given.name} if given.name else found.document
-    return replace(found, document=document)
+    written_job = _read(job, given.sets)
+    document = with_environments(written_job.document, written_job.base)
+    return replace(written_job, document={**document, "name": given.name} if given.name else document)
 
 
 def _read(job: GivenJob, sets: Sequence[str]) -> WrittenJob:

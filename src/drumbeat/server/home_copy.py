@@ -48,8 +48,10 @@ def require_original(home: Path, unfinished: Callable[[], Sequence[str]]) -> Non
     here = HomePlace(str(home.resolve()), _inode_at(str(home)), _machine())
     noted = _read(home / PLACE)
     if noted is not None and not here.is_original(noted, _inode_at) and (jobs := unfinished()):
-        there = noted.path if noted.machine == here.machine else f"{noted.path} on another machine"
-        what = f"this home is a copy of {there}, and unfinished jobs are those of the server there: {name_some(jobs)}"
+        original = noted.path if noted.machine == here.machine else f"{noted.path} on another machine"
+        what = (
+            f"this home is a copy of {original}, and unfinished jobs are those of the server there: {name_some(jobs)}"
+        )
         fix = f"Use that one. If its server is gone for good and this restores it, say so: rm {here.path}/{PLACE}"
         raise RefusedError(what, where=here.path, fix=fix)
     if here != noted:

@@ -81,8 +81,8 @@ class Environments:
         known = curated(name)
         if not self.catalog.assets(KIND, name):
             if known is not None:
-                made, said = for_name(known, name, OWN)
-                return replace(curated_view(made), notes=(said,) if said else ())
+                made, version = for_name(known, name, OWN)
+                return replace(curated_view(made), notes=(version,) if version else ())
             raise _missing(name, [*self._names(), *(one.title for one in CURATED)])
         return self._view(self.catalog.asset(KIND, name, version))
 

@@ -140,8 +140,8 @@ def _alias(text: str, aliases: Mapping[tuple[str, str], str]) -> str | None:
     if exact is not None or curated(asked.name) is None:
         return exact
     alike = {folded(name): target for (kind, name), target in aliases.items() if kind == "environment"}
-    found = next((alike[one] for one in map(folded, names) if one in alike), None)
-    return None if found is None or folded(found) == folded(text) else found
+    target = next((alike[one] for one in map(folded, names) if one in alike), None)
+    return None if target is None or folded(target) == folded(text) else target
 
 
 def _named(text: str, shelf: Shelf) -> Found:

@@ -179,29 +179,29 @@ def curated(name: str) -> Curated | None:
     return next((one for one in CURATED if any(fnmatchcase(low, pattern) for pattern in one.patterns)), None)
 
 
-def for_name(known: Curated, name: str, python: tuple[int, int]) -> tuple[Curated, str]:
+def for_name(definition: Curated, name: str, python: tuple[int, int]) -> tuple[Curated, str]:
     """The definition with the version of its main package that a name asks for; and what is to be said of that.
 
     python: the server's own. A node with a later one, for which there is no wheel, has the definition's own version.
     """
-    match = re.search(rf"(?:^|-){re.escape(known.title)}-(\d+\.\d+)", folded(name))
-    main = known.main or known.title
-    own = next((line for line in known.requirements.splitlines() if package_of(line) == main), "")
+    match = re.search(rf"(?:^|-){re.escape(definition.title)}-(\d+\.\d+)", folded(name))
+    main = definition.main or definition.title
+    own = next((line for line in definition.requirements.splitlines() if package_of(line) == main), "")
     if not match or f"=={match[1]}." in own:
-        return known, ""
-    release = known.releases.get(match[1])
+        return definition, ""
+    release = definition.releases.get(match[1])
     if release is None or python[1] > release.last_python:
         taken = own if "=" in own else f"the newest {own}"
-        return known, f"of {main} {match[1]} it has no wheel for Python 3.{python[1]}: {taken} is taken"
-    return replace(known, requirements=_pinned(known, main, match[1], release)), f"with {main} {match[1]}"
+        return definition, f"of {main} {match[1]} it has no wheel for Python 3.{python[1]}: {taken} is taken"
+    return replace(definition, requirements=_pinned(definition, main, match[1], release)), f"with {main} {match[1]}"
 
 
-def _pinned(known: Curated, main: str, version: str, release: Release) -> str:
+def _pinned(definition: Curated, main: str, version: str, release: Release) -> str:
     has_wheel = f'python_version < "3.{release.last_python + 1}"'
     has_none = f'python_version >= "3.{release.last_python + 1}"'
     places = {main: f"{main}=={version}.*", **{package_of(each): each for each in release.beside}}
     lines: list[str] = []
-    for line in known.requirements.splitlines():
+    for line in definition.requirements.splitlines():
         package = package_of(line)
         if package not in places and package not in release.without:
             lines.append(line)
@@ -219,5 +219,5 @@ def package_of(line: str) -> str:
 def curated_image(image: str) -> tuple[str, Curated] | None:
     """The same for a curated environment's image, with the name in it."""
     match = _IMAGE.fullmatch(image)
-    known = curated(match[1]) if match else None
-    return (match[1], known) if match and known else None
+    definition = curated(match[1]) if match else None
+    return (match[1], definition) if match and definition else None

@@ -132,11 +132,11 @@ def _made(written: Environment, texts: EnvironmentFiles, own: tuple[int, int]) -
 
 def _without_file(written: Environment, own: tuple[int, int]) -> Definition:
     if written.image:
-        found = curated_image(written.image)
-        if found is not None:
-            name, known = found
-            definition, version = for_name(known, name, own)
-            note = f"the image {written.image} isn't used: its packages are those of drumbeat's {known.title!r}"
+        named = curated_image(written.image)
+        if named is not None:
+            name, curated = named
+            definition, version = for_name(curated, name, own)
+            note = f"the image {written.image} isn't used: its packages are those of drumbeat's {curated.title!r}"
             return replace(of_curated(definition), notes=(f"{note}; {version}" if version else note,))
         return Definition(image=written.image)
     where = f"{written.build.path}/{written.build.dockerfile_path}" if written.build else "environment"
