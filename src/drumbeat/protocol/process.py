@@ -12,6 +12,9 @@ mpirun's only one, which they do."""
 COMPANION = "DRUMBEAT_COMPANION"
 """The variable of a process beside the ranks that is none of them: the name of its service, or its session's id."""
 
+MAX_WORD_BYTES = (32 << 12) - 1
+"""The longest argument or variable (`NAME=value`) that Linux gives to a process (MAX_ARG_STRLEN, execve(2))."""
+
 
 @dataclass(frozen=True)
 class ProcessSpec:

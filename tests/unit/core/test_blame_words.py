@@ -208,3 +208,17 @@ def test_a_launchers_own_rank_on_another_node_is_named_with_that_node():
     found = verdict([(0, RankExit(0, 1, None, 5.0, 1, tail=tail)), (1, RankExit(1, 0, None, 1.0, 1))])
     assert (found.rank, found.reason) == (0, Reason.RANK_FAILED)
     assert found.sentence == "rank 0 on node 0 stopped with exit code 1: ValueError: no such column: price (on node-1)"
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        ("/bin/bash can't be run: Argument list too long: the command has 140,005 bytes", Reason.BAD_COMMAND),
+        ("the folder code/x can't be entered: No such file or directory", Reason.BAD_COMMAND),
+        ("the rank can't be set up: Resource temporarily unavailable", Reason.RANK_COULD_NOT_START),
+    ],
+)
+def test_a_start_that_fails_the_next_time_too_is_a_bad_command(error: str, reason: Reason):
+    found = verdict([(0, ended(0, None, error=error))])
+    assert found.reason is reason
+    assert ("uri_file" in found.advice) is ("too long" in error)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from drumbeat.core.life.events import Decision, StillnessSeen, ValueLogged
+from drumbeat.core.life.events import CancelRequested, Decision, StillnessSeen, TimeUp, ValueLogged
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.state_machine import decide
 from drumbeat.protocol.agent import Phase
@@ -140,3 +140,20 @@ def test_hang_at_the_rendezvous_restarts_the_ranks_as_a_retry(on_hang: str) -> N
     again = after(stopping, said(0, Phase.ENDED, exits=exits))
     assert (again.state, again.round, again.failures[0].verdict.rank) == (State.STAGING, 2, 1)
     assert "the rendezvous timed out; the ranks start again on the same nodes, retry 1 of 3" in again.sentence
+
+
+def test_end_from_outside_tells_the_hang_in_which_it_found_the_job() -> None:
+    hung = decide(hanging(), HANG, at(1)).job
+    canceled = decide(hung, CancelRequested("root"), at(2)).job
+    assert canceled.verdict
+    assert canceled.verdict.reason is Reason.CANCEL_REQUESTED
+    assert canceled.verdict.sentence == "canceled by root; it hung: rank 1 on node 0 is stopped"
+    may = replace(HANG, sentence="the job may hang: rank 1 sleeps", is_certain=False)
+    limited = replace(decide(hanging(), may, at(1)).job, policy=replace(hung.policy, timeout_s=60))
+    out = decide(limited, TimeUp(), at(61)).job.verdict
+    assert out
+    assert out.sentence == "the time limit of 60 s was reached; it may have hung: rank 1 sleeps"
+    over = decide(hung, OVER, at(2)).job
+    after_it = decide(over, CancelRequested("root"), at(3)).job.verdict
+    assert after_it
+    assert after_it.sentence == "canceled by root"

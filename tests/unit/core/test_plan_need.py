@@ -187,3 +187,10 @@ def test_rendezvous_is_strict_where_the_job_sets_its_time():
 def test_retries_that_a_job_sets_itself_are_told_from_the_default():
     policies = [planned(4, 0, **keys).policy for keys in ({}, {"drumbeat": {"max_retries": 3}})]
     assert [(one.max_retries, one.is_retry_asked) for one in policies] == [(3, False), (3, True)]
+
+
+def test_what_is_too_long_to_start_a_process_with_is_noted_with_its_size():
+    notes = planned(4, 0, command="echo ${{inputs.prompt}}", inputs={"prompt": "x" * 140_000}).notes
+    assert [note.partition(",000")[0].partition(" bytes")[0] for note in notes if "Linux takes 131,071" in note] == [
+        "the command has 140,005", "the variable AZUREML_PARAMETER_prompt has 140,025",
+    ]  # fmt: skip

@@ -104,3 +104,23 @@ def test_a_failure_from_outside_is_retried_without_a_checkpoint():
     assert after([KILLED], DEFAULT).next is Next.ROUND
     lost = Failure(1, 1, Verdict(Reason.NODE_LOST, "x"), START)
     assert after([lost], DEFAULT, has_nodes=False).next is Next.ATTEMPT
+
+
+def raised(round_: int, error: str, place: str) -> Failure:
+    return Failure(1, round_, Verdict(Reason.RANK_FAILED, f"rank 0 on node 0 stopped: {error}", place=place), START)
+
+
+def test_the_end_names_the_first_cause_where_later_rounds_failed_on_what_it_had_left():
+    first = raised(1, "ValueError: no column price", "t.py:9 ValueError")
+    later = [raised(n, "FileExistsError: [Errno 17] File exists: 'run'", "t.py:2 FileExistsError") for n in (2, 3)]
+    assert after([first, *later], Policy(max_retries=3)).sentence == (
+        "the same error at the same place twice; it began in round 1: rank 0 on node 0 stopped: ValueError: no column "
+        "price, and a later round met what that one had left"
+    )
+    assert "began" not in after(later, Policy(max_retries=3)).sentence
+
+
+def test_lost_nodes_are_not_named_as_the_beginning():
+    lost = Failure(1, 1, Verdict(Reason.NODE_LOST, "node 1 was lost"), START)
+    again = [raised(n, "ValueError: no column price", "t.py:9 ValueError") for n in (2, 3)]
+    assert after([lost, *again], Policy(max_retries=3)).sentence == "the same error at the same place twice"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from drumbeat.agent.keeper.confinement import Subreaper
 from drumbeat.host import processes
 from drumbeat.protocol.keeper import ProcessStart
+from drumbeat.protocol.process import MAX_WORD_BYTES
 
 _SETTABLE = tuple(sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}))
 """Signals that a rank must not inherit as they are here: the keeper handles some, and others may have been ignored by
@@ -37,8 +39,23 @@ def start(rank: ProcessStart, confinement: Subreaper, files: Mapping[str, int] |
     if failure:
         os.waitpid(pid, 0)
         number, _, sentence = failure.partition(" ")
+        if int(number) == errno.E2BIG:
+            sentence += f": {say_too_long(rank.argv, rank.env)}"
         raise OSError(int(number), sentence)
     return pid
+
+
+def say_too_long(argv: Sequence[str], environment: Mapping[str, str]) -> str:
+    """Says which of a process's words the kernel doesn't take, each with its size (execve(2))."""
+    sizes = {f"argument {n}": len(os.fsencode(word)) for n, word in enumerate(argv[:-1])}
+    sizes |= {f"the variable {name}": len(os.fsencode(f"{name}={value}")) for name, value in environment.items()}
+    sizes["the command"] = len(os.fsencode(argv[-1]))
+    by_size = sorted(sizes.items(), key=lambda item: -item[1])
+    long = [f"{name} has {size:,} bytes" for name, size in by_size if size > MAX_WORD_BYTES]
+    if long:
+        return f"{' and '.join(long[:3])}, and Linux takes {MAX_WORD_BYTES:,} in one"
+    name, size = by_size[0]
+    return f"they have {sum(sizes.values()):,} bytes in all, of which {name} has the most: {size:,}"
 
 
 def open_log(path: str) -> int:

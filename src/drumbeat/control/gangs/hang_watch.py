@@ -182,7 +182,7 @@ class HangWatch(PooledWatch):
     # --- words ------------------------------------------------------------------------------------------------------
     def _say_hang(self, job: Job, verdict: HangVerdict, facts: JobFacts) -> None:
         sentence = self._with_stacks(
-            job, f"the job {'hangs' if verdict.is_certain else 'may hang'}: {verdict.sentence}", facts
+            job, f"{hang_response.HANGS if verdict.is_certain else hang_response.MAY_HANG}{verdict.sentence}", facts
         )
         seen = StillnessSeen(job.attempt, job.round, sentence, is_hang=True, is_certain=verdict.is_certain)
         self._tell(job, replace(seen, rank=verdict.rank, node=verdict.node, silent_s=verdict.silent_s))

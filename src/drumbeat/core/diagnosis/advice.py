@@ -19,6 +19,10 @@ _GPU_IS_FULL = (
 
 ADVICE: tuple[tuple[str, str], ...] = (
     (
+        r"Argument list too long",
+        "Give the long value as a file: an input of type uri_file, whose path stands in the command.",
+    ),
+    (
         r"ModuleNotFoundError",
         (
             "Install the missing package in the environment that the job runs in (`drumbeat plan` shows which). On ssh "

@@ -9,6 +9,8 @@ the logs, advice.py has the advice.
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import signal
 from collections.abc import Mapping, Sequence
@@ -83,6 +85,10 @@ _OUTSIDE = re.compile(
     re.IGNORECASE,
 )
 """Errors of a machine, a network, a share or a service: the program isn't to blame, and may succeed the next time."""
+_LASTING = (
+    errno.E2BIG, errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOEXEC, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG,
+)  # fmt: skip
+"""Errors with which a process can't be started the next time either (execve(2), chdir(2))."""
 _OF_CRASHES = frozenset(
     {signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGSYS, signal.SIGTRAP,
      signal.SIGXCPU, signal.SIGXFSZ}
@@ -297,7 +303,8 @@ def _reason(cause: _RankEnd) -> Reason:
     """Returns the reason that fits the end of the rank at fault."""
     ended, log = cause.exit, cause.log
     if ended.error:
-        return Reason.RANK_COULD_NOT_START
+        lasts = any(os.strerror(number) in ended.error for number in _LASTING)
+        return Reason.BAD_COMMAND if lasts else Reason.RANK_COULD_NOT_START
     if cause.is_without_launcher:
         return Reason.RANK_KILLED
     if not ended.is_failure:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from drumbeat.core.end_verdict import Verdict
 from drumbeat.core.life import ending, verdict_rules
 from drumbeat.core.life.events import Decision, StillnessSeen
 from drumbeat.core.life.job import Job
@@ -17,6 +18,8 @@ from drumbeat.core.life.transitions import move
 from drumbeat.protocol.states import Reason, State
 
 RESTART = "restart"
+HANGS, MAY_HANG = "the job hangs: ", "the job may hang: "
+"""How the sentences of hangs begin."""
 
 
 def seen(job: Job, event: StillnessSeen, now: datetime) -> Decision:
@@ -119,6 +122,15 @@ def _passed_subject(job: Job) -> str:
 def is_hung(job: Job) -> bool:
     """Whether a hang of this round was recorded, and hasn't passed."""
     return _last_remark(job) in (hang_subject(job), certain_hang_subject(job))
+
+
+def with_hang(verdict: Verdict, job: Job) -> Verdict:
+    """Returns the verdict on a job that is ended from outside, with the hang in which that found it."""
+    hung = {HANGS: "it hung: ", MAY_HANG: "it may have hung: "}
+    said = [f"{past}{job.sentence.removeprefix(now)}" for now, past in hung.items() if job.sentence.startswith(now)]
+    if job.reason is not Reason.HANGING or not said:
+        return verdict
+    return replace(verdict, sentence=f"{verdict.sentence}; {said[0]}")
 
 
 def is_recorded(job: Job, *, is_certain: bool) -> bool:

@@ -7,6 +7,7 @@ failures count as a retry is the column `retry` of `core/reason_table.py`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -37,6 +38,8 @@ class Recovery:
 MAX_GANGS_LOST = 5
 GANG_LOSS_WINDOW = timedelta(minutes=10)
 """After this many gangs lost within the window, the job itself is blamed and given up."""
+_LEFT_BEHIND = re.compile(r"FileExistsError|[Ff]ile exists|[Dd]irectory not empty|already exists")
+"""Errors of a program that finds in its folder what another round has made."""
 MAX_GANGS_UNHEARD = 3
 """After this many gangs in a row with a node that never called, the job is given up: it can't reach the server."""
 
@@ -66,7 +69,7 @@ def after(
     if retry is Retry.OWN:
         refusal = _own_refusal(failures, policy, has_checkpoint=has_checkpoint)
         if refusal:
-            return Recovery(Next.GIVE_UP, refusal)
+            return Recovery(Next.GIVE_UP, f"{refusal}{_beginning(failures)}")
     if _is_losing(failures):
         minutes = f"{GANG_LOSS_WINDOW.total_seconds() / 60:g} minutes"
         return Recovery(
@@ -92,6 +95,18 @@ def _is_losing(failures: Sequence[Failure]) -> bool:
 def _is_unheard(failures: Sequence[Failure]) -> bool:
     latest = [reason for one in failures if (reason := one.verdict.reason) is not Reason.PREEMPTED][-MAX_GANGS_UNHEARD:]
     return latest == [Reason.NODE_UNHEARD] * MAX_GANGS_UNHEARD
+
+
+def _beginning(failures: Sequence[Failure]) -> str:
+    """Says how it began, where the last failure isn't like the first one of the job's own; "" = it is."""
+    last, own = failures[-1].verdict, [one for one in failures if REASONS[one.verdict.reason].retry is Retry.OWN]
+    first = own[0].verdict
+    is_same = first.place == last.place if first.place and last.place else first.sentence == last.sentence
+    if is_same:
+        return ""
+    met = ", and a later round met what that one had left" if _LEFT_BEHIND.search(last.sentence) else ""
+    attempt = f"attempt {own[0].attempt}, " if own[0].attempt != failures[-1].attempt else ""
+    return f"; it began in {attempt}round {own[0].round}: {first.sentence}{met}"
 
 
 def _own(failures: Sequence[Failure]) -> int:

@@ -116,7 +116,7 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
         case ((State.PROVISIONING | State.STAGING | State.RUNNING), NodeLost()):
             return _node_lost(job, event, now)
         case ((State.PROVISIONING | State.STAGING | State.RUNNING), CancelRequested()):
-            return ending.stop(job, verdict_rules.canceled(event), now)
+            return ending.stop(job, hang_response.with_hang(verdict_rules.canceled(event), job), now)
         case State.STOPPING, AgentSaid():
             return ending.stopped(job.with_node(event.node, event.status), now)
         case State.STOPPING, NodeLost():
@@ -333,7 +333,7 @@ def _is_guess(job: Job, updated: Job) -> bool:
 def _time_up(job: Job, now: datetime) -> Decision:
     if job.policy.timeout_s is None:
         return Decision(job)
-    verdict = verdict_rules.timed_out(job)
+    verdict = hang_response.with_hang(verdict_rules.timed_out(job), job)
     if job.state is State.QUEUED:
         return ending.end(replace(job, verdict=verdict), now)
     return ending.stop(job, verdict, now)

@@ -47,6 +47,7 @@ from drumbeat.protocol.api.requests import EnvironmentFiles
 from drumbeat.protocol.errors import NotYetError, Problem, RefusedError, SpecError, UnknownNameError
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.plurals import counted
+from drumbeat.protocol.process import MAX_WORD_BYTES
 from drumbeat.protocol.shares import SharePlan
 
 MAX_RANKS = 100_000
@@ -325,6 +326,19 @@ def _notes(job: CommandJob, plan: Plan, compute: str) -> Iterator[str]:
     yield from identity_notes(job)
     yield from service_notes(job)
     yield from output_notes(job.outputs)
+    yield from _long_words(plan)
+
+
+def _long_words(plan: Plan) -> Iterator[str]:
+    """What is too long for a process to be started with: Linux refuses it then, whatever the script does."""
+    variables = {**plan.variables, **{f"AZUREML_PARAMETER_{name}": value for name, value in plan.literals.items()}}
+    sizes = {f"variable {name}": len(f"{name}={value}".encode()) for name, value in variables.items()}
+    for name, size in {"command": len(plan.command.encode()), **sizes}.items():
+        if size > MAX_WORD_BYTES:
+            yield (
+                f"the {name} has {size:,} bytes, and Linux takes {MAX_WORD_BYTES:,} in one: the ranks can't start. "
+                "Give the long value as a file: an input of type uri_file"
+            )
 
 
 # --- the command and its variables ------------------------------------------------------------------------------
