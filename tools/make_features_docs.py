@@ -31,7 +31,7 @@ HEAD = """\
 Each row is a promise that you can check. A test that checks it, or something of it, names its id
 (`@pytest.mark.feature("L1")`). The last column lists these tests by what runs them: `make test`, only `make thorough`,
 or only a machine with an NVIDIA GPU. A row is *part* where no test checks some of its statement, and says what, and
-*not yet* where it has no test.
+*not yet* where it has no test. [The matrix](matrix.md) has runs of every launcher on the engines.
 
 {counts}
 """

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("torch", reason="needs torch: run tools/setup.sh")
 pytest.importorskip("torchdata", reason="needs torchdata: run tools/setup.sh")
+
+from tools.matrix.row import RECIPES
 
 from .house import House
 
@@ -18,7 +23,7 @@ pytestmark = [pytest.mark.feature("B1"), pytest.mark.timeout(1200), pytest.mark.
 SMALL = ("--model", "mobilenet_v2", "--ranks", "1,2", "--batch-size", "2", "--image-size", "32", "--steps", "1")
 
 
-def bench(house: House, folder: Path, *words: str) -> dict[str, list[dict[str, object]]]:
+def bench(house: House, folder: Path, *words: str) -> dict[str, list[dict[str, Any]]]:
     done = house.run("bench", *SMALL, "--to", folder, "--json", *words, timeout=900)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     return json.loads(done.stdout)
@@ -53,3 +58,19 @@ def test_a_slow_network_takes_its_time_of_a_step(house: House, tmp_path: Path):
     # 14 MB of gradients in float32, of which each of two ranks sends all once, at 2.5 MB a second.
     assert float(str(rows[2]["sync_ms"])) > 3000
     assert [compute.name for compute in house.client.computes()] == ["local"]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("model", "is_real"), [("resnet50", True), ("resnet101", False), ("resnet152", False)])
+def test_each_resnet_is_measured_on_real_or_on_synthetic_images(
+    house: House, tmp_path: Path, model: str, is_real: bool
+):
+    words = ["--model", model, "--ranks", "1", "--repeats", "1"]
+    if is_real:
+        makes = [sys.executable, RECIPES / "imagenet" / "make_images.py", tmp_path, "--classes", "2", "--images", "8"]
+        subprocess.run([*makes, "--side", "48"], check=True)
+        words += ["--data", str(tmp_path / "train")]
+    (row,) = bench(house, tmp_path / "found", *words)["rows"]
+    assert row["ranks"] == 1
+    assert row["images_per_s"]["median"] > 0
+    assert model in (tmp_path / "found" / "report.md").read_text()

@@ -251,6 +251,7 @@ folder.mkdir(parents=True, exist_ok=True)
     return {"checks": False}
 
 
+@pytest.mark.feature("M11")
 def test_code_of_the_page_passes_its_own_tests():
     assert " passed" in run_own_tests("--exclude", "tests/screens.test.mjs")
 

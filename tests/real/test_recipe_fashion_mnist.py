@@ -15,7 +15,7 @@ pytest.importorskip("torch", reason="needs torch: run tools/setup.sh")
 from recipes.fashion_mnist.idx import BadData, load_split, write_idx_gz
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "fashion_mnist"
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.feature("T6"), pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

@@ -383,6 +383,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
             yield made
 
 
+@pytest.mark.feature("L7")
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("job", "environment"),
