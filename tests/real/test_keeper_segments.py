@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -111,3 +112,51 @@ def test_what_another_process_has_mapped_stays(kept: Kept, segment: Path):
         kept.stop(0)
         kept.over()
         assert segment.exists()
+
+
+SENDS = """
+import os, sys, time
+for pid in (os.getpid(), 1):
+    open(f"/dev/shm/torch_{pid}_{sys.argv[1]}_0", "w").close()
+print("up", os.getpid(), flush=True)
+time.sleep(600)
+"""
+MANAGES = """
+import os, sys, time
+open(sys.argv[1], "w").close()
+if os.fork() == 0:
+    os.execv(sys.argv[2], [sys.argv[2], "-S", "-c", sys.argv[3], sys.argv[1], str(os.getppid())])
+print("up", flush=True)
+time.sleep(600)
+"""
+REMOVES = """
+import os, sys, time
+while os.path.exists("/proc/" + sys.argv[2]):
+    time.sleep(0.01)
+time.sleep(0.1)
+os.unlink(sys.argv[1])
+"""
+"""As torch's manager does: it looks after the process that has made the file, and removes it then."""
+
+
+def test_files_that_wait_in_a_queue_are_known_by_the_pid_in_their_names(kept: Kept):
+    key = f"{os.getpid()}{id(kept)}"
+    kept.start(f"exec {sys.executable} -S -c '{SENDS}' {key}")
+    kept.wait_for_log("up")
+    own, stranger = (Path(f"/dev/shm/torch_{pid}_{key}_0") for pid in (kept.log().split()[1], "1"))
+    try:
+        kept.stop(0)
+        kept.over()
+        assert (own.exists(), stranger.exists()) == (False, True)
+    finally:
+        stranger.unlink()
+
+
+def test_torchs_manager_is_left_the_time_to_remove_what_a_killed_rank_has_shared(kept: Kept, segment: Path):
+    manager = kept.folder / "torch_shm_manager"
+    shutil.copy(Path(sys.executable).resolve(), manager)
+    kept.start(f"exec {sys.executable} -S -c '{MANAGES}' {segment} {manager} '{REMOVES}'")
+    kept.wait_for_log("up")
+    kept.stop(5)
+    kept.over()
+    assert not segment.exists()

@@ -183,6 +183,8 @@ _OF_CONTAINERS = ("podman", "conmon", "runc", "crun")
 """They end with what they hold, and pass on every signal that it has had already. Not so Docker's program: what it
 holds isn't below it, and has had none."""
 
+_TORCH_MANAGER = "torch_shm_manager"
+
 
 def is_helper(pid: int) -> bool:
     """Whether it is a worker of the Python program above it (forked from it, or started by `multiprocessing`), or a
@@ -195,6 +197,19 @@ def is_helper(pid: int) -> bool:
         return False
     own, parents = _read(pid, "cmdline"), _read(int(fields[1]), "cmdline")
     return own == parents or b"from multiprocessing." in own
+
+
+def removes_files(pid: int) -> bool:
+    """Whether it is torch's program that removes what a process has shared by files when that process has ended."""
+    return _program(pid) == _TORCH_MANAGER
+
+
+def inner_pid(pid: int) -> int:
+    """The number of a process in its own PID namespace, which it calls itself by; 0 = it is gone."""
+    for line in _read(pid, "status").split(b"\n"):
+        if line.startswith(b"NSpid:"):
+            return int(line.split()[-1])
+    return 0
 
 
 def _program(pid: int) -> str:

@@ -96,9 +96,9 @@ class Subreaper:
 
         helpers: also to what belongs to a Python program that gets SIGTERM itself (a data loader's workers). These are
         the program's to end: it could not save a checkpoint without them. spared: gets no signal, nor does what it
-        started.
+        started. Nor does what removes files that members share: it ends by itself after them.
         """
-        members = [pid for pid in self.members() if pid not in self._asked]
+        members = [pid for pid in self.members() if pid not in self._asked and not processes.removes_files(pid)]
         if spared:
             kept = {spared, *processes.descendants(spared)}
             members = [pid for pid in members if pid not in kept]

@@ -1,8 +1,9 @@
 """What the ranks of a round have made in /dev/shm: recorded while they live, removed after they were killed.
 
 A rank that is killed can't remove its segments, and their names don't show whose they are (MPICH leaves megabytes
-after each job that fails). So the keeper records which files that are new since the round began its ranks have mapped.
-Older files stay, and so do files that another process has mapped, and all files of a round that ended well.
+after each job that fails). So the keeper records which files that are new since the round began its ranks have mapped,
+and those that are named by the pid of one of them, as torch names what waits in a data loader's queue, mapped by no
+process. Older files stay, and so do files that another process has mapped, and all files of a round that ended well.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from drumbeat.host import processes
 
@@ -21,6 +23,9 @@ CHECK_INTERVAL_S = 0.5
 _TICK_NS = 100_000_000
 """Changes this close to one another may have the same time: some kernels count it in ticks."""
 _NOTE = "segments.json"
+
+_TORCH = re.compile(r"torch_(\d+)_\d+_\d+")
+"""The names of torch's files with the sharing strategy `file_system`: the pid of their process, and two numbers."""
 
 Inode = tuple[int, int]
 
@@ -60,7 +65,7 @@ class Segments:
         fresh = {inode: path for inode, path in _files().items() if self._is_new(inode)}
         self._again = {inode: due for inode, due in self._again.items() if inode in fresh}
         new = {inode: path for inode, path in fresh.items() if is_last or self._again.get(inode, (now, 0.0))[0] <= now}
-        ours = mapped(members(), new) if new else set[Inode]()
+        ours = _of(members(), new) if new else set[Inode]()
         for inode in new:
             pause = max(CHECK_INTERVAL_S, 2 * self._again.pop(inode, (now, 0.0))[1])
             if inode not in ours:
@@ -92,6 +97,19 @@ def clear(folder: str) -> None:
         with open(f"{folder}/{_NOTE}", encoding="utf-8") as file:
             _remove({(device, number): path for device, number, path in json.load(file)})
         os.unlink(f"{folder}/{_NOTE}")
+
+
+def _of(pids: Sequence[int], new: dict[Inode, str]) -> set[Inode]:
+    """Returns which files the processes have mapped, or are named by the pid of one of them and of no other."""
+    ours = mapped(pids, new)
+    makers = {
+        inode: int(match[1]) for inode, path in new.items() if (match := _TORCH.fullmatch(os.path.basename(path)))
+    }
+    if makers:
+        known = {processes.inner_pid(pid) for pid in pids}
+        strangers = {processes.inner_pid(pid) for pid in processes.all_others() if pid not in pids}
+        ours |= {inode for inode, maker in makers.items() if maker in known - strangers}
+    return ours
 
 
 def mapped(pids: Iterable[int], wanted: Iterable[Inode]) -> set[Inode]:
