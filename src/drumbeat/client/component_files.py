@@ -18,6 +18,7 @@ from drumbeat.dialect.pipelines.component_file import (
     registered_name,
 )
 from drumbeat.dialect.pipelines.component_trials import with_component
+from drumbeat.dialect.pipelines.step_types import is_other
 from drumbeat.dialect.reading.loader import load_text, read_text
 from drumbeat.dialect.reading.writer import to_dict
 from drumbeat.protocol.errors import SpecError
@@ -124,7 +125,7 @@ def _jobs(pipeline: Table, origin: FileOrigin, prefix: str, compute: str | None)
     nodes = cast("Table", pipeline.get("jobs") or {})
     done, steps = dict(nodes), dict[str, StepSource]()
     for name, node in nodes.items():
-        if isinstance(node, dict):
+        if isinstance(node, dict) and not is_other(str(cast("Table", node).get("type"))):
             done[name] = dict(cast("Table", node))
             steps |= dict(_step(done[name], origin.at("jobs", name), f"{prefix}{name}", compute))
     pipeline["jobs"] = done

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from drumbeat.dialect.job.job import CommandJob
+from drumbeat.dialect.other_documents import other_document
 from drumbeat.dialect.reading.error_messages import fold, nearest, shown, words
 from drumbeat.dialect.reading.frozen_model import Model
 from drumbeat.dialect.reading.loader import DocumentKind, Places, decode, load_text, model_from, read_text
@@ -70,6 +71,12 @@ def from_dict(document: Mapping[str, Any], name: str = "job") -> Job:
 
 def _choose_model(document: Mapping[str, Any], places: Places) -> type[Model]:
     """The model that the file's `type` names; a file without one is a command job."""
+    if other := other_document(document):
+        described, key = other
+        advice = described.advice.format(file=places.name, name=Path(places.name).name)
+        raise SpecError.of(
+            [Problem(f"this file describes {described.noun}, not a job", places((key,), "key", ""), advice)]
+        )
     kind = document.get("type")
     match fold(kind) if isinstance(kind, str) else kind:
         case None | "command":

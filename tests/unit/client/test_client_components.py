@@ -80,6 +80,16 @@ def test_components_are_put_into_the_pipeline_and_keep_the_folder_of_their_file(
     assert from_dict(made.document)
 
 
+@pytest.mark.parametrize("kind", ["automl", "parallel_for", "if_else"])
+def test_step_that_is_not_run_is_sent_as_it_is(tmp_path: Path, kind: str) -> None:
+    text = (
+        f"type: pipeline\njobs:\n  m: {{type: {kind}, search_space: [{{lr: 1}}], inputs: [a]}}\n  a: {{command: x}}\n"
+    )
+    made = inlined(tmp_path, text)
+    assert [*made.steps] == ["a"]
+    assert made.document["jobs"]["m"] == {"type": kind, "search_space": [{"lr": 1}], "inputs": ["a"]}
+
+
 @pytest.mark.feature("P1")
 def test_an_environment_at_the_step_is_looked_up_beside_the_pipeline(tmp_path: Path) -> None:
     text = (

@@ -48,6 +48,8 @@ from .house import JOB, House, until
         ({"outputs": {"m": {"path": "azureml://datastores/x/paths/y"}}}, UnknownNameError, "datastore 'x' isn't known"),
         ({"environment_variables": {"RANK": "0"}}, SpecError, "RANK is set by drumbeat"),
         ({"inputs": {"d": {"path": "azureml:digits:1"}}}, UnknownNameError, "there is no data digits"),
+        ({"compute": "${{parent.inputs.where}}"}, SpecError, "is an expression, and `compute` takes a name here"),
+        ({"resources": {"instance_type": "${{inputs.e}}"}}, SpecError, "is an expression"),
         ({"inputs": {"d": {"path": "here"}}}, RefusedError, "hasn't brought along"),
         ({"type": "sweep"}, SpecError, "the job needs the key `trial`"),
         ({"code": "https://ada:pw@host/repo.git"}, NotYetError, "doesn't have code from https://host/repo.git yet"),
@@ -198,6 +200,15 @@ def test_identity_that_no_input_needs_is_noted_and_serverless_is_the_default_com
     )
     assert seen.plan.compute == "local"
     assert [note.split(":")[0] for note in seen.notes] == ["identity managed changes nothing"]
+
+
+@pytest.mark.feature("P1")
+def test_component_of_a_file_with_a_name_that_none_is_registered_under_is_refused_only_there(house: House):
+    component = {"name": "my-comp", "command": "x"}
+    pipeline = {"type": "pipeline", "name": "p", "jobs": {"a": {"component": component}}}
+    assert house.control.jobs.preview(JobRequest(pipeline)).steps[0].name == "a"
+    with pytest.raises(SpecError, match="a component can't be registered as `my-comp`"):
+        house.control.catalogs.components.create(component, {}, "c.yml")
 
 
 @pytest.mark.feature("P1")

@@ -147,8 +147,18 @@ def test_an_asset_says_what_it_is_where_the_job_does_not():
     assert inputs(path="digits:1").inputs == (
         InputPlan("data", "uri_file", "https://host/digits.csv", "ro_mount", "digits.csv"),
     )
-    with pytest.raises(RefusedError, match="is to be uri_folder, and data digits:1 is uri_file"):
-        inputs(path="digits:1", type="uri_folder")
+
+
+@pytest.mark.parametrize("declared", ["uri_folder", "mltable"])
+def test_asset_of_another_form_is_taken_as_it_is_with_a_note(declared):
+    planned = inputs(path="digits:1", type=declared)
+    assert [(one.type, one.file) for one in planned.inputs] == [("uri_file", "digits.csv")]
+    assert planned.notes == (f"inputs.data is to be {declared}, and data digits:1 is uri_file: it is taken as it is",)
+
+
+def test_asset_that_is_no_table_is_refused_where_its_table_is_to_be_evaluated():
+    with pytest.raises(RefusedError, match="is to be mltable, and data digits:1 is uri_file"):
+        inputs(path="digits:1", type="mltable", mode="eval_mount")
 
 
 @pytest.mark.feature("D2")
@@ -211,6 +221,10 @@ def test_an_output_goes_where_it_says_and_is_called_what_it_says():
     assert outputs(
         path="azureml://datastores/blobs/paths/${{name}}/m", mode="upload", name="best", version=4
     ) == OutputPlan("model", "uri_folder", "upload", "azureml://datastores/blobs/paths/train-9/m", "best", "4")
+    facts = replace(FACTS, datastores=["workspaceblobstore"])
+    azure = Output(path="azureml://datastores/${{default_datastore}}/paths/${{name}}/${{output_name}}")
+    (planned, _) = plan_outputs({"model": azure}, {"": "train-9"}, facts)
+    assert planned.uri == "azureml://datastores/workspaceblobstore/paths/train-9/model"
 
 
 @pytest.mark.feature("D3")

@@ -103,6 +103,41 @@ def test_a_value_that_does_not_fit_its_parameter_is_refused(inputs: dict[str, ob
 
 
 @pytest.mark.feature("P1")
+def test_input_that_the_component_lacks_is_dropped_with_a_note() -> None:
+    made = graph({"prep": prep(), "train": train(flags=2)})
+    assert "flags" not in made.step("train").inputs
+    (note,) = made.notes
+    what = "step train: input `flags` is dropped, for the component has none of this name"
+    assert note == f"{what}. Did you mean `flag`? It takes: data, lr, n, flag."
+    wrong = {"component": TRAIN, "inputs": {"date": "./raw"}}
+    with pytest.raises(SpecError, match=r"the component has no input `date`\. Did you mean `data`"):
+        graph({"train": wrong})
+
+
+@pytest.mark.feature("P1")
+@pytest.mark.parametrize(("given", "word"), [("uri_file", "file"), ("uri_folder", "folder")])
+def test_file_for_a_declared_folder_stays_a_file_and_the_reverse(given: str, word: str) -> None:
+    declared = "uri_folder" if given == "uri_file" else "uri_file"
+    component = {"name": "c", "command": "ls ${{inputs.d}}", "inputs": {"d": {"type": declared}}}
+    made = graph({"s": {"component": component, "inputs": {"d": {"type": given, "path": "./raw"}}}})
+    assert document(made, "s")["inputs"]["d"] == {"type": given, "path": "./raw"}
+    assert made.notes == (f"step s: input `d` is declared as a `{declared}` and gets a {word}, as it is given",)
+
+
+@pytest.mark.feature("P1")
+def test_compute_of_a_step_and_of_all_may_be_an_input_of_the_pipeline() -> None:
+    jobs = {"a": {"command": "x", "compute": "${{parent.inputs.where}}"}, "b": {"command": "x"}}
+    made = graph(
+        jobs, inputs={"where": "lab", "other": "big"}, settings={"default_compute": "${{parent.inputs.other}}"}
+    )
+    assert [document(made, step)["compute"] for step in ("a", "b")] == ["lab", "big"]
+    with pytest.raises(
+        SpecError, match=r"a.compute: `\$\{\{parent.inputs.where\}\}` isn't the name of a compute: it is 3"
+    ):
+        graph(jobs, inputs={"where": 3, "other": "big"})
+
+
+@pytest.mark.feature("P1")
 def test_inputs_of_the_pipeline_are_values_and_data_of_its_steps() -> None:
     given = {"raw": {"type": "uri_folder", "path": "./raw"}, "rate": 0.3, "tag": "a"}
     step = train("${{parent.inputs.raw}}", lr="${{inputs.rate}}", flag="x-${{parent.inputs.tag}}-${{name}}")
@@ -150,7 +185,6 @@ def test_data_by_an_expression_with_keys_has_their_type_and_mode(type_: str, is_
     ("text", "problem"),
     [
         ("${{parent.inputs.number}}", "use.inputs.data: expected data, got the number 3"),
-        ("${{parent.inputs.file}}", "use.inputs.data: expected a `uri_folder`, got a `uri_file`"),
         ("${{parent.inputs.raw}}/part", "mixes data and text"),
     ],
 )

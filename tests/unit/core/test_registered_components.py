@@ -85,6 +85,7 @@ def test_components_that_name_one_another_in_a_circle_are_refused() -> None:
             RegisteredName("fit", "3"),
         ),
         ("azureml://registries/r/components/fit/labels/latest", RegisteredName("fit")),
+        ("azureml://registries/r/components/fit", RegisteredName("fit")),
         ("./fit.yml", None),
         ("file:fit.yml", None),
     ],

@@ -166,7 +166,6 @@ MESSAGES = [
     (
         "comand: x\nenvironment: e\n",
         [
-            "job.yml:1:1: the job needs the key `command`",
             "job.yml:1:1: unknown key `comand`. Did you mean `command`?",
         ],
     ),

@@ -18,8 +18,9 @@ from drumbeat.dialect import (
     pipeline,
 )
 from drumbeat.dialect.pipelines.component import CommandComponent
+from drumbeat.dialect.pipelines.component_file import component_from
 from drumbeat.dialect.pipelines.graph import depends_on
-from drumbeat.dialect.pipelines.step_types import SweepNode
+from drumbeat.dialect.pipelines.step_types import OtherNode, SweepNode
 from drumbeat.protocol.errors import SpecError
 
 TEXT = """\
@@ -254,6 +255,18 @@ def test_components_from_files_are_steps(tmp_path: Path) -> None:
     assert loads(dumps(job)) == job
     with pytest.raises(SpecError, match=r"the component has no input `dat`. Did you mean `data`"):
         prep(dat=1)
+
+
+@pytest.mark.feature("P1")
+def test_component_of_a_file_may_have_any_name_and_ports_of_the_older_type_path() -> None:
+    made = component_from(
+        {"name": "My-comp.v2", "command": "x", "inputs": {"d": {"type": "path"}}, "outputs": {"o": {"type": "Path"}}}
+    )
+    assert (made.name, made.inputs["d"].type, made.outputs["o"].type) == ("My-comp.v2", "uri_folder", "uri_folder")
+    automl = "type: pipeline\njobs: {m: {type: automl, search_space: [{lr: 1}], inputs: [a]}}\n"
+    job = loads(automl)
+    assert isinstance(job, PipelineJob)
+    assert isinstance(job.jobs["m"], OtherNode)
 
 
 TRAIN_COMPONENT = """\

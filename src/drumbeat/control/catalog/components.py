@@ -19,6 +19,7 @@ from drumbeat.core.pipelines.registered_components import (
     resolve,
 )
 from drumbeat.dialect.environments.references import NAME, VERSION
+from drumbeat.dialect.pipelines.component import REGISTERED_NAME
 from drumbeat.dialect.pipelines.component_file import Component, RegisteredName, component_from
 from drumbeat.dialect.reading.error_messages import shown
 from drumbeat.dialect.reading.writer import to_dict
@@ -125,6 +126,9 @@ def _titled(component: Component, source: str) -> tuple[str, str]:
     """Name and version, "" = the next one."""
     if not component.name:
         raise SpecError("the component needs the key `name`", where=source)
+    if not REGISTERED_NAME.fullmatch(component.name):
+        what = f"`name`: a component can't be registered as {shown(component.name)}"
+        raise SpecError(what, where=source, fix="Use lower-case letters, digits and `_`, a letter first.")
     if not VERSION.fullmatch(component.version or "1"):
         fix = "Letters, digits, `-`, `_` and `.`, at most 64; a letter or digit first."
         raise SpecError(f"`version`: {shown(component.version)} isn't allowed here", where=source, fix=fix)

@@ -133,6 +133,7 @@ def new_pipeline(
 
 def pipeline_notes(graph: Graph) -> Iterator[str]:
     """Says what a person who submits the pipeline may not expect, a sentence each."""
+    yield from graph.notes
     yield from _unbound_outputs(graph)
     if graph.job.services:
         yield "services of the pipeline itself start nothing; write them at its steps"

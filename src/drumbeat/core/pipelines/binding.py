@@ -67,12 +67,12 @@ def _default(port: Input, step: str, name: str, where: str) -> Value:
 def _evaluated(given: object, resolve: Resolve, step: str, name: str, where: str) -> Bound:
     """What a step's file gives for an input, before its declaration is looked at."""
     if not isinstance(given, Input):
-        return Bound(_text_value(given, resolve, where) if isinstance(given, str) else _literal(given))
+        return Bound(text_value(given, resolve, where) if isinstance(given, str) else _literal(given))
     if given.is_parameter or given.is_absent:
         return Bound(given.default)
     if given.path is None:
         raise SpecError("it names no data", where=where, fix="Write `path:` with where it is.")
-    value, mode = _text_value(given.path, resolve, where), given.mode or ""
+    value, mode = text_value(given.path, resolve, where), given.mode or ""
     if value is None:
         return Bound(None)
     if isinstance(value, Data):
@@ -90,7 +90,7 @@ def _literal(given: object) -> Scalar | None:
     return given if isinstance(given, bool | int | float) else None
 
 
-def _text_value(text: str, resolve: Resolve, where: str) -> Value:
+def text_value(text: str, resolve: Resolve, where: str) -> Value:
     """What a text with expressions is: a whole value where it is one expression, a place in an output, else a text."""
     try:
         pieces = list(parts(text))

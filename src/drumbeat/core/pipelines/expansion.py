@@ -10,7 +10,7 @@ from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from typing import cast
 
-from drumbeat.core.pipelines.binding import Resolve, bind_inputs, bind_ports
+from drumbeat.core.pipelines.binding import Resolve, bind_inputs, bind_ports, text_value
 from drumbeat.core.pipelines.graph import Bound, Data, Graph, OfStep, PipelineStep, Settings, Value
 from drumbeat.core.pipelines.outputs import placed, step_outputs
 from drumbeat.core.pipelines.scope import Scope, producer, settings_of
@@ -18,7 +18,8 @@ from drumbeat.dialect.data.inputs_outputs import Input, Output
 from drumbeat.dialect.pipelines.component import CommandComponent
 from drumbeat.dialect.pipelines.graph import depends_on
 from drumbeat.dialect.pipelines.pipeline_job import PipelineComponent, PipelineJob, PipelineNode
-from drumbeat.dialect.pipelines.step_types import CommandNode, OtherNode, ParallelNode, SweepNode
+from drumbeat.dialect.pipelines.step_inputs import has_other_form
+from drumbeat.dialect.pipelines.step_types import CommandNode, OtherNode, ParallelNode, SweepNode, unfilled_ports
 from drumbeat.dialect.reading.error_messages import either
 from drumbeat.dialect.reading.expressions import Reference
 from drumbeat.dialect.reading.frozen_model import Model
@@ -36,7 +37,7 @@ def expand(job: PipelineJob, name: str) -> Graph:
     if len(steps) > MAX_STEPS:
         raise SpecError(f"{len(steps)} steps are more than a pipeline can have; at most {MAX_STEPS}", where="jobs")
     outputs = {output: made for output in scope.outputs if (made := producer(scope.jobs, "", output))}
-    return Graph(job, _in_order(steps), outputs)
+    return Graph(job, _in_order(steps), outputs, tuple(scope.notes))
 
 
 def _whole(job: PipelineJob, name: str) -> Scope:
@@ -48,11 +49,12 @@ def _whole(job: PipelineJob, name: str) -> Scope:
     if inside is None:
         inputs = {key: _own_input(key, value) for key, value in given.items()}
         return _with_places(Scope("", job.jobs, inputs, job.outputs, settings, name))
-    _check_names(given, inside.inputs, "inputs", "")
+    notes = list[str]()
+    _check_inputs(given, inside.inputs, "", notes)
     inputs = bind_ports(inside.inputs, given, _no_references, "")
     settings = replace(settings, is_forced=settings.is_forced or not inside.is_deterministic)
     outputs = _merged_outputs(inside.outputs, job.outputs)
-    return _with_places(Scope("", inside.jobs, inputs, outputs, settings, name))
+    return _with_places(Scope("", inside.jobs, inputs, outputs, settings, name, notes=notes))
 
 
 def _with_places(scope: Scope) -> Scope:
@@ -112,9 +114,9 @@ def _nested(outer: Scope, name: str, node: PipelineNode) -> Scope:
     settings = settings_of(outer.settings, node.settings)
     settings = replace(settings, is_forced=settings.is_forced or not inside.is_deterministic)
     if node.compute:
-        settings = replace(settings, compute=node.compute)
+        settings = replace(settings, compute=_compute(outer, path, node.compute))
     outputs = step_outputs(inside.outputs, node.outputs, outer.outputs)
-    return Scope(f"{path}/", inside.jobs, inputs, outputs, settings, outer.name)
+    return Scope(f"{path}/", inside.jobs, inputs, outputs, settings, outer.name, notes=outer.notes)
 
 
 def _inside(node: PipelineNode, path: str) -> PipelineComponent:
@@ -128,7 +130,8 @@ def _step(scope: Scope, name: str, node: CommandNode | SweepNode) -> PipelineSte
     declared = node.trial if isinstance(node, SweepNode) else node.component
     if isinstance(declared, str):
         raise _unread(declared, f"{path}.{'trial' if isinstance(node, SweepNode) else 'component'}")
-    settings = replace(scope.settings, compute=node.compute) if node.compute else scope.settings
+    compute = _compute(scope, path, node.compute or scope.settings.compute)
+    settings = replace(scope.settings, compute=compute)
     component = declared or _own_component(node)
     inputs = _bound_inputs(scope, name, node)
     outputs = step_outputs(component.outputs, node.outputs, scope.outputs)
@@ -143,7 +146,7 @@ def _bound_inputs(scope: Scope, name: str, node: Model) -> dict[str, Bound]:
         match node:
             case PipelineNode():
                 ports = _inside(node, path).inputs
-                _check_names(node.inputs, ports, "inputs", path)
+                _check_inputs(node.inputs, ports, path, scope.notes)
                 scope.bound[name] = bind_ports(ports, node.inputs, resolver(scope), path)
             case CommandNode() | SweepNode():
                 scope.bound[name] = _step_inputs(scope, path, node)
@@ -157,16 +160,48 @@ def _step_inputs(scope: Scope, path: str, node: CommandNode | SweepNode) -> dict
     if not isinstance(declared, CommandComponent):
         return bind_inputs(node.inputs, resolver(scope), path)
     drawn = [*node.search_space] if isinstance(node, SweepNode) else []
-    _check_names({**node.inputs, **dict.fromkeys(drawn)}, declared.inputs, "inputs", path)
-    _check_names(node.outputs, declared.outputs, "outputs", path)
+    _check_names(dict.fromkeys(drawn), declared.inputs, "inputs", path)
     ports = {name: port for name, port in declared.inputs.items() if name not in drawn}
-    return bind_ports(ports, node.inputs, resolver(scope), path)
+    _check_inputs({name: one for name, one in node.inputs.items() if name not in drawn}, ports, path, scope.notes)
+    _check_names(node.outputs, declared.outputs, "outputs", path)
+    bound = bind_ports(ports, node.inputs, resolver(scope), path)
+    scope.notes.extend(_forms(bound, ports, path))
+    return bound
+
+
+def _forms(bound: Mapping[str, Bound], ports: Mapping[str, Input], path: str) -> Iterator[str]:
+    """Says of each input that is declared as a folder and is given a file, or the reverse, what the script finds."""
+    for name, one in bound.items():
+        given = one.value.value if isinstance(one.value, Data) else None
+        if has_other_form(ports[name], given):
+            kind = "file" if given is not None and given.type == "uri_file" else "folder"
+            yield f"step {path}: input `{name}` is declared as a `{ports[name].type}` and gets a {kind}, as it is given"
+
+
+def _compute(scope: Scope, path: str, compute: str) -> str:
+    """The compute of a step: an expression in it names an input of the pipeline."""
+    value = text_value(compute, resolver(scope), f"{path}.compute")
+    if not isinstance(value, str):
+        what = f"`{compute}` isn't the name of a compute: it is {'data' if isinstance(value, Data | OfStep) else value}"
+        raise SpecError(what, where=f"{path}.compute", fix="Give that input of the pipeline the name of a compute.")
+    return value
 
 
 def _own_component(node: CommandNode | SweepNode) -> CommandComponent:
     """The component that a step with a command of its own would have written."""
     keys = {key: getattr(node, key) for key in IN_A_COMPONENT if key in node.model_fields_set}
     return CommandComponent.model_construct({*keys}, type="command", **keys)
+
+
+def _check_inputs(given: Mapping[str, object], ports: Mapping[str, Input], path: str, notes: list[str]) -> None:
+    """Notes which inputs a component doesn't take. Raises SpecError where it lacks another: the name is mistyped."""
+    if unfilled_ports(ports, given):
+        _check_names(given, ports, "inputs", path)
+    who = f"step {path}" if path else "the pipeline"
+    for name in given:
+        if name not in ports:
+            fix = either(name, ports, "It takes")
+            notes.append(f"{who}: input `{name}` is dropped, for the component has none of this name. {fix}".strip())
 
 
 def _check_names(given: Mapping[str, object], ports: Mapping[str, object], table: str, path: str) -> None:

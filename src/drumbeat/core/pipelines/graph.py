@@ -83,11 +83,13 @@ class Graph:
     """All steps of a pipeline, each after those whose outputs it takes.
 
     outputs: which output of a step each of the pipeline's own is; those that no step gives are left out.
+    notes: sentences on what its steps give to their components.
     """
 
     job: PipelineJob
     steps: dict[str, PipelineStep]
     outputs: dict[str, OfStep]
+    notes: tuple[str, ...] = ()
 
     def step(self, path: str) -> PipelineStep:
         """Returns a step. Raises KeyError."""

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from drumbeat.core.pipelines.graph import Bound, OfStep, Settings
 from drumbeat.core.pipelines.outputs import parent_output
 from drumbeat.dialect.data.inputs_outputs import Output
+from drumbeat.dialect.data.paths import DEFAULT_DATASTORE
 from drumbeat.dialect.pipelines.pipeline_job import PipelineComponent, PipelineNode, PipelineSettings
 from drumbeat.dialect.pipelines.step_types import NodeHead
 from drumbeat.dialect.reading.frozen_model import Model
-
-DEFAULT_DATASTORE = "default"
 
 
 @dataclass(frozen=True)
@@ -30,6 +29,8 @@ class Scope:
     """The pipeline job's name, as `${{name}}` in its own section gives it."""
     bound: dict[str, dict[str, Bound]] = field(default_factory=dict[str, dict[str, Bound]], compare=False)
     """The inputs of its steps as far as they are bound, by step: each is bound once, however often others take it."""
+    notes: list[str] = field(default_factory=list[str], compare=False)
+    """What a person may not expect of the whole pipeline, a sentence each."""
 
     @property
     def place(self) -> str:

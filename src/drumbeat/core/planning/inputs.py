@@ -108,7 +108,7 @@ def plan_inputs(inputs: Mapping[str, object], brought: Mapping[str, str], facts:
         tuple(one.planned for one in found),
         tuple(one.used for one in found if one.used),
         (
-            *(one.note for one in found if one.note),
+            *(note for one in found for note in one.notes),
             *(_mount_note(one.planned) for one in found if one.planned.mount),
         ),
     )
@@ -118,7 +118,7 @@ def plan_inputs(inputs: Mapping[str, object], brought: Mapping[str, str], facts:
 class _Found:
     planned: InputPlan
     used: UsedData | None = None
-    note: str = ""
+    notes: tuple[str, ...] = ()
 
 
 def _one(name: str, value: Input, brought: str, facts: DataFacts) -> _Found:
@@ -136,7 +136,7 @@ def _one(name: str, value: Input, brought: str, facts: DataFacts) -> _Found:
             return _of_asset(name, value, asset, facts)
         case OfJob() as output:
             note = check_output(output, facts, where)
-            return _Found(_remote(name, value, source_of(output, facts).uri, facts), note=note)
+            return _Found(_remote(name, value, source_of(output, facts).uri, facts), notes=(note,) if note else ())
         case InStore() as place:
             return _Found(_remote(name, value, known_place(place, facts, where).uri, facts))
         case Address(uri):
@@ -180,15 +180,18 @@ def _is_in_folder(place: Reference, facts: DataFacts) -> bool:
 def _of_asset(name: str, value: Input, asset: OfAsset, facts: DataFacts) -> _Found:
     where = f"inputs.{name}.path"
     version = find_version(asset, facts, where)
-    # A model is a folder, too: whoever reads it as one may.
+    kind, notes = version.model_type or version.type, list[str]()
+    # A model is a folder, too, and can be read as one.
     if "type" in value.model_fields_set and value.type not in (version.type, version.model_type):
-        kind = version.model_type or version.type
         what = f"inputs.{name} is to be {value.type}, and data {asset.name}:{version.version} is {kind}"
-        raise RefusedError(what, where=f"inputs.{name}.type", fix=f"Write `type: {kind}`, or leave it out.")
+        if value.is_evaluated or value.type.endswith("_model"):
+            raise RefusedError(what, where=f"inputs.{name}.type", fix=f"Write `type: {kind}`, or leave it out.")
+        notes.append(f"{what}: it is taken as it is")
     require_not_replaced(asset.name, version, facts, where)
     used = UsedData(asset.name, version.version, f"inputs.{name}")
-    note = "" if asset.version else f"inputs.{name}: azureml:{asset.name}@latest is version {version.version} now"
-    return _Found(_remote(name, value, version.uri, facts, version.type), used, note)
+    if not asset.version:
+        notes.append(f"inputs.{name}: azureml:{asset.name}@latest is version {version.version} now")
+    return _Found(_remote(name, value, version.uri, facts, version.type), used, tuple(notes))
 
 
 def require_not_replaced(name: str, version: DataVersion, facts: DataFacts, where: str) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from drumbeat.core.planning.inputs import DataFacts, known_place
 from drumbeat.core.planning.path_on_compute import appears_at
 from drumbeat.dialect.data.inputs_outputs import Output
-from drumbeat.dialect.data.paths import Address, InStore, is_asset_name, reference_to
+from drumbeat.dialect.data.paths import DEFAULT_DATASTORE, Address, InStore, is_asset_name, reference_to
 from drumbeat.dialect.reading import expressions
 from drumbeat.protocol import folder_layout
 from drumbeat.protocol.errors import RefusedError, SpecError
@@ -32,7 +32,8 @@ def plan_outputs(
 def output_notes(outputs: Mapping[str, Output]) -> Iterator[str]:
     """What a person should know of outputs that become data at a place which the next job's output takes, too."""
     for name, value in outputs.items():
-        if value.name and value.path and "${{" not in value.path:
+        asked = expressions.references(value.path) if value.path else ()
+        if value.name and value.path and all(one.kind in ("default_datastore", "output_name") for one in asked):
             yield (
                 f"outputs.{name}: the next job with this path replaces its files, and no job can name this version of "
                 f"{value.name} then; with `${{{{name}}}}` in `path` each job has a folder of its own"
@@ -64,7 +65,7 @@ def _one(name: str, value: Output, words: Mapping[str, str | None], facts: DataF
 
 def _place(name: str, path: str, words: Mapping[str, str | None], facts: DataFacts) -> str:
     where = f"outputs.{name}.path"
-    match reference_to(_filled(path, words, where), where):
+    match reference_to(_filled(path, name, words, where), where):
         case InStore() as place:
             known = known_place(place, facts, where)
             if why := facts.read_only.get(known.datastore):
@@ -88,12 +89,13 @@ def _names_file(uri: str) -> bool:
     return bool(folder and file)
 
 
-def _filled(path: str, words: Mapping[str, str | None], where: str) -> str:
-    """The path with the job's name in it, and with values of inputs; nothing else is known in a path."""
+def _filled(path: str, output: str, words: Mapping[str, str | None], where: str) -> str:
+    """The path with values of inputs, and the names of the job, the output and the default datastore filled in."""
+    names = {"name": words[""], "default_datastore": DEFAULT_DATASTORE, "output_name": output}
 
     def resolve(reference: expressions.Reference) -> str | None:
-        if reference.kind == "name":
-            return words[""]
+        if reference.kind in names:
+            return names[reference.kind]
         if reference.kind == "inputs" and words.get(reference.name) is not None:
             return words[reference.name]
         what = f"a path knows ${{{{name}}}} and values of inputs, not ${{{{{reference.kind}.{reference.name}}}}}"

@@ -246,6 +246,7 @@ def meant(job: CommandJob, aliases: Mapping[tuple[str, str], str]) -> tuple[str,
 
 def _compute(job: CommandJob, facts: Facts) -> str:
     name, found = meant(job, facts.aliases)
+    _check_plain(name, "compute")
     if found not in facts.computes:
         raise UnknownNameError(
             f"compute {name!r} isn't known here; there is {', '.join(sorted(facts.computes))}",
@@ -257,6 +258,13 @@ def _compute(job: CommandJob, facts: Facts) -> str:
         what = f"compute {found} can't be used: {facts.troubles[found]}"
         raise UnusableComputeError(what, where="compute", fix=f"See how it is: drumbeat compute show {found}")
     return found
+
+
+def _check_plain(name: str, where: str) -> None:
+    """Raises SpecError for an expression where a name belongs: only the steps of a pipeline can take one there."""
+    if "${{" in name:
+        what = f"`{name}` is an expression, and `{where}` takes a name here"
+        raise SpecError(what, where=where, fix=f"Write the name, or set it: --set {where}=NAME")
 
 
 def _environment(job: CommandJob, sources: Sources, facts: Facts, compute: str) -> Found:
@@ -280,6 +288,7 @@ def _kind(job: CommandJob, facts: Facts, compute: str) -> Kind:
     name = job.resources.instance_type
     if name is None:
         return Kind()
+    _check_plain(name, "resources.instance_type")
     sizes = [*facts.machines.get(compute, ()), *facts.gpu_machines.get(compute, ())]
     advice = KindAdvice(compute, max((gpus for _, gpus in sizes), default=0), job.processes_per_node)
     return parse_kind(name, facts.aliases.get(("instance_type", name), name), advice)

@@ -44,7 +44,9 @@ OF_DATA = ("path", "mode", "datastore", "path_on_compute")
 class Input(Model):
     """Data, a model, or a declared parameter."""
 
-    type: Annotated[InputType, AnyCase()] = Field(default="uri_folder", description="Kind of the data or parameter.")
+    type: Annotated[InputType, AnyCase(path="uri_folder")] = Field(
+        default="uri_folder", description="Kind of the data or parameter."
+    )
     path: Place | None = Field(default=None, description="Local path, URL, `azureml:name:version` or datastore path.")
     mode: Annotated[InputMode, AnyCase()] | None = Field(
         default=None,
@@ -104,7 +106,9 @@ def _between(value: float, least: float | None, most: float | None) -> bool:
 class Output(Model):
     """A location that the job writes to."""
 
-    type: Annotated[DataType, AnyCase()] = Field(default="uri_folder", description="Kind of the output.")
+    type: Annotated[DataType, AnyCase(path="uri_folder")] = Field(
+        default="uri_folder", description="Kind of the output."
+    )
     mode: Annotated[OutputMode, AnyCase()] | None = Field(
         default=None,
         description="Written on the node and stored at the end, or uploaded by the ranks to a signed URL (`direct`).",

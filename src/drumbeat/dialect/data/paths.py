@@ -18,6 +18,8 @@ SCHEMES = ("http", "https", "wasb", "wasbs", "abfs", "abfss", "s3", "gs", "sftp"
 """Addresses of stores themselves."""
 
 LATEST = "latest"
+DEFAULT_DATASTORE = "default"
+"""The name of the datastore that `${{default_datastore}}` means where nothing else is said."""
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}"
 _ASSET = re.compile(

@@ -15,7 +15,7 @@ from drumbeat.dialect.job.extensions import Extensions
 from drumbeat.dialect.job.identity import IdentityValue
 from drumbeat.dialect.job.resources_and_limits import CommandJobLimits, ComputeName, QueueSettings, Resources
 from drumbeat.dialect.job.services import ServiceValue
-from drumbeat.dialect.reading.expressions import missing
+from drumbeat.dialect.reading.expressions import WORDS, missing
 from drumbeat.dialect.reading.field_types import AsText, Filled, Identifier, Name, Text, Variable
 from drumbeat.dialect.reading.frozen_model import AnyCase, Contradiction, Model
 
@@ -157,7 +157,7 @@ def reference_contradictions(
 
 def output_contradictions(job: JobHead) -> Iterator[Contradiction]:
     """Expressions in paths of outputs that have no value."""
-    names = {"name": (), "inputs": [*job.inputs]}
+    names = {**dict.fromkeys(WORDS, ()), "inputs": [*job.inputs]}
     for name, output in job.outputs.items():
         for problem, near in missing(output.path or "", names, job.absent_inputs):
             yield Contradiction(("outputs", name, "path"), problem.what, problem.fix, near)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
@@ -16,8 +17,10 @@ from drumbeat.dialect.reading.field_types import AsText, Filled, Identifier, Tex
 from drumbeat.dialect.reading.frozen_model import AnyCase, Contradiction, Model, model_or_text
 
 ComponentName = Annotated[
-    str, pattern(r"[a-z][a-z0-9_]{0,254}", "lower-case letters, digits and `_`, a letter first, at most 255")
+    str, pattern(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}", "letters, digits, `_`, `-` and `.`, at most 255")
 ]
+"""A component that is used by its file may have such a name; to be registered, it needs one of `REGISTERED_NAME`."""
+REGISTERED_NAME = re.compile(r"[a-z][a-z0-9_]{0,254}")
 
 
 class ComponentHead(Model):

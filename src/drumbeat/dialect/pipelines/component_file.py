@@ -24,7 +24,7 @@ LATER = ("parallel", "sweep", "automl", "spark", "import", "data_transfer")
 LATEST = "latest"
 
 _REGISTERED = re.compile(
-    r"azureml:(?://?.*/components/(?P<long>[^/]+)/(?:versions/(?P<in_path>[^/]+)|labels/(?P<label_in_path>[^/]+))"
+    r"azureml:(?://?.*/components/(?P<long>[^/]+)(?:/versions/(?P<in_path>[^/]+)|/labels/(?P<label_in_path>[^/]+)|/)?"
     r"|(?P<name>[^:@/]+)(?::(?P<version>[^:@/]+)|@(?P<label>[^:@/]+))?)"
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING
+from typing import cast
 
 from drumbeat.dialect.data.inputs_outputs import Input, Output
 from drumbeat.dialect.reading.error_messages import either
@@ -12,14 +12,10 @@ from drumbeat.dialect.reading.expressions import WORDS, Reference, missing, refe
 from drumbeat.dialect.reading.frozen_model import Contradiction, Loc, Model
 from drumbeat.protocol.errors import SpecError
 
-if TYPE_CHECKING:
-    from drumbeat.dialect.pipelines.step_types import NodeHead
-
 
 def bindings(node: Model) -> Iterator[tuple[Loc, str]]:
     """Every text of a step's inputs that may hold an expression, with its key."""
-    inputs: Mapping[str, object] = getattr(node, "inputs", {})
-    for name, value in inputs.items():
+    for name, value in _table(node, "inputs").items():
         if isinstance(value, Input):
             if value.path is not None:
                 yield ("inputs", name, "path"), value.path
@@ -29,13 +25,18 @@ def bindings(node: Model) -> Iterator[tuple[Loc, str]]:
 
 def targets(node: Model) -> Iterator[tuple[Loc, str]]:
     """Every text of a step's outputs that may hold an expression, with its key."""
-    outputs: Mapping[str, object] = getattr(node, "outputs", {})
-    for name, value in outputs.items():
+    for name, value in _table(node, "outputs").items():
         if isinstance(value, Output):
             if value.path is not None:
                 yield ("outputs", name, "path"), value.path
         elif isinstance(value, str):
             yield ("outputs", name), value
+
+
+def _table(node: Model, key: str) -> Mapping[str, object]:
+    """A table of a step; a step that isn't run may have anything at the key."""
+    table = getattr(node, key, None)
+    return cast("Mapping[str, object]", table) if isinstance(table, Mapping) else {}
 
 
 def depends_on(jobs: Mapping[str, Model]) -> dict[str, set[str]]:
@@ -60,8 +61,7 @@ def step_contradictions(
     for step, node in jobs.items():
         for key, text in bindings(node):
             yield from _bound(("jobs", step, *key), text, names, jobs)
-        own: Mapping[str, object] = getattr(node, "inputs", {})
-        known = {**of_outputs, "inputs": [*own], "parent.inputs": inputs}
+        known = {**of_outputs, "inputs": [*_table(node, "inputs")], "parent.inputs": inputs}
         for key, text in targets(node):
             for problem, near in missing(text, known):
                 yield Contradiction(("jobs", step, *key), problem.what, problem.fix, near)
@@ -130,7 +130,5 @@ def ports(node: Model, table: str) -> list[str] | None:
     component = getattr(node, "component", None) or getattr(node, "trial", None)
     if isinstance(component, Model):
         return [*getattr(component, table)]
-    if component is not None or not hasattr(node, "inputs"):
-        return None
-    own: NodeHead = node  # pyright: ignore[reportAssignmentType]
-    return [*getattr(own, table)]
+    is_known = hasattr(node, "inputs") and hasattr(node, "outputs")
+    return [*_table(node, table)] if component is None and is_known else None

@@ -41,6 +41,7 @@ def _check_limits(port: Input, value: float, where: str) -> None:
 def data(port: Input, value: Any, where: str) -> Input:
     """Returns data as the input that takes it has it: of the port's type, in the value's mode if it names one.
 
+    A file for a declared folder stays a file, and a folder for a declared file a folder, as with Azure.
     value: an `Input`, or a path. Raises SpecError.
     """
     if isinstance(value, Input):
@@ -52,10 +53,15 @@ def data(port: Input, value: Any, where: str) -> Input:
     else:
         raise SpecError(f"expected data, got {shown(value)}", where=where, fix="Write `path:` with where it is.")
     declared = {key: getattr(port, key) for key in ("type", "mode") if key in port.model_fields_set}
-    has_type = isinstance(value, Input) and "type" in value.model_fields_set
-    kinds = {given["type"], declared["type"]} if "type" in declared and has_type else set[str]()
-    if kinds == {"uri_file", "uri_folder"}:
-        what = f"expected a `{declared['type']}`, got a `{given['type']}`"
-        raise SpecError(what, where=where, fix=f"Write `type: {declared['type']}`.")
-    kind = {"type": declared["type"]} if "type" in declared else {}
+    kind = {} if has_other_form(port, value) else {key: declared[key] for key in ("type",) if key in declared}
     return Input.made({**declared, **given, **kind})
+
+
+def has_other_form(port: Input, value: Any) -> bool:
+    """Whether an input is declared as a folder and is given a file, or the reverse."""
+    if not isinstance(value, Input):
+        return False
+    return all("type" in one.model_fields_set for one in (port, value)) and {port.type, value.type} == {
+        "uri_file",
+        "uri_folder",
+    }

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo
 
-from drumbeat.dialect.data.inputs_outputs import InputValues, Output
+from drumbeat.dialect.data.inputs_outputs import Input, InputValues, Output
 from drumbeat.dialect.environments.environment_keys import EnvironmentValue
 from drumbeat.dialect.job.distribution import Distribution
 from drumbeat.dialect.job.extensions import Extensions
@@ -218,10 +218,15 @@ def is_other(kind: str) -> bool:
 def port_contradictions(
     node: NodeHead, component: CommandComponent, drawn: list[str] | None = None
 ) -> Iterator[Contradiction]:
-    """What a step gives to its component that it doesn't take, and what it leaves out."""
+    """What a step gives to its component that it doesn't take, and what it leaves out.
+
+    An input that isn't one of the component's is dropped when the graph is made, as with Azure, unless one of those
+    that need a value has none: then its name is a typing error.
+    """
     given = [*node.inputs, *(drawn or [])]
+    unfilled = unfilled_ports(component.inputs, given)
     for name in given:
-        if name not in component.inputs:
+        if name not in component.inputs and (name not in node.inputs or unfilled):
             table = "inputs" if name in node.inputs else "search_space"
             fix = either(name, component.inputs, "It takes")
             yield Contradiction((table, name), f"the component has no input `{name}`", fix)
@@ -229,6 +234,14 @@ def port_contradictions(
         if name not in component.outputs:
             fix = either(name, component.outputs, "It gives")
             yield Contradiction(("outputs", name), f"the component has no output `{name}`", fix)
-    for name, port in component.inputs.items():
-        if name not in given and not port.optional and port.default is None and port.path is None:
-            yield Contradiction(("inputs",), f"the component's input `{name}` has no value", f"Add `{name}:`.")
+    for name in unfilled:
+        yield Contradiction(("inputs",), f"the component's input `{name}` has no value", f"Add `{name}:`.")
+
+
+def unfilled_ports(ports: Mapping[str, Input], given: Collection[str]) -> list[str]:
+    """The inputs of a component that need a value and are given none."""
+    return [
+        name
+        for name, port in ports.items()
+        if name not in given and not port.optional and port.default is None and port.path is None
+    ]

@@ -126,13 +126,38 @@ def words(names: Iterable[str], last: str = "and") -> str:
     return f"{', '.join(quoted[:-1])} {last} {quoted[-1]}"
 
 
+MEANINGS = {
+    "instances": "instance_count",
+    "nodes": "instance_count",
+    "nodecount": "instance_count",
+    "cmd": "command",
+    "script": "command",
+    "sourcedirectory": "code",
+    "computetarget": "compute",
+    "processcount": "process_count_per_instance",
+    "processcountpernode": "process_count_per_instance",
+    "envvars": "environment_variables",
+    "maxtotalruns": "max_total_trials",
+    "maxconcurrentruns": "max_concurrent_trials",
+}
+"""Keys of other versions and tools, folded, and the key of the dialect that has their meaning."""
+
+
 def nearest(name: object, valid: Iterable[str]) -> str:
     """`Did you mean `x`?`, or nothing when no other valid name is close."""
+    close = nearest_name(name, valid)
+    return f"Did you mean `{close}`?" if close else ""
+
+
+def nearest_name(name: object, valid: Iterable[str]) -> str:
+    """The other valid name that is closest, "" = none is."""
     folded = {fold(word): word for word in islice(valid, MAX_COMPARED) if word != name}
     asked = fold(str(name)[:100])
+    if (meant := MEANINGS.get(asked)) in folded.values():
+        return str(meant)
     # One letter of two is half the word.
     close = difflib.get_close_matches(asked, folded, n=1, cutoff=0.5 if len(asked) < 4 else 0.6)
-    return f"Did you mean `{folded[close[0]]}`?" if close else ""
+    return folded[close[0]] if close else ""
 
 
 def either(name: object, valid: Iterable[str], what: str = "Valid") -> str:
@@ -160,15 +185,31 @@ def problems_of(
     error: ValidationError, document: object, seen: Seen, place: Place, quoting: Quoting = in_quotes
 ) -> list[Problem]:
     """Every error as a sentence at its place, in the order of the document's models."""
-    details = error.errors(include_url=False)
+    details = _without_mistyped(error.errors(include_url=False), document, seen)
     problems = [_problem(detail, document, seen, place, quoting) for detail in details[:MAX_PROBLEMS]]
     if len(details) > MAX_PROBLEMS:
         problems.append(Problem("and more of them"))
     return list(dict.fromkeys(problems))
 
 
+def _without_mistyped(details: list[ErrorDetails], document: object, seen: Seen) -> list[ErrorDetails]:
+    """The same errors, but for a key that is missing because it is mistyped, where the unknown key says it all."""
+    said: set[tuple[str | int, ...]] = set()
+    for detail in details:
+        if detail["type"] == "extra_forbidden":
+            loc = _path(detail)
+            model = seen.get(id(_at(document, loc[:-1])))
+            if model is not None and (close := nearest_name(loc[-1], model.key_names())):
+                said.add((*loc[:-1], close))
+    return [detail for detail in details if detail["type"] != "missing" or _path(detail) not in said]
+
+
+def _path(detail: ErrorDetails) -> tuple[str | int, ...]:
+    return tuple(part for part in detail["loc"] if part not in TAGS)
+
+
 def _problem(detail: ErrorDetails, document: object, seen: Seen, place: Place, quoting: Quoting) -> Problem:
-    loc = tuple(part for part in detail["loc"] if part not in TAGS)
+    loc = _path(detail)
     kind = detail["type"]
     if kind == "extra_forbidden":
         return _unknown_key(loc, document, seen, place)

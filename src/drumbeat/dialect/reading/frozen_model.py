@@ -130,16 +130,23 @@ def dotted(loc: Loc) -> str:
 
 
 class AnyCase:
-    """On a `Literal`: `TensorBoard`, `tensor_board` and `TENSOR-BOARD` are one word."""
+    """On a `Literal`: `TensorBoard`, `tensor_board` and `TENSOR-BOARD` are one word.
+
+    older: further words, each for one of them.
+    """
+
+    def __init__(self, **older: str) -> None:
+        self._older = older
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        names = {fold(name): name for name in get_args(source)}
+        names = {fold(name): name for name in get_args(source)} | self._older
 
         def read(value: object) -> object:
             if isinstance(value, str) and fold(value) in names:
                 return names[fold(value)]
             raise complaint(
-                f"expected {words(names.values(), 'or')}, got {shown(value)}", nearest(value, names.values())
+                f"expected {words(dict.fromkeys(names.values()), 'or')}, got {shown(value)}",
+                nearest(value, names.values()),
             )
 
         return no_info_before_validator_function(read, handler(source))
