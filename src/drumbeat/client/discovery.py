@@ -31,6 +31,8 @@ class ServerAddress:
     version: str = ""
     protocol: int = PROTOCOL
     started_at: str = ""
+    home: str = ""
+    """The server's home folder, "" = not known: an earlier version wrote this."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,15 @@ def find(home: Path) -> ServerAddress | None:
     except (OSError, ValueError):
         return None
     is_ours = MachineIdentity(address.host, address.boot_id) == here()
-    return address if is_ours and is_alive(address.pid) else None
+    return address if is_ours and is_alive(address.pid) and not _is_elsewhere(home, address.home) else None
+
+
+def _is_elsewhere(home: Path, noted: str) -> bool:
+    """Whether the file came with a copy of the home of that server."""
+    try:
+        return bool(noted) and not home.samefile(noted)
+    except OSError:
+        return False  # It was renamed while its server runs.
 
 
 def is_alive(pid: int) -> bool:

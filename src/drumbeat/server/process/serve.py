@@ -154,6 +154,7 @@ def _announce(home: Home, context: ServerContext, url: str) -> None:
         {
             "url": url, "host": identity.host, "boot_id": identity.boot_id, "pid": identity.pid,
             "version": identity.version, "protocol": identity.protocol, "started_at": datetime.now(UTC).isoformat(),
+            "home": identity.home,
         }
     )  # fmt: skip
     gc.freeze()  # What has been made so far stays: no collection goes through it again.

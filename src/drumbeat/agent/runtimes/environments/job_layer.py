@@ -24,7 +24,6 @@ MAX_LINKS = 2000
 _MAX_SHEBANG = 127
 """Linux before 5.1 cuts off longer ones (execve(2))."""
 _SCRIPTS = ("activate", "Activate")
-_OWN = ("made", "pyvenv.cfg", "lib64")
 
 
 def provide(environment: str, root: str) -> str:
@@ -102,7 +101,7 @@ def _link_rest(environment: str, part: str) -> None:
     while folders:
         folder = folders.popleft()
         with os.scandir(f"{environment}/{folder}") as entries:
-            rest = [entry for entry in entries if not _is_own(folder, entry.name)]
+            rest = [entry for entry in entries if not _is_own(folder, entry)]
         if folder and len(rest) > left:
             os.symlink(f"{environment}/{folder}", f"{part}/{folder}")
             continue
@@ -115,9 +114,11 @@ def _link_rest(environment: str, part: str) -> None:
                 os.symlink(entry.path, f"{part}/{folder}/{entry.name}")
 
 
-def _is_own(folder: str, name: str) -> bool:
-    """Whether the layer has something else in this place."""
-    return (not folder and name in (*_OWN, "bin")) or (folder == "lib" and name.startswith("python3"))
+def _is_own(folder: str, entry: os.DirEntry[str]) -> bool:
+    """Whether the layer has something else in this place; uv's lock, beside folders, is one of its own."""
+    if not folder:
+        return entry.name == "bin" or not entry.is_dir(follow_symlinks=False)
+    return folder == "lib" and entry.name.startswith("python3")
 
 
 def _write(path: str, content: bytes, mode: int = 0o644) -> None:

@@ -1,0 +1,29 @@
+"""The server of a home is found by the file that it writes there."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+from drumbeat.client.discovery import find, here
+
+
+def announce(folder: Path, **more: object) -> None:
+    folder.mkdir()
+    address = {"url": "http://127.0.0.1:1", "host": here().host, "boot_id": here().boot_id, "pid": os.getpid(), **more}
+    (folder / "server.json").write_text(json.dumps(address))
+
+
+def test_server_of_the_original_is_not_found_in_a_copy_of_its_home(tmp_path: Path):
+    home, copy = tmp_path / "home", tmp_path / "copy"
+    announce(home, home=str(home))
+    shutil.copytree(home, copy)
+    assert find(home)
+    assert find(copy) is None
+
+
+def test_server_is_found_in_a_renamed_home_and_where_it_noted_none(tmp_path: Path):
+    announce(tmp_path / "before", home=str(tmp_path / "before"))
+    assert find((tmp_path / "before").rename(tmp_path / "after"))
+    announce(tmp_path / "old")
+    assert find(tmp_path / "old")
