@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from drumbeat.dialect.job.job import CommandJob
-from drumbeat.dialect.other_documents import other_document
 from drumbeat.dialect.reading.error_messages import fold, nearest, shown, words
 from drumbeat.dialect.reading.frozen_model import Model
 from drumbeat.dialect.reading.loader import DocumentKind, Places, decode, load_text, model_from, read_text
+from drumbeat.dialect.reading.other_documents import other_document
 from drumbeat.dialect.reading.yaml_tree import MAX_BYTES
 from drumbeat.protocol.errors import Problem, SpecError
 
