@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from drumbeat.agent.cache_usage import LocalCaches
 from drumbeat.agent.keeper import spare_folders
 from drumbeat.agent.keeper.standby_pool import AFTER_S
 from drumbeat.agent.runtimes.environments import job_layer
@@ -179,11 +180,15 @@ def test_interpreter_that_does_not_suit_the_next_job_leaves_it_a_cold_start(
 
 
 @shown_by("namespace")
-def test_spare_keeper_ends_with_its_interpreters_when_it_is_told_to(kept: Kept, tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["stop of the server", "signal"])
+def test_spare_keeper_ends_with_its_interpreters_when_it_is_told_to(kept: Kept, tmp_path: Path, how: str) -> None:
     prepared = retired(kept, tmp_path)
     (spare,) = spare_folders.listed()
     assert (spare.pid, spare.commands, spare.bytes > 0) == (kept.process.pid, ("python train.py a",), True)
-    spare_folders.end(spare)
+    if how == "stop of the server":
+        LocalCaches(str(tmp_path)).end_spares()
+    else:
+        kept.process.terminate()
     kept.process.wait(30)
     assert not processes.is_alive(prepared)
     assert spare_folders.listed() == []

@@ -48,6 +48,10 @@ class LocalCaches:
             for one in spare_folders.listed()
         ]
 
+    def end_spares(self) -> None:
+        for one in spare_folders.listed():
+            spare_folders.end(one)
+
     def prune(self, unused_s: float, needed: Mapping[str, str], *, is_dry: bool) -> Freed:
         now = time.time()
         try:

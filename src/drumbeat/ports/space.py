@@ -31,6 +31,10 @@ class MachineCaches(Protocol):
         """The prepared interpreters that no job has: they end by themselves when they are idle or memory is short."""
         ...
 
+    def end_spares(self) -> None:
+        """Ends the prepared interpreters that no job has, and waits until they have ended."""
+        ...
+
     def prune(self, unused_s: float, needed: Mapping[str, str], *, is_dry: bool) -> Freed:
         """Removes what wasn't used for so many seconds and that no running job has pinned.
 

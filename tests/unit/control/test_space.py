@@ -377,6 +377,9 @@ class Caches:
     def spares(self):
         return []
 
+    def end_spares(self):
+        pass
+
     def free(self):
         return 7
 

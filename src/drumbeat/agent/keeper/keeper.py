@@ -169,6 +169,7 @@ class Keeper:
         for number in self.signals.read():
             if number == signal.SIGTERM:
                 self.round.stop(self.round.grace_s)
+                self.spare.is_done = True  # One that has an attempt doesn't go by it.
 
 
 def main() -> int:

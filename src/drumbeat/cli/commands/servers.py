@@ -66,7 +66,7 @@ def stop(
         bool, typer.Option("--force", help="Stop even with unfinished jobs; they continue without the server.")
     ] = False,
 ) -> None:
-    """Stop the server. The next command that needs it starts it again."""
+    """Stop the server and the interpreters prepared on its machine. The next command that needs it starts it again."""
     try:
         connect(autostart=False).stop(force=force)
     except UnreachableError as error:

@@ -128,6 +128,11 @@ class Space:
         """The prepared interpreters on this machine that no job has."""
         return self._caches.spares() if self._caches else []
 
+    def end_spares(self) -> None:
+        """Ends them: the next job starts cold."""
+        if self._caches:
+            self._caches.end_spares()
+
     def usage(self) -> Usage:
         """What takes space, the biggest first."""
         world = self._references.all()

@@ -124,9 +124,13 @@ def set_mlflow_server(body: MlflowServerBody, control: ControlOf) -> MlflowServe
 
 @router.post("/stop", status_code=202)
 def stop(context: ContextOf, body: StopRequest | None = None) -> dict[str, bool]:
-    """Ends the server; jobs that run go on without it. One that isn't the only one is followed by another."""
+    """Ends the server and the interpreters that it has prepared for later jobs; jobs that run go on without it.
+
+    One that isn't the only one is followed by another.
+    """
     is_forced = body is not None and body.force
     if not is_forced and not context.control.addresses.others and not _is_done(context.control):
         raise _refusal(context.control)
+    context.control.space.end_spares()
     context.stop()
     return {"stopping": True}
