@@ -14,7 +14,7 @@ import httpx
 
 from drumbeat.control.control import Control, Setting
 from drumbeat.control.metrics.metrics import MetricPlace
-from drumbeat.protocol import wire
+from drumbeat.protocol import home_socket, wire
 from drumbeat.protocol.agent import AgentStatus, Phase, RankExit
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.roster import Member
@@ -176,7 +176,8 @@ def served(control: Control, home: Path, port: int = 0, doors: TlsDoors | None =
     context = ServerContext(control, Identity(*machine(), pid=1, home=str(home)), doors=doors)
     running = _running(context, port)
     context.stop = running.stop
-    thread = threading.Thread(target=running.run, args=([listener],))
+    at_home = home_socket.listen(str(home / home_socket.NAME))
+    thread = threading.Thread(target=running.run, args=([listener, at_home],))
     thread.start()
     try:
         assert running.ready.wait(60)

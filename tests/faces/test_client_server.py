@@ -21,6 +21,7 @@ import pytest
 from drumbeat.client import Client, autostart, connection, discovery, job_events
 from drumbeat.client.connection import Connection
 from drumbeat.client.discovery import Where, find, here, where_of
+from drumbeat.protocol import home_socket
 from drumbeat.protocol.agent import Phase
 from drumbeat.protocol.api.jobs import End, Event, LogPiece, StoryLine
 from drumbeat.protocol.errors import AwayError, UnauthorizedError, UnreachableError, VersionError
@@ -44,6 +45,8 @@ def announce(home: Path, **said: Any) -> None:
     }
     (home / "server.json").write_text(json.dumps(address))
     (home / "token").write_text(TOKEN)
+    if not (place := home / home_socket.NAME).exists():
+        home_socket.listen(str(place)).close()
 
 
 @pytest.fixture
@@ -127,12 +130,23 @@ def test_a_number_that_another_process_has_by_now_is_no_server(home: Path) -> No
         assert client.status().pid != os.getpid()
 
 
+def test_server_without_a_socket_in_its_home_is_sent_no_token(tmp_path: Path) -> None:
+    announce(tmp_path, version="0.1")
+    (tmp_path / home_socket.NAME).unlink()
+    with (
+        Home(tmp_path).lock(),
+        pytest.raises(VersionError, match=rf"has version 0\.1.*`kill {os.getpid()}`"),
+        Client(tmp_path) as client,
+    ):
+        client.list()
+
+
 def test_a_server_that_stands_still_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(autostart, "DEADLINE_S", 20.0)
     monkeypatch.setattr(autostart, "STUCK_S", 0.0)
     monkeypatch.setattr(connection, "HELLO", 0.2)
-    with socket.create_server(("127.0.0.1", 0)) as mute, Home(tmp_path).lock(), Client(tmp_path) as client:
-        announce(tmp_path, url=f"http://127.0.0.1:{mute.getsockname()[1]}")
+    with Home(tmp_path).listen(), Home(tmp_path).lock(), Client(tmp_path) as client:
+        announce(tmp_path)
         with pytest.raises(UnreachableError, match=rf"process {os.getpid()}, has this home and doesn't.* \(Ctrl-Z\)"):
             client.list()
 

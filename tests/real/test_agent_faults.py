@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from drumbeat.protocol import home_socket
 from drumbeat.protocol.agent import Order, Phase
 from drumbeat.testing.agent_gang import AgentGang, mentioning
+from drumbeat.testing.agent_server import HomeSocketServer
 
 COUNTER = "i=0; while [ $i -lt 400 ]; do i=$((i+1)); echo $RANK line $i; sleep 0.005; done"
 
@@ -197,11 +199,11 @@ class _Stranger(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def test_a_stranger_at_the_servers_port_does_not_end_the_attempt(tmp_path):
+def test_another_program_at_the_servers_socket_does_not_end_the_attempt(tmp_path):
     with AgentGang(tmp_path, COUNTER) as gang:
         gang.run()
         gang.server.go_down()
-        with http.server.ThreadingHTTPServer(("127.0.0.1", gang.server.port), _Stranger) as stranger:
+        with HomeSocketServer(home_socket.path_of(gang.server.url), _Stranger) as stranger:
             stranger.asked = threading.Event()  # type: ignore[attr-defined]
             thread = threading.Thread(target=stranger.serve_forever, kwargs={"poll_interval": 0.02})
             thread.start()

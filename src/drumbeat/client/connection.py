@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote, urlsplit
 
 import httpx
 
 from drumbeat.client import autostart, discovery
-from drumbeat.client.discovery import MachineIdentity, Where
+from drumbeat.client.discovery import MachineIdentity, ServerAddress, Where
+from drumbeat.protocol import home_socket
 from drumbeat.protocol.errors import (
     AwayError,
     DrumbeatError,
     NotFoundError,
     RefusedError,
     UnreachableError,
+    VersionError,
     from_dict,
 )
 
 SILENCE_S = 60.0
 """How long a call waits for a server that says nothing, repeated tries included."""
-TIMEOUT = httpx.Timeout(SILENCE_S, connect=5.0)
+CONNECT_S = 5.0
+TIMEOUT = httpx.Timeout(SILENCE_S, connect=CONNECT_S)
 LISTING_TIMEOUT = httpx.Timeout(1800.0, connect=5.0)
 """For a call for which the server lists what a store holds: it answers when the store has told all, which may take
 minutes where the files are very many.
@@ -50,6 +55,45 @@ class OpenConnection:
     http: httpx.Client
     url: str
     machine: MachineIdentity
+
+
+class HomeSocketTransport(httpx.HTTPTransport):
+    """HTTP over the Unix socket in a server's home folder.
+
+    Raises UnreachableError, before anything is sent, unless the server's user listens there.
+    """
+
+    def __init__(self, home: Path) -> None:
+        path = home / home_socket.NAME
+        try:
+            home_socket.connect(str(path), CONNECT_S).close()
+            # Held open: later connections go to the same folder, and its path may be too long for an address.
+            self._folder = os.open(home, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            fix = "`drumbeat server status` tells whether it runs."
+            raise UnreachableError(f"no server answers: {error.strerror or error}", where=str(path), fix=fix) from error
+        self._server = self._identity()
+        super().__init__(uds=home_socket.address(str(path), self._folder), verify=False)
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Raises httpx.ConnectError when another server listens there by now, which may have another URL."""
+        if self._identity() != self._server:
+            raise httpx.ConnectError("another server listens now", request=request)
+        return super().handle_request(request)
+
+    def _identity(self) -> tuple[int, int]:
+        """Identifies the server's socket; each server makes one."""
+        with suppress(OSError):
+            status = os.stat(home_socket.NAME, dir_fd=self._folder)
+            return status.st_ino, status.st_ctime_ns
+        return 0, 0
+
+    def close(self) -> None:
+        """Closes the connections, and the folder."""
+        super().close()
+        if self._folder >= 0:
+            os.close(self._folder)
+        self._folder = -1
 
 
 class Connection:
@@ -122,7 +166,7 @@ class Connection:
         url = self.line.url
         self.close()
         end = time.monotonic() + ENDING_S
-        while time.monotonic() < end and (self._answers(url) or self._has_its_home()):
+        while time.monotonic() < end and (self._has_its_home() or (self.where.url and self._answers(url))):
             time.sleep(0.02)
 
     def _answers(self, url: str) -> bool:
@@ -206,7 +250,7 @@ class Connection:
         found = discovery.find(self.where.home)
         if found is not None:
             try:
-                return self._answering(found.url)
+                return self._answering_at_home(found)
             except UnreachableError:
                 # It wrote its address and is about to be gone, or its number is another process's by now.
                 if not is_starting:
@@ -215,16 +259,27 @@ class Connection:
             fix = "`drumbeat server start` starts it."
             raise UnreachableError("no server is running", where=str(self.where.home), fix=fix)
         starting = autostart.Starting(self.where.home, self.idle_stop_s, silent=found)
-        return self._answering(autostart.start(starting).url)
+        return self._answering_at_home(autostart.start(starting))
 
-    def _answering(self, url: str) -> OpenConnection:
+    def _answering_at_home(self, address: ServerAddress) -> OpenConnection:
+        """A connection to the server of the home folder, which is trusted with the token: only it can listen there."""
+        if not (self.where.home / home_socket.NAME).exists() and self._has_its_home():
+            what = f"the server that runs has version {address.version}; this client doesn't send its token to a port"
+            fix = f"End the server: `kill {address.pid}`. The next command starts it again, and its jobs go on."
+            raise VersionError(what, where=str(self.where.home), fix=fix)
+        return self._answering(address.url, HomeSocketTransport(self.where.home))
+
+    def _answering(self, url: str, transport: HomeSocketTransport | None = None) -> OpenConnection:
         """A connection to a server that answers and fits."""
-        is_loopback = urlsplit(url).hostname in LOOPBACK
+        is_loopback = transport is not None or urlsplit(url).hostname in LOOPBACK
         headers = {"Authorization": f"Bearer {self.where.secret()}"}
         # A proxy for the outside mustn't see, and can't reach, what is on this machine. Certificates are read only for
         # https: they take 17 ms, most of a command's time here.
         has_tls = url.startswith("https:")
-        http = httpx.Client(base_url=url, headers=headers, timeout=TIMEOUT, trust_env=not is_loopback, verify=has_tls)
+        http = httpx.Client(
+            base_url=url, headers=headers, timeout=TIMEOUT, trust_env=not is_loopback, verify=has_tls,
+            transport=transport,
+        )  # fmt: skip
         try:
             told = checked(http.get(api("/version"), timeout=HELLO if is_loopback else TIMEOUT)).json()
             discovery.check_protocol(told["protocol"], told["version"])

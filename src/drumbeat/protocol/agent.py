@@ -202,7 +202,10 @@ class Enrolment:
     attempt: int
     node: int
     servers: tuple[str, ...]
-    """Addresses of the server, tried in order: `http://host:port` or `https://…`."""
+    """Addresses of the server, tried in order: `https://host:port` or `unix:/path`.
+
+    Enrolments by the version before may have `http://127.0.0.1:port`, which this one doesn't call.
+    """
     secret: str
     root: str
     """The attempt's folder on this node."""

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from drumbeat.protocol import home_socket
 from drumbeat.protocol.errors import ConflictError, RefusedError, StorageError
 
 
@@ -71,7 +72,7 @@ class Home:
 
     @property
     def last_port(self) -> int:
-        """The port of last time, where agents of running jobs look for us; 0 = none."""
+        """The port of last time, which browsers know, and agents that the version before has started; 0 = none."""
         with suppress(OSError, ValueError):
             port = int((self.path / "port").read_text())
             return port if 0 < port < 65536 else 0
@@ -81,6 +82,15 @@ class Home:
         """Notes the port for the next start, which finds another one should there be no room for this."""
         with suppress(OSError):
             write_whole(self.path / "port", f"{port}\n")
+
+    def listen(self) -> socket.socket:
+        """Returns a socket that listens in the home, for agents and clients of this machine. Raises StorageError."""
+        path = str(self.path / home_socket.NAME)
+        try:
+            return home_socket.listen(path)
+        except OSError as error:
+            what = f"the server can't listen at a Unix socket in its home: {error.strerror}"
+            raise StorageError(what, where=path, fix=ELSEWHERE) from None
 
     def announce(self, address: Mapping[str, object]) -> None:
         """Says where the server is, to those who can read this folder."""

@@ -51,16 +51,12 @@ class Options:
 
     @property
     def own_host(self) -> str:
-        """Loopback, where agents on this machine call: they speak plain HTTP to nobody else."""
+        """Loopback, where browsers of this machine call, and agents that the version before has started."""
         return self.url_host if self.ip.is_loopback else "127.0.0.1"
 
     def url(self, port: int) -> str:
         """Where clients find the server."""
         return f"http://{self.url_host}:{port}"
-
-    def own_url(self, port: int) -> str:
-        """Where agents on this machine do."""
-        return f"http://{self.own_host}:{port}"
 
 
 def parse(arguments: Sequence[str]) -> Options:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import socket
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -16,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from drumbeat.protocol import wire
+from drumbeat.protocol import home_socket, wire
 from drumbeat.protocol.agent import AgentStatus, Directive, Order, Phase
 from drumbeat.protocol.errors import DrumbeatError, NotFoundError, StaleError, UnauthorizedError
 from drumbeat.protocol.logs import LogName
@@ -50,33 +51,24 @@ class AgentServer:
         self._wanted: dict[int, Directive] = {}
         self._news = threading.Condition()
         self._http: _Server | None = None
-        self._held = socket.socket()
-        """Bound and not listening: while nothing listens at the port, nobody else is given it."""
+        self._home = tempfile.TemporaryDirectory(prefix="agent-server-", ignore_cleanup_errors=True)
 
     def __enter__(self) -> Self:
-        self._held.bind(("127.0.0.1", 0))
-        # Only now: two sockets that both had the option before could be given the same free port.
-        self._held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.come_up()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.go_down()
-        self._held.close()
-
-    @property
-    def port(self) -> int:
-        """The same, up or down."""
-        return int(self._held.getsockname()[1])
+        self._home.cleanup()
 
     @property
     def url(self) -> str:
-        """What an enrolment names."""
-        return f"http://127.0.0.1:{self.port}"
+        """What an enrolment names, the same, up or down."""
+        return home_socket.address_in(self._home.name)
 
     def come_up(self) -> None:
         """Listens."""
-        self._http = _Server(self.port, self)
+        self._http = _Server(home_socket.path_of(self.url), self)
         threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
 
     def go_down(self) -> None:
@@ -214,14 +206,22 @@ class AgentServer:
             self._news.notify_all()
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    allow_reuse_address = True
+class HomeSocketServer(ThreadingHTTPServer):
+    """HTTP at a Unix socket, as agents of the server's machine call it."""
 
-    def __init__(self, port: int, owner: AgentServer) -> None:
+    daemon_threads = True
+
+    def __init__(self, path: str, handler: type[BaseHTTPRequestHandler]) -> None:
+        super().__init__((home_socket.HOST, 0), handler, bind_and_activate=False)
+        self.socket.close()
+        self.socket = home_socket.listen(path)
+
+
+class _Server(HomeSocketServer):
+    def __init__(self, path: str, owner: AgentServer) -> None:
         self.owner = owner
         self._connections: set[socket.socket] = set()
-        super().__init__(("127.0.0.1", port), _Handler)
+        super().__init__(path, _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         self._connections.add(request)
@@ -245,7 +245,6 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
     server: _Server  # pyright: ignore[reportIncompatibleVariableOverride] (this handler is started by no other)
 
     def do_POST(self) -> None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import queue
 import socket
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.client import parse_headers
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from socketserver import StreamRequestHandler, ThreadingTCPServer
+from socketserver import StreamRequestHandler, ThreadingUnixStreamServer
 
 import pytest
 
@@ -30,9 +31,10 @@ from drumbeat.protocol.errors import (
 )
 from drumbeat.protocol.plan import Plan
 from drumbeat.server.errors import status_of
+from drumbeat.testing.agent_server import HomeSocketServer
 
 PLAN = Plan("j", "e", "pytorch", 1, 1, "true", ())
-ONE, TWO, FAR = "http://127.0.0.1:1", "http://127.0.0.1:2", "https://10.0.0.1:1"
+ONE, TWO, FAR = "unix:/none/1/server.sock", "unix:/none/2/server.sock", "https://10.0.0.1:1"
 
 
 def enrolled(root: Path, *servers: str) -> Enrolment:
@@ -73,15 +75,21 @@ def a_server(
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
+    with a_home() as path, HomeSocketServer(path, Handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=[0.01])
         thread.start()
         try:
-            yield f"http://127.0.0.1:{server.server_port}"
+            yield f"unix:{path}"
         finally:
             server.shutdown()
             thread.join()
+
+
+@contextmanager
+def a_home() -> Iterator[str]:
+    """The path of a socket in a folder of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield f"{folder}/server.sock"
 
 
 @pytest.fixture(autouse=True)
@@ -137,7 +145,7 @@ def test_what_cant_be_written_is_known_as_long_as_the_agent_lives(tmp_path: Path
 
 
 def test_the_secret_is_told_only_where_it_is_safe(tmp_path: Path):
-    remember(enrolled(tmp_path), (ONE, "http://10.0.0.9:1", FAR, "ftp://x"))
+    remember(enrolled(tmp_path), (ONE, "http://10.0.0.9:1", "http://127.0.0.1:1", FAR, "ftp://x"))
     assert known(Servers(enrolled(tmp_path, ONE))) == [ONE]
     assert Servers(enrolled(tmp_path, TWO)).is_first_believed
     remember(enrolled(tmp_path), (FAR,))
@@ -231,15 +239,16 @@ def test_a_store_that_isnt_done_is_no_reason_to_leave_a_server(tmp_path: Path):
 @pytest.mark.feature("F5")
 def test_a_machine_that_is_silent_is_given_up_for_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("drumbeat.agent.ground.server_link.CONNECT_S", 0.2)
-    with socket.create_server(("127.0.0.1", 0), backlog=1) as deaf, a_server("two") as two:
-        place = deaf.getsockname()
+    with a_home() as path, socket.socket(socket.AF_UNIX) as deaf, a_server("two") as two:
+        deaf.bind(path)
+        deaf.listen(1)
         waiting: list[socket.socket] = []
         for _ in range(4):  # Until its queue is full, and it answers nobody any more.
-            one = socket.socket()
+            one = socket.socket(socket.AF_UNIX)
             one.setblocking(False)
-            one.connect_ex(place)
+            one.connect_ex(path)
             waiting.append(one)
-        with linked(enrolled(tmp_path, f"http://127.0.0.1:{place[1]}", two)) as link:
+        with linked(enrolled(tmp_path, f"unix:{path}", two)) as link:
             assert link.sync({}, "", 0) == "two"
         for one in waiting:
             one.close()
@@ -282,10 +291,10 @@ def test_request_that_makes_something_is_sent_once_though_an_open_connection_bre
                     return
                 self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
 
-    with ThreadingTCPServer(("127.0.0.1", 0), Ends) as server:
+    with a_home() as path, ThreadingUnixStreamServer(path, Ends) as server:
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, args=[0.01], daemon=True).start()
-        link = Link(enrolled(tmp_path, f"http://127.0.0.1:{server.server_address[1]}"), 5)
+        link = Link(enrolled(tmp_path, f"unix:{path}"), 5)
         link.mlflow("GET", "/api/2.0/mlflow/runs/get", b"{}", {})
         with pytest.raises(NoAnswerError, match="did not answer"):
             link.mlflow("POST", CREATE, b"{}", {}, once_within_s=20)

@@ -102,5 +102,5 @@ def test_the_server_is_told_by_option_or_environment(monkeypatch: pytest.MonkeyP
         ("0.0.0.0", "127.0.0.1"), ("::", "127.0.0.1"), ("10.0.0.1", "127.0.0.1"), ("fd00::1", "127.0.0.1"),
     ],
 )  # fmt: skip
-def test_agents_on_this_machine_call_loopback_wherever_the_server_listens(host: str, own: str) -> None:
-    assert Options(Path("/home"), host=host).own_url(80) == f"http://{own}:80"
+def test_server_listens_at_loopback_too_wherever_else_it_listens(host: str, own: str) -> None:
+    assert Options(Path("/home"), host=host).own_host == own

@@ -6,13 +6,13 @@ What was told lies in the node's folder, where an agent that is started again an
 from __future__ import annotations
 
 import contextlib
-import ipaddress
 import json
 import os
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from drumbeat.agent.ground import network_interfaces
+from drumbeat.protocol import home_socket
 from drumbeat.protocol.agent import Enrolment
 
 _ANNOUNCED: dict[str, list[str]] = {}
@@ -33,7 +33,7 @@ def remember(enrolment: Enrolment, servers: Sequence[str]) -> None:
 class Servers:
     """The servers that may be sent the agent's secret, the one to call first.
 
-    The addresses announced last come before those of the enrolment: an older one may belong to a stranger by now. An
+    The addresses announced last come before those of the enrolment: an older one may be another server's by now. An
     agent whose servers are on another machine never calls its own machine because of an announcement.
     """
 
@@ -68,7 +68,10 @@ class Servers:
 
     @property
     def is_first_believed(self) -> bool:
-        """Whether no stranger can have the first address: it has TLS, or was announced last, or none was announced."""
+        """Whether only a server of the job's can have the first address.
+
+        It has TLS, was announced last, or none was announced. Another home may lie where a server's was.
+        """
         return self.first in self._living or self.first.startswith("https:")
 
     def next(self) -> None:
@@ -89,14 +92,8 @@ def _place(enrolment: Enrolment) -> str:
 
 
 def _is_safe(server: str) -> bool:
-    """Whether the secret may be sent there: over TLS, or without leaving this machine."""
-    parts = urlsplit(server)
-    if parts.scheme == "https" or (parts.scheme, parts.hostname) == ("http", "localhost"):
-        return True
-    try:
-        return parts.scheme == "http" and ipaddress.ip_address(parts.hostname or "").is_loopback
-    except ValueError:
-        return False
+    """Whether the secret may be sent there: over TLS, or by a socket whose other end is this user."""
+    return server.startswith(("https:", home_socket.SCHEME))
 
 
 def address_towards(servers: Sequence[str]) -> str:
@@ -104,5 +101,6 @@ def address_towards(servers: Sequence[str]) -> str:
     for server in servers:
         parts = urlsplit(server)
         with contextlib.suppress(OSError):
-            return network_interfaces.route(parts.hostname or "", parts.port or 80)
+            if parts.hostname:
+                return network_interfaces.route(parts.hostname, parts.port or 443)
     return "127.0.0.1"

@@ -1,4 +1,8 @@
-"""HTTP to the server: one connection per use, kept open, over whichever of the server's addresses answers."""
+"""HTTP to the server: one connection per use, kept open, over whichever of the server's addresses answers.
+
+On another machine the server is called by TLS, on this one by the Unix socket in its home: nothing is sent, and nothing
+believed, before the other end has proved to be the server.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, urlsplit
 
 from drumbeat.agent.ground.server_addresses import Servers
+from drumbeat.protocol import home_socket
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.errors import AwayError, DrumbeatError, StaleError, UnreachableError, from_dict
 
@@ -21,8 +26,8 @@ RANK_HEADER = "X-Drumbeat-Rank"
 """In a request to MLflow's API, says which rank made it."""
 _TRY_AGAIN = (500, 502, 503, 504)
 _OVER = {401: "unauthorized", 404: "not_found", 410: "stale"}
-"""Answers to a sync after which this attempt has no server: only in our own words, for a stranger may use the port."""
-TLS = "The server must be called by https, or at a loopback address."
+"""Answers to a sync after which this attempt has no server: only in our own words, for another program may answer."""
+PROVEN = "The server must be called by https or, on its own machine, by its Unix socket."
 CONNECT_S = 10.0
 """How long a server's machine may take to answer at all; the next server is tried then."""
 _ANSWERS = {"directive", "size", "missing", "listing", "links", "peers", "auths", "offset", "is_taken"}
@@ -184,6 +189,8 @@ class Link:
             return
         connection = self._line.sock
         connection.settimeout(None)
+        if connection.family == socket.AF_UNIX:
+            return  # On one machine the kernel tells of every end.
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, value in ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3)):
@@ -228,7 +235,7 @@ class Link:
         if is_closed or once_within_s:  # Whether one that breaks had only idled for too long can't be told.
             self._drop()
         if not self._servers:
-            raise UnreachableError("plain http would show this job's secret to the network", fix=TLS)
+            raise UnreachableError("plain http would show this job's secret to the network", fix=PROVEN)
         trouble: Exception | None = None
         for _ in range(len(self._servers) + 1):
             was_open, is_sent = self._line is not None, False
@@ -250,13 +257,14 @@ class Link:
 
     def _open(self) -> http.client.HTTPConnection:
         self._servers.look()
-        address = urlsplit(self._servers.first)
-        host, port, timeout_s = address.hostname or "", address.port, min(CONNECT_S, self._timeout_s)
-        if address.scheme == "https":
-            self._tls = self._tls or _tls(self._ca)
-            line = http.client.HTTPSConnection(host, port, timeout=timeout_s, context=self._tls)
+        timeout_s = min(CONNECT_S, self._timeout_s)
+        if path := home_socket.path_of(self._servers.first):
+            line: http.client.HTTPConnection = _UnixConnection(path, timeout_s)
         else:
-            line = http.client.HTTPConnection(host, port, timeout=timeout_s)
+            address = urlsplit(self._servers.first)
+            self._tls = self._tls or _tls(self._ca)
+            host = address.hostname or ""
+            line = http.client.HTTPSConnection(host, address.port, timeout=timeout_s, context=self._tls)
         line.connect()
         line.timeout = self._timeout_s
         line.sock.settimeout(self._timeout_s)
@@ -289,6 +297,18 @@ class Link:
         if len(self._servers) > 1:
             self._drop()
             self._servers.next()
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    """HTTP over the socket of the server of this machine."""
+
+    def __init__(self, path: str, timeout_s: float) -> None:
+        super().__init__(home_socket.HOST, timeout=timeout_s)
+        self._path = path
+
+    def connect(self) -> None:
+        """Raises OSError; PermissionError where another user listens."""
+        self.sock = home_socket.connect(self._path, self.timeout)
 
 
 def _tls(ca: str) -> ssl.SSLContext:

@@ -17,6 +17,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from drumbeat.protocol import home_socket
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, RefusedError
 from drumbeat.server.home import Home, machine, shared_folder
 from drumbeat.server.options import MLFLOW, Options, bind, parse
@@ -70,8 +71,9 @@ def _serve(home: Home, options: Options, make_control: Callable[[Path, Endpoints
     listeners = bind(options, home.last_port)
     port = listeners[0].getsockname()[1]
     home.keep_port(port)
+    at_home = home.listen()
     doors = _doors(home, options)
-    control = make_control(home.path, Endpoints((options.own_url(port),), doors))
+    control = make_control(home.path, Endpoints((home_socket.address_in(home.path),), doors))
     doors.open_again()
     sender = _otlp(options, control)
     control.start()
@@ -79,12 +81,12 @@ def _serve(home: Home, options: Options, make_control: Callable[[Path, Endpoints
         sender.start()
     try:
         while True:
-            idle_stop_s = _listen(Stand(home, options, control, doors), listeners, told)
+            idle_stop_s = _listen(Stand(home, options, control, doors), [*listeners, at_home], told)
             if told.is_told or not control.must_stay():
                 break
             # Something came in at the very end of the idle time.
             options = replace(options, idle_stop_s=idle_stop_s)
-            listeners = bind(options, port)
+            listeners, at_home = bind(options, port), home.listen()
     finally:
         home.withdraw()
         if sender:
@@ -125,7 +127,10 @@ class Stand:
 
 
 def _listen(stand: Stand, listeners: list[socket.socket], told: StopSignals) -> float:
-    """Serves until stopped, in whatever way; returns the idle time that the server has by then."""
+    """Serves until stopped, in whatever way; returns the idle time that the server has by then.
+
+    listeners: of the server's port, and the one in the home folder.
+    """
     from drumbeat.server.access.home_token import token_of
     from drumbeat.server.access.request_guard import allowed_hosts
     from drumbeat.server.app import make_app

@@ -6,13 +6,16 @@ The idle time is an option of the server, with a default in `server/options.py`;
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from drumbeat.protocol import home_socket
 from drumbeat.protocol.errors import StorageError
 from drumbeat.server.agent_api.tls_server import Doorway
 from drumbeat.server.context import ServerContext, away
@@ -21,6 +24,23 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 LONGEST_LOOK_S = 5.0
+
+log = logging.getLogger("drumbeat.server")
+
+
+class HomeConnection(HttpToolsProtocol):
+    """A connection to the socket in the home folder: from this process's user, or it is ended at once."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Takes it, once the kernel has told who is at the other end."""
+        super().connection_made(transport)
+        descriptor = transport.get_extra_info("socket").fileno()
+        try:
+            with socket.fromfd(descriptor, socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+                home_socket.require_trusted(connection)
+        except OSError as error:
+            log.warning("a connection to the socket in the home folder was refused: %s", error)
+            transport.abort()
 
 
 class Running(uvicorn.Server):
@@ -43,8 +63,15 @@ class Running(uvicorn.Server):
         self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listens, then says so."""
-        await super().startup(sockets)
+        """Listens, then says so. sockets: of the server's port, and those in its home folder."""
+        at_home = [one for one in sockets or () if one.family == socket.AF_UNIX]
+        await super().startup([one for one in sockets or () if one not in at_home])
+        loop = asyncio.get_running_loop()
+        for one in at_home:
+            server = await loop.create_unix_server(
+                lambda: HomeConnection(self.config, self.server_state, {}), sock=one, backlog=home_socket.BACKLOG
+            )
+            self.servers.append(server)
         if self.context.doors is not None:
             self._doorway = Doorway(self.context, self.context.doors, self.server_state)
             self.context.doors.begin(self._doorway)
