@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import tempfile
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from drumbeat.engines.ray.gang_program import result_of
+from drumbeat.engines.ray.gang_program import (
+    AGENT_FILE,
+    BundleHolder,
+    agent_folder,
+    end_node,
+    own_folder,
+    result_of,
+)
 
 pytestmark = pytest.mark.feature("C4")
 
@@ -103,3 +113,31 @@ def test_a_drained_machine_that_takes_no_task_is_ended_by_the_gangs_actor_there(
 def test_a_machine_that_takes_no_task_and_is_not_drained_is_asked_again():
     said = result_of("g", TaskUnschedulableError(), "id1", GROUPS)
     assert said == "its processes on machine n1 can't be ended now (TaskUnschedulableError)"
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o770])
+def test_no_program_of_a_folder_that_others_have_access_to_is_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folder = agent_folder("gang", "0")
+    folder.mkdir(parents=True)
+    own_folder().chmod(mode)
+    (folder / AGENT_FILE).write_text(f"open({str(tmp_path / 'run')!r}, 'w')")
+    assert "it isn't private" in end_node("gang", file=str(folder / AGENT_FILE))
+    with pytest.raises(PermissionError, match="it isn't private"):
+        BundleHolder("gang", 0, 1)._keep(b"")
+    assert not (tmp_path / "run").exists()
+
+
+def test_nothing_in_the_folder_of_another_user_is_run_or_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    if os.geteuid() != 0:
+        pytest.skip("only root makes folders of other users")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folder = agent_folder("gang", "0")
+    folder.mkdir(parents=True, mode=0o700)
+    (folder / AGENT_FILE).write_text(f"open({str(tmp_path / 'run')!r}, 'w')")
+    os.chown(own_folder(), 65534, 65534)
+    assert BundleHolder("gang", 0, 1).end() == ""
+    assert (folder / AGENT_FILE).exists()
+    assert not (tmp_path / "run").exists()

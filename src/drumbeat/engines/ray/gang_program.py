@@ -19,6 +19,7 @@ import importlib
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -51,6 +52,13 @@ def say(**line: object) -> None:
 def own_folder() -> Path:
     """The machine's folder, as `drumbeat.host.node_holder` has it."""
     return Path(tempfile.gettempdir(), f"drumbeat-{os.getuid()}-{os.uname().nodename}")
+
+
+def require_private(folder: Path) -> None:
+    """Raises PermissionError where another user made the folder, or has access to it: what lies there is run."""
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
+        raise PermissionError(1, "it isn't private: remove it, or `chmod 700` it if it's yours", str(folder))
 
 
 def agent_folder(gang: str, *node: str) -> Path:
@@ -109,9 +117,7 @@ class BundleHolder:
         """Copies the agent's file: Ray removes a job's files some time after the job; the agent lives longer."""
         own, place = own_folder(), agent_folder(self.gang, str(self.node))
         own.mkdir(0o700, parents=True, exist_ok=True)
-        status = own.lstat()
-        if status.st_uid != os.getuid() or status.st_mode & 0o077:
-            raise PermissionError(1, "it isn't private: remove it, or `chmod 700` it if it's yours", str(own))
+        require_private(own)
         place.mkdir(parents=True, exist_ok=True)
         part = place / f"part.{os.getpid()}"
         part.write_bytes(archive)
@@ -176,11 +182,19 @@ def end_node(gang: str, python: str = "", file: str = "") -> str:
     python: the interpreter that its agents run with, "" = this one. file: the agent's, where it isn't the one beside
     this program.
     """
+    own = own_folder()
+    with contextlib.suppress(FileNotFoundError):
+        if own.lstat().st_uid != os.getuid():
+            return ""  # Nothing is started in the folder of another user.
+        try:
+            require_private(own)
+        except PermissionError as error:
+            return str(error)
     file = file or str(Path(AGENT_FILE).absolute())
-    request = {"folder": str(own_folder()), "gang": gang, "leave_s": 0.0}
+    request = {"folder": str(own), "gang": gang, "leave_s": 0.0}
     answer = answer_of([python or sys.executable, "-I", file, "drumbeat.host", "stop"], request)
     shutil.rmtree(agent_folder(gang), ignore_errors=True)
-    if "error" in answer and not Path(own_folder(), gang).exists():
+    if "error" in answer and not Path(own, gang).exists():
         return ""  # An interpreter that can't end it has started nothing of it.
     return str(answer.get("error") or answer.get("stuck", {}).get(gang, ""))
 
