@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import os
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from drumbeat import Client
+from drumbeat.agent.ground.server_link import Link
 from drumbeat.protocol import home_socket
-from drumbeat.protocol.errors import DrumbeatError
+from drumbeat.protocol.agent import Enrolment
+from drumbeat.protocol.errors import DrumbeatError, UnreachableError
+from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.states import State
 from tests.attacks.strangers import STRANGER, needs_stranger, stranger
 from tests.attacks.targets import start_job
@@ -53,6 +57,14 @@ def house(tmp_path: Path) -> Iterator[House]:
         yield there
 
 
+@pytest.fixture
+def open_home() -> Iterator[Path]:
+    """A home that is open to everybody, as no server leaves it, and whose server is gone."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        yield Path(folder)
+
+
 @needs_stranger
 @pytest.mark.feature("X8")
 def test_other_user_at_the_port_of_a_killed_server_hears_nothing_and_the_job_ends_well(house: House):
@@ -76,13 +88,9 @@ def test_other_user_at_the_port_of_a_killed_server_hears_nothing_and_the_job_end
 
 @needs_stranger
 @pytest.mark.feature("X8")
-def test_token_isnt_sent_to_another_user_at_the_socket_of_a_home(tmp_path: Path):
-    """The home's folder is open to everybody, as no server leaves it, and its server is gone."""
-    home = tmp_path / "home"
-    home.mkdir()
+def test_token_isnt_sent_to_another_user_at_the_socket_of_a_home(open_home: Path):
+    home = open_home
     (home / "token").write_text("the-token")
-    for folder in (home, *list(home.parents)[:-2]):
-        folder.chmod(0o777 if folder == home else 0o755)
     about = {"url": "http://127.0.0.1:9", "host": os.uname().nodename, "pid": os.getpid()}
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     (home / "server.json").write_text(json.dumps({**about, "boot_id": boot}))
@@ -91,6 +99,20 @@ def test_token_isnt_sent_to_another_user_at_the_socket_of_a_home(tmp_path: Path)
         assert process.stdout.readline() == "socket\n"
         with Client(home, autostart=False) as client, pytest.raises(DrumbeatError, match=f"user {STRANGER} is at"):
             client.list()
+        assert process.stdout.readline() == "heard b''\n"
+
+
+@needs_stranger
+@pytest.mark.feature("X8")
+def test_agent_tells_another_user_at_its_servers_socket_nothing(open_home: Path):
+    address, plan = home_socket.address_in(open_home), Plan("j", "e", "pytorch", 1, 1, "", ())
+    with stranger(TAKES_PLACE, home_socket.path_of(address)) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "socket\n"
+        link = Link(Enrolment("j", 1, 0, (address,), "the-secret", str(open_home), "/c", plan))
+        with pytest.raises(UnreachableError, match=f"user {STRANGER} is at the other end"):
+            link.sync({}, "", 0)
+        link.close()
         assert process.stdout.readline() == "heard b''\n"
 
 

@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from drumbeat.agent.companions import service_addresses
 from drumbeat.agent.companions.local_sockets import connect_to
+from drumbeat.agent.ground import port_owners
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError
 
@@ -47,6 +48,11 @@ def _connected(name: str, place: service_addresses.ServicePlace) -> socket.socke
         if place.socket:
             return connect_to(place.socket)
         local = socket.create_connection(("127.0.0.1", place.port), _CONNECT_TIMEOUT_S)
+        try:
+            port_owners.require_own(place.port)
+        except OSError:
+            local.close()
+            raise
     except OSError as error:
         raise ConflictError(f"service {name} doesn't answer on its node: {error.strerror or error}") from None
     local.settimeout(None)
