@@ -67,7 +67,7 @@ def open_home() -> Iterator[Path]:
 
 @needs_stranger
 @pytest.mark.feature("X8")
-def test_other_user_at_the_port_of_a_killed_server_hears_nothing_and_the_job_ends_well(house: House):
+def test_other_user_at_the_port_of_a_killed_server_hears_nothing_and_the_job_ends(house: House):
     start_job(house, "job", "until [ -e $DRUMBEAT_TEST_GO ]; do sleep 0.1; done; echo done", **_go(house))
     before = house.client.status()
     port = int(before.url.rpartition(":")[2])
