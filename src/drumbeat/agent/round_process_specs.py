@@ -94,14 +94,21 @@ class RoundProcesses:
         from drumbeat.agent.runtimes.images import inspection
         from drumbeat.agent.runtimes.images.image_puller import ImagePuller
 
-        self._engine = container_engine.find()
-        if wanted.build is None:
-            wanted = replace(wanted, image=container_engine.full_name(self._engine, wanted.image))
-            self._plan = replace(self._plan, container=wanted)
-        image = ImagePuller(self._enrolment, self._engine, log, errands).have(wanted, say)
+        engine = self._find_engine(wanted)
+        wanted = self._plan.container or wanted
+        image = ImagePuller(self._enrolment, engine, log, errands).have(wanted, say)
         self._member_fields |= {"image": image.digest, "layers": "" if wanted.build else image.layers}
         if wanted.build and self._plan.nodes > 1:
-            self._member_fields["environment"] = str(inspection.python_in(self._engine, wanted.image) or "")
+            self._member_fields["environment"] = str(inspection.python_in(engine, wanted.image) or "")
+
+    def _find_engine(self, wanted: Container) -> Engine:
+        """Finds the node's engine, once, and the image's name there. Another agent may have provided the image."""
+        if self._engine is None:
+            self._engine = container_engine.find()
+            if wanted.build is None:
+                named = replace(wanted, image=container_engine.full_name(self._engine, wanted.image))
+                self._plan = replace(self._plan, container=named)
+        return self._engine
 
     def _make_environment(self, errands: Errands, log: NodeLog, say: Callable[[str], None]) -> None:
         from drumbeat.agent.runtimes.environments import job_layer
@@ -144,10 +151,10 @@ class RoundProcesses:
         """Returns the process in the job's container, if it has one. Inputs may be links into the node's cache."""
         if self._plan.container is None:
             return spec
-        self._engine = self._engine or container_engine.find()  # Another agent may have provided it.
-        container_engine.note(self._engine, self._enrolment.root)
+        engine = self._find_engine(self._plan.container)
+        container_engine.note(engine, self._enrolment.root)
         shown = [folder for folder in (cache_folders.data_folder(),) if os.path.isdir(folder)]
-        return contained(spec, self._plan, member, self._engine, shown)
+        return contained(spec, self._plan, member, engine, shown)
 
     def processes(self, roster: Roster, metrics: str = "") -> tuple[list[ProcessStart], ProcessStart | None]:
         """Returns what the keeper starts: the ranks, and the launcher's own process. Raises DrumbeatError.
