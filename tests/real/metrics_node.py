@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -18,18 +18,19 @@ from urllib.parse import parse_qs, urlsplit
 import psutil
 
 from drumbeat.agent.metrics.folder import MetricsFolder, end_endpoint
-from drumbeat.protocol import wire
+from drumbeat.protocol import home_socket, wire
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.metric_lines import spooled
 from drumbeat.protocol.metrics import MetricRecord, Point, PointsLogged, run_id
 from drumbeat.protocol.plan import Plan, Rank
+from drumbeat.testing.agent_server import HomeSocketServer
 
 from .house import until
 
 AGENT = """
 import sys
 from drumbeat.agent.metrics.endpoint_supervisor import MetricsSupervisor
-from drumbeat.protocol import wire
+from drumbeat.protocol import home_socket, wire
 from drumbeat.protocol.agent import Enrolment
 enrolment = wire.loads(Enrolment, open(sys.argv[1]).read())
 supervisor = MetricsSupervisor(enrolment, lambda text: print(text, file=sys.stderr))
@@ -45,7 +46,7 @@ PLAN = Plan("j", "exp", "pytorch", 1, 2, "true", (Rank(0, 0, 0), Rank(1, 0, 1)))
 class FakeServer:
     """The agents' route for metrics, as the server has it; answers 503 while `is_away`."""
 
-    def __init__(self) -> None:
+    def __init__(self, home: Path) -> None:
         self.records: list[MetricRecord] = []
         self.offset, self.is_away, self.lock = 0, False, threading.Lock()
         owner = self
@@ -67,8 +68,8 @@ class FakeServer:
             def log_message(self, format: str, *args: Any) -> None:
                 pass
 
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.address = f"http://127.0.0.1:{self.http.server_address[1]}"
+        self.address = home_socket.address_in(home)
+        self.http = HomeSocketServer(home_socket.path_of(self.address), Handler)
         threading.Thread(target=self.http.serve_forever, daemon=True).start()
 
     def take(self, path: str, body: bytes) -> tuple[int, dict[str, Any]]:
@@ -91,7 +92,7 @@ class Node:
     """One node: what its agent does for metrics runs in a process that can be killed."""
 
     def __init__(self, root: Path) -> None:
-        self.root, self.server = root / "root", FakeServer()
+        self.root, self.server = root / "root", FakeServer(root)
         self.root.mkdir()
         self.fault, self.folder = root / "fault", MetricsFolder(str(self.root))
         enrolment = Enrolment("j", 1, 0, (self.server.address,), "s", str(self.root), str(root / "keep"), PLAN)

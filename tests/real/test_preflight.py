@@ -38,7 +38,7 @@ class Nodes:
         root.mkdir(exist_ok=True)
         ranks = tuple(Rank(n, n, 0) for n in range(self.count))
         plan = Plan("j", "e", "pytorch", self.count, 1, "true", ranks, preflight=True)
-        enrolment = Enrolment("j", 1, node, ("http://127.0.0.1:1",), "secret", str(root), "/c", plan)
+        enrolment = Enrolment("j", 1, node, ("unix:/none/server.sock",), "secret", str(root), "/c", plan)
 
         def announce(port: int) -> None:
             self.members[node] = Member(node, f"h{node}", "127.0.0.1", str(root), "/c", probe_port=port)

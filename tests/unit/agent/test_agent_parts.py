@@ -25,7 +25,7 @@ from drumbeat.protocol.errors import (
 from drumbeat.protocol.plan import Plan
 
 PLAN = Plan("j", "e", "pytorch", 1, 1, "true", ())
-LINK = Link(Enrolment("j", 1, 0, ("http://127.0.0.1:1",), "s", "/r", "/c", PLAN))
+LINK = Link(Enrolment("j", 1, 0, ("unix:/none/server.sock",), "s", "/r", "/c", PLAN))
 
 
 def test_waits_double_up_to_the_most_and_start_small_again():

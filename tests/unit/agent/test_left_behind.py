@@ -222,7 +222,9 @@ def test_a_round_whose_ranks_were_refused_leaves_nothing_in_the_machines_memory(
 def test_a_file_whose_agent_was_killed_before_it_was_in_its_place_is_staged(tmp_path: Path):
     wanted = InputPlan("d", "uri_file", "snapshot:" + "0" * 64, "ro_mount", file="x.csv")
     plan = Plan("j", "e", "pytorch", 1, 1, "true", (), inputs=(wanted,))
-    enrolment = Enrolment("j", 1, 0, ("http://127.0.0.1:1",), "s", str(tmp_path / "root"), str(tmp_path / "c"), plan)
+    enrolment = Enrolment(
+        "j", 1, 0, ("unix:/none/server.sock",), "s", str(tmp_path / "root"), str(tmp_path / "c"), plan
+    )
     place = Path(folder_layout.input_path(enrolment.root, wanted))
     left = Path(f"{place}.folder")
     left.mkdir(parents=True)

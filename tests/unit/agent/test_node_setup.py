@@ -56,7 +56,7 @@ class Node:
             "j", "e", "mpi", 1, 1, "x", ranks("mpi", 1, 1), variables, prepare=prepare.format(bin=f"{folder}/bin")
         )
         self.root = f"{folder}/root"
-        enrolment = Enrolment("j", 1, 0, ("http://127.0.0.1:1",), "s", self.root, f"{folder}/c", plan)
+        enrolment = Enrolment("j", 1, 0, ("unix:/none/server.sock",), "s", self.root, f"{folder}/c", plan)
         self.processes = RoundProcesses(enrolment)
         self.member = Member(0, "here", "127.0.0.1", self.root, f"{folder}/c")
         reports = Reports(lambda _: None, lambda: None, lambda: None)

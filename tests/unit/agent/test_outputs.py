@@ -1,7 +1,7 @@
 """What is kept of the outputs where not all can be."""
 
 import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -11,9 +11,11 @@ import pytest
 from drumbeat.agent.ground.agent_log import Journal
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.output_upload import Outputs
+from drumbeat.protocol import home_socket
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.errors import StorageError
 from drumbeat.protocol.plan import Plan
+from drumbeat.testing.agent_server import HomeSocketServer
 
 
 class Taker:
@@ -63,11 +65,12 @@ def body_of(files: dict[str, dict[str, Any]], root: Path) -> bytes:
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+    address = home_socket.address_in(root)
+    with HomeSocketServer(home_socket.path_of(address), Handler) as server:
         thread = threading.Thread(target=server.handle_request)
         thread.start()
         plan = Plan("j", "e", "pytorch", 1, 1, "true", ())
-        enrolment = Enrolment("j", 1, 0, (f"http://127.0.0.1:{server.server_port}",), "s", str(root), "/c", plan)
+        enrolment = Enrolment("j", 1, 0, (address,), "s", str(root), "/c", plan)
         assert Link(enrolment).commit(files) == []
         thread.join()
     return heard[0]

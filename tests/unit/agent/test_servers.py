@@ -154,6 +154,13 @@ def test_the_secret_is_told_only_where_it_is_safe(tmp_path: Path):
     assert far == [FAR, "https://10.0.0.2:2"], "never its own machine"
 
 
+def test_enrolment_by_a_version_that_called_a_port_gets_to_the_socket_it_is_told_of(tmp_path: Path):
+    given = enrolled(tmp_path, "http://127.0.0.1:1")
+    assert known(Servers(given)) == []
+    remember(given, (ONE, FAR))
+    assert known(Servers(given)) == [ONE]
+
+
 @contextmanager
 def linked(given: Enrolment, timeout_s: float = 30) -> Iterator[Link]:
     link = Link(given, timeout_s)

@@ -52,9 +52,10 @@ class Servers:
     def look(self) -> None:
         """Reads the addresses announced meanwhile; the one to call stays first while it is still among them."""
         given = [each for each in self._enrolment.servers if _is_safe(each)]
-        schemes = {urlsplit(each).scheme for each in given}
+        # An enrolment by the version before names a port of this machine, which isn't called.
+        have_tls = {each.startswith("https:") for each in self._enrolment.servers}
         announced = [
-            each for each in _announced(self._enrolment) if _is_safe(each) and urlsplit(each).scheme in schemes
+            each for each in _announced(self._enrolment) if _is_safe(each) and each.startswith("https:") in have_tls
         ]
         addresses = list(dict.fromkeys([*announced, *given]))
         kept = [each for each in self._all if each in addresses]
