@@ -20,7 +20,7 @@ LINK = "8mbit"
 
 @pytest.mark.thorough
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: netlab makes network namespaces")
-def test_step_of_two_nodes_takes_as_long_as_was_predicted_from_one_node_and_the_network():
+def test_step_of_two_nodes_takes_the_time_that_was_predicted_from_one():
     (seen,) = measure(SMALL, [LINK])
     predicted = predict(StepProfile(seen.alone_s, SMALL.gradient_bytes), seen.network, 2)
     assert seen.two_s == pytest.approx(predicted.step_s, rel=0.3)
