@@ -30,6 +30,7 @@ from drumbeat.protocol.errors import DrumbeatError, EngineError, StaleError, Una
 from drumbeat.server import agent_api
 from drumbeat.server.access.agent_listeners import DoorRules, HandshakePatience, TlsDoors
 from drumbeat.server.access.certificate_authority import Authority
+from drumbeat.server.access.connections import Connections
 from drumbeat.server.agent_api.tls_server import Doorway, agents_app
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.testing.fake_engine import FakeEngine
@@ -403,7 +404,7 @@ def test_a_connection_whose_greeting_never_began_is_closed(tmp_path: Path) -> No
     ours, theirs = socket.socketpair()
 
     async def come_and_end() -> None:
-        way = Doorway(None, TlsDoors(rules(tmp_path), SystemClock()), None)  # type: ignore[arg-type] # Nobody comes in.
+        way = Doorway(None, TlsDoors(rules(tmp_path), SystemClock()), None, Connections())  # type: ignore[arg-type] # Nobody comes in.
         way._welcome(ours)
         await way.close()
 

@@ -62,6 +62,15 @@ def test_a_snapshot_is_refused_and_taken_later(house: House, ballast: Path) -> N
     assert house.http.put(address, content=data).status_code == 201
 
 
+def test_artifact_too_large_for_the_disk_is_refused_before_it_takes_the_databases_room(house: House) -> None:
+    address = "/mlflow/api/2.0/mlflow-artifacts/artifacts/models/large"
+    answer = house.http.put(address, content=(bytes(1 << 20) for _ in range(16)))
+    assert answer.status_code == 507
+    assert "kept for the database" in answer.json()["message"]
+    assert files_in(house.home / "mlflow-artifacts") == []
+    assert house.http.put(address, content=b"small").status_code == 200
+
+
 def test_a_log_waits_and_says_so_to_all_who_look(house: House, ballast: Path) -> None:
     job = house.submit("waits")
     agent = house.agent(job)

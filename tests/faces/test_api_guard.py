@@ -2,12 +2,13 @@
 
 import asyncio
 from types import SimpleNamespace
-from typing import cast
+from typing import NoReturn, cast
 
 import httpx
 import pytest
 
 from drumbeat.control.control import Control
+from drumbeat.control.gangs.engine_gangs import Secrets
 from drumbeat.control.people.tokens import Tokens
 from drumbeat.server.access.request_guard import HEALTH, allowed_hosts
 from drumbeat.server.app import make_app
@@ -17,7 +18,8 @@ from drumbeat.wiring import SystemClock
 
 TOKEN = "tr33-frog"
 HOSTS = allowed_hosts(8080, ["training.example"])
-CONTROL = cast("Control", SimpleNamespace(tokens=Tokens(MemoryStore(), SystemClock())))
+SECRETS = Secrets(b"k" * 32)
+CONTROL = cast("Control", SimpleNamespace(tokens=Tokens(MemoryStore(), SystemClock()), secrets=SECRETS))
 APP = make_app(ServerContext(CONTROL), token=TOKEN, hosts=HOSTS)
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "WHATEVER")
 OTHERS = {"/", "/api/v1/openapi.json", "/nothing", "//api/v1/version", "/agent/v1/"}
@@ -78,6 +80,28 @@ def test_a_token_is_needed_on_every_path_and_method(path: str) -> None:
     for method in METHODS:
         assert refused(method, path, {"Host": RIGHT["Host"]}) == "unauthorized"
         assert refused(method, path, {**RIGHT, "Authorization": "Bearer wrong"}) == "unauthorized"
+
+
+@pytest.mark.feature("X1")
+@pytest.mark.parametrize(
+    "path", ["sync", "metrics", "logs/1.1/0/0.log", "outputs/commit", "mlflow/api/2.0/mlflow/runs/create"]
+)
+def test_call_without_the_secret_of_its_attempt_is_refused_before_its_body_is_read(path: str) -> None:
+    answers: list[dict[str, object]] = []
+
+    async def receive() -> NoReturn:
+        raise AssertionError("the body was read")
+
+    async def send(message: dict[str, object]) -> None:
+        answers.append(message)
+
+    for secret in (b"", SECRETS.of("j", 2).encode(), SECRETS.of("k", 1).encode(), TOKEN.encode()):
+        headers = [(b"host", b"127.0.0.1:8080"), (b"authorization", b"Bearer " + secret)]
+        scope = {"type": "http", "method": "POST", "path": f"/agent/v1/j/1/0/{path}", "headers": headers}
+        asyncio.run(APP(scope, receive, send))
+        assert answers[0]["status"] == 401
+        assert (b"connection", b"close") in answers[0]["headers"]
+        answers.clear()
 
 
 @pytest.mark.parametrize(

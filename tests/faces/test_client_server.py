@@ -141,13 +141,23 @@ def test_server_without_a_socket_in_its_home_is_sent_no_token(tmp_path: Path) ->
         client.list()
 
 
-def test_a_server_that_stands_still_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("spare_files", "sentence"),
+    [
+        (-(1 << 40), r"has this home and doesn't answer\..* It may wait for a disk"),
+        (1 << 40, r"has this home and doesn't answer: all of the [\d,]+ files that it may have open are in use"),
+    ],
+)
+def test_server_that_does_not_answer_is_named_with_what_it_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spare_files: int, sentence: str
+) -> None:
+    monkeypatch.setattr(autostart, "SPARE_FILES", spare_files)
     monkeypatch.setattr(autostart, "DEADLINE_S", 20.0)
     monkeypatch.setattr(autostart, "STUCK_S", 0.0)
     monkeypatch.setattr(connection, "HELLO", 0.2)
     with Home(tmp_path).listen(), Home(tmp_path).lock(), Client(tmp_path) as client:
         announce(tmp_path)
-        with pytest.raises(UnreachableError, match=rf"process {os.getpid()}, has this home and doesn't.* \(Ctrl-Z\)"):
+        with pytest.raises(UnreachableError, match=rf"process {os.getpid()}, {sentence}"):
             client.list()
 
 

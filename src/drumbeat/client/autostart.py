@@ -27,6 +27,8 @@ LONGEST_PAUSE_S = 2.0
 """Between two servers that are started because a home is taken; at first a tenth of a second."""
 STUCK_S = 5.0
 """How long a server that has the home, and says where it is, may go on not answering there."""
+SPARE_FILES = 8
+"""A server with no more files than these free can't take a connection and answer on it."""
 EXIT_TAKEN = 3
 """How a server ends that found another one in its home: that one is starting, or about to be gone."""
 
@@ -125,8 +127,31 @@ def _started(starting: Starting) -> ServerAddress:
 
 def _stuck(home: Path, pid: int) -> UnreachableError:
     what = f"the server, process {pid}, has this home and doesn't answer"
-    fix = f"Was it stopped (Ctrl-Z)? Let it go on (`kill -CONT {pid}`), or end it (`kill -9 {pid}`): its jobs go on."
-    return UnreachableError(what, where=str(home), fix=fix)
+    end = f"end it (`kill -9 {pid}`): its jobs go on"
+    if _is_stopped(pid):
+        why, fix = ": it is stopped, as by Ctrl-Z", f"Let it go on (`kill -CONT {pid}`), or {end}."
+    elif files := _exhausted_files(pid):
+        why = f": all of the {files:,} files that it may have open are in use"
+        fix = f"End the programs that hold its connections (`ss -tnp` lists them), or {end}. `ulimit -Hn` is the limit."
+    else:
+        why, fix = "", f"It may wait for a disk, or its machine be busy: see {home / 'server.log'}. Else {end}."
+    return UnreachableError(what + why, where=str(home), fix=fix)
+
+
+def _is_stopped(pid: int) -> bool:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in ("T", "t")
+    return False
+
+
+def _exhausted_files(pid: int) -> int:
+    """How many files a process may have open, if nearly all of them are; else 0."""
+    with suppress(OSError, ValueError, StopIteration):
+        lines = Path(f"/proc/{pid}/limits").read_text().splitlines()
+        most = int(next(line.split()[3] for line in lines if line.startswith("Max open files")))
+        if len(os.listdir(f"/proc/{pid}/fd")) >= most - SPARE_FILES:  # noqa: PTH208 - their names alone
+            return most
+    return 0
 
 
 def _spawn(starting: Starting) -> subprocess.Popen[bytes]:

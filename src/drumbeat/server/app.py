@@ -72,6 +72,9 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
         # Late: the API's description is made without a control room.
         return context.control.tokens.principal(digest)
 
+    def check(job: str, attempt: int, secret: str) -> None:
+        context.control.secrets.check(job, attempt, secret)
+
     context.callers = Callers(token, user_of_server(), find)
     context.services = ServicePorts(token, context.callers, hosts, context.service_host)
     for part in (
@@ -86,7 +89,7 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
     app.add_middleware(Compression)
     app.add_middleware(TrafficMeter, traffic=context.traffic)
     app.add_middleware(RequestTimes, times=operations.requests)
-    app.add_middleware(Guard, callers=context.callers, hosts=hosts, sessions=context.sessions)
+    app.add_middleware(Guard, callers=context.callers, hosts=hosts, check=check, sessions=context.sessions)
     return app
 
 

@@ -103,6 +103,8 @@ def _named(error: HTTPException, request: Request) -> DrumbeatError:
         case 405:
             allowed = (error.headers or {}).get("Allow", "")
             return RefusedError("this address doesn't take that method", where=where, fix=f"It takes {allowed}.")
+        case 408 | 503:
+            return UnreachableError(str(error.detail), where=where, fix="Send it again.")
         case _:
             return RefusedError(str(error.detail), where=where)
 

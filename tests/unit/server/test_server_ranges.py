@@ -2,7 +2,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drumbeat.server.access.request_sizes import ELSEWHERE, MIB, most_of
 from drumbeat.server.api.job_events import place_behind
 from drumbeat.server.api.job_files import Cut, cut_of
 
@@ -35,24 +34,3 @@ def test_a_range_lies_in_the_file_or_is_known_to_lie_behind_it(wanted: str, size
 @given(st.integers(0, 10**18), st.integers(0, 10**9))
 def test_the_id_of_an_event_is_read_back(position: int, story: int) -> None:
     assert place_behind(f"{position}.{story}", None) == (position, story)
-
-
-@pytest.mark.parametrize(
-    ("path", "most"),
-    [
-        ("/api/v1/snapshots/abc", 1088 * MIB),
-        ("/api/v1/jobs", 4 * MIB),
-        ("/api/v1/plan", 4 * MIB),
-        ("/api/v1/components", 4 * MIB),
-        ("/api/v1/environments", 4 * MIB),
-        ("/api/v1/computes", 1 * MIB),
-        ("/agent/v1/j/1/0/logs/1.1/0/0.log", 4 * MIB),
-        ("/agent/v1/j/1/0/outputs/a/b", 4 * MIB),
-        ("/agent/v1/j/1/0/sync", 16 * MIB),
-        ("/agent/v1/j/1/0/outputs/commit", 256 * MIB),
-        ("/api/v1/stop", ELSEWHERE),
-        ("/api/v1/jobs/x/cancel", ELSEWHERE),
-    ],
-)
-def test_each_address_takes_so_much(path: str, most: int) -> None:
-    assert most_of(path) == most

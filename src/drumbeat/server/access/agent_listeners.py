@@ -66,10 +66,7 @@ class Tending(Protocol):
 
 @dataclass(frozen=True)
 class HandshakePatience:
-    """How long strangers may take. head_s: for a request's head, from its first byte; the first, from the handshake.
-
-    most: connections at once; 0 = half of the process's descriptors.
-    """
+    """How long strangers may take, and how many connections the server has at once, as `Connections` says."""
 
     handshake_s: float = 10.0
     head_s: float = 10.0

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from drumbeat.protocol.errors import DrumbeatError, ForbiddenError, UnauthorizedError
+from drumbeat.protocol.errors import DrumbeatError, ForbiddenError, NotFoundError, UnauthorizedError
 from drumbeat.server import errors
 from drumbeat.server.access import audit, permissions
 from drumbeat.server.access.callers import Callers
@@ -19,7 +20,11 @@ if TYPE_CHECKING:
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 AGENTS = "/agent/v1/"
-"""Below this path an attempt's own secret stands in for the token; the control room checks it."""
+"""Below this path an attempt's own secret stands in for the token."""
+AGENT_CALL = re.compile(r"/agent/v1/([^/]+)/(\d{1,9})/(\d{1,9})/.+", re.ASCII | re.DOTALL)
+"""A job, an attempt, a node, and what its agent asks."""
+CheckSecret = Callable[[str, int, str], None]
+"""Raises UnauthorizedError for a secret that isn't the one of that job's attempt; it doesn't block."""
 PAGE = "/ui"
 """The web page's files are for everybody who may reach the server: they hold no data."""
 PRINTED_BY_MLFLOW = "/mlflow/"
@@ -43,13 +48,33 @@ def bearer(headers: Iterable[tuple[bytes, bytes]]) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
+def require_secret(scope: Scope, check: CheckSecret) -> None:
+    """Refuses the call of an agent that doesn't show its attempt's secret, before anything of its body is read.
+
+    Whether the attempt may still speak, the control room decides. Raises NotFoundError, UnauthorizedError.
+    """
+    call = AGENT_CALL.fullmatch(scope["path"])
+    if call is None:
+        raise NotFoundError("there is nothing at this address", where=scope["path"][:200])
+    check(call[1], int(call[2]), bearer(scope["headers"]))
+
+
 class Guard:
-    """Stands before the app and lets through what may enter. Pure ASGI: nothing is read, nothing is buffered."""
+    """Stands before the app and lets through what may enter. Pure ASGI: nothing is read, nothing is buffered.
+
+    check: of agents' secrets.
+    """
 
     def __init__(
-        self, app: ASGIApp, *, callers: Callers, hosts: frozenset[str], sessions: PageSessions | None = None
+        self,
+        app: ASGIApp,
+        *,
+        callers: Callers,
+        hosts: frozenset[str],
+        check: CheckSecret,
+        sessions: PageSessions | None = None,
     ) -> None:
-        self.app, self.callers, self.hosts, self.sessions = app, callers, hosts, sessions
+        self.app, self.callers, self.hosts, self.check, self.sessions = app, callers, hosts, check, sessions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -59,7 +84,8 @@ class Guard:
             principal = await self.principal(scope)
         except DrumbeatError as error:
             if scope["type"] == "http":
-                await errors.response(error)(scope, receive, send)
+                # A client that isn't let in keeps no connection, and isn't read to the end of its body.
+                await errors.response(error, headers={"Connection": "close"})(scope, receive, send)
             else:
                 await send({"type": "websocket.close", "code": 1008})
             return
@@ -71,13 +97,16 @@ class Guard:
     async def principal(self, scope: Scope) -> Principal | None:
         """Returns who asks; None for agents, health checks and the web page's files, which need no token.
 
-        Raises UnauthorizedError, ForbiddenError; AwayError when the store can't be asked.
+        Raises UnauthorizedError, ForbiddenError, NotFoundError; AwayError when the store can't be asked.
         """
         if scope["path"] in HEALTH and scope.get("method") in permissions.READING:
             return None
         if refusal := self._refusal_of_origin(scope):
             raise refusal
-        if scope["path"].startswith(AGENTS) or is_page(scope):
+        if scope["path"].startswith(AGENTS):
+            require_secret(scope, self.check)
+            return None
+        if is_page(scope):
             return None
         principal = await self._caller(scope)
         if refusal := permissions.refusal(principal, scope.get("method", "CONNECT"), scope["path"]):

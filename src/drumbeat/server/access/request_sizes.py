@@ -1,43 +1,76 @@
-"""How much comes in: the size of each request's body, and whether anybody is talking to us at all.
+"""How much comes in: how large and how slow each request's body may be, and whether the server is used at all.
 
 Wrong tokens are refused in `request_guard.py`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
+import resource
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from starlette.exceptions import HTTPException
 
 from drumbeat.protocol.agent import LISTED_BYTES
+from drumbeat.protocol.errors import UnreachableError
+from drumbeat.server import errors
+from drumbeat.server.access.fair_share import FairShare
+from drumbeat.server.access.request_guard import AGENT_CALL
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from drumbeat.protocol.principal import Principal
+
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
-LIMITS: tuple[tuple[re.Pattern[str], int], ...] = (
-    (re.compile(r"/api/v1/snapshots/.*"), 1 * GIB + 64 * MIB),
-    (re.compile(r"/api/v1/storage/file"), 16 << 40),
+IN_MEMORY: tuple[tuple[re.Pattern[str], int], ...] = (
     (re.compile(r"/api/v1/storage/manifest"), 256 * MIB),
     (re.compile(r"/api/v1/(computes|datastores|data|registries|notices)"), 1 * MIB),
-    (re.compile(r"/agent/v1/[^/]+/[^/]+/[^/]+/tunnels/[^/]+/up|/api/v1/jobs/[^/]+/sessions/[^/]+/input"), 1 << 60),
     (re.compile(r"/agent/v1/[^/]+/[^/]+/[^/]+/outputs/commit"), LISTED_BYTES),
-    (re.compile(r"/agent/v1/[^/]+/[^/]+/[^/]+/(logs|outputs)/.*"), 4 * MIB),
-    (
-        re.compile(r"(/agent/v1/[^/]+/[^/]+/[^/]+)?/mlflow/(ajax-)?api/2\.0/mlflow-artifacts/artifacts/.*", re.DOTALL),
-        16 << 40,
-    ),
+    (re.compile(r"/agent/v1/[^/]+/[^/]+/[^/]+/(sync|(logs|outputs)/.*)"), 4 * MIB),
     (re.compile(r"(/agent|/mlflow)/.*", re.DOTALL), 16 * MIB),
     (re.compile(r"/api/v1/(jobs|plan|components|environments)"), 4 * MIB),
 )
-"""The largest body of each address, first match. A snapshot is 1 GiB of content and its tar headers. A list
-of outputs takes five times its length in memory while it is read and checked.
+"""The largest body of each address, first match. A list of outputs takes five times its length in memory while it is
+read and checked.
 """
+STREAMED: tuple[tuple[re.Pattern[str], int], ...] = (
+    (re.compile(r"PUT /api/v1/snapshots/.*"), 1 * GIB + 64 * MIB),
+    (re.compile(r"PUT /api/v1/storage/file"), 16 << 40),
+    (
+        re.compile(
+            r"PUT (/agent/v1/[^/]+/[^/]+/[^/]+)?/mlflow/(ajax-)?api/2\.0/mlflow-artifacts/artifacts/.*", re.DOTALL
+        ),
+        16 << 40,
+    ),
+)
+"""Bodies that are files and go on as they come. A snapshot is 1 GiB of content and its tar headers."""
+TUNNELS = re.compile(r"POST (/agent/v1/[^/]+/[^/]+/[^/]+/tunnels/[^/]+/up|/api/v1/jobs/[^/]+/sessions/[^/]+/input)")
+"""Bodies without an end, on which nothing may come for long."""
 
 ELSEWHERE = 64 * KIB
+MAX_HELD = 640 * MIB
+"""Of bodies that are read into memory, of all requests together; a sender alone has at most half (`FairShare`)."""
+SILENCE_TIMEOUT_S = 60.0
+"""For the next piece of a body."""
+MIN_BYTES_PER_S = 4 * KIB
+"""How fast a body must come on the whole, after the first `SILENCE_TIMEOUT_S`. Only time in which the server waits for
+it counts.
+"""
+
+
+@dataclass(frozen=True)
+class BodyLimit:
+    """What a request's body may be."""
+
+    most: int
+    is_held: bool = True
+    """Whether it is read into memory."""
+    is_timed: bool = True
 
 
 MONITORING = ("/metrics", "/healthz", "/readyz")
@@ -49,6 +82,8 @@ class Traffic:
 
     def __init__(self) -> None:
         self.in_flight = 0
+        self.requests = FairShare(resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
+        self.held = FairShare(MAX_HELD)
         self.last = time.monotonic()
 
     def touch(self) -> None:
@@ -61,7 +96,10 @@ class Traffic:
 
 
 class TrafficMeter:
-    """ASGI: keeps `traffic`, and ends a request whose body is larger than its address takes."""
+    """ASGI: keeps `traffic`, and ends a request whose body is larger or slower than its address takes.
+
+    A sender, which is a person or a job, can't fill the server's memory with bodies, nor its connections with requests.
+    """
 
     def __init__(self, app: ASGIApp, *, traffic: Traffic) -> None:
         self.app, self.traffic = app, traffic
@@ -70,29 +108,85 @@ class TrafficMeter:
         if scope["type"] != "http" or scope["path"] in MONITORING:
             await self.app(scope, receive, send)
             return
-        self.traffic.in_flight += 1
+        traffic, sender = self.traffic, sender_of(scope)
+        if not traffic.requests.take(sender, 1):
+            what = f"{sender} has {traffic.requests.of(sender):,} requests open at this server, and no more fit"
+            await errors.response(UnreachableError(what), headers=LAST)(scope, receive, send)
+            return
+        body = IncomingBody(receive, limit_of(scope["method"], scope["path"]), sender, traffic.held)
+        traffic.in_flight += 1
         try:
-            await self.app(scope, limited(receive, most_of(scope["path"])), send)
+            await self.app(scope, body.receive, send)
         finally:
-            self.traffic.in_flight -= 1
-            self.traffic.touch()
+            body.forget()
+            traffic.requests.give_back(sender, 1)
+            traffic.in_flight -= 1
+            traffic.touch()
 
 
-def most_of(path: str) -> int:
-    """The largest body that an address takes, in bytes."""
-    return next((most for pattern, most in LIMITS if pattern.fullmatch(path)), ELSEWHERE)
+LAST = {"Connection": "close"}
+"""For an answer after which nothing more of a request is read."""
 
 
-def limited(receive: Receive, most: int) -> Receive:
-    """The same messages, up to `most` bytes of body."""
-    seen = 0
+def sender_of(scope: Scope) -> str:
+    """Whose request it is: a person's, or a job's; "a stranger" where neither has shown a secret."""
+    principal: Principal | None = scope.get("state", {}).get("principal")
+    job = AGENT_CALL.fullmatch(scope["path"])
+    return f"job {job[1]}" if job else principal.person if principal else "a stranger"
 
-    async def receive_some() -> Message:
-        nonlocal seen
-        message = await receive()
-        seen += len(message.get("body", b""))
-        if seen > most:
+
+def limit_of(method: str, path: str) -> BodyLimit:
+    """What the body of a request to an address may be."""
+    address = f"{method} {path}"
+    if TUNNELS.fullmatch(address):
+        return BodyLimit(1 << 60, is_held=False, is_timed=False)
+    for pattern, most in STREAMED:
+        if pattern.fullmatch(address):
+            return BodyLimit(most, is_held=False)
+    return BodyLimit(next((most for pattern, most in IN_MEMORY if pattern.fullmatch(path)), ELSEWHERE))
+
+
+class IncomingBody:
+    """The body of one request, as its reader receives it: up to its limits."""
+
+    def __init__(self, receive: Receive, limit: BodyLimit, sender: str, held: FairShare) -> None:
+        self._receive, self._limit, self._sender, self._held = receive, limit, sender, held
+        self._bytes = self._own = 0
+        """What has come of it, and what it holds of the memory for bodies."""
+        self._waited_s, self._is_whole = 0.0, False
+
+    async def receive(self) -> Message:
+        """The next message. Raises HTTPException."""
+        if self._is_whole:
+            return await self._receive()
+        message = await (self._in_time() if self._limit.is_timed else self._receive())
+        size = len(message.get("body", b""))
+        self._bytes += size
+        if self._bytes > self._limit.most:
+            most = self._limit.most
             raise HTTPException(413, f"the body is larger than the {most:,} bytes that this address takes")
+        if self._limit.is_held and size:
+            if not self._held.take(self._sender, size):
+                what = f"{self._sender} sends more at once than the server has memory for; again in a moment"
+                raise HTTPException(503, what, LAST)
+            self._own += size
+        self._is_whole = not message.get("more_body", False)
         return message
 
-    return receive_some
+    def forget(self) -> None:
+        """The request is over, and what it held is free."""
+        if self._own:
+            self._held.give_back(self._sender, self._own)
+
+    async def _in_time(self) -> Message:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        patience_s = SILENCE_TIMEOUT_S + self._bytes / MIN_BYTES_PER_S - self._waited_s
+        try:
+            async with asyncio.timeout(min(SILENCE_TIMEOUT_S, patience_s)):
+                return await self._receive()
+        except TimeoutError:
+            what = f"the body came too slowly: {self._bytes:,} bytes in {self._waited_s + loop.time() - began:.0f} s"
+            raise HTTPException(408, what, LAST) from None
+        finally:
+            self._waited_s += loop.time() - began

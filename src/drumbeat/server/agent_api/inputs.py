@@ -17,8 +17,9 @@ from drumbeat.control.data.inputs import Frozen
 from drumbeat.control.data.single_flight import Making
 from drumbeat.protocol.errors import RefusedError, UnreachableError
 from drumbeat.protocol.wire import to_wire
-from drumbeat.server.agent_api.sync import JSON_BODY, PREFIX, Admitted, Caller, json_object
+from drumbeat.server.agent_api.sync import JSON_BODY, PREFIX, Admitted, Caller
 from drumbeat.server.context import ServerContext, away, current
+from drumbeat.server.json_bodies import read_json
 from drumbeat.server.routing import new_router
 from drumbeat.server.url_paths import rest
 
@@ -48,7 +49,7 @@ async def get_listing(name: str, caller: Admitted) -> Response:
 @router.post("/inputs/{name}/links", openapi_extra=JSON_BODY, response_model=dict[str, Any])
 async def make_links(name: str, caller: Admitted, request: Request) -> Response:
     """Hears `{paths}`, answers `{links}`: an address for each file, null for one that is to be fetched from here."""
-    inputs, paths = caller.context.control.inputs, _paths(json_object(await request.body()))
+    inputs, paths = caller.context.control.inputs, await read_json(await request.body(), _paths)
     told = lambda: _json({"links": to_wire(inputs.links(caller.job, name, paths))})  # noqa: E731 - it runs in a thread
     return await _in_time(f"input {name}", told, caller.context)
 

@@ -6,7 +6,6 @@ A directive is a level: an agent holds one, and its next call waits here until a
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -27,6 +26,7 @@ from drumbeat.protocol.wire import from_wire, to_wire
 from drumbeat.server.access.request_guard import bearer
 from drumbeat.server.context import ContextOf, Lacking, ServerContext, away
 from drumbeat.server.fanout import TopicBell
+from drumbeat.server.json_bodies import read_json
 from drumbeat.server.routing import new_router
 from drumbeat.server.url_paths import rest
 
@@ -83,8 +83,7 @@ async def sync(caller: Speaking, request: Request) -> JSONResponse:
     `requests`, the ids of those that the agent has received, asks for others, which end the wait, too. `knows_cancel`
     says that the agent's `holds` tells canceled directives from others.
     """
-    body = json_object(await request.body())
-    status = _status(body)
+    body, status = await read_json(await request.body(), lambda read: (read, _status(read)))
     if status.has_sent_logs:
         await settle_logs(caller, status)
     with caller.context.fanout.bell(job_topic(caller.job)) as bell:
@@ -117,7 +116,8 @@ def _with_requests(caller: Caller, directive: Directive, body: dict[str, Any]) -
 async def answer(request_id: str, caller: Admitted, request: Request) -> dict[str, bool]:
     """The node's answer to a request."""
     key = NodeKey(caller.job, caller.attempt, caller.node)
-    caller.context.control.node_requests.answer(key, request_id, json_object(await request.body()))
+    given = await read_json(await request.body(), lambda read: read)
+    caller.context.control.node_requests.answer(key, request_id, given)
     return {"is_taken": True}
 
 
@@ -253,7 +253,7 @@ async def commit_outputs(caller: Admitted, request: Request) -> dict[str, list[s
         raise UnreachableError("the server is still checking them")
     context.committing.add(node)
     try:
-        files = await away(lambda: _files(json_object(body)))  # A long list takes seconds to read.
+        files = await read_json(body, _files)
         found = context.lacking.get(node)
         if found and found.files == files:
             return {"missing": found.missing}
@@ -275,22 +275,6 @@ async def put_output(path: str, offset: Offset, caller: Admitted, request: Reque
     caller.context.lacking.pop((caller.job, caller.attempt, caller.node), None)
     size = await away(lambda: artifacts.append_output(caller.job, caller.attempt, caller.node, path, offset, data))
     return {"size": size}
-
-
-def json_object(body: bytes) -> dict[str, Any]:
-    """The object that a body holds. Raises RefusedError.
-
-    Names of files that aren't UTF-8 are halves of surrogate pairs in JSON, which no answer can carry: they become `?`.
-    """
-    try:
-        read = json.loads(body)
-        if b"\\ud" in body:
-            read = json.loads(json.dumps(read, ensure_ascii=False).encode(errors="replace"))
-    except (ValueError, RecursionError):
-        raise RefusedError("the body isn't JSON") from None
-    if not isinstance(read, dict):
-        raise RefusedError("the body isn't a JSON object")
-    return cast("dict[str, Any]", read)
 
 
 def _status(body: dict[str, Any]) -> AgentStatus:

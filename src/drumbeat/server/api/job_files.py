@@ -10,14 +10,14 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Annotated, Any
 
-from anyio import CapacityLimiter, current_time, fail_after, from_thread, to_thread
+from anyio import CapacityLimiter, from_thread, to_thread
 from fastapi import Header, Request, Response
 from fastapi import Path as InPath
 from starlette.responses import StreamingResponse
 
 from drumbeat.control.control import Control
 from drumbeat.protocol.api.jobs import FileView
-from drumbeat.protocol.errors import NotFoundError, RefusedError, StorageError
+from drumbeat.protocol.errors import NotFoundError, RefusedError
 from drumbeat.server import errors
 from drumbeat.server.context import ControlOf, away
 from drumbeat.server.routing import new_router
@@ -33,8 +33,6 @@ RANGE_RESPONSES: dict[int | str, dict[str, Any]] = {
     206: BINARY,
     416: {"description": "The range begins behind the end."},
 }
-LONGEST_SILENCE_S = 60.0
-"""After which an upload that brings nothing is given up; its sender begins again."""
 UPLOADS = CapacityLimiter(8)
 """Uploads hold a thread each for as long as the sender takes; they get their own few."""
 
@@ -63,13 +61,10 @@ async def put_snapshot(digest: Digest, control: ControlOf, request: Request) -> 
 
 
 class Arriving:
-    """A request's body for a thread that reads it: as much as it asks for, when it asks.
+    """A request's body for a thread that reads it: as much as it asks for, when it asks."""
 
-    Raises StorageError when its sender is silent for too long.
-    """
-
-    def __init__(self, stream: AsyncIterator[bytes], silence_s: float = LONGEST_SILENCE_S) -> None:
-        self.stream, self._silence_s = stream, silence_s
+    def __init__(self, stream: AsyncIterator[bytes]) -> None:
+        self.stream = stream
 
     def __iter__(self) -> Iterator[bytes]:
         while piece := from_thread.run(self._next):
@@ -77,17 +72,10 @@ class Arriving:
 
     async def _next(self) -> bytes:
         gathered = bytearray()
-        # A sender that vanished without a word mustn't hold one of the few places for ever.
-        try:
-            with fail_after(self._silence_s) as silence:
-                async for piece in self.stream:
-                    silence.deadline = current_time() + self._silence_s
-                    gathered += piece
-                    if len(gathered) >= PIECE:
-                        break
-        except TimeoutError as error:  # Which would pass for the disk's, or the store's, to which it goes.
-            what = f"the file's sender said nothing for {self._silence_s:g} s"
-            raise StorageError(what, fix="Send it again.") from error
+        async for piece in self.stream:
+            gathered += piece
+            if len(gathered) >= PIECE:
+                break
         return bytes(gathered)
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from stat import S_ISREG
-from typing import Any, cast
+from typing import Any
 
 from anyio import to_thread
 from starlette.exceptions import HTTPException
@@ -16,8 +15,9 @@ from drumbeat.protocol.errors import DrumbeatError
 from drumbeat.protocol.metrics import JsonObject
 from drumbeat.server.api.job_files import UPLOADS, Arriving, Cut, ServedFile
 from drumbeat.server.context import ServerContext, away
+from drumbeat.server.json_bodies import read_json
 from drumbeat.server.mlflow import artifacts
-from drumbeat.server.mlflow.errors import MlflowRefusal, invalid, missing, response
+from drumbeat.server.mlflow.errors import MlflowRefusal, missing, response
 from drumbeat.server.mlflow.request import Call
 from drumbeat.server.mlflow.routes import VERSION, find
 
@@ -83,13 +83,7 @@ async def _arguments(request: Request) -> JsonObject:
     if request.method == "GET":
         return query
     body = await request.body()
-    try:
-        read: object = json.loads(body) if body.strip() else {}
-    except (ValueError, RecursionError):
-        raise invalid("The body of the request isn't JSON.") from None
-    if not isinstance(read, dict):
-        raise invalid("The body of the request isn't a JSON object.")
-    return query | cast("JsonObject", read)
+    return query | (await read_json(body, lambda read: read, "\ufffd") if body.strip() else {})
 
 
 def _query(request: Request) -> JsonObject:

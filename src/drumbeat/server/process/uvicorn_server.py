@@ -17,6 +17,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from drumbeat.protocol import home_socket
 from drumbeat.protocol.errors import StorageError
+from drumbeat.server.access.agent_listeners import HandshakePatience
+from drumbeat.server.access.connections import Connections, protocol_of
 from drumbeat.server.agent_api.tls_server import Doorway
 from drumbeat.server.context import ServerContext, away
 
@@ -49,8 +51,11 @@ class Running(uvicorn.Server):
     def __init__(
         self, app: FastAPI, context: ServerContext, *, on_ready: Callable[[], None], on_end: Callable[[], None]
     ) -> None:
+        patience = context.doors.rules.patience if context.doors else HandshakePatience()
+        self._connections = Connections(patience.most, patience.head_s)
         config = uvicorn.Config(
-            app, loop="uvloop", http="httptools", ws="none", lifespan="on", log_config=None, access_log=False,
+            app, loop="uvloop", http=protocol_of(self._connections),  # type: ignore[arg-type] # it makes one
+            ws="none", lifespan="on", log_config=None, access_log=False,
             server_header=False, proxy_headers=False, timeout_keep_alive=75, timeout_graceful_shutdown=1,
         )  # fmt: skip
         super().__init__(config)
@@ -73,7 +78,7 @@ class Running(uvicorn.Server):
             )
             self.servers.append(server)
         if self.context.doors is not None:
-            self._doorway = Doorway(self.context, self.context.doors, self.server_state)
+            self._doorway = Doorway(self.context, self.context.doors, self.server_state, self._connections)
             self.context.doors.begin(self._doorway)
         self.context.traffic.touch()  # Nobody could ask before.
         self.on_ready()

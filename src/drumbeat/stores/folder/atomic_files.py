@@ -6,7 +6,7 @@ import errno
 import fcntl
 import os
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -56,13 +56,20 @@ LOCK_S, _LOCK_PAUSE_S = 8.0, 0.05
 """How long a file is waited for that another process holds (as for a lock of the database), and between two looks."""
 
 
-def require_room(folder: Path) -> None:
+def require_room(folder: Path, kept_for: str = "the database") -> None:
     """Raises StorageError when the disk of a folder has nothing left but what is kept back."""
     disk = os.statvfs(folder)
     free, reserve = disk.f_bavail * disk.f_frsize, min(RESERVE, disk.f_blocks * disk.f_frsize // _PART)
     if free < reserve:
-        what = f"the disk has {free >> 20:,} MiB left, and the last {reserve >> 20:,} MiB are kept for the database"
+        what = f"the disk has {free >> 20:,} MiB left, and the last {reserve >> 20:,} MiB are kept for {kept_for}"
         raise StorageError(what, where=str(folder), fix="Make room on it; the rest is sent again.")
+
+
+def fitting(folder: Path, pieces: Iterable[bytes], kept_for: str = "the database") -> Iterator[bytes]:
+    """The pieces of a file, while the disk of a folder has room for each. Raises StorageError."""
+    for piece in pieces:
+        require_room(folder, kept_for)
+        yield piece
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from drumbeat.ports.run_files import RUN_FILES, RunFile
 from drumbeat.protocol.errors import ConflictError, NotFoundError
-from drumbeat.stores.folder.atomic_files import put_whole, refusals, require_room
+from drumbeat.stores.folder.atomic_files import fitting, put_whole, refusals, require_room
 from drumbeat.stores.folder.job_removal import remove_tree
 from drumbeat.stores.folder.outputs import SHOWN
 from drumbeat.stores.folder.paths import inside, one_name
@@ -37,7 +37,7 @@ class FolderRunFiles:
             if place.is_dir():
                 raise ConflictError("a folder is where a file should be", where=path, fix="Use another name.")
             _remove_old_parts(owner)
-            put_whole(place, pieces, owner / f"{_PART}{secrets.token_hex(8)}")
+            put_whole(place, fitting(self._root, pieces), owner / f"{_PART}{secrets.token_hex(8)}")
 
     def remove(self, job: str, path: str) -> None:
         folder = self._folder(job)

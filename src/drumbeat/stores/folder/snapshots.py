@@ -15,7 +15,7 @@ from typing import BinaryIO
 from drumbeat.ports import SnapshotSpace
 from drumbeat.protocol.errors import ConflictError, ForbiddenError, NotFoundError
 from drumbeat.protocol.fault_points import faultpoint
-from drumbeat.stores.folder.atomic_files import put_whole, require_room
+from drumbeat.stores.folder.atomic_files import fitting, put_whole
 
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _DAY_S = 86_400.0
@@ -40,13 +40,8 @@ class Snapshots:
         """Keeps it, or raises ConflictError. Adding what is there already checks it all the same."""
         place = self.place(digest)
         place.parent.mkdir(0o700, exist_ok=True)
-        put_whole(place, self._fitting(_checked(digest, pieces)), self._new / uuid.uuid4().hex)
+        put_whole(place, fitting(self._folder, _checked(digest, pieces)), self._new / uuid.uuid4().hex)
         faultpoint("store.snapshot_kept")
-
-    def _fitting(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        for piece in pieces:
-            require_room(self._folder)
-            yield piece
 
     def ask(self, digest: str, now: float) -> bool:
         """Whether it is there; notes that it was asked for."""

@@ -1,0 +1,121 @@
+"""JSON that jobs send, read so that neither its size nor its shape holds up the event loop.
+
+Python's own reader keeps the interpreter to itself until it is done, which takes ten seconds for 13 MiB of `[]`; in a
+thread, too. A long text is therefore read by the standard library's reader in Python, piece by piece.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from json import decoder, scanner
+from typing import Any, TypeVar, cast
+
+from anyio import CapacityLimiter, to_thread
+
+from drumbeat.protocol.errors import RefusedError
+
+T = TypeVar("T")
+
+SHORT = 64 << 10
+"""Bytes that are read at once, where they come."""
+MAX_CONTAINERS = 1 << 21
+"""Objects and lists of one text; a million files, each with an object, are half of it."""
+READERS = CapacityLimiter(2)
+"""Threads that read long texts: more would only take the interpreter from each other and from the event loop."""
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_HALF = re.compile("[\ud800-\udfff]")
+_RUN = 64 << 10
+"""Characters that Python's own reader is given at once."""
+_MAX_FAILED_RUNS = 16
+_CLOSED = re.compile(r"\s*}")
+_decoder: Any = decoder
+_scanner: Any = scanner
+"""Whose parts in Python have no types."""
+_scan_run: Any = cast("Any", json.JSONDecoder()).scan_once
+
+
+async def read_json(body: bytes, then: Callable[[dict[str, Any]], T], repaired: str = "?") -> T:
+    """What `then` makes of the object that a body holds; in a thread where the body is long. Raises RefusedError."""
+    if len(body) <= SHORT and not _SURROGATE.search(body):
+        return then(json_object(body))
+    return await to_thread.run_sync(lambda: then(json_object(body, repaired)), limiter=READERS)
+
+
+def json_object(body: bytes, repaired: str = "?") -> dict[str, Any]:
+    """The object that a body holds. Raises RefusedError.
+
+    Names of files that aren't UTF-8 are halves of surrogate pairs in JSON, which no answer can carry. Each becomes
+    `repaired`.
+    """
+    try:
+        text = body.decode()
+        is_plain = len(body) <= SHORT and not _SURROGATE.search(body)
+        read: object = json.loads(text) if is_plain else PieceReader(repaired).decode(text)
+    except (ValueError, RecursionError):
+        raise RefusedError("the body isn't JSON") from None
+    if not isinstance(read, dict):
+        raise RefusedError("the body isn't a JSON object")
+    return cast("dict[str, Any]", read)
+
+
+class PieceReader(json.JSONDecoder):
+    """Reads JSON in Python, but for strings, numbers and runs of members that are objects. Repairs surrogates.
+
+    Raises ValueError also for more than `MAX_CONTAINERS` objects and lists.
+    """
+
+    def __init__(self, repaired: str = "?") -> None:
+        super().__init__(object_pairs_hook=lambda pairs: {self._repaired(key): value for key, value in pairs})
+        self._containers = self._failed_runs = 0
+        self._replacement = repaired
+        reader = cast("Any", self)
+        reader.parse_object, reader.parse_array, reader.parse_string = self._object, self._list, self._string
+        reader.scan_once = _scanner.py_make_scanner(self)
+
+    def _object(self, place: tuple[str, int], *settings: Any) -> tuple[Any, int]:
+        self._count(1)
+        text, start = place
+        members: dict[str, Any] = {}
+        while run := self._run(text, start):
+            members |= run[0]
+            start = run[1]
+        if members and _CLOSED.match(text, start):
+            raise ValueError
+        others, end = _decoder.JSONObject((text, start), *settings)
+        return members | others if members else others, end
+
+    def _run(self, text: str, start: int) -> tuple[dict[str, Any], int] | None:
+        """Many members of an object at once, up to one that is an object, and where the next begins; None = none."""
+        end = text.rfind("},", start, start + _RUN) + 1
+        if not end or self._failed_runs == _MAX_FAILED_RUNS:
+            return None
+        run = f"{{{text[start:end]}}}"
+        read: dict[str, Any] = {}
+        length = 0
+        with suppress(ValueError, StopIteration, RecursionError):
+            if "\\u" not in run:
+                read, length = _scan_run(run, 0)
+        if length < len(run):
+            self._failed_runs += 1
+            return None
+        self._count(run.count("{") + run.count("["))
+        return read, end + 1
+
+    def _list(self, place: tuple[str, int], scan_once: Any) -> tuple[Any, int]:
+        self._count(1)
+        return _decoder.JSONArray(place, scan_once)
+
+    def _count(self, more: int) -> None:
+        self._containers += more
+        if self._containers > MAX_CONTAINERS:
+            raise ValueError
+
+    def _string(self, text: str, start: int, strict: bool = True) -> tuple[str, int]:
+        found, end = _decoder.scanstring(text, start, strict)
+        return self._repaired(found), end
+
+    def _repaired(self, text: str) -> str:
+        return text if text.isascii() else _HALF.sub(self._replacement, text)
