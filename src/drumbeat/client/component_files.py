@@ -18,6 +18,7 @@ from drumbeat.dialect.pipelines.component_file import (
     registered_name,
 )
 from drumbeat.dialect.pipelines.component_trials import with_component
+from drumbeat.dialect.pipelines.graph import StepCount
 from drumbeat.dialect.pipelines.step_types import is_other
 from drumbeat.dialect.reading.loader import load_text, read_text
 from drumbeat.dialect.reading.writer import to_dict
@@ -40,6 +41,8 @@ class FileOrigin:
     """The keys that lead to it in the file."""
     depth: int = 0
     """The number of files that lead to this one."""
+    count: StepCount = field(default_factory=StepCount, compare=False)
+    """The steps that were put into the document so far."""
 
     def at(self, *keys: str) -> FileOrigin:
         """Returns the origin of what stands below these keys."""
@@ -148,6 +151,7 @@ def _step(node: Table, origin: FileOrigin, path: str, compute: str | None) -> It
         yield path, StepSource((_inputs(node, table, inside, own), origin))
         yield from _jobs(table, inside, f"{path}/", own).items()
         return
+    origin.count.add(origin.where())
     command = (table, inside) if table is not None else (node, origin)
     environment = (node, origin) if node.get("environment") is not None else command
     has_command = table is not None or "command" in node
@@ -224,7 +228,8 @@ def read_component(path: Path, named_by: FileOrigin, keys: tuple[str, ...]) -> t
         raise SpecError(f"{error.what}: {path}", where=named_by.where(*keys), fix=fix) from None
     component = load_component_text(text, str(path))
     table = with_environments(to_dict(component), path.absolute().parent)
-    return table, FileOrigin(path.absolute().parent, str(path), text, depth=named_by.depth + 1)
+    depth, count = named_by.depth + 1, named_by.count
+    return table, FileOrigin(path.absolute().parent, str(path), text, depth=depth, count=count)
 
 
 def origin_of(component: Any, sets: Sequence[str]) -> tuple[Table, FileOrigin]:

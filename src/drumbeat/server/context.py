@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,6 +11,7 @@ from typing import Annotated, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import Depends, Request
+from starlette.requests import ClientDisconnect
 
 from drumbeat._version import __version__
 from drumbeat.control.control import Control
@@ -106,6 +109,26 @@ def current(control: Control, name: str) -> Record:
 async def away(call: Callable[[], T], limiter: CapacityLimiter | None = None) -> T:
     """Runs what may block where it blocks nobody. limiter: of its kind; None = there is but one for most."""
     return await to_thread.run_sync(call, limiter=limiter)
+
+
+async def while_connected(request: Request, call: Callable[[Callable[[], None]], T]) -> T:
+    """Runs a long call in a thread. Once its client is gone, what the call is given raises ClientDisconnect."""
+    is_gone = threading.Event()
+
+    def go_on() -> None:
+        if is_gone.is_set():
+            raise ClientDisconnect
+
+    async def watch() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        is_gone.set()
+
+    watching = asyncio.create_task(watch())
+    try:
+        return await away(lambda: call(go_on))
+    finally:
+        watching.cancel()
 
 
 def _context(request: Request) -> ServerContext:

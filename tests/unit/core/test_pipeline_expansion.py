@@ -445,3 +445,13 @@ def test_the_request_of_a_step_has_what_the_client_sent_for_it() -> None:
     asked = step_request(JobRequest({}, "k", "p.yml", "e", parts=parts), expand(job, "p"), "p", "s", {})
     assert (asked.code, asked.inputs, asked.source) == ("0" * 64, {"d": "file:///d"}, "p.yml: step s")
     assert (asked.document["experiment_name"], asked.key) == ("e", "child/p/p_s")
+
+
+@pytest.mark.feature("P1")
+def test_pipeline_with_more_steps_than_fit_is_refused_and_the_count_includes_nested_ones() -> None:
+    thousand = {f"s{i}": prep() for i in range(999)}
+    inner = {"type": "pipeline", "jobs": {"a": prep(), "b": prep()}}
+    assert len(graph({**thousand, "last": prep()}).steps) == 1000
+    with pytest.raises(SpecError, match="more than 1,000 steps") as refused:
+        graph({**thousand, "nested": {"type": "pipeline", "component": inner}})
+    assert refused.value.where == "nested/b"

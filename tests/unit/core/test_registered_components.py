@@ -128,3 +128,19 @@ def test_data_at_an_input_of_a_registered_component_is_the_steps_default() -> No
     default = {"d": "snapshot:" + "d" * 64}
     assert places == {"bare": default, "given": {"d": "file:///own"}, "absent": default}
     assert digests_of(made.parts) == {"d" * 64}
+
+
+@pytest.mark.parametrize("inner", [FIT, {"type": "pipeline", "jobs": {"s": {"command": "true"}}}])
+def test_pipelines_in_pipelines_with_more_steps_than_fit_are_refused_while_they_are_read(inner: dict[str, Any]) -> None:
+    looked_up: list[str] = []
+
+    def look_up_tenfold(name: RegisteredName, where: str) -> RegisteredComponent:
+        looked_up.append(where)
+        level = int(name.version)
+        jobs = {f"s{i}": {"component": f"azureml:ten:{level - 1}"} for i in range(10)}
+        return RegisteredComponent("ten", name.version, {"type": "pipeline", "jobs": jobs} if level > 1 else inner)
+
+    with pytest.raises(SpecError, match="more than 1,000 steps, counting those of the pipelines in it") as refused:
+        resolve(request({"s": {"component": "azureml:ten:11"}}), look_up_tenfold)
+    assert refused.value.where.startswith("s/s0/s0/")
+    assert len(looked_up) < 1200

@@ -137,12 +137,14 @@ class Jobs:
         uses = (*uses, *uses_of(planned.asset), *data_uses(planned.data), *place_uses(job.plan))
         return Submission(key, job, request.document, (first,), uses, kept), planned.plan
 
-    def _planned_steps(self, request: JobRequest, pipeline: PipelineJob) -> tuple[str, Graph, dict[str, Planned]]:
+    def _planned_steps(
+        self, request: JobRequest, pipeline: PipelineJob, go_on: Callable[[], None] = lambda: None
+    ) -> tuple[str, Graph, dict[str, Planned]]:
         """The name of a pipeline, its steps, and the plan of each. Raises what planning a step raises."""
         title = pipeline.display_name or pipeline.experiment_name or request.experiment
         name = pipeline.name or job_submission.invent_name(title)
         graph = expand(pipeline, name)
-        return name, graph, planned_steps(request, graph, name, self._planner)
+        return name, graph, planned_steps(request, graph, name, self._planner, go_on)
 
     def _example_trial(self, request: JobRequest, sweep: SweepJob) -> tuple[str, Planned]:
         """The name of a sweep, and the plan of a trial. Raises what planning the trial raises."""
@@ -271,15 +273,18 @@ class Jobs:
             if not self._artifacts.has_snapshot(digest):
                 raise NotFoundError(f"snapshot {digest} was not uploaded", fix="Send it before the job.")
 
-    def preview(self, request: JobRequest, by: Principal = UNKNOWN) -> PreviewView:
+    def preview(
+        self, request: JobRequest, by: Principal = UNKNOWN, go_on: Callable[[], None] = lambda: None
+    ) -> PreviewView:
         """What `submit` would run: a job, a sweep with an example trial, or a pipeline. Starts and writes nothing.
 
-        A note says where `submit` would refuse the job because its name is taken.
+        A note says where `submit` would refuse the job because its name is taken. go_on: called before each step of a
+        pipeline; what it raises ends the preview.
         """
         resolved = self._planner.resolved(request)
         request = replace(resolved.request, notes=(*resolved.notes, *request.notes))
         written = dialect.from_dict(request.document, request.source)
-        seen = self._preview(request, written, by)
+        seen = self._preview(request, written, by, go_on)
         return replace(seen, notes=(*self._name_notes(written.name), *seen.notes))
 
     def _name_notes(self, name: str | None) -> tuple[str, ...]:
@@ -289,10 +294,12 @@ class Jobs:
             other = None
         return (f"submitting it will be refused: there is a job {name} already ({other.state})",) if other else ()
 
-    def _preview(self, request: JobRequest, written: dialect.Job, by: Principal) -> PreviewView:
+    def _preview(
+        self, request: JobRequest, written: dialect.Job, by: Principal, go_on: Callable[[], None]
+    ) -> PreviewView:
         notes, parent, sweep = (), "", ""
         if isinstance(written, PipelineJob):
-            return self._preview_pipeline(request, written, by)
+            return self._preview_pipeline(request, written, by, go_on)
         if isinstance(written, SweepJob):
             parent = written.name or job_submission.invent_name(written.display_name or request.experiment)
             request, notes, sweep = (
@@ -306,9 +313,11 @@ class Jobs:
         seen = preview(job, replace(planned, notes=(*notes, *planned.notes)), self._loop, self._engines)
         return replace(seen, parent=parent, sweep=sweep)
 
-    def _preview_pipeline(self, request: JobRequest, pipeline: PipelineJob, by: Principal) -> PreviewView:
+    def _preview_pipeline(
+        self, request: JobRequest, pipeline: PipelineJob, by: Principal, go_on: Callable[[], None]
+    ) -> PreviewView:
         """The steps, all of which are planned, and what the first of them would run."""
-        name, graph, plans = self._planned_steps(request, pipeline)
+        name, graph, plans = self._planned_steps(request, pipeline, go_on)
         path, planned = next(iter(plans.items()))
         asked = step_request(request, graph, name, path, {})
         steps = tuple(preview_step(graph.step(each), one.plan) for each, one in plans.items())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import cast
@@ -38,9 +38,12 @@ from drumbeat.protocol.states import JobKind, Reason, State
 MAX_NAME = 255
 
 
-def planned_steps(request: JobRequest, graph: Graph, name: str, planner: Planner) -> dict[str, Planned]:
+def planned_steps(
+    request: JobRequest, graph: Graph, name: str, planner: Planner, go_on: Callable[[], None]
+) -> dict[str, Planned]:
     """Returns the plan of each step as if those before it had completed.
 
+    go_on: called before each step; what it raises ends the planning.
     Raises SpecError where a step and a trial would share a name, and what planning the steps raises, all at once.
     """
     sweeps = {path: step.node for path, step in graph.steps.items() if isinstance(step.node, SweepNode)}
@@ -49,6 +52,7 @@ def planned_steps(request: JobRequest, graph: Graph, name: str, planner: Planner
     coming = {own[path]: JobOutputs(_types(step)) for path, step in graph.steps.items()}
     refusals, plans = Refusals(passing=UnusableComputeError), dict[str, Planned]()
     for path in graph.steps:
+        go_on()
         planned = refusals.attempt(lambda path=path: _planned(request, graph, name, path, (own, coming), planner), None)
         if planned is not None:
             plans[path] = planned

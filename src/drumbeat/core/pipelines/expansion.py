@@ -16,7 +16,7 @@ from drumbeat.core.pipelines.outputs import placed, step_outputs
 from drumbeat.core.pipelines.scope import Scope, producer, settings_of
 from drumbeat.dialect.data.inputs_outputs import Input, Output
 from drumbeat.dialect.pipelines.component import CommandComponent
-from drumbeat.dialect.pipelines.graph import depends_on
+from drumbeat.dialect.pipelines.graph import StepCount, depends_on
 from drumbeat.dialect.pipelines.pipeline_job import PipelineComponent, PipelineJob, PipelineNode
 from drumbeat.dialect.pipelines.step_inputs import has_other_form
 from drumbeat.dialect.pipelines.step_types import CommandNode, OtherNode, ParallelNode, SweepNode, unfilled_ports
@@ -25,7 +25,6 @@ from drumbeat.dialect.reading.expressions import Reference
 from drumbeat.dialect.reading.frozen_model import Model
 from drumbeat.protocol.errors import NotYetError, SpecError
 
-MAX_STEPS = 1000
 MAX_DEPTH = 20
 IN_A_COMPONENT = ("command", "code", "environment", "environment_variables", "resources", "distribution")
 
@@ -33,9 +32,11 @@ IN_A_COMPONENT = ("command", "code", "environment", "environment_variables", "re
 def expand(job: PipelineJob, name: str) -> Graph:
     """Returns the graph of a pipeline. Raises SpecError, NotYetError, with the step's path as the place."""
     scope = _whole(job, name)
-    steps = {step.path: step for step in _steps(scope)}
-    if len(steps) > MAX_STEPS:
-        raise SpecError(f"{len(steps)} steps are more than a pipeline can have; at most {MAX_STEPS}", where="jobs")
+    steps: dict[str, PipelineStep] = {}
+    count = StepCount()
+    for step in _steps(scope):
+        count.add(step.path)
+        steps[step.path] = step
     outputs = {output: made for output in scope.outputs if (made := producer(scope.jobs, "", output))}
     return Graph(job, _in_order(steps), outputs, tuple(scope.notes))
 

@@ -9,6 +9,7 @@ from typing import Any, cast
 from drumbeat.dialect.pipelines.component import CommandComponent
 from drumbeat.dialect.pipelines.component_file import RegisteredName, component_from, registered_name
 from drumbeat.dialect.pipelines.component_trials import with_component
+from drumbeat.dialect.pipelines.graph import StepCount
 from drumbeat.protocol import wire
 from drumbeat.protocol.api.requests import JobRequest, StepParts
 from drumbeat.protocol.errors import RefusedError, SpecError
@@ -110,6 +111,7 @@ class _Resolver:
 
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
+        self._count = StepCount()
         self.parts: dict[str, StepParts] = {}
         self.own_environments: set[str] = set()
         self.used: list[UsedComponent] = []
@@ -131,11 +133,14 @@ class _Resolver:
         table = cast("Table", node)
         key = "trial" if table.get("type") == "sweep" else "component"
         if table.get("type") not in (None, "command", "sweep", "pipeline") or key not in table:
+            self._count.add(path)
             return table
         if table.get("environment") is not None:
             self.own_environments.add(path)
         component = self._component(table[key], path, key, depth)
         is_pipeline = isinstance(component, dict) and cast("Table", component).get("type") == "pipeline"
+        if not is_pipeline:
+            self._count.add(path)
         done: Table = {**table, key: component}
         return {**done, "type": "pipeline"} if is_pipeline else done
 

@@ -12,6 +12,22 @@ from drumbeat.dialect.reading.expressions import WORDS, Reference, missing, refe
 from drumbeat.dialect.reading.frozen_model import Contradiction, Loc, Model
 from drumbeat.protocol.errors import SpecError
 
+MAX_STEPS = 1000
+
+
+class StepCount:
+    """Counts the steps of a pipeline while its components are put into it: nested pipelines multiply."""
+
+    def __init__(self) -> None:
+        self._steps = 0
+
+    def add(self, where: str) -> None:
+        """Counts one more. Raises SpecError for one too many."""
+        self._steps += 1
+        if self._steps > MAX_STEPS:
+            what = f"the pipeline has more than {MAX_STEPS:,} steps, counting those of the pipelines in it"
+            raise SpecError(what, where=where, fix="Divide it into several pipelines, or take a sweep for equal steps.")
+
 
 def bindings(node: Model) -> Iterator[tuple[Loc, str]]:
     """Every text of a step's inputs that may hold an expression, with its key."""

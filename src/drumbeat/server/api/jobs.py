@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Literal
 
-from fastapi import Query, Response
+from fastapi import Query, Request, Response
 
 from drumbeat.control.bus import job_topic
 from drumbeat.control.control import Control
@@ -16,7 +16,7 @@ from drumbeat.protocol.api.page import DefinitionView
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.states import State
 from drumbeat.server.api.job_views import job_view, job_with_story, story_lines
-from drumbeat.server.context import ContextOf, ControlOf, PrincipalOf, current
+from drumbeat.server.context import ContextOf, ControlOf, PrincipalOf, current, while_connected
 from drumbeat.server.routing import new_router
 
 router = new_router("/api/v1", tags=["jobs"])
@@ -39,9 +39,9 @@ def submit(body: JobRequest, control: ControlOf, principal: PrincipalOf, respons
 
 
 @router.post("/plan")
-def plan(body: JobRequest, control: ControlOf, principal: PrincipalOf) -> PreviewView:
-    """What would run; starts nothing and writes nothing."""
-    return control.jobs.preview(body, principal)
+async def plan(body: JobRequest, control: ControlOf, principal: PrincipalOf, request: Request) -> PreviewView:
+    """What would run; starts nothing and writes nothing. Ends with its client."""
+    return await while_connected(request, lambda go_on: control.jobs.preview(body, principal, go_on))
 
 
 @router.get("/jobs")
