@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from drumbeat.dialect.data.paths import local_path
 from drumbeat.dialect.environments import conda
 from drumbeat.dialect.environments.included_files import beside, is_requirements
-from drumbeat.dialect.environments.requirements import included, included_by
+from drumbeat.dialect.environments.requirements import included, included_by, refuse_secrets
 from drumbeat.dialect.reading.loader import read_text
 from drumbeat.protocol import wire
 from drumbeat.protocol.api.requests import MAX_FILES, EnvironmentFiles
@@ -47,7 +47,13 @@ class Around:
 
 
 def files_of(written: Mapping[str, Any], around: Around, keep: Keep) -> EnvironmentFiles:
-    """The files of an environment that is written out. Raises SpecError."""
+    """The files of an environment that is written out. Raises SpecError, also for credentials in them."""
+    files = _files_of(written, around, keep)
+    refuse_secrets(files)
+    return files
+
+
+def _files_of(written: Mapping[str, Any], around: Around, keep: Keep) -> EnvironmentFiles:
     conda_file, build, base = written.get("conda_file"), written.get("build"), around.base
     if isinstance(conda_file, str):
         return _with_included(_plain(conda_file, "conda_file"), base)

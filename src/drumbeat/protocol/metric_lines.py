@@ -38,6 +38,7 @@ from drumbeat.protocol.metrics import (
 MAX_NAME = 250
 """Characters in the name of a metric and in the key of a parameter or tag, as in MLflow."""
 
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _RUN = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _MAX_INT = 2**63 - 1
 _SUM_DIGITS = 8
@@ -194,6 +195,8 @@ def _text(value: Any, key: str) -> str:
 def _named(name: Any, key: str) -> str:
     if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME:
         raise misfit(key, f"a name of 1 to {MAX_NAME} characters", name)
+    if _UNPRINTABLE.search(name):
+        raise misfit(key, "a name without control characters and marks of the reading direction", name)
     return _text(name, key)
 
 

@@ -114,6 +114,11 @@ def test_what_pip_takes_from_elsewhere_stays(line: str, kept: str):
         ("b @ https://token:@x/b.whl", "has credentials in it"),
         ("--index-url https://me:pre${TOKEN}@x/simple", "has credentials in it"),
         ("--index-url https://me:${TOKEN}x@x/simple", "has credentials in it"),
+        ("--extra-index-url https://x/simple?token=hush", "`token=…` in this URL is a credential"),
+        ("--find-links=https://${USER_TOKEN}@x/list?a=1&api_key=hush", "`api_key=…` in this URL is a credential"),
+        ("b @ https://x/b.whl?sig=hush", "`sig=…` in this URL is a credential"),
+        ("git+https://x/y.git?access_token=hush", "`access_token=…` in this URL is a credential"),
+        ("--index-url https://x/simple?token=${TOKEN}", "`token=…` in this URL is a credential"),
     ],
 )
 def test_what_the_nodes_cant_have_is_refused_at_its_line(line: str, says: str):
@@ -127,6 +132,21 @@ def test_what_the_nodes_cant_have_is_refused_at_its_line(line: str, says: str):
 def test_a_secret_isnt_repeated_in_its_refusal():
     with pytest.raises(SpecError) as caught:
         read("--index-url https://me:hush@x/simple\n")
+    assert "hush" not in str(caught.value)
+
+
+@pytest.mark.feature("E1")
+@pytest.mark.parametrize(
+    "line", ["--index-url https://me:hush@x/simple", "--extra-index-url https://x/simple?token=hush"]
+)
+@pytest.mark.parametrize("file", ["requirements.txt", "env.yml"])
+def test_credentials_in_an_environments_files_are_refused_before_they_are_sent(tmp_path: Path, file: str, line: str):
+    text = f"numpy\n{line}\n" if file == "requirements.txt" else f"dependencies:\n- pip:\n  - {line}\n"
+    (tmp_path / file).write_text(text)
+    written = {"conda_file": file}
+    with pytest.raises(SpecError) as caught:
+        files_of(written, Around(tmp_path), lambda _path, _key: "")
+    assert caught.value.fields[0].where in ("requirements.txt:2", "env.yml:3")
     assert "hush" not in str(caught.value)
 
 

@@ -174,3 +174,21 @@ def test_what_is_missing_is_named() -> None:
     assert missing == {
         f"the job needs the key `{key}`" for key in ("trial", "sampling_algorithm", "search_space", "objective")
     }
+
+
+@pytest.mark.parametrize(
+    ("function", "key", "says"),
+    [
+        ({"type": "randint", "upper": 10**400}, "upper", "a whole number of at most 9,223,372,036,854,775,807"),
+        ({"type": "randint", "upper": 2**63}, "upper", "a whole number of at most 9,223,372,036,854,775,807"),
+        ({"type": "uniform", "min_value": 0, "max_value": 10**309}, "max_value", "a number between -1.8e+308 and"),
+        ({"type": "normal", "mu": -(10**399), "sigma": 1}, "mu", "a number between -1.8e+308 and"),
+        ({"type": "quniform", "min_value": 0, "max_value": float("inf"), "q": 1}, "max_value", "a number between"),
+        ({"type": "choice", "values": [10**400]}, "values.0", "a number of at most 400 digits"),
+    ],
+)
+def test_number_that_no_trial_can_compute_with_is_refused_at_its_key(function: Any, key: str, says: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        from_dict({**SWEEP, "search_space": {**SWEEP["search_space"], "lr": function}})
+    assert refused.value.fields[0].where == f"job.search_space.lr.{key}"
+    assert says in refused.value.fields[0].what

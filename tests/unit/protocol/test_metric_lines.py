@@ -131,3 +131,11 @@ def test_ids_of_runs_and_experiments_are_computed_from_names() -> None:
     assert run_id("calm-fox") == run_id("calm-fox") != run_id("calm-fox-2")
     assert len(run_id("a")) == 32
     assert experiment_id("mnist").isdigit()
+
+
+@pytest.mark.feature("X1")
+@pytest.mark.parametrize("name", ["a\x1b[2J", "a\nb", "a\x9b", "\u202eloss", "a\u2066", "\x7f"])
+def test_name_that_could_change_a_terminal_is_refused(name: str) -> None:
+    for body in ({"kind": "points", "points": [[name, 1.0, 0, 0]]}, {"kind": "params", "params": {name: "1"}}):
+        with pytest.raises(ValueError, match="a name without control characters"):
+            record_of(line_with({"run": RUN, "rank": 0, **body}))

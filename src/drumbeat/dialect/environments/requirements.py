@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from drumbeat.dialect.data.signed_urls import trouble_with
 from drumbeat.dialect.environments.included_files import at, beside
 from drumbeat.dialect.reading.error_messages import either, short, shown
 from drumbeat.protocol.api.requests import EnvironmentFiles
@@ -15,6 +16,7 @@ COMMENT = re.compile(r"(?:^|\s)#.*$")
 OPTION = re.compile(r"(--?[A-Za-z][\w-]*)(?:=|\s+|$)(.*)", re.DOTALL)
 OF_A_LINE = re.compile(r"\s--(?:hash|config-settings|global-option)[=\s].*", re.DOTALL)
 SECRET = re.compile(r"\bhttps?://([^/@\s]+)@")
+ADDRESS = re.compile(r"\bhttps?://[^\s'\"]+")
 VARIABLE = re.compile(r"(?:[^:$]+:)?(?:\$\{[A-Z0-9_]+\}:?)+")
 """What may stand before the `@` of an address: a user's plain name does where the password is a variable."""
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -171,6 +173,19 @@ def refuse_secret(line: Line) -> None:
         if not VARIABLE.fullmatch(user):
             fix = "Name a variable of the node, as in https://${TOKEN}@host/, or set up pip on the nodes."
             raise at(line.file, line.number, "this address has credentials in it, which a plan would show", fix)
+    for url in ADDRESS.findall(line.text):
+        # A variable wouldn't help there: pip prints the addresses of its indexes, and masks passwords only.
+        if trouble := trouble_with(SECRET.sub("https://", url)):
+            fix = "Put it before the host, as in https://${TOKEN}@host/, or set up pip on the nodes."
+            raise at(line.file, line.number, trouble[0], fix)
+
+
+def refuse_secrets(texts: EnvironmentFiles) -> None:
+    """The same for every line of an environment's files, before any of them is sent or stored. Raises SpecError."""
+    for name, text in texts.files.items():
+        if name != texts.dockerfile:
+            for number, line in enumerate(text.splitlines(), 1):
+                refuse_secret(Line(COMMENT.sub("", line), name, number, number))
 
 
 def _refuse_local(line: Line) -> None:

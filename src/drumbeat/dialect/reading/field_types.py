@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Callable
 from typing import Annotated, Any, cast
 
@@ -24,6 +25,8 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from drumbeat.dialect.reading.error_messages import shown
 
 MAX_NUMBER = 10**400
+MAX_WHOLE = 2**63 - 1
+MAX_FLOAT = sys.float_info.max
 MAX_DEPTH = 64
 NOUNS: dict[type, str] = {list: "a list", dict: "a mapping", int: "a number", float: "a number"}
 
@@ -64,6 +67,22 @@ def _no_bool(value: object) -> object:
     if isinstance(value, bool):
         raise complaint(f"expected a number, got {shown(value)}")
     return value
+
+
+def _whole(value: object) -> object:
+    if isinstance(value, int) and abs(value) > MAX_WHOLE:
+        raise complaint(f"expected a whole number of at most {MAX_WHOLE:,}")
+    return _no_bool(value)
+
+
+def _finite(value: object) -> object:
+    try:
+        is_finite = not isinstance(value, int | float) or math.isfinite(value)
+    except OverflowError:
+        is_finite = False
+    if not is_finite:
+        raise complaint(f"expected a number between {-MAX_FLOAT:.1e} and {MAX_FLOAT:.1e}")
+    return _no_bool(value)
 
 
 def _as_text(value: object) -> object:
@@ -199,8 +218,8 @@ Variable = Annotated[
     str, _key(lambda n: bool(n) and "=" not in n and "\0" not in n, "a variable's name isn't empty and has no `=`")
 ]
 InnerPath = Annotated[Filled, AfterValidator(_inner)]
-Whole = Annotated[int, BeforeValidator(_no_bool)]
-Number = Annotated[float, BeforeValidator(_no_bool)]
+Whole = Annotated[int, BeforeValidator(_whole)]
+Number = Annotated[float, BeforeValidator(_finite)]
 Count = Annotated[Whole, Field(ge=1, le=1_000_000)]
 Tally = Annotated[Whole, Field(ge=0, le=1_000_000_000)]
 Port = Annotated[Whole, Field(ge=1, le=65_535)]
