@@ -13,12 +13,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from drumbeat.protocol import home_socket
 from drumbeat.protocol.errors import StorageError
 from drumbeat.server.access.agent_listeners import HandshakePatience
-from drumbeat.server.access.connections import Connections, protocol_of
+from drumbeat.server.access.connections import Connections, HttpConnection, protocol_of
 from drumbeat.server.agent_api.tls_server import Doorway
 from drumbeat.server.context import ServerContext, away
 
@@ -30,12 +29,14 @@ LONGEST_LOOK_S = 5.0
 log = logging.getLogger("drumbeat.server")
 
 
-class HomeConnection(HttpToolsProtocol):
+class HomeConnection(HttpConnection):
     """A connection to the socket in the home folder: from this process's user, or it is ended at once."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Takes it, once the kernel has told who is at the other end."""
         super().connection_made(transport)
+        if transport.is_closing():
+            return
         descriptor = transport.get_extra_info("socket").fileno()
         try:
             with socket.fromfd(descriptor, socket.AF_UNIX, socket.SOCK_STREAM) as connection:
@@ -74,7 +75,9 @@ class Running(uvicorn.Server):
         loop = asyncio.get_running_loop()
         for one in at_home:
             server = await loop.create_unix_server(
-                lambda: HomeConnection(self.config, self.server_state, {}), sock=one, backlog=home_socket.BACKLOG
+                lambda: HomeConnection(self.config, self.server_state, {}, self._connections),
+                sock=one,
+                backlog=home_socket.BACKLOG,
             )
             self.servers.append(server)
         if self.context.doors is not None:
