@@ -384,9 +384,9 @@ def test_version_in_a_curated_name_pins_its_main_package_and_those_of_its_time()
     ("name", "python", "says"),
     [
         ("AzureML-sklearn-0.24-ubuntu18.04-py37-cpu", 11,
-         "of scikit-learn 0.24 it has no wheel for Python 3.11: the newest scikit-learn is taken"),
-        ("acpt-pytorch-2.2-cuda12.1", 13, "of torch 2.2 it has no wheel for Python 3.13: torch==2.13.0 is taken"),
-        ("ray-2.9", 11, "of ray 2.9 it has no wheel for Python 3.11: ray[default,train]==2.60.0 is taken"),
+         "of scikit-learn 0.24 it knows no wheel for Python 3.11: the newest scikit-learn is taken"),
+        ("acpt-pytorch-2.2-cuda12.1", 13, "of torch 2.2 it knows no wheel for Python 3.13: torch==2.13.0 is taken"),
+        ("ray-2.9", 11, "of ray 2.9 it knows no wheel for Python 3.11: ray[default,train]==2.60.0 is taken"),
     ],
 )  # fmt: skip
 def test_version_without_a_wheel_leaves_the_definition_as_it_is_and_is_said(name: str, python: int, says: str):

@@ -54,14 +54,14 @@ _RELEASES = {
         "2.2": Release(12, ("numpy<2",)),
         **dict.fromkeys(("2.3", "2.4"), Release(12)),
         **dict.fromkeys(("2.5", "2.6", "2.7", "2.8"), Release(13)),
-        **dict.fromkeys(("2.9", "2.10", "2.11", "2.12"), Release(14)),
+        **dict.fromkeys(("2.9", "2.10", "2.11", "2.12", "2.14", "2.15"), Release(14)),
     },
     "scikit-learn": {
         **dict.fromkeys(("1.1", "1.2"), Release(11, _OLD_SKLEARN)),
         **dict.fromkeys(("1.3", "1.4"), Release(12, _OLD_SKLEARN)),
         **dict.fromkeys(("1.5", "1.6"), Release(13, ("numpy<2.3", "pandas<3", "scipy<1.16"))),
-        "1.7": Release(13, ("pandas<3",)),
-        "1.8": Release(14),
+        "1.7": Release(14, ("pandas<3",)),
+        **dict.fromkeys(("1.8", "1.9"), Release(14)),
     },
     "lightgbm": {
         "3.3": Release(11, ("scikit-learn<1.3", "numpy<2", "pandas<2.1", "scipy<1.12")),
@@ -71,9 +71,10 @@ _RELEASES = {
         ),
         "4.5": Release(13, ("scikit-learn<1.6", "numpy<2.3", "pandas<3", "scipy<1.16")),
         "4.6": Release(13, ("scikit-learn<1.8", "pandas<3")),
+        "4.7": Release(14),
     },
     "tensorflow": {
-        **dict.fromkeys(("2.12", "2.13", "2.14"), Release(11, without=("tf-keras",))),
+        **dict.fromkeys(("2.12", "2.13", "2.14"), Release(11, ("numpy<2",), without=("tf-keras",))),
         "2.15": Release(11, ("tf-keras==2.15.*",)),
         **{f"2.{minor}": Release(12, (f"tf-keras==2.{minor}.*",)) for minor in (16, 17, 18, 19)},
         "2.20": Release(13, ("tf-keras==2.20.*",)),
@@ -192,7 +193,7 @@ def for_name(definition: Curated, name: str, python: tuple[int, int]) -> tuple[C
     release = definition.releases.get(match[1])
     if release is None or python[1] > release.last_python:
         taken = own if "=" in own else f"the newest {own}"
-        return definition, f"of {main} {match[1]} it has no wheel for Python 3.{python[1]}: {taken} is taken"
+        return definition, f"of {main} {match[1]} it knows no wheel for Python 3.{python[1]}: {taken} is taken"
     return replace(definition, requirements=_pinned(definition, main, match[1], release)), f"with {main} {match[1]}"
 
 
