@@ -35,7 +35,7 @@ if ! "$venv/bin/python" -c 'import pip' 2>/dev/null; then
 fi
 pip() { "$venv/bin/python" -m pip --disable-pip-version-check "$@"; }
 
-echo "setup: installing the locked dependencies into $venv"
+echo "setup: installing the locked dependencies and torch into $venv; two to ten minutes, by network and disk"
 pip install -q --require-hashes -r requirements.lock
 # Its dependencies are in the lock; --no-deps keeps pip from drawing in CUDA packages.
 echo "setup: installing $TORCH"

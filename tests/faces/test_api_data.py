@@ -265,8 +265,9 @@ def test_one_file_is_data_too(client: Client, tmp_path: Path):
     file = folder_of(tmp_path, **{"x.csv": "1,2"}) / "x.csv"
     made = client.create_data({"name": "table", "type": "uri_file", "path": str(file)})
     assert (made.files, made.uri.rsplit("/", 1)[1]) == (1, "x.csv")
+    assert client.create_data({"name": "table", "path": str(file)}).version == made.version
     with pytest.raises(SpecError, match="this is a file, and the type is uri_folder"):
-        client.create_data({"name": "table", "path": str(file)})
+        client.create_data({"name": "table", "path": str(file), "type": "uri_folder"})
 
 
 @pytest.mark.feature("D2")

@@ -121,7 +121,7 @@ def test_the_same_as_json(drumbeat: Type, server: FakeServer, words: tuple[str, 
 
 def test_delete_says_that_it_is_gone_or_why_not(drumbeat: Type, server: FakeServer):
     server.known_computes = [rack()]
-    assert drumbeat("compute", "delete", "rack").stdout == "compute rack is deleted\n"
+    assert drumbeat("compute", "delete", "rack", "--yes").stdout == "compute rack is deleted\n"
     shown = drumbeat("compute", "delete", "rack")
     assert (shown.exit_code, shown.stderr) == (1, "error: there is no compute rack; there is local\n")
     server.error = ConflictError("compute rack is used by mnist-7f3a", fix="Wait for it.")

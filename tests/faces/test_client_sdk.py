@@ -157,6 +157,17 @@ def test_code_of_which_nothing_is_sent_is_told(client: Client, tmp_path: Path, r
     assert tuple(client.plan(tmp_path / "job.yml").notes) == wanted
 
 
+@pytest.mark.feature("J4")
+def test_script_that_is_not_in_the_code_folder_is_told_before_the_start(client: Client, tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "train.py").write_text("")
+    (tmp_path / "job.yml").write_text("command: python trian.py\ncode: src\n")
+    wanted = "the command starts trian.py, which isn't in the code folder src. Did you mean `train.py`?"
+    assert client.plan(tmp_path / "job.yml").notes == (wanted,)
+    (tmp_path / "job.yml").write_text("command: python trian.py\ncode: src\ndrumbeat: {prepare: touch trian.py}\n")
+    assert client.plan(tmp_path / "job.yml").notes == ()
+
+
 def test_an_uploaded_input_tells_which_links_lead_out_of_it(client: Client, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "x").write_text("")

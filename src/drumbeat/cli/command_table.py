@@ -32,12 +32,14 @@ class CommandEntry:
         source = getattr(import_module(f"drumbeat.cli.commands.{module}"), attribute)
         if not self.example:
             family = typer.main.get_group(source)
-            family.name = name
+            family.name, family.rich_help_panel = name, _GROUP_OF.get(name)
             return family
         alone = typer.Typer(add_completion=False)
         cls = JobCommand if self.has_words else None
         add_command(alone, name, source, self.example, takes_more=self.takes_more, cls=cls)
-        return typer.main.get_command(alone)
+        command: Any = typer.main.get_command(alone)
+        command.rich_help_panel = _GROUP_OF.get(name)
+        return command
 
 
 COMMANDS = {
@@ -83,7 +85,19 @@ COMMANDS = {
     "token": CommandEntry("tokens:app"),
     "quota": CommandEntry("quotas:app"),
 }
-"""Every command, in the order of the help."""
+"""Every command."""
+
+GROUPS = {
+    "Run jobs": ("plan", "run", "init", "rehearse"),
+    "Look at jobs": ("list", "show", "logs", "metrics", "compare", "stacks", "top", "ui"),
+    "Reach running jobs": ("exec", "ssh", "open"),
+    "End, keep and delete jobs": ("cancel", "wait", "download", "archive", "restore", "delete", "prune"),
+    "Data and what jobs share": ("data", "datastore", "environment", "component", "experiment", "sweep"),
+    "Computes": ("compute", "alias", "registry", "bench"),
+    "The server and its users": ("server", "token", "quota", "notice", "usage", "ledger", "version"),
+}
+"""The headings of the help, each with its commands in their order."""
+_GROUP_OF = {name: title for title, names in GROUPS.items() for name in names}
 
 
 class LateCommands(MutableMapping[str, Any]):
@@ -104,7 +118,7 @@ class LateCommands(MutableMapping[str, Any]):
         del self._made[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys((*COMMANDS, *self._made)))
+        return iter(dict.fromkeys((*_GROUP_OF, *COMMANDS, *self._made)))
 
     def __len__(self) -> int:
         return len(set(COMMANDS) | set(self._made))

@@ -152,7 +152,11 @@ class JobParcel:
 
         code = self.code_place()
         if code:
-            yield from remarks.of_code(code, str(self._command["code"]))
+            written = str(self._command["code"])
+            yield from (empty := [*remarks.of_code(code, written)])
+            extensions = cast("dict[str, object]", self.written.document.get("drumbeat") or {})
+            if not (empty or extensions.get("prepare") or self._command.get("additional_includes")):
+                yield from remarks.of_script(self._command.get("command"), code, written)
         inputs = cast("dict[str, object]", self.written.document.get("inputs") or {})
         yield from remarks.of_texts(inputs, self.written.base, code)
 

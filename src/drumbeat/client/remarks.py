@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from drumbeat.client.ignore_files import ALWAYS, FILES, IgnoreRules
+from drumbeat.client.missing_script import missing_script
 from drumbeat.client.snapshot import holds, is_empty
 from drumbeat.dialect.reading.error_messages import short
 
@@ -28,6 +29,14 @@ def of_code(code: Path, written: str) -> Iterator[str]:
         return
     whole = f"line {min(lines)} of {rules.file}" if len(lines) == 1 and min(lines) else rules.file
     yield f"nothing of code is sent: {whole} leaves out all that is in {folder}"
+
+
+def of_script(command: object, code: Path, written: str) -> Iterator[str]:
+    """That the script which the command begins with isn't in the code folder."""
+    missing = missing_script(command, code) if isinstance(command, str) else None
+    if missing:
+        script, close = missing
+        yield f"the command starts {script}, which isn't in the code folder {short(written)}. {close}".rstrip()
 
 
 def of_texts(inputs: Mapping[str, object], base: Path, code: Path | None) -> Iterator[str]:

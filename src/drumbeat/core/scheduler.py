@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from drumbeat.core.quota_balances import NO_BALANCES, Balances
@@ -113,6 +113,7 @@ def place(  # noqa: PLR0913 - the queue, what there is, and how the persons stan
     holding, allowances = list(held), balances.allowances
     blocked: Waiting | None = None
     kept: tuple[Holding, ...] = ()
+    behind: dict[int, str] = {}
     said: list[Placed] = []
     for asked in sorted(queue, key=lambda one: one.rank):
         job = asked.least
@@ -151,6 +152,7 @@ def place(  # noqa: PLR0913 - the queue, what there is, and how the persons stan
                     f"number {place} in the queue of {compute}: {blocked.job} is next, and the slots are held by "
                     f"{_holders(holding)}{_say_use(balances, job, blocked)}"
                 )
+                sentence += _say_wait_behind(blocked, rooms, holding, behind) if slots else ""
             if not kept or fit(job.need, _expected(own), kept):  # It waits for no blocked job.
                 kept = (_with_slots(kept, _possible_slots(job, rooms, kept)),)
             is_unsure = is_unseen(rooms) and not fits_when_empty(job.need, rooms)
@@ -391,6 +393,23 @@ def _needs(job: Waiting, rooms: Sequence[Room], held: Sequence[Holding], compute
         f"needs {_say_need(job)} of {compute}, where {of}{holders}; it is next"
         f"{f' and starts {start}' if start else ''}{unusable}"
     )
+
+
+def _say_wait_behind(first: Waiting, rooms: Sequence[Room], held: Sequence[Holding], said: dict[int, str]) -> str:
+    """Why a job that would fit waits behind the next one, and when that one starts as far as it is known.
+
+    said: the sentences so far, by the number of holders; it is one for all that wait while the same jobs hold slots.
+    """
+    if len(held) in said:
+        return said[len(held)]
+    own = rooms_of(first, rooms)
+    start, latest = _say_start(first, own, held), _earliest(first.need, own, held)
+    when = [f"starts {start}"] if start else []
+    if latest is not None:
+        when.append(f"at the latest at {latest.astimezone(UTC):%H:%M UTC on %d %B}, by their time limits")
+    that_is = f", and {', '.join(when)}" if when else ""
+    said[len(held)] = f"; what is free is kept for {first.job}, which needs {_say_need(first)}{that_is}"
+    return said[len(held)]
 
 
 def _say_need(job: Waiting) -> str:

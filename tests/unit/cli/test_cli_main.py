@@ -2,8 +2,11 @@
 
 import typer
 
+from drumbeat.cli.command_table import COMMANDS, GROUPS, LateCommands
+from drumbeat.cli.commands.data import with_options
 from drumbeat.cli.main import app
 from drumbeat.cli.terminal.styles import ink_for
+from drumbeat.protocol.errors import SpecError
 
 
 def test_every_command_has_help_and_an_example():
@@ -32,3 +35,16 @@ def test_no_color_is_respected():
     assert ink_for(terminal, {"TERM": "xterm"}).is_on  # pyright: ignore[reportArgumentType]
     assert not ink_for(terminal, {"TERM": "xterm", "NO_COLOR": "1"}).is_on  # pyright: ignore[reportArgumentType]
     assert not ink_for(terminal, {"TERM": "dumb"}).is_on  # pyright: ignore[reportArgumentType]
+
+
+def test_every_command_is_in_one_group_of_the_help():
+    grouped = [name for names in GROUPS.values() for name in names]
+    assert sorted(grouped) == sorted(COMMANDS)
+    assert [*LateCommands()] == grouped
+    assert LateCommands()["run"].rich_help_panel == "Run jobs"
+    assert LateCommands()["data"].rich_help_panel == "Data and what jobs share"
+
+
+def test_advice_on_keys_names_options_where_there_is_no_file():
+    told = with_options(SpecError("this is a file, and the type is mltable", where="d", fix="Write `type: uri_file`."))
+    assert str(told) == "d: this is a file, and the type is mltable. Write `--type uri_file`."

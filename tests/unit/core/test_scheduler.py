@@ -124,6 +124,18 @@ def test_holder_that_waits_for_its_store_is_named_first_and_with_what_it_waits_f
     assert said["small"].sentence == (f"number 2 in the queue of local: big is next, and the slots are {holders}")
 
 
+def test_job_that_would_fit_says_behind_whom_it_waits_and_until_when():
+    said = placed([waits("big", cpus=2), waits("small", cpus=1, second=1)], rooms=[Room("m", 2)], held=[holds("a", 1)])
+    assert said["small"].sentence == (
+        "number 2 in the queue of local: big is next, and the slots are held by a; "
+        "what is free is kept for big, which needs 2 CPU slots, and starts when a ends"
+    )
+    limited = holds("a", 1, until=300)
+    said = placed([waits("big", cpus=2), waits("small", cpus=1, second=1)], rooms=[Room("m", 2)], held=[limited])
+    latest = f"at the latest at {at(300):%H:%M UTC on %d %B}, by their time limits"
+    assert said["small"].sentence.endswith(f", and starts when a ends, {latest}")
+
+
 def test_devices_are_dealt_out_and_never_twice():
     said = placed(
         [waits("a", cpus=1, gpus=1), waits("b", cpus=1, gpus=1, second=1), waits("c", cpus=1, gpus=1, second=2)]

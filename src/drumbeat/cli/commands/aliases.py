@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from drumbeat.cli.terminal.connect import Server, connect
-from drumbeat.cli.terminal.help import new_family
+from drumbeat.cli.terminal.help import Yes, new_family
 from drumbeat.protocol.errors import DrumbeatError
 
 app = new_family("Map a cloud's names of computes and environments to local ones.")
@@ -106,7 +106,7 @@ _TROUBLES = {
 
 
 @app.command("remove", epilog="Example: drumbeat alias remove compute gpu-cluster")
-def remove_alias(kind: KindOf, name: NameOf) -> None:
+def remove_alias(kind: KindOf, name: NameOf, _yes: Yes = False) -> None:
     """Remove an alias."""
     connect().set_alias(kind, name, None)
     print(f"{kind} {name} means nothing here any more")

@@ -9,7 +9,7 @@ import typer
 
 from drumbeat.cli.commands.jobs import AsJson
 from drumbeat.cli.terminal.connect import connect
-from drumbeat.cli.terminal.help import add_command, new_family
+from drumbeat.cli.terminal.help import Yes, add_command, new_family
 from drumbeat.protocol.errors import SpecError
 
 app = new_family("Register components, which pipelines use as steps and sweeps as trials.")
@@ -86,7 +86,9 @@ def show_component(title: Title, as_json: AsJson = False) -> None:
         show(*render_component(component))
 
 
-def delete(title: Annotated[str, typer.Argument(metavar="NAME:VERSION", help="The version to delete.")]) -> None:
+def delete(
+    title: Annotated[str, typer.Argument(metavar="NAME:VERSION", help="The version to delete.")], _yes: Yes = False
+) -> None:
     """Delete a version of a component. Jobs that use it continue."""
     name, version = _named(title)
     server = connect()

@@ -11,7 +11,7 @@ import typer
 from drumbeat.cli.commands.jobs import AsJson
 from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.failures import Exit
-from drumbeat.cli.terminal.help import add_command, new_family
+from drumbeat.cli.terminal.help import Yes, add_command, new_family
 from drumbeat.protocol.errors import RefusedError, SpecError
 from drumbeat.protocol.states import State
 
@@ -140,7 +140,7 @@ def scale(name: Name, fewest: Fewest = None, most: Most = None, idle_time: IdleT
     print(say_scaled(scaled))
 
 
-def delete(name: Name) -> None:
+def delete(name: Name, _yes: Yes = False) -> None:
     """Delete a compute that no job uses, and everything that was created for it."""
     connect().delete_compute(name)
     print(f"compute {name} is deleted")

@@ -12,7 +12,7 @@ import typer
 from drumbeat.cli.commands.download import progress
 from drumbeat.cli.commands.jobs import AsJson
 from drumbeat.cli.terminal.connect import connect
-from drumbeat.cli.terminal.help import add_command, new_family
+from drumbeat.cli.terminal.help import Yes, add_command, new_family
 from drumbeat.cli.terminal.untrusted_text import make_safe
 from drumbeat.protocol.errors import SpecError
 
@@ -64,7 +64,11 @@ def create(
             added = [f"{key}={quoted(value)}" for key, value in options.items()]
             made = server.create_data(file, sets=[*(sets or []), *added], seen=seen, told=_note)
         else:
-            made = server.create_data(_described(options, has_sets=bool(sets)), seen=seen, told=_note)
+            described = _described(options, has_sets=bool(sets))
+            try:
+                made = server.create_data(described, seen=seen, told=_note)
+            except SpecError as error:
+                raise with_options(error) from None
     from drumbeat.cli.tables.dataview import say_data
 
     print(say_data(made))
@@ -81,6 +85,12 @@ def _described(options: dict[str, str], *, has_sets: bool) -> dict[str, str]:
         what = "say what the data is: name a file with -f, or give a name and a path"
         raise SpecError(what, fix="For example: drumbeat data create digits --path ./digits")
     return options
+
+
+def with_options(error: SpecError) -> SpecError:
+    """The same error, whose advice names options where it would name keys of a file."""
+    fix = re.sub(r"`(name|path|type|version|datastore): ([^`]+)`", r"`--\1 \2`", error.fix)
+    return SpecError(error.what, where=error.where, fix=fix, fields=error.fields)
 
 
 def list_data(
@@ -118,7 +128,7 @@ def show_data(reference: Reference, as_json: AsJson = False) -> None:
         show(*render_data(resolved))
 
 
-def delete(reference: Reference) -> None:
+def delete(reference: Reference, _yes: Yes = False) -> None:
     """Delete the entry of a version of data. The files stay in the store."""
     from drumbeat.dialect.data.paths import is_asset_name
 

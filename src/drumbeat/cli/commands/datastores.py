@@ -9,7 +9,7 @@ import typer
 
 from drumbeat.cli.commands.jobs import AsJson
 from drumbeat.cli.terminal.connect import connect
-from drumbeat.cli.terminal.help import add_command, new_family
+from drumbeat.cli.terminal.help import Yes, add_command, new_family
 
 app = new_family(
     "Create and inspect datastores: folders, Azure, S3, Google Cloud Storage, web servers, SFTP. See docs/data.md."
@@ -74,7 +74,7 @@ def show_datastore(name: Name, as_json: AsJson = False) -> None:
         show(*render_datastore(datastore))
 
 
-def delete(name: Name) -> None:
+def delete(name: Name, _yes: Yes = False) -> None:
     """Delete the entry of a datastore. The files in it stay."""
     connect().delete_datastore(name)
     print(f"datastore {name} is forgotten; what lies in it stays")

@@ -11,7 +11,7 @@ import typer
 from drumbeat.cli.commands.jobs import AsJson
 from drumbeat.cli.commands.run import submit
 from drumbeat.cli.terminal.connect import Server, connect
-from drumbeat.cli.terminal.help import add_command, new_family
+from drumbeat.cli.terminal.help import Yes, add_command, new_family
 from drumbeat.protocol.errors import SpecError
 
 app = new_family(
@@ -171,7 +171,9 @@ def _usable(server: Server, compute: str) -> int:
     return max(1, sum(not one.unusable for one in own_compute.machines_for_all)) if own_compute else 1
 
 
-def delete(title: Annotated[str, typer.Argument(metavar="NAME:VERSION", help="The version to delete.")]) -> None:
+def delete(
+    title: Annotated[str, typer.Argument(metavar="NAME:VERSION", help="The version to delete.")], _yes: Yes = False
+) -> None:
     """Delete a version of an environment. Jobs that use it continue; nodes keep their built copy until it expires."""
     name, version = _named(title)
     if not version and "@" not in title:

@@ -9,7 +9,7 @@ import typer
 
 from drumbeat.cli.commands.jobs import AsJson
 from drumbeat.cli.terminal.connect import connect
-from drumbeat.cli.terminal.help import add_command, new_family
+from drumbeat.cli.terminal.help import Yes, add_command, new_family
 
 app = new_family("Create and try notice targets: webhooks and mail that report the ends of jobs. See docs/notices.md.")
 
@@ -74,7 +74,7 @@ def try_target(name: Name) -> None:
     print(f"a test notice was delivered to {target.name} ({target.place})")
 
 
-def delete(name: Name) -> None:
+def delete(name: Name, _yes: Yes = False) -> None:
     """Delete a notice target and its secrets. Notices that wait for it are dropped."""
     connect().delete_notice_target(name)
     print(f"notice target {name} is deleted")

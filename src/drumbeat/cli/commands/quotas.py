@@ -10,7 +10,7 @@ import typer
 
 from drumbeat.cli.terminal.age import parse_age
 from drumbeat.cli.terminal.connect import connect
-from drumbeat.cli.terminal.help import new_family
+from drumbeat.cli.terminal.help import Yes, new_family
 
 if TYPE_CHECKING:
     from drumbeat.protocol.api.people import QuotaView
@@ -80,7 +80,7 @@ def set_quota(
 
 
 @app.command("remove", epilog="Example: drumbeat quota remove person ada")
-def remove_quota(kind: KindOf, name: NameOf) -> None:
+def remove_quota(kind: KindOf, name: NameOf, _yes: Yes = False) -> None:
     """Remove a quota."""
     connect().remove_quota(kind, name)
     print(f"{kind} {name} has no quota any more")

@@ -9,7 +9,7 @@ import typer
 
 from drumbeat.cli.commands.jobs import AsJson
 from drumbeat.cli.terminal.connect import connect
-from drumbeat.cli.terminal.help import add_command, new_family
+from drumbeat.cli.terminal.help import Yes, add_command, new_family
 
 app = new_family("Create and inspect registries: the credentials for pulling images. See docs/containers.md.")
 
@@ -80,7 +80,7 @@ def show_registry(name: Name, as_json: AsJson = False) -> None:
         show(pairs(rows))
 
 
-def delete(name: Name) -> None:
+def delete(name: Name, _yes: Yes = False) -> None:
     """Delete a registry and its credentials. Images on the nodes stay."""
     connect().delete_registry(name)
     print(f"registry {name} is forgotten; images that nodes have pulled stay there")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from drumbeat.cli.terminal.connect import connect
-from drumbeat.cli.terminal.help import new_family
+from drumbeat.cli.terminal.help import Yes, new_family
 from drumbeat.protocol.principal import Role
 
 app = new_family("Give persons tokens of their own for this server.")
@@ -46,7 +46,7 @@ def _article(role: Role) -> str:
 
 
 @app.command("remove", epilog="Example: drumbeat token remove ada")
-def remove(person: PersonOf) -> None:
+def remove(person: PersonOf, _yes: Yes = False) -> None:
     """Remove a person's token. Their jobs continue."""
     connect().remove_token(person)
     print(f"{person} has no token any more")

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from typing import Annotated
 
 import typer
 from typer.core import TyperCommand
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Accepted as by `drumbeat delete`; this command asks nothing.")]
+"""Of commands that delete without a question: scripts may give it to all of them."""
 
 
 def new_family(about: str) -> typer.Typer:

@@ -95,6 +95,7 @@ class DataCalls:
         with other content.
         """
         asked, base, source = _asked(data, sets)
+        asked = _of_file(asked, base)
         document = asked.model_dump(mode="json", exclude_unset=True)
         from drumbeat.dialect.data.paths import Local, reference_to
 
@@ -236,3 +237,12 @@ def _asked(data: GivenData, sets: Sequence[str]) -> tuple[DataAsset, Path, str]:
     if sets:
         raise SpecError("values are set in a file; this data was made in Python", fix="Set them on the object.")
     return (data_from(data) if isinstance(data, Mapping) else data), Path.cwd(), "data"
+
+
+def _of_file(asked: DataAsset, base: Path) -> DataAsset:
+    """The same; a file on this machine that was given no type is a `uri_file`."""
+    from drumbeat.dialect.data.paths import local_path
+
+    path = None if "type" in asked.model_fields_set else local_path(asked.path)
+    is_file = path is not None and (base / Path(path).expanduser()).is_file()
+    return asked.model_copy(update={"type": "uri_file"}) if is_file else asked
