@@ -162,7 +162,7 @@ def test_script_that_is_not_in_the_code_folder_is_told_before_the_start(client: 
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "train.py").write_text("")
     (tmp_path / "job.yml").write_text("command: python trian.py\ncode: src\n")
-    wanted = "the command starts trian.py, which isn't in the code folder src. Did you mean `train.py`?"
+    wanted = "the command starts trian.py, which isn't in the code folder `src`. Did you mean `train.py`?"
     assert client.plan(tmp_path / "job.yml").notes == (wanted,)
     (tmp_path / "job.yml").write_text("command: python trian.py\ncode: src\ndrumbeat: {prepare: touch trian.py}\n")
     assert client.plan(tmp_path / "job.yml").notes == ()

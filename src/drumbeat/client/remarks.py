@@ -36,7 +36,7 @@ def of_script(command: object, code: Path, written: str) -> Iterator[str]:
     missing = missing_script(command, code) if isinstance(command, str) else None
     if missing:
         script, close = missing
-        yield f"the command starts {script}, which isn't in the code folder {short(written)}. {close}".rstrip()
+        yield f"the command starts {script}, which isn't in the code folder `{short(written)}`. {close}".rstrip()
 
 
 def of_texts(inputs: Mapping[str, object], base: Path, code: Path | None) -> Iterator[str]:

@@ -96,7 +96,10 @@ def test_the_log_base_may_be_a_number() -> None:
         ({"search_space": {}}, "`search_space`: needs at least 1 entries"),
         ({"search_space": {"x": {"type": "unifrm"}}}, "Did you mean `uniform`?"),
         ({"search_space": {"x": 3}}, "expected a mapping that describes a search function, got the number 3"),
-        ({"search_space": {"x": {"type": "choice", "values": [[1]]}}}, "expected a plain value, got a list"),
+        (
+            {"search_space": {"x": {"type": "choice", "values": [[1]]}}},
+            "a value of a choice can't be a list. Write it as a text",
+        ),
         (
             {"search_space": {"x": {"type": "choice", "values": [{"y": {"type": "normal", "mu": 0}}]}}},
             "job.search_space.x.values.0.y: `search_space.x.values.0.y` needs the key `sigma`",
@@ -192,3 +195,21 @@ def test_number_that_no_trial_can_compute_with_is_refused_at_its_key(function: A
         from_dict({**SWEEP, "search_space": {**SWEEP["search_space"], "lr": function}})
     assert refused.value.fields[0].where == f"job.search_space.lr.{key}"
     assert says in refused.value.fields[0].what
+
+
+@pytest.mark.parametrize(
+    ("value", "what", "fix"),
+    [
+        ("[64, 32]", "can't be a list", "which the script reads by json.loads: '[64, 32]'"),
+        ("null", "can't be nothing", "Write a word for it, like 'none'"),
+        ("{layers: [64, 32]}", "can't be a list", "json.loads: '[64, 32]'"),
+    ],
+)
+def test_list_or_nothing_in_a_choice_is_refused_with_a_way_out(value: str, what: str, fix: str) -> None:
+    space = f"search_space: {{x: {{type: choice, values: [1, {value}]}}}}"
+    sampled = f"sampling_algorithm: random\nobjective: {{goal: minimize, primary_metric: l}}\n{space}\n"
+    with pytest.raises(SpecError) as caught:
+        loads(f"type: sweep\ntrial: {{command: x}}\n{sampled}")
+    (problem,) = caught.value.fields
+    assert what in problem.what
+    assert fix in problem.fix

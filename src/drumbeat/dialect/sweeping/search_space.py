@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import BeforeValidator, Discriminator, Field, Tag
 
-from drumbeat.dialect.reading.field_types import Identifier, Number, Scalar, Whole
+from drumbeat.dialect.reading.error_messages import short
+from drumbeat.dialect.reading.field_types import Identifier, Number, Scalar, Whole, complaint
 from drumbeat.dialect.reading.frozen_model import AnyCase, Contradiction, Model, by_type
 
 Above0 = Annotated[Number, Field(gt=0)]
@@ -159,7 +161,20 @@ def _nested_shape(value: object) -> str:
     return "[function]" if _shape(value) != "[value]" else "[value]"
 
 
-Plain = Annotated[Scalar, Tag("[value]")]
+def _plain(value: object) -> object:
+    """Refuses what a command line can't hold, with a text that the script can read."""
+    if value is None:
+        raise complaint(
+            "a value of a choice can't be nothing", "Write a word for it, like 'none', for the script to read."
+        )
+    if isinstance(value, list):
+        text = short(json.dumps(value, default=str))
+        fix = f"Write it as a text, which the script reads by json.loads: '{text}'"
+        raise complaint("a value of a choice can't be a list", fix)
+    return value
+
+
+Plain = Annotated[Scalar, BeforeValidator(_plain), Tag("[value]")]
 Nested = Annotated[
     Annotated["SearchValue", Tag("[function]")] | Plain, Discriminator(_nested_shape)
 ]  # a branch of a conditional space may hold functions of its own
