@@ -184,7 +184,9 @@ def test_the_rank_that_was_the_cause_is_named_with_its_error_and_what_to_do(hous
         "t = torch.ones(1)\n"
         "dist.all_reduce(t)\n"
     )
-    path = house.job_file(code=".", command="python t.py", distribution=distribution(1), resources=nodes(2))
+    path = house.job_file(
+        code=".", command="python t.py", distribution=distribution(1), resources=nodes(2), drumbeat="{max_retries: 3}"
+    )
     result = house.run("run", path, "--name", "fails", timeout=240)
     assert result.returncode == 1, result.stdout + result.stderr
     job = house.client.get("fails")
