@@ -119,12 +119,13 @@ def test_a_body_that_is_no_object_is_refused(house, body):
         {"key": "x", "value": 1, "timestamp": {}},
     ],
 )
-def test_a_metric_that_mlflow_refuses_is_refused_alone_and_in_a_batch(house, metric):
+def test_metric_that_mlflow_refuses_is_refused_alone_and_without_the_others_of_its_batch(house, metric):
     run = new_run(house)
     assert refusal(ask(house, "POST", "runs/log-metric", run_id=run, **metric)) == INVALID
     batch = {"metrics": [{"key": "fine", "value": 1}, metric], "params": [{"key": "p", "value": "1"}]}
     assert refusal(ask(house, "POST", "runs/log-batch", run_id=run, **batch)) == INVALID
-    assert asked(house, "GET", "runs/get", run_id=run)["run"]["data"]["metrics"] == []
+    data = asked(house, "GET", "runs/get", run_id=run)["run"]["data"]
+    assert ([one["key"] for one in data["metrics"]], data["params"]) == (["fine"], [{"key": "p", "value": "1"}])
 
 
 def test_logged_models_are_found_by_every_id_of_their_experiment(house):
@@ -182,15 +183,17 @@ def test_registered_model_is_renamed_with_its_versions(house):
     assert asked(house, "POST", "model-versions/create", name="net-2", source="y")["model_version"]["version"] == "2"
 
 
-def test_a_batch_with_a_changed_parameter_keeps_nothing_of_it(house):
+def test_batch_with_a_changed_parameter_and_a_long_tag_keeps_all_others(house):
     run = new_run(house)
     asked(house, "POST", "runs/log-parameter", run_id=run, key="lr", value="1")
-    batch = {"params": [{"key": "lr", "value": "2"}], "metrics": [{"key": "m", "value": 1}]}
+    params = [{"key": "lr", "value": "2"}, {"key": "decay", "value": "0"}]
+    batch = {"params": params, "metrics": [{"key": "m", "value": 1}], "tags": [{"key": "x" * 251, "value": ""}]}
     answer = ask(house, "POST", "runs/log-batch", run_id=run, **batch)
     assert refusal(answer) == INVALID
     assert "was already logged with value='1'" in answer.json()["message"]
     data = asked(house, "GET", "runs/get", run_id=run)["run"]["data"]
-    assert (data["metrics"], data["params"]) == ([], [{"key": "lr", "value": "1"}])
+    assert data["params"] == [{"key": "decay", "value": "0"}, {"key": "lr", "value": "1"}]
+    assert [one["key"] for one in data["metrics"]] == ["m"]
 
 
 def test_batch_that_a_client_repeats_as_it_got_no_answer_is_kept_once(house):
@@ -217,12 +220,13 @@ def test_whole_numbers_may_be_texts_and_values_may_be_no_numbers(house):
     assert {(one["step"], one["timestamp"]) for one in found} == {(7, 2000)}
 
 
-def test_metric_of_a_missing_model_is_refused_before_any_point_is_kept(house: House):
+def test_metric_of_a_missing_model_is_refused_without_the_others_of_its_batch(house: House):
     run, metric = new_run(house), {"key": "m", "value": 1, "timestamp": 1, "model_id": "m-none"}
     assert refusal(ask(house, "POST", "runs/log-metric", run_id=run, **metric)) == MISSING
     batch = [{"key": "m", "value": 2, "timestamp": 1}, metric]
     assert refusal(ask(house, "POST", "runs/log-batch", run_id=run, metrics=batch)) == MISSING
-    assert asked(house, "GET", "metrics/get-history", run_id=run, metric_key="m")["metrics"] == []
+    kept = asked(house, "GET", "metrics/get-history", run_id=run, metric_key="m")["metrics"]
+    assert [one["value"] for one in kept] == [2]
 
 
 def test_a_history_is_read_in_pages_and_for_several_runs(house):

@@ -40,6 +40,8 @@ MAX_NAME = 250
 
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _RUN = re.compile(r"[0-9a-f]{32}", re.ASCII)
+_NO_RUN = "0" * 32
+"""The run of a record that changes nothing."""
 _MAX_INT = 2**63 - 1
 _SUM_DIGITS = 8
 _MAX_DEPTH = 32
@@ -61,33 +63,65 @@ def line_of(record: MetricRecord) -> bytes:
 
 def blank_line(length: int) -> bytes:
     """Returns a line of this length whose record changes nothing, to stand for a line of the spool that is skipped."""
-    body = b'{"kind":"inputs","run":"%s"}' % (b"0" * 32)
+    body = b'{"kind":"inputs","run":"%s"}' % _NO_RUN.encode()
     body = body.ljust(length - _SUM_DIGITS - len(b" \n"))
     return b"%08x %s\n" % (zlib.crc32(body), body)
 
 
-def record_of(line: bytes) -> MetricRecord:
+def record_of(line: bytes, note: Callable[[str], None] | None = None) -> MetricRecord:
     """Returns the record of a line, with or without its newline.
 
-    Raises ValueError for a line that was cut or damaged, and for a record that isn't one.
+    Raises ValueError for a line that was cut or damaged, and for a record that isn't one, unless `note` takes the
+    sentence on it.
     """
     body = line[_SUM_DIGITS + 1 :].rstrip(b"\n")
     if line[: _SUM_DIGITS + 1] != b"%08x " % zlib.crc32(body):
         raise ValueError(f"the checksum of a line of the spool doesn't match: {line[:80]!r}")
+    wire: object = None
     try:
-        return record_from_wire(json.loads(body))
-    except RecursionError:
-        raise ValueError("a record is nested too deeply") from None
+        wire = json.loads(body)
+        return record_from_wire(wire)
+    except (ValueError, RecursionError) as error:
+        why = "a record is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        if note is None:
+            raise ValueError(why) from None
+        note(why)
+        return _fitting_part(wire)
 
 
-def spooled(body: bytes, offset: int) -> list[Spooled]:
-    """Returns the records of whole lines that begin at `offset` of the spool. Raises ValueError."""
+def _fitting_part(wire: object) -> MetricRecord:
+    """Returns the record without those of its points, parameters or tags that don't fit, else one without effect."""
+    fields = cast(JsonObject, wire) if isinstance(wire, dict) else {}
+    for key in ("points", "params", "tags"):
+        value = fields.get(key)
+        if isinstance(value, list):
+            points = cast("list[Any]", value)
+            fields = {**fields, key: [one for one in points if _is_record({**fields, key: [one]})]}
+        elif isinstance(value, dict):
+            pairs = cast(JsonObject, value).items()
+            fields = {**fields, key: {name: one for name, one in pairs if _is_record({**fields, key: {name: one}})}}
+    return record_from_wire(fields) if _is_record(fields) else InputsLogged(_NO_RUN)
+
+
+def _is_record(wire: JsonObject) -> bool:
+    try:
+        record_from_wire(wire)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def spooled(body: bytes, offset: int, note: Callable[[str], None] | None = None) -> list[Spooled]:
+    """Returns the records of whole lines that begin at `offset` of the spool. Raises ValueError.
+
+    note: is given a sentence on each record of an undamaged line that doesn't fit; what fits of it is returned.
+    """
     records: list[Spooled] = []
     for line in body.splitlines(keepends=True):
         if not line.endswith(b"\n"):
             raise ValueError("the last line has no end")
         offset += len(line)
-        records.append(Spooled(offset, record_of(line)))
+        records.append(Spooled(offset, record_of(line, note)))
     return records
 
 
@@ -133,7 +167,7 @@ class _Fields:
         value = self.values.get(key)
         if not isinstance(value, dict):
             raise misfit(key, "an object of texts", value)
-        return {_named(name, key): _text(one, f"{key}.{name}") for name, one in cast(JsonObject, value).items()}
+        return pairs_from_wire(cast(JsonObject, value), key)
 
     def objects(self, key: str) -> tuple[JsonObject, ...]:
         return storable_objects(self.values.get(key, []), key)
@@ -145,7 +179,7 @@ class _Fields:
         value = self.values.get("points")
         if not isinstance(value, list):
             raise misfit("points", "a list", value)
-        return tuple(_point(one) for one in cast("list[Any]", value))
+        return tuple(point_from_wire(one) for one in cast("list[Any]", value))
 
 
 def storable_datasets(value: object) -> tuple[JsonObject, ...]:
@@ -179,7 +213,13 @@ def _storable(value: Any, key: str, depth: int) -> Any:
     return {_text(name, key): _storable(one, key, depth - 1) for name, one in cast(JsonObject, value).items()}
 
 
-def _point(wire: Any) -> Point:
+def pairs_from_wire(value: Mapping[str, Any], key: str) -> dict[str, str]:
+    """Returns parameters or tags as a database keeps them. Raises ValueError."""
+    return {_named(name, key): _text(one, f"{key}.{name}") for name, one in value.items()}
+
+
+def point_from_wire(wire: Any) -> Point:
+    """Returns the point with these name, value, step, at_ms. Raises ValueError."""
     if not isinstance(wire, list) or len(cast("list[Any]", wire)) != len(Point._fields):
         raise misfit("points", "lists of name, value, step, at_ms", wire)
     name, value, step, at_ms = cast("list[Any]", wire)

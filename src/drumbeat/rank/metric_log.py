@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import math
 import os
 import sys
 import threading
@@ -23,12 +24,19 @@ MAX_CALLS = 200_000
 """Calls that wait to be sent; later ones are dropped meanwhile, and their number is printed at the end."""
 MAX_POINTS = 5_000
 """Points of one request."""
+MAX_NAME, MAX_STEP = 250, 2**63 - 1
+"""The longest name of a metric in characters, as in MLflow, and the last step that a database keeps."""
+MAX_WARNINGS = 20
+"""Sentences on values that aren't kept; later ones are counted."""
 INTERVAL_S, FLUSH_S = 0.1, 10.0
 _TIMEOUT_S = 30.0
 _FIRST_PAUSE_S, _MAX_PAUSE_S = 0.1, 2.0
 
 _LAST = -100
 """The priority of the flush among what multiprocessing does at the end of a child: after its own pools and queues."""
+
+_MAX_QUOTED = 60
+"""Characters of a name or value in a sentence."""
 
 _Call = tuple[int, "int | None", dict[str, float]]
 _Mark = threading.Event
@@ -39,18 +47,54 @@ def log(*, step: int | None = None, **values: SupportsFloat) -> None:
     """Logs the value of each metric at a step; without a step, each metric counts its own calls from 0.
 
     The count begins again in each process, also after a restart: a training that resumes gives its step. Never waits
-    for the network or a disk. A tensor on a GPU is waited for, as with `.item()`. Raises ValueError or TypeError for a
-    value or a step that is no number.
+    for the network or a disk. A tensor on a GPU is waited for, as with `.item()`. What can't be kept, as a value that
+    is no number, is left out with a warning on standard error: it never ends a training.
     """
     buffer = _buffer
     if buffer is None:
         return
-    try:
-        # Both are read here: a tensor may have changed by the time that the thread sends the call.
-        number, floats = None if step is None else int(step), {name: float(value) for name, value in values.items()}
-    except OverflowError as error:  # An infinite step, or a whole number that no float can hold.
-        raise ValueError(str(error)) from None
+    # Both are read here: a tensor may have changed by the time that the thread sends the call.
+    number = None if step is None else _step_of(step)
+    if isinstance(number, str):
+        buffer.warn(f"{', '.join(map(_quoted, values))} at step {_quoted(step)}", number)
+        return
+    floats: dict[str, float] = {}
+    for name, value in values.items():
+        if (fault := _name_fault(name)) or isinstance(value_or_fault := _float_of(value), str):
+            buffer.warn(_quoted(name), fault or value_or_fault)
+        else:
+            floats[name] = value_or_fault
     buffer.add(number, floats)
+
+
+def _step_of(step: Any) -> int | str:
+    """Returns the step, or why it is none."""
+    try:
+        number = int(step)
+    except (TypeError, ValueError, OverflowError):
+        return "a step is a whole number"
+    return number if abs(number) <= MAX_STEP else "a step is a whole number of 64 bits"
+
+
+def _name_fault(name: str) -> str:
+    """Returns why a name isn't kept, "" = it is."""
+    return "" if 0 < len(name) <= MAX_NAME else f"a name has 1 to {MAX_NAME} characters, this one {len(name)}"
+
+
+def _float_of(value: Any) -> float | str:
+    """Returns the value, or why it is none. An error of the device, as CUDA's, is the training's and goes through."""
+    shape = getattr(value, "shape", ())
+    if shape and math.prod(shape) != 1:
+        return f"a value is one number, and this is an array of shape {list(shape)}"
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return f"a value is a number, and this is {_quoted(value)}"
+
+
+def _quoted(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}…"
 
 
 def sync(within_s: float = FLUSH_S) -> None:
@@ -75,6 +119,9 @@ class Buffer:
         self._calls: deque[_Call | _Mark] = deque()
         self._steps: dict[str, int] = {}
         self._dropped = self._in_hand = 0
+        self._warned: set[tuple[str, str]] = set()
+        self._unsaid = 0
+        """Warnings that weren't printed: after MAX_WARNINGS, or repetitions."""
         self._wake, self._is_over, self._is_ending = threading.Event(), False, False
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
@@ -89,6 +136,15 @@ class Buffer:
         self._calls.append((time.time_ns() // 1_000_000, step, values))
         if self._thread is None:
             self._begin()
+
+    def warn(self, what: str, why: str) -> None:
+        """Prints which values of a call aren't kept: once for each metric and reason, and MAX_WARNINGS at most."""
+        key = (what.partition(" at step ")[0], why.partition(", and this is")[0])
+        if key in self._warned or len(self._warned) >= MAX_WARNINGS:
+            self._unsaid += 1
+            return
+        self._warned.add(key)
+        _say(f"{what} is not kept: {why}")
 
     def _begin(self) -> None:
         with self._starting:
@@ -152,6 +208,9 @@ class Buffer:
     def end(self) -> None:
         """Sends what is left. What the functions that the process still runs log is sent at once, without a thread."""
         self._is_ending = True
+        if self._unsaid:
+            _say(f"{self._unsaid:,} more calls had values that are not kept, for reasons as above")
+            self._unsaid = 0
         self.flush()
 
     # --- the thread -----------------------------------------------------------------------------------------------
@@ -212,6 +271,8 @@ class _Sender:
         while True:
             status, answer = self._try(text, _TIMEOUT_S if within_s is None else within_s)
             if status == 200:
+                for sentence in json.loads(answer or "{}").get("refused", ()):
+                    _say(sentence)
                 return
             if 400 <= status < 500:
                 _say(f"the node refuses metrics: {answer[:500]}")

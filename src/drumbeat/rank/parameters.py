@@ -10,6 +10,8 @@ import urllib.request
 from collections.abc import Mapping
 
 _TIMEOUT_S = 30.0
+_BATCH = 100
+"""Parameters of one request, as MLflow takes them."""
 _PATH = "/api/2.0/mlflow/runs/log-batch"
 
 
@@ -23,10 +25,16 @@ def log_parameters(values: Mapping[str, object], variables: Mapping[str, str] = 
     if not address.startswith(("http://", "https://")) or not run or not values:
         return False
     params = [{"key": name, "value": str(value)} for name, value in values.items()]
-    body = json.dumps({"run_id": run, "params": params}).encode()
     headers = {"Content-Type": "application/json"}
     if token := variables.get("MLFLOW_TRACKING_TOKEN", ""):
         headers["Authorization"] = f"Bearer {token}"
+    batches = [params[start : start + _BATCH] for start in range(0, len(params), _BATCH)]
+    answers = [_send(address, headers, {"run_id": run, "params": batch}) for batch in batches]  # All are sent.
+    return all(answers)
+
+
+def _send(address: str, headers: dict[str, str], batch: dict[str, object]) -> bool:
+    body = json.dumps(batch).encode()
     request = urllib.request.Request(address.rstrip("/") + _PATH, body, headers)  # noqa: S310 (http or https, above)
     try:
         with urllib.request.urlopen(request, timeout=_TIMEOUT_S):  # noqa: S310

@@ -7,9 +7,9 @@ from typing import cast
 import pytest
 
 from drumbeat.agent.metrics.mlflow_errors import MlflowError
-from drumbeat.agent.metrics.mlflow_writes import Write, log_inputs, update
+from drumbeat.agent.metrics.mlflow_writes import Write, log_batch, log_inputs, update
 from drumbeat.agent.metrics.node_runs import NodeRuns
-from drumbeat.protocol.metrics import RunUpdated, run_id
+from drumbeat.protocol.metrics import ParamsLogged, Point, PointsLogged, RunCreated, RunUpdated, TagsSet, run_id
 
 pytestmark = pytest.mark.feature("M2")
 
@@ -38,3 +38,24 @@ def test_dataset_that_the_server_could_not_keep_is_refused_to_the_rank(dataset: 
     write = Write({"run_id": run_id("j"), "datasets": [dataset]}, 0, cast("NodeRuns", None), "j", "e")
     with pytest.raises(MlflowError, match="datasets"):
         log_inputs(write)
+
+
+def test_elements_of_a_batch_that_a_database_cannot_keep_are_refused_and_all_others_kept():
+    runs = NodeRuns(RunCreated(run_id("j"), "1", "j", 0, job="j"))
+    runs.apply(ParamsLogged(run_id("j"), {"lr": "1"}))
+    metrics = [{"key": name, "value": 1, "step": step, "timestamp": 5} for name, step in BAD_AND_GOOD]
+    metrics += [{"key": "many", "value": "many", "timestamp": 5}, {"key": "nan", "value": "NaN", "timestamp": "5"}]
+    params = [{"key": "lr", "value": 2}, {"value": 1}, {"key": "p" * 251, "value": 1}, {"key": "decay", "value": 0}]
+    tags = [{"key": "", "value": "x"}, {"key": "good", "value": "x"}]
+    body = {"run_id": run_id("j"), "metrics": metrics, "params": params, "tags": tags}
+    result = log_batch(Write(body, 0, runs, "j", "e"))
+    points, *others = result.records
+    assert isinstance(points, PointsLogged)
+    assert points.points[0] == Point("good", 1, 7, 5)
+    assert [one.name for one in points.points] == ["good", "nan"]
+    assert others == [ParamsLogged(run_id("j"), {"decay": "0"}), TagsSet(run_id("j"), {"good": "x"})]
+    assert len(result.refused) == len(BAD_AND_GOOD) - 1 + 1 + 3 + 1
+    assert "a name of 1 to 250 characters" in result.refused[1]
+
+
+BAD_AND_GOOD = [("step", 2**63), ("long" * 63, 1), ("", 1), (None, 1), ("half", {}), ("good", "7")]

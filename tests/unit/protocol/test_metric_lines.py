@@ -115,6 +115,26 @@ def test_a_record_that_does_not_fit_is_refused_by_name(body: object, message: st
         record_of(line_with(body))
 
 
+@pytest.mark.parametrize(
+    ("body", "kept"),
+    [
+        (
+            {"kind": "points", "run": RUN, "rank": 0, "points": [["a", 1, 2**63, 0], ["a", 2, 1, 0], ["", 1, 0, 0]]},
+            PointsLogged(RUN, 0, (Point("a", 2, 1, 0),)),
+        ),
+        ({"kind": "params", "run": RUN, "params": {"a": 1, "b": "2"}}, ParamsLogged(RUN, {"b": "2"})),
+        ({"kind": "spans"}, InputsLogged("0" * 32)),
+    ],
+)
+def test_record_that_fits_in_part_keeps_its_other_elements_and_those_of_its_batch(body: object, kept: MetricRecord):
+    notes: list[str] = []
+    records = spooled(line_with(body) + line_of(RECORDS[0]), 0, notes.append)
+    assert [one.record for one in records] == [kept, RECORDS[0]]
+    assert len(notes) == 1
+    with pytest.raises(ValueError, match="checksum"):
+        spooled(b"00000000 {}\n", 0, notes.append)
+
+
 def test_zero_bytes_and_half_characters_are_replaced() -> None:
     record = record_of(line_with({"kind": "tags", "run": RUN, "tags": {"a": "x\0y\ud800z", "b": "😀"}}))
     assert record == TagsSet(RUN, {"a": "x\ufffdy\ufffdz", "b": "😀"})

@@ -27,7 +27,7 @@ from drumbeat.agent.metrics.mlflow_errors import (
     json_answer,
 )
 from drumbeat.agent.metrics.mlflow_reads import Read, Reads
-from drumbeat.agent.metrics.mlflow_writes import WRITES, Write, points_of
+from drumbeat.agent.metrics.mlflow_writes import WRITES, Write, WriteResult, points_of
 from drumbeat.agent.metrics.node_runs import NodeRuns, artifact_uri
 from drumbeat.agent.metrics.spool import Spool, SpoolFullError
 from drumbeat.protocol.agent import Enrolment
@@ -59,6 +59,8 @@ _SERVER_INFO = {
 }
 NO_MULTIPART = "Multipart upload is not supported for the current artifact repository"
 """The words by which MLflow's clients know that a file is to be sent in one piece."""
+_MAX_SENTENCES = 10
+"""Sentences of an answer on elements that aren't kept."""
 _MAX_RECENT = 4096
 _ONCE = (PointsLogged, InputsLogged, OutputsLogged)
 """Records that a client which got no answer sends again unchanged, and that must not count twice."""
@@ -139,10 +141,13 @@ class MetricsEndpoint:
         written = WRITES[read.route](write)
         if read.route == "runs/create":
             return json_answer({"run": self._create(cast("RunCreated", written.records[0]))})
-        self.keep(written.records)
+        if written.records:
+            self.keep(written.records)
         logged = [one for one in (write.body, *write.objects("metrics")) if one.get("model_id")]
         if logged and read.route in ("runs/log-metric", "runs/log-batch"):
             self._reads.keep_with_models(write.run, logged, read.rank)
+        if written.refused:
+            raise refused_elements(written)
         return json_answer(written.answer if written.answer is not None else {"run_info": self.runs.info(write.run)})
 
     def _create(self, record: RunCreated) -> JsonObject | None:
@@ -160,8 +165,10 @@ class MetricsEndpoint:
         points, rank = body.get("points"), body.get("rank", read.rank)
         if not isinstance(points, list) or not isinstance(rank, int):
             raise MlflowError(INVALID, "expected {points: [[name, value, step, at_ms], …], rank: N}")
-        self.keep((points_of(self.runs.job_run, rank, cast("list[object]", points)),))
-        return json_answer({})
+        records, refused = points_of(self.runs.job_run, rank, cast("list[object]", points))
+        if records:
+            self.keep(tuple(records))
+        return json_answer({"refused": refused[:_MAX_SENTENCES]} if refused else {})
 
     def keep(self, records: tuple[MetricRecord, ...]) -> None:
         """Adds records to the spool; returns when the disk has them. Raises MlflowError."""
@@ -251,6 +258,13 @@ def no_route(method: str, path: str) -> MlflowError:
     """Returns the refusal of a route that isn't spoken."""
     kind = "traces" if "traces" in path else "the AI gateway" if "gateway" in path else f"{method} {path}"
     return MlflowError(NO_ROUTE, f"drumbeat's MLflow endpoint doesn't speak {kind}: it keeps runs, metrics and models.")
+
+
+def refused_elements(written: WriteResult) -> MlflowError:
+    """Returns the refusal of elements of a batch, whose others are kept."""
+    more = len(written.refused) - _MAX_SENTENCES
+    what = "; ".join(written.refused[:_MAX_SENTENCES]) + (f"; and {more} more" if more > 0 else "")
+    return MlflowError(INVALID, f"{what} (everything else of this request is kept)" if written.records else what)
 
 
 def _is_same(one: RunCreated, other: RunCreated) -> bool:

@@ -8,16 +8,19 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
 from drumbeat.agent.metrics.mlflow_errors import INVALID, MlflowError
 from drumbeat.agent.metrics.node_runs import NodeRuns
-from drumbeat.protocol.metric_lines import record_from_wire, record_to_wire
+from drumbeat.protocol.metric_lines import pairs_from_wire, point_from_wire, record_from_wire, record_to_wire
 from drumbeat.protocol.metrics import (
     JsonObject,
     MetricRecord,
+    ParamsLogged,
+    Point,
+    PointsLogged,
     RunCreated,
     RunDeleted,
     RunRestored,
@@ -72,6 +75,8 @@ class WriteResult:
 
     records: tuple[MetricRecord, ...]
     answer: JsonObject | None = None
+    refused: tuple[str, ...] = ()
+    """Elements of the batch that aren't kept, a sentence for each. All others are, as MLflow allows."""
 
 
 def create(write: Write) -> WriteResult:
@@ -117,17 +122,17 @@ def restore(write: Write) -> WriteResult:
 
 def log_metric(write: Write) -> WriteResult:
     """Handles runs/log-metric."""
-    return WriteResult((_points(write, [write.body]),), {})
+    return _batch(write, [write.body], [], [])
 
 
 def log_parameter(write: Write) -> WriteResult:
     """Handles runs/log-parameter."""
-    return WriteResult(tuple(_params(write, [write.body])), {})
+    return _batch(write, [], [write.body], [])
 
 
 def set_tag(write: Write) -> WriteResult:
     """Handles runs/set-tag."""
-    return WriteResult((_tags(write, [write.body]),), {})
+    return _batch(write, [], [], [write.body])
 
 
 def delete_tag(write: Write) -> WriteResult:
@@ -140,10 +145,7 @@ def log_batch(write: Write) -> WriteResult:
     metrics, params, tags = (write.objects(key) for key in ("metrics", "params", "tags"))
     if len(metrics) + len(params) + len(tags) > MAX_METRICS_IN_BATCH:
         raise MlflowError(INVALID, f"A batch logging request can contain at most {MAX_METRICS_IN_BATCH} entities.")
-    records: list[MetricRecord] = [*_params(write, params)]
-    records += [_points(write, metrics)] if metrics else []
-    records += [_tags(write, tags)] if tags else []
-    return WriteResult(tuple(records), {})
+    return _batch(write, metrics, params, tags)
 
 
 def log_model(write: Write) -> WriteResult:
@@ -188,43 +190,61 @@ WRITES: dict[str, Callable[[Write], WriteResult]] = {
 """By route; all are called by POST."""
 
 
-def points_of(run: str, rank: int, points: list[Any]) -> MetricRecord:
-    """Returns the record of points given as lists of name, value, step, at_ms. Raises MlflowError."""
-    return record_or_error({"kind": "points", "run": run, "rank": rank, "points": points})
+def points_of(run: str, rank: int, points: Iterable[Any]) -> tuple[list[MetricRecord], list[str]]:
+    """Returns the record of points given as lists of name, value, step, at_ms, and sentences on those that aren't kept.
+
+    No point at all makes no record.
+    """
+    kept: list[Point] = []
+    refused: list[str] = []
+    for one in points:
+        try:
+            kept.append(point_from_wire(one))
+        except ValueError as error:
+            refused.append(f"a metric is not kept: {one!r:.80}: {error}")
+    return [PointsLogged(run, rank, tuple(kept))] if kept else [], refused
 
 
-def _points(write: Write, metrics: Iterable[JsonObject]) -> MetricRecord:
+def _batch(write: Write, metrics: list[JsonObject], params: list[JsonObject], tags: list[JsonObject]) -> WriteResult:
     rank = write.runs.rank_in(write.run, write.rank)
-    points = [
-        [
-            one.get("key"),
-            one.get("value"),
-            _whole(one.get("step", 0), "step"),
-            _whole(one.get("timestamp", 0), "timestamp"),
-        ]
-        for one in metrics
-    ]
-    return points_of(write.run, rank, points)
-
-
-def _params(write: Write, params: list[JsonObject]) -> list[MetricRecord]:
-    """Returns the new ones. A parameter keeps its first value; those that other nodes logged the server checks."""
-    new = {key: value[:MAX_PARAM_VALUE] for key, value in _pairs(params).items()}
+    points = ([one.get("key"), one.get("value"), _number(one, "step"), _number(one, "timestamp")] for one in metrics)
+    records, refused = points_of(write.run, rank, points)
+    new: dict[str, str] = {}
     logged = write.runs.params(write.run)
-    for key, value in new.items():
-        if logged.get(key, value) != value:
-            raise MlflowError(
-                INVALID,
+    for key, value in _storable_pairs(params, "params", MAX_PARAM_VALUE, refused):
+        first = logged.get(key, new.get(key, value))
+        if first != value:
+            refused.append(
                 f"Changing param values is not allowed. Param with key='{key}' was already logged with "
-                f"value='{logged[key]}' for run ID='{write.run}'. Attempted logging new value '{value}'.",
+                f"value='{first}' for run ID='{write.run}'. Attempted logging new value '{value}'."
             )
-    added = {key: value for key, value in new.items() if key not in logged}
-    return [record_or_error({"kind": "params", "run": write.run, "params": added})] if added else []
+        elif key not in logged:
+            new[key] = value
+    new_tags = dict(_storable_pairs(tags, "tags", MAX_TAG_VALUE, refused))
+    records += [ParamsLogged(write.run, new)] if new else []
+    records += [TagsSet(write.run, new_tags)] if new_tags else []
+    return WriteResult(tuple(records), {}, tuple(refused))
 
 
-def _tags(write: Write, tags: list[JsonObject]) -> MetricRecord:
-    values = {key: value[:MAX_TAG_VALUE] for key, value in _pairs(tags).items()}
-    return record_or_error({"kind": "tags", "run": write.run, "tags": values})
+def _storable_pairs(
+    objects: Iterable[JsonObject], kind: str, max_value: int, refused: list[str]
+) -> Iterator[tuple[str, str]]:
+    """Yields keys with values as they are kept; adds a sentence on each other object to `refused`."""
+    for one in objects:
+        try:
+            pairs = {key: value[:max_value] for key, value in _pairs([one]).items()}
+            yield from pairs_from_wire(pairs, kind).items()
+        except (MlflowError, ValueError) as error:
+            refused.append(str(error))
+
+
+def _number(metric: JsonObject, key: str) -> object:
+    """Returns a whole number, which MLflow's clients send as numbers or texts; anything else as it is."""
+    value = metric.get(key, 0)
+    try:
+        return _whole(value, key)
+    except MlflowError:
+        return value
 
 
 def _pairs(objects: Iterable[JsonObject]) -> dict[str, str]:

@@ -94,13 +94,18 @@ class Metrics:
         self._secrets.check(source.job, source.attempt, secret)
         job = self._attempted(source)
         self._secrets.check_job(job, secret)
+        misfits: list[str] = []
         try:
-            records = spooled(lines, offset)
+            records = spooled(lines, offset, misfits.append)
         except ValueError as error:
             what = f"node {source.node} of job {source.job} sent records that can't be read: {error}"
             raise SpecError(what, where=f"offset {offset}") from error
         self._ensure(job)
         taken = self.store.take(source, offset, records)
+        for misfit in misfits:
+            log.warning(
+                "node %d of job %s sent a record that is not kept as a whole: %s", source.node, source.job, misfit
+            )
         for refused in taken.refused:
             what = "parameter %r of run %s is %r already; node %d of job %s logged it as %r"
             log.warning(what, refused.key, refused.run, refused.kept, source.node, source.job, refused.refused)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from drumbeat.protocol.errors import ConflictError
@@ -16,19 +16,21 @@ from drumbeat.protocol.metrics import (
     value_from_json,
     value_to_json,
 )
-from drumbeat.protocol.mlflow_limits import MAX_METRICS_IN_BATCH, MAX_PARAM_VALUE, MAX_PARAMS_IN_BATCH
+from drumbeat.protocol.mlflow_limits import MAX_METRICS_IN_BATCH, MAX_PARAM_VALUE, MAX_PARAMS_IN_BATCH, MAX_TAG_VALUE
 from drumbeat.server.mlflow import logged_models
-from drumbeat.server.mlflow.errors import invalid
+from drumbeat.server.mlflow.errors import MlflowRefusal, invalid
 from drumbeat.server.mlflow.limits import (
     check_batch,
     check_name,
     check_pairs,
 )
-from drumbeat.server.mlflow.request import Call, page_of, whole
+from drumbeat.server.mlflow.request import Call, page_of, pairs, whole
 from drumbeat.server.mlflow.runs import series_of, tag_records
 
 _PAGE = 25_000
 _MAX_BULK_RUNS = 100
+_MAX_SENTENCES = 10
+"""Sentences of an answer on elements that aren't kept."""
 
 
 def log_metric(call: Call) -> JsonObject:
@@ -43,24 +45,56 @@ def log_metric(call: Call) -> JsonObject:
 
 def log_parameter(call: Call) -> JsonObject:
     """Answers runs/log-parameter."""
-    _write(call, call.active_run().id, _params({call.text("key"): call.text_or("value")}), [])
+    refused: list[MlflowRefusal] = []
+    _write(call, call.active_run().id, _params({call.text("key"): call.text_or("value")}), [], refused)
+    if refused:
+        raise refused[0]
     return {}
 
 
 def log_batch(call: Call) -> JsonObject:
-    """Answers runs/log-batch."""
+    """Answers runs/log-batch. What MLflow doesn't take of it is refused, after all else was kept."""
     run = call.active_run()
-    metrics, params, tags = call.objects("metrics"), call.tags("params"), call.tags()
+    metrics, params, tags = call.objects("metrics"), call.objects("params"), call.objects("tags")
     check_batch("metrics", len(metrics), MAX_METRICS_IN_BATCH)
     check_batch("params", len(params), MAX_PARAMS_IN_BATCH)
     check_batch("tags", len(tags), MAX_PARAMS_IN_BATCH)
     check_batch("metrics, params, and tags", len(metrics) + len(params) + len(tags), MAX_METRICS_IN_BATCH)
-    points = tuple(_point(one, call.now_ms) for one in metrics)
-    logged_models.check_models(call, metrics)
-    records: list[MetricRecord] = [PointsLogged(run.id, call.rank, points)] if points else []
-    _write(call, run.id, _params(params), records + (tag_records(run.id, tags) if tags else []))
+    refused: list[MlflowRefusal] = []
+    metrics = _kept(metrics, lambda one: _check_metric(call, one), refused)
+    records: list[MetricRecord] = []
+    if metrics:
+        records.append(PointsLogged(run.id, call.rank, tuple(_point(one, call.now_ms) for one in metrics)))
+    if tags := _kept(tags, lambda one: check_pairs("tag", pairs([one]), MAX_TAG_VALUE), refused):
+        records += tag_records(run.id, pairs(tags))
+    params = _kept(params, lambda one: _params(pairs([one])), refused)
+    _write(call, run.id, pairs(params), records, refused)
     logged_models.add_metrics(call, run.id, metrics)
+    if refused:
+        more = f"; and {len(refused) - _MAX_SENTENCES} more" if len(refused) > _MAX_SENTENCES else ""
+        what = "; ".join(one.message for one in refused[:_MAX_SENTENCES])
+        raise MlflowRefusal(refused[0].code, f"{what}{more} (everything else of this request is kept)")
     return {}
+
+
+def _kept(
+    elements: list[JsonObject], check: Callable[[JsonObject], object], refused: list[MlflowRefusal]
+) -> list[JsonObject]:
+    """Returns the elements that pass the check; adds the refusals of the others to `refused`."""
+    kept: list[JsonObject] = []
+    for one in elements:
+        try:
+            check(one)
+        except MlflowRefusal as refusal:
+            refused.append(refusal)
+        else:
+            kept.append(one)
+    return kept
+
+
+def _check_metric(call: Call, metric: JsonObject) -> None:
+    _point(metric, call.now_ms)
+    logged_models.check_models(call, [metric])
 
 
 def get_history(call: Call) -> JsonObject:
@@ -130,17 +164,27 @@ def _params(params: dict[str, str]) -> dict[str, str]:
     return params
 
 
-def _write(call: Call, run: str, params: dict[str, str], records: list[MetricRecord]) -> None:
-    """Writes all or nothing. Raises MlflowRefusal for a parameter that has another value already."""
-    try:
-        call.store.write([*records, *([ParamsLogged(run, params)] if params else [])])
-    except ConflictError:
-        kept = call.store.run(run).params
-        changed = next((key for key, value in params.items() if kept.get(key, value) != value), next(iter(params)))
-        raise invalid(
-            f"Changing param values is not allowed. Param with key='{changed}' was already logged with "
-            f"value='{kept.get(changed, '')}' for run ID='{run}'. Attempted logging new value '{params[changed]}'."
-        ) from None
+def _write(
+    call: Call, run: str, params: dict[str, str], records: list[MetricRecord], refused: list[MlflowRefusal]
+) -> None:
+    """Writes all but the parameters that have another value already, whose refusals it adds to `refused`."""
+    while True:
+        try:
+            call.store.write([*records, *([ParamsLogged(run, params)] if params else [])])
+        except ConflictError:
+            kept = call.store.run(run).params
+            changed = [key for key, value in params.items() if kept.get(key, value) != value] or list(params)
+            refused += [_changed_param(run, key, kept.get(key, ""), params[key]) for key in changed]
+            params = {key: value for key, value in params.items() if key not in changed}
+        else:
+            return
+
+
+def _changed_param(run: str, key: str, kept: str, value: str) -> MlflowRefusal:
+    return invalid(
+        f"Changing param values is not allowed. Param with key='{key}' was already logged with "
+        f"value='{kept}' for run ID='{run}'. Attempted logging new value '{value}'."
+    )
 
 
 def _point(metric: JsonObject, now_ms: int) -> Point:
