@@ -220,7 +220,8 @@ class Agent:
 
         self._facts.upload = Work.GOING
         link, kept = Link(self._enrolment), (self._root, self._enrolment.checkpoints)
-        outputs = Outputs(f"{self._root}/outputs", link, self._journal, self._progress, kept)
+        published = {one.name for one in self._plan.outputs if one.uri}
+        outputs = Outputs(f"{self._root}/outputs", link, self._journal, self._progress, kept, published)
         self._inbox.beside("outputs", partial(self._send_outputs, outputs), self._on_uploaded)
 
     def _send_outputs(self, outputs: Outputs) -> None:

@@ -14,14 +14,17 @@ import httpx
 
 from drumbeat.client.connection import Connection, again, part
 from drumbeat.client.partial_file_names import partial_of
+from drumbeat.protocol.api.jobs import HOLES_HEADER
 from drumbeat.protocol.errors import ConflictError, ForbiddenError, RefusedError, StorageError, UnreachableError
+from drumbeat.protocol.sparse_files import append
 
 PIECE = 1 << 20
 BEGINNINGS = 5
 """How often a file is begun that changes while it is brought."""
 
 Seen = Callable[[int], None]
-Write = Callable[[bytes], int]
+Holes = tuple[tuple[int, int], ...]
+"""Start and end of each stretch of a file that is zeros and doesn't come."""
 
 
 def place_in(folder: Path, path: str) -> Path:
@@ -49,11 +52,21 @@ class RemoteFile:
     address: str
     size: int
     etag: str
+    holes: Holes = ()
 
     @classmethod
     def told(cls, address: str, response: httpx.Response) -> RemoteFile:
         """The version that an answer tells of, or begins to send."""
-        return cls(address, int(response.headers["content-length"]), response.headers["etag"])
+        holes = _holes(response.headers.get(HOLES_HEADER, ""))
+        return cls(address, int(response.headers["content-length"]), response.headers["etag"], holes)
+
+    def hole_at(self, offset: int) -> int:
+        """Returns where the hole ends in which this offset lies; 0 = it lies in none."""
+        return next((end for start, end in self.holes if start <= offset < end), 0)
+
+    def data_end(self, offset: int) -> int:
+        """Returns where the next hole behind this offset begins, or the file ends."""
+        return min((start for start, _ in self.holes if start > offset), default=self.size)
 
     @property
     def version(self) -> str:
@@ -107,9 +120,9 @@ def _begin(connection: Connection, address: str, to: Path, seen: Seen) -> Remote
         with _opened(partial_of(to, source.version)) as file:
             had = file.seek(0, os.SEEK_END)
             seen(had)
-            if not had:
+            if not had and not source.holes:
                 with suppress(httpx.TransportError):  # `_complete` goes on behind what has come.
-                    _pass_on(response, file.write, seen)
+                    _pass_on(response, file, seen)
     return source
 
 
@@ -122,8 +135,13 @@ def _complete(connection: Connection, source: RemoteFile, partial: Path, seen: S
         file.seek(0, os.SEEK_END)
 
         def rest() -> None:
-            if file.tell() < source.size:
-                _append(connection, source, file.tell(), file.write, seen)
+            while (at := file.tell()) < source.size:
+                if end := source.hole_at(at):
+                    file.truncate(end)
+                    file.seek(end)
+                    seen(end - at)
+                else:
+                    _append(connection, source, at, file, seen)
 
         again(connection, rest)
         if file.tell() != source.size:
@@ -131,16 +149,22 @@ def _complete(connection: Connection, source: RemoteFile, partial: Path, seen: S
             raise UnreachableError(what, where=source.address, fix="Try again: it may be written right now.")
 
 
-def _append(connection: Connection, source: RemoteFile, start: int, write: Write, seen: Seen) -> None:
-    """The rest of the file from `start`."""
-    headers = {"Range": f"bytes={start}-{source.size - 1}", "If-Range": source.etag}
+def _append(connection: Connection, source: RemoteFile, start: int, file: BinaryIO, seen: Seen) -> None:
+    """The rest of the file from `start`, up to its next hole."""
+    headers = {"Range": f"bytes={start}-{source.data_end(start) - 1}", "If-Range": source.etag}
     with connection.streaming(source.address, headers=headers) as response:
         if response.status_code != 206:
             raise ConflictError("the file changed while it was brought", where=source.address, fix="Try again.")
-        _pass_on(response, write, seen)
+        _pass_on(response, file, seen)
 
 
-def _pass_on(response: httpx.Response, write: Write, seen: Seen) -> None:
+def _pass_on(response: httpx.Response, file: BinaryIO, seen: Seen) -> None:
     for piece in response.iter_bytes(PIECE):
-        write(piece)
+        append(file, piece)
         seen(len(piece))
+
+
+def _holes(header: str) -> Holes:
+    """Reads `start-end,start-end`: both count from 0, and the byte at `end` is data again."""
+    pairs = [one.partition("-") for one in header.split(",") if one]
+    return tuple((int(start), int(end)) for start, _, end in pairs)

@@ -31,6 +31,7 @@ from drumbeat.protocol.errors import (
 )
 from drumbeat.protocol.input_listing import ListedFile
 from drumbeat.protocol.manifest_pace import ManifestPace
+from drumbeat.protocol.sparse_files import append
 
 AT_ONCE = 4
 """Files that are on their way at a time."""
@@ -255,7 +256,7 @@ class Download:
         asked: dict[str, Any] = {"params": {"uri": self.listing.uri}, "json": asdict(file), "headers": headers}
         with line.streaming("/storage/file", method="POST", **asked) as response:
             for piece in response.iter_bytes(PIECE):
-                there.write(piece)
+                append(there, piece)
                 self.seen(len(piece))
 
 

@@ -152,9 +152,11 @@ class Artifacts(Protocol):
         ...
 
     def append_output(  # noqa: PLR0913 (whose, which, where, what: the words of its route)
-        self, job: str, attempt: int, node: int, path: str, offset: int, data: bytes
+        self, job: str, attempt: int, node: int, path: str, offset: int, data: bytes, hole: int = 0
     ) -> int:
         """Like `append_log`, for an output file that isn't shown before `commit_outputs`. path: below `outputs/`.
+
+        hole: bytes that follow the data, are zero and take no space.
 
         Raises StaleError when a newer attempt has shown its outputs.
         """

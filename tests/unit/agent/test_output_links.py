@@ -8,7 +8,6 @@ import pytest
 
 from drumbeat.agent.ground.agent_log import Journal
 from drumbeat.agent.output_upload import Outputs
-from drumbeat.protocol.errors import StorageError
 
 
 class Taker:
@@ -17,7 +16,7 @@ class Taker:
     def __init__(self) -> None:
         self.files: dict[str, Any] = {}
 
-    def put(self, _path: str, offset: int, data: bytes) -> int:
+    def put(self, _path: str, offset: int, data: bytes, _hole: int = 0) -> int:
         return offset + len(data)
 
     def commit(self, files: dict[str, Any]) -> list[str]:
@@ -38,10 +37,34 @@ def test_links_to_folders_are_followed_only_into_what_is_the_jobs_own(tmp_path: 
     (outputs / "elsewhere").symlink_to(foreign)
     server = Taker()
     link: Any = server
-    with pytest.raises(StorageError, match="2 outputs, this one first, could not be kept: it is a link to") as told:
-        Outputs(str(outputs), link, Journal(str(tmp_path / "journal")), lambda _: None, (str(job),)).send()
-    assert told.value.where == str(outputs / "elsewhere")
+    sender = Outputs(str(outputs), link, Journal(str(tmp_path / "journal")), lambda _: None, (str(job),))
+    sender.send()
     assert set(server.files) == {"step-2/file", "latest/file", "sources/file", "theirs"}
+    assert sender.remark == (
+        f"2 entries of the outputs are not kept: elsewhere (a link to {foreign}, a folder outside of the job's own), "
+        "root (a link to /, a folder outside of the job's own)"
+    )
+
+
+@pytest.mark.feature("D3")
+def test_names_that_are_not_utf8_and_empty_folders_are_named_and_fail_no_job(tmp_path: Path):
+    default = tmp_path / "outputs" / "default"
+    for folder in (b"empty", b"caf\xe9"):
+        (default / os.fsdecode(folder)).mkdir(parents=True)
+    for name in (b"caf\xe9/a", b"b\xff", b"c\xff", rb"c\xff", b"good"):
+        (default / os.fsdecode(name)).write_bytes(name)
+    (default / "self").symlink_to(".")
+    server: Any = Taker()
+    sender = Outputs(str(tmp_path / "outputs"), server, Journal(str(tmp_path / "journal")), lambda _: None)
+    sender.send()
+    assert set(server.files) == {f"default/{name}" for name in (r"caf\xe9/a", r"b\xff", r"c\xff", "good")}
+    assert server.files[r"default/b\xff"]["size"] == 2
+    assert sender.remark == (
+        r"3 entries of the outputs are not kept: default/c\xff (another file has this name, and one whose name isn't "
+        "UTF-8 would get it), default/empty/ (an empty folder), default/self (a link to a folder that it lies in); "
+        r"2 entries of the outputs are kept by other names: default/b\xff (its name isn't UTF-8), default/caf\xe9/a "
+        "(its name isn't UTF-8)"
+    )
 
 
 @pytest.mark.feature("D3")

@@ -24,10 +24,12 @@ class Taker:
     def __init__(self) -> None:
         self.files: dict[str, Any] = {}
         self.put_ones: set[str] = set()
+        self.came = 0
 
-    def put(self, path: str, offset: int, data: bytes) -> int:
+    def put(self, path: str, offset: int, data: bytes, hole: int = 0) -> int:
         self.put_ones.add(unquote(path).removeprefix("outputs/"))
-        return offset + len(data)
+        self.came += len(data)
+        return offset + len(data) + hole
 
     def commit(self, files: dict[str, Any]) -> list[str]:
         self.files = dict(files)
@@ -99,3 +101,14 @@ def test_what_the_disk_does_not_show_is_said_to_be_lost_and_a_link_to_nowhere_is
         outputs_of(tmp_path / "outputs", server).send()
     assert told.value.where == f"{tmp_path}/outputs/hidden"
     assert set(server.files) == {"good"}
+
+
+def test_hole_of_an_output_is_told_to_the_server_and_its_zeros_are_not_sent(tmp_path: Path):
+    (tmp_path / "outputs").mkdir()
+    with (tmp_path / "outputs/map.bin").open("wb") as file:
+        file.write(b"x" * 5000)
+        file.truncate(50 << 20)
+    server = Taker()
+    outputs_of(tmp_path / "outputs", server).send()
+    assert server.files["map.bin"]["size"] == 50 << 20
+    assert server.came <= 1 << 20

@@ -66,9 +66,10 @@ class Link:
         """Answers a request of the server. Raises NotFoundError when nobody waits for it any more."""
         self._json("POST", f"/answers/{quote(request_id, safe='')}", json.dumps(answer).encode())
 
-    def put(self, path: str, offset: int, data: bytes) -> int:
-        """Sends a piece of a file; gives the size that the server has of it now."""
-        return self._json("PUT", f"/{quote(path)}?offset={offset}", data)["size"]
+    def put(self, path: str, offset: int, data: bytes, hole: int = 0) -> int:
+        """Sends a piece of a file; gives the size that the server has of it now. hole: zeros of an output behind it."""
+        gap = f"&hole={hole}" if hole else ""
+        return self._json("PUT", f"/{quote(path)}?offset={offset}{gap}", data)["size"]
 
     def commit(self, files: dict[str, dict[str, Any]]) -> list[str]:
         """Makes the outputs visible; gives the paths that the server doesn't have as said (none = it is done)."""

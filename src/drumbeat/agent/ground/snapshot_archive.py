@@ -9,6 +9,7 @@ import tarfile
 from typing import Any
 
 from drumbeat.protocol.errors import RefusedError, StorageError, UnreachableError
+from drumbeat.protocol.sparse_files import write_at
 
 _LONGEST_NAME = 4000
 _BLOCK = 1 << 18
@@ -58,10 +59,25 @@ def unpack(stream: http.client.HTTPResponse, digest: str, folder: str) -> None:
 
 def _extract(hashed: _Hashed, folder: str) -> None:
     links: set[str] = set()
-    with tarfile.open(fileobj=_as_file(hashed), mode="r|") as archive:
+    with _Archive.open(fileobj=_as_file(hashed), mode="r|") as archive:
         for member in archive:
             _check(member, links)
             _put(archive, member, folder)
+
+
+class _Archive(tarfile.TarFile):
+    """An archive whose files have holes where they have blocks of zeros."""
+
+    def makefile(self, tarinfo: tarfile.TarInfo, targetpath: str) -> None:
+        """Writes a file. Raises tarfile.ReadError where the stream ends too early."""
+        source = self.extractfile(tarinfo)
+        offset = 0
+        with open(targetpath, "wb") as target:
+            while source and (piece := source.read(min(_BLOCK, tarinfo.size - offset))):
+                write_at(target.fileno(), piece, offset)
+                offset += len(piece)
+        if offset != tarinfo.size:
+            raise tarfile.ReadError("unexpected end of data")
 
 
 def _put(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: str) -> None:

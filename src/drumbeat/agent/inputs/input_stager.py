@@ -16,7 +16,7 @@ from drumbeat.agent.ground import completion_marks
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.inputs.cache.link_tree import fresh, remove
 from drumbeat.agent.inputs.snapshots import bring
-from drumbeat.protocol import folder_layout
+from drumbeat.protocol import folder_layout, sparse_files
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.errors import DrumbeatError, RefusedError, StorageError
 from drumbeat.protocol.fault_points import faultpoint
@@ -145,7 +145,7 @@ class InputStager:
         def copy(source: str, target: str) -> None:
             nonlocal copied
             try:
-                shutil.copy2(source, target)
+                sparse_files.copy(source, target)
             except OSError as error:  # The first one ends it: `copytree` would go on with the other files.
                 raise _copy_refusal(name, source, error) from None
             copied += os.path.getsize(target)

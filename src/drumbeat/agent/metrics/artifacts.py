@@ -12,6 +12,7 @@ from typing import BinaryIO
 from drumbeat.agent.metrics.mlflow_errors import FULL, INVALID, MissingError, MlflowError
 from drumbeat.protocol import folder_layout
 from drumbeat.protocol.metrics import JsonObject
+from drumbeat.protocol.sparse_files import write_at
 
 FOLDER = "mlflow-artifacts"
 """The output in which artifacts lie, each run's in a folder of its own."""
@@ -39,8 +40,8 @@ class NodeArtifacts:
         try:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(part, "wb") as file:
-                shutil.copyfileobj(body, file, _PIECE)
-                file.flush()
+                while piece := body.read(_PIECE):
+                    write_at(file.fileno(), piece, os.fstat(file.fileno()).st_size)
                 os.fsync(file.fileno())
             os.replace(part, path)
         except OSError as error:

@@ -23,6 +23,7 @@ from drumbeat.agent.torn_files.formats import SHORTEST_BYTES, Content, content
 from drumbeat.agent.torn_files.saved_files import FileState, saved_files, series
 from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.folder_layout import LAST_GOOD
+from drumbeat.protocol.sparse_files import extend, hole_length
 
 COPIES, LOCK, PART = "files", "watch.lock", ".part"
 _PIECE = 64 << 20
@@ -173,14 +174,16 @@ def _copy_file(path: str, part: str, state: FileState, is_over: Callable[[], boo
     with source, open(part, "xb") as target:
         if FileState.of(os.fstat(source.fileno())) != state:
             return False
-        left = state.bytes
-        while left and not is_over():
-            copied = _copy_piece(source, target, min(left, _PIECE))
-            if not copied:
+        at = 0
+        while at < state.bytes and not is_over():
+            at += hole_length(source.fileno(), at, state.bytes)
+            copied = _copy_piece(source, target, at, min(state.bytes - at, _PIECE))
+            if not copied and at < state.bytes:
                 return False
-            left -= copied
-        if left:
+            at += copied
+        if at < state.bytes:
             return False
+        extend(target.fileno(), at)
         os.fsync(target.fileno())
         # The ranks need the memory more than a copy that nothing reads.
         os.posix_fadvise(target.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
@@ -190,11 +193,12 @@ def _copy_file(path: str, part: str, state: FileState, is_over: Callable[[], boo
         return FileState.of(status) == state
 
 
-def _copy_piece(source: BinaryIO, target: BinaryIO, count: int) -> int:
+def _copy_piece(source: BinaryIO, target: BinaryIO, at: int, count: int) -> int:
     try:
-        return os.copy_file_range(source.fileno(), target.fileno(), count)
+        return os.copy_file_range(source.fileno(), target.fileno(), count, at, at)
     except OSError:  # This file system can't.
-        return os.sendfile(target.fileno(), source.fileno(), None, count)
+        os.lseek(target.fileno(), at, os.SEEK_SET)
+        return os.sendfile(target.fileno(), source.fileno(), at, count)
 
 
 def say_size(count: int) -> str:

@@ -1,7 +1,8 @@
 """Which trials of a sweep are stopped early: bandit, median stopping, truncation selection, ASHA.
 
-Each rule gives a limit, and a trial whose best value so far is worse than the limit is stopped. A trial at the limit
-goes on, so the best trial of a sweep is never stopped.
+Each rule gives a limit, and a trial whose best value up to the same report is worse than the limit is stopped: what it
+has reported since then counts as little as what others have, so that nothing depends on when the server looks. A trial
+at the limit goes on, so the best trial up to that report is never stopped.
 
 A trial is due at each multiple of `evaluation_interval` of its own reports, from `delay_evaluation` on; with ASHA, at
 each rung. Each of these points is evaluated once. If several have passed since the last evaluation (the server was
@@ -82,7 +83,7 @@ def to_stop(
 
 
 def _judge(trial: str, values: Sequence[float], point: int, limit: Limit, objective: Objective) -> Stop | None:
-    value = best(values, objective.goal)
+    value = best(values[:point], objective.goal)
     if not is_worse(value, limit.value, objective.goal):
         return None
     side = "above" if objective.goal == "minimize" else "below"

@@ -337,6 +337,10 @@ Event = StoryLine | JobView | LogPiece | End
 """What a stream of a job consists of."""
 
 
+HOLES_HEADER = "Drumbeat-Holes"
+"""Stretches of a file that are zeros and take no space, `start-end,start-end`: they needn't be fetched."""
+
+
 @dataclass(frozen=True)
 class FileView:
     """A file of a job. path: relative to the job's folder. size: bytes."""

@@ -74,6 +74,8 @@ async def _admitted(caller: Annotated[Caller, Depends(_caller)]) -> Caller:
 Speaking = Annotated[Caller, Depends(_caller)]
 Admitted = Annotated[Caller, Depends(_admitted)]
 Offset = Annotated[int, Query(ge=0, le=2**62)]
+Hole = Annotated[int, Query(ge=0, le=1 << 42, description="Bytes of zeros that follow the body.")]
+"""At most 4 TiB: its SHA-256 takes an hour."""
 
 
 @router.post("/sync", openapi_extra=JSON_BODY)
@@ -269,11 +271,12 @@ async def commit_outputs(caller: Admitted, request: Request) -> dict[str, list[s
 
 
 @router.put("/outputs/" + rest("path"), openapi_extra=BODY)
-async def put_output(path: str, offset: Offset, caller: Admitted, request: Request) -> dict[str, int]:
-    """Adds to an output file that isn't shown before the commit; answers its size."""
+async def put_output(path: str, offset: Offset, caller: Admitted, request: Request, hole: Hole = 0) -> dict[str, int]:
+    """Adds to an output file that isn't shown before the commit, data or a hole; answers its size."""
     data, artifacts = await request.body(), caller.context.control.artifacts
     caller.context.lacking.pop((caller.job, caller.attempt, caller.node), None)
-    size = await away(lambda: artifacts.append_output(caller.job, caller.attempt, caller.node, path, offset, data))
+    place = (caller.job, caller.attempt, caller.node, path)
+    size = await away(lambda: artifacts.append_output(*place, offset, data, hole))
     return {"size": size}
 
 

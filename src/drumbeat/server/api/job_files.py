@@ -16,8 +16,9 @@ from fastapi import Path as InPath
 from starlette.responses import StreamingResponse
 
 from drumbeat.control.control import Control
-from drumbeat.protocol.api.jobs import FileView
+from drumbeat.protocol.api.jobs import HOLES_HEADER, FileView
 from drumbeat.protocol.errors import NotFoundError, RefusedError
+from drumbeat.protocol.sparse_files import is_sparse, large_holes
 from drumbeat.server import errors
 from drumbeat.server.context import ControlOf, away
 from drumbeat.server.routing import new_router
@@ -128,6 +129,7 @@ class ServedFile:
     path: Path
     size: int
     etag: str
+    is_sparse: bool = False
 
     def response(self, cut: Cut, *, is_part: bool, has_body: bool) -> Response:
         """The file, or that part of it."""
@@ -135,12 +137,20 @@ class ServedFile:
             "Content-Length": str(cut.end - cut.start), "ETag": self.etag, "Accept-Ranges": "bytes",
             "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store",
         }  # fmt: skip
+        if holes := self._holes():
+            headers[HOLES_HEADER] = ",".join(f"{start}-{end}" for start, end in holes)
         if is_part and self.size:
             headers["Content-Range"] = f"bytes {cut.start}-{cut.end - 1}/{self.size}"
         status = 206 if is_part and self.size else 200
         if not has_body:
             return Response(status_code=status, headers=headers, media_type="application/octet-stream")
         return StreamingResponse(self.pieces(cut), status, headers, media_type="application/octet-stream")
+
+    def _holes(self) -> list[tuple[int, int]]:
+        if not self.is_sparse:
+            return []
+        with self.path.open("rb") as file:
+            return large_holes(file.fileno(), self.size)
 
     def pieces(self, cut: Cut) -> Iterator[bytes]:
         """The bytes of that part."""
@@ -161,7 +171,7 @@ def look(control: Control, name: str, path: str) -> ServedFile:
         raise NotFoundError("the job has no such file", where=path[:300]) from None
     if not S_ISREG(status.st_mode):
         raise NotFoundError("this isn't a file", where=path[:300], fix=f"GET /api/v1/jobs/{name}/files lists them.")
-    return ServedFile(place, status.st_size, f'"{status.st_mtime_ns:x}-{status.st_size:x}"')
+    return ServedFile(place, status.st_size, f'"{status.st_mtime_ns:x}-{status.st_size:x}"', is_sparse(status))
 
 
 RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)

@@ -19,6 +19,7 @@ from drumbeat.protocol.errors import (
     UnreachableError,
 )
 from drumbeat.protocol.input_listing import Link
+from drumbeat.protocol.sparse_files import write_at
 from drumbeat.stores.data.backend_contract import (
     PIECE,
     Counted,
@@ -31,7 +32,7 @@ from drumbeat.stores.data.backend_contract import (
     refused,
 )
 from drumbeat.stores.data.partial_writes import PARTIAL_SUFFIX
-from drumbeat.stores.folder.atomic_files import fitting, sync_folder, write_all
+from drumbeat.stores.folder.atomic_files import fitting, sync_folder
 
 _TROUBLES: dict[int, Trouble] = {
     errno.ENOENT: Trouble(NotFoundError, "there is nothing there", "Check the path."),
@@ -176,8 +177,10 @@ def _put(path: Path, pieces: Counted) -> str:
     """A new file with these bytes, on the disk when this returns; its tag."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
     try:
+        offset = 0
         for piece in fitting(path.parent, pieces, "the other programs of its machine"):
-            write_all(descriptor, piece)
+            write_at(descriptor, piece, offset)
+            offset += len(piece)
         os.fsync(descriptor)
         return _tag(os.fstat(descriptor))
     finally:

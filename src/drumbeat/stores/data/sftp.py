@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import logging
+import os
 import posixpath
 import queue
 import stat
@@ -24,6 +25,7 @@ from drumbeat.protocol.errors import (
     UnreachableError,
 )
 from drumbeat.protocol.input_listing import Link
+from drumbeat.protocol.sparse_files import runs
 from drumbeat.stores.data.backend_contract import (
     Counted,
     Found,
@@ -148,7 +150,9 @@ class SftpBackend:
                 with line.sftp.open(half, "wbx") as file:
                     file.set_pipelined(True)
                     for piece in pieces:
-                        file.write(piece)
+                        _write_sparse(file, piece)
+                    file.flush()
+                    file.truncate(pieces.seen)  # It may end with a hole.
                 status = line.sftp.stat(half)
                 if status.st_size != pieces.seen:
                     raise OSError(errno.EIO, "")
@@ -324,3 +328,12 @@ def _found(place: str, status: Any) -> Found:
 
 def _below(folder: str, name: str) -> str:
     return f"{folder}/{name}" if folder else name
+
+
+def _write_sparse(file: Any, piece: bytes) -> None:
+    """Writes where the file stands; blocks of zeros are passed over, and are a hole on most machines."""
+    for start, end, is_zero in runs(piece):
+        if is_zero:
+            file.seek(end - start, os.SEEK_CUR)
+        else:
+            file.write(piece[start:end])

@@ -130,7 +130,9 @@ class FolderArtifacts:
             return start_position(self._folder(job), end, length)
 
     # --- outputs ---
-    def append_output(self, job: str, attempt: int, node: int, path: str, offset: int, data: bytes) -> int:  # noqa: PLR0913 - the port's signature
+    def append_output(  # noqa: PLR0913 - the port's signature
+        self, job: str, attempt: int, node: int, path: str, offset: int, data: bytes, hole: int = 0
+    ) -> int:
         folder = self._folder(job)
         with refusals(self._root), self._parts.use(_part_name(job, attempt, node)):
             with self._outputs_of(job) as outputs:
@@ -138,7 +140,7 @@ class FolderArtifacts:
             place = part_place(folder, attempt, node, path)
             require_room(self._jobs)
             place.parent.mkdir(0o700, parents=True, exist_ok=True)
-            return append_beyond(place, offset, data)
+            return append_beyond(place, offset, data, hole)
 
     def commit_outputs(self, job: str, attempt: int, node: int, files: dict[str, tuple[int, str]]) -> list[str]:
         described = {path: Kept(size, sha256) for path, (size, sha256) in files.items()}

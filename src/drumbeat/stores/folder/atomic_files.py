@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, ForbiddenError, StorageError
+from drumbeat.protocol.sparse_files import write_at
 
 _REFUSALS: dict[int, tuple[type[DrumbeatError], str, str]] = {
     errno.ENOSPC: (StorageError, "the disk is full", "Make room on it; the rest is sent again."),
@@ -115,8 +116,10 @@ def put_whole(place: Path, pieces: Iterable[bytes], aside: Path) -> None:
     try:
         descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         try:
+            offset = 0
             for piece in pieces:
-                write_all(descriptor, piece)
+                write_at(descriptor, piece, offset)
+                offset += len(piece)
             os.fsync(descriptor)
         finally:
             os.close(descriptor)

@@ -21,6 +21,7 @@ from typing import Self
 from drumbeat.ports import LogChunk
 from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.logs import NODE_LOG, LogName, rank_of
+from drumbeat.protocol.sparse_files import extend, write_at
 from drumbeat.stores.folder.atomic_files import locked, sync_file, sync_folder, write_all
 from drumbeat.stores.folder.journal import RECORD_SIZE, Piece, read_pieces, read_pieces_back, shorten
 from drumbeat.stores.folder.paths import inside
@@ -123,13 +124,17 @@ class JobLogs:
             return file.read(LONGEST_PIECE).rfind(b"\n") + 1
 
 
-def append_beyond(place: Path, offset: int, data: bytes) -> int:
-    """Adds what of `data` lies beyond the file's size, never making a gap; the size afterwards."""
-    with locked(place, os.O_WRONLY | os.O_APPEND) as descriptor:
+def append_beyond(place: Path, offset: int, data: bytes, hole: int = 0) -> int:
+    """Adds what of `data`, and of the hole after it, lies beyond the file's size; returns the size afterwards.
+
+    What doesn't begin within the file is left: it would make a gap that isn't meant.
+    """
+    with locked(place, os.O_WRONLY) as descriptor:
         size = os.fstat(descriptor).st_size
-        if offset <= size < offset + len(data):
-            write_all(descriptor, memoryview(data)[size - offset :])
-            size = offset + len(data)
+        if offset <= size < (end := offset + len(data) + hole):
+            write_at(descriptor, data[size - offset :], size)
+            extend(descriptor, end)
+            size = end
         return size
 
 

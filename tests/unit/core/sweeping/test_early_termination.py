@@ -230,11 +230,26 @@ GOALS = st.sampled_from([MAX, MIN])
 
 
 @given(RULES, GOALS, TRIALS)
-def test_best_trial_is_never_stopped(rule, goal, trials):
-    values = [best(reports, goal) for reports in trials]
-    top = best(values, goal)
-    winners = {number for number, value in enumerate(values) if value == top}
-    assert winners.isdisjoint(stopped(rule, goal, trials))
+def test_best_trial_up_to_its_point_is_never_stopped(rule, goal, trials):
+    for stop in stops(rule, goal, trials):
+        values = [best(reports[: stop.at_report], goal) for reports in trials]
+        assert values[int(stop.trial.removeprefix("s_"))] != best(values, goal)
+
+
+@pytest.mark.parametrize(
+    ("rule", "goal", "trials", "expected"),
+    [
+        (Asha(reduction_factor=4), MAX, [[0.1, 0.9, 0.9], [0.5], [0.6, 0.2]], [0, 1]),
+        (Asha(min_reports=2, reduction_factor=3), MIN, [[5, 4, 0.1, 0.1], [3, 3], [9, 2, 8]], [0, 1]),
+        (cut(34, evaluation_interval=2), MAX, [[0.1, 0.2, 0.9], [0.5, 0.6], [0.7, 0.1]], [0]),
+        (MedianStoppingPolicy(evaluation_interval=2), MAX, [[0.1, 0.2, 0.9], [0.5, 0.6], [0.7, 0.7]], [0]),
+        (BanditPolicy(slack_amount=0.1, evaluation_interval=2), MAX, [[0.1, 0.2, 0.9], [0.5, 0.6]], [0]),
+    ],
+)
+def test_reports_after_a_point_save_no_trial_that_is_evaluated_there(rule, goal, trials, expected):
+    assert stopped(rule, goal, trials) == expected
+    at_once = [values[: due(rule, {"s": values}, ())["s"]] for values in trials]
+    assert stopped(rule, goal, at_once) == expected, "the server looked as the last of them came"
 
 
 @given(RULES, GOALS, TRIALS, st.randoms(use_true_random=False))

@@ -18,6 +18,7 @@ from drumbeat.agent.inputs.cache.files import MARKS, Files, name_of
 from drumbeat.host.machine import boot
 from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.input_listing import ListedFile
+from drumbeat.protocol.sparse_files import write_at
 
 PIECE = 2 << 20
 """Bytes that are asked for at once."""
@@ -119,10 +120,7 @@ class Part:
 
     def write(self, offset: int, data: bytes) -> None:
         """Puts bytes there. Raises OSError."""
-        rest = memoryview(data)
-        while rest:
-            written = os.pwrite(self._descriptor, rest, offset)
-            rest, offset = rest[written:], offset + written
+        write_at(self._descriptor, data, offset)
 
     def have(self, number: int) -> None:
         """A piece is all there."""

@@ -1,0 +1,108 @@
+"""Holes of files, which read as zeros and take no space: found where a file is read, kept where one is written.
+
+Calls move the position of the file, `append` alone to where its caller expects it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+BLOCK = 4096
+"""Bytes of zeros that become a hole, as most file systems keep them."""
+MIN_HOLE = 1 << 20
+"""Bytes of a hole that isn't sent as zeros."""
+MAX_HOLES = 200
+"""Holes of one file that are named to who fetches it; the others come as zeros."""
+_ZEROS = bytes(BLOCK)
+_PIECE = 1 << 20
+
+
+def is_sparse(status: os.stat_result) -> bool:
+    """Whether a file takes less space than its size."""
+    return status.st_blocks * 512 < status.st_size
+
+
+def hole_length(descriptor: int, offset: int, size: int) -> int:
+    """Returns how many bytes of a hole begin at this offset of a file of this size; 0 = data is there."""
+    try:
+        return min(os.lseek(descriptor, offset, os.SEEK_DATA), size) - offset
+    except OSError as error:  # ENXIO: there is no data any more. Others: the file system knows no holes.
+        return max(0, size - offset) if error.errno == errno.ENXIO else 0
+
+
+def large_holes(descriptor: int, size: int) -> list[tuple[int, int]]:
+    """Returns start and end of the largest holes of a file, MAX_HOLES at most, in order."""
+    holes: list[tuple[int, int]] = []
+    at = 0
+    while at < size:
+        end = at + hole_length(descriptor, at, size)
+        if end - at >= MIN_HOLE:
+            holes.append((at, end))
+        if end >= size:
+            break
+        try:
+            at = os.lseek(descriptor, end, os.SEEK_HOLE)
+        except OSError:
+            break
+    return sorted(sorted(holes, key=lambda hole: hole[0] - hole[1])[:MAX_HOLES])
+
+
+def runs(data: bytes) -> Iterator[tuple[int, int, bool]]:
+    """Yields start and end of each stretch of the data, and whether it is whole blocks of zeros."""
+    start, was_zero = 0, False
+    if _ZEROS in data:
+        for at in range(0, len(data), BLOCK):
+            is_zero = data[at : at + BLOCK] == _ZEROS
+            if is_zero != was_zero:
+                if at > start:
+                    yield start, at, was_zero
+                start, was_zero = at, is_zero
+    if len(data) > start:
+        yield start, len(data), was_zero
+
+
+def write_at(descriptor: int, data: bytes, offset: int) -> None:
+    """Writes all of the data at this offset; blocks of zeros stay holes where nothing was written before."""
+    for start, end, is_zero in runs(data):
+        if is_zero and hole_length(descriptor, offset + start, offset + end) == end - start:
+            extend(descriptor, offset + end)
+            continue
+        rest = memoryview(data)[start:end]
+        while rest:
+            rest = rest[os.pwrite(descriptor, rest, offset + end - len(rest)) :]
+
+
+def append(file: BinaryIO, data: bytes) -> None:
+    """Writes all of the data where the file stands, as `write_at` does, and moves on behind it."""
+    at = file.tell()
+    write_at(file.fileno(), data, at)
+    file.seek(at + len(data))
+
+
+def extend(descriptor: int, size: int) -> None:
+    """Makes a file at least so long, by a hole."""
+    if os.fstat(descriptor).st_size < size:
+        os.ftruncate(descriptor, size)
+
+
+def copy(source: str, target: str) -> None:
+    """Copies a file with its times and rights, as `shutil.copy2` does, and keeps its holes."""
+    if not is_sparse(Path(source).stat()):
+        shutil.copy2(source, target)
+        return
+    with Path(source).open("rb") as one, Path(target).open("wb") as other:
+        size, at = os.fstat(one.fileno()).st_size, 0
+        while at < size:
+            at += hole_length(one.fileno(), at, size)
+            piece = os.pread(one.fileno(), min(_PIECE, size - at), at)
+            if not piece:
+                break
+            write_at(other.fileno(), piece, at)
+            at += len(piece)
+        extend(other.fileno(), at)
+    shutil.copystat(source, target)
