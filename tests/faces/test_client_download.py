@@ -16,6 +16,7 @@ from drumbeat.protocol.errors import ConflictError, ForbiddenError, NotFoundErro
 from .api_house import TOKEN, House, eventually, house_in
 
 CONTENT = bytes(range(256)) * 8_000
+SPARSE = b"begin" + bytes(5 << 20) + b"end"
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +25,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         job = there.submit("filed")
         there.agent(job).log(CONTENT, 0)
         there.agent(job).log(b"", 0, rank=1)
+        there.agent(job).log(SPARSE, 0, rank=2)
         there.finish(job)
         # It is written a moment after the end.
         eventually(lambda: "story.jsonl" in [one.path for one in there.control.artifacts.files(job)])
@@ -72,6 +74,27 @@ def test_a_broken_transfer_goes_on_where_it_was(
     starts = [int(one.removeprefix("bytes=").split("-")[0]) for one in asked]
     assert starts == sorted(set(starts))
     assert starts[0] == 0 < starts[1]
+
+
+def test_holes_of_a_file_stay_holes_and_do_not_come(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    streaming = Connection.streaming
+
+    def counting(self: Connection, path: str, **options: dict[str, str]) -> object:
+        asked.append(options["headers"]["Range"])
+        return streaming(self, path, **options)
+
+    monkeypatch.setattr(Connection, "streaming", counting)
+    seen: list[int] = []
+    client.fetch("filed", LOG.replace("0.log", "2.log"), tmp_path / "log", seen.append)
+    assert (tmp_path / "log").read_bytes() == SPARSE
+    assert (tmp_path / "log").stat().st_blocks * 512 < 1 << 20
+    assert sum(seen) == len(SPARSE)
+    first, *ranges = [one.removeprefix("bytes=").split("-") for one in asked]
+    assert first == ["0", ""], "its headers name the hole, and its body isn't read"
+    assert sum(int(end) - int(start) + 1 for start, end in ranges) < 1 << 20
 
 
 class _Breaking:

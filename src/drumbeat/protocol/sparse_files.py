@@ -28,11 +28,14 @@ def is_sparse(status: os.stat_result) -> bool:
 
 
 def hole_length(descriptor: int, offset: int, size: int) -> int:
-    """Returns how many bytes of a hole begin at this offset of a file of this size; 0 = data is there."""
+    """Returns how many bytes of a hole begin at this offset of a file of this size; 0 = data is there, or its end.
+
+    size: as far as it counts; the file may have been cut off meanwhile.
+    """
     try:
-        return min(os.lseek(descriptor, offset, os.SEEK_DATA), size) - offset
+        return max(0, min(os.lseek(descriptor, offset, os.SEEK_DATA), size) - offset)
     except OSError as error:  # ENXIO: there is no data any more. Others: the file system knows no holes.
-        return max(0, size - offset) if error.errno == errno.ENXIO else 0
+        return max(0, min(size, os.fstat(descriptor).st_size) - offset) if error.errno == errno.ENXIO else 0
 
 
 def large_holes(descriptor: int, size: int) -> list[tuple[int, int]]:
@@ -69,12 +72,18 @@ def runs(data: bytes) -> Iterator[tuple[int, int, bool]]:
 def write_at(descriptor: int, data: bytes, offset: int) -> None:
     """Writes all of the data at this offset; blocks of zeros stay holes where nothing was written before."""
     for start, end, is_zero in runs(data):
-        if is_zero and hole_length(descriptor, offset + start, offset + end) == end - start:
+        if is_zero and _is_unwritten(descriptor, offset + start, offset + end):
             extend(descriptor, offset + end)
             continue
         rest = memoryview(data)[start:end]
         while rest:
             rest = rest[os.pwrite(descriptor, rest, offset + end - len(rest)) :]
+
+
+def _is_unwritten(descriptor: int, start: int, end: int) -> bool:
+    """Whether the file has no data between these offsets: a hole, or nothing yet."""
+    written = min(end, os.fstat(descriptor).st_size)
+    return start >= written or hole_length(descriptor, start, written) == written - start
 
 
 def append(file: BinaryIO, data: bytes) -> None:

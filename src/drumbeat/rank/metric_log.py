@@ -60,10 +60,11 @@ def log(*, step: int | None = None, **values: SupportsFloat) -> None:
         return
     floats: dict[str, float] = {}
     for name, value in values.items():
-        if (fault := _name_fault(name)) or isinstance(value_or_fault := _float_of(value), str):
-            buffer.warn(_quoted(name), fault or value_or_fault)
+        number_or_fault = _name_fault(name) or _float_of(value)
+        if isinstance(number_or_fault, str):
+            buffer.warn(_quoted(name), number_or_fault)
         else:
-            floats[name] = value_or_fault
+            floats[name] = number_or_fault
     buffer.add(number, floats)
 
 

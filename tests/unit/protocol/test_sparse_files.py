@@ -116,3 +116,10 @@ def test_large_holes_of_a_file_are_named_in_order(tmp_path: Path):
     assert [start // MIB for start, _ in holes] == [0, 3]
     assert all(CONTENT[start:end] == bytes(end - start) for start, end in holes)
     assert holes[-1][1] == len(CONTENT)
+
+
+def test_file_that_was_cut_off_has_no_hole_behind_its_end(tmp_path: Path):
+    with sparse_file(tmp_path / "a").open("rb") as file:
+        os.truncate(tmp_path / "a", MIB)
+        assert sparse_files.hole_length(file.fileno(), MIB // 2, len(CONTENT)) == MIB // 2
+        assert sparse_files.hole_length(file.fileno(), MIB, len(CONTENT)) == 0

@@ -68,7 +68,9 @@ def _extract(hashed: _Hashed, folder: str) -> None:
 class _Archive(tarfile.TarFile):
     """An archive whose files have holes where they have blocks of zeros."""
 
-    def makefile(self, tarinfo: tarfile.TarInfo, targetpath: str) -> None:
+    def makefile(  # pyright: ignore[reportIncompatibleMethodOverride] (its callers give a text)
+        self, tarinfo: tarfile.TarInfo, targetpath: str
+    ) -> None:
         """Writes a file. Raises tarfile.ReadError where the stream ends too early."""
         source = self.extractfile(tarinfo)
         offset = 0
