@@ -206,3 +206,25 @@ WITH_BOTH = """{"a": "it's"}"""
 def test_a_quoted_text_comes_back_as_it_was(text: str) -> None:
     job = loads("command: x", overrides=[f"description={quoted(text)}"])
     assert job.description == text
+
+
+@pytest.mark.feature("J1")
+def test_mapping_or_list_of_a_setting_is_read_as_yaml_where_its_place_takes_one() -> None:
+    job = read(
+        "resources.instance_count=4",
+        "drumbeat.mesh={fsdp: 2, tp: 2}",
+        "resources.locations=[c, d]",
+        "inputs.data={type: uri_file, path: ./x}",
+        "inputs.epochs=[1, 2]",
+        "environment_variables.LIST=[1, 2]",
+        "command=[ -f x ] || true",
+        "description={a: 1}",
+    )
+    assert job.drumbeat.mesh == {"fsdp": 2, "tp": 2}
+    assert job.resources is not None
+    assert job.resources.locations == ["c", "d"]
+    assert job.inputs["data"] == Input(type="uri_file", path="./x")
+    assert job.inputs["epochs"] == "[1, 2]"
+    assert job.environment_variables["LIST"] == "[1, 2]"
+    assert (job.command, job.description) == ("[ -f x ] || true", "{a: 1}")
+    assert "`resources.locations`" in refusal("resources.locations=[a")

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import cast
 
 from drumbeat.dialect.reading.error_messages import either, short, shown
-from drumbeat.dialect.reading.yaml_tree import is_name, plain_word, stays_text, unquoted
-from drumbeat.protocol.errors import Problem
+from drumbeat.dialect.reading.yaml_tree import is_name, parse, plain, plain_word, stays_text, unquoted
+from drumbeat.protocol.errors import Problem, SpecError
 
 DECLARED = ("inputs", "outputs", "search_space", "jobs")
 """Tables whose names the file gives: a new one from the command line would be a typing error."""
+
+FLOW = ("{", "[")
+"""With which a mapping or a list of YAML begins on the command line."""
+TEXTS = ("command", "description", "display_name", "experiment_name", "name")
+TABLES_OF_TEXTS = (["environment_variables"], ["tags"], ["properties"])
 
 Table = dict[str, object]
 Path = tuple[str | int, ...]
@@ -72,10 +78,10 @@ def _fill(owner: object, key: str | int, value: object, *, is_input: bool) -> No
     """Sets the value; where a mapping describes the value, the part of it that holds it."""
     described = _get(owner, key)
     part = _part(cast("Table", described), is_input=is_input) if isinstance(described, dict) else ""
-    if part and value is not None:
+    if part and value is not None and not isinstance(value, dict):
         _put(cast("object", described), part, value)
     else:
-        _put(owner, key, value)
+        _put(owner, key, cast("object", value))
 
 
 def _part(described: Table, *, is_input: bool) -> str:
@@ -110,7 +116,22 @@ def _value(words: list[str], written: str) -> object:
     if inside is not None:
         return inside
     path = tuple("" if part.isdigit() else part for part in words)
+    if text[:1] in FLOW and not _wants_text(words):
+        with suppress(SpecError):  # No YAML is a text: its place says whether it takes one.
+            tree: object = plain(parse(text, "--set"), "--set", path)
+            if not _is_input(words) or _describes(tree):
+                return tree
     return text if not text and stays_text(path) else plain_word(text, path)
+
+
+def _wants_text(words: list[str]) -> bool:
+    """Whether the place takes a text only, in which brackets are letters."""
+    return (words[-1] in TEXTS and not is_name(tuple(words))) or words[-2:-1] in TABLES_OF_TEXTS
+
+
+def _describes(value: object) -> bool:
+    """Whether a mapping describes an input: a literal one is a text in brackets."""
+    return isinstance(value, dict) and not {"type", "path", "default"}.isdisjoint(cast("Table", value))
 
 
 def _key(owner: object, word: str, above: list[str]) -> str | int:
