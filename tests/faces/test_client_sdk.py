@@ -168,6 +168,19 @@ def test_script_that_is_not_in_the_code_folder_is_told_before_the_start(client: 
     assert client.plan(tmp_path / "job.yml").notes == ()
 
 
+@pytest.mark.parametrize(("rules", "count"), [("*.log\n", 2), ("outputs/\n", 0)])
+def test_old_outputs_in_the_code_are_said_to_become_the_jobs(
+    client: Client, tmp_path: Path, rules: str, count: int
+) -> None:
+    (tmp_path / "src/outputs/run").mkdir(parents=True)
+    for name in ("t.py", "outputs/model.pt", "outputs/run/x.txt", "outputs/run/y.log"):
+        (tmp_path / "src" / name).write_text("")
+    (tmp_path / "src/.amlignore").write_text(rules)
+    (tmp_path / "job.yml").write_text("command: python t.py\ncode: src\n")
+    notes = client.plan(tmp_path / "job.yml").notes
+    assert [f"outputs/ of the code has {count} files" in one for one in notes] == [True] * bool(count)
+
+
 def test_an_uploaded_input_tells_which_links_lead_out_of_it(client: Client, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "x").write_text("")

@@ -12,13 +12,19 @@ from drumbeat.client.ignore_files import ALWAYS, FILES, IgnoreRules
 from drumbeat.client.missing_script import missing_script
 from drumbeat.client.snapshot import holds, is_empty
 from drumbeat.dialect.reading.error_messages import short
+from drumbeat.protocol.plurals import counted
 
+DEFAULT_OUTPUTS = "outputs"
+"""The folder in which the ranks of a job find its default output."""
 ASKS_FOR_A_PATH = ("./", "../", "azureml:", "file:///")
 
 
 def of_code(code: Path, written: str) -> Iterator[str]:
-    """That nothing of the folder is sent, and why."""
-    if not code.is_dir() or not is_empty(code, "code"):
+    """That nothing of the folder is sent, and why; and that old outputs in it become the job's."""
+    if not code.is_dir():
+        return
+    if not is_empty(code, "code"):
+        yield from _of_old_outputs(code)
         return
     folder = short(written)
     there = sorted({one.name for one in code.iterdir()} - ALWAYS - {*FILES})
@@ -37,6 +43,17 @@ def of_script(command: object, code: Path, written: str) -> Iterator[str]:
     if missing:
         script, close = missing
         yield f"the command starts {script}, which isn't in the code folder `{short(written)}`. {close}".rstrip()
+
+
+def _of_old_outputs(code: Path) -> Iterator[str]:
+    old = code / DEFAULT_OUTPUTS
+    if old.is_dir() and not old.is_symlink() and holds(code, DEFAULT_OUTPUTS):
+        count = sum(holds(code, str(place.relative_to(code))) for place in old.rglob("*") if place.is_file())
+        if count:
+            yield (
+                f"{DEFAULT_OUTPUTS}/ of the code has {counted(count, 'file')}, with which the job's outputs begin; a "
+                f"line `{DEFAULT_OUTPUTS}/` in .amlignore leaves them out"
+            )
 
 
 def of_texts(inputs: Mapping[str, object], base: Path, code: Path | None) -> Iterator[str]:
