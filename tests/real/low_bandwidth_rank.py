@@ -4,6 +4,7 @@ low_bandwidth_rank.py FOLDER: what each part gave, as JSON.
 """
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -61,6 +62,23 @@ def plain_means(rank):
     descend(other, (0.25, 0.75)[rank])
     steps.step()
     return [*seen, model.weight.item(), other.weight.item()]
+
+
+def plain_ddp(rank):
+    """The weights of the two ways by DDP's rule, and what outer steps say that they send."""
+    os.environ["DRUMBEAT_UPDATES"] = "ddp"
+    model, other, found = Number(1.0), Number(1.0), []
+    outer, optimizer = OuterSteps(model, every=2), torch.optim.SGD(model.parameters(), lr=1.0)
+    averaged = local_sgd(torch.optim.SGD(other.parameters(), lr=1.0), every=2)
+    for _ in range(2):
+        for weight in (model.weight, other.weight):
+            weight.grad = torch.tensor([(0.1, 0.3)[rank]])
+        optimizer.step()
+        outer.step()
+        averaged.step()
+        found += [model.weight.item(), other.weight.item()]
+    del os.environ["DRUMBEAT_UPDATES"]
+    return found
 
 
 def means_of_doubles(rank):
@@ -122,8 +140,8 @@ def main():
     torch.set_num_threads(1)
     rank = train.init().rank
     found = {
-        "outer": outer_steps(rank), "means": plain_means(rank), "doubles": means_of_doubles(rank),
-        "served": served(rank), "buckets": many_buckets(rank),
+        "plain_ddp": plain_ddp(rank), "outer": outer_steps(rank), "means": plain_means(rank),
+        "doubles": means_of_doubles(rank), "served": served(rank), "buckets": many_buckets(rank),
         **{kind: compressed(rank, kind) for kind in ("fp16", "bf16", "powersgd")},
     }  # fmt: skip
     (Path(sys.argv[1]) / f"{rank}.json").write_text(json.dumps(found))

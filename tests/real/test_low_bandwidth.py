@@ -46,6 +46,11 @@ def test_means_of_weights_are_those_computed_by_hand(found: list[dict[str, Any]]
     assert found[1]["means"] == pytest.approx([0.8, 0.5, 0.4, 0.1, 0.2, 0.5], abs=1e-6)
 
 
+def test_script_of_rare_updates_takes_the_mean_gradient_where_it_is_run_as_plain_ddp(found: list[dict[str, Any]]):
+    for each in found:
+        assert each["plain_ddp"] == pytest.approx([0.8, 0.8, 0.6, 0.6], abs=1e-6)
+
+
 def test_means_of_doubles_have_their_precision(found: list[dict[str, Any]]):
     for each in found:
         assert each["doubles"] == pytest.approx([0.1, 1e-9, -0.2, -0.299999999], rel=1e-14)

@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from drumbeat.protocol.errors import RefusedError
+from drumbeat.train.sent_bytes import SentBytes, average_gradients, is_plain_ddp, mean_in_place, size_of
 
 if TYPE_CHECKING:
     import torch
@@ -20,13 +21,29 @@ def local_sgd(optimizer: torch.optim.Optimizer, every: int) -> torch.optim.Optim
     """Returns the optimizer with torch's periodic averaging: all ranks take the mean of their weights.
 
     That is after the first step and every `every` steps later (Stich 2018, arXiv:1805.09767). `average(model)` makes
-    the ranks equal at the end.
+    the ranks equal at the end. What is sent is logged (`sent_bytes.py`).
     """
     _check_interval(every)
+    weights = [weight for group in optimizer.param_groups for weight in group["params"] if weight.requires_grad]
+    sent = SentBytes(weights)
+    if is_plain_ddp():
+        average_gradients(weights, sent)
+        return optimizer
     from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
     from torch.distributed.optim import PostLocalSGDOptimizer
 
-    return PostLocalSGDOptimizer(optimizer, PeriodicModelAverager(period=every))
+    class CountingAverager(PeriodicModelAverager):
+        """Torch's averager, which logs what it sends."""
+
+        def average_parameters(self, params: Any) -> None:
+            sent.count_step()
+            own: Any = self
+            is_due: bool = own.step >= own.warmup_steps and (own.step - own.warmup_steps) % own.period == 0
+            super().average_parameters(params)
+            if is_due:
+                sent.add(size_of(weights))
+
+    return PostLocalSGDOptimizer(optimizer, CountingAverager(period=every))
 
 
 def average(model: nn.Module) -> None:
@@ -44,7 +61,8 @@ class OuterSteps:
 
     Call `step()` after each step of the inner one.
     After `every` steps, the mean over the ranks of how far each has gone is the gradient of one step of SGD with
-    Nesterov momentum, and all ranks go on from there. `rate=1, momentum=0` is local SGD.
+    Nesterov momentum, and all ranks go on from there. `rate=1, momentum=0` is local SGD. What is sent is logged
+    (`sent_bytes.py`).
     """
 
     def __init__(
@@ -69,11 +87,16 @@ class OuterSteps:
         with torch.no_grad():
             _broadcast(_tensors(model))
             self._starts = [weight.detach().clone() for weight in self._weights]
+        self._sent = SentBytes(self._weights)
+        self._is_plain_ddp = is_plain_ddp()
+        self._hook: Any = average_gradients(self._weights, self._sent) if self._is_plain_ddp else None
         self._outer: Any = torch.optim.SGD(self._starts, lr=rate, momentum=momentum, nesterov=momentum > 0)
 
     def step(self) -> bool:
         """Counts an inner step. Returns whether the ranks were synchronised at it."""
         self.steps += 1
+        if not self._is_plain_ddp:
+            self._sent.count_step()
         if self.steps % self.every:
             return False
         self.synchronize()
@@ -83,6 +106,10 @@ class OuterSteps:
         """Takes an outer step now: after it, all ranks have the same weights. Every rank must call it."""
         import torch
 
+        if self._is_plain_ddp:  # The weights are equal already.
+            with torch.no_grad():
+                mean_in_place(_buffers(self._model))
+            return
         with torch.no_grad():
             moves = [start - weight for start, weight in zip(self._starts, self._weights, strict=True)]
             for start, mean in zip(self._starts, _mean(moves, self._dtype), strict=True):
@@ -93,16 +120,20 @@ class OuterSteps:
             buffers = _buffers(self._model)
             for buffer, mean in zip(buffers, _mean(buffers), strict=True):
                 buffer.copy_(mean)
+        self._sent.add(size_of(moves, self._dtype.itemsize if self._dtype else 0) + size_of(buffers))
 
     def state_dict(self) -> dict[str, Any]:
         """Returns what a checkpoint needs beside the model and the inner optimizer."""
-        return {"steps": self.steps, "starts": self._starts, "outer": self._outer.state_dict()}
+        counted = {"steps": self._sent.steps, "bytes": self._sent.sent}
+        return {"steps": self.steps, "starts": self._starts, "outer": self._outer.state_dict(), "sent": counted}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Takes up what `state_dict` returned."""
         import torch
 
         self.steps = state["steps"]
+        counted = state.get("sent", {})  # Checkpoints of earlier versions have no count.
+        self._sent.steps, self._sent.sent = counted.get("steps", self.steps), counted.get("bytes", 0)
         with torch.no_grad():
             for start, stored in zip(self._starts, state["starts"], strict=True):
                 start.copy_(stored)
