@@ -1,7 +1,8 @@
 """What may be deleted, and why the rest is kept: a decision from records alone.
 
 A job is kept while it isn't over, while a registered version of data lies in its folder, and while a job that stays
-names one of its outputs as an input. A snapshot is kept while a job or a registered version that stays names it.
+names one of its outputs as an input; the best trial of a sweep, while the sweep stays. A snapshot is kept while a job
+or a registered version that stays names it.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, cast
 
+from drumbeat.core.child_jobs import trial_name
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.output_publication import outputs_left
+from drumbeat.core.life.sweep import leading_trial
 from drumbeat.core.pipelines.registered_components import digests_of, parts_of
 from drumbeat.dialect.data.paths import OfJob, reference_to
 from drumbeat.protocol.api.space import KeptItem
@@ -39,6 +42,8 @@ class JobNeeds:
     """Digests of its code, its inputs, and the folder of its image."""
     parent: str = ""
     """The sweep or pipeline that it is a part of."""
+    best: str = ""
+    """Of a sweep, the job of its best trial."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,13 @@ def needs_of_job(job: Job) -> JobNeeds:
         tuple((one.output, one.uri) for one in job.published if one.uri and not one.problem),
         frozenset(digest for digest in (plan.code, context, *named, *_of_steps(job)) if digest),
         job.parent,
+        _best_of(job),
     )
+
+
+def _best_of(job: Job) -> str:
+    best = leading_trial(job.sweep) if job.sweep else None
+    return trial_name(job.name, best.number) if best else ""
 
 
 def _reused(job: Job) -> list[tuple[str, str]]:
@@ -124,6 +135,11 @@ def decide(
     while True:
         late = {name: _read_by(name, *reader) for name in going if (reader := _first_staying(name, readers, going))}
         late |= {
+            name: _best_trial_of(name, known[name].parent)
+            for name in going
+            if (parent := known.get(known[name].parent)) and parent.best == name and parent.name not in going
+        }
+        late |= {
             name: _parent_of_outputs(name, child) if child in with_outputs else _parent_of(name, child)
             for name in going
             if (child := _child_staying(name, families, going))
@@ -166,6 +182,11 @@ def _of_running(job: JobNeeds, known: Mapping[str, JobNeeds]) -> KeptItem | None
 
 def _child_staying(name: str, families: Mapping[str, list[str]], going: set[str]) -> str:
     return next((child for child in families.get(name, ()) if child not in going), "")
+
+
+def _best_trial_of(name: str, sweep: str) -> KeptItem:
+    why = f"it is the best trial of {sweep}, whose results are this trial's"
+    return KeptItem(f"job {name}", why, f"Delete the whole sweep: drumbeat delete {sweep}")
 
 
 def _parent_of(name: str, child: str) -> KeptItem:

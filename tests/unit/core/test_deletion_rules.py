@@ -188,3 +188,13 @@ def test_parent_within_a_parent_goes_before_it():
     nested = [JobNeeds("p", State.COMPLETED), JobNeeds("p_s", State.COMPLETED, parent="p")]
     nested.append(JobNeeds("p_s_0", State.COMPLETED, parent="p_s"))
     assert decide(["p"], nested, []).jobs == ("p_s_0", "p_s", "p")
+
+
+def test_best_trial_of_a_sweep_stays_until_the_whole_sweep_goes():
+    sweep = [job("s", best="s_1"), job("s_0", parent="s"), job("s_1", parent="s")]
+    made = decide(["s_0", "s_1"], sweep, [])
+    assert made.jobs == ("s_0",)
+    kept = made.reasons["s_1"]
+    assert kept.why == "it is the best trial of s, whose results are this trial's"
+    assert kept.fix == "Delete the whole sweep: drumbeat delete s"
+    assert decide(["s"], sweep, []).jobs == ("s_0", "s_1", "s")
