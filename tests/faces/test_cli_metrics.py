@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from drumbeat.cli.main import app
-from drumbeat.protocol.metrics import ParamsLogged, node_rank, run_id
+from drumbeat.protocol.metrics import ParamsLogged, Point, PointsLogged, RunCreated, node_rank, run_id
 
 from .api_house import TOKEN, House, house_in
 from .test_api_metrics import points, send
@@ -27,6 +27,14 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         send(there, "cli-a", points("cli-a", "accuracy", 0.5, 0.875, 0.75), points("cli-a", "loss", 7, 8, rank=1))
         params = ParamsLogged(run_id("cli-a"), {"lr": "0.1"})
         send(there, "cli-a", points("cli-a", "cpu", 50, rank=node_rank(0)), params)
+        runs = [
+            RunCreated(letter * 32, "1", name, number, job="cli-b", tags=tags)
+            for number, (letter, name, tags) in enumerate(
+                [("c", "fold-1", {}), ("a", "folds", {}), ("b", "fold-0", {"mlflow.parentRunId": "a" * 32})]
+            )
+        ]
+        values = PointsLogged("b" * 32, 0, (Point("acc", 0.5, 0, 1), Point("acc", 0.25, 1, 1)))
+        send(there, "cli-b", *runs, values, ParamsLogged(run_id("cli-b"), {"prompt": "x" * 6000}))
         there.finish("cli-a")
         there.finish("cli-b", code=1)
         yield there
@@ -67,8 +75,25 @@ def test_a_rank_has_its_own_table(drumbeat) -> None:
     assert "node 0" in drumbeat("metrics", "cli-a", "--rank", "-1").stdout
 
 
-def test_a_job_that_logged_nothing_is_told_how_to_log(drumbeat) -> None:
-    assert "cli-b has logged no metrics" in drumbeat("metrics", "cli-b").stdout
+RUNS = """\
+The run of cli-b itself has no metrics; those of its other runs are below.
+
+Parameters
+prompt  %s… (5,800 more characters)
+
+Runs within cli-b
+run        status   metric   last   step   lowest   at step   highest   at step   points
+────────────────────────────────────────────────────────────────────────────────────────
+fold-1     failed
+folds      failed
+  fold-0   failed   acc      0.25      1     0.25         1       0.5         0        2
+"""
+
+
+def test_runs_beside_a_jobs_own_are_a_tree_below_its_metrics(drumbeat, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    shown = drumbeat("metrics", "cli-b").stdout
+    assert [line.rstrip() for line in shown.splitlines()] == (RUNS % ("x" * 200)).splitlines(), shown
 
 
 def test_a_name_shows_a_curve_drawn_in_the_terminal(drumbeat) -> None:

@@ -120,7 +120,13 @@ class Control:
         self.pending_outputs = PendingOutputs(self.loop)
         self.catalogs = self._catalogs()
         self.direct = DirectOutputs(self.data, lambda name: self.loop.record(name).job)
-        self.inputs = Inputs(setting.artifacts, self.data, self.direct.job_of, self.catalogs.data.require_registered)
+        self.inputs = Inputs(
+            setting.artifacts,
+            self.data,
+            self.direct.job_of,
+            self.catalogs.data.require_registered,
+            self.engines.is_visible,
+        )
         self.secrets = Secrets(setting.key)
         self.metrics = Metrics(self.loop, self.secrets, setting.metrics)
         event_files = EventFiles(self.metrics, setting.artifacts, setting.event_reader)
@@ -136,7 +142,9 @@ class Control:
         proposals = Proposals(self.loop, setting.samplers)
         steps = Steps(self.loop, self.jobs, EarlierResults(store, self.data, self.engines.is_visible))
         children = Children(self.loop, self.jobs, proposals.request_of, steps.submit)
-        self.child_watch = ChildWatch(self.loop, SweepReports(self.metrics.history), BusyShares(self.metrics.history))
+        self.child_watch = ChildWatch(
+            self.loop, SweepReports(self.metrics.history, self.metrics.nested_reports), BusyShares(self.metrics.history)
+        )
         self.outbox = Outbox(
             self.loop,
             [
@@ -157,7 +165,7 @@ class Control:
         self.hang_watch = HangWatch(self.loop, self.node_requests, setting.artifacts.write_text)
         self.agents = Agents(self.loop, self.secrets, heartbeats, self.addresses, self.catalogs.registries)
         self.computes = Computes(self.loop, self.engines, self.addresses, states)
-        self.experiments = Experiments(self.loop, self.metrics)
+        self.experiments = Experiments(self.loop, self.metrics, setting.artifacts, self.inputs.contents)
         self.ledger = Ledger(self.loop, self.experiments.title, self.metrics.saves)
         self.space = Space(self.loop, setting.artifacts, self.catalogs.environments, setting.caches, runs=self.metrics)
 

@@ -24,6 +24,8 @@ class TrialProgress:
     best: float | None = None
     """The best value that it reported; None = none yet."""
     last: float | None = None
+    run: str = ""
+    """The run beside its job's own that these come from, by its name; "" = they come from the job's own."""
     evaluated: int = 0
     """The number of reports at which the rule for ending trials early was last applied to it."""
     stopped: str = ""

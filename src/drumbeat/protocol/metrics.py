@@ -21,8 +21,13 @@ DEFAULT_EXPERIMENT = "Default"
 DEFAULT_EXPERIMENT_ALIAS = "0"
 """The id by which MLflow's clients know the experiment `Default`."""
 
+UPDATES = "system/updates/"
+"""Begins the names of the metrics that say what rare updates of a training send (`drumbeat.train`)."""
 SYSTEM = "system/"
 """Begins the names of metrics that nodes log of themselves and their ranks; none is a job's primary metric."""
+
+SET_EXPERIMENT = "drumbeat.set_experiment"
+"""The tag of a job's run with the name of an MLflow experiment that its script chose: the run doesn't move to it."""
 
 JsonObject = dict[str, Any]
 

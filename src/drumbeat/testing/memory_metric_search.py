@@ -19,6 +19,7 @@ _FIELDS = {
     "experiment_id": "experiment",
     "start_time": "start_ms",
     "end_time": "end_ms",
+    "job": "job",
 }
 
 

@@ -90,6 +90,7 @@ class MetricSearchContract:
             (compared("attribute", "start_time", ">=", "1"), "cb"),
             (compared("attribute", "end_time", "=", 99), "c"),
             (compared("attribute", "user_id", "=", "ada"), "cba"),
+            (compared("attribute", "job", "=", "b"), "b"),
             (compared("dataset", "name", "=", "set-b"), "b"),
             (compared("dataset", "digest", "LIKE", "x%"), "cba"),
             (compared("dataset", "context", "=", "train"), "cba"),

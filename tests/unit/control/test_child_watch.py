@@ -39,7 +39,10 @@ class Readings:
 
 
 class Reports(Readings):
-    def __call__(self, _job: Job) -> Mapping[int, list[float]]:
+    def __call__(self, _job: Job, _ended: Collection[str] = ()) -> Mapping[int, list[float]]:
+        return {}
+
+    def runs(self, _job: Job) -> Mapping[int, str]:
         return {}
 
 
@@ -110,3 +113,14 @@ def test_busy_shares_of_a_dropped_sweep_are_no_longer_held(house: House) -> None
     assert shares(house.store.load("a").job) == {}
     shares.forget_all_but([])
     assert shares(house.store.load("a").job) == {}
+
+
+def test_only_an_ended_trial_without_a_value_of_its_own_counts_with_those_of_a_run_beside_it(house: House) -> None:
+    submit_sweep(house, "a")
+    until(lambda: bool(house.store.load("a").job.sweep.trials[0].state))  # pyright: ignore[reportOptionalMemberAccess]
+    sweep = house.store.load("a").job
+    own = HistoryPage((), 0, is_last=True)
+    reports = SweepReports(lambda *_: own, lambda job, metric: (f"fold of {job}", [0.5]) if metric else ("", []))
+    assert (reports(sweep), reports.runs(sweep)) == ({0: []}, {})
+    assert (reports(sweep, {"a_0"}), reports.runs(sweep)) == ({0: [0.5]}, {0: "fold of a_0"})
+    assert reports(sweep, {"a_0"}) == {0: [0.5]}

@@ -1,15 +1,23 @@
-"""What a comparison of jobs says of the time that was lost: as the ledger counts it."""
+"""What a comparison of jobs says: all that differs, and the time that was lost, as the ledger counts it."""
 
-from collections.abc import Sequence
+import io
+import tarfile
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
-from drumbeat.control.metrics.comparison import Compared, compare
+from drumbeat.control.data.input_contents import local_content
+from drumbeat.control.metrics.code_files import read_files
+from drumbeat.control.metrics.comparison import Compared, compare, uneven
 from drumbeat.core.ledger_times import Save
 from drumbeat.core.life.events import StoryEntry
+from drumbeat.core.life.job import Job
 from drumbeat.ports import Record
+from drumbeat.ports.metrics import Series
+from drumbeat.protocol.metrics import Point
 from drumbeat.protocol.states import Reason, State
 from tests.unit.core.jobs import START, a_job, at
 
@@ -49,3 +57,72 @@ def test_work_before_a_checkpoint_is_not_lost() -> None:
 )
 def test_job_without_a_failed_round_has_lost_nothing(story: list[StoryEntry]) -> None:
     assert lost_s(story) == 0
+
+
+def compared(job: Job, spec: Mapping[str, object] | None = None, **more: object) -> Compared:
+    return Compared(Record(job, 1, dict(spec or {})), (), (), **more)  # pyright: ignore[reportArgumentType]
+
+
+def differences(*jobs: Compared) -> dict[str, tuple[object, ...]]:
+    return {f"{row.section}: {row.key}": row.values for row in compare(jobs, at(99)).differences}
+
+
+def test_every_key_of_the_job_file_is_compared_but_those_shown_in_other_sections() -> None:
+    one = {"environment_variables": {"LR": "1"}, "environment": "a", "inputs": {"x": 1}, "code": "."}
+    other = {"environment_variables": {"LR": "2"}, "environment": "b", "inputs": {"x": 2}, "code": "..", "queue": "q"}
+    assert differences(compared(a_job(), one), compared(a_job(), other)) == {
+        "job file: environment_variables.LR": ("1", "2"),
+        "job file: queue": (None, "q"),
+    }
+
+
+def test_contents_of_inputs_and_parameters_of_scripts_are_compared() -> None:
+    one = compared(a_job(), contents={"data": "1 file, 5 bytes, aa"}, parameters={"lr": "0.1", "seed": "1"})
+    other = compared(a_job(), contents={"data": "1 file, 5 bytes, bb"}, parameters={"lr": "0.2", "seed": "1"})
+    assert differences(one, other) == {
+        "inputs: data: content": ("1 file, 5 bytes, aa", "1 file, 5 bytes, bb"),
+        "parameters: lr": ("0.1", "0.2"),
+    }
+
+
+def archive(**files: bytes) -> io.BytesIO:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as tar:
+        for name, data in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    stream.seek(0)
+    return stream
+
+
+def test_files_of_the_code_that_differ_are_named_with_their_lines() -> None:
+    one = read_files(archive(train=b"a\nb\nc\n", same=b"x", gone=b"y", weights=b"\0"))
+    other = read_files(archive(train=b"a\nB\nc\nd\ne\n", same=b"x", new=b"z", weights=b"\0\0"))
+    assert differences(compared(a_job(), files=one), compared(a_job(), files=other)) == {
+        "code: gone": ("as it is here", None),
+        "code: new": (None, "only here"),
+        "code: train": ("as it is here", "differs (+3 −1)"),
+        "code: weights": ("as it is here", "differs"),
+    }
+
+
+def test_content_of_a_folder_is_told_by_its_files_and_not_by_its_place_or_times(tmp_path: Path) -> None:
+    for folder, text in (("a", "1"), ("b", "1"), ("c", "2")):
+        (tmp_path / folder / "sub").mkdir(parents=True)
+        (tmp_path / folder / "sub/x").write_text(text)
+    told = [local_content(str(tmp_path / folder), lambda _: True) for folder in "abc"]
+    assert told[0] == told[1] != told[2]
+    assert told[0].startswith("1 file, 1 bytes, ")
+    with pytest.raises(FileNotFoundError):
+        local_content(str(tmp_path / "a"), lambda _: False)
+
+
+def test_metrics_of_jobs_of_different_lengths_are_compared_at_the_last_step_of_both() -> None:
+    long, short = ([Point("loss", 1 / (n + 1), n, 0) for n in range(count)] for count in (5, 3))
+    series = [[Series("loss", 0, len(points), points[-1], None, None)] for points in (long, short)]
+    assert uneven(series) == ["loss"]
+    assert uneven([series[0], series[0]]) == uneven([series[0], []]) == []
+    jobs = [compared(a_job(), curves={"loss": points}) for points in (long, short)]
+    rows = {row.key: row.values for row in compare(jobs, at(99)).outcomes}
+    assert rows["loss at step 2"] == (1 / 3, 1 / 3)

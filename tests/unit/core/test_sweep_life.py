@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -317,3 +318,30 @@ def test_sweep_that_has_ended_takes_word_of_its_outputs():
     done = decide(ended, OutputPublished(Published("model", "azureml://jobs/s_0", 1, 4, "swept:1")), NOW)
     assert is_over(done.job)
     assert done.story[0].sentence == "output model: 1 file in azureml://jobs/s_0, known as azureml:swept:1"
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ([(math.nan,), (math.nan, math.nan)], "all 2 trials reported only NaN as `accuracy`"),
+        ([(-math.inf,), (math.nan,)], "all 2 trials reported only NaN or infinity as `accuracy`"),
+        ([(math.nan,), ()], "1 trial reported only NaN as `accuracy`, and the others reported nothing"),
+        ([(), ()], "no trial reported `accuracy`"),
+    ],
+)
+def test_sweep_without_a_number_says_what_its_trials_reported(values: list[tuple[float, ...]], sentence: str) -> None:
+    life = Life(make_sweep(max_trials=2))
+    life.look()
+    life.propose(2)
+    for number, reported in enumerate(values):
+        life.end(number, State.COMPLETED, *reported)
+    assert life.job.sentence == f"2 trials ended; {sentence}"
+
+
+def test_trial_counts_with_the_values_of_a_run_beside_its_own_and_the_story_says_so() -> None:
+    life = Life(make_sweep(max_trials=2))
+    life.look()
+    life.propose(1)
+    life.apply(ChildrenSeen((ChildStatus("s_0", State.COMPLETED),), {0: [0.5, 0.75]}, runs={0: "fold-0"}))
+    assert any("it counts with 2 values of its run fold-0" in one for one in life.sentences)
+    assert life.sentences[-1] == "1 of 2 trials ended, best s_0: accuracy 0.75 in its run fold-0 (lr 0)"

@@ -14,7 +14,9 @@ from typing import BinaryIO, cast
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from drumbeat.agent.ground.server_link import Link
+from drumbeat.agent.metrics import chosen_experiments
 from drumbeat.agent.metrics.artifacts import NodeArtifacts
+from drumbeat.agent.metrics.chosen_experiments import ChosenExperiments
 from drumbeat.agent.metrics.forwarder import Forwarder
 from drumbeat.agent.metrics.mlflow_errors import (
     FULL,
@@ -34,12 +36,14 @@ from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.metric_lines import line_of
 from drumbeat.protocol.metrics import (
+    SET_EXPERIMENT,
     InputsLogged,
     JsonObject,
     MetricRecord,
     OutputsLogged,
     PointsLogged,
     RunCreated,
+    TagsSet,
     experiment_id,
     run_id,
 )
@@ -80,6 +84,7 @@ class MetricsEndpoint:
             run_id(plan.job), experiment_id(plan.experiment), plan.job, time.time_ns() // 1_000_000, job=plan.job
         )
         self.runs = NodeRuns(job_run)
+        self._experiments = ChosenExperiments(job_run.experiment)
         self._artifacts = NodeArtifacts(enrolment.root, f"{enrolment.root}/metrics/parts")
         self._reads = Reads(self.runs, spool, forwarder, open_link, plan.experiment)
         self._recent: OrderedDict[int, None] = OrderedDict()
@@ -130,9 +135,22 @@ class MetricsEndpoint:
             return self._write(read)
         if route == "artifacts/list":
             return self._list(read)
+        if route in chosen_experiments.ROUTES:
+            answer = self._reads.answer(read)
+            self._experiments.note(read.rank, read.fields, answer)
+            return answer
+        if route == "runs/get" and read.fields.get("run_id") == self.runs.job_run:
+            return self._job_run(read)
         if route in _SERVERS_TOO or route.startswith(_SERVERS):
             return self._reads.answer(read)
         raise no_route(read.method, _API + route)
+
+    def _job_run(self, read: Read) -> HttpAnswer:
+        """Returns the job's run; in the experiment that the rank has set, which its client insists on."""
+        answer, name = self._experiments.shown(read.rank, self._reads.answer(read))
+        if name and self.runs.tag(self.runs.job_run, SET_EXPERIMENT) != name:
+            self.keep((TagsSet(self.runs.job_run, {SET_EXPERIMENT: name}),))
+        return answer
 
     def _write(self, read: Read) -> HttpAnswer:
         write = Write(_object(read.body), read.rank, self.runs, self._job, self._experiment)

@@ -11,6 +11,7 @@ from drumbeat.cli.terminal.connect import Server, connect
 from drumbeat.cli.terminal.failures import Exit
 from drumbeat.cli.terminal.untrusted_text import make_safe
 from drumbeat.protocol.errors import AwayError, UnreachableError
+from drumbeat.protocol.metrics import SYSTEM
 from drumbeat.protocol.states import JobKind, State
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ STATES = f"List only jobs in this state: {', '.join(State)}."
 
 Job = Annotated[str, typer.Argument(metavar="JOB", help="A job's name, a prefix of it, or @last for the newest job.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print everything as JSON.")]
+
+MAX_RESULTS, RESULT_POINTS = 12, 40
+"""Metrics of a job that has ended which `show` prints first, and the points of each one's curve."""
 
 
 def list_jobs(
@@ -75,7 +79,18 @@ def show_job(job: Job, as_json: AsJson = False) -> None:
         from drumbeat.cli.tables.jobview import render_job
         from drumbeat.cli.terminal.screen import show
 
-        show(*render_job(job_view, _graph(server, job_view)))
+        show(*render_job(job_view, _graph(server, job_view), _results(server, job_view)))
+
+
+def _results(server: Server, job: JobView) -> Iterable[RenderableType]:
+    """The last values and curves of a job that has ended; nothing for another one."""
+    if not job.has_ended or not job.primary:
+        return ()
+    from drumbeat.cli.tables.metricview import render_results
+
+    series = [one for one in server.metrics(job.name, rank=0).series if not one.name.startswith(SYSTEM)]
+    shown = series[:MAX_RESULTS]
+    return render_results(shown, server.curves(job.name, [one.name for one in shown], rank=0, max_points=RESULT_POINTS))
 
 
 def _graph(server: Server, job: JobView) -> Iterable[RenderableType]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from drumbeat.cli.terminal.formatting import say_duration
+from shlex import quote as quoted
+
+from drumbeat.cli.terminal.formatting import say_duration, say_result
 from drumbeat.cli.terminal.styles import Ink
 from drumbeat.cli.terminal.untrusted_text import make_safe, safe_lines
 from drumbeat.protocol.api.jobs import JobView, VerdictView
@@ -15,12 +17,19 @@ def say_closing(job: JobView, ink: Ink) -> list[str]:
     """The closing block."""
     took = say_duration((job.ended_at or job.submitted_at) - job.submitted_at)
     if job.state == State.COMPLETED:
-        ending = [ink.paint(f"completed in {took}", "good")]
+        ending = [ink.paint(f"completed in {took}", "good"), *_result(job)]
     elif job.state == State.CANCELED:
         ending = [ink.paint(f"canceled after {took}", "warn")]
     else:
         ending = _failure(job, took, ink)
     return [*ending, *_outputs(job, ink), *_commands(job, ink)]
+
+
+def _result(job: JobView) -> list[str]:
+    """What it came to: the last value of its metric, or the best trial."""
+    result = say_result(job)
+    step = f" at step {job.primary.step:,}" if job.primary else ""
+    return [make_safe(f"  result   {result}{step}")] if result else []
 
 
 def _outputs(job: JobView, ink: Ink) -> list[str]:
@@ -69,7 +78,9 @@ def _next_commands(job: JobView) -> list[tuple[str, str]]:
         return [("logs", f"drumbeat logs {job.name}"), *more]
     rank = job.verdict.rank if job.verdict and job.state == State.FAILED else None
     logs = f"drumbeat logs {job.name}" + (f" --rank {rank}" if rank is not None else "")
-    return [("logs", logs), ("files", f"drumbeat download {job.name}"), ("more", f"drumbeat show {job.name}")]
+    curves = [("curves", f"drumbeat metrics {job.name} {quoted(job.primary.name)}")] if job.primary else []
+    files, more = ("files", f"drumbeat download {job.name}"), ("more", f"drumbeat show {job.name}")
+    return [("logs", logs), *curves, files, more]
 
 
 def exit_code_of(job: JobView) -> int:

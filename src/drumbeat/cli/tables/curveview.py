@@ -8,9 +8,19 @@ from typing import Any
 from drumbeat.cli.terminal.untrusted_text import make_safe
 from drumbeat.protocol.api.metrics import CurveView
 
+BARS = "▁▂▃▄▅▆▇█"
 HEIGHT = 16
 MAX_WIDTH = 110
 COLORS = ("cyan", "yellow", "magenta", "green", "blue", "red")
+
+
+def sparkline(curve: CurveView) -> str:
+    """Returns a curve in one line: a bar for each point, in the order of steps. What is no number is left out."""
+    points = sorted((one.step, one.value) for one in curve.points if not isinstance(one.value, str))
+    values = [value for _, value in points]
+    low, high = min(values, default=0.0), max(values, default=0.0)
+    scale = (len(BARS) - 1) / (high - low) if high > low else 0.0
+    return "".join(BARS[round((value - low) * scale)] for value in values)
 
 
 def draw(name: str, curves: Sequence[CurveView], width: int, *, is_colored: bool) -> str:

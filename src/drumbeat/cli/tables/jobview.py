@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rich.padding import Padding
 from rich.table import Table
 
-from drumbeat.cli.terminal.formatting import say_ago, say_duration, say_launch, say_metric, say_moment
+from drumbeat.cli.terminal.formatting import say_ago, say_duration, say_launch, say_metric, say_moment, say_result
 from drumbeat.cli.terminal.screen import cell, fill_table, fitted, heading, make_table, pairs, state_cell
 from drumbeat.cli.terminal.untrusted_text import safe_lines
 from drumbeat.protocol.api.jobs import ExitView, JobView, JobWithStory, NodeView
@@ -35,7 +35,7 @@ def job_table(jobs: Iterable[JobView], now: datetime, width: int) -> Table:
     The metric's column is there when a job has logged any, the persons' when there are several.
     """
     shown = list(jobs)
-    absent = {"" if any(job.primary for job in shown) else "metric"}
+    absent = {"" if any(job.primary or job.best_trial for job in shown) else "metric"}
     absent |= {"" if len({job.person for job in shown}) > 1 else "person"}
     rows = [
         (
@@ -46,7 +46,7 @@ def job_table(jobs: Iterable[JobView], now: datetime, width: int) -> Table:
             _ranks(job),
             say_ago(job.submitted_at, now),
             say_duration((job.ended_at or now) - job.started_at) if job.started_at else "",
-            say_metric(job.primary) if job.primary else "",
+            say_result(job),
             job.verdict.sentence if job.verdict and job.state == State.FAILED else job.progress,
         )
         for job in shown
@@ -64,8 +64,11 @@ def _ranks(job: JobView) -> str:
     return f"{job.node_count}×{job.processes_per_node}" if is_even else f"{job.world_size} on {job.node_count}"
 
 
-def render_job(job: JobWithStory, graph: Iterable[RenderableType] = ()) -> Iterator[RenderableType]:
-    """Everything that is known of a job. graph: of a pipeline, its steps."""
+def render_job(
+    job: JobWithStory, graph: Iterable[RenderableType] = (), results: Iterable[RenderableType] = ()
+) -> Iterator[RenderableType]:
+    """Everything that is known of a job. graph: of a pipeline, its steps. results: its metrics, if it has ended."""
+    yield from results
     yield pairs([*_facts(job), ("pre-flight", job.preflight.sentence if job.preflight else "")])
     yield from _verdict(job)
     if len(job.failures) > 1 or (job.failures and job.state != State.FAILED):
@@ -107,6 +110,7 @@ def _facts(job: JobView) -> list[tuple[str, object]]:
         ("mesh", say_mesh(job.mesh)),
         ("nodes", job.elastic or ""),
         ("metric", f"{say_metric(job.primary)} at step {job.primary.step:,}" if job.primary else ""),
+        ("best trial", f"{job.best_trial.job}: {say_result(job)}" if job.best_trial else ""),
         ("compute", job.compute),
         ("environment", job.environment),
         ("priority", job.priority or ""),

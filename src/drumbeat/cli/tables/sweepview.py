@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from drumbeat.cli.terminal.formatting import say_parameter
 from drumbeat.cli.terminal.screen import fitted, heading, pairs, state_cell
 from drumbeat.core.sweeping.metric_order import sort_key
 from drumbeat.protocol.api.sweeps import SweepView, TrialView
@@ -72,12 +73,3 @@ def render_trial(sweep: SweepView, trial: TrialView) -> RenderableType:
 def say_value(value: float | None) -> str:
     """Returns a metric's value with six significant digits."""
     return "" if value is None else f"{value:.6g}"
-
-
-def say_parameter(value: Any) -> str:
-    """Returns a parameter's value as a person writes it; a nested choice as its keys and values."""
-    if isinstance(value, dict):
-        return ", ".join(f"{key}={say_parameter(inner)}" for key, inner in value.items())  # pyright: ignore[reportUnknownVariableType]
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return "" if value is None else str(value)

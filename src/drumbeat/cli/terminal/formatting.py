@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from drumbeat.protocol.api.jobs import JobView
     from drumbeat.protocol.api.metrics import PrimaryView
 
 _UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
@@ -49,6 +50,23 @@ def say_value(value: float | str) -> str:
 def say_metric(primary: PrimaryView) -> str:
     """`loss 0.7523`."""
     return f"{primary.name} {say_value(primary.value)}"
+
+
+def say_result(job: JobView) -> str:
+    """The last value of a job's primary metric; of a sweep the best one, with the parameters that gave it."""
+    if best := job.best_trial:
+        parameters = ", ".join(f"{name} {say_parameter(value)}" for name, value in best.parameters.items())
+        return f"best {best.name} {say_value(best.value)}" + (f" ({parameters})" if parameters else "")
+    return say_metric(job.primary) if job.primary else ""
+
+
+def say_parameter(value: Any) -> str:
+    """Returns a parameter's value as a person writes it; a nested choice as its keys and values."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={say_parameter(inner)}" for key, inner in value.items())  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return "" if value is None else str(value)
 
 
 def say_size(size: float) -> str:

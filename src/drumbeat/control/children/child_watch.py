@@ -41,10 +41,26 @@ class TrialReadings(Protocol[Reading_co]):
         ...
 
 
+class TrialReports(Protocol):
+    """What trials have reported of the primary metric, as `TrialReadings`."""
+
+    def __call__(self, job: Job, ended: Collection[str]) -> Mapping[int, Sequence[float]]:
+        """Returns the values of each trial by its number. ended: the jobs of the trials that have ended."""
+        ...
+
+    def runs(self, job: Job) -> Mapping[int, str]:
+        """Returns of each trial whose values come from a run beside its own the name of that run."""
+        ...
+
+    def forget_all_but(self, sweeps: Collection[str]) -> None:
+        """Keeps only what was read for these sweeps, by their unique names."""
+        ...
+
+
 class ChildWatch:
     """Applies `ChildrenSeen` to the parents that this server holds, on a thread of its own."""
 
-    def __init__(self, loop: Loop, reports: TrialReadings[Sequence[float]], busy: TrialReadings[float]) -> None:
+    def __init__(self, loop: Loop, reports: TrialReports, busy: TrialReadings[float]) -> None:
         self._loop = loop
         self._reports = reports
         """Reads the values of the primary metric that rank 0 reported, in order."""
@@ -117,7 +133,9 @@ class ChildWatch:
         children = self._children(job.name)
         statuses = tuple(_status(one.job) for one in reversed(children))
         # The reports are read after the states: what a trial reported before its end is counted with its end.
-        self._loop.tell(job.name, ChildrenSeen(statuses, self._reports(job), self._busy(job)))
+        ended = {one.job for one in statuses if one.state.is_terminal}
+        reports = self._reports(job, ended)
+        self._loop.tell(job.name, ChildrenSeen(statuses, reports, self._busy(job), self._reports.runs(job)))
 
     def _children(self, parent: str) -> list[Record]:
         children: list[Record] = []

@@ -10,16 +10,17 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 
 from drumbeat.control.data import mltables
+from drumbeat.control.data.input_contents import content_path, local_content, say_content
 from drumbeat.control.data.single_flight import Making, Makings
 from drumbeat.core.life.job import Job
 from drumbeat.ports import Artifacts, DataAccess
-from drumbeat.protocol import wire
+from drumbeat.protocol import folder_layout, wire
 from drumbeat.protocol.errors import DrumbeatError, ForbiddenError, NotFoundError, RefusedError, UnreachableError
 from drumbeat.protocol.input_listing import Link, ListedFile, Listing
 from drumbeat.protocol.plan import InputPlan
@@ -52,7 +53,7 @@ class Inputs:
     """The inputs of all jobs. job_of: a job as it is now; raises NotFoundError. For any thread.
 
     require_registered: is asked with a job, `inputs.NAME` and its files; raises ConflictError for those of a version of
-    data that has changed.
+    data that has changed. is_visible: whether this machine has at a path what the nodes of a compute have there.
     """
 
     def __init__(
@@ -61,11 +62,14 @@ class Inputs:
         data: DataAccess | None,
         job_of: Callable[[str], Job],
         require_registered: Callable[[str, str, Listing], None] | None = None,
+        is_visible: Callable[[str, str], bool] = lambda _place, _compute: False,
     ) -> None:
+        self._is_visible = is_visible
         self.job_of, self._artifacts, self._data = job_of, artifacts, data
         self._require_registered = require_registered
         self._frozen: OrderedDict[tuple[str, str], Frozen] = OrderedDict()
         self._makings: Makings[tuple[str, str], Frozen] = Makings()
+        self._contents: Makings[tuple[str, str], str] = Makings()
         self._lock = threading.Lock()
 
     def listing(self, job: str, name: str) -> Listing:
@@ -114,10 +118,27 @@ class Inputs:
         for one in job.plan.inputs:
             if one.is_remote:
                 self._makings.begin(_key(job, one.name), partial(self._made, job, one.name))
+            elif one.uri.startswith("file:"):
+                self._contents.begin(_key(job, one.name), partial(self._keep_content, job, one))
+
+    def contents(self, job: Job) -> dict[str, str]:
+        """Returns what tells the content of each input that was listed, or looked at, as the job began."""
+        contents: dict[str, str] = {}
+        for planned in job.plan.inputs:
+            with suppress(NotFoundError, OSError, ValueError):
+                text = self._artifacts.open_file(job.name, content_path(planned)).read_text()
+                contents[planned.name] = say_content(wire.loads(Listing, text)) if planned.is_remote else text
+        return contents
 
     def asked(self, job: Job, name: str) -> AbstractContextManager[Making[Frozen]]:
         """The making of an input's list, for those who mustn't wait for as long as a store may take."""
         return self._makings.joined(_key(job, name), partial(self._made, job, name))
+
+    def _keep_content(self, job: Job, planned: InputPlan) -> str:
+        """Keeps what tells the content of an input that nodes use in place. Raises OSError, DrumbeatError."""
+        place = folder_layout.file_path(planned.uri)
+        content = local_content(place, lambda path: self._is_visible(path, job.plan.compute))
+        return self._artifacts.keep_text(job.name, content_path(planned), content)
 
     # --- one input ----------------------------------------------------------------------------------------------
     def _of(self, job: str, name: str) -> Frozen:

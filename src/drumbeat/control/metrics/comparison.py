@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, cast
 
+from drumbeat.control.metrics.code_files import CodeFile, say_difference
 from drumbeat.core import ledger_times
 from drumbeat.core.ledger_times import Save
 from drumbeat.core.life.events import StoryEntry
@@ -14,9 +15,11 @@ from drumbeat.ports import Record
 from drumbeat.ports.metrics import Series
 from drumbeat.protocol.api.ledger import TimeClass
 from drumbeat.protocol.api.metrics import ComparedRow, ComparisonView
-from drumbeat.protocol.metrics import value_to_json
+from drumbeat.protocol.metrics import Point, value_to_json
 
 _MISSING = None
+MAX_FILES = 50
+"""Files of the code that are listed."""
 _NAMES = frozenset({"name", "display_name", "description", "tags", "properties"})
 """Keys of a job file that say nothing of what runs."""
 
@@ -31,22 +34,47 @@ class Compared:
     """Series of rank 0."""
     saves: Sequence[Save] = ()
     """Its checkpoints."""
+    parameters: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What its script logged as parameters."""
+    contents: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What tells the content of each input whose address doesn't, by name."""
+    curves: Mapping[str, Sequence[Point]] = field(default_factory=dict[str, Sequence[Point]])
+    """Points of the metrics whose last steps differ between the jobs."""
+    files: Mapping[str, CodeFile] = field(default_factory=dict[str, CodeFile])
+    """The files of its code, by path; empty where the code isn't kept any more."""
 
 
 def compare(jobs: Sequence[Compared], now: datetime) -> ComparisonView:
     """Returns the comparison of jobs, in their order."""
-    columns = [_submitted(one.record) for one in jobs]
+    columns = [{**_submitted(one), **code} for one, code in zip(jobs, _code(jobs), strict=True)]
     differences = [row for row in _rows(columns) if any(value != row.values[0] for value in row.values)]
-    outcomes = _rows([_outcome(one, now) for one in jobs])
+    outcomes = _rows([{**_outcome(one, now), **values} for one, values in zip(jobs, _at_one_step(jobs), strict=True)])
     return ComparisonView(tuple(one.record.job.name for one in jobs), tuple(differences), tuple(outcomes))
 
 
-def _submitted(record: Record) -> dict[tuple[str, str], Any]:
-    plan = record.job.plan
+def _code(jobs: Sequence[Compared]) -> list[dict[tuple[str, str], Any]]:
+    """Returns for each job how the files of its code differ from those of the first one."""
+    first = jobs[0].files
+    if not all(one.files for one in jobs):
+        return [{} for _ in jobs]
+    paths = sorted({path for one in jobs for path, file in one.files.items() if first.get(path) != file})
+    paths += sorted(path for path in first if path not in paths and any(path not in one.files for one in jobs))
+    shown = paths[:MAX_FILES]
+    facts: list[dict[tuple[str, str], Any]] = [
+        {("code", path): say_difference(first.get(path), one.files.get(path)) for path in shown} for one in jobs
+    ]
+    facts[0] |= {("code", path): "as it is here" if path in first else _MISSING for path in shown}
+    if len(paths) > len(shown):
+        facts[0]["code", "more"] = f"{len(paths) - len(shown):,} more files differ"
+    return facts
+
+
+def _submitted(one: Compared) -> dict[tuple[str, str], Any]:
+    record, plan = one.record, one.record.job.plan
     facts: dict[tuple[str, str], Any] = {
         ("job file", key): value
         for key, value in _flat({key: value for key, value in record.spec.items() if key not in _NAMES})
-        if not key.startswith(("inputs.", "code", "environment"))
+        if key.partition(".")[0] not in ("inputs", "code", "environment")
     }
     facts["code", "digest"] = plan.code
     facts["environment", "name"] = plan.environment
@@ -55,7 +83,27 @@ def _submitted(record: Record) -> dict[tuple[str, str], Any]:
     if plan.container is not None:
         facts["environment", "image"] = plan.container.image
     facts |= {("inputs", name): value for name, value in plan.literals.items()}
-    facts |= {("inputs", one.name): one.uri for one in plan.inputs}
+    facts |= {("inputs", planned.name): planned.uri for planned in plan.inputs}
+    facts |= {("inputs", f"{name}: content"): content for name, content in one.contents.items()}
+    return facts | {("parameters", name): value for name, value in one.parameters.items()}
+
+
+def uneven(jobs: Sequence[Sequence[Series]]) -> list[str]:
+    """Returns the metrics that all the jobs have, up to different steps: their last values don't compare."""
+    last = [{one.name: one.last.step for one in series} for series in jobs]
+    return [name for name in last[0] if all(name in one for one in last) and len({one[name] for one in last}) > 1]
+
+
+def _at_one_step(jobs: Sequence[Compared]) -> list[dict[tuple[str, str], Any]]:
+    """Returns for each job the values of such metrics at the last step that all of them reached."""
+    facts: list[dict[tuple[str, str], Any]] = [{} for _ in jobs]
+    for name in jobs[0].curves:
+        step = min(max((point.step for point in one.curves[name]), default=0) for one in jobs)
+        for one, row in zip(jobs, facts, strict=True):
+            before = [point for point in one.curves[name] if point.step <= step]
+            if before:
+                value = max(before, key=lambda point: point.step).value
+                row["metrics", f"{name} at step {step:,}"] = value_to_json(value)
     return facts
 
 

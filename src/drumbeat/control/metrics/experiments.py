@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import tarfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from drumbeat.control.loop.loop import Loop
-from drumbeat.control.metrics.comparison import Compared, compare
+from drumbeat.control.metrics.code_files import CodeFile, read_files
+from drumbeat.control.metrics.comparison import Compared, compare, uneven
 from drumbeat.control.metrics.metrics import Metrics
 from drumbeat.core.ledger_times import Save
+from drumbeat.core.life.job import Job
 from drumbeat.dialect.reading.error_messages import nearest
-from drumbeat.ports import ExperimentUse, Record
+from drumbeat.ports import Artifacts, ExperimentUse, Record
 from drumbeat.ports.metrics import Experiment, View
 from drumbeat.protocol.api.metrics import ComparisonView
-from drumbeat.protocol.errors import NotFoundError
+from drumbeat.protocol.errors import DrumbeatError, NotFoundError
 from drumbeat.protocol.metrics import experiment_id
 
 
@@ -30,8 +33,12 @@ class ExperimentUsage:
 class Experiments:
     """What people ask of experiments. Thread-safe."""
 
-    def __init__(self, loop: Loop, metrics: Metrics) -> None:
-        self._loop, self._metrics = loop, metrics
+    def __init__(
+        self, loop: Loop, metrics: Metrics, artifacts: Artifacts, contents_of: Callable[[Job], Mapping[str, str]]
+    ) -> None:
+        self._loop, self._metrics, self._artifacts = loop, metrics, artifacts
+        self._contents_of = contents_of
+        """Returns what tells the content of each input of a job."""
 
     def all(self, view: View = "active") -> list[tuple[Experiment, ExperimentUsage]]:
         """Returns experiments with their usage, the last created first."""
@@ -82,12 +89,35 @@ class Experiments:
         """Compares jobs. Raises NotFoundError."""
         records = [self._loop.record(name) for name in names]
         saves = self._metrics.saves([record.job.name for record in records])
-        jobs = [self._compared(record, saves.get(record.job.name, [])) for record in records]
-        return compare(jobs, self._loop.clock.now())
+        has_one_code = len({record.job.plan.code for record in records}) == 1
+        jobs = [
+            self._compared(record, saves.get(record.job.name, []), has_files=not has_one_code) for record in records
+        ]
+        names = uneven([one.metrics for one in jobs])
+        curves = [{name: self._metrics.curve(one.record.job.name, name) for name in names} for one in jobs]
+        whole = [replace(one, curves=own) for one, own in zip(jobs, curves, strict=True)]
+        return compare(whole, self._loop.clock.now())
 
-    def _compared(self, record: Record, saves: Sequence[Save]) -> Compared:
-        name = record.job.name
-        return Compared(record, self._loop.store.story(name), self._metrics.main_series(name), saves)
+    def _compared(self, record: Record, saves: Sequence[Save], *, has_files: bool) -> Compared:
+        job = record.job
+        return Compared(
+            record,
+            self._loop.store.story(job.name),
+            self._metrics.main_series(job.name),
+            saves,
+            self._metrics.params(job.name),
+            self._contents_of(job),
+            files=self._code_files(job) if has_files else {},
+        )
+
+    def _code_files(self, job: Job) -> dict[str, CodeFile]:
+        if not job.plan.code:
+            return {}
+        try:
+            with self._artifacts.open_snapshot(job.plan.code) as archive:
+                return read_files(archive)
+        except (DrumbeatError, OSError, tarfile.TarError):  # It may have been pruned: the digests say that it differs.
+            return {}
 
     def _uses(self) -> dict[str, list[ExperimentUse]]:
         """Returns the names that jobs use, by experiment; every one of them exists afterwards."""

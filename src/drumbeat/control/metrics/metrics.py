@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -17,10 +17,10 @@ from drumbeat.control.metrics.first_values import FirstValues
 from drumbeat.control.metrics.growth_after_save import CheckpointSaves
 from drumbeat.core.ledger_times import Save
 from drumbeat.core.life.job import Job
-from drumbeat.ports.metrics import HistoryPage, MetricStore, Run, Series
+from drumbeat.ports.metrics import HistoryPage, MetricStore, Run, RunSearch, Series
 from drumbeat.protocol.errors import NotFoundError, RefusedError, SpecError, StaleError, VersionError
 from drumbeat.protocol.metric_lines import Spooled, spooled
-from drumbeat.protocol.metrics import SYSTEM, RunCreated, RunStatus, Source, experiment_id, run_id
+from drumbeat.protocol.metrics import SYSTEM, UPDATES, Point, RunCreated, RunStatus, Source, experiment_id, run_id
 from drumbeat.protocol.states import State
 
 log = logging.getLogger(__name__)
@@ -29,6 +29,11 @@ OUTSIDE_RUN_S = 24 * 3600
 """How long a run outside of jobs counts as under way after its start and its last metric. One whose process was killed
 is RUNNING for ever.
 """
+
+MAX_COMPARED = 2000
+"""Points of a curve by which jobs of different lengths are compared."""
+MAX_NESTED = 200
+"""Runs beside a job's own that are shown."""
 
 STATUS_OF: dict[State, RunStatus] = {
     State.COMPLETED: "FINISHED",
@@ -155,6 +160,21 @@ class Metrics:
             self._settle(job)
         return self.store.run(run_id(name))
 
+    def nested_runs(self, name: str) -> list[Run]:
+        """Returns the runs that a job's ranks created beside the job's own, in the order of their starts."""
+        if self.is_empty:
+            return []
+        of_job = {"type": "attribute", "key": "job", "comparator": "=", "value": name}
+        page = self.store.search_runs(RunSearch((), (of_job,), (("attribute", "start_time", True),), limit=MAX_NESTED))
+        return [run for run in page.runs if run.id != run_id(name)]
+
+    def nested_reports(self, name: str, metric: str) -> tuple[str, list[float]]:
+        """Returns the values of a metric in the first of these runs that has it, and the run's name; "", [] = none."""
+        for run in self.nested_runs(name):
+            if any(one.name == metric for one in run.metrics):
+                return run.name, [point.value for point in self.history(run.id, metric, 0).points]
+        return "", []
+
     def note_end(self, job: Job) -> None:
         """Sees to it that a job that has ended has a run, whether it logged anything or not, with the job's status.
 
@@ -227,11 +247,25 @@ class Metrics:
             return {}
         return saves_of(self.store, names)
 
+    def params(self, name: str) -> Mapping[str, str]:
+        """Returns the parameters that a job's script logged."""
+        if self.is_empty:
+            return {}
+        try:
+            return self.store.run(run_id(name)).params
+        except NotFoundError:
+            return {}
+
     def main_series(self, name: str) -> list[Series]:
-        """Returns the series of a job's rank 0 that its script logged."""
+        """Returns the series of a job's rank 0 that its script logged, and those of what its updates sent."""
         if self.is_empty:
             return []
-        return [one for one in self.store.series(run_id(name)) if one.rank == 0 and not one.name.startswith(SYSTEM)]
+        own = [one for one in self.store.series(run_id(name)) if one.rank == 0]
+        return [one for one in own if not one.name.startswith(SYSTEM) or one.name.startswith(UPDATES)]
+
+    def curve(self, name: str, metric: str) -> list[Point]:
+        """Returns points that stand for a metric of a job's rank 0."""
+        return [] if self.is_empty else self.store.curve(run_id(name), metric, 0, MAX_COMPARED)
 
     def history(self, run: str, name: str, rank: int, after: int = 0) -> HistoryPage:
         """Returns a page of a series, as the store does."""

@@ -216,11 +216,14 @@ class ChildrenSeen:
 
     reports: of each trial of a sweep by its number, the values of the primary metric that rank 0 reported, in order.
     busy: of completed trials by their number, the share of their time that their ranks worked, where it was measured.
+    runs: of ended trials by their number, the run beside the trial's own that their reports come from, by its name:
+    where the trial's own run has none.
     """
 
     children: tuple[ChildStatus, ...] = ()
     reports: Mapping[int, Sequence[float]] = field(default_factory=dict[int, Sequence[float]])
     busy: Mapping[int, float] = field(default_factory=dict[int, float])
+    runs: Mapping[int, str] = field(default_factory=dict[int, str])
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from drumbeat.core.life.events import (
 )
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.transitions import is_same_trouble, move, then, with_effects
-from drumbeat.core.sweeping import best_trial, early_termination, metric_order, parallel_trials
+from drumbeat.core.sweeping import best_trial, early_termination, metric_order, parallel_trials, trial_values
 from drumbeat.dialect.sweeping.early_termination import (
     Asha,
     BanditPolicy,
@@ -53,6 +53,8 @@ RULES: dict[str, type[Asha | BanditPolicy | MedianStoppingPolicy | TruncationSel
 }
 """By the `type` under which `SweepProgress.rule` keeps them."""
 
+MAX_SHOWN_PARAMETERS = 6
+"""Parameters of the best trial that the story names."""
 MAX_FAILED_AT_FIRST = 10
 """After so many failed trials and none that completed or reported the metric, the sweep is given up."""
 
@@ -107,7 +109,8 @@ def _trial_seen(
         updated = replace(updated, stopped="", is_canceling=False)
     if len(values) <= trial.reports:
         return updated
-    return replace(updated, reports=len(values), best=metric_order.best(values, _goal(progress)), last=values[-1])
+    best, run = metric_order.best(values, _goal(progress)), event.runs.get(trial.number, "")
+    return replace(updated, reports=len(values), best=best, last=values[-1], run=run)
 
 
 def _compared(job: Job, progress: SweepProgress, event: ChildrenSeen, now: datetime) -> Decision:
@@ -234,9 +237,16 @@ def _lacking_metric(sweep: str, before: SweepProgress, progress: SweepProgress) 
     """Says once that the first trial that completed has not reported the primary metric."""
     if any(one.state is State.COMPLETED for one in before.trials):
         return ""
-    first = next((one for one in progress.trials if one.state is State.COMPLETED and not one.reports), None)
-    if first is None:
+    lacking = [one for one in progress.trials if one.state is State.COMPLETED and (one.run or not one.reports)]
+    if not lacking:
         return ""
+    first = lacking[0]
+    if first.run:
+        return (
+            f"{trial_name(sweep, first.number)} completed without a value of the primary metric `{progress.metric}` in "
+            f"its own run: it counts with {counted(first.reports, 'value')} of its run {first.run} (the first that has "
+            f"any: drumbeat metrics {trial_name(sweep, first.number)})"
+        )
     return (
         f"{trial_name(sweep, first.number)} completed without a value of the primary metric `{progress.metric}`: "
         f"rank 0 must log it under exactly this name (drumbeat metrics {trial_name(sweep, first.number)})"
@@ -248,14 +258,38 @@ def say_progress(sweep: str, progress: SweepProgress) -> str:
     ended = sum(one.has_ended for one in progress.trials)
     total = str(len(progress.trials) if progress.is_exhausted else progress.max_trials)
     parts = [f"{ended} of {total} trials ended"]
-    leader = leading_trial(progress)
-    if leader is not None:
-        parts.append(f"best {trial_name(sweep, leader.number)}: {progress.metric} {leader.best:.4g}")
+    parts += [_say_best(sweep, progress)] if leading_trial(progress) else []
     postponed = next((one for one in progress.trials if one.state is None and one.sentence), None)
     if postponed:
         # Without their number, so that the story has a line when trials begin to wait, and none for each of them.
         parts.append(f"trials wait: {postponed.sentence}")
     return ", ".join(parts)
+
+
+def _say_best(sweep: str, progress: SweepProgress) -> str:
+    """Returns the best trial with its value and parameters, or why there is none."""
+    leader = leading_trial(progress)
+    if leader is None:
+        return _say_no_best(progress)
+    shown = list(trial_values.texts(leader.values).items())
+    values = ", ".join(f"{name} {trial_values.shorten(text)}" for name, text in shown[:MAX_SHOWN_PARAMETERS])
+    more = ", …" if len(shown) > MAX_SHOWN_PARAMETERS else ""
+    origin = f" in its run {leader.run}" if leader.run else ""
+    best = f"best {trial_name(sweep, leader.number)}: {progress.metric} {leader.best:.4g}{origin}"
+    return f"{best} ({values}{more})" if values else best
+
+
+def _say_no_best(progress: SweepProgress) -> str:
+    reported = [one for one in progress.trials if one.reports]
+    if not reported:
+        return f"no trial reported `{progress.metric}`"
+    are_all = len(reported) == len(progress.trials)
+    which = (
+        f"all {counted(len(reported), 'trial')}" if are_all and len(reported) > 1 else counted(len(reported), "trial")
+    )
+    what = "NaN" if all(one.last is None or math.isnan(one.last) for one in reported) else "NaN or infinity"
+    others = "" if are_all else ", and the others reported nothing"
+    return f"{which} reported only {what} as `{progress.metric}`{others}"
 
 
 # --- the end ----------------------------------------------------------------------------------------------------
@@ -273,11 +307,7 @@ def _verdict(job: Job, progress: SweepProgress) -> Verdict:
     parts = [f"{counted(len(progress.trials), 'trial')} ended"]
     parts += [f"{stopped} of them early"] if stopped else []
     parts += [f"{failed} failed or canceled"] if failed else []
-    leader = leading_trial(progress)
-    if leader is not None:
-        parts.append(f"best {trial_name(job.name, leader.number)}: {progress.metric} {leader.best:.4g}")
-    else:
-        parts.append(f"no trial reported `{progress.metric}`")
+    parts.append(_say_best(job.name, progress))
     return verdict_rules.of(Reason.TRIALS_ENDED, "; ".join(parts))
 
 

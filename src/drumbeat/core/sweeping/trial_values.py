@@ -15,6 +15,8 @@ Value = Scalar | Mapping[str, "Value"]
 Values = Mapping[str, Value]
 """By parameter, in the order of the search space. JSON can hold it."""
 
+MAX_TEXT = 40
+"""Characters of a parameter's value in a sentence."""
 PREFIX = "AZUREML_SWEEP_"
 
 
@@ -29,6 +31,16 @@ def texts(values: Values) -> dict[str, str]:
         else:
             flat[name] = str(value)
     return flat
+
+
+def shorten(text: str) -> str:
+    """A parameter's text for a sentence: a number with four digits, other text with MAX_TEXT characters."""
+    try:
+        if "." in text or "e" in text:
+            return f"{float(text):.4g}"
+    except ValueError:
+        pass
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
 
 
 def variables(values: Values) -> dict[str, str]:

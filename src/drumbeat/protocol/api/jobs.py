@@ -6,6 +6,7 @@ import operator
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 from drumbeat.protocol.agent import WAITS
 from drumbeat.protocol.api.constraints import limited
@@ -155,6 +156,7 @@ class BestTrialView:
     job: str
     name: str
     value: float
+    parameters: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True)

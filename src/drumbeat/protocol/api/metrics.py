@@ -41,6 +41,19 @@ class PrimaryView:
 
 
 @dataclass(frozen=True)
+class NestedRunView:
+    """A run that the ranks of a job created beside the job's own: a fold, say. series: those of rank 0."""
+
+    id: str
+    """Its id in MLflow."""
+    name: str
+    parent: str
+    """The id of the run in which it is nested: the job's own where it names none."""
+    status: RunStatus
+    series: tuple[SeriesView, ...] = ()
+
+
+@dataclass(frozen=True)
 class MetricsView:
     """All metrics of a job, in the order in which they began, and what else its run has."""
 
@@ -52,6 +65,8 @@ class MetricsView:
     series: tuple[SeriesView, ...] = ()
     params: dict[str, str] = field(default_factory=dict[str, str])
     tags: dict[str, str] = field(default_factory=dict[str, str])
+    runs: tuple[NestedRunView, ...] = ()
+    """The runs beside its own, in the order of their starts."""
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,8 @@ class TrialView:
     last: float | None = None
     reports: int = 0
     """How often rank 0 has reported the primary metric."""
+    run: str = ""
+    """The run beside its job's own that these come from; empty where they come from its own."""
     stopped: str = ""
     """Why the early termination policy ended it; empty if it did not."""
 

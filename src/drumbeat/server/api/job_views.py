@@ -90,7 +90,7 @@ def _best_trial(job: Job) -> BestTrialView | None:
     best = leading_trial(job.sweep) if job.sweep else None
     if job.sweep is None or best is None or best.best is None:
         return None
-    return BestTrialView(trial_name(job.name, best.number), job.sweep.metric, best.best)
+    return BestTrialView(trial_name(job.name, best.number), job.sweep.metric, best.best, best.values)
 
 
 def _properties(record: Record) -> dict[str, str]:

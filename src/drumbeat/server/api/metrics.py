@@ -14,7 +14,7 @@ from drumbeat.control.metrics.metrics import STATUS_OF
 from drumbeat.core.child_jobs import trial_name
 from drumbeat.core.curve_thinning import MIN_POINTS
 from drumbeat.ports import JobFilter
-from drumbeat.ports.metrics import Experiment, Series, View
+from drumbeat.ports.metrics import Experiment, Run, Series, View
 from drumbeat.protocol.api.metrics import (
     ComparisonView,
     CurveView,
@@ -22,6 +22,7 @@ from drumbeat.protocol.api.metrics import (
     HistoryView,
     JobCurveView,
     MetricsView,
+    NestedRunView,
     PointView,
     SeriesView,
 )
@@ -57,7 +58,8 @@ def show_metrics(name: str, control: ControlOf, rank: Rank = None) -> MetricsVie
     chosen = [one for one in control.metrics.store.series(run.id) if rank in (None, one.rank)]
     experiment = control.metrics.store.experiment(run.experiment).name
     params, tags = dict(run.params), dict(run.tags)
-    return MetricsView(name, run.id, experiment, run.status, tuple(map(series_view, chosen)), params, tags)
+    nested = tuple(_nested_view(one, run.id) for one in control.metrics.nested_runs(name))
+    return MetricsView(name, run.id, experiment, run.status, tuple(map(series_view, chosen)), params, tags, nested)
 
 
 @router.get("/jobs/{name}/metrics/curves")
@@ -180,6 +182,11 @@ def archive_experiment(name: Name, control: ControlOf) -> ExperimentView:
 def restore_experiment(name: Name, control: ControlOf) -> ExperimentView:
     """Shows an archived experiment again."""
     return experiment_view(*control.experiments.archive(name, is_archived=False))
+
+
+def _nested_view(run: Run, own: str) -> NestedRunView:
+    parent = run.tags.get("mlflow.parentRunId", "") or own
+    return NestedRunView(run.id, run.name, parent, run.status, tuple(map(series_view, run.metrics)))
 
 
 def series_view(series: Series) -> SeriesView:

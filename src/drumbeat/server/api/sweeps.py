@@ -61,6 +61,7 @@ def _trial(sweep: str, one: TrialProgress) -> TrialView:
         value=_finite(one.best),
         last=_finite(one.last),
         reports=one.reports,
+        run=one.run,
         stopped=one.stopped,
     )
 

@@ -22,6 +22,7 @@ _ATTRIBUTES: dict[str, ColumnElement[Any]] = {
     "experiment_id": runs.c.experiment,
     "start_time": runs.c.start_ms,
     "end_time": runs.c.end_ms,
+    "job": runs.c.job,
 }
 _DATASETS = {"name": links.c.dataset_name, "digest": links.c.dataset_digest, "context": links.c.context}
 
