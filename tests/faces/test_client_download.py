@@ -16,7 +16,7 @@ from drumbeat.protocol.errors import ConflictError, ForbiddenError, NotFoundErro
 from .api_house import TOKEN, House, eventually, house_in
 
 CONTENT = bytes(range(256)) * 8_000
-SPARSE = b"begin" + bytes(5 << 20) + b"end"
+SPARSE = b"begin" + bytes(3 << 20) + b"end"
 
 
 @pytest.fixture(scope="module")
