@@ -100,7 +100,7 @@ def extend(descriptor: int, size: int) -> None:
 
 
 def copy(source: str, target: str) -> None:
-    """Copies a file with its times and rights, as `shutil.copy2` does, and keeps its holes."""
+    """Copies a file with its times and rights, as Python's own copy does, and keeps its holes."""
     if not is_sparse(Path(source).stat()):
         shutil.copy2(source, target)
         return

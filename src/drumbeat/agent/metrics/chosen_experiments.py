@@ -1,4 +1,4 @@
-"""The MLflow experiments that scripts choose by `mlflow.set_experiment`, which the job's own run doesn't move to.
+"""The MLflow experiments that scripts choose by MLflow's `set_experiment`, which the job's own run doesn't move to.
 
 MLflow's clients refuse to begin a run that they find in another experiment than the one that was set. To each rank the
 job's run is therefore shown in the experiment that it asked for last; where the run is kept stays as it is.
