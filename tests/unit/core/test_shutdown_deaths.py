@@ -21,7 +21,7 @@ def died(rank: int, mark: str = WORKED, number: int = 6) -> RankExit:
 
 
 @pytest.mark.feature("F2")
-def test_a_rank_that_dies_after_its_programs_good_end_completes_the_job_with_a_remark():
+def test_a_rank_that_dies_after_its_good_end_completes_the_job_with_a_remark():
     job = after(running(nodes=1), said(0, Phase.ENDED, exits=(ended(0), died(1))))
     assert (job.state, job.verdict and job.verdict.reason) == (State.FINALIZING, Reason.FINISHED)
     assert job.sentence == (
@@ -36,7 +36,7 @@ def test_a_rank_that_dies_without_a_mark_has_failed():
     assert job.failures[-1].verdict.reason is Reason.RANK_KILLED
 
 
-def test_several_ranks_are_named_together_with_what_their_exit_handlers_may_have_left():
+def test_several_ranks_are_named_together_with_what_exit_handlers_may_have_left():
     exits = [(0, died(0, "exiting", 11)), (1, died(3, "exiting exited"))]
     assert remark(exits) == (
         "ranks 0 and 3 were ended by SIGABRT and SIGSEGV while their interpreters shut down: often a thread of a "
