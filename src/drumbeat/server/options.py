@@ -54,6 +54,16 @@ class Options:
         """Loopback, where browsers of this machine call, and agents that the version before has started."""
         return self.url_host if self.ip.is_loopback else "127.0.0.1"
 
+    @property
+    def name_warning(self) -> str:
+        """What a server at every address still lacks for calls of other machines; "" = nothing."""
+        if not self.ip.is_unspecified or self.allow_hosts:
+            return ""
+        return (
+            f"this server listens at every address ({self.host}), and refuses calls of other machines until it knows "
+            "the name or the address that they use: add --allow-host NAME, once for each"
+        )
+
     def url(self, port: int) -> str:
         """Where clients find the server."""
         return f"http://{self.url_host}:{port}"

@@ -104,3 +104,13 @@ def test_the_server_is_told_by_option_or_environment(monkeypatch: pytest.MonkeyP
 )  # fmt: skip
 def test_server_listens_at_loopback_too_wherever_else_it_listens(host: str, own: str) -> None:
     assert Options(Path("/home"), host=host).own_host == own
+
+
+@pytest.mark.feature("X6")
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_server_at_every_address_without_a_name_warns_that_other_machines_are_refused(host: str) -> None:
+    options = parse(["--host", host, "--allow-remote"])
+    assert "add --allow-host NAME" in options.name_warning
+    assert host in options.name_warning
+    assert parse(["--host", host, "--allow-remote", "--allow-host", "train.example"]).name_warning == ""
+    assert parse(["--host", "10.1.2.3", "--allow-remote"]).name_warning == parse([]).name_warning == ""

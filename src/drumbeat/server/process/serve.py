@@ -71,6 +71,9 @@ def _serve(home: Home, options: Options, make_control: Callable[[Path, Endpoints
     listeners = bind(options, home.last_port)
     port = listeners[0].getsockname()[1]
     home.keep_port(port)
+    if options.name_warning:
+        log.warning("%s", options.name_warning)
+        print(options.name_warning, file=sys.stderr)  # noqa: T201 - the person who started it looks there
     at_home = home.listen()
     doors = _doors(home, options)
     control = make_control(home.path, Endpoints((home_socket.address_in(home.path),), doors))
