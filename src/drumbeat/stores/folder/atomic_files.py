@@ -57,11 +57,11 @@ LOCK_S, _LOCK_PAUSE_S = 8.0, 0.05
 """How long a file is waited for that another process holds (as for a lock of the database), and between two looks."""
 
 
-def require_room(folder: Path, kept_for: str = "the database") -> None:
-    """Raises StorageError when the disk of a folder has nothing left but what is kept back."""
+def require_room(folder: Path, kept_for: str = "the database", size: int = 0) -> None:
+    """Raises StorageError when the disk of a folder has no room for `size` bytes beside what is kept back."""
     disk = os.statvfs(folder)
     free, reserve = disk.f_bavail * disk.f_frsize, min(RESERVE, disk.f_blocks * disk.f_frsize // _PART)
-    if free < reserve:
+    if free - size < reserve:
         what = f"the disk has {free >> 20:,} MiB left, and the last {reserve >> 20:,} MiB are kept for {kept_for}"
         raise StorageError(what, where=str(folder), fix="Make room on it; the rest is sent again.")
 
@@ -69,7 +69,7 @@ def require_room(folder: Path, kept_for: str = "the database") -> None:
 def fitting(folder: Path, pieces: Iterable[bytes], kept_for: str = "the database") -> Iterator[bytes]:
     """The pieces of a file, while the disk of a folder has room for each. Raises StorageError."""
     for piece in pieces:
-        require_room(folder, kept_for)
+        require_room(folder, kept_for, len(piece))
         yield piece
 
 
