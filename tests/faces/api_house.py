@@ -100,7 +100,8 @@ class Agent:
 
     @property
     def headers(self) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self.house.engine.gangs[self.house.first_gang(self.job)].secret}"}
+        gang = self.house.engine.gangs[self.house.first_gang(self.job)]
+        return {"Authorization": f"Bearer {gang.secret_of(self.node)}"}
 
     def sync(
         self, status: AgentStatus, holds: str = "", wait_s: float = 0, *, knows_cancel: bool = True

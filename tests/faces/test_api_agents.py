@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from drumbeat.client import Client
+from drumbeat.ports.engines import node_secret
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import Directive, Order, Phase, Remark
 
@@ -126,7 +127,7 @@ def test_an_agent_without_its_secret_is_nobody(house: House, given: dict[str, st
 def test_an_agent_of_a_replaced_attempt_is_stale(house: House) -> None:
     job = house.submit("replaced")
     agent = house.agent(job)
-    secret = {"Authorization": f"Bearer {house.control.secrets.of(job, 7)}"}
+    secret = {"Authorization": f"Bearer {node_secret(house.control.secrets.of(job, 7), 0)}"}
     body = {"status": wire.to_wire(agent.status(Phase.ENROLLED)), "holds": "", "wait_s": 0}
     answer = house.http.post(f"/agent/v1/{job}/7/0/sync", json=body, headers=secret)
     assert (answer.status_code, answer.json()["code"]) == (410, "stale")

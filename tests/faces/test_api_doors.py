@@ -24,6 +24,7 @@ from starlette.routing import Match
 
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.control.control import Control, Setting
+from drumbeat.ports.engines import node_secret
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import Enrolment, Phase
 from drumbeat.protocol.errors import DrumbeatError, EngineError, StaleError, UnauthorizedError, UnreachableError
@@ -76,7 +77,7 @@ class Doors:
         """What the engine would give to the agent."""
         gang = self.engine.gangs[f"{job}.1"]
         given = Enrolment(
-            job, 1, 0, gang.servers, gang.secret, "/root", "/checkpoints", gang.plan, address=FIRST, ca=gang.ca
+            job, 1, 0, gang.servers, gang.secret_of(0), "/root", "/checkpoints", gang.plan, address=FIRST, ca=gang.ca
         )
         return dataclasses.replace(given, **changes)
 
@@ -185,7 +186,7 @@ def test_nothing_else_is_there_whoever_asks(there: Doors, path: str) -> None:
 @pytest.mark.feature("X1")
 def test_only_its_own_addresses_may_be_named_in_host(there: Doors) -> None:
     job = there.house.submit("hosts")
-    secret = there.engine.gangs[f"{job}.1"].secret
+    secret = there.engine.gangs[f"{job}.1"].secret_of(0)
     right = f"{FIRST}:{there.port()}"
     path = f"/agent/v1/{job}/1/0/nothing"
     given = {"Authorization": f"Bearer {secret}"}
@@ -200,13 +201,13 @@ def test_only_its_own_addresses_may_be_named_in_host(there: Doors) -> None:
 def test_a_wrong_or_old_secret_is_refused_and_not_repeated(there: Doors) -> None:
     job = there.house.submit("secrets")
     right = there.enrolment(job)
-    for secret in ("wrong-secret", TOKEN, there.house.control.secrets.of(job, 2), ""):
+    for secret in ("wrong-secret", TOKEN, node_secret(there.house.control.secrets.of(job, 2), 0), ""):
         with pytest.raises(StaleError) as refused:
             there.sync(dataclasses.replace(right, secret=secret))
         assert not secret or secret not in str(refused.value)
         with linked(dataclasses.replace(right, secret=secret)) as link, pytest.raises(UnauthorizedError):
             link.put("logs/1.1/0/0.log", 0, b"x")
-    old = dataclasses.replace(right, attempt=7, secret=there.house.control.secrets.of(job, 7))
+    old = dataclasses.replace(right, attempt=7, secret=node_secret(there.house.control.secrets.of(job, 7), 0))
     with pytest.raises(StaleError, match="replaced by attempt 1"):
         there.sync(old)
     assert there.sync(right)["order"] == "prepare"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from drumbeat.client import Client
+from drumbeat.ports.engines import node_secret
 from drumbeat.protocol.errors import ConflictError, NotFoundError
 from drumbeat.protocol.metric_lines import line_of
 from drumbeat.protocol.metrics import (
@@ -94,7 +95,7 @@ def test_only_an_attempts_own_secret_may_send_and_an_attempt_must_exist(house: H
     url = f"/agent/v1/{job}/1/0/metrics"
     assert house.http.post(url, params={"offset": 0}, headers=BEARER).status_code == 401
     for name, attempt, code in ((job, 2, "stale"), ("none", 1, "not_found")):
-        headers = {"Authorization": f"Bearer {house.control.secrets.of(name, attempt)}"}
+        headers = {"Authorization": f"Bearer {node_secret(house.control.secrets.of(name, attempt), 0)}"}
         answer = house.http.post(f"/agent/v1/{name}/{attempt}/0/metrics", params={"offset": 0}, headers=headers)
         assert answer.json()["code"] == code
 

@@ -11,6 +11,7 @@ import pytest
 
 from drumbeat.control.control import Control, Setting
 from drumbeat.engines.local import LocalEngine
+from drumbeat.ports.engines import node_secret
 from drumbeat.server.access.agent_listeners import DoorRules, TlsDoors
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.testing.memory_store import MemoryStore
@@ -40,7 +41,7 @@ def test_a_job_runs_over_tls_and_its_secret_shows_nowhere(tmp_path: Path, caplog
         "name": "far", "command": f"env; until test -e {go}; do sleep 0.05; done", "resources": {"instance_count": 2},
         "drumbeat": {"environment": "current", "max_retries": 0},
     }  # fmt: skip
-    secret = control.secrets.of("far", 1)
+    secret = node_secret(control.secrets.of("far", 1), 0)
     try:
         with served(control, tmp_path, doors=doors) as room, client_of(room) as http:
             assert http.post("/api/v1/jobs", json={"document": document}).status_code == 201

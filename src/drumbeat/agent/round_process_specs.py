@@ -168,7 +168,7 @@ class RoundProcesses:
         ranks = [self._with_modules(self._tracked(each, metrics)) for each in render(self._plan, roster, node)]
         ranks = [self._contained(self._with_end_mark(each), roster.members[node]) for each in ranks]
         beside = starter(self._plan, roster, node)
-        round_ = NodeRound(self._plan, roster, node, self._enrolment.secret)
+        round_ = NodeRound(self._plan, roster, node, self._enrolment.shared_secret)
         ranks = self._launcher.wrap(round_, ranks)
         self._launcher.prepare(round_)
         if beside is None:
@@ -184,7 +184,7 @@ class RoundProcesses:
             return []
         given = service_addresses.give(here, root)
         roster = seen_from(roster, node, self._plan)
-        own = ServiceNode(self._with_modules(render(self._plan, roster, node)[0]), root, self._enrolment.secret)
+        own = ServiceNode(self._with_modules(render(self._plan, roster, node)[0]), root, self._enrolment.shared_secret)
         made = [service_process(self._plan, one, own, given[one.name]) for one in here if has_process(one)]
         return [process_start(self._contained(each, roster.members[node]), root) for each in made]
 

@@ -20,7 +20,7 @@ def enrolment(  # noqa: PLR0913 (keywords, most with a default)
             attempt=gang.attempt,
             node=node,
             servers=gang.servers,
-            secret=gang.secret,
+            secret=gang.secret_of(node),
             root=root,
             checkpoints=checkpoints,
             plan=gang.plan,
@@ -28,5 +28,6 @@ def enrolment(  # noqa: PLR0913 (keywords, most with a default)
             gpus=gang.slots[node].gpus,
             ca=gang.ca,
             keeps_spares=keeps_spares,
+            peer_secret=gang.peer_secret,
         )
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,6 +15,8 @@ from drumbeat.protocol.api.computes import NodeState, Tier
 from drumbeat.protocol.errors import UnreachableError
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.unique_names import gang_name, unique_name
+
+_MARK = "."
 
 
 @dataclass(frozen=True)
@@ -62,8 +66,9 @@ class Scale:
 class Gang:
     """N nodes for one attempt of a job. Its name is deterministic: starting it twice starts it once.
 
-    secret: what its agents enrol with; it must not show in arguments, scripts or logs. servers: URLs that its agents
-    call, tried in order. ca: the certificate (PEM) that they check these with, "" = they aren't https.
+    secret: what the secrets of its nodes are derived from; like them it must not show in arguments, scripts or logs.
+    servers: URLs that its agents call, tried in order. ca: the certificate (PEM) that they check these with, "" = they
+    aren't https.
     """
 
     job: str
@@ -75,6 +80,17 @@ class Gang:
     ca: str = ""
     first_version: int = 1
     """As `Job` has it."""
+    has_node_secrets: bool = True
+    """Whether each node has a secret of its own; False = a version of the server before that began the attempt."""
+
+    def secret_of(self, node: int) -> str:
+        """Returns what the agent of a node shows to the server, which believes it for that node alone."""
+        return node_secret(self.secret, node) if self.has_node_secrets else self.secret
+
+    @property
+    def peer_secret(self) -> str:
+        """What the nodes prove themselves to each other with, and the server takes from none of them."""
+        return peer_secret(self.secret) if self.has_node_secrets else self.secret
 
     @property
     def unique_job(self) -> str:
@@ -85,6 +101,22 @@ class Gang:
     def name(self) -> str:
         """The name under which the engine knows it: no other gang has or had it."""
         return gang_name(self.unique_job, self.attempt)
+
+
+def node_secret(secret: str, node: int) -> str:
+    """Returns the secret of a node, from that of its attempt."""
+    return _derived(secret, f"node {node}")
+
+
+def peer_secret(secret: str) -> str:
+    """Returns what the nodes of an attempt share, from its secret."""
+    return _derived(secret, "peers")
+
+
+def _derived(secret: str, purpose: str) -> str:
+    """Keeps what stands before the mark: the version that the job's record began with."""
+    version, mark, key = secret.rpartition(_MARK)
+    return version + mark + hmac.new(key.encode(), purpose.encode(), hashlib.sha256).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -207,6 +207,7 @@ class Enrolment:
     Enrolments by the version before may have `http://127.0.0.1:port`, which this one doesn't call.
     """
     secret: str
+    """The node's own, which the server takes for this node of this attempt alone."""
     root: str
     """The attempt's folder on this node."""
     checkpoints: str
@@ -220,3 +221,11 @@ class Enrolment:
     """The only certificate (PEM) that the agent trusts for https."""
     keeps_spares: bool = False
     """Whether prepared interpreters may wait on the node for the next job: it is nobody's allocation."""
+    peer_secret: str = ""
+    """What the nodes of the attempt prove themselves to each other with; "" = `secret` is the whole attempt's, as
+    versions before gave it."""
+
+    @property
+    def shared_secret(self) -> str:
+        """What all nodes of the attempt know, and no other process does."""
+        return self.peer_secret or self.secret

@@ -61,6 +61,10 @@ def line_of(record: MetricRecord) -> bytes:
     return b"%08x %s\n" % (zlib.crc32(body), body)
 
 
+BLANK = InputsLogged("0" * 32)
+"""A record that changes nothing."""
+
+
 def blank_line(length: int) -> bytes:
     """Returns a line of this length whose record changes nothing, to stand for a line of the spool that is skipped."""
     body = b'{"kind":"inputs","run":"%s"}' % _NO_RUN.encode()

@@ -27,7 +27,7 @@ _STATUS = {"stale": 410, "not_found": 404, "unauthorized": 401}
 
 
 class AgentServer:
-    """One attempt of one job. `secret` is what its agents must say. Use it in a `with`."""
+    """One attempt of one job. Its agents must say `secret_of` their node. Use it in a `with`."""
 
     def __init__(self, attempt: int = 1, secret: str = "fake-secret") -> None:  # noqa: S107 (a secret of tests)
         self.attempt, self.secret = attempt, secret
@@ -60,6 +60,10 @@ class AgentServer:
     def __exit__(self, *_: object) -> None:
         self.go_down()
         self._home.cleanup()
+
+    def secret_of(self, node: int) -> str:
+        """What the agent of a node must say."""
+        return f"{self.secret}-of-{node}"
 
     @property
     def url(self) -> str:
@@ -275,9 +279,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(answer)
 
     def _place(self) -> tuple[int, str]:
-        if self.headers.get("Authorization") != f"Bearer {self.server.owner.secret}":
-            raise UnauthorizedError("wrong secret")
         _, agent, version, _job, attempt, node, *rest = urlsplit(self.path).path.split("/")
+        if self.headers.get("Authorization") != f"Bearer {self.server.owner.secret_of(int(node))}":
+            raise UnauthorizedError("wrong secret")
         if (agent, version, attempt) != ("agent", "v1", str(self.server.owner.attempt)):
             raise NotFoundError(f"nothing at {self.path}")
         self.server.owner.check()

@@ -136,7 +136,7 @@ class EngineContract:
         gang = replace(a_gang(), secret="s3cr3t-in-no-argument")  # noqa: S106
         try:
             said = engine.start(gang) + engine.observe(gang).word
-            assert gang.secret not in said
-            assert gang.secret not in repr(gang)
+            secrets = (gang.secret, gang.peer_secret, *(gang.secret_of(node) for node in range(gang.plan.nodes)))
+            assert not [one for one in secrets if one in said or one in repr(gang)]
         finally:
             stop(engine, gang.name)

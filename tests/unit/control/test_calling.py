@@ -14,6 +14,7 @@ from drumbeat.control.control import Control, Setting
 from drumbeat.dialect.compute.ssh import SshCompute, SshHost
 from drumbeat.dialect.reading.writer import to_dict
 from drumbeat.ports import Ownership
+from drumbeat.ports.engines import node_secret
 from drumbeat.protocol.agent import AgentStatus, Order, Phase
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import EngineError, UnreachableError
@@ -113,7 +114,7 @@ def run(control: Control, compute: str) -> str:
 def told(control: Control, job: str) -> tuple[str, ...]:
     """What the job's agent hears from this server."""
     status = AgentStatus(Phase.ENROLLED, 0, Member(0, "h", "10.0.0.2", "/r", "/c"), serial=1)
-    return control.agents.report(job, 1, 0, control.secrets.of(job, 1), status).servers
+    return control.agents.report(job, 1, 0, node_secret(control.secrets.of(job, 1), 0), status).servers
 
 
 def test_an_agent_hears_of_a_server_that_came_after_its_gang(servers: Servers):

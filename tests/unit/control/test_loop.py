@@ -72,7 +72,7 @@ class House:
     def say(self, phase: Phase, node: int = 0, serial: int = 0) -> None:
         exits = (RankExit(0, 0, None, 1.0, 0),) if phase in (Phase.ENDED, Phase.UPLOADED) else ()
         status = AgentStatus(phase, 1, Member(node, "h", "127.0.0.1", "/r", "/c"), 2000, exits, serial=serial)
-        self.control.agents.report("j", 1, node, self.engine.gangs["j.1"].secret, status)
+        self.control.agents.report("j", 1, node, self.engine.gangs["j.1"].secret_of(node), status)
 
     def run_to_end(self) -> None:
         self.submit()

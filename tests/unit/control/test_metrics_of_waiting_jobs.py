@@ -73,7 +73,7 @@ def test_job_that_was_canceled_while_it_waited_is_shown_as_killed(house: House, 
 
 def test_run_begins_with_the_first_record_that_a_node_sends_before_the_start(house: House, opened: Opened):
     house.submit("a")
-    secret = house.gang("a").secret
+    secret = house.gang("a").secret_of(0)
     submitted_ms = millis(house.store.load("a").job.submitted_at)
     until(lambda: time.time_ns() // 1_000_000 > submitted_ms)
     lines = line_of(PointsLogged(run_id("a"), -1, (Point("system/cpu_percent", 5.0, 0, 1),)))

@@ -12,6 +12,7 @@ import pytest
 from drumbeat.control.gangs.engine_gangs import Secrets
 from drumbeat.core.life.job import Job
 from drumbeat.ports import Gang, Sighting
+from drumbeat.ports.engines import node_secret
 from drumbeat.protocol.agent import Phase
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import StaleError, UnauthorizedError
@@ -62,24 +63,24 @@ def test_gang_of_a_deleted_name_has_a_name_of_its_own_and_is_stopped_by_it(house
 
 def test_agent_of_a_deleted_job_is_refused_by_the_next_job_of_its_name(house: House) -> None:
     house.submit("a")
-    secret = house.gang("a").secret
+    secret = house.gang("a").secret_of(0)
     end_and_delete(house, "a")
     house.submit("a")
-    assert house.gang("a").secret != secret
+    assert house.gang("a").secret_of(0) != secret
     with pytest.raises(StaleError, match="that job a was deleted, and another job has its name"):
-        house.control.agents.admit("a", 1, secret)
+        house.control.agents.admit("a", 1, 0, secret)
     assert house.say("a", 0, Phase.READY).attempt == 1
 
 
 @pytest.mark.parametrize("forged", ["3.", "03.", "9.", "9" * 5000 + ".", "x.", ""])
 def test_version_in_a_secret_that_is_not_its_own_is_no_secret(forged: str) -> None:
     secrets = Secrets(b"key")
-    right = secrets.of("a", 1, 5)
-    secrets.check("a", 1, right)
-    for told in (forged + right.partition(".")[2], forged + secrets.of("a", 1)):
-        if told != secrets.of("a", 1):
+    right, other = node_secret(secrets.of("a", 1, 5), 0), node_secret(secrets.of("a", 1), 0)
+    secrets.check("a", 1, 0, right)
+    for told in (forged + right.partition(".")[2], forged + other):
+        if told != other:
             with pytest.raises(UnauthorizedError):
-                secrets.check("a", 1, told)
+                secrets.check("a", 1, 0, told)
 
 
 def test_secret_of_a_name_that_was_never_deleted_is_as_it_always_was() -> None:

@@ -229,8 +229,8 @@ def test_image_that_nobody_names_is_refused(make: Make):
 def test_secret_is_in_no_pod_and_gone_with_its_gang(make: Make, cluster: FakeCluster):
     engine, gang = make(), a_gang(nodes=2)
     engine.start(gang)
-    assert gang.secret not in str(cluster.pods)
-    assert gang.secret in str(cluster.objects["secrets"])
+    assert gang.secret_of(0) not in str(cluster.pods)
+    assert gang.secret_of(0) in str(cluster.objects["secrets"])
     engine.stop(gang.name)
     assert not cluster.objects["secrets"]
 

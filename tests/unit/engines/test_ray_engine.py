@@ -308,8 +308,8 @@ def test_node_that_cant_be_started_fails_the_job_with_the_sentence(make: Make, c
 def test_secret_is_in_no_request_that_the_dashboard_shows(make: Make, cluster: FakeRay):
     engine = make()
     gang = started(engine)
-    assert gang.secret not in str(cluster.jobs)
-    assert gang.secret not in engine.rendered(gang)
+    assert gang.secret_of(0) not in str(cluster.jobs)
+    assert gang.secret_of(0) not in engine.rendered(gang)
 
 
 # --- ends -----------------------------------------------------------------------------------------------------------

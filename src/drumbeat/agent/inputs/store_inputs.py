@@ -64,7 +64,7 @@ class Inputs:
         from drumbeat.agent.inputs.fetching.peer_server import DataServer, cache_name
 
         try:
-            self._serving = self._serving or DataServer(self._files, member.address, self._enrolment.secret)
+            self._serving = self._serving or DataServer(self._files, member.address, self._enrolment.shared_secret)
             return replace(member, data_port=self._serving.port, cache=cache_name(self._files))
         except OSError:  # It will be said when the inputs are staged; the others do without this node.
             return member
@@ -165,7 +165,7 @@ class Inputs:
         from drumbeat.agent.inputs.fetching.peer_client import PeerClient, Place
         from drumbeat.agent.inputs.fetching.peer_server import cache_name
 
-        place = Place(self._enrolment.node, cache_name(self._files), self._enrolment.secret)
+        place = Place(self._enrolment.node, cache_name(self._files), self._enrolment.shared_secret)
         return PeerClient(place, Link(self._enrolment).peers, self._patience)
 
     def _lay_out(self, planned: InputPlan, listing: Listing) -> None:

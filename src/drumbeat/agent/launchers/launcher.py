@@ -20,7 +20,7 @@ class NodeRound:
     roster: Roster
     node: int
     secret: str
-    """The attempt's, from which keys for the round are made."""
+    """Shared by the attempt's nodes: keys for the round are made from it."""
 
     @property
     def root(self) -> str:

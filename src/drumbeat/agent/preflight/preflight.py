@@ -115,7 +115,7 @@ class Preflight:
     # --- the links ----------------------------------------------------------------------------------------------------
     def _check_links(self) -> None:
         try:
-            self._server = self._server or ProbeServer(self._address, self._enrolment.secret)
+            self._server = self._server or ProbeServer(self._address, self._enrolment.shared_secret)
         except OSError:
             self._announce(OUT)
             self._machine.join(_LOCAL_S)
@@ -150,7 +150,7 @@ class Preflight:
         own = self._enrolment.node
         turns = [one for one in tournament.peers(own, len(peers)) if (peers[one] or {}).get("probe_port", OUT) > 0]
         burst_s = min(BURST_S, _BURSTS_S / (2 * max(1, len(turns))))
-        probe = LinkProbe(own, self._enrolment.secret, burst_s)
+        probe = LinkProbe(own, self._enrolment.shared_secret, burst_s)
         links: list[LinkCheck] = []
         for peer in turns:
             # A peer that doesn't come must not take the time of those after it.

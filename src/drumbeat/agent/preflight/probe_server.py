@@ -22,7 +22,7 @@ MAX_BURST_S = 1.0
 
 
 def proof(secret: str, kind: str, node: int) -> str:
-    """Returns what a call of that node shows: that it knows the attempt's secret."""
+    """Returns what a call of that node shows: that it knows the secret of the attempt's nodes."""
     return hmac.digest(secret.encode(), f"preflight\0{kind}\0{node}".encode(), "sha256").hex()
 
 

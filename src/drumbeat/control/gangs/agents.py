@@ -12,6 +12,7 @@ from drumbeat.control.loop.loop import Loop
 from drumbeat.core.life.directive import directive
 from drumbeat.core.life.events import AgentSaid
 from drumbeat.core.life.job import Job
+from drumbeat.core.life.late_nodes import is_heard_late, over
 from drumbeat.protocol.agent import AgentStatus, Directive
 from drumbeat.protocol.errors import SpecError, StaleError
 
@@ -26,9 +27,9 @@ class Agents:
         self._addresses, self._registries = addresses, registries
 
     def report(self, job: str, attempt: int, node: int, secret: str, status: AgentStatus) -> Directive:
-        """Takes an agent's status, and returns what it should do.
+        """Takes an agent's status, and returns what it should do: to leave, when its attempt is over.
 
-        Raises UnauthorizedError, StaleError, NotFoundError.
+        Raises UnauthorizedError, StaleError when replaced, NotFoundError, SpecError.
         """
         current = self._heard(job, attempt, node, secret, status)
         if current.nodes and (current.nodes[node] != status or not self._loop.holds(job)):
@@ -47,10 +48,10 @@ class Agents:
         return status.has_sent_logs and not is_reported
 
     def _heard(self, job: str, attempt: int, node: int, secret: str, status: AgentStatus) -> Job:
-        current = self.admit(job, attempt, secret)
+        current = self._known(job, attempt, node, secret)
+        if status.member.node != node:
+            raise SpecError(f"node {node} of job {job} can't speak for node {status.member.node}")
         self._heartbeats.heard(job, attempt, node)
-        if not 0 <= node < current.plan.nodes or status.member.node != node:
-            raise SpecError(f"job {job} has no node {node}")
         return current
 
     def directive(self, job: str, attempt: int) -> Directive:
@@ -60,11 +61,26 @@ class Agents:
     def _directive(self, job: Job) -> Directive:
         return replace(directive(job), servers=self._addresses.known(job.plan.compute))
 
-    def admit(self, job: str, attempt: int, secret: str) -> Job:
-        """Returns the job of an agent that shows its secret. Raises UnauthorizedError; StaleError when replaced."""
-        self._secrets.check(job, attempt, secret)
+    def admit(self, job: str, attempt: int, node: int, secret: str) -> Job:
+        """Returns the job of an agent that shows its secret.
+
+        Raises UnauthorizedError, NotFoundError, SpecError; StaleError when the attempt was replaced or is over.
+        """
+        current = self._known(job, attempt, node, secret)
+        if current.is_without_nodes:
+            raise over(current)
+        return current
+
+    def admit_late(self, job: str, attempt: int, node: int, secret: str) -> None:
+        """Raises as `admit` does, but also lets in a node that was cut off before it had sent all its logs."""
+        current = self._known(job, attempt, node, secret)
+        if not is_heard_late(current, attempt, node, self._loop.clock.now()):
+            raise over(current)
+
+    def _known(self, job: str, attempt: int, node: int, secret: str) -> Job:
+        self._secrets.check(job, attempt, node, secret)
         current = self._current(job, attempt)
-        self._secrets.check_job(current, secret)
+        self._secrets.check_job(current, attempt, node, secret)
         return current
 
     def registry_access(self, job: str) -> dict[str, object]:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from drumbeat.control.bus import job_topic
 from drumbeat.control.gangs.engine_gangs import Secrets
@@ -17,10 +18,21 @@ from drumbeat.control.metrics.first_values import FirstValues
 from drumbeat.control.metrics.growth_after_save import CheckpointSaves
 from drumbeat.core.ledger_times import Save
 from drumbeat.core.life.job import Job
+from drumbeat.core.life.late_nodes import is_heard_late, over
 from drumbeat.ports.metrics import HistoryPage, MetricStore, Run, RunSearch, Series
 from drumbeat.protocol.errors import NotFoundError, RefusedError, SpecError, StaleError, VersionError
-from drumbeat.protocol.metric_lines import Spooled, spooled
-from drumbeat.protocol.metrics import SYSTEM, UPDATES, Point, RunCreated, RunStatus, Source, experiment_id, run_id
+from drumbeat.protocol.metric_lines import BLANK, Spooled, spooled
+from drumbeat.protocol.metrics import (
+    SYSTEM,
+    UPDATES,
+    MetricRecord,
+    Point,
+    RunCreated,
+    RunStatus,
+    Source,
+    experiment_id,
+    run_id,
+)
 from drumbeat.protocol.states import State
 
 log = logging.getLogger(__name__)
@@ -41,6 +53,13 @@ STATUS_OF: dict[State, RunStatus] = {
     State.CANCELED: "KILLED",
 }
 """The status of a run whose job has ended."""
+
+
+class TakenLines(NamedTuple):
+    """How far the lines of a spool have been taken. foreign: the number of records that aren't the job's to write."""
+
+    offset: int
+    foreign: int = 0
 
 
 @dataclass(frozen=True)
@@ -65,6 +84,8 @@ class Metrics:
         self._store: MetricStore | None = None
         self._ensured: dict[str, str] = {}
         """Jobs whose runs exist, with their unique names: another server may delete a job."""
+        self._own_runs: dict[str, set[str]] = {}
+        """The runs that a job is known to have created, by its unique name."""
         self._settled: dict[str, str] = {}
         """Jobs whose runs have ended for good, with their unique names."""
 
@@ -90,15 +111,21 @@ class Metrics:
                 self._store.close()
 
     # --- from nodes -------------------------------------------------------------------------------------------
-    def take(self, source: Source, secret: str, offset: int, lines: bytes) -> int:
+    def take(self, source: Source, secret: str, offset: int, lines: bytes) -> TakenLines:
         """Takes whole lines of a node's spool that begin at `offset`; returns up to where its records are kept.
 
-        Attempts that were replaced are heard, too, as what they logged isn't lost with them. Raises UnauthorizedError,
-        NotFoundError, StaleError for an attempt that never was, SpecError for lines that are damaged.
+        Records of runs that aren't the job's own are left out, and counted.
+
+        Attempts that were replaced are heard, too, as what they logged isn't lost with them, until the job has ended.
+        Raises UnauthorizedError, NotFoundError, StaleError for an attempt that never was or is over, SpecError for
+        lines that are damaged.
         """
-        self._secrets.check(source.job, source.attempt, secret)
+        node = (source.attempt, source.node)
+        self._secrets.check(source.job, *node, secret)
         job = self._attempted(source)
-        self._secrets.check_job(job, secret)
+        self._secrets.check_job(job, *node, secret)
+        if not is_heard_late(job, *node, self._loop.clock.now()):
+            raise over(job)
         misfits: list[str] = []
         try:
             records = spooled(lines, offset, misfits.append)
@@ -106,6 +133,7 @@ class Metrics:
             what = f"node {source.node} of job {source.job} sent records that can't be read: {error}"
             raise SpecError(what, where=f"offset {offset}") from error
         self._ensure(job)
+        records, foreign = self._own_records(job, records)
         taken = self.store.take(source, offset, records)
         for misfit in misfits:
             log.warning(
@@ -118,7 +146,29 @@ class Metrics:
             self._first_values.note(job, source.attempt, records)
             self._checkpoint_saves.note(job, source.attempt, records)
             self._loop.bus.publish(job_topic(source.job))
-        return taken.offset
+        return TakenLines(taken.offset, foreign)
+
+    def _own_records(self, job: Job, records: Sequence[Spooled]) -> tuple[list[Spooled], int]:
+        """Returns the records with one that changes nothing in place of each of another job's run, and their number."""
+        own = self._own_runs.setdefault(job.unique_name, {run_id(job.name), BLANK.run})
+        kept: list[Spooled] = []
+        foreign = 0
+        for one in records:
+            if one.record.run not in own and self._is_own(job, one.record):
+                own.add(one.record.run)
+            is_own = one.record.run in own
+            foreign += not is_own
+            kept.append(one if is_own else Spooled(one.end, BLANK))
+        if foreign:
+            log.warning("job %s sent %d records of runs that aren't its own; they are left out", job.name, foreign)
+        return kept, foreign
+
+    def _is_own(self, job: Job, record: MetricRecord) -> bool:
+        """Whether the run of a record is the job's, or becomes it by this record."""
+        try:
+            return self.store.run(record.run).job == job.name
+        except NotFoundError:
+            return isinstance(record, RunCreated) and record.job == job.name
 
     def take_records(self, job: Job, source: Source, offset: int, records: Sequence[Spooled]) -> None:
         """Takes records that come from elsewhere than a node's spool, by offsets of their own."""
@@ -226,6 +276,7 @@ class Metrics:
         with self._ending:
             self._ensured.pop(name, None)
             self._settled.pop(name, None)
+            self._own_runs = {key: own for key, own in self._own_runs.items() if key.partition("~")[0] != name}
             if not self.is_empty:
                 self.store.remove_run(run_id(name))
 
@@ -275,7 +326,11 @@ class Metrics:
 
     def _ensure(self, job: Job) -> None:
         if self._ensured.get(job.name) != job.unique_name:
-            self.store.ensure_run(_created(job, self._loop.clock.now()), job.plan.experiment)
+            created = _created(job, self._loop.clock.now())
+            if self.store.ensure_run(created, job.plan.experiment).job != job.name:
+                # Another job has created a run with the id that this one's was to have.
+                self.store.remove_run(created.run)
+                self.store.ensure_run(created, job.plan.experiment)
             self._ensured[job.name] = job.unique_name
 
     def _settle(self, job: Job) -> None:

@@ -121,6 +121,9 @@ class Job:
     queued_at: datetime | None = None
     """Since when it has asked for nodes again; None = since its submission, or as its failures say."""
 
+    node_secrets_since: int = 0
+    """The first attempt whose nodes have a secret each, 0 = none yet: before, one secret served a whole attempt."""
+
     first_version: int = 1
     """The version that its record began with: beyond those of the deleted jobs that had its name. Set by the store."""
 
@@ -135,6 +138,15 @@ class Job:
         if self.pipeline:
             return JobKind.PIPELINE
         return JobKind.SWEEP if self.sweep else JobKind.COMMAND
+
+    def has_node_secrets(self, attempt: int) -> bool:
+        """Whether the nodes of an attempt, the current one or one before, have a secret each."""
+        return 0 < self.node_secrets_since <= attempt
+
+    @property
+    def is_without_nodes(self) -> bool:
+        """Whether its last attempt is over and no other has begun: it has ended, or waits in the queue."""
+        return self.state.is_terminal or self.state is State.QUEUED
 
     @property
     def deadline(self) -> datetime | None:

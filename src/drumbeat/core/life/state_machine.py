@@ -154,6 +154,7 @@ def _granted(job: Job, event: Granted, now: datetime) -> Decision:
         job,
         plan=plan,
         attempt=attempt,
+        node_secrets_since=job.node_secrets_since or attempt,
         round=1,
         slots=event.slots,
         nodes=(None,) * plan.nodes,

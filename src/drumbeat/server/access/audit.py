@@ -1,4 +1,7 @@
-"""The audit log of a server: a line for each request that changes something, with the person and its outcome."""
+"""The audit log of a server: a line for each request that changes something, with the person and its outcome.
+
+Jobs have lines, too, for what they change of models and experiments, and for what they may not change.
+"""
 
 from __future__ import annotations
 
@@ -41,6 +44,15 @@ def noted(send: Send, scope: Scope, principal: Principal) -> Send:
 
 
 def note(scope: Scope, principal: Principal, status: int) -> None:
-    """Writes a line. The path is quoted, so that no name in it can begin another line."""
-    path = quote(scope["path"][:MAX_PATH])
-    log.info("%s %s %s %s %d", principal.person, principal.role, scope.get("method", "CONNECT"), path, status)
+    """Writes a line."""
+    _write(f"{principal.person} {principal.role}", scope, status)
+
+
+def note_node(job: str, node: int, scope: Scope, status: int) -> None:
+    """Writes a line for what a job did by the secret of one of its nodes."""
+    _write(f"job:{job}:{node} node", scope, status)
+
+
+def _write(who: str, scope: Scope, status: int) -> None:
+    """The path is quoted, so that no name in it can begin another line."""
+    log.info("%s %s %s %d", who, scope.get("method", "CONNECT"), quote(scope["path"][:MAX_PATH]), status)

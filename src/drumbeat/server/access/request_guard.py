@@ -23,8 +23,8 @@ AGENTS = "/agent/v1/"
 """Below this path an attempt's own secret stands in for the token."""
 AGENT_CALL = re.compile(r"/agent/v1/([^/]+)/(\d{1,9})/(\d{1,9})/.+", re.ASCII | re.DOTALL)
 """A job, an attempt, a node, and what its agent asks."""
-CheckSecret = Callable[[str, int, str], None]
-"""Raises UnauthorizedError for a secret that isn't the one of that job's attempt; it doesn't block."""
+CheckSecret = Callable[[str, int, int, str], None]
+"""Raises UnauthorizedError for a secret that isn't the one of that node of that job's attempt; it doesn't block."""
 PAGE = "/ui"
 """The web page's files are for everybody who may reach the server: they hold no data."""
 PRINTED_BY_MLFLOW = "/mlflow/"
@@ -49,14 +49,14 @@ def bearer(headers: Iterable[tuple[bytes, bytes]]) -> str:
 
 
 def require_secret(scope: Scope, check: CheckSecret) -> None:
-    """Refuses the call of an agent that doesn't show its attempt's secret, before anything of its body is read.
+    """Refuses the call of an agent that doesn't show its node's secret, before anything of its body is read.
 
     Whether the attempt may still speak, the control room decides. Raises NotFoundError, UnauthorizedError.
     """
     call = AGENT_CALL.fullmatch(scope["path"])
     if call is None:
         raise NotFoundError("there is nothing at this address", where=scope["path"][:200])
-    check(call[1], int(call[2]), bearer(scope["headers"]))
+    check(call[1], int(call[2]), int(call[3]), bearer(scope["headers"]))
 
 
 class Guard:

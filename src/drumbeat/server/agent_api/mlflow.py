@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Header, Request, Response
 
+from drumbeat.server.access import audit
 from drumbeat.server.agent_api.sync import PREFIX, Admitted
 from drumbeat.server.context import away
 from drumbeat.server.mlflow.service import METHODS, RANK, MlflowRequest, answer
+from drumbeat.server.mlflow.write_scope import scope_of_job
 from drumbeat.server.routing import new_router
 from drumbeat.server.url_paths import rest
+
+if TYPE_CHECKING:
+    from starlette.types import Scope
 
 router = new_router(PREFIX, include_in_schema=False)
 
@@ -19,6 +25,19 @@ router = new_router(PREFIX, include_in_schema=False)
 async def ask_mlflow_from_node(
     path: str, caller: Admitted, request: Request, rank: Annotated[int, Header(alias=RANK, ge=0, le=10**9)] = 0
 ) -> Response:
-    """Answers one request of a rank's MLflow client. The run of its job exists from the first of them on."""
-    await away(lambda: caller.context.control.metrics.run_of(caller.job))
-    return await answer(MlflowRequest(request, caller.context, path, rank))
+    """Answers one request of a rank's MLflow client. The run of its job exists from the first of them on.
+
+    The job changes what is its own; what it is refused, and what it changes of models and experiments, is audited.
+    """
+    control = caller.context.control
+    await away(lambda: control.metrics.run_of(caller.job))
+    scope = await away(lambda: scope_of_job(control.loop, caller.job))
+    answered = await answer(MlflowRequest(request, caller.context, path, rank, scope))
+    if answered.status_code == HTTPStatus.FORBIDDEN or audit.is_noted(_as_persons(request, path)):
+        audit.note_node(caller.job, caller.node, request.scope, answered.status_code)
+    return answered
+
+
+def _as_persons(request: Request, path: str) -> Scope:
+    """The request as a person would send it: the audit log tells by its path whether it matters."""
+    return {**request.scope, "path": f"/mlflow/{path}"}

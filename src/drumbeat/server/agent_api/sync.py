@@ -1,4 +1,4 @@
-"""What agents say and send. Each call carries its attempt's secret; the control room knows it.
+"""What agents say and send. Each call carries the secret of its node; the control room knows it.
 
 A directive is a level: an agent holds one, and its next call waits here until another is due.
 """
@@ -53,7 +53,12 @@ class Caller:
 
     async def admitted(self) -> Caller:
         """Raises UnauthorizedError or StaleError unless it may still speak."""
-        await away(lambda: self.context.control.agents.admit(self.job, self.attempt, self.secret))
+        await away(lambda: self.context.control.agents.admit(self.job, self.attempt, self.node, self.secret))
+        return self
+
+    async def admitted_late(self) -> Caller:
+        """Also lets in a node that was cut off before it had sent all its logs."""
+        await away(lambda: self.context.control.agents.admit_late(self.job, self.attempt, self.node, self.secret))
         return self
 
 
@@ -71,8 +76,13 @@ async def _admitted(caller: Annotated[Caller, Depends(_caller)]) -> Caller:
     return await caller.admitted()
 
 
+async def _admitted_late(caller: Annotated[Caller, Depends(_caller)]) -> Caller:
+    return await caller.admitted_late()
+
+
 Speaking = Annotated[Caller, Depends(_caller)]
 Admitted = Annotated[Caller, Depends(_admitted)]
+AdmittedLate = Annotated[Caller, Depends(_admitted_late)]
 Offset = Annotated[int, Query(ge=0, le=2**62)]
 Hole = Annotated[int, Query(ge=0, le=1 << 42, description="Bytes of zeros that follow the body.")]
 """At most 4 TiB: its SHA-256 takes an hour."""
@@ -210,7 +220,7 @@ def _pieces(file: BinaryIO) -> Iterator[bytes]:
 
 
 @router.put("/logs/" + rest("path"), openapi_extra=BODY)
-async def put_log(path: str, offset: Offset, caller: Admitted, request: Request) -> dict[str, int]:
+async def put_log(path: str, offset: Offset, caller: AdmittedLate, request: Request) -> dict[str, int]:
     """Adds to a rank's log, `{attempt}.{round}/{node}/{rank}.log`, or the node's, `…/node.log`; answers its size."""
     file, control = own_log(path, caller), caller.context.control
     data = await request.body()

@@ -55,7 +55,10 @@ async def create_service_link(
 
 
 def _planned(context: ServerContext, job: str, name: str, node: int) -> tuple[ServicePlan, str, int]:
-    """The service, and the attempt's secret and number. Raises NotFoundError, RefusedError, ConflictError."""
+    """The service, the secret that the attempt's nodes share, and its number.
+
+    Raises NotFoundError, RefusedError, ConflictError.
+    """
     current = context.control.loop.record(job).job
     here = {one.name: one for one in services_on(current.plan, node)} if node < current.plan.nodes else {}
     service = here.get(name)
@@ -71,11 +74,11 @@ def _planned(context: ServerContext, job: str, name: str, node: int) -> tuple[Se
     problem = next((one.problem for one in status.services if one.name == name), "") if status else ""
     if problem and has_process(service):
         raise ConflictError(f"service {name} of job {job} {problem}", where=f"node {node}")
-    return service, context.control.secrets.of(job, current.attempt, current.first_version), current.attempt
+    return service, context.control.secrets.of_peers(current), current.attempt
 
 
 def _watch(context: ServerContext, ports: ServicePorts, job: str) -> None:
-    """Has the ports of a job end with it, and with its attempt, whose secret they know."""
+    """Has the ports of a job end with it, and with its attempt, whose shared secret they know."""
     if job not in ports.watches:
         ports.watches[job] = task = asyncio.create_task(_end_with(context, ports, job))
         task.add_done_callback(lambda _: ports.watches.pop(job, None))

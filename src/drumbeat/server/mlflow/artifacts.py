@@ -8,7 +8,7 @@ from pathlib import Path
 from drumbeat.protocol.errors import NotFoundError
 from drumbeat.protocol.metrics import JsonObject
 from drumbeat.server.mlflow.errors import MlflowRefusal, invalid, missing
-from drumbeat.server.mlflow.logged_models import model_of
+from drumbeat.server.mlflow.logged_models import model_of, require_own
 from drumbeat.server.mlflow.request import Call
 from drumbeat.server.mlflow.runs import artifact_uri
 
@@ -56,7 +56,10 @@ def _entries(call: Call, folder: str, prefix: str) -> list[JsonObject]:
 
 def remove(call: Call) -> JsonObject:
     """Answers DELETE mlflow-artifacts/artifacts/…."""
-    call.files.remove(*place_of(call, call.text("path").strip("/")))
+    path = call.text("path").strip("/")
+    if path == MODELS:
+        raise invalid("The artifacts of all logged models can't be removed at once: name one, as models/<model id>.")
+    call.files.remove(*own_place_of(call, path))
     return {}
 
 
@@ -81,6 +84,18 @@ def place_of(call: Call, path: str) -> tuple[str, str]:
     if kind == MODELS:
         return run.job, rest
     raise missing(f"No such artifact: '{path[:300]}'")
+
+
+def own_place_of(call: Call, path: str) -> tuple[str, str]:
+    """Returns what `place_of` does, of an artifact that the caller may change. Raises MlflowRefusal."""
+    place, (first, _, rest) = place_of(call, path), path.partition("/")
+    if call.scope is None:
+        return place
+    if first == MODELS:
+        require_own(call, model_of(call, rest.partition("/")[0]))
+    else:
+        call.scope.require_run(call.run_of(first))
+    return place
 
 
 def located(call: Call, path: str) -> tuple[Path, os.stat_result]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from typing import Any
 
 from drumbeat.ports.metrics import Experiment
@@ -12,9 +13,12 @@ from drumbeat.server.mlflow.errors import EXISTS, MlflowRefusal, invalid, missin
 from drumbeat.server.mlflow.filter_parsing import module, selected, view_of
 from drumbeat.server.mlflow.limits import MAX_EXPERIMENT_TAG_VALUE, check_experiment_name, check_pairs
 from drumbeat.server.mlflow.request import Call, listed, paged
+from drumbeat.server.mlflow.write_scope import OWNER_TAG
 
 LOCATION = "drumbeat.artifact_location"
 """The tag that keeps the address that an experiment's creator gave for artifacts."""
+
+_OWN_TAGS = (LOCATION, OWNER_TAG)
 
 MAX_RESULTS = 50_000
 _DEFAULT_ORDER = ("creation_time DESC", "experiment_id ASC")
@@ -25,8 +29,10 @@ def create(call: Call) -> JsonObject:
     name, tags, location = call.text("name"), call.tags(), call.text_or("artifact_location")
     check_experiment_name(name)
     check_pairs("experiment tag", tags, MAX_EXPERIMENT_TAG_VALUE)
+    mark = call.scope.mark if call.scope else ""
+    own = {key: value for key, value in ((LOCATION, location), (OWNER_TAG, mark)) if value}
     try:
-        created = call.store.create_experiment(name, tags | ({LOCATION: location} if location else {}), call.now_ms)
+        created = call.store.create_experiment(name, _others(tags) | own, call.now_ms)
     except ConflictError:
         raise MlflowRefusal(EXISTS, f"Experiment(name={name}) already exists.") from None
     return {"experiment_id": created.id}
@@ -66,7 +72,7 @@ def search(call: Call) -> JsonObject:
 
 def update(call: Call) -> JsonObject:
     """Answers experiments/update."""
-    name, experiment = call.text("new_name"), experiment_of(call, call.text("experiment_id"))
+    name, experiment = call.text("new_name"), _own(call)
     check_experiment_name(name)
     if experiment.is_archived:
         raise invalid("Cannot rename a non-active experiment.")
@@ -79,7 +85,7 @@ def update(call: Call) -> JsonObject:
 
 def delete(call: Call) -> JsonObject:
     """Answers experiments/delete."""
-    experiment = experiment_of(call, call.text("experiment_id"))
+    experiment = _own(call)
     if experiment.name == DEFAULT_EXPERIMENT:
         raise invalid("Cannot delete the default experiment. This is an internally reserved experiment.")
     call.store.archive_experiment(experiment.id, call.now_ms)
@@ -88,7 +94,7 @@ def delete(call: Call) -> JsonObject:
 
 def restore(call: Call) -> JsonObject:
     """Answers experiments/restore."""
-    experiment = experiment_of(call, call.text("experiment_id"))
+    experiment = _own(call)
     call.store.archive_experiment(experiment.id, call.now_ms, is_archived=False)
     return {}
 
@@ -97,17 +103,35 @@ def set_tag(call: Call) -> JsonObject:
     """Answers experiments/set-experiment-tag."""
     key, value = call.text("key"), call.text_or("value")
     check_pairs("experiment tag", {key: value}, MAX_EXPERIMENT_TAG_VALUE)
-    call.store.tag_experiment(experiment_of(call, call.text("experiment_id")).id, key, value, call.now_ms)
+    experiment = experiment_of(call, call.text("experiment_id"))
+    if key in _OWN_TAGS:
+        raise invalid(f"The tag {key} is drumbeat's own.")
+    if call.scope and experiment.tags.get(key) != value:  # A job that runs again sets the same tags.
+        call.scope.require_experiment(experiment, new_tag=key)
+    call.store.tag_experiment(experiment.id, key, value, call.now_ms)
     return {}
 
 
 def delete_tag(call: Call) -> JsonObject:
     """Answers experiments/delete-experiment-tag."""
-    experiment, key = experiment_of(call, call.text("experiment_id")), call.text("key")
-    if key not in experiment.tags:
+    experiment, key = _own(call), call.text("key")
+    if key not in _others(experiment.tags):
         raise missing(f"No tag with name: {key} in experiment with id {experiment.id}")
     call.store.tag_experiment(experiment.id, key, None, call.now_ms)
     return {}
+
+
+def _own(call: Call) -> Experiment:
+    """Returns the experiment that the call changes. Raises MlflowRefusal."""
+    experiment = experiment_of(call, call.text("experiment_id"))
+    if call.scope:
+        call.scope.require_experiment(experiment)
+    return experiment
+
+
+def _others(tags: Mapping[str, str]) -> dict[str, str]:
+    """The tags that clients see."""
+    return {key: value for key, value in tags.items() if key not in _OWN_TAGS}
 
 
 def experiment_of(call: Call, id: str) -> Experiment:
@@ -151,7 +175,7 @@ def view(experiment: Experiment) -> JsonObject:
         "lifecycle_stage": "deleted" if experiment.is_archived else "active",
         "creation_time": experiment.created_ms,
         "last_update_time": experiment.updated_ms,
-        "tags": listed({key: value for key, value in experiment.tags.items() if key != LOCATION}),
+        "tags": listed(_others(experiment.tags)),
     }
 
 

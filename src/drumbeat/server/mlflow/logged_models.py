@@ -48,7 +48,7 @@ def create(call: Call) -> JsonObject:
         "status_message": "",
         "tags": listed(tags),
     }
-    body = {"info": info, "data": {"params": listed(params), "metrics": []}}
+    body = {"info": info, "data": {"params": listed(params), "metrics": []}, **call.owner}
     return {"model": view(call.store.add_document(Document(KIND, model_id, 0, body)))}
 
 
@@ -57,6 +57,8 @@ def _artifact_uri(call: Call, location: str, run: str, id: str) -> str:
     if not run:
         return f"{location or 'mlflow-artifacts:'}/models/{id}"
     source = call.run_of(run)
+    if call.scope:
+        call.scope.require_run(source)
     return f"{location}/models/{id}" if location and not source.job else f"mlflow-artifacts:/{source.id}/models/{id}"
 
 
@@ -129,6 +131,7 @@ def search(call: Call) -> JsonObject:
 
 def keep_metrics(call: Call) -> JsonObject:
     """Answers POST logged-models/metrics, which only nodes ask: the run may still wait in the spool of its node."""
+    check_models(call, call.objects("metrics"))
     add_metrics(call, call.text("run_id"), call.objects("metrics"))
     return {}
 
@@ -136,7 +139,7 @@ def keep_metrics(call: Call) -> JsonObject:
 def check_models(call: Call, metrics: Sequence[JsonObject]) -> None:
     """Raises MlflowRefusal unless there is each logged model that the metrics name."""
     for model in _models_of(metrics):
-        model_of(call, model)
+        require_own(call, model_of(call, model))
 
 
 def add_metrics(call: Call, run: str, metrics: Sequence[JsonObject]) -> None:
@@ -182,12 +185,23 @@ def model_of(call: Call, id: str) -> Document:
         raise missing(f"Logged model with ID '{id}' not found.") from None
 
 
+def require_own(call: Call, model: Document) -> None:
+    """Raises MlflowRefusal for a model that the caller may not change: whose run it may not, if it has one."""
+    if call.scope is None:
+        return
+    if run := model.body["info"]["source_run_id"]:
+        call.scope.require_run(call.run_of(run))
+    else:
+        call.scope.require_document(model, f"the logged model {model.name}")
+
+
 def _model(call: Call) -> Document:
     return model_of(call, call.text("model_id"))
 
 
 def _changed(call: Call, change: Callable[[JsonObject], JsonObject]) -> Document:
     model = _model(call)
+    require_own(call, model)
     return call.store.change_document(
         KIND, model.name, 0, lambda body: _with_info(change(body), last_updated_timestamp_ms=call.now_ms)
     )

@@ -35,7 +35,7 @@ def create(call: Call) -> JsonObject:
     body = {
         "created_ms": call.now_ms, "updated_ms": call.now_ms, "description": call.text_or("description"), "tags": tags,
         "stage": "None", "source": source, "storage": storage, "run_id": call.text_or("run_id") or run,
-        "run_link": call.text_or("run_link"), "model_id": model_id,
+        "run_link": call.text_or("run_link"), "model_id": model_id, **call.owner,
     }  # fmt: skip
     model = call.store.change_document(MODELS, model.name, 0, lambda body: _with_one_more(body, call.now_ms))
     version = call.store.add_document(Document(KIND, model.name, model.body["last_version"], body))
@@ -90,7 +90,7 @@ def update(call: Call) -> JsonObject:
 
 def delete(call: Call) -> JsonObject:
     """Answers model-versions/delete: its aliases go with it."""
-    version = version_of(call)
+    version = own_version(call)
     call.store.remove_documents(KIND, version.name, version.version)
 
     def without(body: JsonObject) -> JsonObject:
@@ -103,13 +103,16 @@ def delete(call: Call) -> JsonObject:
 
 def transition_stage(call: Call) -> JsonObject:
     """Answers model-versions/transition-stage."""
-    stage, version = stage_of(call.text("stage")), version_of(call)
+    stage, version = stage_of(call.text("stage")), own_version(call)
     if call.flag("archive_existing_versions"):
         if stage not in _ACTIVE:
             raise invalid(f"Existing versions can't be archived because '{stage}' is not one of {', '.join(_ACTIVE)}.")
-        for other in call.store.documents(KIND, version.name):
-            if other.version != version.version and other.body["stage"] == stage:
-                _staged(call, other, "Archived")
+        documents = call.store.documents(KIND, version.name)
+        others = [one for one in documents if one.version != version.version and one.body["stage"] == stage]
+        for other in others:
+            require_own(call, other)
+        for other in others:
+            _staged(call, other, "Archived")
     return {"model_version": view(call, _staged(call, version, stage))}
 
 
@@ -170,6 +173,20 @@ def version_of(call: Call) -> Document:
     return _found(call, name, int(version))
 
 
+def own_version(call: Call) -> Document:
+    """Returns the version that a call changes. Raises MlflowRefusal."""
+    version = version_of(call)
+    require_own(call, version)
+    return version
+
+
+def require_own(call: Call, document: Document) -> None:
+    """Raises MlflowRefusal for a registered model, or a version of one, that the caller may not change."""
+    if call.scope:
+        which = f"version {document.version} of " if document.kind == KIND else ""
+        call.scope.require_document(document, f"{which}the registered model {document.name!r}")
+
+
 def _found(call: Call, name: str, version: int) -> Document:
     try:
         return call.store.document(KIND, name, version)
@@ -186,7 +203,7 @@ def stage_of(text: str) -> str:
 
 
 def _changed(call: Call, change: Callable[[JsonObject], JsonObject]) -> Document:
-    version = version_of(call)
+    version = own_version(call)
     return call.store.change_document(
         KIND, version.name, version.version, lambda body: {**change(body), "updated_ms": call.now_ms}
     )

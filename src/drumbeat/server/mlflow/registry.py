@@ -24,7 +24,7 @@ def create(call: Call) -> JsonObject:
     check_pairs("tag", tags, MAX_REGISTRY_TAG_VALUE)
     body = {
         "created_ms": call.now_ms, "updated_ms": call.now_ms, "description": call.text_or("description"), "tags": tags,
-        "aliases": {}, "last_version": 0,
+        "aliases": {}, "last_version": 0, **call.owner,
     }  # fmt: skip
     return {"registered_model": view(call, _added(call, Document(KIND, name, 0, body)))}
 
@@ -53,7 +53,7 @@ def update(call: Call) -> JsonObject:
 
 def rename(call: Call) -> JsonObject:
     """Answers registered-models/rename."""
-    name, model = call.text("new_name"), versions.registered(call, call.text("name"))
+    name, model = call.text("new_name"), _own_whole(call)
     check_model_name(name)
     try:
         call.store.rename_documents((KIND, versions.KIND), model.name, name)
@@ -65,7 +65,7 @@ def rename(call: Call) -> JsonObject:
 
 def delete(call: Call) -> JsonObject:
     """Answers registered-models/delete."""
-    model = versions.registered(call, call.text("name"))
+    model = _own_whole(call)
     call.store.remove_documents(versions.KIND, model.name)
     call.store.remove_documents(KIND, model.name)
     return {}
@@ -107,14 +107,17 @@ def set_alias(call: Call) -> JsonObject:
     """Answers registered-models/alias."""
     alias, version = call.text("alias"), versions.version_of(call)
     check_alias(alias)
-    _changed(call, lambda body: {**body, "aliases": {**body["aliases"], alias: version.version}})
+    model = _own_alias(call, alias)
+    versions.require_own(call, version)
+    _change(call, model, lambda body: {**body, "aliases": {**body["aliases"], alias: version.version}})
     return {}
 
 
 def delete_alias(call: Call) -> JsonObject:
     """Answers registered-models/alias."""
     alias = call.text("alias")
-    _changed(call, lambda body: {**body, "aliases": {k: v for k, v in body["aliases"].items() if k != alias}})
+    model = _own_alias(call, alias)
+    _change(call, model, lambda body: {**body, "aliases": {k: v for k, v in body["aliases"].items() if k != alias}})
     return {}
 
 
@@ -128,11 +131,36 @@ def get_by_alias(call: Call) -> JsonObject:
 
 
 def _changed(call: Call, change: Callable[[JsonObject], JsonObject]) -> Document:
-    name = call.text("name")
+    model = versions.registered(call, call.text("name"))
+    versions.require_own(call, model)
+    return _change(call, model, change)
+
+
+def _change(call: Call, model: Document, change: Callable[[JsonObject], JsonObject]) -> Document:
     try:
-        return call.store.change_document(KIND, name, 0, lambda body: {**change(body), "updated_ms": call.now_ms})
+        return call.store.change_document(KIND, model.name, 0, lambda body: {**change(body), "updated_ms": call.now_ms})
     except NotFoundError:
-        raise missing(f"Registered Model with name={name} not found") from None
+        raise missing(f"Registered Model with name={model.name} not found") from None
+
+
+def _own_whole(call: Call) -> Document:
+    """Returns the model that a call renames or deletes, with all its versions. Raises MlflowRefusal."""
+    model = versions.registered(call, call.text("name"))
+    if call.scope:
+        for document in (model, *call.store.documents(versions.KIND, model.name)):
+            versions.require_own(call, document)
+    return model
+
+
+def _own_alias(call: Call, alias: str) -> Document:
+    """Returns the model whose alias a call sets or removes: that of another's version is no job's to take away."""
+    model = versions.registered(call, call.text("name"))
+    aliased = model.body["aliases"].get(alias)
+    if call.scope and aliased is not None and not call.scope.owns(model):
+        for document in call.store.documents(versions.KIND, model.name):
+            if document.version == aliased:
+                versions.require_own(call, document)
+    return model
 
 
 def _latest(call: Call, model: Document, stages: tuple[str, ...] | list[str]) -> list[JsonObject]:

@@ -12,6 +12,7 @@ from drumbeat.ports.metrics import MetricStore, Run
 from drumbeat.protocol.errors import NotFoundError
 from drumbeat.protocol.metrics import JsonObject
 from drumbeat.server.mlflow.errors import invalid, missing
+from drumbeat.server.mlflow.write_scope import OWNER, WriteScope
 
 _MAX_INT = 2**63 - 1
 
@@ -31,6 +32,8 @@ class Call:
     """What the address's variable parts are."""
     rank: int = 0
     """The rank of the job that asks; 0 outside of jobs."""
+    scope: WriteScope | None = None
+    """What the caller may change; None = everything."""
     now_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
 
     def text(self, *names: str) -> str:
@@ -95,9 +98,21 @@ class Call:
         except NotFoundError:
             raise missing(f"Run with id={run} not found") from None
 
+    @property
+    def owner(self) -> JsonObject:
+        """What the body of a new document has of its maker."""
+        return {OWNER: self.scope.mark} if self.scope and self.scope.mark else {}
+
+    def own_run(self) -> Run:
+        """Returns the run that the call deletes or restores."""
+        run = self.run()
+        if self.scope:
+            self.scope.require_run(run)
+        return run
+
     def active_run(self) -> Run:
         """Returns the run that the call writes to."""
-        run = self.run()
+        run = self.own_run()
         if run.deleted_ms is not None:
             raise invalid(f"The run {run.id} must be in the 'active' state. Current state is deleted.")
         return run

@@ -49,7 +49,8 @@ def create(call: Call) -> JsonObject:
     check_pairs("tag", tags, MAX_TAG_VALUE)
     start_ms = call.number("start_time") or call.now_ms
     user = call.text_or("user_id") or tags.get("mlflow.user", "")
-    call.store.write([RunCreated(run, experiment.id, name, start_ms, user, tags=tags)])
+    job = call.scope.job if call.scope else ""
+    call.store.write([RunCreated(run, experiment.id, name, start_ms, user, job, tags)])
     return {"run": view(call, call.run_of(run))}
 
 
@@ -74,13 +75,13 @@ def update(call: Call) -> JsonObject:
 
 def delete(call: Call) -> JsonObject:
     """Answers runs/delete."""
-    call.store.write([RunDeleted(call.run().id, call.now_ms)])
+    call.store.write([RunDeleted(call.own_run().id, call.now_ms)])
     return {}
 
 
 def restore(call: Call) -> JsonObject:
     """Answers runs/restore."""
-    call.store.write([RunRestored(call.run().id)])
+    call.store.write([RunRestored(call.own_run().id)])
     return {}
 
 

@@ -1,4 +1,4 @@
-"""Answers the requests of MLflow's clients, from outside with the API token and from nodes with an attempt's secret."""
+"""Answers the requests of MLflow's clients, from outside with the API token and from nodes with their secrets."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from drumbeat.server.mlflow import artifacts
 from drumbeat.server.mlflow.errors import MlflowRefusal, missing, response
 from drumbeat.server.mlflow.request import Call
 from drumbeat.server.mlflow.routes import VERSION, find
+from drumbeat.server.mlflow.write_scope import WriteScope
 
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 RANK = "X-Drumbeat-Rank"
@@ -39,6 +40,8 @@ class MlflowRequest:
     context: ServerContext
     path: str
     rank: int = 0
+    scope: WriteScope | None = None
+    """What the caller may change; None = everything."""
 
     @property
     def method(self) -> str:
@@ -48,7 +51,7 @@ class MlflowRequest:
     def call(self, arguments: JsonObject) -> Call:
         """Returns the call with these arguments."""
         control = self.context.control
-        return Call(control.metrics.store, control.artifacts.of_runs, arguments, rank=self.rank)
+        return Call(control.metrics.store, control.artifacts.of_runs, arguments, rank=self.rank, scope=self.scope)
 
 
 async def answer(asked: MlflowRequest) -> Response:
@@ -104,9 +107,11 @@ async def _file(asked: MlflowRequest, path: str) -> Response:
         case "GET":
             return await away(lambda: _served(call, path))
         case "PUT":
-            if job := asked.request.query_params.get("job"):  # drumbeat's client: a job that waits may have no run yet.
+            job = asked.request.query_params.get("job", "")
+            # drumbeat's client names the job: one that waits may have no run yet.
+            if job and (asked.scope is None or asked.scope.owns_job(job)):
                 await away(lambda: asked.context.control.metrics.run_of(job))
-            place = await away(lambda: artifacts.place_of(call, path))
+            place = await away(lambda: artifacts.own_place_of(call, path))
             pieces = Arriving(asked.request.stream())
             await to_thread.run_sync(lambda: call.files.put(*place, pieces), limiter=UPLOADS)
             return JSONResponse({})

@@ -13,7 +13,7 @@ from drumbeat.core.life.events import CheckpointSaved, StillnessSeen
 from drumbeat.core.life.job import Job
 from drumbeat.core.quotas import Quota
 from drumbeat.ports import Artifacts, Ownership, PendingEffect, StoredFile
-from drumbeat.ports.metrics import HistoryPage, MetricStore
+from drumbeat.ports.metrics import HistoryPage, MetricStore, Run
 from drumbeat.protocol import fault_points
 from drumbeat.protocol.agent import AgentStatus
 from drumbeat.protocol.api.requests import JobRequest
@@ -65,10 +65,11 @@ class SimulatedMetrics:
         self.statuses: dict[str, str] = {}
         """The status of each run that exists."""
 
-    def ensure_run(self, created: RunCreated, experiment: str) -> None:
-        """Creates a run, if it doesn't exist."""
+    def ensure_run(self, created: RunCreated, experiment: str) -> Run:
+        """Returns a run, which is created if it doesn't exist."""
         _ = experiment
         self.statuses.setdefault(created.run, "RUNNING")
+        return Run(created.run, created.experiment, created.name, "RUNNING", created.start_ms, job=created.job)
 
     def settle(self, run: str, status: str, end_ms: int) -> None:
         """Ends a run."""
@@ -311,7 +312,7 @@ class World:
         """Says `status`, and obeys what comes back, if somebody waits for the answer and it arrives."""
         gang = node.gang
         try:
-            told = control.agents.report(gang.job, gang.attempt, node.number, gang.secret, status)
+            told = control.agents.report(gang.job, gang.attempt, node.number, gang.secret_of(node.number), status)
         except StaleError:
             if hears:
                 node.leave()

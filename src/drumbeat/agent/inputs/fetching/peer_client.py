@@ -56,7 +56,7 @@ def before(node: int, cache: str, peers: Sequence[Mapping[str, Any] | None]) -> 
 
 @dataclass(frozen=True)
 class Place:
-    """Who asks. cache: names its folder of data. secret: the attempt's."""
+    """Who asks. cache: names its folder of data. secret: shared by the nodes of the attempt."""
 
     node: int
     cache: str

@@ -67,7 +67,7 @@ def read(folder: str) -> NodeAddresses:
 
 
 def key(secret: str, *words: object) -> str:
-    """Returns a key for what these words name, made from the attempt's secret."""
+    """Returns a key for what these words name, made from the secret that the attempt's nodes share."""
     return hmac.new(secret.encode(), " ".join(map(str, words)).encode(), hashlib.sha256).hexdigest()
 
 
