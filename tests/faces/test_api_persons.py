@@ -6,6 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from drumbeat.protocol.metrics import run_id
 from drumbeat.server.access.home_token import user_of_server
 
 from .api_house import DOCUMENT, House, house_in
@@ -49,8 +50,8 @@ def test_job_has_the_person_of_its_token(house: House) -> None:
 
 @pytest.mark.feature("X3")
 def test_cancel_is_told_in_the_story_with_the_person(house: House) -> None:
-    house.submit("long")
     with as_person(house, "ada") as ada:
+        assert submit(ada, "long").status_code == 201
         assert ada.post("/api/v1/jobs/long/cancel").status_code == 200
     story = house.http.get("/api/v1/jobs/long/story").json()
     assert any("ada" in line["sentence"] for line in story), story
@@ -66,6 +67,57 @@ def test_reader_sees_jobs_and_changes_nothing(house: House) -> None:
         assert eve.post("/api/v1/jobs/shown/cancel").status_code == 403
         assert eve.post("/api/v1/plan", json={"document": DOCUMENT}).status_code == 200
         assert eve.post("/mlflow/api/2.0/mlflow/experiments/create", json={"name": "x"}).status_code == 403
+
+
+@pytest.mark.feature("X3")
+def test_contributor_changes_own_jobs_only_and_owners_all(house: House) -> None:
+    asked = (
+        ("POST", "cancel"), ("POST", "archive"), ("POST", "restore"), ("POST", "sessions"),
+        ("POST", "services/lab/links"), ("DELETE", ""),
+    )  # fmt: skip
+    with as_person(house, "ada") as ada, as_person(house, "eve") as eve:
+        submit(ada, "adas")
+        house.submit_part("part", "adas")
+        refused = [eve.request(method, f"/api/v1/jobs/adas/{what}".rstrip("/")) for method, what in asked]
+        assert [one.status_code for one in refused] == [403] * len(asked)
+        told = "job adas is ada's, and eve, a contributor here, changes only their own jobs"
+        assert (refused[0].json()["what"], refused[0].json()["fix"]) == (
+            told,
+            "Ask that person, or an owner of the server.",
+        )
+        assert eve.get("/api/v1/jobs/adas/stacks", params={"native": "true"}).status_code == 403
+        assert eve.post("/api/v1/jobs/none/cancel").status_code == 404
+        assert house.http.get("/api/v1/jobs/adas").json()["state"] not in ("canceled", "stopping")
+        submit(eve, "eves")
+        assert ada.post("/api/v1/jobs/adas/cancel").status_code == 200
+        assert house.http.post("/api/v1/jobs/eves/cancel").status_code == 200
+        assert eve.post("/api/v1/prune", json={"older_than_s": 0}).status_code == 403
+
+
+@pytest.mark.feature("X3")
+def test_contributor_renames_and_hides_experiments_without_jobs_of_others(house: House) -> None:
+    with as_person(house, "ada") as ada, as_person(house, "eve") as eve:
+        for client, name, experiment in ((ada, "a1", "shared"), (eve, "e1", "shared"), (eve, "e2", "own")):
+            document = {**DOCUMENT, "name": name, "experiment_name": experiment}
+            assert client.post("/api/v1/jobs", json={"document": document}).status_code == 201
+        archive = lambda client, name: client.post("/api/v1/experiments/archive", params={"name": name})  # noqa: E731
+        refused = archive(eve, "shared")
+        assert refused.status_code == 403
+        assert refused.json()["what"] == "experiment shared has 1 job of other persons, and eve is a contributor here"
+        assert [archive(eve, "own").status_code, archive(house.http, "shared").status_code] == [200, 200]
+        assert eve.post("/api/v1/experiments/rename", params={"name": "shared", "to": "x"}).status_code == 403
+
+
+@pytest.mark.feature("X3")
+def test_contributor_writes_by_mlflow_to_runs_of_own_jobs_only(house: House) -> None:
+    tag = {"key": "k", "value": "v"}
+    with as_person(house, "ada") as ada, as_person(house, "eve") as eve:
+        submit(ada, "adas-run")
+        house.control.metrics.run_of("adas-run")
+        set_tag = "/mlflow/api/2.0/mlflow/runs/set-tag"
+        asked = [one.post(set_tag, json={"run_id": run_id("adas-run"), **tag}) for one in (ada, eve, house.http)]
+    assert [one.status_code for one in asked] == [200, 403, 200]
+    assert asked[1].json()["error_code"] == "PERMISSION_DENIED"
 
 
 @pytest.mark.feature("X3")

@@ -53,6 +53,7 @@ from drumbeat.control.outputs.direct_links import DirectOutputs
 from drumbeat.control.outputs.keep_story import Stories
 from drumbeat.control.outputs.output_publisher import OutputPublisher
 from drumbeat.control.outputs.publish_and_register import Publishing
+from drumbeat.control.people.job_persons import JobPersons
 from drumbeat.control.people.quotas import Quotas
 from drumbeat.control.people.tokens import Tokens
 from drumbeat.control.pipelines.earlier_results import EarlierResults
@@ -166,7 +167,10 @@ class Control:
         self.agents = Agents(self.loop, self.secrets, heartbeats, self.addresses, self.catalogs.registries)
         self.computes = Computes(self.loop, self.engines, self.addresses, states)
         self.experiments = Experiments(self.loop, self.metrics, setting.artifacts, self.inputs.contents)
-        self.ledger = Ledger(self.loop, self.experiments.title, self.metrics.saves)
+        self.job_persons, self.ledger = (
+            JobPersons(self.loop, self.experiments.names_in_jobs),
+            Ledger(self.loop, self.experiments.title, self.metrics.saves),
+        )
         self.space = Space(self.loop, setting.artifacts, self.catalogs.environments, setting.caches, runs=self.metrics)
 
     def _copies_to(self, server: MlflowServer) -> RunCopies:

@@ -72,11 +72,14 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
         # Late: the API's description is made without a control room.
         return context.control.tokens.principal(digest)
 
-    def check(job: str, attempt: int, secret: str) -> None:
-        context.control.secrets.check(job, attempt, secret)
+    def check(job: str, attempt: int, node: int, secret: str) -> None:
+        context.control.secrets.check(job, attempt, node, secret)
+
+    def require_own(principal: Principal, job: str) -> None:
+        context.control.job_persons.require_own(principal, job)
 
     context.callers = Callers(token, user_of_server(), find)
-    context.services = ServicePorts(token, context.callers, hosts, context.service_host)
+    context.services = ServicePorts(token, context.callers, hosts, context.service_host, require_own)
     for part in (
         server_info, jobs, job_logs, job_events, job_files, aliases, components, computes, environments, datastores,
         registries, data, store_files, space, sweeps, pipelines, exec_sessions, services, metrics, ledger, nodes,
@@ -89,7 +92,9 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
     app.add_middleware(Compression)
     app.add_middleware(TrafficMeter, traffic=context.traffic)
     app.add_middleware(RequestTimes, times=operations.requests)
-    app.add_middleware(Guard, callers=context.callers, hosts=hosts, check=check, sessions=context.sessions)
+    app.add_middleware(
+        Guard, callers=context.callers, hosts=hosts, check=check, sessions=context.sessions, require_own=require_own
+    )
     return app
 
 

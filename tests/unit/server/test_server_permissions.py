@@ -1,9 +1,12 @@
 """What each role may ask: every route of the API, and the addresses of MLflow."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from drumbeat.protocol.principal import Principal, Role
-from drumbeat.server.access.permissions import refusal
+from drumbeat.server.access.permissions import is_reading, job_changed, refusal
 
 OWNER, CONTRIBUTOR, READER = (Principal(name, Role(name)) for name in ("owner", "contributor", "reader"))
 MLFLOW = "/mlflow/api/2.0/mlflow"
@@ -41,7 +44,7 @@ def test_request_that_changes_something_is_refused_to_readers(request_: str) -> 
 @pytest.mark.parametrize(
     "request_", ["POST /api/v1/tokens", "DELETE /api/v1/tokens/ada", "PUT /api/v1/quotas/person/ada",
                  "POST /api/v1/stop", "PUT /api/v1/retention", "PUT /api/v1/idle-stop",
-                 "PUT /api/v1/mlflow-server"],
+                 "PUT /api/v1/mlflow-server", "POST /api/v1/prune"],
 )  # fmt: skip
 def test_request_about_the_server_is_open_to_owners_only(request_: str) -> None:
     assert [may(one, request_) for one in (OWNER, CONTRIBUTOR, READER)] == [True, False, False]
@@ -50,3 +53,47 @@ def test_request_about_the_server_is_open_to_owners_only(request_: str) -> None:
 def test_refusal_names_the_person_the_role_and_the_way_out() -> None:
     told = str(refusal(Principal("ada", Role.READER), "POST", "/api/v1/jobs"))
     assert told.startswith("ada is a reader here, and readers change nothing. An owner of the server can give")
+
+
+@pytest.mark.parametrize(
+    "request_",
+    ["POST /api/v1/jobs/a/cancel", "DELETE /api/v1/jobs/a", "POST /api/v1/jobs/a/archive",
+     "POST /api/v1/jobs/a/restore", "POST /api/v1/jobs/a/sessions", "POST /api/v1/jobs/a/sessions/s/input",
+     "POST /api/v1/jobs/a/services/s/links",
+     "PUT /api/v1/jobs/a/whatever/comes", "CONNECT /api/v1/jobs/a"],
+)  # fmt: skip
+def test_whatever_changes_a_job_is_for_those_whose_it_is(request_: str) -> None:
+    assert job_changed(*request_.split()) == "a"
+
+
+@pytest.mark.parametrize(
+    "request_", ["GET /api/v1/jobs/a", "POST /api/v1/jobs", "POST /api/v1/plan", "POST /api/v1/data"]
+)
+def test_submitting_and_looking_change_no_job(request_: str) -> None:
+    assert job_changed(*request_.split()) == ""
+
+
+SHARED = (
+    "aliases",
+    "components",
+    "computes",
+    "data",
+    "datastores",
+    "environments",
+    "registries",
+    "snapshots",
+    "storage",
+)
+"""What contributors make and change for all: none of it is one person's."""
+OWN_CHECK = ("/api/v1/experiments/rename", "/api/v1/experiments/archive", "/api/v1/experiments/restore")
+"""Their handlers ask whose the experiment's jobs are."""
+
+
+@pytest.mark.feature("X3")
+def test_every_route_that_changes_something_is_owners_or_of_an_own_job_or_shared() -> None:
+    """A new route has to be one of these, or contributors would change by it what is another person's."""
+    paths = json.loads((Path(__file__).parents[3] / "docs" / "openapi.json").read_text())["paths"]
+    asked = [(method.upper(), path) for path, one in paths.items() for method in one if path.startswith("/api/v1/")]
+    changing = [one for one in asked if not is_reading(*one) and refusal(CONTRIBUTOR, *one) is None]
+    open_ones = {path for method, path in changing if not job_changed(method, path) and path not in OWN_CHECK}
+    assert {path for path in open_ones if path.split("/")[3] not in SHARED} == {"/api/v1/jobs"}, "to submit"

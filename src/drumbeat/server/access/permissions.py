@@ -15,9 +15,12 @@ _READS = re.compile(
 )
 """Addresses that change nothing although they are asked by POST, for what they are sent is long."""
 _OWNERS = re.compile(
-    r"/api/v1/(tokens|quotas|notices)(/.*)?|/api/v1/(stop|retention|idle-stop|mlflow-server)", re.DOTALL
+    r"/api/v1/(tokens|quotas|notices)(/.*)?|/api/v1/(stop|retention|prune|idle-stop|mlflow-server)", re.DOTALL
 )
 """Addresses that only owners may change."""
+
+_JOB = re.compile(r"/api/v1/jobs/([^/]+)(/.*)?", re.DOTALL)
+"""Addresses of a job and what is below it: whatever changes it is asked there."""
 
 ASK = "An owner of the server can give another role: drumbeat token remove NAME, then drumbeat token create NAME."
 
@@ -28,7 +31,7 @@ def is_reading(method: str, path: str) -> bool:
 
 
 def refusal(principal: Principal, method: str, path: str) -> ForbiddenError | None:
-    """Why this principal may not send such a request; None = it may."""
+    """Why this principal may not send such a request; None = it may, if the job that it changes is its own."""
     if principal.role is Role.OWNER or is_reading(method, path):
         return None
     if principal.role is Role.READER:
@@ -36,3 +39,9 @@ def refusal(principal: Principal, method: str, path: str) -> ForbiddenError | No
     if _OWNERS.fullmatch(path):
         return ForbiddenError(f"{principal.person} is a contributor here, and only owners may do this", fix=ASK)
     return None
+
+
+def job_changed(method: str, path: str) -> str:
+    """The job that such a request changes, "" = none: contributors change their own."""
+    found = None if is_reading(method, path) else _JOB.fullmatch(path)
+    return found[1] if found else ""

@@ -7,7 +7,10 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from anyio import to_thread
+
 from drumbeat.protocol.errors import DrumbeatError, ForbiddenError, NotFoundError, UnauthorizedError
+from drumbeat.protocol.principal import Principal, Role
 from drumbeat.server import errors
 from drumbeat.server.access import audit, permissions
 from drumbeat.server.access.callers import Callers
@@ -16,11 +19,9 @@ from drumbeat.server.access.page_sessions import PageSessions
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from drumbeat.protocol.principal import Principal
-
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 AGENTS = "/agent/v1/"
-"""Below this path an attempt's own secret stands in for the token."""
+"""Below this path a node's own secret stands in for the token."""
 AGENT_CALL = re.compile(r"/agent/v1/([^/]+)/(\d{1,9})/(\d{1,9})/.+", re.ASCII | re.DOTALL)
 """A job, an attempt, a node, and what its agent asks."""
 CheckSecret = Callable[[str, int, int, str], None]
@@ -48,6 +49,10 @@ def bearer(headers: Iterable[tuple[bytes, bytes]]) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
+RequireOwn = Callable[[Principal, str], None]
+"""Raises ForbiddenError unless a job is a principal's to change; it may block."""
+
+
 def require_secret(scope: Scope, check: CheckSecret) -> None:
     """Refuses the call of an agent that doesn't show its node's secret, before anything of its body is read.
 
@@ -73,8 +78,10 @@ class Guard:
         hosts: frozenset[str],
         check: CheckSecret,
         sessions: PageSessions | None = None,
+        require_own: RequireOwn | None = None,
     ) -> None:
         self.app, self.callers, self.hosts, self.check, self.sessions = app, callers, hosts, check, sessions
+        self.require_own = require_own
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -109,10 +116,19 @@ class Guard:
         if is_page(scope):
             return None
         principal = await self._caller(scope)
-        if refusal := permissions.refusal(principal, scope.get("method", "CONNECT"), scope["path"]):
+        try:
+            await self._require_permission(principal, scope.get("method", "CONNECT"), scope["path"])
+        except ForbiddenError as refusal:
             audit.note(scope, principal, errors.status_of(refusal))
-            raise refusal
+            raise
         return principal
+
+    async def _require_permission(self, principal: Principal, method: str, path: str) -> None:
+        """Raises ForbiddenError for what the role doesn't allow, and for a job of another person."""
+        if refusal := permissions.refusal(principal, method, path):
+            raise refusal
+        if principal.role is not Role.OWNER and self.require_own and (job := permissions.job_changed(method, path)):
+            await to_thread.run_sync(self.require_own, principal, job, abandon_on_cancel=True)
 
     async def _caller(self, scope: Scope) -> Principal:
         given, session = bearer(scope["headers"]), ""

@@ -28,7 +28,7 @@ from drumbeat.protocol.api.metrics import (
 )
 from drumbeat.protocol.errors import NotFoundError
 from drumbeat.protocol.metrics import Point, run_id, value_to_json
-from drumbeat.server.context import ControlOf, current
+from drumbeat.server.context import ControlOf, PrincipalOf, current
 from drumbeat.server.routing import new_router
 
 router = new_router("/api/v1", tags=["metrics"])
@@ -166,21 +166,24 @@ def show_experiment(name: Name, control: ControlOf) -> ExperimentView:
 
 @router.post("/experiments/rename")
 def rename_experiment(
-    name: Name, to: Annotated[str, Query(min_length=1, max_length=250)], control: ControlOf
+    name: Name, to: Annotated[str, Query(min_length=1, max_length=250)], control: ControlOf, principal: PrincipalOf
 ) -> ExperimentView:
     """Gives an experiment another name; jobs that are submitted with the earlier one still belong to it."""
+    control.job_persons.require_own_experiment(principal, name)
     return experiment_view(*control.experiments.rename(name, to))
 
 
 @router.post("/experiments/archive")
-def archive_experiment(name: Name, control: ControlOf) -> ExperimentView:
+def archive_experiment(name: Name, control: ControlOf, principal: PrincipalOf) -> ExperimentView:
     """Hides an experiment from lists; nothing is deleted."""
+    control.job_persons.require_own_experiment(principal, name)
     return experiment_view(*control.experiments.archive(name, is_archived=True))
 
 
 @router.post("/experiments/restore")
-def restore_experiment(name: Name, control: ControlOf) -> ExperimentView:
+def restore_experiment(name: Name, control: ControlOf, principal: PrincipalOf) -> ExperimentView:
     """Shows an archived experiment again."""
+    control.job_persons.require_own_experiment(principal, name)
     return experiment_view(*control.experiments.archive(name, is_archived=False))
 
 

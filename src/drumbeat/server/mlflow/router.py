@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from fastapi import Request, Response
 
-from drumbeat.server.context import ContextOf
+from drumbeat.server.context import ContextOf, PrincipalOf
 from drumbeat.server.mlflow.service import METHODS, MlflowRequest, answer
+from drumbeat.server.mlflow.write_scope import scope_of_person
 from drumbeat.server.routing import new_router
 from drumbeat.server.url_paths import rest
 
@@ -14,6 +15,7 @@ router = new_router(ROOT, include_in_schema=False)
 
 
 @router.api_route("/" + rest("path"), methods=METHODS)
-async def ask_mlflow(path: str, request: Request, context: ContextOf) -> Response:
+async def ask_mlflow(path: str, request: Request, context: ContextOf, principal: PrincipalOf) -> Response:
     """Answers one request of an MLflow client."""
-    return await answer(MlflowRequest(request, context, path))
+    scope = scope_of_person(context.control.loop, principal)
+    return await answer(MlflowRequest(request, context, path, scope=scope))

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable
 from drumbeat.protocol.errors import UnreachableError
 from drumbeat.server.access.callers import Callers
 from drumbeat.server.access.page_sessions import PageSessions
+from drumbeat.server.access.request_guard import RequireOwn
 from drumbeat.server.services.proxy import BrowserConnection, Reader, ServiceTarget
 from drumbeat.server.services.service_access import OPEN, ServiceDoor, ServiceKey
 from drumbeat.server.tunnels import Tunnel
@@ -59,9 +60,9 @@ class ServicePort:
 class ServicePorts:
     """The ports of this server's services, opened when a person first asks for a link. For one event loop."""
 
-    def __init__(self, token: str, callers: Callers, hosts: frozenset[str], host: str) -> None:
+    def __init__(self, token: str, callers: Callers, hosts: frozenset[str], host: str, require_own: RequireOwn) -> None:
         """hosts: what a `Host` header of the server may say. host: the address to listen at."""
-        self._token, self._callers, self._host = token, callers, host
+        self._token, self._callers, self._host, self._require_own = token, callers, host, require_own
         self._names = {match[1] for each in hosts if (match := _WITHOUT_PORT.fullmatch(each))}
         self._ports: dict[ServiceKey, ServicePort] = {}
         self._opening = asyncio.Lock()
@@ -110,7 +111,7 @@ class ServicePorts:
         # The key of its sessions is this service's: a cookie of another port is none here.
         sessions = PageSessions(f"{self._token} service {key} at {number}")
         hosts = frozenset(f"{name}:{number}" for name in self._names)
-        door = ServiceDoor(sessions, self._callers, hosts)
+        door = ServiceDoor(sessions, self._callers, hosts, lambda person: self._require_own(person, key.job))
         port = ServicePort(
             ServiceTarget(door, lambda person: open_tunnel(key, person), close_tunnel, token), server, number
         )

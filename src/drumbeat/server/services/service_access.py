@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
+
+from anyio import to_thread
 
 from drumbeat.protocol.errors import DrumbeatError, ForbiddenError, UnauthorizedError
 from drumbeat.protocol.principal import Principal, Role
@@ -44,9 +46,13 @@ class Admission:
 class ServiceDoor:
     """Checks every request to one port."""
 
-    def __init__(self, sessions: PageSessions, callers: Callers, hosts: frozenset[str]) -> None:
-        """hosts: what a `Host` header may say, with this port."""
-        self.sessions, self._callers, self._hosts = sessions, callers, hosts
+    def __init__(
+        self, sessions: PageSessions, callers: Callers, hosts: frozenset[str], require_own: Callable[[Principal], None]
+    ) -> None:
+        """hosts: what a `Host` header may say, with this port. require_own: raises ForbiddenError for a person who may
+        not change the job; it may block.
+        """
+        self.sessions, self._callers, self._hosts, self._require_own = sessions, callers, hosts, require_own
 
     def origin(self, headers: Sequence[Header]) -> bytes:
         """The origin of the port as the request calls it. Raises ForbiddenError."""
@@ -71,6 +77,8 @@ class ServiceDoor:
             raise UnauthorizedError("this service is opened by a link", fix="Run: drumbeat open JOB SERVICE")
         if principal.role is Role.READER:
             raise ForbiddenError(f"{principal.person} is a reader here, and readers can't use services")
+        if principal.role is not Role.OWNER:
+            await to_thread.run_sync(self._require_own, principal, abandon_on_cancel=True)
         return Admission(principal, digest, owner is not None)
 
     def _refusal_of_site(self, headers: Sequence[Header]) -> DrumbeatError | None:
