@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.server
 import json
+import threading
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -97,3 +101,59 @@ def test_records_of_another_jobs_run_are_left_out_of_a_spool(house: House, attem
         }
     assert [one.name for one in house.client.metrics("target").series if one.rank == 0][-1:] == ["true"]
     assert audited(house, f"{attempt.path}/metrics")[-1].endswith(" 403")
+
+
+DEFAULT = "azureml://datastores/workspaceblobstore/paths/"
+
+
+@contextlib.contextmanager
+def listening(asked: list[str]) -> Generator[int]:
+    """A web server of this machine that notes what it is asked; its port."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+
+        do_HEAD = do_GET  # noqa: N815 (the name that the library looks for)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as there:
+        threading.Thread(target=there.serve_forever, daemon=True).start()
+        yield there.server_port
+        there.shutdown()
+
+
+def person(house: House, role: str) -> httpx.Client:
+    """A client with a token of a person in this role."""
+    url = json.loads((house.home / "server.json").read_text())["url"]
+    token = (house.home / "token").read_text()
+    if role != "owner":
+        owner = {"Authorization": f"Bearer {token}"}
+        httpx.delete(f"{url}/api/v1/tokens/a-{role}", headers=owner, trust_env=False)
+        body = {"person": f"a-{role}", "role": role}
+        token = httpx.post(f"{url}/api/v1/tokens", json=body, headers=owner, trust_env=False).json()["token"]
+    return httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60, trust_env=False)
+
+
+@pytest.mark.feature("X3")
+def test_server_fetches_no_inner_address_for_anybody_and_no_web_address_for_readers(house: House):
+    """What only this machine is meant to see isn't read through the server, as a metadata service is."""
+    asked: list[str] = []
+    with listening(asked) as port:
+        inner = f"http://127.0.0.1:{port}/latest/meta-data"
+        for role in ("owner", "contributor", "reader"):
+            with person(house, role) as client:
+                for uri in (inner, f"http://localhost:{port}/x", f"http://[::ffff:127.0.0.1]:{port}/x"):
+                    answer = client.get("/api/v1/storage/listing", params={"uri": uri, "is_file": True})
+                    assert answer.status_code == 403, answer.text
+                file = {"path": "x", "size": 6, "key": "k", "alone": True}
+                assert client.post("/api/v1/storage/file", params={"uri": inner}, json=file).status_code == 403
+                data = {"document": {"name": "stolen", "path": inner, "type": "uri_file"}}
+                assert client.post("/api/v1/data", json=data).status_code == 403
+        with person(house, "reader") as reader:
+            public = reader.get("/api/v1/storage/listing", params={"uri": "https://store.invalid/x", "is_file": True})
+            assert "a reader here, and the server fetches no other addresses for readers" in public.text
+            assert reader.get("/api/v1/storage/entries", params={"uri": DEFAULT}).status_code == 200
+    assert asked == []

@@ -85,6 +85,7 @@ def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyDisk]:
         patch.setenv("LD_PRELOAD", str(library))
         patch.setenv("FAULTY_DISK", str(folder / "jobs"))
         house.client.status()
+        house.client.create_datastore(web.naming()["named"], check=False)
         patch.delenv("LD_PRELOAD")  # Only the server's children are to have it.
         yield FaultyDisk(house, folder / "jobs", web)
 

@@ -158,7 +158,7 @@ class TestPlainHttp(TestHttp):
     @pytest.fixture
     def store(self, web_server: WebServer) -> Iterator[Store]:
         web_server.ranges = False
-        access = StoreAccess(dict)
+        access = StoreAccess(web_server.naming)
         (web_server.folder / "data").mkdir()
         put = lambda path, content: web_server.put(f"data/{path}", content)  # noqa: E731
         yield Store(access, f"{web_server.url}/data", put, is_writable=False)
@@ -167,7 +167,7 @@ class TestPlainHttp(TestHttp):
     def test_an_address_with_letters_beyond_ascii(self, web_server: WebServer) -> None:
         web_server.put("größe/中 é.csv", b"1,2")
         folder, file = f"{web_server.url}/größe", f"{web_server.url}/größe/中 é.csv"
-        with closing(StoreAccess(dict)) as access:
+        with closing(StoreAccess(web_server.naming)) as access:
             for uri, is_file in ((folder, False), (file, True)):
                 (one,) = access.listing(uri, is_file=is_file).files
                 assert (one.path.rpartition("/")[2], one.size) == ("中 é.csv", 3)

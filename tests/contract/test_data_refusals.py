@@ -194,7 +194,7 @@ def test_a_link_is_for_one_blob_for_reading_and_for_a_while(azurite: Azurite, co
 def test_an_address_with_its_own_signature(azurite: Azurite, container: str) -> None:
     own = token(azurite, container)
     address = f"{azurite.endpoint}/{azurite.account}/{container}"
-    access = StoreAccess(dict)
+    access = StoreAccess(lambda: {"other": azurite.datastore("other", "another-container")})
     (file,) = access.listing(f"{address}/a?{own}", is_file=False).files
     assert b"".join(access.read(f"{address}/a?{own}", file)) == b"hello"
     assert access.links(f"{address}/a?{own}", [file], 60) == [None]
@@ -494,7 +494,7 @@ def test_presigned_link_of_s3_is_a_datastore_over_one_file(s3_server: S3Server) 
 def test_a_web_server_that_tells_nothing_of_its_files_is_read_once_to_know_them(web_server: WebServer) -> None:
     web_server.tags = web_server.dates = False
     web_server.put("f", b"content")
-    access = StoreAccess(dict)
+    access = StoreAccess(web_server.naming)
     (file,) = access.listing(f"{web_server.url}/f", is_file=True).files
     assert (file.sha256, file.key) == (hashlib.sha256(b"content").hexdigest(),) * 2
     web_server.put("f", b"another")
@@ -508,7 +508,7 @@ def test_a_page_that_lists_a_folder_isnt_a_file(web_server: WebServer, path: str
     web_server.put("a/f", b"1")
     web_server.put("a/deep/g", b"1")
     (web_server.folder / "empty").mkdir(exist_ok=True)
-    access = StoreAccess(dict)
+    access = StoreAccess(web_server.naming)
     address = f"{web_server.url}/{path}" if path.strip("/") else f"{web_server.url}{path}"
     with pytest.raises((RefusedError, ConflictError), match=r"it is a folder|is a folder, not a file") as refused:
         access.listing(address, is_file=True)
@@ -521,7 +521,7 @@ def test_a_page_that_lists_a_folder_isnt_a_file(web_server: WebServer, path: str
 
 def test_a_page_at_the_address_of_a_folder_may_be_the_file_that_is_meant(web_server: WebServer) -> None:
     web_server.put("report/index.html", b"<html><title>Loss</title><a href='https://elsewhere/'>more</a></html>")
-    access = StoreAccess(dict)
+    access = StoreAccess(web_server.naming)
     (file,) = access.listing(f"{web_server.url}/report/", is_file=True).files
     assert b"".join(access.read(f"{web_server.url}/report/", file)).startswith(b"<html><title>Loss")
     access.close()
@@ -609,7 +609,8 @@ def test_an_ssh_server_that_breaks_is_one_line_in_the_log(words: bytes, caplog: 
 @pytest.mark.feature("F10")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_store_at_a_port_that_nobody_listens_at_is_given_up(kind: str) -> None:
-    access = StoreAccess(lambda: {"here": at_port(kind, closed_port())}, Patience(answer_s=0.3))
+    there = at_port(kind, closed_port())
+    access = StoreAccess(lambda: {"here": there}, Patience(answer_s=0.3))
     with pytest.raises(NoConnectionError, match=r"it can't be listed: no answer from .+: connection refused") as raised:
         access.entries(HERE)
     assert (raised.value.where, bool(raised.value.fix)) == ("datastore `here`", True)

@@ -190,6 +190,10 @@ class WebServer:
         """One over all of it."""
         return HttpDatastore.made({"name": name, "url": self.url, "credentials": credentials or "none"})
 
+    def naming(self) -> dict[str, HttpDatastore]:
+        """A datastore that names the server's address, so that it may be called, and covers none of its files."""
+        return {"named": HttpDatastore(name="named", url=f"{self.url}/named")}
+
 
 @contextlib.contextmanager
 def a_web_server(folder: Path) -> Iterator[WebServer]:

@@ -74,6 +74,7 @@ def test_the_same_job_reads_a_folder_a_datastore_a_web_server_an_asset_and_anoth
         house.client.upload_data(place, f"azureml://datastores/{one}/paths/digits")
     for path in ("a.csv", "sub/b.csv"):
         web_server.put(f"digits/{path}", (place / path).read_bytes())
+    house.client.create_datastore(web_server.datastore("web"))
     house.client.create_data({"name": "digits", "path": str(place)})
     writer = house.job_file(
         "writes", command="cp -r ${{inputs.data}}/. ${{outputs.copy}}", outputs="{copy: {}}",
@@ -285,6 +286,7 @@ def test_no_secret_is_anywhere_in_what_the_server_and_a_job_wrote(own_house: Hou
 def test_the_servers_log_tells_no_address_that_was_asked(own_house: House, azurite: Azurite, web_server: WebServer):
     azure_store(own_house, azurite, "told")
     web_server.put("digits/a.csv", b"1\n")
+    own_house.client.create_datastore(web_server.datastore("web"))
     own_house.client.list_files(f"{web_server.url}/digits")
     own_house.client.list_files("azureml://datastores/told/paths/")
     log = (own_house.home / "server.log").read_text()

@@ -64,3 +64,8 @@ def test_a_version_that_was_forgotten_meanwhile_is_read_as_it_is(room: Room):
     room.assets.delete("model", "1")
     room.data.files["model/a"] = b"second"
     assert [one.size for one in room.inputs.listing("reads", "m").files] == [6, 1]
+
+
+def test_address_of_a_version_is_registered_and_no_other(room: Room):
+    found = [room.assets.is_registered(uri) for uri in (f"{ROOT}/model", f"{ROOT}/model/a", f"{ROOT}/other")]
+    assert found == [True, False, False]

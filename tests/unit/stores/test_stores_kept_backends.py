@@ -9,6 +9,7 @@ from typing import cast
 
 import pytest
 
+from drumbeat.dialect.data.datastores import HttpDatastore
 from drumbeat.stores.data import StoreAccess, store_access
 from drumbeat.stores.data.backend_contract import Backend
 from drumbeat.stores.data.kept_backends import KeptBackends
@@ -79,7 +80,7 @@ def web() -> Iterator[tuple[str, threading.Event]]:
 def test_read_goes_on_while_other_stores_are_used(web: tuple[str, threading.Event], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(store_access, "MAX_BACKENDS", 2)
     address, goes_on = web
-    access = StoreAccess(dict)
+    access = StoreAccess(lambda: {"named": HttpDatastore(name="named", url=f"{address}/named")})
     (file,) = access.listing(f"{address}/big", is_file=True).files
     pieces = access.read(f"{address}/big", file)
     size = len(next(pieces))

@@ -155,6 +155,10 @@ class DataAssets:
         users = self._store.users("data", name, found.version)
         return self._view(found, tuple(DataUse(job, role) for job, role in users))
 
+    def is_registered(self, uri: str) -> bool:
+        """Whether an address is that of a version."""
+        return any(one.document["uri"] == uri for one in self._store.assets("data"))
+
     def delete(self, name: str, version: str) -> None:
         """Forgets a version; its content stays where it is. Raises NotFoundError."""
         self._store.remove_asset("data", name, version)

@@ -16,11 +16,12 @@ from drumbeat.dialect.data.paths import InStore, Local, OfAsset, OfJob, referenc
 from drumbeat.ports import DataAccess
 from drumbeat.ports.data import Written
 from drumbeat.protocol.api.data import EntryView, ListingView, WrittenView
-from drumbeat.protocol.errors import NotFoundError, RefusedError, SpecError
+from drumbeat.protocol.errors import ForbiddenError, NotFoundError, RefusedError, SpecError
 from drumbeat.protocol.folder_layout import MANIFEST
 from drumbeat.protocol.input_listing import ListedFile, Listing
+from drumbeat.protocol.principal import Principal, Role
 from drumbeat.server.api.job_files import BINARY, RANGE_RESPONSES, Arriving, cut_of, range_refusal
-from drumbeat.server.context import ControlOf, away
+from drumbeat.server.context import ControlOf, PrincipalOf, away
 from drumbeat.server.routing import new_router
 
 WRITES = CapacityLimiter(8)
@@ -55,21 +56,26 @@ class ManifestBody(BaseModel):
 
 
 @router.get("/entries")
-def list_entries(uri: Uri, control: ControlOf) -> list[EntryView]:
+def list_entries(uri: Uri, control: ControlOf, principal: PrincipalOf) -> list[EntryView]:
     """What lies directly at an address, folders first named as folders."""
-    found = control.data.entries(_exact(uri, control))
+    found = control.data.entries(_exact(uri, control, principal))
     return [EntryView(one.path, one.size, one.is_folder) for one in found if one.path.rsplit("/", 1)[-1] != MANIFEST]
 
 
 @router.get("/listing")
 def list_files_at(
-    uri: Uri, control: ControlOf, is_file: bool = False, either: bool = False, is_partial: bool = False
+    uri: Uri,
+    control: ControlOf,
+    principal: PrincipalOf,
+    is_file: bool = False,
+    either: bool = False,
+    is_partial: bool = False,
 ) -> ListingView:
     """Every file below an address, or the one that it is. either: whichever of the two is there.
 
     is_partial: also of a folder that isn't whole yet; for those who go on writing it.
     """
-    exact = _exact(uri, control)
+    exact = _exact(uri, control, principal)
     data = control.setting.data if is_partial and control.setting.data else control.data
     found = _listed(data, exact, is_file=is_file, either=either)
     asset = reference_to(uri, "uri")
@@ -80,7 +86,11 @@ def list_files_at(
 
 @router.post("/file", response_class=Response, responses=RANGE_RESPONSES)
 def read_file_at(
-    uri: Uri, file: ListedFile, control: ControlOf, wanted: Annotated[str, Header(alias="Range")] = ""
+    uri: Uri,
+    file: ListedFile,
+    control: ControlOf,
+    principal: PrincipalOf,
+    wanted: Annotated[str, Header(alias="Range")] = "",
 ) -> Response:
     """A file that was file, or one range of it; refused when its content has changed since."""
     if file.size < 0:
@@ -90,7 +100,8 @@ def read_file_at(
         return range_refusal(wanted, file.size)
     is_part = cut is not None and file.size > 0  # All of an empty file is no range of it.
     start, end = (cut.start, cut.end) if cut else (0, file.size)
-    pieces = iter(control.data.read(_exact(uri, control), file, start, end - start)) if end > start else iter(())
+    exact = _exact(uri, control, principal)
+    pieces = iter(control.data.read(exact, file, start, end - start)) if end > start else iter(())
     first = next(pieces, b"")  # What the store refuses, it refuses now.
     headers = {"Content-Length": str(end - start), "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
     if is_part:
@@ -122,9 +133,9 @@ async def write_file_at(
 
 
 @router.get("/manifest")
-def read_manifest(uri: Uri, control: ControlOf) -> ManifestBody:
+def read_manifest(uri: Uri, control: ControlOf, principal: PrincipalOf) -> ManifestBody:
     """What a folder that drumbeat wrote holds, as far as it is written. Not found where there is none."""
-    found = known(control.data, _exact(uri, control))
+    found = known(control.data, _exact(uri, control, principal))
     if found is None:
         raise NotFoundError("there is no manifest", where=uri[:300])
     files = {path: ManifestFile(size=size, sha256=sha256) for path, (size, sha256) in found.files.items()}
@@ -157,16 +168,23 @@ def _listed(data: DataAccess, uri: str, *, is_file: bool, either: bool) -> Listi
             raise error from None
 
 
-def _exact(uri: str, control: ControlOf) -> str:
-    """The address that is meant: the one of a version, where data is named. Raises SpecError, NotFoundError."""
+def _exact(uri: str, control: ControlOf, principal: Principal | None = None) -> str:
+    """The address that is meant: the one of a version, where data is named.
+
+    principal: who reads there; None = somebody writes. Raises SpecError, NotFoundError, ForbiddenError.
+    """
     match reference_to(uri, "uri"):
         case OfAsset() as asset:
             return control.catalogs.data.show(asset.name, asset.version).uri
         case Local(path):
             raise SpecError(f"{path} is a path of some machine, no address", where="uri")
-        case (InStore() | OfJob()) as place if not uri.startswith("azureml:"):
-            return place.uri
+        case (InStore() | OfJob()) as place:
+            return uri if uri.startswith("azureml:") else place.uri
         case _:
+            if principal and principal.role is Role.READER and not control.catalogs.data.is_registered(uri):
+                what = f"{principal.person} is a reader here, and the server fetches no other addresses for readers"
+                fix = "Name registered data (azureml:NAME:VERSION), an output of a job, or a place in a datastore."
+                raise ForbiddenError(what, where="uri", fix=fix)
             return uri
 
 

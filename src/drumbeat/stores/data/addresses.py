@@ -48,6 +48,11 @@ class Target:
     title: str
     query: str = ""
 
+    @property
+    def is_named(self) -> bool:
+        """Whether a datastore covers the place."""
+        return self.title == _title(self.spec)
+
 
 def target_of(uri: str, datastores: Stores) -> Target:
     """Where a URI points. Raises RefusedError, and ForbiddenError for a path that leaves its store."""
@@ -89,7 +94,11 @@ def _named(uri: str, _rest: str, datastores: Stores) -> Target:
 
 
 def _at(spec: Datastore, path: str, title: str = "") -> Target:
-    return Target(spec, place_of(path), title or f"datastore `{spec.name}`")
+    return Target(spec, place_of(path), title or _title(spec))
+
+
+def _title(spec: Datastore) -> str:
+    return f"datastore `{spec.name}`"
 
 
 def _first(kind: type[D], datastores: Stores, is_it: Callable[[D], bool]) -> D | None:

@@ -27,13 +27,16 @@ _BATCH = 32
 
 
 class HeadClient:
-    """Asks the server of `url`. sent: headers of every request. answer_s: for how long one is waited for."""
+    """Asks the server of `url`. sent: headers of every request. answer_s: for how long one is waited for.
 
-    def __init__(self, url: str, sent: Mapping[str, str], answer_s: float) -> None:
+    is_quick: False = everything is httpx's, which calls only addresses that were checked.
+    """
+
+    def __init__(self, url: str, sent: Mapping[str, str], answer_s: float, *, is_quick: bool = True) -> None:
         self._answer_s = answer_s
         parts = urlsplit(url)
         self._scheme, self._netloc, self._sent = parts.scheme, parts.netloc, dict(sent)
-        self._is_direct = not getproxies().get(parts.scheme) or bool(proxy_bypass(parts.hostname or ""))
+        self._is_direct = is_quick and (not getproxies().get(parts.scheme) or bool(proxy_bypass(parts.hostname or "")))
         self._tls = httpx.create_ssl_context() if parts.scheme == "https" and self._is_direct else None
         self._own = threading.local()
         self._open: list[http.client.HTTPConnection] = []

@@ -24,6 +24,8 @@ from drumbeat.protocol.errors import (
     UnreachableError,
 )
 from drumbeat.protocol.input_listing import Link
+from drumbeat.stores.data.address_guard import AddressGuard, goes_by_proxy
+from drumbeat.stores.data.addresses import Target
 from drumbeat.stores.data.autoindex import is_index, names_in
 from drumbeat.stores.data.backend_contract import (
     MAX_FILES,
@@ -63,24 +65,29 @@ _READ_ONLY = Trouble(RefusedError, "web servers can only be read here", "Use a d
 
 
 class HttpBackend:
-    """What is below an address. query: of the address of one file, where it has one."""
+    """What is below an address."""
 
     knows_folders = True
     shows_partial_writes = False
 
-    def __init__(self, spec: HttpDatastore, title: str, patience: Patience, query: str = "") -> None:
+    def __init__(self, target: Target, spec: HttpDatastore, patience: Patience, guard: AddressGuard) -> None:
+        """spec: the target's. guard: checks every host before it is called, also those that a redirect leads to."""
         held = spec.credentials if isinstance(spec.credentials, HttpCredentials) else None
-        self._spec, self._title = spec, title
+        self._spec, self._title, self._is_named = spec, target.title, target.is_named
         self._patience = patience
         self._sent = {**_authorization(held), "Accept-Encoding": "identity"}
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=AT_ONCE)
+        is_direct = not goes_by_proxy(spec.url)
         self._client = httpx.Client(
             headers=self._sent,
             timeout=httpx.Timeout(2 * patience.answer_s, connect=patience.connect_s),
             follow_redirects=True,
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=AT_ONCE),
+            limits=limits,
+            transport=guard.transport(limits) if is_direct else None,
+            event_hooks={"request": [] if is_direct else [guard.check_by_proxy]},
         )
         with self._asked("read", ""):
-            sent = httpx.URL(f"{spec.url}?{query}" if (query := query or _query(held)) else spec.url)
+            sent = httpx.URL(f"{spec.url}?{query}" if (query := target.query or _query(held)) else spec.url)
         # What isn't ASCII in them is written as it can be sent.
         self._base, self._query = str(sent.copy_with(query=None)), sent.query.decode()
         self.address = spec.url
@@ -92,7 +99,7 @@ class HttpBackend:
     def files(self, place: str) -> Iterator[Found]:
         with (
             self._asked("list", place),
-            closing(HeadClient(self._base, self._sent, self._patience.answer_s)) as heads,
+            closing(HeadClient(self._base, self._sent, self._patience.answer_s, is_quick=self._is_named)) as heads,
         ):
             yield from heads.each(self._walk(place), lambda one: self._file(one, heads))
 

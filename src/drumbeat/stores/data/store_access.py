@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from drumbeat.dialect.data import datastores as spec_of
-from drumbeat.dialect.data.datastores import Datastore
+from drumbeat.dialect.data.datastores import Datastore, account_url
 from drumbeat.ports import Entry, Written
 from drumbeat.protocol.errors import (
     ConflictError,
@@ -23,6 +23,7 @@ from drumbeat.protocol.errors import (
     UnreachableError,
 )
 from drumbeat.protocol.input_listing import Link, ListedFile, Listing
+from drumbeat.stores.data.address_guard import AddressGuard
 from drumbeat.stores.data.addresses import Target, target_of
 from drumbeat.stores.data.backend_contract import (
     MAX_FILES,
@@ -56,6 +57,7 @@ class StoreAccess:
         partial_writes: Path | None = None,
     ) -> None:
         self._datastores, self._patience = datastores, patience or Patience()
+        self._guard = AddressGuard(datastores)
         self._partial_writes = PartialWrites(partial_writes)
         self._backends = KeptBackends(MAX_BACKENDS)
 
@@ -146,7 +148,9 @@ class StoreAccess:
     @contextmanager
     def _backend_of(self, uri: str) -> Generator[tuple[Target, Backend]]:
         target = target_of(uri, self._datastores())
-        with self._backends.use(_fingerprint(target), lambda: make_backend(target, self._patience)) as backend:
+        with self._backends.use(
+            _fingerprint(target), lambda: make_backend(target, self._patience, self._guard)
+        ) as backend:
             yield target, backend
 
     def _file(self, target: Target, backend: Backend) -> Found:
@@ -162,8 +166,8 @@ class StoreAccess:
         raise RefusedError(what, where=target.title, fix="Write `type: uri_folder`, or name a file in it.")
 
 
-def make_backend(target: Target, patience: Patience) -> Backend:
-    """The adapter for a store. Raises RefusedError where its library is missing."""
+def make_backend(target: Target, patience: Patience, guard: AddressGuard) -> Backend:
+    """The adapter for a store. Raises RefusedError where its library is missing, ForbiddenError."""
     spec, title = target.spec, target.title
     match spec:
         case spec_of.FolderDatastore():
@@ -173,10 +177,11 @@ def make_backend(target: Target, patience: Patience) -> Backend:
         case spec_of.HttpDatastore():
             from drumbeat.stores.data.http import HttpBackend
 
-            return HttpBackend(spec, title, patience, target.query)
+            return HttpBackend(target, spec, patience, guard)
         case spec_of.AzureBlobDatastore() | spec_of.DataLakeDatastore():
             from drumbeat.stores.data.azure import AzureBackend
 
+            guard.require_azure(account_url(spec), title)
             return AzureBackend(spec, title, patience)
         case spec_of.S3Datastore():
             from drumbeat.stores.data.s3 import S3Backend
