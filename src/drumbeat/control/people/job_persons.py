@@ -24,7 +24,7 @@ class JobPersons:
         self._loop, self._names_in_jobs = loop, names_in_jobs
 
     def require_own(self, principal: Principal, job: str) -> None:
-        """Raises ForbiddenError unless the job is the principal's to change. One that doesn't exist is nobody's."""
+        """Raises ForbiddenError unless the job is the principal's to change. One that doesn't exist is let pass."""
         if principal.role is Role.OWNER:
             return
         try:

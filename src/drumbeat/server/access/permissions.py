@@ -43,5 +43,5 @@ def refusal(principal: Principal, method: str, path: str) -> ForbiddenError | No
 
 def job_changed(method: str, path: str) -> str:
     """The job that such a request changes, "" = none: contributors change their own."""
-    found = None if is_reading(method, path) else _JOB.fullmatch(path)
-    return found[1] if found else ""
+    match = None if is_reading(method, path) else _JOB.fullmatch(path)
+    return match[1] if match else ""

@@ -171,7 +171,7 @@ def _listed(data: DataAccess, uri: str, *, is_file: bool, either: bool) -> Listi
 def _exact(uri: str, control: ControlOf, principal: Principal | None = None) -> str:
     """The address that is meant: the one of a version, where data is named.
 
-    principal: who reads there; None = somebody writes. Raises SpecError, NotFoundError, ForbiddenError.
+    principal: who reads there; None = the address is written to. Raises SpecError, NotFoundError, ForbiddenError.
     """
     match reference_to(uri, "uri"):
         case OfAsset() as asset:

@@ -37,7 +37,7 @@ FIX = "If it is meant, make a datastore of it: drumbeat datastore create -f FILE
 
 def resolve(host: str, port: int) -> Sequence[str]:
     """Returns the IP addresses of a host, in the order in which they are to be tried. Raises OSError."""
-    return [str(found[4][0]) for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+    return [str(one[4][0]) for one in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
 
 
 def is_public(address: str) -> bool:
@@ -79,14 +79,14 @@ class AddressGuard:
 
     def addresses(self, host: str, port: int) -> Sequence[str]:
         """Returns the IP addresses of a host that may be called. Raises OSError, ForbiddenError."""
-        found = self._resolve(host, port)
-        refused = next((one for one in found if not is_public(one)), None)
+        addresses = self._resolve(host, port)
+        refused = next((one for one in addresses if not is_public(one)), None)
         if refused and (host.lower(), port) not in named_places(self._datastores().values()):
             is_literal = refused == host
             where = f"{host}:{port}" if is_literal else f"{host}:{port} ({refused})"
             what = "the server doesn't call addresses of its own machine or of private networks that no datastore names"
             raise ForbiddenError(what, where=where, fix=FIX)
-        return found
+        return addresses
 
     def require_azure(self, url: str, title: str) -> None:
         """Raises ForbiddenError for an account that is neither with Microsoft nor of a datastore.
