@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from drumbeat.cli.tables.computeview import say_made
 from drumbeat.protocol.api.computes import ComputeView, HeldView, MachineView, ScaleView, Tier
 from drumbeat.protocol.errors import ConflictError
 from tests.unit.cli.fake_server import FakeServer, Type, typing_in
@@ -157,3 +158,12 @@ def test_show_has_the_numbers_the_states_and_the_notes(drumbeat: Type, server: F
     assert "note otherwise" in text
     assert "n1 off" in text
     assert "idle~; it is switched off" in text
+
+
+def test_machines_of_a_new_compute_that_start_are_said_to_start_in_one_line():
+    machines = tuple(
+        sample(MachineView, f"node-{n}", 2, (), 0, "preparing", "silent", "it is starting") for n in range(3)
+    )
+    said = say_made(sample(ComputeView, "lab", "netlab", machines))
+    assert "\n  starting: node-0, node-1, node-2\n" in said
+    assert "can't be used" not in said

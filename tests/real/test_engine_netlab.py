@@ -22,7 +22,8 @@ from drumbeat.engines.netlab.engine import NetlabEngine
 from drumbeat.engines.netlab.lab import Lab, require_tools
 from drumbeat.host import processes
 from drumbeat.host.gangs import living_agent, members
-from drumbeat.ports import Gang
+from drumbeat.ports import Gang, Machine
+from drumbeat.protocol.api.computes import NodeState
 from drumbeat.protocol.errors import EngineError
 from drumbeat.testing.engine_contract import EngineContract, a_gang, stop
 
@@ -131,6 +132,11 @@ def test_each_node_has_an_address_a_name_and_processes_of_its_own(engine: Netlab
         assert node["address"] in [one["local"] for one in inside["addr_info"]]
         assert f"{node['address']}\t{node['name']}" in on(lab, "net-1", "cat /etc/hosts")
         assert str(os.getpid()) not in on(lab, node["name"], "ls /proc").split()
+
+
+def test_node_of_a_new_lab_that_has_not_answered_yet_is_said_to_start(engine: NetlabEngine):
+    seen = engine._as_it_is(Machine("net-1", 4, unusable="it has not answered yet", is_awaited=True))
+    assert (seen.state, seen.unusable) == (NodeState.PREPARING, "it is starting")
 
 
 def test_a_cut_link_cuts_one_node_off_and_can_be_mended(engine: NetlabEngine, lab: Lab):

@@ -22,6 +22,7 @@ from drumbeat.protocol.errors import (
     DrumbeatError,
     NotFoundError,
     RefusedError,
+    UnauthorizedError,
     UnreachableError,
     VersionError,
     from_dict,
@@ -290,6 +291,9 @@ class Connection:
         except (KeyError, TypeError, ValueError):
             http.close()
             raise UnreachableError("what answers isn't a drumbeat server", where=url) from None
+        except UnauthorizedError as error:
+            http.close()
+            raise self.where.refusal(error) from None
         except DrumbeatError:
             http.close()
             raise

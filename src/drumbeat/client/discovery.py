@@ -19,6 +19,8 @@ from drumbeat.protocol.errors import UnauthorizedError, VersionError
 PROTOCOL = 1
 """What this client speaks; a server of another number isn't talked to."""
 
+YOURS = "your token for this server; an owner of it makes one: drumbeat token create NAME"
+
 
 @dataclass(frozen=True)
 class ServerAddress:
@@ -62,6 +64,16 @@ class Where:
             fix = "Set DRUMBEAT_TOKEN to the token of that server, or DRUMBEAT_HOME to its home folder."
             what = f"there is no token for the server: {reason}"
             raise UnauthorizedError(what, where=str(self.home / "token"), fix=fix) from None
+
+    def refusal(self, error: UnauthorizedError) -> UnauthorizedError:
+        """A server's refusal of the token, in terms of what the caller has set."""
+        if self.token:
+            return UnauthorizedError(error.what, where=self.url or str(self.home), fix=f"Set DRUMBEAT_TOKEN to {YOURS}")
+        if self.url:
+            sent = self.home / "token"
+            what = f"DRUMBEAT_TOKEN isn't set, and the server refuses the token of {sent}, which was sent instead"
+            return UnauthorizedError(what, where=self.url, fix=f"Set it to {YOURS}")
+        return error
 
 
 def where_of(home: str | Path | None, url: str | None, token: str | None, environ: Mapping[str, str]) -> Where:

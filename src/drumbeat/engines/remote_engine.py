@@ -100,7 +100,7 @@ class RemoteEngine:
         what = f"no agent could be started on {name}: {error.what}"
         if not isinstance(error, UnreachableError):
             return EngineError(what, where=error.where, fix=error.fix)
-        self._known[name].trouble = error.what
+        self._known[name].trouble = _with_fix(error)
         return UnreachableError(what, where=name, fix=error.fix)
 
     def _start_on(self, known: KnownHost, gang: Gang) -> dict[str, str]:
@@ -257,7 +257,7 @@ class RemoteEngine:
                 request["leaving"] = known.host.leaving
             told = known.host.reach.ask("look", request)
         except DrumbeatError as error:
-            known.trouble = error.what
+            known.trouble = _with_fix(error)
             return
         except Exception as error:  # Nobody else would look at it again.
             log.exception("machine %s can't be asked", known.host.name)
@@ -292,6 +292,11 @@ class RemoteEngine:
         if not known.told:
             raise UnreachableError(known.trouble)
         return str(known.told["home"]) + folder[1:]
+
+
+def _with_fix(error: DrumbeatError) -> str:
+    """What is wrong with a machine and what to do, as a part of a sentence."""
+    return f"{error.what}. {error.fix}".rstrip(". ")
 
 
 def _why_gone(known: KnownHost, gang: str, node: int, since: float) -> str:

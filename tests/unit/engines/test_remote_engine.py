@@ -127,6 +127,7 @@ def test_a_machine_that_answers_is_as_it_says(engine: RemoteEngine, played: Play
     ("trouble", "said"),
     [
         (UnreachableError("no route"), "no route"),
+        (UnreachableError("its key isn't known", fix="Compare it."), "its key isn't known. Compare it"),
         (OSError(24, "Too many open files"), "it can't be asked from here: [Errno 24] Too many open files"),
         (ValueError("not what was meant"), "it can't be asked from here: not what was meant"),
     ],

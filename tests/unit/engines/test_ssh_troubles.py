@@ -56,3 +56,10 @@ def test_a_failed_login_is_told_as_what_made_it_fail(said: str, what: str, fix: 
 def test_a_changed_host_key_is_removed_by_its_name_among_the_known_hosts(port: int | None, known: str):
     told = SshHost(Login("far", port), "python3", "~/node")._trouble(CHANGED)
     assert told.fix.endswith(f"ssh-keygen -R {known}")
+
+
+@pytest.mark.parametrize(("port", "scan"), [(None, "`ssh-keyscan far`"), (2222, "`ssh-keyscan -p 2222 far`")])
+def test_an_unknown_host_key_is_told_with_keyscan_and_with_the_option_of_the_compute(port: int | None, scan: str):
+    told = SshHost(Login("far", port), "python3", "~/node")._trouble(UNKNOWN)
+    assert scan in told.fix
+    assert "options: [StrictHostKeyChecking=accept-new]" in told.fix

@@ -28,6 +28,8 @@ def say_made(compute: ComputeView) -> str:
     size = f"{count(len(compute.machines), 'machine')}, {count(cpus, 'CPU slot')}, {count(gpus, 'GPU')}"
     lines = [f"compute {compute.name} is there: {compute.engine}, {size}"]
     lines += [f"  {line}" for line in say_troubles(compute)]
+    if starting := [one.name for one in compute.machines if one.state == NodeState.PREPARING]:
+        lines.append(f"  starting: {', '.join(starting)}")
     lines += [f"  note: {remark}" for remark in compute.remarks]
     return "\n".join([*lines, f"  to run a job on it, write in the job's file: compute: {compute.name}"])
 

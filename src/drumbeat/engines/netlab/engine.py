@@ -111,6 +111,8 @@ class NetlabEngine(RemoteEngine):
             self._starting.pop(one.name, None)
             if not unusable:
                 self._start_times.add(time.monotonic() - since)
+        if one.is_awaited and unusable:
+            return replace(one, unusable="it is starting", state=NodeState.PREPARING)
         return replace(one, unusable=unusable)
 
     # --- scaling ------------------------------------------------------------------------------------------------

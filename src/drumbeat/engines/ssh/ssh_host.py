@@ -31,7 +31,9 @@ _TROUBLES: tuple[tuple[str, str, str], ...] = (
     ("remote host identification has changed", "its host key isn't the one that is known here",
      "Find out why it changed before you trust it; then: ssh-keygen -R {known}"),
     ("host key verification failed|no .* host key is known", "its host key isn't known here",
-     "Log in once by hand, compare the fingerprint and accept it: {login}"),
+     ("Log in once by hand, compare the fingerprint and accept it: {login}; or compare what `ssh-keyscan {scan}` "
+      "prints and append it to ~/.ssh/known_hosts; or accept the first key of every host, in the compute: "
+      "options: [StrictHostKeyChecking=accept-new]")),
     ("could not resolve|name or service not known", "its name can't be resolved", "Write its IP address."),
     ("connection refused", "no ssh server listens there", "Start one there, or write the `port` that it has."),
     ("timed out|no route to host|network is unreachable|host is down|not responding", "it doesn't answer", ""),
@@ -132,7 +134,9 @@ class SshHost:
         last = _last_line(said.encode())
         for pattern, what, fix in _TROUBLES:
             if re.search(pattern, said, re.IGNORECASE):
-                todo = fix.format(login=self.login.by_hand(), known=shlex.quote(self.destination().known_as()))
+                place = self.destination()
+                scan = shlex.join([*([] if place.port == 22 else ["-p", str(place.port)]), place.host])
+                todo = fix.format(login=self.login.by_hand(), known=shlex.quote(place.known_as()), scan=scan)
                 return UnreachableError(f"{self.login.address}: {what}", where=last, fix=todo)
         return UnreachableError(f"{self.login.address}: ssh failed: {last or 'it said nothing'}")
 
