@@ -206,8 +206,8 @@ class Outputs:
             self._no_kind(entry, path, error)
             return
         if stat.S_ISDIR(kind) and entry.is_symlink() and not self._is_near(entry.path):
-            there = _readable(os.path.realpath(entry.path))
-            self._skipped[path] = f"a link to {there}, a folder outside of the job's own"
+            target = _readable(os.path.realpath(entry.path))
+            self._skipped[path] = f"a link to {target}, a folder outside of the job's own"
         elif stat.S_ISDIR(kind):
             yield from self._files(entry.path, f"{path}/", inside)
         elif stat.S_ISREG(kind) and entry.path == f"{self._folder}/{path}":
@@ -230,8 +230,8 @@ class Outputs:
             self._journal.note(f"{path!r} is not sent as an output: it was removed meanwhile")
 
     def _is_near(self, link: str) -> bool:
-        there = os.path.realpath(link)
-        return any(os.path.commonpath((there, one)) == one for one in self._near)
+        target = os.path.realpath(link)
+        return any(os.path.commonpath((target, one)) == one for one in self._near)
 
 
 def _remark(entries: Mapping[str, str], what: str) -> str:

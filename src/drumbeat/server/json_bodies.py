@@ -114,8 +114,8 @@ class PieceReader(json.JSONDecoder):
             raise ValueError
 
     def _string(self, text: str, start: int, strict: bool = True) -> tuple[str, int]:
-        found, end = _decoder.scanstring(text, start, strict)
-        return self._repaired(found), end
+        string, end = _decoder.scanstring(text, start, strict)
+        return self._repaired(string), end
 
     def _repaired(self, text: str) -> str:
         return text if text.isascii() else _HALF.sub(self._replacement, text)

@@ -106,9 +106,9 @@ def _of(pids: Sequence[int], new: dict[Inode, str]) -> set[Inode]:
         inode: int(match[1]) for inode, path in new.items() if (match := _TORCH.fullmatch(os.path.basename(path)))
     }
     if makers:
-        known = {processes.inner_pid(pid) for pid in pids}
+        makers_of_round = {processes.inner_pid(pid) for pid in pids}
         strangers = {processes.inner_pid(pid) for pid in processes.all_others() if pid not in pids}
-        ours |= {inode for inode, maker in makers.items() if maker in known - strangers}
+        ours |= {inode for inode, maker in makers.items() if maker in makers_of_round - strangers}
     return ours
 
 

@@ -70,9 +70,9 @@ def render_metrics(logged: MetricsView, shown: Sequence[SeriesView]) -> Iterator
 
 def _tree(own: str, runs: Sequence[NestedRunView], depth: int = 0) -> Iterator[tuple[int, NestedRunView]]:
     """Yields the runs below one of them, each with its depth; those of an unknown parent count as the job's."""
-    known = {own, *(one.id for one in runs)}
+    run_ids = {own, *(one.id for one in runs)}
     for run in runs:
-        if run.parent == own or (depth == 0 and run.parent not in known):
+        if run.parent == own or (depth == 0 and run.parent not in run_ids):
             yield depth, run
             yield from _tree(run.id, [one for one in runs if one is not run], depth + 1)
 

@@ -43,8 +43,8 @@ def local_content(place: str, is_visible: Callable[[str], bool]) -> str:
     is_read = size <= MAX_READ and len(files) < MAX_FILES
     facts = hashlib.sha256()
     for path, status in files:
-        told = _sha256(path) if is_read else f"{status.st_size} {status.st_mtime_ns}"
-        facts.update(os.fsencode(f"{os.path.relpath(path, place)}\0{told}\0"))
+        fingerprint = _sha256(path) if is_read else f"{status.st_size} {status.st_mtime_ns}"
+        facts.update(os.fsencode(f"{os.path.relpath(path, place)}\0{fingerprint}\0"))
     return _say(len(files), size, facts.hexdigest(), "" if is_read else ", by sizes and times")
 
 

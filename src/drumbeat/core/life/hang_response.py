@@ -127,10 +127,12 @@ def is_hung(job: Job) -> bool:
 def with_hang(verdict: Verdict, job: Job) -> Verdict:
     """Returns the verdict on a job that is ended from outside, with the hang in which that found it."""
     hung = {HANGS: "it hung: ", MAY_HANG: "it may have hung: "}
-    said = [f"{past}{job.sentence.removeprefix(now)}" for now, past in hung.items() if job.sentence.startswith(now)]
-    if job.reason is not Reason.HANGING or not said:
+    sentences = [
+        f"{past}{job.sentence.removeprefix(now)}" for now, past in hung.items() if job.sentence.startswith(now)
+    ]
+    if job.reason is not Reason.HANGING or not sentences:
         return verdict
-    return replace(verdict, sentence=f"{verdict.sentence}; {said[0]}")
+    return replace(verdict, sentence=f"{verdict.sentence}; {sentences[0]}")
 
 
 def is_recorded(job: Job, *, is_certain: bool) -> bool:
