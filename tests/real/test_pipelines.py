@@ -69,6 +69,19 @@ def test_an_output_reaches_the_next_step_without_a_copy(house: House) -> None:
     assert where == str((house.home / "jobs/io_repeat/outputs/repeated").resolve())
 
 
+def test_artifacts_of_a_step_that_declares_no_output_are_what_its_script_wrote_to_outputs(house: House):
+    taken = {"number": {"type": "uri_folder", "path": "${{parent.jobs.first.outputs.artifacts}}"}}
+    steps = {
+        "first": {"type": "command", "command": "echo 7 > outputs/n; echo 8 > $DRUMBEAT_OUTPUT_DIR/m"},
+        "last": {"type": "command", "command": "cat ${{inputs.number}}/n ${{inputs.number}}/m", "inputs": taken},
+    }
+    house.client.submit({"type": "pipeline", "jobs": steps}, name="artifacts")
+    job = waited(house, "artifacts")
+    assert job.state == State.COMPLETED, job.sentence
+    assert house.logs("artifacts_last")[0] == "7\n8\n"
+    assert sorted(one.name for one in (house.home / "jobs/artifacts_first/outputs").iterdir()) == ["artifacts"]
+
+
 def test_outputs_of_a_pipeline_are_downloaded_under_their_names(house: House, tmp_path: Path) -> None:
     completed(house, "io")
     told = house.run("download", "io", "--outputs", "counted", "--to", tmp_path / "there")

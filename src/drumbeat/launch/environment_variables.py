@@ -54,7 +54,7 @@ def of_node(plan: Plan, member: Member, attempt: int) -> dict[str, str]:
         **_dialect(plan, member),
         "DRUMBEAT_JOB": plan.job,
         "DRUMBEAT_ATTEMPT": str(attempt),
-        "DRUMBEAT_OUTPUT_DIR": folder_layout.output_path(member.root, folder_layout.DEFAULT_OUTPUT),
+        "DRUMBEAT_OUTPUT_DIR": folder_layout.output_path(member.root, folder_layout.working_output(plan.outputs)),
         "DRUMBEAT_CHECKPOINT_DIR": member.checkpoints,
         "CUDA_VISIBLE_DEVICES": ",".join(member.gpus),
     }

@@ -16,6 +16,9 @@ CODE = "code"
 DEFAULT_OUTPUT = "default"
 """The output that every job has: what a script writes to `./outputs`."""
 
+ARTIFACTS = "artifacts"
+"""Azure's name for that output."""
+
 LAST_GOOD = ".last-good"
 """The folder, in that of the checkpoints, of copies from which saves that were cut off are put back."""
 
@@ -69,6 +72,14 @@ def input_path(root: str, planned: InputPlan) -> str:
     name = file_path(planned.uri).rstrip("/").rsplit("/", 1)[-1] if is_here else planned.file
     staged = join(root, "inputs", planned.name)
     return join(staged, name) if planned.type == "uri_file" and name else staged
+
+
+def working_output(outputs: Iterable[OutputPlan]) -> str:
+    """The name of the output that `./outputs` of the ranks is: `artifacts` where the plan has it in place of the
+    default one.
+    """
+    names = {one.name for one in outputs}
+    return ARTIFACTS if ARTIFACTS in names and DEFAULT_OUTPUT not in names else DEFAULT_OUTPUT
 
 
 def output_path(root: str, name: str) -> str:

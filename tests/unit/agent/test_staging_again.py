@@ -17,7 +17,7 @@ import pytest
 from drumbeat.agent.ground import completion_marks as marking
 from drumbeat.agent.inputs.input_stager import InputStager, forget
 from drumbeat.protocol.agent import Enrolment
-from drumbeat.protocol.plan import InputPlan, Plan
+from drumbeat.protocol.plan import InputPlan, OutputPlan, Plan
 from tests.nobody import run_as_nobody
 
 pytestmark = pytest.mark.feature("D5")
@@ -98,6 +98,16 @@ def lose_power(root: Path, *marks: str) -> None:
         (root / mark).unlink(missing_ok=True)
     for mark in marks:
         (root / mark).write_text("an earlier start of the machine")
+
+
+@pytest.mark.feature("D3")
+def test_outputs_of_the_ranks_are_the_output_artifacts_where_it_stands_for_the_default_one(tmp_path: Path):
+    plan = Plan("j", "e", "pytorch", 1, 1, "true", (), outputs=(OutputPlan("artifacts", "uri_folder", "rw_mount"),))
+    root = tmp_path / "root"
+    InputStager(Enrolment("j", 1, 0, (), "s", str(root), str(tmp_path / "kept"), plan), Server(), print).stage()
+    (root / "code" / "outputs" / "model").write_text("weights")
+    assert [one.name for one in (root / "outputs").iterdir()] == ["artifacts"]
+    assert (root / "outputs" / "artifacts" / "model").read_text() == "weights"
 
 
 @pytest.mark.parametrize("marks", [("staging", "staged"), ("staging",), ()])

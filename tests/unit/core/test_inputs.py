@@ -1,6 +1,7 @@
 """What inputs and outputs of a job mean, given what is known."""
 
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 
@@ -11,12 +12,16 @@ from drumbeat.core.planning.inputs import (
     JobOutputs,
     PlannedInputs,
     UsedData,
+    check_output,
     plan_inputs,
     say_staged,
+    source_of,
 )
 from drumbeat.core.planning.outputs import is_published, is_registered, output_notes, plan_outputs
 from drumbeat.core.planning.path_on_compute import check_apart
 from drumbeat.dialect.data.inputs_outputs import Input, Output
+from drumbeat.dialect.data.paths import OfJob
+from drumbeat.protocol import folder_layout
 from drumbeat.protocol.errors import DrumbeatError, RefusedError, SpecError, UnknownNameError
 from drumbeat.protocol.plan import InputPlan, OutputPlan
 from drumbeat.protocol.states import State
@@ -213,6 +218,32 @@ def test_an_output_of_a_job_that_failed_can_be_read_and_that_is_said():
 
 def outputs(**keys: object) -> OutputPlan:
     return plan_outputs({"model": Output.model_validate(keys)}, {"": "train-9", "epochs": "3"}, FACTS)[0]
+
+
+@pytest.mark.feature("D2")
+@pytest.mark.parametrize(("asked", "has"), [("artifacts", "default"), ("default", "artifacts"), ("default", "default")])
+def test_what_a_job_wrote_to_outputs_is_read_by_the_name_of_azure_and_by_ours(asked: str, has: str):
+    facts = replace(FACTS, jobs={"j": JobOutputs({has: "uri_folder"})})
+    place = OfJob("j", asked, "m")
+    assert check_output(place, facts, "inputs.x.path") == ""
+    assert source_of(place, facts) == OfJob("j", has, "m")
+
+
+@pytest.mark.feature("D3")
+@pytest.mark.parametrize(
+    ("type_", "texts", "names"),
+    [
+        ("uri_folder", ["python a.py"], ["artifacts"]),
+        ("uri_folder", ["python a.py", "serve ${{outputs.artifacts}}"], ["artifacts", "default"]),
+        ("uri_file", ["python a.py"], ["artifacts", "default"]),
+    ],
+)
+def test_output_artifacts_is_the_folder_outputs_unless_a_text_names_it_or_it_is_a_file(
+    type_: Literal["uri_folder", "uri_file"], texts: list[str], names: list[str]
+):
+    planned = plan_outputs({"artifacts": Output(type=type_)}, {"": "j"}, FACTS, texts)
+    assert [one.name for one in planned] == names
+    assert folder_layout.working_output(planned) == names[-1]
 
 
 @pytest.mark.feature("D3")

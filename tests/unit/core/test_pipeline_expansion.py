@@ -51,6 +51,26 @@ def document(made: Graph, path: str, **jobs: str) -> dict[str, Any]:
 
 
 @pytest.mark.feature("P1")
+@pytest.mark.parametrize("step", [{"command": "python a.py"}, {"component": {"name": "a", "command": "python a.py"}}])
+def test_a_step_gives_artifacts_without_a_declaration_where_another_takes_it(step: dict[str, Any]):
+    made = graph({"train": train("${{parent.jobs.first.outputs.artifacts}}/csv"), "first": step, "other": step})
+    assert [*made.step("first").outputs] == ["artifacts"]
+    assert made.step("other").outputs == {}
+    assert made.step("train").inputs["data"].value == OfStep("first", "artifacts", "csv")
+    assert document(made, "train", first="p_first")["inputs"]["data"]["path"].endswith(
+        "/p_first/outputs/artifacts/paths/csv"
+    )
+
+
+@pytest.mark.feature("P1")
+def test_artifacts_of_a_step_become_an_output_of_the_pipeline_without_a_declaration():
+    step = {"component": {"name": "a", "command": "a"}, "outputs": {"artifacts": "${{parent.outputs.all}}"}}
+    made = graph({"first": step}, outputs={"all": {"type": "uri_folder", "name": "kept"}})
+    assert made.outputs == {"all": OfStep("first", "artifacts")}
+    assert made.step("first").outputs["artifacts"].name == "kept"
+
+
+@pytest.mark.feature("P1")
 @pytest.mark.parametrize(
     "text", ["${{parent.jobs.prep.outputs.out}}", "${{jobs.prep.outputs.out}}", "${{ parent.jobs.prep.outputs.out }}"]
 )

@@ -194,3 +194,17 @@ def test_output_that_is_set_by_its_name_is_that_of_the_step(tmp_path: Path):
     jobs = whole().to_job().jobs
     assert jobs["made"].outputs == {"out": kept}  # type: ignore[union-attr]
     assert jobs["prep"].inputs == {"data": "${{parent.jobs.made.outputs.out}}"}  # type: ignore[union-attr]
+
+
+@pytest.mark.feature("J2")
+def test_artifacts_of_a_step_are_taken_without_a_declaration(tmp_path: Path):
+    (tmp_path / "prep.yml").write_text(COMPONENT, encoding="utf-8")
+    prep = load_component(tmp_path / "prep.yml")
+
+    @pipeline
+    def whole() -> None:
+        made = prep(data=Input(path="./raw"))
+        prep(data=made.outputs.artifacts)
+
+    jobs = whole().to_job().jobs
+    assert jobs["prep"].inputs == {"data": "${{parent.jobs.made.outputs.artifacts}}"}  # type: ignore[union-attr]

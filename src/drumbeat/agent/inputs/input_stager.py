@@ -78,7 +78,8 @@ class InputStager:
 
     def _folders(self) -> None:
         os.makedirs(self._checkpoints, exist_ok=True)
-        folders = [folder_layout.DEFAULT_OUTPUT, *(o.name for o in self._plan.outputs if o.type != "uri_file")]
+        own = folder_layout.working_output(self._plan.outputs)
+        folders = [own, *(o.name for o in self._plan.outputs if o.type != "uri_file")]
         for name in folders:
             os.makedirs(folder_layout.output_path(self._root, name), exist_ok=True)
 
@@ -156,12 +157,12 @@ class InputStager:
     def _join_outputs(self) -> None:
         """Makes `./outputs` of the ranks the default output, unless the code has something else of that name."""
         here = f"{folder_layout.code_folder(self._root)}/outputs"
-        there = folder_layout.output_path(self._root, folder_layout.DEFAULT_OUTPUT)
+        output = folder_layout.output_path(self._root, folder_layout.working_output(self._plan.outputs))
         if os.path.islink(here) or os.path.isfile(here):
             return
         if os.path.isdir(here):
-            _hand_over(here, there)
-        os.symlink(there, here)
+            _hand_over(here, output)
+        os.symlink(output, here)
 
 
 def _free(place: str) -> None:

@@ -16,7 +16,7 @@ from drumbeat.core.pipelines.outputs import placed, step_outputs
 from drumbeat.core.pipelines.scope import Scope, producer, settings_of
 from drumbeat.dialect.data.inputs_outputs import Input, Output
 from drumbeat.dialect.pipelines.component import CommandComponent
-from drumbeat.dialect.pipelines.graph import StepCount, depends_on
+from drumbeat.dialect.pipelines.graph import StepCount, depends_on, has_artifacts
 from drumbeat.dialect.pipelines.pipeline_job import PipelineComponent, PipelineJob, PipelineNode
 from drumbeat.dialect.pipelines.step_inputs import has_other_form
 from drumbeat.dialect.pipelines.step_types import CommandNode, OtherNode, ParallelNode, SweepNode, unfilled_ports
@@ -24,6 +24,7 @@ from drumbeat.dialect.reading.error_messages import either
 from drumbeat.dialect.reading.expressions import Reference
 from drumbeat.dialect.reading.frozen_model import Model
 from drumbeat.protocol.errors import NotYetError, SpecError
+from drumbeat.protocol.folder_layout import ARTIFACTS
 
 MAX_DEPTH = 20
 IN_A_COMPONENT = ("command", "code", "environment", "environment_variables", "resources", "distribution")
@@ -89,13 +90,19 @@ def _steps(scope: Scope) -> Iterator[PipelineStep]:
     # In the file's order, a long chain of steps that hand on their inputs would be bound by recursion.
     for name in TopologicalSorter(depends_on(scope.jobs)).static_order():
         _bound_inputs(scope, name, scope.jobs[name])
+    asked = {
+        one.value.step
+        for inputs in scope.bound.values()
+        for one in inputs.values()
+        if isinstance(one.value, OfStep) and one.value.output == ARTIFACTS
+    }
     for name, node in scope.jobs.items():
         path = f"{scope.prefix}{name}"
         match node:
             case PipelineNode():
                 yield from _steps(_nested(scope, name, node))
             case CommandNode() | SweepNode():
-                yield _step(scope, name, node)
+                yield _step(scope, name, node, is_artifacts_asked=path in asked)
             case ParallelNode():
                 what = "this version of drumbeat doesn't run `parallel` steps yet"
                 raise NotYetError(what, where=f"{path}.type", fix="Write it as a `command` step.")
@@ -126,7 +133,7 @@ def _inside(node: PipelineNode, path: str) -> PipelineComponent:
     return node.component
 
 
-def _step(scope: Scope, name: str, node: CommandNode | SweepNode) -> PipelineStep:
+def _step(scope: Scope, name: str, node: CommandNode | SweepNode, *, is_artifacts_asked: bool) -> PipelineStep:
     path = f"{scope.prefix}{name}"
     declared = node.trial if isinstance(node, SweepNode) else node.component
     if isinstance(declared, str):
@@ -135,7 +142,8 @@ def _step(scope: Scope, name: str, node: CommandNode | SweepNode) -> PipelineSte
     settings = replace(scope.settings, compute=compute)
     component = declared or _own_component(node)
     inputs = _bound_inputs(scope, name, node)
-    outputs = step_outputs(component.outputs, node.outputs, scope.outputs)
+    undeclared = {ARTIFACTS: Output()} if is_artifacts_asked else {}
+    outputs = step_outputs({**undeclared, **component.outputs}, node.outputs, scope.outputs)
     placed_outputs = {name: placed(one, name, scope.words, settings.datastore) for name, one in outputs.items()}
     return PipelineStep(path, node, component, inputs, placed_outputs, settings)
 
@@ -164,7 +172,8 @@ def _step_inputs(scope: Scope, path: str, node: CommandNode | SweepNode) -> dict
     _check_names(dict.fromkeys(drawn), declared.inputs, "inputs", path)
     ports = {name: port for name, port in declared.inputs.items() if name not in drawn}
     _check_inputs({name: one for name, one in node.inputs.items() if name not in drawn}, ports, path, scope.notes)
-    _check_names(node.outputs, declared.outputs, "outputs", path)
+    given = [one for one in node.outputs if not has_artifacts(node, one)]
+    _check_names(dict.fromkeys(given), declared.outputs, "outputs", path)
     bound = bind_ports(ports, node.inputs, resolver(scope), path)
     scope.notes.extend(_forms(bound, ports, path))
     return bound
@@ -260,7 +269,7 @@ def _step_output(scope: Scope, reference: Reference) -> OfStep:
     if isinstance(node, CommandNode | SweepNode):
         declared = node.trial if isinstance(node, SweepNode) else node.component
         known = declared.outputs if isinstance(declared, CommandComponent) else node.outputs
-        if reference.name not in known:
+        if reference.name not in known and not has_artifacts(node, reference.name):
             what = f"{reference.text}: step `{reference.job}` has no output `{reference.name}`"
             raise SpecError(what, fix=either(reference.name, known, "It has"))
     return OfStep(path, reference.name, reference.path)

@@ -14,7 +14,7 @@ from drumbeat.dialect.data.inputs_outputs import Input
 from drumbeat.dialect.data.paths import Address, InStore, Local, OfAsset, OfJob, Reference, file_name, reference_to
 from drumbeat.dialect.reading.error_messages import nearest, no_version
 from drumbeat.protocol.errors import RefusedError, UnknownNameError
-from drumbeat.protocol.folder_layout import upload_key
+from drumbeat.protocol.folder_layout import ARTIFACTS, DEFAULT_OUTPUT, upload_key
 from drumbeat.protocol.plan import InputPlan
 
 HERE = ("file:", "snapshot:")
@@ -242,7 +242,7 @@ def check_output(place: OfJob, facts: DataFacts, where: str) -> str:
     job = facts.jobs.get(place.job)
     if job is None:
         raise UnknownNameError(f"there is no job {place.job!r}", where=where, fix="See them: drumbeat list --all")
-    if place.output not in job.types:
+    if _own_name(place.output, job) not in job.types:
         what = f"job {place.job} has no output {place.output!r}; it has {', '.join(job.types)}"
         raise UnknownNameError(what, where=where, fix=nearest(place.output, job.types))
     if not job.has_ended:
@@ -254,8 +254,17 @@ def check_output(place: OfJob, facts: DataFacts, where: str) -> str:
 def source_of(place: OfJob, facts: DataFacts) -> OfJob:
     """Returns the output itself: of a sweep that of its best trial, of a pipeline that of the step which gave it."""
     job = facts.jobs.get(place.job)
-    job_name, output = job.sources.get(place.output, (place.job, place.output)) if job else (place.job, place.output)
+    if job is None:
+        return place
+    own = _own_name(place.output, job)
+    job_name, output = job.sources.get(own, (place.job, own))
     return OfJob(job_name, output, place.path)
+
+
+def _own_name(output: str, job: JobOutputs) -> str:
+    """The job's own name for an output: what its ranks write to `./outputs` may be asked for by either name."""
+    other = {ARTIFACTS: DEFAULT_OUTPUT, DEFAULT_OUTPUT: ARTIFACTS}.get(output, output)
+    return other if output not in job.types and other in job.types else output
 
 
 def input_mode(value: Input) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from drumbeat.core.planning.inputs import DataFacts, known_place
@@ -17,16 +17,27 @@ from drumbeat.protocol.states import State
 
 
 def plan_outputs(
-    outputs: Mapping[str, Output], words: Mapping[str, str | None], facts: DataFacts
+    outputs: Mapping[str, Output], words: Mapping[str, str | None], facts: DataFacts, texts: Iterable[str] = ()
 ) -> tuple[OutputPlan, ...]:
     """The outputs of a job, the default one last. words: its literal inputs by name; its own name under "".
+
+    texts: shell texts in which the job may name its outputs. An output `artifacts` that none of them names is what the
+    ranks write to `./outputs`, as in Azure, in place of the default one.
 
     Raises SpecError, UnknownNameError, RefusedError.
     """
     planned = [_one(name, value, words, facts) for name, value in outputs.items()]
-    if folder_layout.DEFAULT_OUTPUT not in outputs:
+    if folder_layout.DEFAULT_OUTPUT not in outputs and not _is_default(outputs.get(folder_layout.ARTIFACTS), texts):
         planned.append(OutputPlan(folder_layout.DEFAULT_OUTPUT, "uri_folder", "rw_mount"))
     return tuple(_apart(planned))
+
+
+def _is_default(artifacts: Output | None, texts: Iterable[str]) -> bool:
+    """Whether an output `artifacts` is the folder `./outputs`."""
+    if artifacts is None or artifacts.type == "uri_file":
+        return False
+    named = [(one.kind, one.name) for text in texts for one in expressions.references(text)]
+    return ("outputs", folder_layout.ARTIFACTS) not in named
 
 
 def output_notes(outputs: Mapping[str, Output]) -> Iterator[str]:

@@ -29,7 +29,7 @@ from drumbeat.core.planning.outputs import output_notes, plan_outputs
 from drumbeat.core.planning.path_on_compute import check_apart
 from drumbeat.core.planning.ray_cluster import plan_cluster, unused
 from drumbeat.core.planning.refusals import Refusals
-from drumbeat.core.planning.services import plan_services, service_notes
+from drumbeat.core.planning.services import plan_services, service_commands, service_notes
 from drumbeat.core.planning.unsupported_keys import identity_notes, not_yet
 from drumbeat.core.resource_needs import Need, Policy
 from drumbeat.dialect.data.inputs_outputs import Input
@@ -132,7 +132,8 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
     compute = refusals.attempt(lambda: _compute(job, facts), "")
     found = refusals.attempt(lambda: _environment(job, sources, facts, compute), Found())
     data = refusals.attempt(lambda: plan_inputs(job.inputs, sources.inputs, facts.data), PlannedInputs(()))
-    outputs = refusals.attempt(lambda: plan_outputs(job.outputs, {"": name, **_literals(job)}, facts.data), ())
+    words, texts = {"": name, **_literals(job)}, [job.command, job.drumbeat.prepare or "", *service_commands(job)]
+    outputs = refusals.attempt(lambda: plan_outputs(job.outputs, words, facts.data, texts), ())
     kind = refusals.attempt(lambda: _kind(job, facts, compute), Kind())
     refusals.raise_any()
     check_apart(data.inputs, outputs)

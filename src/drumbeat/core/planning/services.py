@@ -30,6 +30,11 @@ def plan_services(job: CommandJob, resolve: Callable[[str], str]) -> tuple[Servi
     return services
 
 
+def service_commands(job: CommandJob) -> list[str]:
+    """The commands of its services as they are written."""
+    return [one.properties.get(COMMAND, "") for one in job.services.values() if isinstance(one, Service)]
+
+
 def service_notes(job: CommandJob) -> Iterator[str]:
     """What is asked of services and changes nothing here."""
     for name, one in job.services.items():

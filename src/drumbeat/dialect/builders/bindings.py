@@ -12,6 +12,7 @@ from drumbeat.dialect.data.inputs_outputs import Input, Output
 from drumbeat.dialect.reading.error_messages import either
 from drumbeat.dialect.sweeping.search_space import Choice, RandInt, SearchFunction
 from drumbeat.protocol.errors import SpecError
+from drumbeat.protocol.folder_layout import ARTIFACTS
 
 OPEN: ContextVar[list[Any] | None] = ContextVar("open_pipeline", default=None)
 """The steps of the pipeline whose function is running."""
@@ -53,6 +54,8 @@ class Outputs(dict[str, Any]):
         self._owner = owner
 
     def __getattr__(self, name: str) -> Binding:
+        if name == ARTIFACTS and name not in self:  # What the script writes to ./outputs needs no declaration.
+            return Binding(name, self._owner, Output())
         if name.startswith("__") or name not in self:
             raise AttributeError(f"there is no output {name!r}. {either(name, self, 'There are')}".strip())
         return Binding(name, self._owner, self[name])

@@ -11,6 +11,7 @@ from drumbeat.dialect.reading.error_messages import either
 from drumbeat.dialect.reading.expressions import WORDS, Reference, missing, references
 from drumbeat.dialect.reading.frozen_model import Contradiction, Loc, Model
 from drumbeat.protocol.errors import SpecError
+from drumbeat.protocol.folder_layout import ARTIFACTS
 
 MAX_STEPS = 1000
 
@@ -136,9 +137,16 @@ def _step_output(key: Loc, reference: Reference, jobs: Mapping[str, Model]) -> I
         return
     table = reference.kind.rpartition(".")[2]
     valid = ports(jobs[reference.job], table)
+    if table == "outputs" and has_artifacts(jobs[reference.job], reference.name):
+        return
     if valid is not None and reference.name not in valid:
         what = f"{reference.text}: step `{reference.job}` has no {table.rstrip('s')} `{reference.name}`"
         yield Contradiction(key, what, either(reference.name, valid, "It has"), reference.text)
+
+
+def has_artifacts(node: Model, output: str) -> bool:
+    """Whether it is the output that a step with ranks has without declaring it: what they write to `./outputs`."""
+    return output == ARTIFACTS and getattr(node, "type", "") in ("command", "sweep")
 
 
 def ports(node: Model, table: str) -> list[str] | None:

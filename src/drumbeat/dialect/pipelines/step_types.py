@@ -16,6 +16,7 @@ from drumbeat.dialect.job.job import PREPARE, reference_contradictions
 from drumbeat.dialect.job.resources_and_limits import CommandJobLimits, ComputeName, QueueSettings, Resources
 from drumbeat.dialect.job.services import ServiceValue
 from drumbeat.dialect.pipelines.component import CommandComponent, ComponentValue
+from drumbeat.dialect.pipelines.graph import has_artifacts
 from drumbeat.dialect.reading.error_messages import either, shown
 from drumbeat.dialect.reading.field_types import (
     AsText,
@@ -231,7 +232,7 @@ def port_contradictions(
             fix = either(name, component.inputs, "It takes")
             yield Contradiction((table, name), f"the component has no input `{name}`", fix)
     for name in node.outputs:
-        if name not in component.outputs:
+        if name not in component.outputs and not has_artifacts(node, name):
             fix = either(name, component.outputs, "It gives")
             yield Contradiction(("outputs", name), f"the component has no output `{name}`", fix)
     for name in unfilled:
