@@ -18,6 +18,7 @@ from drumbeat.engines.netlab.engine import NetlabEngine
 from drumbeat.engines.netlab.lab import Lab
 from drumbeat.launch import ranks
 from drumbeat.ports import Engine, Submission
+from drumbeat.protocol import home_socket
 from drumbeat.protocol.errors import NotFoundError
 from drumbeat.protocol.plan import InputPlan, Plan
 from drumbeat.protocol.states import Reason, State
@@ -147,6 +148,7 @@ def _control(folder: Path, data: MemoryData, engines: dict[str, Engine]) -> Iter
 @contextlib.contextmanager
 def _running(control: Control, folder: Path, doors: TlsDoors | None = None) -> Iterator[None]:
     with served(control, folder / "home", doors=doors):
+        control.addresses.here = (home_socket.address_in(folder / "home"),)
         control.start()
         try:
             yield
