@@ -126,3 +126,25 @@ def test_a_program_that_raises_is_run_again_only_if_it_has_saved_a_checkpoint(ho
     assert job.sentence.endswith("there is no checkpoint to go on from, and the job doesn't set max_retries")
     saves = "open(os.environ['DRUMBEAT_CHECKPOINT_DIR'] + '/1.pt', 'w').write('x')"
     assert ended_job(house, raises.format(saves)).round == 2
+
+
+def test_clean_round_finds_code_and_outputs_as_sent_what_prepare_made_and_the_checkpoint(house):
+    house.script(
+        "import os\n"
+        "os.makedirs('outputs/run')\n"  # Fails where the first round's is there.
+        "assert open('made').read() == 'by prepare'\n"
+        "open('made', 'w').write('by the script')\n"
+        "saved = os.environ['DRUMBEAT_CHECKPOINT_DIR'] + '/1.pt'\n"
+        "if not os.path.exists(saved):\n"
+        "    open(saved, 'w').write('x')\n"
+        "    open('outputs/run/half', 'w').write('x')\n"
+        "    raise KeyError('the first cause')\n"
+        "open('outputs/run/whole', 'w').write('x')\n"
+    )
+    keys = "{clean_rounds: true, prepare: 'printf \"by prepare\" > made'}"
+    job = house.client.submit(house.job_file(code=".", command="python -S t.py", drumbeat=keys))
+    ended = house.client.wait(job.name, 120)
+    assert ended is not None
+    assert (ended.state, ended.round) == ("completed", 2), ended.sentence
+    kept = [each.path for each in house.client.files(job.name) if each.path.startswith("outputs/")]
+    assert kept == ["outputs/default/run/whole"]

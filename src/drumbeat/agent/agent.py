@@ -153,7 +153,7 @@ class Agent:
         self._facts.round = RoundFacts(number)
         self._facts.upload, self._facts.error, self._facts.detail = Work.NONE, "", ""
         self._facts.is_passing = self._facts.is_lacking = self._facts.is_unusable = False
-        if self._facts.staging is Work.FAILED:
+        if self._facts.staging is Work.FAILED or (self._facts.staging is Work.DONE and self._plan.clean_rounds):
             self._facts.staging = Work.NONE
         elif self._facts.staging is Work.DONE:
             self._staging.begin_again(self._facts)

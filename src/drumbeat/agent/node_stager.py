@@ -62,7 +62,7 @@ class NodeStager:
         setup = NodeSetup(self._enrolment, self._processes, errands, log, reports)
 
         def stage(say: Callable[[str], None]) -> None:
-            InputStager(self._enrolment, Link(self._enrolment), say, inputs).stage()
+            InputStager(self._enrolment, Link(self._enrolment), say, inputs).stage(facts.round.number)
             self._mounts.take_links(Link(self._enrolment).output_link)
             self._mounts.appear()
             self._check_checkpoints(facts.round.number)

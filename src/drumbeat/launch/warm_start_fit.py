@@ -67,6 +67,8 @@ def why_cold(plan: Plan) -> str:
     """Returns why no interpreters are prepared for the ranks of a plan; "" = they are."""
     if not plan.warm_start:
         return "drumbeat: {warm_start: false}"
+    if plan.clean_rounds:  # An interpreter that waits in the folder of an earlier round would run there.
+        return "drumbeat: {clean_rounds: true}"
     if plan.launcher != "pytorch":
         return f"ranks of launcher {plan.launcher} start cold"
     if plan.container is not None:

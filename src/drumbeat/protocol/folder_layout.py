@@ -19,6 +19,9 @@ DEFAULT_OUTPUT = "default"
 ARTIFACTS = "artifacts"
 """Azure's name for that output."""
 
+RUN_ARTIFACTS = "mlflow-artifacts"
+"""The output in which artifacts of MLflow's runs lie, each run's in a folder of its own."""
+
 LAST_GOOD = ".last-good"
 """The folder, in that of the checkpoints, of copies from which saves that were cut off are put back."""
 

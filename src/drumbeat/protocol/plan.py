@@ -345,3 +345,5 @@ class Plan(HangRules, NodeOptions, LauncherOptions, Deadlines, RankRuntime, Stag
     preflight: bool = False
     checkpoint_copies_gib: int = 0
     """The most that copies of whole files in the checkpoint folder may take, 0 = none are made."""
+    clean_rounds: bool = False
+    """Whether each later round begins with the code folder and the outputs as the first one had them."""

@@ -100,6 +100,55 @@ def lose_power(root: Path, *marks: str) -> None:
         (root / mark).write_text("an earlier start of the machine")
 
 
+def staging_clean(folder: Path, server: Any) -> InputStager:
+    plan = Plan("j", "e", "pytorch", 1, 1, "true", (), code=next(iter(server.has)), clean_rounds=True)
+    enrolment = Enrolment("j", 1, 0, (), "s", str(folder / "root"), str(folder / "checkpoints"), plan)
+    return InputStager(enrolment, server, lambda _: None)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(one.name for one in folder.iterdir())
+
+
+def leave(root: Path) -> None:
+    """What a round leaves behind."""
+    for name in ("code/made", "outputs/default/run", "outputs/mlflow-artifacts/r/model", "../checkpoints/step"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("of the round")
+    (root / "code/train.py").write_text("changed")
+    (root / "outputs/default/first.csv").write_text("changed")
+
+
+@pytest.mark.parametrize("cut_off", [False, True])
+def test_clean_round_begins_with_code_and_outputs_as_sent_and_with_checkpoints(tmp_path: Path, cut_off: bool):
+    server, root = Server(), tmp_path / "root"
+    staging_clean(tmp_path, server).stage(1)
+    leave(root)
+    staging_clean(tmp_path, server).stage(1)  # Another agent in the same round.
+    assert (root / "code/made").exists()
+    if cut_off:  # The agent is killed when it has taken the code away.
+        (root / "code").rename(root / "gone")
+    staging_clean(tmp_path, server).stage(2)
+    assert names(root / "code") == ["outputs", "train.py"]
+    assert (root / "code/train.py").read_text() == "train()"
+    assert names(root / "code/outputs") == ["first.csv", "log", "notes"]
+    assert (root / "outputs/default/first.csv").read_text() == "1,2"
+    assert (root / "outputs/mlflow-artifacts/r/model").read_text() == "of the round"
+    assert (tmp_path / "checkpoints/step").read_text() == "of the round"
+    assert not (root / "left").exists()
+
+
+def test_clean_round_prepares_again_and_keeps_what_another_agent_of_it_finds(tmp_path: Path):
+    server, root = Server(), tmp_path / "root"
+    staging_clean(tmp_path, server).stage(1)
+    (root / marking.PREPARED).touch()
+    staging_clean(tmp_path, server).stage(2)
+    assert not (root / marking.PREPARED).exists()
+    leave(root)
+    staging_clean(tmp_path, server).stage(2)
+    assert (root / "code/made").exists()
+
+
 @pytest.mark.feature("D3")
 def test_outputs_of_the_ranks_are_the_output_artifacts_where_it_stands_for_the_default_one(tmp_path: Path):
     plan = Plan("j", "e", "pytorch", 1, 1, "true", (), outputs=(OutputPlan("artifacts", "uri_folder", "rw_mount"),))

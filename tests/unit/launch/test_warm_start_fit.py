@@ -70,6 +70,7 @@ def test_a_start_is_told_as_warm_cold_or_both():
     [
         ({}, ""),
         ({"warm_start": False}, "drumbeat: {warm_start: false}"),
+        ({"clean_rounds": True}, "drumbeat: {clean_rounds: true}"),
         ({"launcher": "mpi"}, "ranks of launcher mpi start cold"),
         ({"container": Container("alpine")}, "ranks in containers start cold"),
     ],

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from drumbeat.agent.ground import completion_marks
 from drumbeat.agent.ground.server_link import Link
+from drumbeat.agent.inputs import clean_round
 from drumbeat.agent.inputs.cache.link_tree import fresh, remove
 from drumbeat.agent.inputs.snapshots import bring
 from drumbeat.protocol import folder_layout, sparse_files
@@ -44,12 +45,14 @@ class InputStager:
         self._checkpoints = enrolment.checkpoints
         self._link, self._progress, self._remote = link, progress, remote
 
-    def stage(self) -> None:
-        """Stages what is missing. Raises DrumbeatError."""
+    def stage(self, number: int = 1) -> None:
+        """Stages what is missing for a round. Raises DrumbeatError."""
         begun, mark = f"{self._root}/{_BEGUN}", f"{self._root}/{_MARK}"
-        if completion_marks.is_put(mark):
-            return
         try:
+            if self._plan.clean_rounds:
+                self._clean(number, is_staged=completion_marks.is_put(mark))
+            if completion_marks.is_put(mark):
+                return
             self._folders()
             if not completion_marks.is_put(begun):
                 self._clear()
@@ -64,6 +67,16 @@ class InputStager:
             faultpoint("agent.staged")
         except OSError as error:
             raise _refusal(error, self._root) from error
+
+    def _clean(self, number: int, *, is_staged: bool) -> None:
+        """Makes code and outputs what they were before the first round; where nothing is staged, that follows."""
+        if clean_round.is_used(self._root, number):
+            clean_round.clear(self._root)
+            if is_staged:
+                self._folders()
+                self._code()
+                self._join_outputs()
+        clean_round.record(self._root, number)
 
     def _clear(self) -> None:
         """Takes away what an earlier start of the machine brought: its disk may not have taken all of it."""

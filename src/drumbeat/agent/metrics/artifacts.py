@@ -14,8 +14,6 @@ from drumbeat.protocol import folder_layout
 from drumbeat.protocol.metrics import JsonObject
 from drumbeat.protocol.sparse_files import write_at
 
-FOLDER = "mlflow-artifacts"
-"""The output in which artifacts lie, each run's in a folder of its own."""
 _PIECE = 1 << 20
 
 
@@ -23,7 +21,7 @@ class NodeArtifacts:
     """Artifacts of runs that ranks of this node write. root: the attempt's folder; parts: has those on their way."""
 
     def __init__(self, root: str, parts: str) -> None:
-        self._folder, self._parts = folder_layout.output_path(root, FOLDER), parts
+        self._folder, self._parts = folder_layout.output_path(root, folder_layout.RUN_ARTIFACTS), parts
         shutil.rmtree(parts, ignore_errors=True)  # Of a process that was killed.
         os.makedirs(parts, mode=0o700)
 

@@ -187,6 +187,7 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
         services=plan_services(job, lambda text: _resolved(job, name, text)),
         preflight=_has_preflight(job, compute),
         checkpoint_copies_gib=job.drumbeat.checkpoints.copies_gib,
+        clean_rounds=job.drumbeat.clean_rounds,
     )
     retry_delay_s, max_retry_delay_s = job.drumbeat.retry_delays_s
     policy = Policy(

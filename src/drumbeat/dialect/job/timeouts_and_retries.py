@@ -1,10 +1,11 @@
 """The keys of the `drumbeat:` table about waiting and recovery, with their defaults: retries, grace, sizes.
 
 Where each acts: `max_retries` in core/life/recovery.py; `retry_delay_s` and `max_retry_delay_s` in
-core/life/backoff.py; `grace_s` in agent/keeper/rank_round.py; `lost_after_s` in control/gangs/heartbeats.py;
-`hang_after_s` and `on_hang` in control/gangs/hang_watch.py and core/life/hang_response.py; `rendezvous_timeout_s` in
-control/gangs/rendezvous_look.py; `min_nodes` and `max_nodes` in core/elastic_sizes.py; `grow` in
-core/life/elastic_growth.py. The limits of a job as a whole (`limits: timeout`) are in `resources_and_limits.py`.
+core/life/backoff.py; `clean_rounds` in agent/inputs/clean_round.py; `grace_s` in agent/keeper/rank_round.py;
+`lost_after_s` in control/gangs/heartbeats.py; `hang_after_s` and `on_hang` in control/gangs/hang_watch.py and
+core/life/hang_response.py; `rendezvous_timeout_s` in control/gangs/rendezvous_look.py; `min_nodes` and `max_nodes` in
+core/elastic_sizes.py; `grow` in core/life/elastic_growth.py. The limits of a job as a whole (`limits: timeout`) are in
+`resources_and_limits.py`.
 """
 
 from __future__ import annotations
@@ -34,6 +35,12 @@ class RecoverySettings(Model):
     )
     max_retry_delay_s: Wait = Field(
         default=300.0, description="Maximum of that wait in seconds. Not set, it is `retry_delay_s` at least."
+    )
+    clean_rounds: bool = Field(
+        default=False,
+        description="Start each further round on the same nodes with the code folder and the outputs as the first "
+        "one had them: what the failed round wrote there is removed, and `prepare` runs again. Checkpoints and "
+        "artifacts logged through MLflow stay. Such a job has no warm start.",
     )
     grace_s: Wait = Field(default=30.0, description="Seconds between SIGTERM and SIGKILL.")
     lost_after_s: Wait = Field(default=600.0, description="Seconds to wait for a node whose state is unknown.")
