@@ -39,6 +39,14 @@ paths = [sys.path, sys.prefix, sys.executable, os.fsdecode(spawn.get_executable(
 print(how, own.NAME, os.environ["DRUMBEAT_JOB"], here, "one/" in str(paths), flush=True)
 time.sleep(600)
 """
+HELD_NUMPY = """
+import os, time
+while os.path.exists({held!r}):
+    time.sleep(0.01)
+assert os.getcwd() == {code!r}
+assert os.path.isdir("/proc/self/cwd/")
+"""
+"""A module that interpreters import beforehand, and that takes as long as there is a file."""
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +62,7 @@ def kept(tmp_path: Path, way: str) -> Iterator[Kept]:
     finish(keeper, tmp_path)
 
 
-def begin(kept: Kept, job: str, name: str, number: int = 1, **more: str) -> None:
+def begin(kept: Kept, job: str, name: str, number: int = 1, ranks: int = 1, **more: str) -> None:
     """A round of the script, in a folder of the job's own. name: in a module beside the script."""
     root = kept.folder.parent
     torch = write_torch(root.parent / "environment")
@@ -70,12 +78,15 @@ def begin(kept: Kept, job: str, name: str, number: int = 1, **more: str) -> None
         "DRUMBEAT_JOB": job,
         **more,
     }
-    rank = {
-        "rank": 0, "argv": ["/bin/bash", "-c", "python train.py a"], "cwd": str(code), "log": str(root / "0.log"),
-        "env": env,
-    }  # fmt: skip
+    todo = [
+        {
+            "rank": rank, "argv": ["/bin/bash", "-c", "python train.py a"], "cwd": str(code),
+            "log": str(root / f"{rank}.log"), "env": env,
+        }
+        for rank in range(ranks)
+    ]  # fmt: skip
     order = {"per_round": PER_ROUND, "outlives": True}
-    kept.tell(do="start", round=number, ranks=[rank], standbys=order)
+    kept.tell(do="start", round=number, ranks=todo, standbys=order)
     kept.until(lambda state: state["round"] == number)
 
 
@@ -132,6 +143,30 @@ def test_interpreter_of_a_job_that_has_ended_becomes_the_rank_of_the_next(kept: 
     second.stop(0.1)
     second.over()
     assert not processes.is_alive(prepared)
+
+
+@pytest.mark.feature("F3")
+@shown_by("subreaper")
+def test_interpreters_that_a_short_job_has_begun_are_finished_after_it(kept: Kept, tmp_path: Path) -> None:
+    held = tmp_path / "held"
+    held.touch()
+    numpy = HELD_NUMPY.format(held=str(held), code=str(tmp_path / "one/code"))
+    write_torch(tmp_path / "environment").joinpath("numpy.py").write_text(numpy)
+    begin(kept, "first", "own of one", ranks=2)
+    until(lambda: asked(kept)["preparing"], 60, "an interpreter beside the ranks")
+    kept.stop(0.1)
+    kept.over()
+    assert (len(kept.state["preparing"]), kept.state["standbys"]) == (2, [])
+    kept.tell(do="retire", folder=spare_folders.new_folder("key"), idle_s=100.0)
+    kept.tell(do="leave", grace_s=0.1)
+    until(spare_folders.listed, 60, "a spare keeper")
+    shutil.rmtree(tmp_path / "one")
+    held.unlink()
+    second = taken_over(kept, tmp_path)
+    until(lambda: len(asked(second)["standbys"]) == 2, 60, "the interpreters")
+    begin(second, "second", "own of two", ranks=2)
+    assert (second.state["warm"], second.state["cold"]) == ([0, 1], "")
+    assert log_of(tmp_path) == "prepared own of two second True False\n"
 
 
 @pytest.mark.thorough

@@ -48,8 +48,8 @@ class NodeKeeper(KeeperClient):
         return False
 
     def retire_if_prepared(self) -> None:
-        """Has the keeper wait for the next job, if its interpreters are ready for one."""
-        if self.state.standbys and self._has_spares:
+        """Has the keeper wait for the next job, if it has interpreters for one, ready or not."""
+        if (self.state.standbys or self.state.preparing) and self._has_spares:
             from drumbeat.agent.keeper import spare_folders
 
             with contextlib.suppress(OSError):

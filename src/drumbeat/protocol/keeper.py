@@ -106,7 +106,7 @@ class LeaveNode:
 
 @dataclass(frozen=True)
 class Retire:
-    """Before `LeaveNode`: a keeper with interpreters that are ready becomes a spare one, in another folder."""
+    """Before `LeaveNode`: a keeper with interpreters becomes a spare one, in another folder."""
 
     folder: str
     """Where the keeper's folder goes."""
@@ -197,6 +197,8 @@ class KeeperState:
     companion_exits: tuple[CompanionExit, ...] = ()
     is_restarted: bool = field(default=False, metadata={wire.KEY: "restarted"})
     """The machine was restarted while the ranks ran whose exits are missing."""
+    preparing: tuple[int, ...] = ()
+    """Pids of the interpreters that aren't ready yet."""
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ STATE_LINE = (
     '{"rank":3,"code":null,"signal":9,"at":1764108375.5,"order":1,"told":true,"error":""},'
     '{"rank":4,"code":1,"signal":null,"at":1.0,"order":2,"told":false,"error":"","launcher":"mpirun ended"}],'
     '"over":false,"stopping":false,"lost":false,"abandoned":false,"trouble":"","held_by":"","warm":[],"cold":"","standbys":[],'
-    '"companions":[],"companion_exits":[],"restarted":false}'
+    '"companions":[],"companion_exits":[],"restarted":false,"preparing":[]}'
 )
 
 
@@ -83,7 +83,7 @@ def test_lines_from_before_there_were_standbys_are_understood():
     start = f'{{"do":"start","round":2,"ranks":[{RANK_LINE}],"starter":null}}'
     assert keeper.decode_request(start.encode()) == StartRound(2, (RANK,))
     state = STATE_LINE.replace(
-        ',"warm":[],"cold":"","standbys":[],"companions":[],"companion_exits":[],"restarted":false', ""
+        ',"warm":[],"cold":"","standbys":[],"companions":[],"companion_exits":[],"restarted":false,"preparing":[]', ""
     )
     assert keeper.decode_state(state.encode()) == STATE
 

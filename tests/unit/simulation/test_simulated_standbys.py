@@ -50,6 +50,8 @@ def job(number: int, kind: int = 0) -> list[Action]:
     return [Action("submit_warm", kind, number), *turns(5)]
 
 
+SHORT = [Action("submit_warm", 0, 0), *turns(2), Action("tick", 0)]
+"""A job runs, and its keeper has seen torch in its ranks, but hasn't begun an interpreter."""
 ENDS = [*does("job_ends"), *turns(6)]
 SPARE = [*job(0), *ENDS]
 """A job has ended, and its keeper waits for the next one."""
@@ -79,6 +81,30 @@ def jobs_of_interpreters(box: Box) -> set[tuple[str, str]]:
 def test_interpreters_of_a_simulated_job_become_ranks_of_the_next() -> None:
     box, _ = after([*SPARE, *job(1)])
     assert jobs_of_interpreters(box) == {("w0", "w1")}
+
+
+@pytest.mark.feature("F3")
+def test_interpreters_begun_when_a_short_simulated_job_ends_become_ranks_of_the_next() -> None:
+    box, _ = after(SHORT)
+    assert [one.is_interpreter for one in box.processes.values()] == [False]
+    box, _ = after([*SHORT, *ENDS, *job(1)])
+    assert jobs_of_interpreters(box) == {("w0", "w1")}
+
+
+def test_interpreter_that_still_needs_the_folder_of_its_job_ends_with_the_job() -> None:
+    with closing(InMemory()) as backing, closing(World(1, backing)) as world:
+        for action in [*SHORT, *does("job_ends", "keeper_acts", "keeper_acts")]:
+            happen(world, action)
+        (process,) = world.standbys.box.keepers.values()
+        assert process.keeper is not None
+        pool, now = process.keeper.round.standbys, world.clock.monotonic()
+        for one in pool._begun:
+            one.has_begun = False
+        assert pool.preparing
+        assert pool.is_beginning(now)
+        assert not pool.is_beginning(now + 60)
+        assert not pool.keep()
+        assert not world.standbys.waiting()
 
 
 def test_keeper_looks_at_the_memory_while_only_its_launcher_runs() -> None:

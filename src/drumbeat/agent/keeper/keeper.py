@@ -67,7 +67,10 @@ class Keeper:
         """Whether the keeper has an attempt, or waits for one as a spare keeper."""
         if self.spare.is_spare and self.spare.is_done:
             return False
-        return not (self.leaving and self.round.over) or self._retire()
+        if not (self.leaving and self.round.over):
+            return True
+        is_awaited = self.spare.retirement is not None and self.round.standbys.is_beginning(self.machine.monotonic())
+        return is_awaited or self._retire()
 
     def work(self) -> None:
         """Waits until there is something to do, and does it."""
@@ -107,6 +110,7 @@ class Keeper:
             warm=tuple(round_.warm),
             cold=round_.cold,
             standbys=round_.standbys.ready,
+            preparing=round_.standbys.preparing,
             companions=round_.companions.names,
             companion_exits=round_.companions.exits,
         )
@@ -154,7 +158,7 @@ class Keeper:
     def _pause_s(self) -> float | None:
         """Returns the seconds to sleep when nothing happens, None = without limit."""
         now = self.machine.monotonic()
-        if self.round.is_ending(now):
+        if self.round.is_ending(now) or (self.leaving and self.round.over):
             return ENDING_INTERVAL_S
         waits = self.round.waits_s(now)
         if self.listener.is_alone and not self.leaving:

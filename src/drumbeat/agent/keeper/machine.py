@@ -120,7 +120,9 @@ class KeeperMachine:
 
     def interpreter(self, rank: int) -> int:
         """Returns the pid of the Python program that a rank is, below its shell or in its place; 0 = none yet."""
-        return next((pid for pid in (rank, *processes.descendants(rank)) if processes.is_python(pid)), 0)
+        if processes.is_python(rank):
+            return rank
+        return next((pid for pid in processes.descendants(rank) if processes.is_python(pid)), 0)
 
     def begun_with(self, pid: int, name: str) -> tuple[list[str], str]:
         """Returns the arguments of a process, and the value of a variable that it began with."""

@@ -44,7 +44,7 @@ def main(here: str) -> None:
     """Prepares the interpreter, waits, and makes it a rank. here: the folder of this file."""
     del sys.modules[__name__]
     _leave_path(here)
-    _wait(int(os.environ.pop(VARIABLE)))
+    _wait(int(os.environ.pop(VARIABLE)), here)
 
 
 def _leave_path(here: str) -> None:
@@ -58,7 +58,7 @@ def _leave_path(here: str) -> None:
         os.environ["PYTHONPATH"] = ":".join(folders)
 
 
-def _wait(number: int) -> None:
+def _wait(number: int, here: str) -> None:
     import socket
 
     keeper = socket.socket(fileno=number)
@@ -68,7 +68,7 @@ def _wait(number: int) -> None:
     _set_titles(TITLE)
     place = os.getcwd()
     try:
-        why = _prepare()
+        why = _script_trouble(set()) or _prepare(keeper, place, here)
     except BaseException as error:  # noqa: BLE001 (what modules raise when they are imported is theirs)
         why = f"the import of torch fails: {type(error).__name__}: {error}"
     keeper.sendall((why or "ready").encode("utf-8", "replace")[:1000] + b"\n")
@@ -106,13 +106,22 @@ def _answer_move(keeper: socket.socket, order: int, place: str) -> str:
         for path in [path for path in sys.path_importer_cache if _moved(path, given) != path]:
             del sys.path_importer_cache[path]
         sys.path[:] = [_moved(path, given) for path in sys.path]
-        why = _move_layer(given) or _script_trouble(set(_FRESH))
+        why = _module_left(given) or _move_layer(given) or _script_trouble(set(_FRESH))
     except BaseException as error:  # noqa: BLE001 (whatever it is, a cold start comes instead)
         why = f"a prepared interpreter can't follow: {error!r}"
     keeper.sendall((why or "ready").encode("utf-8", "replace")[:1000] + b"\n")
     if why:
         os._exit(0)
     return place
+
+
+def _module_left(given: dict[str, str]) -> str:
+    """Returns why modules can't follow: they were imported from the folder that is left. "" = none was."""
+    for name, module in list(sys.modules.items()):
+        path = vars(module).get("__file__") if name.partition(".")[0] in _FRESH else None
+        if isinstance(path, str) and _moved(path, given) != path:
+            return f"{name} was imported from the folder of the job before"
+    return ""
 
 
 def _move_layer(given: dict[str, str]) -> str:
@@ -195,21 +204,31 @@ def _script_trouble(fresh: set[str]) -> str:
     return ""
 
 
-def _prepare() -> str:
-    """Returns why the interpreter can't stand in for a fresh one, "" = it can."""
+def _prepare(keeper: socket.socket, place: str, here: str) -> str:
+    """Returns why the interpreter can't stand in for a fresh one, "" = it can.
+
+    place: the present folder. Once the keeper is told that the interpreter has begun, the job may end, and its folder
+    may be gone before all is imported: what is looked at there is looked at again in the folder of the next job. here:
+    the keeper's folder, which stays: libraries end the process when they are loaded where there is no present folder.
+    """
+    import contextlib
     import gc
 
-    if why := _script_trouble(set()):
-        return why
+    first = _first_folder()
+    _INSTALLED.update(_installed())
+    os.chdir(here)
+    keeper.sendall(b"begun\n")
     before, written = set(sys.modules), _written()
     was_enabled = gc.isenabled()
     gc.disable()
-    _import()
+    _import(place)
+    with contextlib.suppress(FileNotFoundError):  # The job has ended: it waits where it is.
+        os.chdir(place)
     if was_enabled:
         gc.enable()
     _INSTALLED.update(_installed())
     _FRESH.update(name.partition(".")[0] for name in set(sys.modules) - before)
-    if (first := _first_folder()) and (shadow := _shadow(first, _FRESH)):
+    if first and os.path.isdir(first) and (shadow := _shadow(first, _FRESH)):
         return f"{shadow} stands in for a module that is imported beforehand"
     if _written() != written:
         return "the import of torch prints something"
@@ -220,8 +239,22 @@ def _prepare() -> str:
     return ""
 
 
-def _import() -> None:
-    """Imports all. What modules other than torch itself do to variables and filters of warnings is taken back."""
+def _import(place: str) -> None:
+    """Imports all. place: what modules find to be the present folder meanwhile."""
+    ask, is_over = os.getcwd, False
+
+    def getcwd() -> str:
+        return ask() if is_over else place  # A module may keep this function.
+
+    os.getcwd = getcwd
+    try:
+        _import_all()
+    finally:
+        os.getcwd, is_over = ask, True
+
+
+def _import_all() -> None:
+    """What modules other than torch itself do to variables and filters of warnings is taken back."""
     import importlib
     import warnings
 

@@ -264,8 +264,8 @@ class RankRound:
         self.starter.close()
         is_clean = all(ended.code == 0 and not ended.is_stopped for ended in self.exits)
         self.segments.close(is_clean=is_clean)
-        if is_clean:
-            self.standbys.settle()
+        if not left:
+            self.standbys.settle(self.machine.monotonic(), is_clean=is_clean)
         self._on_change()
 
     def retire(self, folder: str) -> None:

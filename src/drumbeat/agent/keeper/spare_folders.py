@@ -96,7 +96,8 @@ def place(folder: str, spare_folder: str, standbys: Standbys, machine: KeeperMac
     """Moves a keeper's folder to the spare ones. Raises OSError."""
     os.makedirs(os.path.dirname(spare_folder), mode=0o700, exist_ok=True)
     spare = {
-        "pid": machine.pid, "interpreters": standbys.ready, "commands": standbys.commands, "since": machine.now(),
+        "pid": machine.pid, "interpreters": sorted(standbys.pids), "commands": standbys.commands,
+        "since": machine.now(),
     }  # fmt: skip
     with open(f"{folder}/{_FILE}", "w", encoding="utf-8") as file:
         json.dump(spare, file)

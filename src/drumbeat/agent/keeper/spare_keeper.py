@@ -30,9 +30,9 @@ class SpareKeeper:
         self.idle_s, self._until = 0.0, 0.0
 
     def retire(self) -> bool:
-        """Becomes a spare keeper if it was asked to and has interpreters that are ready; returns whether it has."""
+        """Becomes a spare keeper if it was asked to and has interpreters that it can keep; returns whether it has."""
         wanted, self.retirement = self.retirement, None
-        if wanted is None or self._round.trouble or not self._round.standbys.keep_ready():
+        if wanted is None or self._round.trouble or not self._round.standbys.keep():
             return False
         from drumbeat.agent.keeper import spare_folders  # Later: most keepers never retire.
 
@@ -67,7 +67,7 @@ class SpareKeeper:
 
         self._round.standbys.look_spare()
         is_old = self._machine.monotonic() >= self._until
-        if is_old or not self._round.standbys.ready or spare_folders.is_surplus(self._folder, self._machine):
+        if is_old or not self._round.standbys.pids or spare_folders.is_surplus(self._folder, self._machine):
             self.is_done = True
 
     def remove(self) -> None:

@@ -47,12 +47,14 @@ del sys.modules["sitecustomize"]
 __import__("sitecustomize")
 """
 _ANSWER_BYTES = 4096
+_BEGUN = b"begun\n"
+"""The first answer of an interpreter, before it imports anything."""
 _FOLLOW_TIMEOUT_S = 2.0
 """How long an interpreter may take to look at the script of another job."""
 
 
 class Standby:
-    """One interpreter: being prepared → ready → a rank, or refused → gone."""
+    """One interpreter: started → begun → ready → a rank, or refused → gone."""
 
     def __init__(self, rank: ProcessStart, confinement: Subreaper, folder: str, *, outlives: bool = False) -> None:
         """Starts it. folder: of the pool, in the keeper's, in the attempt's. Raises OSError.
@@ -62,7 +64,8 @@ class Standby:
         self.rank = rank
         self.root = os.path.dirname(os.path.dirname(folder))
         """The attempt's folder in which it began."""
-        self.is_ready = False
+        self.has_begun, self.is_ready = False, False
+        """Whether it has read what it needs of the attempt's folder, and whether it can become a rank."""
         self.refusal = ""
         """Why it can't stand in for a fresh interpreter."""
         self._unread = b""
@@ -84,7 +87,7 @@ class Standby:
         return self._keeper.fileno()
 
     def read(self) -> bool:
-        """Takes the interpreter's answer; returns whether there was none yet."""
+        """Takes the interpreter's answers; returns whether the last one is missing yet."""
         try:
             piece = self._keeper.recv(_ANSWER_BYTES)
         except BlockingIOError:
@@ -92,6 +95,8 @@ class Standby:
         except OSError:
             piece = b""
         self._unread += piece
+        if self._unread.startswith(_BEGUN):
+            self.has_begun, self._unread = True, self._unread[len(_BEGUN) :]
         answer, newline, _ = self._unread.partition(b"\n")
         if not newline and piece:
             return True

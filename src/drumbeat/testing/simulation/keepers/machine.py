@@ -285,13 +285,15 @@ class PlayedStandby(Standby):
     def __init__(self, machine: PlayedMachine, rank: ProcessStart, held: PlayedConfinement, folder: str) -> None:
         self.rank, self._box = rank, machine.box
         self.root = str(Path(folder).parent.parent)
-        self.is_ready, self.refusal, self._unread, self._priority = False, "", b"", None
+        self.has_begun = self.is_ready = False
+        self.refusal, self._unread, self._priority = "", b"", None
         self._begun_with = standby.first_variables(rank, outlives=True)
         self._keeper, self.other = socket.socketpair()
         self._keeper.setblocking(False)  # noqa: FBT003 (its only spelling)
         self.process = machine.box.start(machine.pid, held.marker, rank, is_interpreter=True)
         self.pid = self.process.pid
         machine.process.opened += [self._keeper, self.other]
+        self.answer("begun")
 
     def answer(self, text: str) -> None:
         """The interpreter says that it is ready, or why it can't be."""
