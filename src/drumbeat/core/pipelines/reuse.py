@@ -20,6 +20,7 @@ OF_THE_DOCUMENT = ("type", "command", "environment_variables", "distribution", "
 """The keys of a step's document that decide its result; code, environment and inputs are taken from its plan."""
 DECISIVE_EXTENSIONS = (
     "environment", "prepare", "mpi_options", "tensorflow_chief", "mesh", "min_nodes", "max_nodes", "grow",
+    "clean_rounds",
 )  # fmt: skip
 """The keys of the `drumbeat:` table on which a result may depend: what runs, in what, and on how many nodes."""
 OTHER_EXTENSIONS = (
