@@ -122,6 +122,7 @@ def test_a_text_that_looks_like_a_path_is_told(client: Client, tmp_path: Path) -
         "sent": "./kept", "word": "adam", "absolute": str(tmp_path / "ok"), "dot": ".", "long": "x" * 5000,
     }  # fmt: skip
     (tmp_path / "left").mkdir()
+    (tmp_path / "code" / "train.py").touch()
     job = {"command": "python train.py", "code": "code", "inputs": texts}
     (tmp_path / "job.yml").write_text(json.dumps(job))
     told = {note.partition(" ")[0]: note for note in client.plan(tmp_path / "job.yml").notes}

@@ -115,7 +115,7 @@ def test_words_for_the_engine_that_no_shell_reads_are_refused():
 
 @pytest.mark.feature("L12")
 def test_preparation_in_a_container_of_its_own_is_told_of():
-    prepare, image = {"prepare": "pip install x"}, {"image": "x"}
+    prepare, image = {"prepare": "apt-get install -y x"}, {"image": "x"}
     assert planned(8, 0, drumbeat=prepare).notes == ()
     assert planned(8, 0, environment=image).notes == ()
     (note,) = planned(8, 0, drumbeat=prepare, environment=image).notes

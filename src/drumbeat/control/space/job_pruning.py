@@ -52,12 +52,12 @@ class JobPruner:
             gone = [job_item(world.needs(name), self._removal.space_of(name)) for name in decision.jobs]
             return freed_of([*gone, *self._trim(trimmed, world, spaces, kept, is_dry=True)], kept)
         items: list[SpaceItem] = []
-        for name in decision.jobs:
+        for number, name in enumerate(decision.jobs):
             if self._stopping.is_set():
                 break
             with self._removal.lock:
                 try:
-                    gone, left = self._removal.delete(name, world, by)
+                    gone, left = self._removal.delete(name, world, by, later=decision.jobs[number + 1 :])
                 except (ConflictError, NotFoundError) as error:  # Another client was quicker, or needs it by now.
                     kept.append(KeptItem(f"job {name}", error.what, error.fix))
                 else:

@@ -11,7 +11,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Protocol
 
 from drumbeat.control.bus import job_topic
@@ -71,22 +71,25 @@ class JobRemoval:
     def _is_finalizing(self, name: str) -> bool:
         return any(one.job == name and not isinstance(one.effect, DROPPED_WITH_JOB) for one in self._store.outbox())
 
-    def delete(self, name: str, world: References, by: str) -> tuple[list[SpaceItem], list[KeptItem]]:
+    def delete(
+        self, name: str, world: References, by: str, later: Collection[str] = ()
+    ) -> tuple[list[SpaceItem], list[KeptItem]]:
         """Deletes a job that may go; what went with it, and what is still there. Raises ConflictError, NotFoundError.
 
-        Who names the job's outputs meanwhile is seen on the loop's thread, where new jobs are written, too.
+        later: jobs that go after it, so that none of them keeps it: a sweep goes after its best trial. Who names the
+        job's outputs meanwhile is seen on the loop's thread, where new jobs are written, too.
         """
         item = self._item_of(name)
-        self._loop.call(lambda: self._delete_rows(name, world))
+        self._loop.call(lambda: self._delete_rows(name, world, later))
         log.info("job %s was deleted by %s, with %d bytes", name, by, item.size)
         faultpoint("delete.committed")
         self._loop.bus.publish(job_topic(name))
         return self._finish(name, world.without([name]), item)
 
-    def _delete_rows(self, name: str, world: References) -> None:
+    def _delete_rows(self, name: str, world: References, later: Collection[str]) -> None:
         known = {one.name for one in world.jobs}
-        newer = tuple(self._references.jobs(until=known))
-        if kept := deletion_rules.decide([name], (*newer, *world.jobs), self._references.assets()).reasons.get(name):
+        jobs = (*self._references.jobs(until=known), *world.jobs)
+        if kept := deletion_rules.decide([name, *later], jobs, self._references.assets()).reasons.get(name):
             raise refusal(kept)
         job = self._store.load(name).job
         note = json.dumps(

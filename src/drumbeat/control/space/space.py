@@ -103,7 +103,8 @@ class Space:
         left: list[KeptItem] = []
         with self._removal.lock:
             for number, job in enumerate(plan.jobs):
-                gone, stays = self._removal.delete(job, world.without(plan.jobs[:number]), by)
+                rest = world.without(plan.jobs[:number])
+                gone, stays = self._removal.delete(job, rest, by, later=plan.jobs[number + 1 :])
                 items += gone
                 left += stays
         return freed_of(items, [*left, *self._unused.left_environment(deleted)])

@@ -13,7 +13,7 @@ from drumbeat.core.life.events import CheckpointSaved, StillnessSeen
 from drumbeat.core.life.job import Job
 from drumbeat.core.quotas import Quota
 from drumbeat.ports import Artifacts, Ownership, PendingEffect, StoredFile
-from drumbeat.ports.metrics import HistoryPage, MetricStore, Run
+from drumbeat.ports.metrics import HistoryPage, MetricStore, Run, RunPage, RunSearch
 from drumbeat.protocol import fault_points
 from drumbeat.protocol.agent import AgentStatus
 from drumbeat.protocol.api.requests import JobRequest
@@ -91,6 +91,11 @@ class SimulatedMetrics:
         values = self.values.get(run, [])[after : after + limit]
         points = tuple(Point(name, value, after + n, 0) for n, value in enumerate(values))
         return HistoryPage(points, after + len(points), is_last=True)
+
+    def search_runs(self, search: RunSearch) -> RunPage:
+        """Returns no runs: the simulated scripts make none beside their jobs' own."""
+        _ = search
+        return RunPage(())
 
 
 @dataclass(frozen=True)
