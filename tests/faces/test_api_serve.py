@@ -68,7 +68,7 @@ def test_a_first_start_makes_everything_private(tmp_path: Path) -> None:
     try:
         with serving(home) as server, server.client() as http:
             address = server.address()
-            assert set(address) == {"url", "host", "boot_id", "pid", "version", "protocol", "started_at"}
+            assert set(address) == {"url", "home", "host", "boot_id", "pid", "version", "protocol", "started_at"}
             assert address["pid"] == server.process.pid
             assert address["url"].startswith("http://127.0.0.1:")
             assert http.get("/api/v1/version").json()["home"] == str(home)
