@@ -67,6 +67,7 @@ def given(
 ) -> dict[str, str]:
     """The same content in each place, by its path in a job file."""
     container, bucket = azurite.container(), s3_server.bucket()
+    house.client.create_datastore(web_server.naming()["named"], check=False)
     house.client.create_datastore(azurite.datastore("blobs", container))
     house.client.upload_data(data, "azureml://datastores/blobs/paths/digits")
     house.client.create_datastore(azurite.datastore("shared", container, sas_token=sas(azurite, container)))

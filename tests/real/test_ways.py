@@ -70,6 +70,7 @@ def test_every_store_is_mounted_and_read_like_a_folder(
     own.client.create_datastore(azurite.datastore("blobs", azurite.container()))
     own.client.create_datastore(s3_server.datastore("buckets", s3_server.bucket()))
     own.client.create_datastore(sshd.datastore("remote", sshd.folder))
+    own.client.create_datastore(web_server.naming()["named"], check=False)
     places = {"web": f"{web_server.url}/digits"}
     for name in ("blobs", "buckets", "remote"):
         places[name] = f"azureml://datastores/{name}/paths/digits"
@@ -100,6 +101,7 @@ def test_ranks_read_on_while_the_server_is_down_and_the_mount_goes_when_it_is_ba
 ):
     for number in range(50):
         web_server.put(f"digits/{number}", os.urandom(50_000))
+    own.client.create_datastore(web_server.naming()["named"], check=False)
     command = f"touch {tmp_path}/held; until test -e {tmp_path}/go; do sleep 0.05; done; "
     command += f"cat ${{{{inputs.data}}}}/* | wc -c > {tmp_path}/read"
     inputs = f"{{data: {{path: '{web_server.url}/digits', mode: ro_mount}}}}"
@@ -131,6 +133,7 @@ def test_nodes_of_clusters_mount_for_themselves(
         web_server.put(f"digits/{path}", content)
     folder = tmp_path_factory.mktemp("m")
     with where(folder) as place:
+        place.house.client.create_datastore(web_server.naming()["named"], check=False)
         inputs = f"{{data: {{path: '{web_server.url}/digits', mode: ro_mount}}}}"
         said = run(place.house, "m", compute=place.compute, inputs=inputs, resources="{instance_count: 2}")
         assert hashlib.md5(BIG, usedforsecurity=False).hexdigest() in said
@@ -242,6 +245,7 @@ def test_ranks_in_containers_have_mounts_and_paths_of_their_own(
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
         with a_house(folder) as house:
+            house.client.create_datastore(web_server.naming()["named"], check=False)
             run(
                 house, "boxed", command="cat /data/here/a.csv && echo ${{inputs.data}} > ${{outputs.out}}/x",
                 environment=f"{{image: '{IMAGE}'}}",
