@@ -212,7 +212,7 @@ def test_an_agent_that_was_cut_off_and_replaced_is_told_so_and_stops_its_ranks(p
 @pytest.mark.feature("F2")
 def test_a_rank_that_fails_is_named_and_all_start_again_where_they_are(place: Place):
     command = "[ $DRUMBEAT_ROUND = 2 ] && echo again && exit 0; [ $RANK = 1 ] && exit 5; exec sleep 600"
-    job = submitted(place, command)
+    job = submitted(place, command, drumbeat="{max_retries: 1}")
     now = ended(place, job)
     assert (now.state, now.attempt, now.round) == ("completed", 1, 2), now.sentence
     assert any("rank 1 on node 1 stopped with exit code 5" in line.sentence for line in place.house.client.story(job))
