@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import socket
-import ssl
 import stat
 import subprocess
 import sys
@@ -243,11 +242,9 @@ def test_agents_elsewhere_find_it_where_it_was_before_they_ask(tmp_path: Path) -
     (port,) = free_ports(1)
     (tmp_path / "doors.json").write_text(json.dumps({"127.0.0.2": port, "8.8.8.8": port}))
     with serving(tmp_path) as server, server.client() as http:
-        (door,) = http.get("/api/v1/status").json()["doors"]
-        assert (door["address"], door["port"]) == ("127.0.0.2", port)
-        context = ssl.create_default_context(cadata=(tmp_path / "ca.pem").read_text())
-        url = f"https://127.0.0.2:{port}/api/v1/version"
-        assert httpx.get(url, headers=http.headers, verify=context, trust_env=False).status_code == 404
+        # The address is closed again as soon as it is known that no compute has it: the log tells what came first.
+        told = (tmp_path / "server.log").read_text()
+        assert f"agents are listened for at https://127.0.0.2:{port}" in told.partition("listening on")[0]
         assert "8.8.8.8: this address is public" in (tmp_path / "server.log").read_text()
         assert stat.S_IMODE((tmp_path / "ca.pem").stat().st_mode) == 0o600
         assert http.post("/api/v1/stop").is_success
