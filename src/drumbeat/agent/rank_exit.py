@@ -46,11 +46,13 @@ class RankExits:
         """Returns how the rank ended. log: the path of its log."""
         is_raised = ended.code == 1 and not ended.is_stopped
         exit_seen = RankExit(**vars(ended), tail=failure_excerpt(log, is_raised=is_raised))
+        if self._may_be_marked(exit_seen):
+            exit_seen = replace(exit_seen, end_mark=_end_mark(log))
         corrected = self._launcher.correct_exit(exit_seen)
         is_killed = signal.SIGKILL in (corrected.signal, (corrected.code or 0) - 128)
         if is_killed and not corrected.is_stopped and machine_memory.kernel_kills() > self._kernel_kills:
             corrected = replace(corrected, memory_limit_mib=machine_memory.limit() >> 20)
-        return replace(corrected, end_mark=_end_mark(log)) if self._may_be_marked(corrected) else corrected
+        return corrected
 
     def _may_be_marked(self, ended: RankExit) -> bool:
         """Whether the rank's own process was ended by a signal, not by its keeper."""

@@ -201,8 +201,6 @@ class RoundProcesses:
         return replace(spec, modules_last=(folder_layout.modules_folder(self._enrolment.root),))
 
     def _with_end_mark(self, spec: ProcessSpec) -> ProcessSpec:
-        if self._plan.launcher == "mpi":
-            return spec  # A rank that aborts MPICH goes on until it ends or is killed; with a mark, it is killed.
         mark = mark_path(f"{self._enrolment.root}/{spec.log}")
         return replace(spec, set={**spec.set, program_end.VARIABLE: mark})
 

@@ -148,3 +148,5 @@ def test_a_rank_that_had_mpich_abort_has_not_ended_well():
     assert abort_code.correct_exit(replace(well, tail=said.replace("Abort(3)", "Abort(0)"))).code == 1
     assert abort_code.correct_exit(replace(well, tail="epoch 3\n")).code == 0
     assert abort_code.correct_exit(replace(well, code=15)).code == 15
+    killed_at_exit = abort_code.correct_exit(replace(well, code=None, signal=15, end_mark="exiting"))
+    assert (killed_at_exit.is_failure, killed_at_exit.signal) == (True, 15)

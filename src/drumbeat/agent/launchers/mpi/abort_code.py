@@ -16,7 +16,10 @@ _ABORTED = re.compile(
 def correct_exit(ended: RankExit) -> RankExit:
     """Returns the exit with the code that the rank gave to MPI_Abort, if it went on to exit code 0 after that.
 
-    MPICH kills such a rank, but the rank can be quicker.
+    MPICH kills such a rank, but the rank can be quicker. One that is killed after its program's end hasn't ended well.
     """
-    abort = _ABORTED.search(ended.tail) if ended.code == 0 else None
-    return replace(ended, code=int(abort[1]) & 0xFF or 1) if abort else ended
+    abort = None if ended.is_failure else _ABORTED.search(ended.tail)
+    if abort is None:
+        return ended
+    code = int(abort[1]) & 0xFF or 1
+    return replace(ended, code=code if ended.code == 0 else ended.code, end_mark="")
