@@ -39,7 +39,7 @@ _scan_run: Any = cast("Any", json.JSONDecoder()).scan_once
 
 async def read_json(body: bytes, then: Callable[[dict[str, Any]], T], repaired: str = "?") -> T:
     """What `then` makes of the object that a body holds; in a thread where the body is long. Raises RefusedError."""
-    if len(body) <= SHORT and not _SURROGATE.search(body):
+    if _is_plain(body):
         return then(json_object(body))
     return await to_thread.run_sync(lambda: then(json_object(body, repaired)), limiter=READERS)
 
@@ -52,13 +52,17 @@ def json_object(body: bytes, repaired: str = "?") -> dict[str, Any]:
     """
     try:
         text = body.decode()
-        is_plain = len(body) <= SHORT and not _SURROGATE.search(body)
-        read: object = json.loads(text) if is_plain else PieceReader(repaired).decode(text)
+        read: object = json.loads(text) if _is_plain(body) else PieceReader(repaired).decode(text)
     except (ValueError, RecursionError):
         raise RefusedError("the body isn't JSON") from None
     if not isinstance(read, dict):
         raise RefusedError("the body isn't a JSON object")
     return cast("dict[str, Any]", read)
+
+
+def _is_plain(body: bytes) -> bool:
+    """Whether Python's own reader may have it: it is short, and has no halves of surrogate pairs."""
+    return len(body) <= SHORT and not _SURROGATE.search(body)
 
 
 class PieceReader(json.JSONDecoder):

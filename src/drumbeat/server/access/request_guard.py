@@ -26,6 +26,8 @@ AGENT_CALL = re.compile(r"/agent/v1/([^/]+)/(\d{1,9})/(\d{1,9})/.+", re.ASCII | 
 """A job, an attempt, a node, and what its agent asks."""
 CheckSecret = Callable[[str, int, int, str], None]
 """Raises UnauthorizedError for a secret that isn't the one of that node of that job's attempt; it doesn't block."""
+LAST = {"Connection": "close"}
+"""For an answer after which nothing more of a request is read."""
 PAGE = "/ui"
 """The web page's files are for everybody who may reach the server: they hold no data."""
 PRINTED_BY_MLFLOW = "/mlflow/"
@@ -92,7 +94,7 @@ class Guard:
         except DrumbeatError as error:
             if scope["type"] == "http":
                 # A client that isn't let in keeps no connection, and isn't read to the end of its body.
-                await errors.response(error, headers={"Connection": "close"})(scope, receive, send)
+                await errors.response(error, headers=LAST)(scope, receive, send)
             else:
                 await send({"type": "websocket.close", "code": 1008})
             return

@@ -18,7 +18,7 @@ from drumbeat.protocol.agent import LISTED_BYTES
 from drumbeat.protocol.errors import UnreachableError
 from drumbeat.server import errors
 from drumbeat.server.access.fair_share import FairShare
-from drumbeat.server.access.request_guard import AGENT_CALL
+from drumbeat.server.access.request_guard import AGENT_CALL, LAST
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -122,10 +122,6 @@ class TrafficMeter:
             traffic.requests.give_back(sender, 1)
             traffic.in_flight -= 1
             traffic.touch()
-
-
-LAST = {"Connection": "close"}
-"""For an answer after which nothing more of a request is read."""
 
 
 def sender_of(scope: Scope) -> str:

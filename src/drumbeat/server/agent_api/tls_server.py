@@ -20,8 +20,8 @@ from starlette.responses import Response
 from drumbeat.protocol.errors import DrumbeatError, EngineError, NotFoundError
 from drumbeat.server import errors
 from drumbeat.server.access.connections import Connections, HttpConnection
-from drumbeat.server.access.request_guard import CheckSecret, require_secret, values
-from drumbeat.server.access.request_sizes import LAST, TrafficMeter
+from drumbeat.server.access.request_guard import LAST, CheckSecret, require_secret, values
+from drumbeat.server.access.request_sizes import TrafficMeter
 from drumbeat.server.agent_api import inputs, metric_spools, mlflow, programs, sync, tunnels
 from drumbeat.server.context import ServerContext
 
