@@ -134,7 +134,6 @@ class Control:
         stories = Stories(store, setting.artifacts, [event_files.take, self.metrics.note_end])
         self.mlflow = MlflowTarget(setting.mlflow, self._copies_to)
         gangs = GangFactory(self.secrets, self.addresses)
-        publishing = Publishing(self.data, setting.data, self.catalogs.data)
         planner = Planner(self.loop, self.engines, self.catalogs, self.direct, setting.programs)
         self.quotas = Quotas(self.loop)
         self.notice_sender = NoticeSender(self.loop, self.catalogs.notices)
@@ -152,7 +151,7 @@ class Control:
                 GangStarter(self.loop, self.engines, gangs, self.inputs).handler(),
                 GangStopper(self.loop, self.engines, setting.artifacts).handler(),
                 stories.handler(),
-                OutputPublisher(self.loop, publishing, stories).handler(),
+                OutputPublisher(self.loop, Publishing(self.data, setting.data, self.catalogs.data), stories).handler(),
                 self.notice_sender.handler(),
                 proposals.handler(),
                 *children.handlers(),
@@ -167,10 +166,8 @@ class Control:
         self.agents = Agents(self.loop, self.secrets, heartbeats, self.addresses, self.catalogs.registries)
         self.computes = Computes(self.loop, self.engines, self.addresses, states)
         self.experiments = Experiments(self.loop, self.metrics, setting.artifacts, self.inputs.contents)
-        self.job_persons, self.ledger = (
-            JobPersons(self.loop, self.experiments.names_in_jobs),
-            Ledger(self.loop, self.experiments.title, self.metrics.saves),
-        )
+        self.job_persons = JobPersons(self.loop, self.experiments.names_in_jobs)
+        self.ledger = Ledger(self.loop, self.experiments.title, self.metrics.saves)
         self.space = Space(self.loop, setting.artifacts, self.catalogs.environments, setting.caches, runs=self.metrics)
 
     def _copies_to(self, server: MlflowServer) -> RunCopies:
