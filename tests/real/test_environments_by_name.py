@@ -113,7 +113,7 @@ def test_a_curated_name_is_what_a_person_makes_of_it(house: House, wheels: Path)
     file = house.job_file(command=PRINTS, environment="azureml:AzureML-sklearn-1.5:7")
     shown = house.run("plan", file)
     assert "is drumbeat's own 'sklearn'" in shown.stdout
-    assert "made of      6 packages with pip, any Python; key " in shown.stdout
+    assert "made of      11 packages with pip, any Python; key " in shown.stdout
     made = house.run("environment", "create", "AzureML-sklearn-1.5", "-r", house.folder / "requirements.txt")
     assert made.returncode == 0, made.stderr
     ran = house.run("run", file)

@@ -76,7 +76,7 @@ def test_an_image_is_pulled_with_the_credentials_that_were_stored_and_nothing_sh
     story = " ".join(line.sentence for line in house.client.story(found.name))
     assert f"in containers of {registry.address}/team/tests:1 (sha256:" in story
     shown = house.run("plan", house.folder / "job" / "job.yml").stdout
-    assert "registries   near: their credentials are given to the nodes for the pull" in shown
+    assert "registries   near: their credentials are given to the nodes" in shown
     assert not containing(house.folder, PASSWORD, secret_of())
 
 

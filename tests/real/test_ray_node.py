@@ -99,13 +99,14 @@ def python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "executable", str(old))
+    gang_program.own_folder().mkdir(0o700)
     Path(gang_program.AGENT_FILE).write_bytes(agent_archive().content)
     return own
 
 
 def test_gang_is_ended_by_the_computes_python_where_rays_is_too_old(python: str):
     folder = gang_program.own_folder() / "g.1" / "0"
-    folder.mkdir(0o700, parents=True)
+    folder.mkdir(parents=True)
     assert gang_program.end_node("g.1") == "ImportError: cannot import name 'Self' from 'typing'"
     assert gang_program.stop({"name": "g.1", "namespace": "drumbeat", "python": python}) == 0
     assert not folder.exists()
@@ -113,7 +114,7 @@ def test_gang_is_ended_by_the_computes_python_where_rays_is_too_old(python: str)
 
 def test_drained_machines_actor_ends_its_node_by_the_computes_python(python: str):
     folder = gang_program.own_folder() / "g.1" / "0"
-    folder.mkdir(0o700, parents=True)
+    folder.mkdir(parents=True)
     holder = gang_program.BundleHolder("g.1", 0, 1)
     place = gang_program.agent_folder("g.1", "0")
     place.mkdir(parents=True)
