@@ -22,7 +22,7 @@ from bench.start_runs import HERE
 from drumbeat.client import Client
 from drumbeat.ports import Ownership
 from drumbeat.stores.sql import make_store
-from drumbeat.testing.sample_jobs import ended, submission
+from tests.support.sample_jobs import ended, submission
 
 BARE = """
 import sys, fastapi, uvicorn

@@ -17,7 +17,7 @@ from drumbeat.stores.folder.artifacts import FolderArtifacts
 from drumbeat.stores.metrics.schema import blocks, points, series
 from drumbeat.stores.metrics.store import make_metric_store
 from drumbeat.stores.sql import make_store
-from drumbeat.testing.sample_jobs import submission
+from tests.support.sample_jobs import submission
 
 JOBS, TRIALS, CURVES, MILLION = 10_000, 1000, 20, 1_000_000
 SWEEP, LOGGED = "tuned", "printed"

@@ -22,8 +22,8 @@ from typing import Any
 
 from drumbeat.protocol import wire
 from drumbeat.stores.sql import make_store
-from drumbeat.testing.incidents import JUDGE, RULES, Incident
 from tests.real.house import House, a_house
+from tests.support.incidents import JUDGE, RULES, Incident
 from tests.unit.core.recordings import RECORDINGS, path_of
 from tools.faults.incidents import find_missing, run_incident
 

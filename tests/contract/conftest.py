@@ -1,20 +1,20 @@
-"""The shipped contracts assert: pytest explains their failures as it does those of tests."""
+"""The contracts assert: pytest explains their failures as it does those of tests."""
 
 import pytest
 
 from .postgres import a_cluster
 
 pytest.register_assert_rewrite(
-    "drumbeat.testing.store_contract",
-    "drumbeat.testing.sharing_contract",
-    "drumbeat.testing.lease_contract",
-    "drumbeat.testing.artifacts_access",
-    "drumbeat.testing.artifacts_contract",
-    "drumbeat.testing.log_contract",
-    "drumbeat.testing.output_contract",
-    "drumbeat.testing.data_contract",
-    "drumbeat.testing.metric_catalog_contract",
-    "drumbeat.testing.metric_records_contract",
+    "tests.support.store_contract",
+    "tests.support.sharing_contract",
+    "tests.support.lease_contract",
+    "tests.support.artifacts_access",
+    "tests.support.artifacts_contract",
+    "tests.support.log_contract",
+    "tests.support.output_contract",
+    "tests.support.data_contract",
+    "tests.support.metric_catalog_contract",
+    "tests.support.metric_records_contract",
 )
 
 

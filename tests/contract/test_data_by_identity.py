@@ -13,7 +13,6 @@ from drumbeat.dialect.data.datastores import Datastore, datastore_from
 from drumbeat.protocol.errors import ForbiddenError
 from drumbeat.stores.data import StoreAccess
 from drumbeat.stores.data.certificates import REQUESTS_VARIABLES
-from drumbeat.testing.data_contract import DataContract, DataReading, Store
 from tests.real.identities import (
     Authority,
     Certificate,
@@ -24,6 +23,7 @@ from tests.real.identities import (
     an_sshd_by_password,
 )
 from tests.real.store_servers import Azurite, WebServer, web_server
+from tests.support.data_contract import DataContract, DataReading, Store
 
 __all__ = ["web_server"]
 

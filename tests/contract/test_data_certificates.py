@@ -22,11 +22,11 @@ from drumbeat.protocol.states import State
 from drumbeat.stores.data import StoreAccess
 from drumbeat.stores.data.certificates import BOTOCORE_VARIABLES, REQUESTS_VARIABLES
 from drumbeat.stores.folder import FolderArtifacts
-from drumbeat.testing.memory_store import MemoryStore
-from drumbeat.testing.sample_jobs import submission
 from drumbeat.wiring import SystemClock
 from tests.real.identities import Certificate, a_bucket_server, a_certificate, a_tls_front, made_out_anew
 from tests.real.store_servers import S3Server, WebServer, an_azurite, s3_server, web_server
+from tests.support.memory_store import MemoryStore
+from tests.support.sample_jobs import submission
 
 __all__ = ["s3_server", "web_server"]
 

@@ -12,7 +12,6 @@ import pytest
 from drumbeat.dialect.data.datastores import Datastore, FolderDatastore
 from drumbeat.protocol.errors import NotFoundError, RefusedError
 from drumbeat.stores.data import StoreAccess
-from drumbeat.testing.data_contract import DataContract, DataReading, Store
 from tests.real.store_servers import (
     Azurite,
     S3Server,
@@ -23,6 +22,7 @@ from tests.real.store_servers import (
     sshd,
     web_server,
 )
+from tests.support.data_contract import DataContract, DataReading, Store
 
 __all__ = ["azurite", "s3_server", "sshd", "web_server"]
 

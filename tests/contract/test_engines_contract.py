@@ -11,12 +11,12 @@ from pathlib import Path
 import psutil
 import pytest
 
+from drumbeat.engines.contract import PATIENCE_S, EngineContract, a_gang
 from drumbeat.engines.local import LocalEngine
 from drumbeat.host.gangs import living_agent, members
 from drumbeat.host.processes import command_lines
 from drumbeat.ports import Gang
-from drumbeat.testing.engine_contract import PATIENCE_S, EngineContract, a_gang
-from drumbeat.testing.fake_engine import FakeEngine
+from tests.support.fake_engine import FakeEngine
 
 pytestmark = pytest.mark.feature("C4")
 

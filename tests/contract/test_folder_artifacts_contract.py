@@ -3,7 +3,7 @@ import os
 import pytest
 
 from drumbeat.stores.folder import FolderArtifacts
-from drumbeat.testing.artifacts_contract import ArtifactsContract
+from tests.support.artifacts_contract import ArtifactsContract
 
 pytestmark = [pytest.mark.contract, pytest.mark.feature("X5", "M1")]
 

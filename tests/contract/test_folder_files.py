@@ -16,7 +16,7 @@ from drumbeat.protocol.logs import LogName
 from drumbeat.stores.folder import FolderArtifacts, atomic_files
 from drumbeat.stores.folder.journal import RECORD_SIZE
 from drumbeat.stores.folder.logs import JOURNAL, LONGEST_PIECE
-from drumbeat.testing.artifacts_access import LOG, contents, described, give, sha, text
+from tests.support.artifacts_access import LOG, contents, described, give, sha, text
 
 
 @pytest.fixture

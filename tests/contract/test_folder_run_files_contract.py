@@ -1,7 +1,7 @@
 import pytest
 
 from drumbeat.stores.folder import FolderArtifacts
-from drumbeat.testing.run_files_contract import RunFilesContract
+from tests.support.run_files_contract import RunFilesContract
 
 pytestmark = [pytest.mark.contract, pytest.mark.feature("M2", "X5")]
 

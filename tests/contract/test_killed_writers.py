@@ -13,8 +13,8 @@ import pytest
 from drumbeat.ports import JobFilter
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.stores.sql import make_store
-from drumbeat.testing.artifacts_access import contents, text
 from tests.runs import is_thorough
+from tests.support.artifacts_access import contents, text
 
 pytestmark = [
     pytest.mark.real,
@@ -30,7 +30,7 @@ import itertools, sys
 from dataclasses import replace
 from pathlib import Path
 from drumbeat.stores.sql import make_store
-from drumbeat.testing.sample_jobs import SLOTS, STOP, line, submission
+from tests.support.sample_jobs import SLOTS, STOP, line, submission
 from drumbeat.ports import Change, Ownership
 
 store = make_store(Path(sys.argv[1]))

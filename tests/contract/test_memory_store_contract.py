@@ -2,8 +2,8 @@ import time
 
 import pytest
 
-from drumbeat.testing.memory_store import MemoryStore, Shelf
-from drumbeat.testing.store_contract import StoreContract
+from tests.support.memory_store import MemoryStore, Shelf
+from tests.support.store_contract import StoreContract
 
 pytestmark = pytest.mark.contract
 

@@ -7,8 +7,8 @@ from alembic.migration import MigrationContext
 from drumbeat.stores.metrics import make_metric_store
 from drumbeat.stores.metrics.schema import metadata
 from drumbeat.stores.sql.database import Database, parse_url
-from drumbeat.testing.memory_metrics import MemoryMetricStore
-from drumbeat.testing.metrics_contract import MetricStoreContract
+from tests.support.memory_metrics import MemoryMetricStore
+from tests.support.metrics_contract import MetricStoreContract
 
 pytestmark = [pytest.mark.contract, pytest.mark.feature("M2", "M8")]
 

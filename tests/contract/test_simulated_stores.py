@@ -4,9 +4,9 @@ import pytest
 
 from drumbeat.control.loop.peers import PeerServers
 from drumbeat.core.life.events import CancelRequested
-from drumbeat.testing.simulation.__main__ import in_database
-from drumbeat.testing.simulation.schedules import schedule
-from drumbeat.testing.simulation.shrink import Setup, failure
+from tests.support.simulation.__main__ import in_database
+from tests.support.simulation.schedules import schedule
+from tests.support.simulation.shrink import Setup, failure
 from tests.unit.simulation.seeds import PATIENT, how_many
 
 pytestmark = [pytest.mark.contract, pytest.mark.feature("F5"), *PATIENT]

@@ -5,7 +5,7 @@ from sqlalchemy import text
 
 from drumbeat.stores.sql import make_store as make_sql_store
 from drumbeat.stores.sql.database import Database, parse_url
-from drumbeat.testing.store_contract import StoreContract
+from tests.support.store_contract import StoreContract
 
 pytestmark = [pytest.mark.contract, pytest.mark.feature("C3", "F5")]
 

@@ -25,9 +25,9 @@ from drumbeat.stores.sql import leases, make_store
 from drumbeat.stores.sql.database import Database, parse_url
 from drumbeat.stores.sql.schema import HEAD, metadata
 from drumbeat.stores.sql.upgrade import JOBS, Revisions, upgrade
-from drumbeat.testing.removal_contract import end, finish_removal
-from drumbeat.testing.sample_jobs import sample_job, started, submission
-from drumbeat.testing.store_witness import everything, listed
+from tests.support.removal_contract import end, finish_removal
+from tests.support.sample_jobs import sample_job, started, submission
+from tests.support.store_witness import everything, listed
 
 
 @pytest.fixture

@@ -26,10 +26,10 @@ from drumbeat.server.context import Identity, ServerContext
 from drumbeat.server.home import machine
 from drumbeat.server.process.uvicorn_server import Running
 from drumbeat.stores.folder import FolderArtifacts
-from drumbeat.testing.fake_engine import FakeEngine
-from drumbeat.testing.memory_metrics import MemoryMetricStore
-from drumbeat.testing.memory_store import MemoryStore
 from drumbeat.wiring import SystemClock
+from tests.support.fake_engine import FakeEngine
+from tests.support.memory_metrics import MemoryMetricStore
+from tests.support.memory_store import MemoryStore
 
 TOKEN = "the-token"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}

@@ -11,10 +11,10 @@ from drumbeat.dialect.compute.netlab import NetlabCompute
 from drumbeat.ports import Engine, Machine
 from drumbeat.protocol.errors import EngineError
 from drumbeat.stores.folder import FolderArtifacts
-from drumbeat.testing.fake_engine import FakeEngine
-from drumbeat.testing.memory_store import MemoryStore
 from drumbeat.wiring import SystemClock
 from tests.faces.api_house import House, eventually, served
+from tests.support.fake_engine import FakeEngine
+from tests.support.memory_store import MemoryStore
 
 pytestmark = pytest.mark.feature("C1")
 

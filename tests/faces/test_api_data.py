@@ -25,11 +25,11 @@ from drumbeat.ports import Written
 from drumbeat.protocol.errors import ConflictError, RefusedError, SpecError
 from drumbeat.stores.data import StoreAccess
 from drumbeat.stores.folder import FolderArtifacts
-from drumbeat.testing.fake_engine import FakeEngine
-from drumbeat.testing.memory_store import MemoryStore
 from drumbeat.wiring import SystemClock
 from tests.faces.api_house import BEARER, TOKEN, House, raw, served
 from tests.real.store_servers import a_web_server
+from tests.support.fake_engine import FakeEngine
+from tests.support.memory_store import MemoryStore
 
 KEY = "c2VjcmV0LWtleS1vZi10aGUtYWNjb3VudA=="
 BLOBS: dict[str, Any] = {

@@ -34,9 +34,9 @@ from drumbeat.server.access.certificate_authority import Authority
 from drumbeat.server.access.connections import Connections
 from drumbeat.server.agent_api.tls_server import Doorway, agents_app
 from drumbeat.stores.folder import FolderArtifacts
-from drumbeat.testing.fake_engine import FakeEngine
-from drumbeat.testing.memory_store import MemoryStore
 from drumbeat.wiring import SystemClock
+from tests.support.fake_engine import FakeEngine
+from tests.support.memory_store import MemoryStore
 
 from .api_house import TOKEN, House, eventually, served
 

@@ -13,8 +13,8 @@ from drumbeat.control.people.tokens import Tokens
 from drumbeat.server.access.request_guard import HEALTH, allowed_hosts
 from drumbeat.server.app import make_app
 from drumbeat.server.context import ServerContext
-from drumbeat.testing.memory_store import MemoryStore
 from drumbeat.wiring import SystemClock
+from tests.support.memory_store import MemoryStore
 
 TOKEN = "tr33-frog"
 HOSTS = allowed_hosts(8080, ["training.example"])

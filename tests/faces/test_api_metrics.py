@@ -23,7 +23,7 @@ from drumbeat.protocol.metrics import (
     node_rank,
     run_id,
 )
-from drumbeat.testing.removal_contract import finish_removal
+from tests.support.removal_contract import finish_removal
 
 from .api_house import BEARER, TOKEN, House, eventually, house_in
 

@@ -12,10 +12,10 @@ from drumbeat.protocol.agent import Phase, RankExit
 from drumbeat.protocol.errors import StorageError
 from drumbeat.server.log_storage_errors import LASTS_S, Notices
 from drumbeat.stores.folder import FolderArtifacts
-from drumbeat.testing.fake_clock import FakeClock
-from drumbeat.testing.fake_engine import FakeEngine
-from drumbeat.testing.memory_store import MemoryStore, Shelf
 from drumbeat.wiring import SystemClock
+from tests.support.fake_clock import FakeClock
+from tests.support.fake_engine import FakeEngine
+from tests.support.memory_store import MemoryStore, Shelf
 
 from .api_house import House, eventually, served
 

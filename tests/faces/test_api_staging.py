@@ -20,8 +20,8 @@ from drumbeat.protocol.agent import Phase
 from drumbeat.protocol.errors import ForbiddenError, NotFoundError, UnreachableError
 from drumbeat.protocol.input_listing import Listing
 from drumbeat.protocol.plan import InputPlan
-from drumbeat.testing.memory_data import ROOT, MemoryData
-from drumbeat.testing.removal_contract import finish_removal
+from tests.support.memory_data import ROOT, MemoryData
+from tests.support.removal_contract import finish_removal
 
 from .api_house import Agent, House, eventually, house_in
 

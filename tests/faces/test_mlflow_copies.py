@@ -29,8 +29,8 @@ from drumbeat.protocol.metrics import (
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.stores.mlflow_choice import MlflowFile
 from drumbeat.stores.mlflow_server import HttpMlflowServer
-from drumbeat.testing.memory_metrics import MemoryMetricStore
 from tests.faces.api_house import TOKEN, eventually, house_in
+from tests.support.memory_metrics import MemoryMetricStore
 
 pytestmark = pytest.mark.feature("M2")
 

@@ -24,11 +24,11 @@ from drumbeat.protocol.plan import InputPlan, Plan
 from drumbeat.protocol.states import Reason, State
 from drumbeat.server.access.agent_listeners import DoorRules, TlsDoors
 from drumbeat.stores.folder import FolderArtifacts
-from drumbeat.testing.agent_gang import end_all
-from drumbeat.testing.memory_data import ROOT, MemoryData
-from drumbeat.testing.memory_store import MemoryStore
 from drumbeat.wiring import SystemClock
 from tests.faces.api_house import served
+from tests.support.agent_gang import end_all
+from tests.support.memory_data import ROOT, MemoryData
+from tests.support.memory_store import MemoryStore
 
 from .guard import guarded
 from .house import until

@@ -23,7 +23,7 @@ from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.metric_lines import spooled
 from drumbeat.protocol.metrics import MetricRecord, Point, PointsLogged, run_id
 from drumbeat.protocol.plan import Plan, Rank
-from drumbeat.testing.agent_server import HomeSocketServer
+from tests.support.agent_server import HomeSocketServer
 
 from .house import until
 

@@ -10,8 +10,8 @@ import pytest
 
 from drumbeat.protocol import home_socket
 from drumbeat.protocol.agent import Order, Phase
-from drumbeat.testing.agent_gang import AgentGang, mentioning
-from drumbeat.testing.agent_server import HomeSocketServer
+from tests.support.agent_gang import AgentGang, mentioning
+from tests.support.agent_server import HomeSocketServer
 
 COUNTER = "i=0; while [ $i -lt 400 ]; do i=$((i+1)); echo $RANK line $i; sleep 0.005; done"
 

@@ -12,7 +12,7 @@ import pytest
 
 from drumbeat.protocol.agent import Order, Phase
 from drumbeat.protocol.plan import InputPlan, OutputPlan
-from drumbeat.testing.agent_gang import AgentGang, mentioning
+from tests.support.agent_gang import AgentGang, mentioning
 
 
 def tar_of(files: dict[str, str], *members: tarfile.TarInfo) -> bytes:

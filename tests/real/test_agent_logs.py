@@ -8,7 +8,7 @@ import pytest
 from drumbeat.agent.logs.failure_excerpt import failure_excerpt
 from drumbeat.agent.logs.sender import PIECE, GrowingLog
 from drumbeat.protocol.agent import Phase
-from drumbeat.testing.agent_gang import AgentGang
+from tests.support.agent_gang import AgentGang
 
 pytestmark = pytest.mark.feature("M1")
 

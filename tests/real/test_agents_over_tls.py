@@ -14,10 +14,10 @@ from drumbeat.engines.local import LocalEngine
 from drumbeat.ports.engines import node_secret
 from drumbeat.server.access.agent_listeners import DoorRules, TlsDoors
 from drumbeat.stores.folder import FolderArtifacts
-from drumbeat.testing.memory_store import MemoryStore
 from drumbeat.wiring import SystemClock
 from tests.faces.api_house import client_of, served
 from tests.real.house import contents, until
+from tests.support.memory_store import MemoryStore
 
 FAR = "127.0.0.2"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from drumbeat.testing.incidents import JUDGE, RULES, Incident
+from tests.support.incidents import JUDGE, RULES, Incident
 from tools.faults.incidents import find_missing, run_incident
 
 from .house import House

@@ -15,7 +15,7 @@ import pytest
 from drumbeat.protocol.agent import Order, Phase
 from drumbeat.protocol.api.jobs import JobView
 from drumbeat.protocol.plan import Container
-from drumbeat.testing.agent_gang import AgentGang
+from tests.support.agent_gang import AgentGang
 from tools.slurmlab import SlurmLab
 
 from .boxes import IMAGE, a_podman

@@ -11,9 +11,9 @@ import pytest
 
 from drumbeat.core.life.events import Loss
 from drumbeat.dialect.compute.kubernetes import KubernetesCompute
+from drumbeat.engines.contract import EngineContract, a_gang, stop
 from drumbeat.ports import Engine, Gang, Sighting
 from drumbeat.protocol.errors import EngineError, UnreachableError
-from drumbeat.testing.engine_contract import EngineContract, a_gang, stop
 from tools.kubelab import binaries
 from tools.kubelab.lab import GRACE_S, NAMESPACE, USER, KubeLab, kube_lab, until
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.core.resource_needs import Slot
+from drumbeat.engines.contract import EngineContract, a_gang, stop
 from drumbeat.engines.netlab import lab as netlab
 from drumbeat.engines.netlab.engine import NetlabEngine
 from drumbeat.engines.netlab.lab import Lab, require_tools
@@ -25,7 +26,6 @@ from drumbeat.host.gangs import living_agent, members
 from drumbeat.ports import Gang, Machine
 from drumbeat.protocol.api.computes import NodeState
 from drumbeat.protocol.errors import EngineError
-from drumbeat.testing.engine_contract import EngineContract, a_gang, stop
 
 from .guard import guarded
 

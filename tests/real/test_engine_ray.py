@@ -10,12 +10,12 @@ import pytest
 
 from drumbeat.core.life.events import Loss
 from drumbeat.dialect.compute.ray import RayCompute
+from drumbeat.engines.contract import EngineContract, a_gang, stop
 from drumbeat.engines.netlab.lab import require_tools
 from drumbeat.engines.ray.engine import RayEngine
 from drumbeat.host.processes import command_lines
 from drumbeat.ports import Engine, Gang, Sighting
 from drumbeat.protocol.errors import EngineError
-from drumbeat.testing.engine_contract import EngineContract, a_gang, stop
 from tools.raylab import environment
 from tools.raylab.lab import RayLab, ray_lab, until
 

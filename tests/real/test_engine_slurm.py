@@ -19,12 +19,12 @@ import pytest
 from drumbeat import Client
 from drumbeat.core.life.events import Loss
 from drumbeat.dialect.compute.slurm import SlurmCompute
+from drumbeat.engines.contract import EngineContract, a_gang, stop
 from drumbeat.engines.slurm.engine import SlurmEngine
 from drumbeat.host.processes import command_lines
 from drumbeat.ports import Engine, Gang, Machine, NoMachinesError
 from drumbeat.protocol.api.jobs import JobView
 from drumbeat.protocol.errors import EngineError, UnreachableError
-from drumbeat.testing.engine_contract import EngineContract, a_gang, stop
 from tools.slurmlab import SlurmLab, missing, slurm_lab, until
 
 from .guard import guarded

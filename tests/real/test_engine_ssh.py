@@ -14,6 +14,7 @@ import pytest
 
 from drumbeat.core.resource_needs import Slot
 from drumbeat.dialect.compute.computes import compute_from
+from drumbeat.engines.contract import EngineContract, a_gang, stop
 from drumbeat.engines.own_address import route_to
 from drumbeat.engines.remote_host import Host
 from drumbeat.engines.ssh.engine import SshEngine
@@ -23,7 +24,6 @@ from drumbeat.host import processes
 from drumbeat.host.gangs import living_agent, members
 from drumbeat.ports import Engine, Gang
 from drumbeat.protocol.errors import EngineError, UnreachableError
-from drumbeat.testing.engine_contract import EngineContract, a_gang, stop
 from drumbeat.wiring import Site, make_engine
 from tools.sshlab import SshLab, missing, ssh_lab
 

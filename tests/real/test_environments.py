@@ -19,7 +19,7 @@ from drumbeat.protocol.agent import AgentStatus, Order, Phase
 from drumbeat.protocol.api.jobs import JobView
 from drumbeat.protocol.plan import PythonEnvironment
 from drumbeat.protocol.python_fingerprint import read
-from drumbeat.testing.agent_gang import AgentGang, mentioning
+from tests.support.agent_gang import AgentGang, mentioning
 from tools.kept_programs import UV
 
 from .guard import guarded

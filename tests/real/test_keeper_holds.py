@@ -20,7 +20,7 @@ from drumbeat.agent.keeper.round_records import Records
 from drumbeat.host import processes
 from drumbeat.host.machine import boot
 from drumbeat.protocol.keeper import exit_to_wire
-from drumbeat.testing.agent_gang import end_all, mentioning
+from tests.support.agent_gang import end_all, mentioning
 
 from .house import until
 

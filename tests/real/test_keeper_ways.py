@@ -20,7 +20,7 @@ from drumbeat.agent.keeper.client import KeeperClient
 from drumbeat.agent.keeper.confinement import WAYS
 from drumbeat.host import processes
 from drumbeat.protocol.agent import Order
-from drumbeat.testing.agent_gang import AgentGang, mentioning
+from tests.support.agent_gang import AgentGang, mentioning
 
 from .house import until
 from .test_keeper_holds import Kept, finish

@@ -20,7 +20,7 @@ import pytest
 from drumbeat.agent.inputs.mounting.unmounting import mounted, state, unmount
 from drumbeat.host.processes import is_alive, kill_all
 from drumbeat.protocol.fault_points import ELSEWHERE
-from drumbeat.testing.memory_data import Answer, Asked, MemoryData
+from tests.support.memory_data import Answer, Asked, MemoryData
 from tools import debian_packages
 
 from .depot import Depot, a_depot, remote

@@ -12,7 +12,7 @@ import pytest
 
 from drumbeat.agent.torn_files.formats import Content, content
 from drumbeat.protocol.agent import Order, Phase
-from drumbeat.testing.agent_gang import AgentGang
+from tests.support.agent_gang import AgentGang
 
 from .house import a_house, until
 

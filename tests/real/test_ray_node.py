@@ -11,10 +11,10 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from drumbeat.engines.agent_archive import agent_archive
+from drumbeat.engines.contract import a_gang
 from drumbeat.engines.enrolment import enrolment
 from drumbeat.engines.ray import gang_program
 from drumbeat.host.gangs import living_agent
-from drumbeat.testing.engine_contract import a_gang
 
 from .guard import guarded
 from .house import until

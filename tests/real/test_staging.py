@@ -15,7 +15,7 @@ import pytest
 from drumbeat.protocol.errors import AwayError, StorageError
 from drumbeat.protocol.fault_points import ELSEWHERE
 from drumbeat.protocol.input_listing import Link, ListedFile
-from drumbeat.testing.memory_data import Answer, Asked, MemoryData
+from tests.support.memory_data import Answer, Asked, MemoryData
 
 from .depot import Depot, a_depot, remote
 from .house import until

@@ -19,7 +19,7 @@ from drumbeat.agent.inputs.fetching.peer_server import DataServer
 from drumbeat.engines.netlab.lab import Lab, require_tools
 from drumbeat.protocol.errors import EngineError
 from drumbeat.protocol.input_listing import ListedFile
-from drumbeat.testing.memory_data import Answer, MemoryData
+from tests.support.memory_data import Answer, MemoryData
 
 from .depot import Depot, a_lab_depot, remote
 

@@ -29,7 +29,7 @@ from drumbeat.agent.inputs.snapshots import bring
 from drumbeat.protocol import wire
 from drumbeat.protocol.errors import ConflictError, NoConnectionError, StorageError, UnreachableError
 from drumbeat.protocol.input_listing import Link
-from drumbeat.testing.memory_data import ROOT, Answer, Asked, MemoryData
+from tests.support.memory_data import ROOT, Answer, Asked, MemoryData
 
 from .depot import a_depot, remote
 from .house import until

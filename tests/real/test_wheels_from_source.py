@@ -13,7 +13,7 @@ import pytest
 
 from drumbeat.protocol.agent import AgentStatus, Order, Phase
 from drumbeat.protocol.plan import PythonEnvironment, SourceBuild
-from drumbeat.testing.agent_gang import AgentGang, mentioning
+from tests.support.agent_gang import AgentGang, mentioning
 
 from .guard import guarded
 from .house import until

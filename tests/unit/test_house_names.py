@@ -8,8 +8,8 @@ SOURCE = Path(__file__).parents[2] / "src" / "drumbeat"
 
 TWICE = frozenset({
  "Choice", "Chosen", "Command", "Engine", "Environment", "Facts", "Found", "Host",
-    "InStore", "Inputs", "JobOutputs", "Kept", "Kind", "Launcher", "Line", "Link", "Manifest", "Node",
-    "Outputs", "Patience", "Piece", "Place", "Policy", "Reference", "Room", "Server", "Shelf", "Site", "SshHost",
+    "Inputs", "JobOutputs", "Kept", "Kind", "Launcher", "Line", "Link", "Manifest", "Node",
+    "Outputs", "Patience", "Piece", "Place", "Policy", "Reference", "Room", "Site", "SshHost",
     "Step", "Store", "Verdict", "Watch", "Whole", "Word", "Work",
 })  # fmt: skip
 """Names that still stand for more than one thing. A name that is unique now is removed; none is added."""

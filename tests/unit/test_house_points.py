@@ -13,7 +13,7 @@ SIMULATED = frozenset({
     "agent.spare_found", "agent.spare_taken", "agent.spare_dead", "keeper.retiring", "keeper.retired",
 })  # fmt: skip
 """Where only several servers over one database come by, and only keepers between two jobs: the simulator kills at any
-point (testing/simulation; unit/simulation/test_simulated_standbys.py)."""
+point (tests/support/simulation; unit/simulation/test_simulated_standbys.py)."""
 
 
 def test_each_point_off_the_common_way_is_killed_at_by_some_test():

@@ -19,8 +19,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from drumbeat.protocol.errors import EngineError
-from drumbeat.testing.incidents import JUDGE, RULES, Incident
 from tests.real.house import a_house
+from tests.support.incidents import JUDGE, RULES, Incident
 from tools.faults import records
 from tools.faults.curves import Curve
 from tools.faults.curves import play_all as play_curves_on

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from drumbeat.testing.incidents import Incident, Said
 from tests.real.house import House
+from tests.support.incidents import Incident, Said
 
 MEMORY_CGROUPS = (Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup"))
 LIMIT_FILES = ("memory.limit_in_bytes", "memory.max")

@@ -19,8 +19,8 @@ from pathlib import Path
 import psutil
 
 from drumbeat.protocol.api.jobs import JobView
-from drumbeat.testing.agent_gang import end_all
 from tests.real.house import House, a_house
+from tests.support.agent_gang import end_all
 
 DEADLINE_S = 90.0
 MARKS = """\

@@ -12,8 +12,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from drumbeat.testing.agent_gang import end_all
-from drumbeat.testing.incidents import Incident
+from tests.support.agent_gang import end_all
+from tests.support.incidents import Incident
 from tools.faults.incidents import find_missing, make_memory_cgroup
 from tools.faults.scene import Missed, Torchrun
 

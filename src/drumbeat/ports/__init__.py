@@ -1,6 +1,6 @@
 """What the core asks of the outside: Protocols whose docstrings are the contract.
 
-Every adapter passes the contract suites in `drumbeat.testing`. All calls are synchronous and may block; the control
+Every adapter passes a contract suite (`tests/support`; for engines `drumbeat.engines.contract`). All calls are synchronous and may block; the control
 room runs them where blocking does no harm. Foreign exceptions are mapped to `drumbeat.protocol.errors` by the adapter.
 """
 

@@ -15,7 +15,7 @@ from drumbeat.protocol import home_socket
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.errors import StorageError
 from drumbeat.protocol.plan import Plan
-from drumbeat.testing.agent_server import HomeSocketServer
+from tests.support.agent_server import HomeSocketServer
 
 
 class Taker:

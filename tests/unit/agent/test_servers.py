@@ -31,7 +31,7 @@ from drumbeat.protocol.errors import (
 )
 from drumbeat.protocol.plan import Plan
 from drumbeat.server.errors import status_of
-from drumbeat.testing.agent_server import HomeSocketServer
+from tests.support.agent_server import HomeSocketServer
 
 PLAN = Plan("j", "e", "pytorch", 1, 1, "true", ())
 ONE, TWO, FAR = "unix:/none/1/server.sock", "unix:/none/2/server.sock", "https://10.0.0.1:1"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.testing.fake_engine import FakeEngine
-from drumbeat.testing.memory_store import MemoryStore
+from tests.support.fake_engine import FakeEngine
+from tests.support.memory_store import MemoryStore
 
 from .house import House
 

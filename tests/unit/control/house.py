@@ -17,9 +17,9 @@ from drumbeat.protocol.roster import Member
 from drumbeat.protocol.states import State
 from drumbeat.protocol.unique_names import gang_name
 from drumbeat.stores.folder import FolderArtifacts
-from drumbeat.testing.fake_engine import FakeEngine
-from drumbeat.testing.memory_store import MemoryStore
 from drumbeat.wiring import SystemClock
+from tests.support.fake_engine import FakeEngine
+from tests.support.memory_store import MemoryStore
 
 JOB = {"command": "python t.py", "distribution": {"type": "pytorch", "process_count_per_instance": 1}}
 

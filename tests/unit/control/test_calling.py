@@ -20,9 +20,9 @@ from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import EngineError, UnreachableError
 from drumbeat.protocol.roster import Member
 from drumbeat.stores.folder import FolderArtifacts
-from drumbeat.testing.fake_clock import FakeClock
-from drumbeat.testing.fake_engine import FakeEngine
-from drumbeat.testing.memory_store import MemoryStore, Shelf
+from tests.support.fake_clock import FakeClock
+from tests.support.fake_engine import FakeEngine
+from tests.support.memory_store import MemoryStore, Shelf
 
 pytestmark = pytest.mark.feature("F5")
 

@@ -20,8 +20,8 @@ from drumbeat.protocol.errors import (
 )
 from drumbeat.protocol.input_listing import Link
 from drumbeat.protocol.states import State
-from drumbeat.testing.fake_engine import FakeEngine
-from drumbeat.testing.memory_store import MemoryStore
+from tests.support.fake_engine import FakeEngine
+from tests.support.memory_store import MemoryStore
 
 from .house import House, until
 

@@ -24,9 +24,9 @@ from drumbeat.protocol.errors import (
 )  # fmt: skip
 from drumbeat.protocol.states import State
 from drumbeat.stores.folder import FolderArtifacts
-from drumbeat.testing.fake_engine import FakeEngine
-from drumbeat.testing.memory_store import MemoryStore, Shelf
 from drumbeat.wiring import SystemClock
+from tests.support.fake_engine import FakeEngine
+from tests.support.memory_store import MemoryStore, Shelf
 
 from .house import until
 

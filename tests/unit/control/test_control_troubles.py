@@ -30,9 +30,9 @@ from drumbeat.protocol.errors import (
 )  # fmt: skip
 from drumbeat.protocol.states import Reason, State
 from drumbeat.stores.folder import FolderArtifacts
-from drumbeat.testing.fake_engine import FakeEngine
-from drumbeat.testing.memory_store import MemoryStore
 from drumbeat.wiring import SystemClock
+from tests.support.fake_engine import FakeEngine
+from tests.support.memory_store import MemoryStore
 from tests.threads import refuse_once
 
 from .house import JOB, House, until

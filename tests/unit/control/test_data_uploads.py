@@ -8,10 +8,10 @@ from drumbeat.control.catalog.data_assets import DataAssets
 from drumbeat.control.catalog.datastores import Datastores
 from drumbeat.ports import Ownership, Submission
 from drumbeat.protocol.plan import InputPlan
-from drumbeat.testing.fake_clock import FakeClock
-from drumbeat.testing.memory_data import MemoryData
-from drumbeat.testing.memory_store import MemoryStore
-from drumbeat.testing.sample_jobs import submission
+from tests.support.fake_clock import FakeClock
+from tests.support.memory_data import MemoryData
+from tests.support.memory_store import MemoryStore
+from tests.support.sample_jobs import submission
 
 UPLOAD = f"azureml://datastores/store/paths/uploads/{'0' * 64}/images"
 MANY = 1001

@@ -15,10 +15,10 @@ from drumbeat.ports import Ownership, Use
 from drumbeat.protocol.errors import ConflictError
 from drumbeat.protocol.plan import InputPlan
 from drumbeat.stores.folder import FolderArtifacts
-from drumbeat.testing.fake_clock import FakeClock
-from drumbeat.testing.memory_data import ROOT, MemoryData
-from drumbeat.testing.memory_store import MemoryStore
-from drumbeat.testing.sample_jobs import submission
+from tests.support.fake_clock import FakeClock
+from tests.support.memory_data import ROOT, MemoryData
+from tests.support.memory_store import MemoryStore
+from tests.support.sample_jobs import submission
 
 pytestmark = pytest.mark.feature("D2", "D4")
 

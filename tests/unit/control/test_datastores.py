@@ -9,7 +9,7 @@ import pytest
 
 from drumbeat.control.catalog.datastores import Datastores
 from drumbeat.protocol.errors import ConflictError, NotFoundError, SpecError, UnreachableError
-from drumbeat.testing.memory_store import MemoryStore
+from tests.support.memory_store import MemoryStore
 
 pytestmark = pytest.mark.feature("D1")
 

@@ -15,9 +15,9 @@ from drumbeat.ports.metrics import Taken
 from drumbeat.protocol.errors import AwayError, StorageError
 from drumbeat.protocol.metric_lines import Spooled
 from drumbeat.protocol.metrics import Source
-from drumbeat.testing.fake_engine import FakeEngine
-from drumbeat.testing.memory_metrics import MemoryMetricStore
-from drumbeat.testing.memory_store import MemoryStore
+from tests.support.fake_engine import FakeEngine
+from tests.support.memory_metrics import MemoryMetricStore
+from tests.support.memory_store import MemoryStore
 
 from .house import House, until
 

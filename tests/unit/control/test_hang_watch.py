@@ -22,9 +22,9 @@ from drumbeat.protocol.stacks import NodeFacts, ProcessFacts, RankFacts, StackFr
 from drumbeat.protocol.states import Reason, State
 from drumbeat.protocol.wire import to_wire
 from drumbeat.stores.folder import FolderArtifacts
-from drumbeat.testing.fake_clock import FakeClock
-from drumbeat.testing.fake_engine import FakeEngine
-from drumbeat.testing.memory_store import MemoryStore
+from tests.support.fake_clock import FakeClock
+from tests.support.fake_engine import FakeEngine
+from tests.support.memory_store import MemoryStore
 
 from .house import until
 

@@ -19,9 +19,9 @@ from drumbeat.protocol.errors import AwayError, StaleError, StorageError
 from drumbeat.protocol.roster import Member
 from drumbeat.protocol.states import Reason, State
 from drumbeat.stores.folder import FolderArtifacts
-from drumbeat.testing.fake_clock import FakeClock
-from drumbeat.testing.fake_engine import FakeEngine
-from drumbeat.testing.memory_store import MemoryStore, Shelf
+from tests.support.fake_clock import FakeClock
+from tests.support.fake_engine import FakeEngine
+from tests.support.memory_store import MemoryStore, Shelf
 
 from .house import until
 

@@ -15,8 +15,8 @@ from drumbeat.core.life.job import Job
 from drumbeat.core.life.state_machine import JUDGE_AFTER
 from drumbeat.ports import Record
 from drumbeat.protocol.states import State
-from drumbeat.testing.fake_clock import FakeClock
-from drumbeat.testing.memory_store import MemoryStore
+from tests.support.fake_clock import FakeClock
+from tests.support.memory_store import MemoryStore
 from tests.unit.core.jobs import running
 
 

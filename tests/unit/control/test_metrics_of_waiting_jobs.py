@@ -13,9 +13,9 @@ from drumbeat.protocol.api.metrics import MetricsView
 from drumbeat.protocol.metric_lines import line_of
 from drumbeat.protocol.metrics import Point, PointsLogged, Source, run_id
 from drumbeat.server.api.metrics import show_curves, show_metrics
-from drumbeat.testing.fake_engine import FakeEngine
-from drumbeat.testing.memory_metrics import MemoryMetricStore
-from drumbeat.testing.memory_store import MemoryStore
+from tests.support.fake_engine import FakeEngine
+from tests.support.memory_metrics import MemoryMetricStore
+from tests.support.memory_store import MemoryStore
 from tests.unit.control.house import House, until
 
 

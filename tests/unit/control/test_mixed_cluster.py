@@ -14,8 +14,8 @@ from drumbeat.dialect.compute.kubernetes import KubernetesCompute
 from drumbeat.engines.kubernetes.machines import machines
 from drumbeat.ports import Machine
 from drumbeat.protocol.api.requests import JobRequest
-from drumbeat.testing.fake_engine import FakeEngine
-from drumbeat.testing.memory_store import MemoryStore
+from tests.support.fake_engine import FakeEngine
+from tests.support.memory_store import MemoryStore
 
 from .house import JOB, House, until
 

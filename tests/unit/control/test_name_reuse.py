@@ -17,8 +17,8 @@ from drumbeat.protocol.agent import Phase
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import StaleError, UnauthorizedError
 from drumbeat.protocol.unique_names import gang_name, parse_gang_name, unique_name
-from drumbeat.testing.fake_engine import FakeEngine
-from drumbeat.testing.memory_store import MemoryStore
+from tests.support.fake_engine import FakeEngine
+from tests.support.memory_store import MemoryStore
 
 from .house import House, until
 

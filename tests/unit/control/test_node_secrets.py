@@ -15,7 +15,7 @@ from drumbeat.protocol import wire
 from drumbeat.protocol.agent import AgentStatus, Enrolment, Phase
 from drumbeat.protocol.errors import DrumbeatError, SpecError, StaleError, UnauthorizedError
 from drumbeat.protocol.roster import Member
-from drumbeat.testing.sample_jobs import sample_job
+from tests.support.sample_jobs import sample_job
 
 from .house import House
 

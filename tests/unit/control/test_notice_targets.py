@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from drumbeat.control.catalog.notice_targets import NoticeTargets
-from drumbeat.testing.memory_store import MemoryStore
+from tests.support.memory_store import MemoryStore
 
 
 class TogetherReadingStore(MemoryStore):

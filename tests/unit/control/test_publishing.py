@@ -37,10 +37,10 @@ from drumbeat.protocol.input_listing import Listing
 from drumbeat.protocol.plan import OutputPlan
 from drumbeat.protocol.states import State
 from drumbeat.stores.folder import FolderArtifacts
-from drumbeat.testing.memory_data import ROOT, MemoryData
-from drumbeat.testing.memory_store import MemoryStore
-from drumbeat.testing.sample_jobs import submission
 from drumbeat.wiring import SystemClock
+from tests.support.memory_data import ROOT, MemoryData
+from tests.support.memory_store import MemoryStore
+from tests.support.sample_jobs import submission
 
 pytestmark = pytest.mark.feature("D3", "D4")
 

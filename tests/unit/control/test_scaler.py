@@ -24,9 +24,9 @@ from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.states import Reason, State
 from drumbeat.stores.folder import FolderArtifacts
-from drumbeat.testing.fake_clock import FakeClock
-from drumbeat.testing.fake_engine import FakeEngine
-from drumbeat.testing.memory_store import MemoryStore
+from tests.support.fake_clock import FakeClock
+from tests.support.fake_engine import FakeEngine
+from tests.support.memory_store import MemoryStore
 
 pytestmark = pytest.mark.feature("C1", "C2")
 

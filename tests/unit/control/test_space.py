@@ -18,8 +18,8 @@ from drumbeat.protocol.errors import ConflictError, NotFoundError, RefusedError,
 from drumbeat.protocol.plan import PythonEnvironment
 from drumbeat.protocol.states import State
 from drumbeat.stores.folder import FolderArtifacts
-from drumbeat.testing.fake_engine import FakeEngine
-from drumbeat.testing.memory_store import MemoryStore
+from tests.support.fake_engine import FakeEngine
+from tests.support.memory_store import MemoryStore
 
 from .house import JOB, House, until
 

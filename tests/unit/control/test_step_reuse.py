@@ -14,9 +14,9 @@ from drumbeat.core.life.output_publication import outputs_left
 from drumbeat.protocol.api.requests import JobRequest, StepParts
 from drumbeat.protocol.states import State
 from drumbeat.stores.folder import FolderArtifacts
-from drumbeat.testing.fake_engine import FakeEngine
-from drumbeat.testing.memory_data import MemoryData
-from drumbeat.testing.memory_store import MemoryStore
+from tests.support.fake_engine import FakeEngine
+from tests.support.memory_data import MemoryData
+from tests.support.memory_store import MemoryStore
 
 from .house import House, until
 

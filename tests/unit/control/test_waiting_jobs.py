@@ -10,8 +10,8 @@ from drumbeat.core.fair_share import PATIENCE
 from drumbeat.core.life.job import Job
 from drumbeat.core.quotas import Quota, QuotaKind
 from drumbeat.ports import HALF_LIFE_SETTING, Ownership
-from drumbeat.testing.memory_store import MemoryStore
-from drumbeat.testing.sample_jobs import NOON, sample_job, started, submission
+from tests.support.memory_store import MemoryStore
+from tests.support.sample_jobs import NOON, sample_job, started, submission
 
 pytestmark = pytest.mark.feature("C9")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from drumbeat.testing.incidents import Incident
+from tests.support.incidents import Incident
 
 RECORDINGS = Path(__file__).parent / "incidents"
 

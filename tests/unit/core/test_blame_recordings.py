@@ -9,7 +9,7 @@ import pytest
 from drumbeat.core.diagnosis.blame import Exit, verdict
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import RankExit
-from drumbeat.testing.incidents import JUDGE, RULES, Incident, Said
+from tests.support.incidents import JUDGE, RULES, Incident, Said
 
 from .recordings import RECORDINGS, path_of
 

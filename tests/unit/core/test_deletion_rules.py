@@ -16,7 +16,7 @@ from drumbeat.core.deletion_rules import (
     needs_of_job,
 )
 from drumbeat.protocol.states import State
-from drumbeat.testing.sample_jobs import full_job
+from tests.support.sample_jobs import full_job
 
 pytestmark = pytest.mark.feature("M9")
 

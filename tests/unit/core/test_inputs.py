@@ -25,7 +25,7 @@ from drumbeat.protocol import folder_layout
 from drumbeat.protocol.errors import DrumbeatError, RefusedError, SpecError, UnknownNameError
 from drumbeat.protocol.plan import InputPlan, OutputPlan
 from drumbeat.protocol.states import State
-from drumbeat.testing.sample_jobs import submission
+from tests.support.sample_jobs import submission
 
 FACTS = DataFacts(
     {

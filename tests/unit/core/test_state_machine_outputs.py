@@ -24,7 +24,7 @@ from drumbeat.protocol import wire
 from drumbeat.protocol.api.jobs import OutputPlace
 from drumbeat.protocol.plan import OutputPlan
 from drumbeat.protocol.states import State
-from drumbeat.testing.sample_jobs import submission
+from tests.support.sample_jobs import submission
 
 pytestmark = pytest.mark.feature("D3")
 

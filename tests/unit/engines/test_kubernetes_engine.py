@@ -13,12 +13,12 @@ import pytest
 
 from drumbeat.core.life.events import Loss
 from drumbeat.dialect.compute.kubernetes import KubernetesCompute
+from drumbeat.engines.contract import EngineContract, a_gang
 from drumbeat.engines.kubernetes import engine as module
 from drumbeat.engines.kubernetes.engine import KubernetesEngine
 from drumbeat.ports import Engine, Gang, NoMachinesError, Sighting
 from drumbeat.protocol.api.computes import NodeState
 from drumbeat.protocol.errors import EngineError, UnreachableError
-from drumbeat.testing.engine_contract import EngineContract, a_gang
 
 from .kubernetes_cluster import FakeCluster, ended, waiting
 

@@ -12,13 +12,13 @@ import pytest
 from drumbeat.core.resource_needs import Slot
 from drumbeat.dialect.compute.kubernetes import KubernetesCompute
 from drumbeat.engines.agent_archive import AgentArchive
+from drumbeat.engines.contract import a_gang
 from drumbeat.engines.kubernetes.names import gang_name, owner
 from drumbeat.engines.kubernetes.own_pod_keys import merged
 from drumbeat.engines.kubernetes.render import Site, agent_map, pods, rendered, secret
 from drumbeat.ports import Gang
 from drumbeat.protocol.errors import EngineError
 from drumbeat.protocol.plan import Container, ImageBuild
-from drumbeat.testing.engine_contract import a_gang
 
 pytestmark = pytest.mark.feature("C4")
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from drumbeat.engines.contract import a_gang
 from drumbeat.engines.local import LocalEngine
 from drumbeat.host import processes
 from drumbeat.host.gangs import OUTPUT, Gangs
 from drumbeat.host.gpus import gpus
 from drumbeat.protocol.errors import EngineError, UnreachableError
-from drumbeat.testing.engine_contract import a_gang
 
 HELD = [sys.executable, "-c", "print('up', flush=True); import time; time.sleep(600)"]
 

@@ -15,6 +15,7 @@ import pytest
 from drumbeat.core.life.events import Loss
 from drumbeat.dialect.compute.slurm import SlurmCompute
 from drumbeat.engines.agent_archive import agent_archive
+from drumbeat.engines.contract import a_gang
 from drumbeat.engines.slurm import engine as slurm_engine
 from drumbeat.engines.slurm import job_lookup
 from drumbeat.engines.slurm.client import Ended, Slurm, SlurmJob, SlurmNode
@@ -22,7 +23,6 @@ from drumbeat.engines.slurm.engine import SlurmEngine
 from drumbeat.engines.slurm.power_saving import Power
 from drumbeat.ports import NoMachinesError, Sighting
 from drumbeat.protocol.errors import EngineError, Problem, UnreachableError
-from drumbeat.testing.engine_contract import a_gang
 
 pytestmark = pytest.mark.feature("C4")
 NAME = "drumbeat-rack-m4rk-contract.1"

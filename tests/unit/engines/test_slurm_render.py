@@ -8,9 +8,9 @@ import pytest
 
 from drumbeat.core.resource_needs import Slot
 from drumbeat.dialect.compute.slurm import SlurmCompute
+from drumbeat.engines.contract import a_gang
 from drumbeat.engines.slurm.render import batch_script
 from drumbeat.ports import Gang
-from drumbeat.testing.engine_contract import a_gang
 
 pytestmark = pytest.mark.feature("C4")
 

@@ -14,7 +14,7 @@ from drumbeat.server.mlflow.errors import DENIED, INVALID, MlflowRefusal
 from drumbeat.server.mlflow.request import Call
 from drumbeat.server.mlflow.routes import find
 from drumbeat.server.mlflow.write_scope import WriteScope
-from drumbeat.testing.memory_metrics import MemoryMetricStore
+from tests.support.memory_metrics import MemoryMetricStore
 
 OWN, OTHERS, OUTSIDE = ("a" * 32, "own"), ("b" * 32, "others"), ("c" * 32, "")
 HOME = experiment_id("home")

@@ -10,11 +10,11 @@ from drumbeat.control.loop.loop import Loop
 from drumbeat.control.loop.peers import PeerServers
 from drumbeat.control.loop.placer import Placer
 from drumbeat.ports import Change, Head, Letter
-from drumbeat.testing.memory_store import MemoryStore
-from drumbeat.testing.simulation.action import Action
-from drumbeat.testing.simulation.schedules import schedule
-from drumbeat.testing.simulation.shrink import Setup, failure
 from tests.runs import is_thorough
+from tests.support.memory_store import MemoryStore
+from tests.support.simulation.action import Action
+from tests.support.simulation.schedules import schedule
+from tests.support.simulation.shrink import Setup, failure
 
 from .seeds import LANES, PATIENT, how_many, near
 
@@ -27,7 +27,7 @@ TWO = Setup(servers=2)
 def test_schedules_of_two_servers_hold(lane: int, pytestconfig: pytest.Config):
     for seed in range(lane, how_many(pytestconfig) // 4, LANES):
         said = failure(schedule(seed, servers=2), TWO)
-        assert not said, f"{said}; see `python -m drumbeat.testing.simulation --servers 2 --seed {seed}`"
+        assert not said, f"{said}; see `python -m tests.support.simulation --servers 2 --seed {seed}`"
 
 
 def test_three_servers_hold_too():

@@ -8,8 +8,8 @@ import pytest
 
 from drumbeat.core.life import hang_response
 from drumbeat.core.life.job import Job
-from drumbeat.testing.simulation.schedules import schedule_with_hangs
-from drumbeat.testing.simulation.shrink import Setup, failure
+from tests.support.simulation.schedules import schedule_with_hangs
+from tests.support.simulation.shrink import Setup, failure
 
 from .seeds import PATIENT, how_many, near
 
@@ -23,9 +23,7 @@ SHARE = 8
 def test_hangs_in_schedules_of_faults_are_told(servers: int, pytestconfig: pytest.Config) -> None:
     for seed in range(max(1, how_many(pytestconfig) // SHARE)):
         said = failure(schedule_with_hangs(seed, servers), Setup(servers))
-        assert not said, (
-            f"{said}; see `python -m drumbeat.testing.simulation --hangs --servers {servers} --seed {seed}`"
-        )
+        assert not said, f"{said}; see `python -m tests.support.simulation --hangs --servers {servers} --seed {seed}`"
 
 
 def a_hang_is_told_once_a_round(patch: pytest.MonkeyPatch) -> None:

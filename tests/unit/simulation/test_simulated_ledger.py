@@ -9,10 +9,10 @@ import pytest
 
 from drumbeat.core import ledger_times
 from drumbeat.protocol.api.ledger import TimeClass
-from drumbeat.testing.simulation.backing import InMemory
-from drumbeat.testing.simulation.invariants import Checker, come_to_rest
-from drumbeat.testing.simulation.schedules import happen, schedule
-from drumbeat.testing.simulation.world import World
+from tests.support.simulation.backing import InMemory
+from tests.support.simulation.invariants import Checker, come_to_rest
+from tests.support.simulation.schedules import happen, schedule
+from tests.support.simulation.world import World
 
 SEEDS = range(5)
 

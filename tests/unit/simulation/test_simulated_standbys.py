@@ -18,14 +18,14 @@ from drumbeat.agent.keeper.standby import Standby
 from drumbeat.agent.keeper.standby_pool import Standbys
 from drumbeat.protocol import fault_points
 from drumbeat.protocol.keeper import Adopt, LeaveNode
-from drumbeat.testing.simulation import standbys
-from drumbeat.testing.simulation.action import Action
-from drumbeat.testing.simulation.backing import InMemory
-from drumbeat.testing.simulation.invariants import Checker
-from drumbeat.testing.simulation.keepers.machine import Box
-from drumbeat.testing.simulation.schedules import WITH_STANDBYS, fair, happen, schedule
-from drumbeat.testing.simulation.shrink import failure
-from drumbeat.testing.simulation.world import World
+from tests.support.simulation import standbys
+from tests.support.simulation.action import Action
+from tests.support.simulation.backing import InMemory
+from tests.support.simulation.invariants import Checker
+from tests.support.simulation.keepers.machine import Box
+from tests.support.simulation.schedules import WITH_STANDBYS, fair, happen, schedule
+from tests.support.simulation.shrink import failure
+from tests.support.simulation.world import World
 
 POINTS = ("agent.spare_found", "agent.spare_taken", "agent.spare_dead", "keeper.retiring", "keeper.retired")
 """Points that agents and keepers of prepared interpreters come by."""

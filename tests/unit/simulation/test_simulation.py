@@ -20,12 +20,12 @@ from drumbeat.ports import Change, Record
 from drumbeat.protocol.agent import Phase
 from drumbeat.protocol.errors import StorageError
 from drumbeat.protocol.states import State
-from drumbeat.testing.memory_store import MemoryStore
-from drumbeat.testing.simulation.action import Action
-from drumbeat.testing.simulation.schedules import schedule
-from drumbeat.testing.simulation.shrink import failure, shrink
-from drumbeat.testing.simulation.world import Killed, Server, Texts, World
 from tests.chaos.points import SIMULATED
+from tests.support.memory_store import MemoryStore
+from tests.support.simulation.action import Action
+from tests.support.simulation.schedules import schedule
+from tests.support.simulation.shrink import failure, shrink
+from tests.support.simulation.world import Killed, Server, Texts, World
 
 from .seeds import LANES, PATIENT, how_many, near
 
@@ -37,7 +37,7 @@ pytestmark = PATIENT
 def test_schedules_of_faults_hold(lane: int, pytestconfig: pytest.Config):
     for seed in range(lane, how_many(pytestconfig), LANES):
         said = failure(schedule(seed))
-        assert not said, f"{said}; see `python -m drumbeat.testing.simulation --seed {seed}`"
+        assert not said, f"{said}; see `python -m tests.support.simulation --seed {seed}`"
 
 
 FOR_POINTS = (0, 4, 5, 15, 113, 213, 230, 238)

@@ -1,6 +1,6 @@
 """What a keeper needs of its machine: a clock, memory, processes, and the end of a socket at which its agent speaks.
 
-The simulator plays another one (`drumbeat.testing.simulation.keepers`), below the same keeper.
+The simulator plays another one (`tests/support/simulation/keepers`), below the same keeper.
 """
 
 from __future__ import annotations

@@ -1,0 +1,437 @@
+"""A played machine: the processes of one user, and what a real keeper sees of them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import shutil
+import signal
+import socket
+import tempfile
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+from drumbeat.agent.keeper import listener, standby
+from drumbeat.agent.keeper.confinement import STANDBY, Subreaper
+from drumbeat.agent.keeper.keeper import Keeper
+from drumbeat.agent.keeper.listener import AgentListener
+from drumbeat.agent.keeper.machine import KeeperMachine
+from drumbeat.agent.keeper.shared_memory import Segments
+from drumbeat.agent.keeper.signal_pipe import SignalPipe
+from drumbeat.agent.keeper.standby import Standby
+from drumbeat.protocol.keeper import KeeperRequest, ProcessStart, encode_request
+from tests.support.fake_clock import FakeClock
+from tests.support.simulation.keepers.parts import NoSegments, NoSignals, PlayedListener
+
+MEMORY_BYTES = 64 << 30
+INTERPRETER_BYTES = 210 << 20
+_SHM = "/dev/shm"
+
+
+class ProcessKilledError(BaseException):
+    """The process that acts is killed at this point."""
+
+
+@dataclass(frozen=True)
+class RankOfRound:
+    """A rank of one round."""
+
+    job: str
+    attempt: int
+    round: int
+    rank: int
+
+    def __str__(self) -> str:
+        return f"{self.job}.{self.attempt}, round {self.round}, rank {self.rank}"
+
+
+@dataclass
+class PlayedProcess:
+    """A rank, or an interpreter that may become one."""
+
+    pid: int
+    keeper: int
+    """The pid of its keeper."""
+    marker: str
+    begun: ProcessStart
+    is_interpreter: bool = False
+    served: list[RankOfRound] = field(default_factory=list["RankOfRound"])
+    """The ranks that it has been."""
+    is_asked: bool = False
+    """Whether it has had SIGTERM."""
+    code: int | None = None
+    is_reaped: bool = False
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it runs."""
+        return self.code is None
+
+
+class KeeperProcess:
+    """A process that runs a real keeper, one step after the other."""
+
+    def __init__(self, box: Box, pid: int, folder: str) -> None:
+        self.box, self.pid, self.folder = box, pid, folder
+        self.lock: int | None = None
+        self.keeper: Keeper | None = None
+        self.is_alive = True
+        self.is_busy = False
+        """Whether it is in the middle of a step."""
+        self.machine = PlayedMachine(box, self)
+        self.opened = list[socket.socket]()
+
+    def act(self) -> None:
+        """Takes one step. Raises ProcessKilledError if it was killed meanwhile."""
+        if self.keeper is None:
+            self._begin()
+        elif self.keeper.goes_on():
+            self.keeper.work()
+        else:
+            self.keeper.end()
+            self.box.bury(self)
+
+    def check_stop(self) -> None:
+        """Takes note if it stops ranks whose agent hasn't asked for it."""
+        keeper = self.keeper
+        if keeper is not None and keeper.listener.alone_s() > keeper.patience_s:
+            self.box.abandoned.add((self.root, keeper.round.number))
+        elif keeper is not None and self.root not in self.box.stopping:
+            self._stops_unasked()
+
+    def _stops_unasked(self) -> None:
+        ranks = [str(one.served[-1]) for one in self.box.of(self.pid) if one.served]
+        if ranks:
+            self.box.wrongs.append(f"{ranks} are stopped, and their agent hasn't asked for it")
+
+    def _begin(self) -> None:
+        try:
+            self.lock = listener.hold_folder(self.folder)
+        except FileNotFoundError:  # The attempt is over.
+            self.lock = None
+        if self.lock is None:
+            self.box.bury(self)  # Another one holds the folder.
+            return
+        self.keeper = Keeper(self.folder, self.machine)
+
+    @property
+    def root(self) -> str:
+        """The attempt in whose folder it really is, "" = none."""
+        return next((root for root in self.box.roots if self.is_in(f"{root}/keeper")), "")
+
+    def is_in(self, folder: str) -> bool:
+        """Whether the keeper's folder has this path now."""
+        with contextlib.suppress(OSError):
+            return self.lock is not None and os.path.samestat(os.fstat(self.lock), Path(folder, listener.LOCK).stat())
+        return False
+
+
+class Box:
+    """The machine."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self.clock, self._free, self._free_since = clock, 0.6, clock.monotonic()
+        self.home = tempfile.mkdtemp(prefix="drumbeat-keepers-", dir=_SHM if os.access(_SHM, os.W_OK) else None)
+        self.processes: dict[int, PlayedProcess] = {}
+        self.keepers: dict[int, KeeperProcess] = {}
+        self.wrongs: list[str] = []
+        """What was done that mustn't be, in words."""
+        self.on_rank: Callable[[PlayedProcess, ProcessStart], None] = lambda _process, _rank: None
+        """Called with each process that has become a rank."""
+        self.roots: set[str] = set()
+        """The folders of attempts on this machine."""
+        self.stopping: set[str] = set()
+        """Those whose agents have asked for an end of the ranks."""
+        self.abandoned: set[tuple[str, int]] = set()
+        """The folder of an attempt and the round whose ranks its keeper has ended, since their agent didn't come."""
+        self.letters: list[socket.socket] = []
+        """Connections of those who have told a keeper something, and wait."""
+        self._pids = iter(range(100, 1 << 30))
+        self._closes = weakref.finalize(self, shutil.rmtree, self.home, ignore_errors=True)
+
+    @property
+    def free(self) -> float:
+        """The part of its memory that is left."""
+        return self._free
+
+    @free.setter
+    def free(self, part: float) -> None:
+        if part != self._free:
+            self._free, self._free_since = part, self.clock.monotonic()
+
+    @property
+    def free_for_s(self) -> float:
+        """Seconds since that part has changed."""
+        return self.clock.monotonic() - self._free_since
+
+    def close(self) -> None:
+        """Ends everything."""
+        for one in list(self.keepers.values()):
+            self.kill_keeper(one)
+        for letter in self.letters:
+            letter.close()
+        self._closes()
+
+    # --- keepers ------------------------------------------------------------------------------------------------------
+    def start_keeper(self, folder: str) -> KeeperProcess:
+        """Starts a keeper, which holds its folder at its first step."""
+        keeper = KeeperProcess(self, next(self._pids), folder)
+        self.keepers[keeper.pid] = keeper
+        return keeper
+
+    def keeper_in(self, folder: str) -> KeeperProcess | None:
+        """The living keeper whose folder has this path now."""
+        return next((one for one in self.keepers.values() if one.is_in(folder)), None)
+
+    def kill_keeper(self, keeper: KeeperProcess) -> None:
+        """SIGKILL: its processes end with it."""
+        self.bury(keeper)
+
+    def bury(self, keeper: KeeperProcess) -> None:
+        """The keeper's process is gone, and with it what was open in it and what hung on it."""
+        if not keeper.is_alive:
+            return
+        keeper.is_alive = False
+        self.keepers.pop(keeper.pid, None)
+        for one in self.of(keeper.pid):
+            self.end(one, -signal.SIGKILL)
+        for opened in keeper.opened:
+            opened.close()
+        if keeper.keeper is not None:
+            keeper.keeper.selector.close()
+            ending = keeper.keeper.listener
+            if isinstance(ending, PlayedListener):
+                ending.close()
+        if keeper.lock is not None:
+            os.close(keeper.lock)
+            keeper.lock = None
+
+    # --- processes ----------------------------------------------------------------------------------------------------
+    def start(self, keeper: int, marker: str, begun: ProcessStart, *, is_interpreter: bool) -> PlayedProcess:
+        """Starts a process below a keeper."""
+        made = PlayedProcess(next(self._pids), keeper, marker, begun, is_interpreter)
+        self.processes[made.pid] = made
+        if not is_interpreter:
+            self.become(made, begun)
+        return made
+
+    def become(self, process: PlayedProcess, rank: ProcessStart) -> None:
+        """A process is a rank from now on."""
+        attempt, number = int(rank.env["DRUMBEAT_ATTEMPT"]), int(rank.env["DRUMBEAT_ROUND"])
+        process.served.append(RankOfRound(rank.env["DRUMBEAT_JOB"], attempt, number, rank.rank))
+        self.on_rank(process, rank)
+
+    def end(self, process: PlayedProcess, code: int) -> None:
+        """A process ends by itself, or by a signal."""
+        if process.is_alive:
+            process.code = code
+
+    def of(self, keeper: int) -> list[PlayedProcess]:
+        """The living processes of a keeper."""
+        return [one for one in self.processes.values() if one.keeper == keeper and one.is_alive]
+
+    def end_marked(self, marker: str) -> None:
+        """Ends what a dead keeper has left. The processes of a keeper end with it: whatever lives is another's."""
+        for one in [one for one in self.processes.values() if one.marker == marker and one.is_alive]:
+            if one.served:
+                self.wrongs.append(f"rank {one.served[-1]} of a living keeper was ended as what a dead one had left")
+            self.end(one, -signal.SIGKILL)
+
+
+class PlayedConfinement(Subreaper):
+    """Holds the processes of a keeper by their pids."""
+
+    def __init__(self, machine: PlayedMachine, folder: str, marker: str) -> None:
+        self.machine = machine
+        self._folder, self._marker, self._hold = folder, marker, f"{folder}/hold.json"
+        self._is_of_pool = folder.endswith(f"/{STANDBY}")
+        self._keeper, self._adopts = machine.pid, True
+        self._asked: set[int] = set()
+        self.spares: Callable[[], set[int]] = set
+
+    def of_pool(self) -> Subreaper:
+        return PlayedConfinement(self.machine, f"{self._folder}/{STANDBY}", self._marker)
+
+    @property
+    def marker(self) -> str:
+        """What its processes carry."""
+        return self._marker
+
+    def _note(self, trace: dict[str, object]) -> None:
+        """Nothing goes by it."""
+
+    def members(self) -> list[int]:
+        spares = self.spares()
+        return [one.pid for one in self.machine.box.of(self.machine.pid) if one.pid not in spares]
+
+    def ask(self, *, helpers: bool = False, spared: int = 0) -> None:
+        del helpers, spared
+        self.machine.process.check_stop()
+        for pid in self.members():
+            self.machine.box.processes[pid].is_asked = True
+
+    def kill(self) -> None:
+        for pid in self.members():
+            self.machine.box.end(self.machine.box.processes[pid], -signal.SIGKILL)
+
+
+class PlayedStandby(Standby):
+    """A prepared interpreter: its answers come over a real socket."""
+
+    def __init__(self, machine: PlayedMachine, rank: ProcessStart, held: PlayedConfinement, folder: str) -> None:
+        self.rank, self._box = rank, machine.box
+        self.root = str(Path(folder).parent.parent)
+        self.has_begun = self.is_ready = False
+        self.refusal, self._unread, self._priority = "", b"", None
+        self._begun_with = standby.first_variables(rank, outlives=True)
+        self._keeper, self.other = socket.socketpair()
+        self._keeper.setblocking(False)
+        self.process = machine.box.start(machine.pid, held.marker, rank, is_interpreter=True)
+        self.pid = self.process.pid
+        machine.process.opened += [self._keeper, self.other]
+        self.answer("begun")
+
+    def answer(self, text: str) -> None:
+        """The interpreter says that it is ready, or why it can't be."""
+        with contextlib.suppress(OSError):
+            self.other.sendall(text.encode() + b"\n")
+
+    def follow(self, root: str) -> str:
+        if not self.process.is_alive:
+            return "a prepared interpreter ended"
+        self.root = root
+        return ""
+
+    def go(self, rank: ProcessStart) -> int:
+        self._keeper.close()
+        if not self.process.is_alive:
+            raise BrokenPipeError(32, "Broken pipe")
+        self._box.become(self.process, rank)
+        return self.pid
+
+    def end(self) -> None:
+        if self.process.served and self.process.is_alive:
+            self._box.wrongs.append(f"{self.process.served[-1]} was ended as an interpreter that waits")
+        self._box.end(self.process, -signal.SIGKILL)
+        self._keeper.close()
+
+
+class AgentMachine(KeeperMachine):
+    """What an agent sees of the box."""
+
+    variables: Mapping[str, str] = MappingProxyType({})
+
+    def __init__(self, box: Box) -> None:
+        self.box = box
+
+    def monotonic(self) -> float:
+        return self.box.clock.monotonic()
+
+    def now(self) -> float:
+        return self.box.clock.now().timestamp()
+
+    def end_rest(self, folder: str) -> list[int]:
+        """Ends what lives and carries the folder's marker, as `confinement.end_rest` does."""
+        self.box.end_marked(listener.read_marker(folder))
+        return []
+
+    def spares_home(self) -> str:
+        return f"{self.box.home}/spares"
+
+    def resident(self, pid: int) -> int:
+        return INTERPRETER_BYTES if pid in self.box.processes and self.box.processes[pid].is_alive else 0
+
+    def tell(self, folder: str, request: KeeperRequest) -> None:
+        """Doesn't wait: the other keeper reads it at its next step."""
+        opened = listener.connect(folder)
+        self.box.letters.append(opened)
+        opened.sendall(encode_request(request))
+
+
+class PlayedMachine(AgentMachine):
+    """What one keeper sees of the box."""
+
+    def __init__(self, box: Box, process: KeeperProcess) -> None:
+        super().__init__(box)
+        self.process = process
+        self.standbys = list[PlayedStandby]()
+        """Those that were begun."""
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def listener(
+        self, folder: str, selector: selectors.BaseSelector, obey: Callable[[bytes], None], state: Callable[[], bytes]
+    ) -> AgentListener:
+        return PlayedListener(folder, selector, obey, state, self.monotonic)
+
+    def signals(self, selector: selectors.BaseSelector) -> SignalPipe:
+        del selector
+        return NoSignals()
+
+    def segments(self, folder: str) -> Segments:
+        return NoSegments(folder)
+
+    def confinement(self, folder: str, marker: str) -> Subreaper:
+        return PlayedConfinement(self, folder, marker)
+
+    def start(self, rank: ProcessStart, held: Subreaper, files: Mapping[str, int]) -> int:
+        del files
+        return self.box.start(self.pid, _played(held).marker, rank, is_interpreter=False).pid
+
+    def ended_children(self) -> dict[int, int]:
+        ended: dict[int, int] = {}
+        for one in self.box.processes.values():
+            if one.keeper == self.pid and one.code is not None and not one.is_reaped:
+                one.is_reaped = True
+                ended[one.pid] = one.code
+        return ended
+
+    def session(self, pid: int) -> int:
+        return pid
+
+    def signal_all(self, pids: list[int], number: int) -> None:
+        del pids, number
+
+    def descendants(self, *pids: int) -> list[int]:
+        del pids
+        return []
+
+    def memory_left(self) -> tuple[int, int]:
+        return int(self.box.free * MEMORY_BYTES), MEMORY_BYTES
+
+    def write_hook(self, folder: str) -> None:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+
+    def standby(self, rank: ProcessStart, held: Subreaper, folder: str, *, outlives: bool) -> Standby:
+        del outlives
+        self.standbys.append(PlayedStandby(self, rank, _played(held), folder))
+        return self.standbys[-1]
+
+    def has_torch(self, pid: int) -> bool:
+        return pid in self.box.processes
+
+    def has_tensorflow(self, pid: int) -> bool:
+        del pid
+        return False
+
+    def interpreter(self, rank: int) -> int:
+        return rank
+
+    def begun_with(self, pid: int, name: str) -> tuple[list[str], str]:
+        return ["python", "train.py"], self.box.processes[pid].begun.env.get(name, "")
+
+    def sees(self, pid: int, folder: str) -> bool:
+        del pid, folder
+        return True
+
+
+def _played(held: Subreaper) -> PlayedConfinement:
+    if not isinstance(held, PlayedConfinement):
+        raise TypeError(held)
+    return held

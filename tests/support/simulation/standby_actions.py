@@ -1,0 +1,84 @@
+"""What can happen to agents, keepers and prepared interpreters that are real."""
+
+from __future__ import annotations
+
+from tests.support.simulation import standbys
+from tests.support.simulation.action import Action, on_hang, pick, ranks_of
+from tests.support.simulation.world import World
+
+
+def submit_warm(world: World, action: Action) -> None:
+    """A job whose nodes prepare interpreters, and may begin in those of another."""
+    key = f"w{action.b % 10}"
+    document: dict[str, object] = {
+        "name": f"w{action.b % 10}",
+        "command": f"{standbys.COMMAND} {action.a % 10 // 9}",
+        **ranks_of(1 + action.a % 4 // 3, 1 + action.a % 5 // 4),
+        "environment_variables": {"OMP_NUM_THREADS": str(1 + action.a % 11 // 10)},
+        "drumbeat": {"grace_s": 5, "lost_after_s": 60, "max_retries": action.a % 3, **on_hang(action.b)},
+    }
+    world.ask("submit", key, document, at=action.b // 10)
+
+
+def agent_acts(world: World, action: Action) -> None:
+    """An agent with a real keeper takes a step."""
+    agent = pick(world.standbys.agents(), action.a)
+    if agent:
+        world.standbys.act(agent)
+
+
+def keeper_acts(world: World, action: Action) -> None:
+    """A real keeper takes a step."""
+    keeper = pick(world.standbys.keepers(), action.a)
+    if keeper:
+        world.standbys.act(keeper)
+
+
+def turns(world: World, action: Action) -> None:
+    """Every agent and every keeper takes a step, or some."""
+    world.standbys.take_turns(1 + action.a % 2)
+
+
+def job_ends(world: World, action: Action) -> None:
+    """The ranks of a job end well."""
+    node = pick([one for one in world.nodes() if one.running], action.a)
+    for one in world.nodes() if node else []:
+        for _ in list(one.running) if node and one.gang.name == node.gang.name and not one.is_stopping else ():
+            one.end_rank(0, 0, world.clock.monotonic())
+
+
+def prepared(world: World, action: Action) -> None:
+    """An interpreter has imported its modules, or can't be prepared."""
+    one = pick(world.standbys.preparing(), action.a)
+    if one:
+        one.answer("the import of torch prints something" if action.b % 12 == 11 else "ready")
+
+
+def interpreter_dies(world: World, action: Action) -> None:
+    """Kill -9 of a prepared interpreter."""
+    one = pick(world.standbys.waiting(), action.a)
+    if one:
+        world.standbys.box.end(one, -9)
+
+
+def memory(world: World, action: Action) -> None:
+    """Another program takes memory, or gives it back."""
+    if world.standbys.nodes:
+        world.standbys.box.free = (0.6, 0.1, 0.03)[action.a % 3]
+
+
+def strike(world: World, action: Action) -> None:
+    """Kill -9 of the agent or keeper that comes to the next point, or it is stopped there for some actions."""
+    world.standbys.strike = standbys.PointStrike(1 + action.a % 5, action.b % 12)
+
+
+def spare_dies(world: World, action: Action) -> None:
+    """Kill -9 of a keeper, of an attempt or spare."""
+    keeper = pick(world.standbys.keepers(), action.a)
+    if keeper and not keeper.is_busy:
+        world.standbys.kill(keeper)
+
+
+def wait_long(world: World, action: Action) -> None:
+    """Nothing comes for a while."""
+    world.tick([60, 200, 400, 650][action.a % 4])
