@@ -1,7 +1,8 @@
 """What the core asks of the outside: Protocols whose docstrings are the contract.
 
-Every adapter passes a contract suite (`tests/support`; for engines `drumbeat.engines.contract`). All calls are synchronous and may block; the control
-room runs them where blocking does no harm. Foreign exceptions are mapped to `drumbeat.protocol.errors` by the adapter.
+Every adapter passes a contract suite (`tests/support`; for engines `drumbeat.engines.contract`). All calls are
+synchronous and may block; the control room runs them where blocking does no harm. Foreign exceptions are mapped to
+`drumbeat.protocol.errors` by the adapter.
 """
 
 from drumbeat.ports.artifacts import Artifacts, JobSpace, LogChunk, SnapshotSpace, StoredFile, iter_pieces
