@@ -109,7 +109,7 @@ class Data:
 @pytest.fixture
 def server():
     there = Data()
-    token = MAKER.set(lambda _: there)  # type: ignore[arg-type, return-value]
+    token = MAKER.set(lambda _: there)
     yield there
     MAKER.reset(token)
 

@@ -8,10 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from drumbeat.protocol.api.jobs import JobWithStory, StoryLine
 from drumbeat.rehearsal.metric_comparison import Logged, LoggedPoint, SeriesKey
-from drumbeat.rehearsal.server_calls import RehearsalServer
+
+if TYPE_CHECKING:
+    from drumbeat.client import Client
 
 OUTPUTS, CHECKPOINTS = "outputs/", "checkpoints/"
 _PIECE = 1 << 20
@@ -61,23 +64,23 @@ class JobRecord:
         return len({(line.attempt, line.round) for line in self.job.story if line.round}) - 1
 
 
-def collect(server: RehearsalServer, name: str, folder: Path, batches: Path) -> JobRecord:
+def collect(client: Client, name: str, folder: Path, batches: Path) -> JobRecord:
     """Asks for everything of a job that a comparison needs, and copies its files to a folder."""
-    job = server.get(name)
+    job = client.get(name)
     logged = {
         SeriesKey(one.name, one.rank): [
             LoggedPoint(point.step, point.value, point.at.timestamp())
-            for point in server.points(name, one.name, rank=one.rank)
+            for point in client.points(name, one.name, rank=one.rank)
         ]
-        for one in server.metrics(name).series
+        for one in client.metrics(name).series
     }
     files: dict[str, Path] = {}
     size = 0
-    for file in server.files(name):
+    for file in client.files(name):
         if file.path.startswith((OUTPUTS, CHECKPOINTS)):
             files[file.path] = folder / name / file.path
             files[file.path].parent.mkdir(parents=True, exist_ok=True)
-            server.fetch(name, file.path, files[file.path], lambda _: None)
+            client.fetch(name, file.path, files[file.path], lambda _: None)
             size += file.size if file.path.startswith(CHECKPOINTS) else 0
     return JobRecord(job, logged, files, read_batches(batches), checkpoint_bytes=size)
 

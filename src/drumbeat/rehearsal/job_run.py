@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from drumbeat.protocol.api.jobs import JobView
 from drumbeat.protocol.errors import DrumbeatError
@@ -17,7 +18,9 @@ from drumbeat.rehearsal.faults import DrawnFault
 from drumbeat.rehearsal.injection import FaultScene, MissedFaultError
 from drumbeat.rehearsal.job_record import JobRecord, collect
 from drumbeat.rehearsal.metric_comparison import SeriesKey, is_judged
-from drumbeat.rehearsal.server_calls import RehearsalServer
+
+if TYPE_CHECKING:
+    from drumbeat.client import Client
 
 SAMPLES_VARIABLE = "DRUMBEAT_SAMPLE_RECORD"
 """Of the ranks: the folder to which `drumbeat.train.ResumableLoader` writes what it reads."""
@@ -93,7 +96,7 @@ class StruckJob:
 class JobRun:
     """One job from its submission to its record."""
 
-    server: RehearsalServer
+    client: Client
     order: JobOrder
     first_checkpoint_at: float | None = None
 
@@ -118,19 +121,19 @@ class JobRun:
     def _submitted(self):
         self.order.batches.mkdir(parents=True, exist_ok=True)
         sets = [*self.order.sets, f"environment_variables.{SAMPLES_VARIABLE}={self.order.batches}"]
-        self.server.submit(self.order.file, sets=sets, name=self.order.name)
+        self.client.submit(self.order.file, sets=sets, name=self.order.name)
         try:
             yield
         except BaseException:
             with contextlib.suppress(DrumbeatError):
-                self.server.cancel(self.order.name)
+                self.client.cancel(self.order.name)
             raise
 
     def _look(self) -> JobView:
         """Returns the job as it is, and takes note of its first checkpoint."""
         if self.first_checkpoint_at is None and _has_files(self.order.checkpoints):
             self.first_checkpoint_at = time.time()
-        return self.server.get(self.order.name)
+        return self.client.get(self.order.name)
 
     def _await_moment(self, timeline: Timeline, wait_s: float) -> JobView | None:
         """Returns the job when its fault is due; None = it ended first."""
@@ -147,19 +150,19 @@ class JobRun:
         """Returns when the first step was logged, or the job was started if it logs none; None = not yet."""
         if not timeline.has_steps:
             return job.started_at.timestamp() if job.started_at else None
-        series = self.server.metrics(job.name).series
+        series = self.client.metrics(job.name).series
         keys = [SeriesKey(one.name, one.rank) for one in series]
         own = [key for key in keys if is_judged(key)]
         if not own:
             return None
-        point = next(iter(self.server.points(job.name, own[0].name, rank=own[0].rank)), None)
+        point = next(iter(self.client.points(job.name, own[0].name, rank=own[0].rank)), None)
         return point.at.timestamp() if point else None
 
     def _strike(self, fault: DrawnFault, scene: FaultScene, before: JobView) -> Strike | None:
         machines = tuple(node.machine for node in before.nodes)
 
         def is_over() -> bool:
-            job = self.server.get(before.name)
+            job = self.client.get(before.name)
             return job.has_ended or (job.attempt, job.round) != (before.attempt, before.round)
 
         while not is_over():
@@ -171,12 +174,12 @@ class JobRun:
     def _wait(self) -> None:
         """Waits for the end of the job; one that takes too long is canceled."""
         limit_s = self.order.limit_s
-        if self.server.wait(self.order.name, limit_s or None) is None:
-            self.server.cancel(self.order.name)
-            self.server.wait(self.order.name)
+        if self.client.wait(self.order.name, limit_s or None) is None:
+            self.client.cancel(self.order.name)
+            self.client.wait(self.order.name)
 
     def _collected(self) -> JobRecord:
-        record = collect(self.server, self.order.name, self.order.folder / "files", self.order.batches)
+        record = collect(self.client, self.order.name, self.order.folder / "files", self.order.batches)
         return replace(record, first_checkpoint_at=self.first_checkpoint_at)
 
 

@@ -6,7 +6,7 @@ import os
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drumbeat.client.discovery import Where
 from drumbeat.protocol.errors import SpecError
@@ -15,7 +15,9 @@ from drumbeat.rehearsal.rehearsal import RehearsalOrder
 from drumbeat.rehearsal.requirements import check_numbers, choose_faults, require_server_here
 from drumbeat.rehearsal.script_files import read_script
 from drumbeat.rehearsal.script_hints import Hint, read_hints
-from drumbeat.rehearsal.server_calls import RehearsalServer
+
+if TYPE_CHECKING:
+    from drumbeat.client import Client
 
 RETRIES = 3
 """Restarts that are allowed where the job file allows none."""
@@ -43,7 +45,7 @@ class RehearsalOptions:
 
 
 def prepare(
-    server: RehearsalServer, where: Where, file: Path, sets: tuple[str, ...], options: RehearsalOptions
+    client: Client, where: Where, file: Path, sets: tuple[str, ...], options: RehearsalOptions
 ) -> RehearsalOrder:
     """Returns what is rehearsed; nothing is started but the server. Raises SpecError, RefusedError."""
     kinds = parse_faults(options.faults) if options.faults else ()
@@ -56,9 +58,9 @@ def prepare(
         sets = (*sets, f"drumbeat.max_retries={RETRIES}")
     if retries == 0:
         notes.append(f"the job file has max_retries: 0, so a fault ends the job; it is rehearsed with {RETRIES}")
-    preview = server.plan(file, sets=sets)
+    preview = client.plan(file, sets=sets)
     home = require_server_here(where)
-    compute = server.compute(preview.plan.compute)
+    compute = client.compute(preview.plan.compute)
     chosen = choose_faults(kinds, compute.engine, compute.name, is_root=os.geteuid() == 0)
     return RehearsalOrder(
         file,

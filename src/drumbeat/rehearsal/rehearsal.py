@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from drumbeat.protocol.api.jobs import PreviewView
 from drumbeat.protocol.errors import EngineError
@@ -29,7 +30,9 @@ from drumbeat.rehearsal.observations import (
 )
 from drumbeat.rehearsal.report import HintRow, RehearsalReport, RunRow, UnbrokenRow, gather_observations
 from drumbeat.rehearsal.script_hints import Hint
-from drumbeat.rehearsal.server_calls import RehearsalServer
+
+if TYPE_CHECKING:
+    from drumbeat.client import Client
 
 TAG = "rehearsal"
 _DISK_ROOM = 32 << 20
@@ -66,7 +69,7 @@ class RehearsalOrder:
 class Rehearsal:
     """The jobs of a rehearsal, one after the other. say: is called with a line as each one ends."""
 
-    server: RehearsalServer
+    client: Client
     order: RehearsalOrder
     say: Callable[[str], None]
     _folder: Path = field(default=Path(), init=False)
@@ -81,7 +84,7 @@ class Rehearsal:
         return self._report(baseline, rows)
 
     def _run_unbroken(self, number: int) -> JobRecord:
-        job = JobRun(self.server, self._order_of(f"unbroken-{number}"))
+        job = JobRun(self.client, self._order_of(f"unbroken-{number}"))
         record = job.run_unbroken()
         if record.job.state != State.COMPLETED:
             fix = f"A rehearsal needs a job that completes. See its log: drumbeat logs {record.job.name}"
@@ -118,7 +121,7 @@ class Rehearsal:
             if fault.kind is FaultKind.FILL_DISK:
                 room = 2 * baseline.unbroken[0].checkpoint_bytes + _DISK_ROOM
                 scene = replace(scene, disk=stack.enter_context(own_disk(order.checkpoints, room)))
-            return JobRun(self.server, order).run_struck(fault, baseline.timeline, scene)
+            return JobRun(self.client, order).run_struck(fault, baseline.timeline, scene)
 
     def _report(self, baseline: _Baseline, rows: list[RunRow]) -> RehearsalReport:
         order, plan = self.order, self.order.preview.plan

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from drumbeat.rehearsal.markdown_report import render_page
 from drumbeat.rehearsal.report import RehearsalReport
-from drumbeat.rehearsal.server_calls import RehearsalServer
+
+if TYPE_CHECKING:
+    from drumbeat.client import Client
 
 REPORT, PAGE = "report.json", "report.md"
 ARTIFACTS = "rehearsal"
@@ -26,7 +29,7 @@ def write_files(report: RehearsalReport, folder: Path) -> None:
         (folder / name).write_text(text, encoding="utf-8")
 
 
-def publish(report: RehearsalReport, server: RehearsalServer) -> None:
+def publish(report: RehearsalReport, client: Client) -> None:
     """Keeps the report with the first unbroken job. Raises DrumbeatError where the server doesn't take it."""
     for name, text in render_files(report).items():
-        server.log_artifact(report.unbroken[0].job, f"{ARTIFACTS}/{name}", text.encode())
+        client.log_artifact(report.unbroken[0].job, f"{ARTIFACTS}/{name}", text.encode())

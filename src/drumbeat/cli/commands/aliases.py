@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from drumbeat.cli.terminal.connect import Server, connect
+from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.help import Yes, new_family
 from drumbeat.protocol.errors import DrumbeatError
+
+if TYPE_CHECKING:
+    from drumbeat.client import Client
 
 app = new_family("Map a cloud's names of computes and environments to local ones.")
 
@@ -53,7 +56,7 @@ def set_alias(
         print(f"note: {trouble}", file=sys.stderr)
 
 
-def _compute_trouble(server: Server, target: str) -> str:
+def _compute_trouble(server: Client, target: str) -> str:
     """Why an alias for a compute would not work now; "" = it would."""
     available = [compute.name for compute in server.computes()]
     if target in available:
@@ -61,7 +64,7 @@ def _compute_trouble(server: Server, target: str) -> str:
     return f"there is no compute {target} yet; there is {', '.join(available)}; make one: drumbeat compute create"
 
 
-def _environment_trouble(server: Server, target: str) -> str:
+def _environment_trouble(server: Client, target: str) -> str:
     """Why an alias for an environment would not work now: no such name or version; "" = it would."""
     from drumbeat.core.planning.environments import CURRENT
     from drumbeat.dialect.environments.curated import CURATED, curated
@@ -87,7 +90,7 @@ def _environment_trouble(server: Server, target: str) -> str:
     return ""
 
 
-def _instance_type_trouble(_: Server, target: str) -> str:
+def _instance_type_trouble(_: Client, target: str) -> str:
     """Why an alias for an instance type would not work; "" = it would."""
     from drumbeat.core.planning.node_resources import INSTANCE_TYPES, parse_kind
 

@@ -23,13 +23,14 @@ from drumbeat.bench.cases import (
     lab_name,
 )
 from drumbeat.bench.cases import cases as cases_of
-from drumbeat.cli.terminal.connect import Server, connect
+from drumbeat.cli.terminal.connect import connect
 from drumbeat.protocol.errors import EngineError, Problem, SpecError
 from drumbeat.protocol.states import State
 
 if TYPE_CHECKING:
     from drumbeat.bench.results import Measurement, Results
     from drumbeat.bench.summary import ScalingRow
+    from drumbeat.client import Client
 
 RESULTS, PAGE, CHART = "results.json", "report.md", "scaling"
 
@@ -122,61 +123,61 @@ def _check_local(wanted: Benchmark, picture: str) -> None:
         raise SpecError("the benchmark is invalid", fields=tuple(problems))
 
 
-def _measure(server: Server, results: Results, to: Path, *, is_quiet: bool) -> None:
+def _measure(client: Client, results: Results, to: Path, *, is_quiet: bool) -> None:
     """Runs what isn't measured yet."""
     from drumbeat.bench.recipe import recipe_folder
 
     wanted, code = results.benchmark, recipe_folder()
     left = [case for case in cases_of(wanted) if case not in results.done()]
     if environment := ENVIRONMENTS.get((wanted.framework, wanted.backend)):
-        server.create_environment(code / environment[1])
+        client.create_environment(code / environment[1])
     labs = list(dict.fromkeys(case.network for case in left if case.network))
     try:
         for name in labs:
-            server.create_compute(lab(wanted, name))
+            client.create_compute(lab(wanted, name))
         for number, case in enumerate(left, 1):
-            measurement = _run(server, results, case, code)
+            measurement = _run(client, results, case, code)
             results.measurements.append(measurement)
             results.save(to / RESULTS)
             if not is_quiet:
                 print(f"{number}/{len(left)}  {_line(measurement)}", flush=True)
     finally:
         for name in labs:
-            _remove(server, lab_name(name))
+            _remove(client, lab_name(name))
 
 
-def _remove(server: Server, name: str) -> None:
+def _remove(client: Client, name: str) -> None:
     from contextlib import suppress
 
     from drumbeat.protocol.errors import DrumbeatError
 
     with suppress(DrumbeatError):  # It is in use where a job of an interrupted run still ends; the next run removes it.
-        server.delete_compute(name)
+        client.delete_compute(name)
 
 
-def _run(server: Server, results: Results, case: Case, code: Path) -> Measurement:
+def _run(client: Client, results: Results, case: Case, code: Path) -> Measurement:
     from drumbeat.bench.machine_load import busy_share
     from drumbeat.bench.results import measurement_of
 
     busy = busy_share()
-    name = server.submit(job(results.benchmark, case, code)).name
+    name = client.submit(job(results.benchmark, case, code)).name
     try:
-        ended = server.wait(name)
+        ended = client.wait(name)
     except KeyboardInterrupt:
-        server.cancel(name)
+        client.cancel(name)
         raise
     if ended is None or ended.state != State.COMPLETED:
         sentence = ended.sentence if ended else "it hasn't ended"
         fix = f"See its log: drumbeat logs {name}. The measured cases are kept; the same command goes on."
         raise EngineError(f"{case}: job {name} didn't complete: {sentence}", where="drumbeat bench", fix=fix)
-    return measurement_of(case, name, _measured(server, name), busy)
+    return measurement_of(case, name, _measured(client, name), busy)
 
 
-def _measured(server: Server, name: str) -> dict[str, Any]:
+def _measured(client: Client, name: str) -> dict[str, Any]:
     """Returns what rank 0 of a job has written."""
     with tempfile.TemporaryDirectory(prefix="drumbeat-bench-") as folder:
         file = Path(folder) / RESULT
-        server.fetch(name, f"outputs/result/{RESULT}", file, lambda _: None)
+        client.fetch(name, f"outputs/result/{RESULT}", file, lambda _: None)
         return json.loads(file.read_text(encoding="utf-8"))
 
 

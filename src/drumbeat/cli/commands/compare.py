@@ -17,11 +17,11 @@ def compare(jobs: Jobs, as_json: AsJson = False) -> None:
     """Compare jobs: what differs in job file, code, environment and inputs, and what came of them."""
     from drumbeat.cli.terminal.job_names import find_job
 
-    server = connect()
-    names = list(dict.fromkeys(find_job(server, job).name for job in jobs))
+    client = connect()
+    names = list(dict.fromkeys(find_job(client, job).name for job in jobs))
     if len(names) < 2:
         raise SpecError("a comparison is of two jobs or more", fix="For example: drumbeat compare JOB @last")
-    compared = server.compare(*names)
+    compared = client.compare(*names)
     if as_json:
         from drumbeat.cli.terminal.json_output import print_json
 

@@ -163,12 +163,12 @@ def fill(
     from drumbeat.cli.follow.follow import follow
     from drumbeat.cli.job_options.fill_share import fill_job
 
-    server = connect()
-    job = submit(server, fill_job(server.compute(name), share, source, to))
+    client = connect()
+    job = submit(client, fill_job(client.compute(name), share, source, to))
     if detach:
         print(f"follow it: drumbeat logs -f {job.name}", file=sys.stderr)
         return
-    raise typer.Exit(follow(server, job))
+    raise typer.Exit(follow(client, job))
 
 
 def check(
@@ -187,11 +187,11 @@ def check(
     """
     from drumbeat.cli.job_options.check_compute import check_job
 
-    server = connect()
-    job = server.submit(check_job(server.compute(name), nodes))
+    client = connect()
+    job = client.submit(check_job(client.compute(name), nodes))
     print(f"job {job.name} checks compute {name}; Ctrl-C leaves it running", file=sys.stderr)
-    server.wait(job.name)
-    ended = server.get(job.name)
+    client.wait(job.name)
+    ended = client.get(job.name)
     if ended.preflight is None:
         sentence = ended.verdict.sentence if ended.verdict else ended.sentence
         raise RefusedError(f"the nodes of {name} could not be checked: {sentence}", fix=f"See drumbeat show {job.name}")

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from drumbeat.cli.terminal.age import parse_age
-from drumbeat.cli.terminal.connect import Server, connect
+from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.failures import Exit
 from drumbeat.cli.terminal.untrusted_text import make_safe
 from drumbeat.protocol.api.space import Freed, KeptItem
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError, RefusedError
+
+if TYPE_CHECKING:
+    from drumbeat.client import Client
 
 Jobs = Annotated[list[str], typer.Argument(metavar="JOB…", help="Names of jobs, their beginnings, or @last.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
@@ -32,10 +35,10 @@ def delete(jobs: Jobs, yes: Yes = False, as_json: AsJson = False) -> None:
     Outputs that were put into a datastore stay there. A job is kept while a registered version of data or another job
     needs it; the command says which.
     """
-    server = connect()
-    names = list(dict.fromkeys(_find(server, job) for job in jobs))
+    client = connect()
+    names = list(dict.fromkeys(_find(client, job) for job in jobs))
     _confirm(f"Delete {_named(names)} with logs, outputs and checkpoints?", is_sure=yes)
-    freed, refused = _delete_all(server, names)
+    freed, refused = _delete_all(client, names)
     if as_json:
         from drumbeat.cli.terminal.json_output import print_json
 
@@ -50,21 +53,21 @@ def delete(jobs: Jobs, yes: Yes = False, as_json: AsJson = False) -> None:
         raise typer.Exit(Exit.FAILED)
 
 
-def _find(server: Server, typed: str) -> str:
+def _find(client: Client, typed: str) -> str:
     """The name of a job. Deleting one again is no error: its name, typed whole, still counts."""
     from drumbeat.cli.terminal.job_names import find_job
 
     try:
-        return find_job(server, typed).name
+        return find_job(client, typed).name
     except NotFoundError as error:
         try:
-            server.delete(typed)
+            client.delete(typed)
         except DrumbeatError:
             raise error from None
         return typed
 
 
-def _delete_all(server: Server, names: Sequence[str]) -> tuple[Freed, dict[str, ConflictError]]:
+def _delete_all(client: Client, names: Sequence[str]) -> tuple[Freed, dict[str, ConflictError]]:
     """Deletes each; a job that only the others need is tried again when they are gone."""
     parts: list[Freed] = []
     left = list(names)
@@ -72,7 +75,7 @@ def _delete_all(server: Server, names: Sequence[str]) -> tuple[Freed, dict[str, 
         refused: dict[str, ConflictError] = {}
         for name in left:
             try:
-                parts.append(server.delete(name))
+                parts.append(client.delete(name))
             except ConflictError as error:
                 refused[name] = error
         if not refused or len(refused) == len(left):
@@ -97,16 +100,16 @@ def prune(
     Says what is kept although it is old, and why.
     """
     age = parse_age(older_than, "--older-than")
-    server = connect()
+    client = connect()
     if not (dry_run or yes):
-        rehearsal = server.prune(age, keep_outputs=keep_outputs, dry_run=True)
+        rehearsal = client.prune(age, keep_outputs=keep_outputs, dry_run=True)
         if not rehearsal.items:
             _show(rehearsal, as_json=as_json)
             return
         if not as_json:
             _print_freed(rehearsal)
         _confirm(f"Delete {_counted(rehearsal)}?", is_sure=False)
-    _show(server.prune(age, keep_outputs=keep_outputs, dry_run=dry_run), as_json=as_json)
+    _show(client.prune(age, keep_outputs=keep_outputs, dry_run=dry_run), as_json=as_json)
 
 
 def usage(

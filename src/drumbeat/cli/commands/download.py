@@ -7,15 +7,18 @@ import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from drumbeat.cli.commands.jobs import Job
-from drumbeat.cli.terminal.connect import Server, connect
+from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.formatting import count, say_size
 from drumbeat.protocol.api.jobs import FileView
 from drumbeat.protocol.errors import NotFoundError, SpecError
+
+if TYPE_CHECKING:
+    from drumbeat.client import Client
 
 
 def download(
@@ -32,14 +35,14 @@ def download(
 
     if outputs and logs:
         raise typer.BadParameter("--outputs and --logs each mean: only these", param_hint="--logs")
-    server = connect()
-    name = server.source_of_files(find_job(server, job).name)
-    all_files = server.files(name)
+    client = connect()
+    name = client.source_of_files(find_job(client, job).name)
+    all_files = client.files(name)
     if context.args:
         raise _misplaced(context.args[0], job, outputs_of(all_files))
     files = choose_files(all_files, output=outputs, is_logs=logs)
     folder = to or Path(name)
-    fetch(server, name, files, folder)
+    fetch(client, name, files, folder)
     print(f"{count(len(files), 'file')}, {say_size(sum(file.size for file in files))}, in {folder.resolve()}")
 
 
@@ -72,7 +75,7 @@ def choose_files(files: list[FileView], *, output: str | None, is_logs: bool) ->
     raise NotFoundError("the job has no files yet", fix="Outputs are kept when a job ends.")
 
 
-def fetch(server: Server, name: str, files: list[FileView], folder: Path) -> None:
+def fetch(client: Client, name: str, files: list[FileView], folder: Path) -> None:
     """Brings the files, with progress on a terminal."""
     from drumbeat.client import partial_file_names
     from drumbeat.client.job_downloads import check_folder, place_in
@@ -82,7 +85,7 @@ def fetch(server: Server, name: str, files: list[FileView], folder: Path) -> Non
     with progress(sum(file.size for file in files)) as advance:
         for file, place in wanted:
             place.parent.mkdir(parents=True, exist_ok=True)
-            server.fetch(name, file.path, place, seen=advance)
+            client.fetch(name, file.path, place, seen=advance)
     partial_file_names.clear(place for _, place in wanted)
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from drumbeat.cli.commands.jobs import AsJson
 from drumbeat.cli.commands.run import submit
-from drumbeat.cli.terminal.connect import Server, connect
+from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.help import Yes, add_command, new_family
 from drumbeat.protocol.errors import SpecError
+
+if TYPE_CHECKING:
+    from drumbeat.client import Client
 
 app = new_family(
     "Create and inspect environments, which jobs run in. By default, jobs use the server's Python interpreter."
@@ -165,7 +168,7 @@ def build(
     raise typer.Exit(follow(server, job))
 
 
-def _usable(server: Server, compute: str) -> int:
+def _usable(server: Client, compute: str) -> int:
     """Machines that something can be started on; a compute that isn't there is refused when the job is submitted."""
     own_compute = next((one for one in server.computes() if one.name == compute), None)
     return max(1, sum(not one.unusable for one in own_compute.machines_for_all)) if own_compute else 1

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from drumbeat.cli.commands.jobs import Job
 from drumbeat.cli.commands.ui import DISPLAYS
-from drumbeat.cli.terminal.connect import Server, connect
+from drumbeat.cli.terminal.connect import connect
 from drumbeat.protocol.errors import NotFoundError, SpecError
+
+if TYPE_CHECKING:
+    from drumbeat.client import Client
 
 Rank = Annotated[
     int | None, typer.Option("--rank", metavar="N", min=0, help="The rank to run beside; the first one when not given.")
@@ -59,10 +62,10 @@ def _run(job: str, command: list[str], rank: int | None, node: int | None, *, is
     from drumbeat.cli.follow.session_terminal import SessionTerminal, own_size
     from drumbeat.cli.terminal.job_names import find_job
 
-    server = connect()
-    name = find_job(server, job).name
-    session = server.start_session(name, command, rank=rank, node=node, size=own_size() if is_tty else None)
-    code = SessionTerminal(is_tty=is_tty, has_input=has_input).run(server, name, session)
+    client = connect()
+    name = find_job(client, job).name
+    session = client.start_session(name, command, rank=rank, node=node, size=own_size() if is_tty else None)
+    code = SessionTerminal(is_tty=is_tty, has_input=has_input).run(client, name, session)
     raise typer.Exit(code)
 
 
@@ -77,9 +80,9 @@ def open_service(
     """Open a service of a running job in a browser. The link works once, within ten minutes."""
     from drumbeat.cli.terminal.job_names import find_job
 
-    server = connect()
-    name = find_job(server, job).name
-    link = server.service_link(name, service or _only_service(server, name), node).url
+    client = connect()
+    name = find_job(client, job).name
+    link = client.service_link(name, service or _only_service(client, name), node).url
     print(link)
     if print_ or not any(os.environ.get(display) for display in DISPLAYS):
         return
@@ -88,8 +91,8 @@ def open_service(
     webbrowser.open(link)
 
 
-def _only_service(server: Server, job: str) -> str:
-    names = sorted({one.name for one in server.get(job).services if one.is_web})
+def _only_service(client: Client, job: str) -> str:
+    names = sorted({one.name for one in client.get(job).services if one.is_web})
     if len(names) != 1:
         what = f"job {job} has {len(names)} services that a browser opens"
         raise NotFoundError(what + (f": {', '.join(names)}" if names else ""), fix="Name one of them.")

@@ -39,8 +39,8 @@ def list_experiments(
 
 def show_experiment(name: Name, as_json: AsJson = False) -> None:
     """Show an experiment and its newest jobs, each with its primary metric."""
-    server = connect()
-    experiment = server.experiment(name)
+    client = connect()
+    experiment = client.experiment(name)
     if as_json:
         from drumbeat.cli.terminal.json_output import print_json
 
@@ -50,7 +50,7 @@ def show_experiment(name: Name, as_json: AsJson = False) -> None:
     from drumbeat.cli.tables.metricview import experiment_pairs
     from drumbeat.cli.terminal.screen import make_console, show
 
-    jobs = [job for one in experiment.names for job in server.list(experiment=one, archived=True, limit=MAX_JOBS)]
+    jobs = [job for one in experiment.names for job in client.list(experiment=one, archived=True, limit=MAX_JOBS)]
     jobs.sort(key=lambda job: job.submitted_at, reverse=True)
     table = [job_table(jobs[:MAX_JOBS], datetime.now(UTC), make_console().width)] if jobs else []
     show(experiment_pairs(experiment), *table)

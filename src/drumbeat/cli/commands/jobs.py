@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from drumbeat.cli.terminal.connect import Server, connect
+from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.failures import Exit
 from drumbeat.cli.terminal.untrusted_text import make_safe
 from drumbeat.protocol.errors import AwayError, UnreachableError
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from drumbeat.client import Client
     from drumbeat.protocol.api.jobs import JobView
 
 STATES = f"List only jobs in this state: {', '.join(State)}."
@@ -49,9 +50,9 @@ def list_jobs(
     """List jobs, newest first. Trials and steps are listed with --parent only."""
     from drumbeat.cli.terminal.job_names import find_job
 
-    server = connect()
-    parent = parent and find_job(server, parent).name
-    jobs = server.list(state=state, experiment=experiment, archived=all_, limit=limit, parent=parent, person=person)
+    client = connect()
+    parent = parent and find_job(client, parent).name
+    jobs = client.list(state=state, experiment=experiment, archived=all_, limit=limit, parent=parent, person=person)
     if as_json:
         from drumbeat.cli.terminal.json_output import print_json
 
@@ -69,8 +70,8 @@ def show_job(job: Job, as_json: AsJson = False) -> None:
     """Show a job in full: its story with times, its nodes and ranks, or its steps, and why it ended."""
     from drumbeat.cli.terminal.job_names import find_job
 
-    server = connect()
-    job_view = find_job(server, job)
+    client = connect()
+    job_view = find_job(client, job)
     if as_json:
         from drumbeat.cli.terminal.json_output import print_json
 
@@ -79,28 +80,28 @@ def show_job(job: Job, as_json: AsJson = False) -> None:
         from drumbeat.cli.tables.jobview import render_job
         from drumbeat.cli.terminal.screen import show
 
-        show(*render_job(job_view, _graph(server, job_view), _results(server, job_view)))
+        show(*render_job(job_view, _graph(client, job_view), _results(client, job_view)))
 
 
-def _results(server: Server, job: JobView) -> Iterable[RenderableType]:
+def _results(client: Client, job: JobView) -> Iterable[RenderableType]:
     """The last values and curves of a job that has ended; nothing for another one."""
     if not job.has_ended or not job.primary:
         return ()
     from drumbeat.cli.tables.metricview import render_results
 
-    series = [one for one in server.metrics(job.name, rank=0).series if not one.name.startswith(SYSTEM)]
+    series = [one for one in client.metrics(job.name, rank=0).series if not one.name.startswith(SYSTEM)]
     shown = series[:MAX_RESULTS]
-    return render_results(shown, server.curves(job.name, [one.name for one in shown], rank=0, max_points=RESULT_POINTS))
+    return render_results(shown, client.curves(job.name, [one.name for one in shown], rank=0, max_points=RESULT_POINTS))
 
 
-def _graph(server: Server, job: JobView) -> Iterable[RenderableType]:
+def _graph(client: Client, job: JobView) -> Iterable[RenderableType]:
     """The graph of a pipeline; nothing for another job."""
     if job.type != JobKind.PIPELINE:
         return ()
     from drumbeat.cli.tables.pipelineview import render_pipeline
     from drumbeat.cli.terminal.screen import make_console
 
-    return render_pipeline(server.pipeline(job.name), make_console().width)
+    return render_pipeline(client.pipeline(job.name), make_console().width)
 
 
 def cancel(
@@ -111,12 +112,12 @@ def cancel(
     """Stop a job: send SIGTERM to every rank, and SIGKILL after the job's grace time."""
     from drumbeat.cli.terminal.job_names import find_job
 
-    server = connect()
-    name = find_job(server, job).name
-    canceled = server.cancel(name, discard=discard)
+    client = connect()
+    name = find_job(client, job).name
+    canceled = client.cancel(name, discard=discard)
     print(f"{name}: {canceled.state}; {make_safe(canceled.progress)}")
     if wait_:
-        ended = server.wait(name)
+        ended = client.wait(name)
         print(_say_end(ended) if ended else f"{name}: not ended")
 
 
@@ -130,19 +131,19 @@ def wait(
     from drumbeat.cli.follow.summary import exit_code_of
     from drumbeat.cli.terminal.job_names import find_job
 
-    server = connect()
-    job_view = find_job(server, job)
-    ended = server.wait(job_view.name, timeout)
+    client = connect()
+    job_view = find_job(client, job)
+    ended = client.wait(job_view.name, timeout)
     if ended is None:
-        print(f"{job_view.name}: isn't over after {timeout:g} s{_say_doing(server, job_view.name)}")
+        print(f"{job_view.name}: isn't over after {timeout:g} s{_say_doing(client, job_view.name)}")
         raise typer.Exit(Exit.TIMEOUT)
     print(_say_end(ended))
     raise typer.Exit(exit_code_of(ended))
 
 
-def _say_doing(server: Server, name: str) -> str:
+def _say_doing(client: Client, name: str) -> str:
     try:
-        return f": {make_safe(server.get(name).progress)}"
+        return f": {make_safe(client.get(name).progress)}"
     except (UnreachableError, AwayError) as error:
         return f", as far as is known: {make_safe(error.what)}"
 
@@ -164,10 +165,10 @@ def restore(job: Job) -> None:
 def _set_archived(job: str, *, is_archived: bool) -> None:
     from drumbeat.cli.terminal.job_names import find_job
 
-    server = connect()
-    name = find_job(server, job).name
+    client = connect()
+    name = find_job(client, job).name
     if is_archived:
-        server.archive(name)
+        client.archive(name)
     else:
-        server.restore(name)
+        client.restore(name)
     print(f"{name}: {'archived' if is_archived else 'restored'}")

@@ -26,10 +26,10 @@ def ledger(jobs: Jobs = [], by: By = LedgerGroup.JOB, since: Since = "30d", as_j
 
     Named jobs are shown whatever their age; of a sweep or pipeline, its jobs are.
     """
-    server = connect()
+    client = connect()
     oldest = datetime.now(UTC) - parse_age(since, "--since")
     names = [_find(typed) for typed in jobs]
-    view = server.ledger(*names, by=by, since=oldest)
+    view = client.ledger(*names, by=by, since=oldest)
     if as_json:
         from drumbeat.cli.terminal.json_output import print_json
 

@@ -53,8 +53,8 @@ def logs(
     from drumbeat.cli.terminal.styles import ink_for
 
     number = parse_round(round_)
-    server = connect()
-    job_view = find_job(server, job)
+    client = connect()
+    job_view = find_job(client, job)
     chosen = Chosen(rank, node, number, job_view)
     if job_view.type == JobKind.PIPELINE:
         from drumbeat.cli.follow.step_logs import StepLogs
@@ -72,10 +72,10 @@ def logs(
     if follow:
         from drumbeat.cli.follow.background_reader import Batches
 
-        _follow(Batches(server.stream(job_view.name, away=away), weigh=weight_of), chosen, view)
+        _follow(Batches(client.stream(job_view.name, away=away), weigh=weight_of), chosen, view)
     else:
-        _print(server.logs(job_view.name), chosen, view)
-        Told().see(server.get(job_view.name))
+        _print(client.logs(job_view.name), chosen, view)
+        Told().see(client.get(job_view.name))
 
 
 def _of_steps(steps: StepLogs, pipeline: JobView, chosen: Chosen, *, is_following: bool) -> None:

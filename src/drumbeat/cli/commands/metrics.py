@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from drumbeat.cli.commands.jobs import Job
-from drumbeat.cli.terminal.connect import Server, connect
+from drumbeat.cli.terminal.connect import connect
 from drumbeat.protocol.errors import NotFoundError, SpecError
 from drumbeat.protocol.metrics import SYSTEM
 
 if TYPE_CHECKING:
+    from drumbeat.client import Client
     from drumbeat.protocol.api.metrics import MetricsView, SeriesView
 
 Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]…", help="Names of metrics, to show their curves.")]
@@ -35,16 +36,16 @@ def metrics(job: Job, names: Names = None, rank: Rank = None, as_json: Points = 
 
     if as_json and as_csv:
         raise SpecError("--json and --csv exclude each other", where="--csv", fix="Give one of them.")
-    server = connect()
-    name = find_job(server, job).name
-    logged = server.metrics(name, rank=rank)
+    client = connect()
+    name = find_job(client, job).name
+    logged = client.metrics(name, rank=rank)
     chosen = _chosen(logged, names or [])
     if as_json or as_csv:
         from drumbeat.cli.terminal.point_output import print_points
 
-        print_points(_points(server, name, chosen), is_csv=as_csv)
+        print_points(_points(client, name, chosen), is_csv=as_csv)
     elif names:
-        _print_curves(server, name, chosen if rank is not None else _main(chosen), rank)
+        _print_curves(client, name, chosen if rank is not None else _main(chosen), rank)
     else:
         from drumbeat.cli.tables.metricview import render_metrics
         from drumbeat.cli.terminal.screen import show
@@ -76,13 +77,13 @@ def _main(series: Sequence[SeriesView]) -> list[SeriesView]:
     return sorted(main, key=lambda one: one.name.startswith(SYSTEM))
 
 
-def _points(server: Server, job: str, series: Sequence[SeriesView]) -> Iterator[dict[str, object]]:
+def _points(client: Client, job: str, series: Sequence[SeriesView]) -> Iterator[dict[str, object]]:
     for one in series:
-        for point in server.points(job, one.name, rank=one.rank):
+        for point in client.points(job, one.name, rank=one.rank):
             yield {"name": one.name, "rank": one.rank, "step": point.step, "value": point.value, "at": point.at}
 
 
-def _print_curves(server: Server, job: str, series: Sequence[SeriesView], rank: int | None) -> None:
+def _print_curves(client: Client, job: str, series: Sequence[SeriesView], rank: int | None) -> None:
     from drumbeat.cli.tables.curveview import draw
     from drumbeat.cli.terminal.screen import make_console
     from drumbeat.cli.terminal.styles import ink_for
@@ -90,6 +91,6 @@ def _print_curves(server: Server, job: str, series: Sequence[SeriesView], rank: 
     ink = ink_for(sys.stdout)
     wanted = {(one.name, one.rank) for one in series}
     names = list(dict.fromkeys(one.name for one in series))
-    curves = [one for one in server.curves(job, names, rank=rank, max_points=400) if (one.name, one.rank) in wanted]
+    curves = [one for one in client.curves(job, names, rank=rank, max_points=400) if (one.name, one.rank) in wanted]
     for name in names:
         print(draw(name, [one for one in curves if one.name == name], make_console().width, is_colored=ink.is_on))

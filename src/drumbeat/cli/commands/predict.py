@@ -7,12 +7,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from drumbeat.cli.job_options.file_or_command import Chosen
 from drumbeat.cli.job_options.measured_job import measured_job
 from drumbeat.cli.job_options.prediction_options import PredictionOptions
-from drumbeat.cli.terminal.connect import Server
 from drumbeat.core.measured_steps import SentSample, StepPoint, sent_per_step, settled, step_s
 from drumbeat.core.prediction import (
     TCP_SHARE,
@@ -26,6 +25,9 @@ from drumbeat.core.prediction import (
 )
 from drumbeat.protocol.api.jobs import JobWithStory
 from drumbeat.protocol.errors import NotFoundError, RefusedError, SpecError
+
+if TYPE_CHECKING:
+    from drumbeat.client import Client
 
 T = TypeVar("T")
 
@@ -48,14 +50,14 @@ class Measured:
     sources: dict[str, str] = field(default_factory=dict[str, str])
 
 
-def show_prediction(server: Server, chosen: Chosen, options: PredictionOptions, *, as_json: bool) -> None:
+def show_prediction(client: Client, chosen: Chosen, options: PredictionOptions, *, as_json: bool) -> None:
     """Prints the prediction for a job, after runs that measure what isn't given."""
     from drumbeat.cli.tables.predictionview import Predicted, render_prediction
 
     sizes = _sizes(options.sizes or "")
     measured, gradients = _given(options), _parsed(parse_size, options.gradients, "--gradients")
-    ranks_per_node = server.plan(chosen.job, sets=chosen.sets).plan.processes_per_node
-    profile, network = _measured(server, chosen, measured, gradients, ranks_per_node)
+    ranks_per_node = client.plan(chosen.job, sets=chosen.sets).plan.processes_per_node
+    profile, network = _measured(client, chosen, measured, gradients, ranks_per_node)
     measured.sources["overlap"] = "assumed"
     if measured.step_of_two_s is not None:
         profile = calibrated(profile, network, measured.step_of_two_s)
@@ -124,18 +126,18 @@ def _parsed(parse: Callable[[str], T], text: str | None, option: str) -> T | Non
 
 # --- runs that measure --------------------------------------------------------------------------------------------
 def _measured(
-    server: Server, chosen: Chosen, measured: Measured, gradients: float | None, ranks: int
+    client: Client, chosen: Chosen, measured: Measured, gradients: float | None, ranks: int
 ) -> tuple[StepProfile, NetworkSpeed]:
     """Runs the job on one node, and on two where gradients or network aren't known. ranks: of each node."""
     profile, network = measured.profile, measured.network
     if profile is None:
-        run = run_measured(server, chosen, 1)
+        run = run_measured(client, chosen, 1)
         profile, measured.sources["step"] = StepProfile(step_of(run), 0.0), f"measured, job {run.job.name}"
     if gradients is not None:
         profile, measured.sources["gradients"] = replace(profile, gradient_bytes=gradients), _BY_HAND
     if profile.gradient_bytes and network:
         return profile, network
-    two = run_measured(server, chosen, 2)
+    two = run_measured(client, chosen, 2)
     if not profile.gradient_bytes:
         profile = replace(profile, gradient_bytes=gradients_of(two, ranks))
         measured.sources["gradients"] = f"by what a node sends in a step, job {two.job.name}"
@@ -154,25 +156,25 @@ class MeasuredRun:
     sent: list[SentSample]
 
 
-def run_measured(server: Server, chosen: Chosen, nodes: int) -> MeasuredRun:
+def run_measured(client: Client, chosen: Chosen, nodes: int) -> MeasuredRun:
     """Runs the job until enough of its steps are measured, then cancels it."""
     job, sets = measured_job(chosen.job, chosen.sets, nodes)
-    name = server.submit(job, sets=sets).name
+    name = client.submit(job, sets=sets).name
     count = "one node" if nodes == 1 else f"{nodes} nodes"
     print(f"job {name} measures steps on {count}; it is canceled when they are measured", file=sys.stderr, flush=True)
     try:
-        steps = _await_steps(server, name)
-        run = MeasuredRun(server.get(name), steps, _sent(server, name))
+        steps = _await_steps(client, name)
+        run = MeasuredRun(client.get(name), steps, _sent(client, name))
     finally:
-        if not server.get(name).has_ended:
-            server.cancel(name, discard=True)
+        if not client.get(name).has_ended:
+            client.cancel(name, discard=True)
     return run
 
 
-def _await_steps(server: Server, name: str) -> list[StepPoint]:
+def _await_steps(client: Client, name: str) -> list[StepPoint]:
     deadline = time.monotonic() + MAX_WAIT_S
     while True:
-        job, steps = server.get(name), _steps(server, name)
+        job, steps = client.get(name), _steps(client, name)
         kept = settled(steps)
         if (kept and kept[-1].at - kept[0].at > MEASURED_S) or (kept and job.has_ended):
             return steps
@@ -183,18 +185,18 @@ def _await_steps(server: Server, name: str) -> list[StepPoint]:
         time.sleep(_POLL_S)
 
 
-def _steps(server: Server, name: str) -> list[StepPoint]:
+def _steps(client: Client, name: str) -> list[StepPoint]:
     """Returns the steps that rank 0 has logged of its first metric."""
-    primary = server.get(name).primary
+    primary = client.get(name).primary
     if primary is None:
         return []
-    return [StepPoint(one.at.timestamp(), one.step) for one in server.points(name, primary.name)]
+    return [StepPoint(one.at.timestamp(), one.step) for one in client.points(name, primary.name)]
 
 
-def _sent(server: Server, name: str) -> list[SentSample]:
+def _sent(client: Client, name: str) -> list[SentSample]:
     """Returns what node 0 has sent."""
     try:
-        points = list(server.points(name, SENT, rank=-1))
+        points = list(client.points(name, SENT, rank=-1))
     except NotFoundError:
         return []
     return [SentSample(one.at.timestamp(), float(one.value) * (1 << 20)) for one in points]

@@ -13,11 +13,12 @@ from drumbeat.cli.commands.run import File, Sets
 from drumbeat.cli.follow.interrupts import SIGNAL_EXIT, Left, leave, signals_to
 from drumbeat.cli.job_options.file_or_command import choose
 from drumbeat.cli.job_options.options import JobOptions
-from drumbeat.cli.terminal.connect import Server, connect
+from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.failures import Exit
 from drumbeat.protocol.errors import DrumbeatError, SpecError
 
 if TYPE_CHECKING:
+    from drumbeat.client import Client
     from drumbeat.rehearsal.preparation import RehearsalOptions
     from drumbeat.rehearsal.report import RehearsalReport
 
@@ -59,10 +60,10 @@ def rehearse(
     from drumbeat.rehearsal.preparation import RehearsalOptions
 
     options = RehearsalOptions(faults, runs, nodes, procs, seed, lasts)
-    server = connect()
-    report = _rehearse(server, file, tuple(sets or ()), options, is_quiet=as_json)
+    client = connect()
+    report = _rehearse(client, file, tuple(sets or ()), options, is_quiet=as_json)
     folder = to or Path("rehearsals") / report.tag
-    is_published = _keep(report, folder, server)
+    is_published = _keep(report, folder, client)
     if as_json:
         from drumbeat.cli.terminal.json_output import print_json
 
@@ -80,7 +81,7 @@ def rehearse(
 
 
 def _rehearse(
-    server: Server, file: Path | None, sets: tuple[str, ...], options: RehearsalOptions, *, is_quiet: bool
+    client: Client, file: Path | None, sets: tuple[str, ...], options: RehearsalOptions, *, is_quiet: bool
 ) -> RehearsalReport:
     """Runs the rehearsal; a person who leaves cancels the job that runs. Raises what `prepare` and `run` do."""
     from drumbeat.client.discovery import where_of
@@ -92,11 +93,11 @@ def _rehearse(
         raise SpecError(
             "a rehearsal needs a job file", fix="Write one: drumbeat run --write job.yml -- python train.py"
         )
-    order = prepare(server, where_of(None, None, None, os.environ), chosen, sets, options)
+    order = prepare(client, where_of(None, None, None, os.environ), chosen, sets, options)
     print(*order.notes, sep="\n", end="\n" if order.notes else "", file=sys.stderr)
     try:
         with signals_to(leave):
-            return Rehearsal(server, order, (lambda _: None) if is_quiet else _say).run()
+            return Rehearsal(client, order, (lambda _: None) if is_quiet else _say).run()
     except Left as left:
         print(f"left; the job that was running is canceled. Its jobs: drumbeat list, tag {order.tag}", file=sys.stderr)
         raise typer.Exit(SIGNAL_EXIT + left.number) from None
@@ -106,13 +107,13 @@ def _say(line: str) -> None:
     print(line, flush=True)
 
 
-def _keep(report: RehearsalReport, folder: Path, server: Server) -> bool:
+def _keep(report: RehearsalReport, folder: Path, client: Client) -> bool:
     """Writes the report as files, and with its first job on the server; returns whether the server has taken it."""
     from drumbeat.rehearsal.report_files import publish, write_files
 
     write_files(report, folder)
     try:
-        publish(report, server)
+        publish(report, client)
     except DrumbeatError as error:
         print(f"the report is not on the server: {error}", file=sys.stderr)
         return False

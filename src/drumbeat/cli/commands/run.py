@@ -35,12 +35,13 @@ from drumbeat.cli.job_options.prediction_options import (
     Sizes,
     Step,
 )
-from drumbeat.cli.terminal.connect import Server, connect
+from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.failures import Exit
 from drumbeat.protocol.errors import SpecError
 from drumbeat.protocol.states import JobKind
 
 if TYPE_CHECKING:
+    from drumbeat.client import Client
     from drumbeat.protocol.api.jobs import JobView
 
 MAX_TRIALS = 10
@@ -173,14 +174,14 @@ def run(
         _write(chosen, write, force=force)
         return
     print(*chosen.notes, sep="\n", end="\n" if chosen.notes else "", file=sys.stderr)
-    server = connect()
-    job = submit(server, chosen.job, sets=chosen.sets, name=name)
+    client = connect()
+    job = submit(client, chosen.job, sets=chosen.sets, name=name)
     if detach:
         print(f"follow it: drumbeat logs -f {job.name}", file=sys.stderr)
         return
     from drumbeat.cli.follow.follow import follow
 
-    raise typer.Exit(follow(server, job, is_quiet=quiet, at_end=lambda ended: _print_trials(server, ended)))
+    raise typer.Exit(follow(client, job, is_quiet=quiet, at_end=lambda ended: _print_trials(client, ended)))
 
 
 def _write(chosen: Chosen, file: Path | None, *, force: bool) -> None:
@@ -201,12 +202,12 @@ def _write(chosen: Chosen, file: Path | None, *, force: bool) -> None:
 
 
 def submit(
-    server: Server, job: Path | dict[str, object], *, sets: Sequence[str] = (), name: str | None = None
+    client: Client, job: Path | dict[str, object], *, sets: Sequence[str] = (), name: str | None = None
 ) -> JobView:
     """Submits the job and prints its name; a person who leaves before the answer reads what may have become of it."""
     try:
         with signals_to(leave):
-            accepted = server.submit(job, sets=sets, name=name)
+            accepted = client.submit(job, sets=sets, name=name)
             print(accepted.name, flush=True)
             return accepted
     except Left as left:
@@ -223,11 +224,11 @@ def say_left(name: str | None) -> list[str]:
     ]
 
 
-def _print_trials(server: Server, job: JobView) -> None:
+def _print_trials(client: Client, job: JobView) -> None:
     """Prints a row for each trial of a sweep that has ended, the best ones if there are many."""
     if job.type != JobKind.SWEEP:
         return
     from drumbeat.cli.tables.sweepview import best_first, trial_table
     from drumbeat.cli.terminal.screen import make_console, show
 
-    show(trial_table(best_first(server.sweep(job.name), MAX_TRIALS), make_console().width))
+    show(trial_table(best_first(client.sweep(job.name), MAX_TRIALS), make_console().width))

@@ -39,14 +39,14 @@ def start(
 ) -> None:
     """Start the server if it is not running. What the options say holds for a running one, too."""
     age = None if retain in (None, "off") else parse_age(retain, "--retain")
-    server = connect(idle_stop_s=idle_stop)
-    if idle_stop is not None and idle_stop != server.status().idle_stop_s:
-        server.set_idle_stop(timedelta(seconds=idle_stop) if idle_stop else None)
+    client = connect(idle_stop_s=idle_stop)
+    if idle_stop is not None and idle_stop != client.status().idle_stop_s:
+        client.set_idle_stop(timedelta(seconds=idle_stop) if idle_stop else None)
     if retain is not None:
-        server.set_retention(age)
+        client.set_retention(age)
     if mlflow is not None:
-        server.set_mlflow_server(None if mlflow in ("off", "") else mlflow)
-    status_view = server.status()
+        client.set_mlflow_server(None if mlflow in ("off", "") else mlflow)
+    status_view = client.status()
     print(_say_server(status_view))
     if unused := unused_variables(status_view):
         print(f"note: {_say_unused(unused)}", file=sys.stderr)

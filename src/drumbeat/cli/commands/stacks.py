@@ -23,8 +23,8 @@ def stacks(job: JobName, rank: Rank = None, native: Native = False, as_json: AsJ
     """
     from drumbeat.cli.terminal.job_names import find_job
 
-    server = connect()
-    nodes = server.stacks(find_job(server, job).name, rank, native=native)
+    client = connect()
+    nodes = client.stacks(find_job(client, job).name, rank, native=native)
     if as_json:
         from drumbeat.cli.terminal.json_output import print_json
 

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from drumbeat.cli.terminal.connect import Server, connect
+from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.help import add_command
 
 if TYPE_CHECKING:
+    from drumbeat.client import Client
     from drumbeat.protocol.api.sweeps import SweepView
 
 app = typer.Typer(help="Show sweeps: their trials, and the best of them.", no_args_is_help=True)
@@ -46,9 +47,9 @@ def trials(sweep: Sweep, as_json: AsJson = False) -> None:
 
 def best(sweep: Sweep, as_json: AsJson = False) -> None:
     """Show the best trial of a sweep by its primary metric, with its parameters."""
-    server = connect()
-    sweep_view = _find(server, sweep)
-    trial = sweep_view.best_trial or server.best(sweep_view.name)
+    client = connect()
+    sweep_view = _find(client, sweep)
+    trial = sweep_view.best_trial or client.best(sweep_view.name)
     if as_json:
         _print(trial)
         return
@@ -58,10 +59,10 @@ def best(sweep: Sweep, as_json: AsJson = False) -> None:
     show(render_trial(sweep_view, trial))
 
 
-def _find(server: Server, typed: str) -> SweepView:
+def _find(client: Client, typed: str) -> SweepView:
     from drumbeat.cli.terminal.job_names import find_job
 
-    return server.sweep(find_job(server, typed).name)
+    return client.sweep(find_job(client, typed).name)
 
 
 def _print(value: object) -> None:

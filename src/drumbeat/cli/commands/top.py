@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from drumbeat.cli.terminal.connect import Server, connect
+from drumbeat.cli.terminal.connect import connect
 from drumbeat.protocol.api.jobs import JobView
 from drumbeat.protocol.errors import NotFoundError
 from drumbeat.protocol.states import TERMINAL
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from drumbeat.client import Client
 
 REFRESH_S = 1.0
 MOST = 30
@@ -45,8 +47,8 @@ def top(
     """Watch running and recently ended jobs: state, ranks, log rate. Press Ctrl-C to quit."""
     from drumbeat.cli.terminal.screen import make_console, show
 
-    server = connect()
-    first = take_sample(server, None, time.monotonic())
+    client = connect()
+    first = take_sample(client, None, time.monotonic())
     if once:
         show(render_top(first, datetime.now(UTC), make_console().width))
         return
@@ -57,39 +59,39 @@ def top(
         try:
             while True:
                 time.sleep(REFRESH_S)
-                first = take_sample(server, first, time.monotonic())
+                first = take_sample(client, first, time.monotonic())
                 live.update(render_top(first, datetime.now(UTC), console.width), refresh=True)
         except KeyboardInterrupt:
             return
 
 
-def take_sample(server: Server, before: Sample | None, now: float) -> Sample:
+def take_sample(client: Client, before: Sample | None, now: float) -> Sample:
     """The jobs as they are; rates are counted from the sample before."""
-    jobs = _jobs_to_show(server)
+    jobs = _jobs_to_show(client)
     earlier = {row.job.name: row for row in before.rows} if before else {}
     since_s = now - before.at if before else 0.0
-    return Sample(tuple(_row(server, job, earlier.get(job.name), since_s) for job in jobs), now)
+    return Sample(tuple(_row(client, job, earlier.get(job.name), since_s) for job in jobs), now)
 
 
-def _jobs_to_show(server: Server) -> list[JobView]:
+def _jobs_to_show(client: Client) -> list[JobView]:
     """Unfinished jobs, however old, then the newest of those that have ended."""
-    newest = server.list(limit=MOST)
+    newest = client.list(limit=MOST)
     names = {job.name for job in newest}
-    older = [name for name in server.status().unfinished if name not in names]
+    older = [name for name in client.status().unfinished if name not in names]
     room = MOST - sum(not job.has_ended for job in newest)
-    return sorted([*newest, *map(server.get, older[:room])], key=lambda job: job.has_ended)[:MOST]
+    return sorted([*newest, *map(client.get, older[:room])], key=lambda job: job.has_ended)[:MOST]
 
 
-def _row(server: Server, job: JobView, earlier: Row | None, since_s: float) -> Row:
+def _row(client: Client, job: JobView, earlier: Row | None, since_s: float) -> Row:
     if job.state in TERMINAL:
         return Row(job, earlier.log_bytes if earlier else 0, 0.0)
-    size = _log_bytes(server, job.name)
+    size = _log_bytes(client, job.name)
     return Row(job, size, max(size - earlier.log_bytes, 0) / since_s if earlier and since_s else 0.0)
 
 
-def _log_bytes(server: Server, name: str) -> int:
+def _log_bytes(client: Client, name: str) -> int:
     try:
-        return sum(file.size for file in server.files(name) if file.path.startswith("logs/"))
+        return sum(file.size for file in client.files(name) if file.path.startswith("logs/"))
     except NotFoundError:
         return 0
 

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from drumbeat.cli.follow.background_reader import Batches, Signalled
 from drumbeat.cli.follow.event_printer import Watch
@@ -15,16 +16,19 @@ from drumbeat.cli.follow.live_line import LiveLine
 from drumbeat.cli.follow.log_lines import LogLook, LogView, prefix_width, weight_of
 from drumbeat.cli.follow.status_line import Now
 from drumbeat.cli.follow.summary import exit_code_of, say_closing
-from drumbeat.cli.terminal.connect import Server, connect
+from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.styles import has_terminal, ink_for
 from drumbeat.cli.terminal.untrusted_text import make_safe
 from drumbeat.protocol.api.jobs import Event, JobView
 from drumbeat.protocol.errors import ConflictError, UnreachableError
 from drumbeat.protocol.states import State
 
+if TYPE_CHECKING:
+    from drumbeat.client import Client
+
 
 def follow(
-    server: Server, job: JobView, *, is_quiet: bool = False, at_end: Callable[[JobView], None] = lambda _job: None
+    client: Client, job: JobView, *, is_quiet: bool = False, at_end: Callable[[JobView], None] = lambda _job: None
 ) -> int:
     """Prints the job's stages, logs and end; gives the exit code. at_end: prints what comes before the last lines."""
     ink = ink_for(sys.stdout)
@@ -32,7 +36,7 @@ def follow(
     away = threading.Event()
     logs = LogView(LogLook(ink, width=prefix_width(job.node_count, job.world_size)), away)
     watch = Watch(job, line, logs, ink, is_quiet=is_quiet)
-    batches = Batches[Event](server.stream(job.name, away=away), weigh=weight_of)
+    batches = Batches[Event](client.stream(job.name, away=away), weigh=weight_of)
     try:
         with signals_to(batches.signal):
             signal_number = _watch(watch, batches)
@@ -45,7 +49,7 @@ def follow(
     if signal_number and not watch.job.has_ended:
         print(*say_detached(job.name), sep="\n")
         return SIGNAL_EXIT + signal_number
-    ended = server.get(job.name)
+    ended = client.get(job.name)
     at_end(ended)
     print(*say_closing(ended, ink), sep="\n")
     return SIGNAL_EXIT + signal_number if signal_number else exit_code_of(ended)

@@ -18,7 +18,7 @@ from drumbeat.protocol.errors import DrumbeatError, UnreachableError
 from drumbeat.protocol.session_frames import FrameReader, frame, size_frame
 
 if TYPE_CHECKING:
-    from drumbeat.cli.terminal.connect import Server
+    from drumbeat.client import Client
     from drumbeat.protocol.api.sessions import SessionView
 
 _PIECE_BYTES = 1 << 15
@@ -32,10 +32,10 @@ class SessionTerminal:
         self._to_session = OutgoingFrames()
         self._interrupts = 0
 
-    def run(self, server: Server, job: str, session: SessionView) -> int:
+    def run(self, client: Client, job: str, session: SessionView) -> int:
         """Returns the exit code of the session's command. Raises UnreachableError when the session breaks off."""
-        sending = threading.Thread(target=self._send, args=(server, job, session.id), daemon=True)
-        with server.session_output(job, session.id) as pieces, self._prepared():
+        sending = threading.Thread(target=self._send, args=(client, job, session.id), daemon=True)
+        with client.session_output(job, session.id) as pieces, self._prepared():
             sending.start()
             if self._has_input:
                 threading.Thread(target=self._read_input, daemon=True).start()
@@ -56,9 +56,9 @@ class SessionTerminal:
         return None
 
     # --- to the session ---------------------------------------------------------------------------------------------
-    def _send(self, server: Server, job: str, session: str) -> None:
+    def _send(self, client: Client, job: str, session: str) -> None:
         with contextlib.suppress(DrumbeatError):  # The session has ended, and its output says how.
-            server.send_session_input(job, session, iter(self._to_session))
+            client.send_session_input(job, session, iter(self._to_session))
 
     def _read_input(self) -> None:
         with contextlib.suppress(OSError):

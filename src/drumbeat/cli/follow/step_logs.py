@@ -11,13 +11,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from drumbeat.cli.follow.log_lines import LogLook, LogView
-from drumbeat.cli.terminal.connect import Server
 from drumbeat.protocol.api.jobs import End, Event, JobView, LogPiece
 from drumbeat.protocol.api.pipelines import StepView
 from drumbeat.protocol.errors import AwayError, NotFoundError, UnreachableError
 from drumbeat.protocol.states import JobKind
+
+if TYPE_CHECKING:
+    from drumbeat.client import Client
 
 POLL_S = 0.2
 """How long it waits for an event before it prints lines that are not finished."""
@@ -58,8 +61,8 @@ class _Arrived:
 class StepLogs:
     """The logs of the steps of one pipeline."""
 
-    def __init__(self, server: Server, pipeline: str, look: LogLook, *, look_s: float = LOOK_S) -> None:
-        self._server, self._pipeline, self._look = server, pipeline, look
+    def __init__(self, client: Client, pipeline: str, look: LogLook, *, look_s: float = LOOK_S) -> None:
+        self._client, self._pipeline, self._look = client, pipeline, look
         self._look_s, self._looked_at = look_s, 0.0
         self._views: dict[str, LogView] = {}
         self._arrived: queue.SimpleQueue[_Arrived] = queue.SimpleQueue()
@@ -75,7 +78,7 @@ class StepLogs:
         jobs: dict[str, JobView] = {}
         for source in self._sources():
             with contextlib.suppress(NotFoundError):
-                jobs[source.title] = self._server.get(source.job)
+                jobs[source.title] = self._client.get(source.job)
         return jobs
 
     def all(self, has: Has) -> Iterator[str]:
@@ -87,7 +90,7 @@ class StepLogs:
         for source in self._sources():
             view = self._view(source.title)
             try:
-                for piece in self._server.logs(source.job):
+                for piece in self._client.logs(source.job):
                     if has(piece):
                         yield _text(view.take(piece, 0.0))
             except NotFoundError as error:
@@ -164,7 +167,7 @@ class StepLogs:
 
     def _stream(self, source: LogSource) -> None:
         try:
-            for event in self._server.stream(source.job, away=threading.Event()):
+            for event in self._client.stream(source.job, away=threading.Event()):
                 self._arrived.put(_Arrived(source, event))
             self._arrived.put(_Arrived(source))
         except Exception as error:  # noqa: BLE001 - it is raised again when the other streams have ended
@@ -172,7 +175,7 @@ class StepLogs:
 
     def _sources(self) -> Iterator[LogSource]:
         """The jobs with ranks of all steps that have begun."""
-        for step in self._server.pipeline(self._pipeline).steps:
+        for step in self._client.pipeline(self._pipeline).steps:
             if step.state is not None:
                 yield from self._of_step(step)
 
@@ -182,7 +185,7 @@ class StepLogs:
             yield LogSource(job, step.name)
             return
         with contextlib.suppress(NotFoundError):  # The sweep was refused or deleted: it has no trials.
-            for trial in self._server.sweep(job).trials:
+            for trial in self._client.sweep(job).trials:
                 if trial.state is not None:
                     yield LogSource(trial.job, f"{step.name}_{trial.number}")
 

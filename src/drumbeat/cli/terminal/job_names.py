@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
-from drumbeat.cli.terminal.connect import Server
 from drumbeat.protocol.api.jobs import JobWithStory
 from drumbeat.protocol.errors import NotFoundError
 from drumbeat.protocol.plurals import list_first
+
+if TYPE_CHECKING:
+    from drumbeat.client import Client
 
 LAST = "@last"
 MAX_JOBS_SEARCHED = 1000
@@ -16,22 +19,22 @@ MAX_JOBS_SEARCHED = 1000
 MAX_NAMED = 6
 
 
-def find_job(server: Server, typed: str) -> JobWithStory:
+def find_job(client: Client, typed: str) -> JobWithStory:
     """The job. Raises NotFoundError when none or several are meant."""
     if typed == LAST:
-        return server.get(_newest(server))
+        return client.get(_newest(client))
     try:
-        return server.get(typed)
+        return client.get(typed)
     except NotFoundError:
-        parents = _parents(server, parent="")
+        parents = _parents(client, parent="")
         if not _meant(typed, parents):
-            parents |= _parents(server)
-        return server.get(pick(typed, parents))
+            parents |= _parents(client)
+        return client.get(pick(typed, parents))
 
 
-def _parents(server: Server, *, parent: str | None = None) -> dict[str, str]:
+def _parents(client: Client, *, parent: str | None = None) -> dict[str, str]:
     """Returns the newest jobs by name, and the parent of each."""
-    return {job.name: job.parent for job in server.list(archived=True, limit=MAX_JOBS_SEARCHED, parent=parent)}
+    return {job.name: job.parent for job in client.list(archived=True, limit=MAX_JOBS_SEARCHED, parent=parent)}
 
 
 def _meant(typed: str, parents: Mapping[str, str]) -> list[str]:
@@ -40,8 +43,8 @@ def _meant(typed: str, parents: Mapping[str, str]) -> list[str]:
     return [name for name, parent in begun.items() if parent not in begun]
 
 
-def _newest(server: Server) -> str:
-    for job in server.list(archived=True, limit=1, parent=""):
+def _newest(client: Client) -> str:
+    for job in client.list(archived=True, limit=1, parent=""):
         return job.name
     raise NotFoundError("there is no job yet", where=LAST, fix="Submit one: drumbeat run job.yml")
 
