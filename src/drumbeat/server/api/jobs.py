@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Literal
 
-from fastapi import Query, Request, Response
+from fastapi import Depends, Query, Request, Response
 
 from drumbeat.control.bus import job_topic
 from drumbeat.control.control import Control
@@ -44,22 +44,34 @@ async def plan(body: JobRequest, control: ControlOf, principal: PrincipalOf, req
     return await while_connected(request, lambda go_on: control.jobs.preview(body, principal, go_on))
 
 
-@router.get("/jobs")
-def list_jobs(
+def _chosen_jobs(
     *,
     control: ControlOf,
     state: Annotated[list[State], Query(description="Any of these; every state when absent.")] = [],  # noqa: B006 - FastAPI copies it
     experiment: str | None = None,
     archived: Literal["false", "true", "all"] = "false",
+    parent: Annotated[str | None, Query(description=PARENT)] = None,
+    person: Annotated[str | None, Query(description=PERSON)] = None,
+) -> JobFilter:
+    """Returns which jobs a list or a count is of."""
+    experiments = control.experiments.names_in_jobs(experiment) if experiment else ()
+    return JobFilter(tuple(state), experiments, HIDDEN[archived], parent=parent, person=person)
+
+
+ChosenJobs = Annotated[JobFilter, Depends(_chosen_jobs)]
+
+
+@router.get("/jobs")
+def list_jobs(
+    *,
+    control: ControlOf,
+    chosen: ChosenJobs,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     after: Annotated[str | None, Query(description="`after` of the page before.")] = None,
-    parent: Annotated[str | None, Query(description=PARENT)] = None,
     text: Annotated[str, Query(max_length=200, description=TEXT)] = "",
-    person: Annotated[str | None, Query(description=PERSON)] = None,
 ) -> JobPage:
     """A page of jobs, newest first."""
-    experiments = control.experiments.names_in_jobs(experiment) if experiment else ()
-    chosen = JobFilter(tuple(state), experiments, HIDDEN[archived], limit, after, parent, person)
+    chosen = replace(chosen, limit=limit, after=after)
     records = _with_text(control.store, chosen, text) if text else control.store.jobs(chosen)
     primaries = control.metrics.primaries([record.job.name for record in records])
     views = [job_view(record, primary=primaries.get(record.job.name)) for record in records]
@@ -67,18 +79,8 @@ def list_jobs(
 
 
 @router.get("/job-counts")
-def count_jobs(
-    *,
-    control: ControlOf,
-    state: Annotated[list[State], Query(description="Any of these; every state when absent.")] = [],  # noqa: B006 - FastAPI copies it
-    experiment: str | None = None,
-    archived: Literal["false", "true", "all"] = "false",
-    parent: Annotated[str | None, Query(description=PARENT)] = None,
-    person: Annotated[str | None, Query(description=PERSON)] = None,
-) -> dict[State, int]:
+def count_jobs(*, control: ControlOf, chosen: ChosenJobs) -> dict[State, int]:
     """How many jobs are in each state; states of none are left out."""
-    experiments = control.experiments.names_in_jobs(experiment) if experiment else ()
-    chosen = JobFilter(tuple(state), experiments, HIDDEN[archived], parent=parent, person=person)
     return control.store.count_jobs(chosen)
 
 
