@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.cli.tables.computeview import say_made
+from drumbeat.cli.commands.computes import say_made
 from drumbeat.protocol.api.computes import ComputeView, HeldView, MachineView, ScaleView, Tier
 from drumbeat.protocol.errors import ConflictError
 from tests.unit.cli.fake_server import FakeServer, Type, typing_in

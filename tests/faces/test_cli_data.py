@@ -14,7 +14,7 @@ import pytest
 from drumbeat.cli.tables.dataview import data_table, entry_table, render_data, say_data, say_moved
 from drumbeat.cli.terminal.connect import MAKER
 from drumbeat.client.datastore_files import described
-from drumbeat.client.transfer_result import Transfer
+from drumbeat.client.store_transfers import Transfer
 from drumbeat.protocol.api.data import DatastoreView, DataUse, DataView, EntryView
 from drumbeat.protocol.errors import NotFoundError
 from tests.unit.cli.fake_server import Type, typing_in

@@ -17,16 +17,11 @@ from drumbeat.client.calls.components import ComponentCalls
 from drumbeat.client.calls.computes import ComputeCalls
 from drumbeat.client.calls.data import DataCalls
 from drumbeat.client.calls.environments import EnvironmentCalls
-from drumbeat.client.calls.ledger import LedgerCalls
 from drumbeat.client.calls.metrics import MetricCalls
-from drumbeat.client.calls.nodes import NodeCalls
 from drumbeat.client.calls.notices import NoticeCalls
 from drumbeat.client.calls.people import PeopleCalls
-from drumbeat.client.calls.pipelines import PipelineCalls
 from drumbeat.client.calls.registries import RegistryCalls
-from drumbeat.client.calls.sessions import SessionCalls
-from drumbeat.client.calls.space import SpaceCalls
-from drumbeat.client.calls.sweeps import SweepCalls
+from drumbeat.client.calls.running_jobs import RunningJobCalls
 from drumbeat.client.connection import Connection, part
 from drumbeat.client.discovery import where_of
 from drumbeat.client.job_request import request_of
@@ -34,7 +29,11 @@ from drumbeat.client.responses import view, views
 from drumbeat.protocol import wire
 from drumbeat.protocol.api.jobs import End, Event, FileView, JobView, JobWithStory, LogPiece, PreviewView, StoryLine
 from drumbeat.protocol.api.page import DefinitionView, PageLinkView
+from drumbeat.protocol.api.pipelines import PipelineView
 from drumbeat.protocol.api.server import ServerView
+from drumbeat.protocol.api.space import Freed, Usage
+from drumbeat.protocol.api.sweeps import SweepView, TrialView
+from drumbeat.protocol.errors import NotFoundError
 from drumbeat.protocol.states import JobKind
 
 if TYPE_CHECKING:
@@ -51,16 +50,11 @@ class Client(
     ComputeCalls,
     DataCalls,
     EnvironmentCalls,
-    LedgerCalls,
     MetricCalls,
-    NodeCalls,
     NoticeCalls,
     PeopleCalls,
-    PipelineCalls,
     RegistryCalls,
-    SessionCalls,
-    SpaceCalls,
-    SweepCalls,
+    RunningJobCalls,
 ):  # fmt: skip
     """A server's jobs. Connects on first use, and starts this user's server when none runs.
 
@@ -175,6 +169,12 @@ class Client(
         """Shows it again."""
         self.connection.call("POST", f"/jobs/{part(name)}/restore")
 
+    def delete(self, name: str) -> Freed:
+        """Deletes a job that has ended: its rows, story, logs, outputs in its folder, checkpoints, and the snapshots
+        that only it needs. Idempotent. Raises NotFoundError; ConflictError with the reason why it is kept.
+        """
+        return view(Freed, self.connection.call("DELETE", f"/jobs/{part(name)}"))
+
     def wait(self, name: str, timeout_s: float | None = None) -> JobWithStory | None:
         """The job once it is over: it has ended, and its outputs are in their places, or held up for half a minute.
 
@@ -186,6 +186,27 @@ class Client(
         for event in job_events.follow(self.connection.another(), name, place):
             is_over = isinstance(event, End)
         return self.get(name) if is_over else None
+
+    # --- sweeps and pipelines ---------------------------------------------------------------------------------
+    def sweep(self, name: str) -> SweepView:
+        """Returns a sweep with its trials. Raises NotFoundError, also for a job that is no sweep."""
+        return view(SweepView, self.connection.call("GET", f"/sweeps/{part(name)}"))
+
+    def best(self, name: str) -> TrialView:
+        """Returns the trial with the best value of the primary metric so far.
+
+        Raises NotFoundError while no trial has reported one.
+        """
+        sweep = self.sweep(name)
+        trial = sweep.best_trial
+        if trial is None:
+            what = f"no trial of {name} has reported the primary metric {sweep.primary_metric!r}"
+            raise NotFoundError(what, fix="Rank 0 of a trial must log it under exactly this name.")
+        return trial
+
+    def pipeline(self, name: str) -> PipelineView:
+        """Returns a pipeline with its steps. Raises NotFoundError, also for a job that is no pipeline."""
+        return view(PipelineView, self.connection.call("GET", f"/pipelines/{part(name)}"))
 
     # --- following --------------------------------------------------------------------------------------------
     def stream(self, name: str, *, logs: bool = True, away: threading.Event | None = None) -> Iterator[Event]:
@@ -248,6 +269,26 @@ class Client(
         """Sets after how long with nothing to do the running server stops; None = never. It holds until it ends."""
         body = {"idle_stop_s": after.total_seconds() if after else 0.0}
         self.connection.call("PUT", "/idle-stop", json=body)
+
+    def prune(
+        self, older_than: timedelta = timedelta(days=30), *, keep_outputs: bool = False, dry_run: bool = False
+    ) -> Freed:
+        """Deletes jobs that ended at least so long ago, snapshots that nothing needs, and what the caches of the
+        server's machine hold unused for so long; says what is kept, and why.
+
+        keep_outputs: jobs that have kept outputs stay, without logs and checkpoints. dry_run: nothing is deleted.
+        """
+        body = {"older_than_s": older_than.total_seconds(), "keep_outputs": keep_outputs, "dry_run": dry_run}
+        return view(Freed, self.connection.call("POST", "/prune", json=body))
+
+    def usage(self) -> Usage:
+        """What jobs, snapshots, caches of the server's machine and its own datastores take, the biggest first."""
+        return view(Usage, self.connection.call("GET", "/usage"))
+
+    def set_retention(self, retain: timedelta | None) -> None:
+        """Sets after how long the server deletes jobs that have ended; None = never. The rule survives restarts."""
+        body = {"retain_s": retain.total_seconds() if retain else 0.0}
+        self.connection.call("PUT", "/retention", json=body)
 
     def stop(self, *, force: bool = False) -> None:
         """Ends the server, and returns when it is gone.

@@ -19,7 +19,6 @@ from typing import Any
 from drumbeat.client import partial_file_names
 from drumbeat.client.connection import LISTING_TIMEOUT, Connection, again
 from drumbeat.client.job_downloads import check_folder, place_in
-from drumbeat.client.transfer_result import Transfer
 from drumbeat.client.upload_files import SourceFile
 from drumbeat.protocol import folder_layout
 from drumbeat.protocol.api.data import ListingView
@@ -275,3 +274,13 @@ def each(items: Sequence[Any], do: Callable[[Any], None]) -> None:
             one.cancel()
         for one in done:
             one.result()
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Files that were uploaded to, or downloaded from, an address. moved: those that weren't there already."""
+
+    uri: str
+    files: int
+    size: int
+    moved: int

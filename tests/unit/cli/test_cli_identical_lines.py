@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from drumbeat.cli.follow.identical_lines import NEAR_LINES, NEAR_S, Folding, collapse
 from drumbeat.cli.follow.line_assembly import Line
-from drumbeat.cli.follow.rank_ranges import name_ranks, prefix_of
+from drumbeat.cli.follow.log_lines import name_ranks, prefix_of
 from drumbeat.protocol.logs import LogName
 
 

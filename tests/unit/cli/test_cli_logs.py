@@ -2,7 +2,7 @@
 
 import pytest
 
-from drumbeat.cli.follow.chosen_logs import Chosen
+from drumbeat.cli.commands.logs import Chosen
 from tests.unit.cli.samples import piece
 
 

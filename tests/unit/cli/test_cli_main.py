@@ -1,12 +1,19 @@
 """The command line as a whole."""
 
+import inspect
+
+import pytest
 import typer
 
 from drumbeat.cli.command_table import COMMANDS, GROUPS, LateCommands
 from drumbeat.cli.commands.data import with_options
 from drumbeat.cli.main import app
 from drumbeat.cli.terminal.styles import ink_for
+from drumbeat.client import Client
 from drumbeat.protocol.errors import SpecError
+from tests.unit.cli.fake_server import FakeServer
+
+FAKED = [name for name, one in vars(FakeServer).items() if inspect.isfunction(one) and not name.startswith("_")]
 
 
 def test_every_command_has_help_and_an_example():
@@ -48,3 +55,11 @@ def test_every_command_is_in_one_group_of_the_help():
 def test_advice_on_keys_names_options_where_there_is_no_file():
     told = with_options(SpecError("this is a file, and the type is mltable", where="d", fix="Write `type: uri_file`."))
     assert str(told) == "d: this is a file, and the type is mltable. Write `--type uri_file`."
+
+
+@pytest.mark.parametrize("name", FAKED)
+def test_method_of_the_fake_server_takes_arguments_of_the_client(name: str):
+    """Commands take a Client; tests aren't type-checked, so that the fake's methods could be others."""
+    faked, real = (inspect.signature(getattr(one, name)).parameters for one in (FakeServer, Client))
+    named = {key for key, one in faked.items() if one.kind is not inspect.Parameter.VAR_KEYWORD}
+    assert named <= {*real}

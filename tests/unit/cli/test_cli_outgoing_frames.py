@@ -7,7 +7,7 @@ from types import FrameType
 
 import pytest
 
-from drumbeat.cli.follow.outgoing_frames import MAX_INPUT, OutgoingFrames
+from drumbeat.cli.follow.session_terminal import MAX_INPUT, OutgoingFrames
 
 pytestmark = pytest.mark.feature("M10")
 

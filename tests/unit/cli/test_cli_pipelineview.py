@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from drumbeat.cli.tables.pipelineview import render_pipeline, tree_of
+from drumbeat.cli.commands.plan_tables import render_pipeline, tree_of
 from drumbeat.protocol.api.pipelines import PipelineOutputView, PipelineView, StepView
 from drumbeat.protocol.states import JobKind, State
 

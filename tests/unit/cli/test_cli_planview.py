@@ -6,7 +6,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from drumbeat.cli.tables.planview import render_plan, split_names
+from drumbeat.cli.commands.plan_tables import render_plan, split_names
 from drumbeat.protocol.api.jobs import PreviewView, StepPreview
 from drumbeat.protocol.plan import Elastic, Growth, OutputPlan, Plan, PythonEnvironment, Rank
 from drumbeat.protocol.process import ProcessSpec

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat import dialect
-from drumbeat.cli.job_options.fill_share import SCRIPT, fill_job
+from drumbeat.cli.commands.compute_jobs import SCRIPT, fill_job
 from drumbeat.protocol.api.computes import ComputeView
 from drumbeat.protocol.errors import RefusedError, UnknownNameError
 from tests.unit.cli.samples import sample

@@ -24,8 +24,8 @@ from drumbeat.rehearsal.observations import (
     find_in_unbroken,
     find_lost,
 )
+from drumbeat.rehearsal.preparation import choose_faults
 from drumbeat.rehearsal.report import gather_observations
-from drumbeat.rehearsal.requirements import choose_faults
 from drumbeat.rehearsal.script_hints import Hint, HintCode
 from tests.unit.cli.samples import a_job
 

@@ -24,6 +24,8 @@ from drumbeat.bench.cases import (
 )
 from drumbeat.bench.cases import cases as cases_of
 from drumbeat.cli.terminal.connect import connect
+from drumbeat.cli.terminal.json_output import print_json
+from drumbeat.cli.terminal.screen import cell, fill_table, make_table, show
 from drumbeat.protocol.errors import EngineError, Problem, SpecError
 from drumbeat.protocol.states import State
 
@@ -204,8 +206,6 @@ def _report(results: Results, to: Path, picture: str, *, as_json: bool) -> None:
     page = render_page(results, rows, doubts, picture=chart.name if has_chart else "")
     (to / PAGE).write_text(page, encoding="utf-8")
     if as_json:
-        from drumbeat.cli.terminal.json_output import print_json
-
         print_json({**results.as_json(), "rows": rows, "warnings": doubts})
         return
     _show(results, rows, doubts)
@@ -214,7 +214,6 @@ def _report(results: Results, to: Path, picture: str, *, as_json: bool) -> None:
 
 def _show(results: Results, rows: Sequence[ScalingRow], warnings: Sequence[str]) -> None:
     from drumbeat.bench.markdown_report import COLUMNS, cells, describe
-    from drumbeat.cli.terminal.screen import cell, fill_table, make_table, show
 
     table = make_table(*(f">{name}" if name != "network" else name for name in COLUMNS))
     show(cell(describe(results)), fill_table(table, [cells(row) for row in rows]))

@@ -1,25 +1,37 @@
-"""`compute`: what jobs run on is made, looked at and deleted."""
+"""`compute`: what jobs run on is made, looked at and deleted. `compute_jobs.py` has what jobs do for it."""
 
 from __future__ import annotations
 
-import sys
+import json
+from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from drumbeat.cli.commands.jobs import AsJson
+from drumbeat.cli.commands.compute_jobs import Name, check, fill
 from drumbeat.cli.terminal.connect import connect
-from drumbeat.cli.terminal.failures import Exit
-from drumbeat.cli.terminal.help import Yes, add_command, new_family
-from drumbeat.protocol.errors import RefusedError, SpecError
-from drumbeat.protocol.states import State
+from drumbeat.cli.terminal.formatting import count, say_ago, say_size
+from drumbeat.cli.terminal.help import AsJson, Yes, add_command, new_family
+from drumbeat.cli.terminal.json_output import print_json
+from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_table, pairs, show
+from drumbeat.protocol.api.computes import NodeState
+from drumbeat.protocol.errors import SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+    from rich.text import Text
+
+    from drumbeat.protocol.api.computes import ComputeView, MachineView, ScaleView
+
 
 app = new_family(
     "Create and inspect computes, which jobs run on. The compute `local` is this machine and always exists."
 )
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The compute's name.")]
 Fewest = Annotated[int | None, typer.Option("--min", metavar="N", help="Machines that stay on without jobs.")]
 Most = Annotated[int | None, typer.Option("--max", metavar="N", help="Most machines that jobs use at a time.")]
 IdleTime = Annotated[
@@ -71,8 +83,6 @@ def create(
         made = connect().create_compute(file, sets=[*(sets or []), *([f"name={name}"] if name else [])])
     else:
         made = connect().create_compute(_described(name, type_, options, has_sets=bool(sets)))
-    from drumbeat.cli.tables.computeview import say_made
-
     print(say_made(made))
 
 
@@ -100,13 +110,8 @@ def list_computes(as_json: AsJson = False) -> None:
     """List computes with their machines, free slots, waiting jobs and problems."""
     computes = connect().computes()
     if as_json:
-        from drumbeat.cli.terminal.json_output import print_json
-
         print_json(computes)
     else:
-        from drumbeat.cli.tables.computeview import render_list
-        from drumbeat.cli.terminal.screen import show
-
         show(*render_list(computes))
 
 
@@ -114,13 +119,8 @@ def show_compute(name: Name, as_json: AsJson = False) -> None:
     """Show a compute: its definition, and each machine with its resources, condition and jobs."""
     compute = connect().compute(name)
     if as_json:
-        from drumbeat.cli.terminal.json_output import print_json
-
         print_json(compute)
     else:
-        from drumbeat.cli.tables.computeview import render_compute
-        from drumbeat.cli.terminal.screen import show
-
         show(*render_compute(compute))
 
 
@@ -135,8 +135,6 @@ def scale(name: Name, fewest: Fewest = None, most: Most = None, idle_time: IdleT
     scaled = connect().scale_compute(
         name, min_instances=fewest, max_instances=most, idle_time_before_scale_down=idle_time
     )
-    from drumbeat.cli.tables.computeview import say_scaled
-
     print(say_scaled(scaled))
 
 
@@ -146,66 +144,117 @@ def delete(name: Name, _yes: Yes = False) -> None:
     print(f"compute {name} is deleted")
 
 
-def fill(
-    name: Name,
-    share: Annotated[str, typer.Argument(metavar="SHARE", help="A share of the compute.")],
-    source: Annotated[
-        str, typer.Argument(metavar="URI", help="A folder of a datastore, or data by name, like azureml:cats:2.")
-    ],
-    to: Annotated[str, typer.Option("--to", metavar="FOLDER", help="Folder on the share; else the share itself.")] = "",
-    detach: Annotated[bool, typer.Option("--detach", "-d", help="Print the job's name and exit.")] = False,
-) -> None:
-    """Copy data from a datastore to a share of a compute, by a job on one of its nodes.
+STYLES = {"running": "cyan", "preparing": "yellow", "leaving": "yellow", "unusable": "red", "preempted": "red"}
 
-    Files that are there already, with the same size, are kept: an interrupted copy goes on.
-    """
-    from drumbeat.cli.commands.run import submit
-    from drumbeat.cli.follow.follow import follow
-    from drumbeat.cli.job_options.fill_share import fill_job
 
-    client = connect()
-    job = submit(client, fill_job(client.compute(name), share, source, to))
-    if detach:
-        print(f"follow it: drumbeat logs -f {job.name}", file=sys.stderr)
+def say_made(compute: ComputeView) -> str:
+    """What there is now, and how to use it."""
+    cpus, gpus = sum(one.cpus for one in compute.machines), sum(len(one.gpus) for one in compute.machines)
+    size = f"{count(len(compute.machines), 'machine')}, {count(cpus, 'CPU slot')}, {count(gpus, 'GPU')}"
+    lines = [f"compute {compute.name} is there: {compute.engine}, {size}"]
+    lines += [f"  {line}" for line in say_troubles(compute)]
+    if starting := [one.name for one in compute.machines if one.state == NodeState.PREPARING]:
+        lines.append(f"  starting: {', '.join(starting)}")
+    lines += [f"  note: {remark}" for remark in compute.remarks]
+    return "\n".join([*lines, f"  to run a job on it, write in the job's file: compute: {compute.name}"])
+
+
+def say_scaled(compute: ComputeView) -> str:
+    """The numbers in effect, and what is otherwise than the compute's file has it."""
+    numbers = say_scale(compute.scale) if compute.scale else "not known yet"
+    return "\n".join([f"compute {compute.name}: {numbers}", *(f"  note: {remark}" for remark in compute.remarks)])
+
+
+def say_troubles(compute: ComputeView) -> Iterator[str]:
+    """A line for the compute, or for each of its machines that can't be used."""
+    if compute.trouble:
+        yield f"compute {compute.name} can't be used: {compute.trouble}"
         return
-    raise typer.Exit(follow(client, job))
+    for one in compute.machines:
+        if one.unusable and one.state in ("unusable", "preempted"):
+            yield f"compute {compute.name}: {one.name} can't be used: {one.unusable}"
 
 
-def check(
-    name: Name,
-    nodes: Annotated[
-        int | None,
-        typer.Option("--nodes", metavar="N", min=2, help="Number of nodes; by default each machine, at most 16."),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Check the nodes of a compute and the links between them, by a job that does nothing else.
+def say_states(compute: ComputeView) -> str:
+    """How many machines are in each state, like `2 idle, 1 off`."""
+    states = Counter(str(one.state) for one in compute.machines)
+    return ", ".join(f"{states[state]} {state}" for state in map(str, NodeState) if states[state])
 
-    Prints what a job of several nodes checks before its ranks start: bandwidth and round trip of each pair, clocks,
-    disks and devices, the worst node first. The job waits for slots like any other. Exits with 1 if the job fails or
-    something is wrong.
-    """
-    from drumbeat.cli.job_options.check_compute import check_job
 
-    client = connect()
-    job = client.submit(check_job(client.compute(name), nodes))
-    print(f"job {job.name} checks compute {name}; Ctrl-C leaves it running", file=sys.stderr)
-    client.wait(job.name)
-    ended = client.get(job.name)
-    if ended.preflight is None:
-        sentence = ended.verdict.sentence if ended.verdict else ended.sentence
-        raise RefusedError(f"the nodes of {name} could not be checked: {sentence}", fix=f"See drumbeat show {job.name}")
-    if as_json:
-        from drumbeat.cli.terminal.json_output import print_json
+def say_scale(scale: ScaleView) -> str:
+    """The numbers by which machines come and go."""
+    if scale.min_instances == scale.max_instances:
+        return f"{scale.max_instances}, always"
+    idle = f"switched off after {scale.idle_time_s:g} s without a job" if scale.idle_time_s is not None else "never off"
+    start = f"; a start usually takes {scale.usual_start_s:g} s" if scale.usual_start_s else ""
+    limit = f", at most {scale.start_timeout_s:g} s" if scale.start_timeout_s else ""
+    return f"{scale.min_instances} to {scale.max_instances}; {idle}{start}{limit}"
 
-        print_json(ended.preflight)
-    else:
-        from drumbeat.cli.tables.preflightview import render_preflight
-        from drumbeat.cli.terminal.screen import show
 
-        show(*render_preflight(ended.preflight))
-    if ended.preflight.problems or ended.state != State.COMPLETED:
-        raise typer.Exit(Exit.FAILED)
+def render_list(computes: list[ComputeView]) -> list[RenderableType]:
+    """One row each, and below it what is wrong."""
+    table = make_table("compute", "engine", ">machines", "states", ">CPU slots free", ">GPUs free", ">jobs waiting")
+    rows = [
+        (one.name, one.engine, len(one.machines), say_states(one), _free_cpus(one), _free_gpus(one), one.waiting)
+        for one in computes
+    ]
+    troubles: list[Text] = [cell(line, "red") for one in computes for line in say_troubles(one)]
+    return [fill_table(table, rows), *([cell(""), *troubles] if troubles else [])]
+
+
+def render_compute(compute: ComputeView) -> list[RenderableType]:
+    """Everything about one."""
+    rows = [
+        ("compute", compute.name),
+        ("engine", compute.engine),
+        ("can't be used", cell(compute.trouble, "red") if compute.trouble else ""),
+        ("machines", say_scale(compute.scale) if compute.scale else ""),
+        ("tier", str(compute.scale.tier) if compute.scale and compute.scale.set_by else ""),
+        ("CPU slots", f"{_free_cpus(compute)} free"),
+        ("GPUs", f"{_free_gpus(compute)} free"),
+        ("jobs waiting", compute.waiting),
+    ]
+    rows += [("note", remark) for remark in compute.remarks]
+    table = make_table("machine", "state", "since", ">CPU slots", ">GPUs", ">memory", "held by", "how it is")
+    machines = fill_table(table, (_machine_row(compute, one) for one in compute.machines))
+    shown: list[RenderableType] = [pairs(rows), heading("Machines"), machines if compute.machines else cell("none")]
+    return [*shown, heading("Made from"), cell(_written(compute))] if compute.spec else shown
+
+
+def _machine_row(compute: ComputeView, one: MachineView) -> tuple[object, ...]:
+    held = [each for each in compute.held if each.machine == one.name]
+    cpus = f"{sum(each.cpus for each in held)} of {one.cpus} held"
+    gpus = f"{sum(len(each.gpus) for each in held)} of {len(one.gpus)} held" if one.gpus else ""
+    memory = say_size(one.memory_mib * 2**20) if one.memory_mib else ""
+    jobs = ", ".join(sorted({each.job for each in held}))
+    how = "; ".join(text for text in (one.word, one.why or one.unusable) if text)
+    since = say_ago(one.since, datetime.now(UTC)) if one.since else ""
+    return one.name, cell(one.state, STYLES.get(one.state, "")), since, cpus, gpus, memory, jobs, how
+
+
+def _free_cpus(compute: ComputeView) -> str:
+    usable = {one.name for one in compute.machines if not one.unusable and not compute.trouble}
+    usable_count = sum(one.cpus for one in compute.machines if one.name in usable)
+    held = sum(one.cpus for one in compute.held if one.machine in usable)
+    return f"{usable_count - held} of {sum(one.cpus for one in compute.machines)}"
+
+
+def _free_gpus(compute: ComputeView) -> str:
+    usable = {one.name for one in compute.machines if not one.unusable and not compute.trouble}
+    usable_count = sum(len(one.gpus) for one in compute.machines if one.name in usable)
+    held = sum(len(one.gpus) for one in compute.held if one.machine in usable)
+    return f"{usable_count - held} of {sum(len(one.gpus) for one in compute.machines)}"
+
+
+def _written(compute: ComputeView) -> str:
+    """The compute's file."""
+    from drumbeat.dialect.compute.computes import compute_from
+    from drumbeat.dialect.reading.writer import dumps
+
+    try:
+        return dumps(compute_from(compute.spec)).rstrip("\n")
+    except SpecError:  # Written by a newer drumbeat.
+        return json.dumps(compute.spec, indent=2)
 
 
 for title, command, example in (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,16 +12,26 @@ import typer
 from drumbeat.cli.terminal.age import parse_age
 from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.failures import Exit
+from drumbeat.cli.terminal.formatting import count, say_duration, say_moment, say_size
+from drumbeat.cli.terminal.help import AsJson
+from drumbeat.cli.terminal.job_names import find_job
+from drumbeat.cli.terminal.json_output import print_json
+from drumbeat.cli.terminal.screen import fill_table, heading, make_table, pairs, show
 from drumbeat.cli.terminal.untrusted_text import make_safe
 from drumbeat.protocol.api.space import Freed, KeptItem
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError, RefusedError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
     from drumbeat.client import Client
+    from drumbeat.protocol.api.space import SpaceItem, Usage
+
 
 Jobs = Annotated[list[str], typer.Argument(metavar="JOB…", help="Names of jobs, their beginnings, or @last.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Everything as JSON.")]
 Age = Annotated[
     str, typer.Option("--older-than", metavar="AGE", help="Since a job ended, or a cached thing was used: 30d, 12h.")
 ]
@@ -40,8 +51,6 @@ def delete(jobs: Jobs, yes: Yes = False, as_json: AsJson = False) -> None:
     _confirm(f"Delete {_named(names)} with logs, outputs and checkpoints?", is_sure=yes)
     freed, refused = _delete_all(client, names)
     if as_json:
-        from drumbeat.cli.terminal.json_output import print_json
-
         deleted = [name for name in names if name not in refused]
         reasons = [KeptItem(f"job {name}", error.what, error.fix) for name, error in refused.items()]
         print_json({"deleted": deleted, "refused": reasons, "freed": freed})
@@ -55,8 +64,6 @@ def delete(jobs: Jobs, yes: Yes = False, as_json: AsJson = False) -> None:
 
 def _find(client: Client, typed: str) -> str:
     """The name of a job. Deleting one again is no error: its name, typed whole, still counts."""
-    from drumbeat.cli.terminal.job_names import find_job
-
     try:
         return find_job(client, typed).name
     except NotFoundError as error:
@@ -119,13 +126,8 @@ def usage(
     """Show what takes space on the server's machine, the biggest first: jobs, snapshots, caches, datastores."""
     view = connect().usage()
     if as_json:
-        from drumbeat.cli.terminal.json_output import print_json
-
         print_json(view)
         return
-    from drumbeat.cli.tables.spaceview import render_usage
-    from drumbeat.cli.terminal.screen import show
-
     show(*render_usage(view, limit))
 
 
@@ -145,8 +147,6 @@ def _named(names: Sequence[str]) -> str:
 
 
 def _counted(freed: Freed) -> str:
-    from drumbeat.cli.terminal.formatting import count, say_size
-
     checkpoints = sum(one.parts.get("checkpoints", 0) for one in freed.items)
     share = f", of which {say_size(checkpoints)} are checkpoints" if checkpoints else ""
     return f"{count(len(freed.items), 'thing')}, {say_size(freed.total)}{share}"
@@ -154,15 +154,52 @@ def _counted(freed: Freed) -> str:
 
 def _show(freed: Freed, *, as_json: bool) -> None:
     if as_json:
-        from drumbeat.cli.terminal.json_output import print_json
-
         print_json(freed)
     else:
         _print_freed(freed)
 
 
 def _print_freed(freed: Freed) -> None:
-    from drumbeat.cli.tables.spaceview import freed_lines
-
     for line in freed_lines(freed):
         print(make_safe(line))
+
+
+DIGEST = 12
+"""Characters of a long hexadecimal name."""
+
+
+def render_usage(usage: Usage, limit: int) -> Iterator[RenderableType]:
+    """The biggest things, then the sums."""
+    table = make_table(">size", "kind", "name", "used", "about")
+    rows = [
+        (say_size(one.size), one.kind, _name(one), say_moment(one.used_at) if one.used_at else "", _about(one))
+        for one in usage.items[:limit]
+    ]
+    yield fill_table(table, rows)
+    if rest := usage.items[limit:]:
+        yield heading(f"and {count(len(rest), 'smaller thing')}: {say_size(sum(one.size for one in rest))}")
+    yield heading("totals")
+    totals = [(kind, say_size(size)) for kind, size in usage.totals.items()]
+    retain = f"{say_duration(timedelta(seconds=usage.retain_s))} after their end" if usage.retain_s else "never"
+    free = [("free", say_size(usage.free))] if usage.free else []
+    yield pairs([*totals, ("total", say_size(usage.total)), *free, ("jobs are deleted", retain)])
+
+
+def freed_lines(freed: Freed) -> Iterator[str]:
+    """A line for each thing that went or would go, one for each that stays, and the sum."""
+    verb = "would delete" if freed.is_dry else "deleted"
+    for one in freed.items:
+        yield f"{verb} {one.kind} {_name(one)} ({say_size(one.size)}{f', {one.note}' if one.note else ''})"
+    for kept in freed.kept:
+        yield f"kept {kept.what}: {kept.why}{f'. {kept.fix}' if kept.fix else ''}"
+    yield f"{'would free' if freed.is_dry else 'freed'} {say_size(freed.total)}"
+
+
+def _name(one: SpaceItem) -> str:
+    is_digest = one.kind in ("snapshot", "data cache", "environment") and len(one.name) > 2 * DIGEST
+    return one.name[:DIGEST] if is_digest and " " not in one.name else one.name
+
+
+def _about(one: SpaceItem) -> str:
+    parts = ", ".join(f"{name} {say_size(size)}" for name, size in one.parts.items() if size)
+    return "; ".join(part for part in (one.note, parts) if part)

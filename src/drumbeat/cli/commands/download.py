@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from drumbeat.cli.commands.jobs import Job
 from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.formatting import count, say_size
+from drumbeat.cli.terminal.help import Job
+from drumbeat.cli.terminal.job_names import find_job
 from drumbeat.protocol.api.jobs import FileView
 from drumbeat.protocol.errors import NotFoundError, SpecError
 
@@ -31,8 +32,6 @@ def download(
     logs: Annotated[bool, typer.Option("--logs", help="Download only the logs.")] = False,
 ) -> None:
     """Download a job's files: outputs, logs, story and plan; for a sweep, those of its best trial."""
-    from drumbeat.cli.terminal.job_names import find_job
-
     if outputs and logs:
         raise typer.BadParameter("--outputs and --logs each mean: only these", param_hint="--logs")
     client = connect()

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from drumbeat.cli.commands.jobs import AsJson
+from drumbeat.cli.commands.jobs import job_table
 from drumbeat.cli.terminal.connect import connect
-from drumbeat.cli.terminal.help import add_command, new_family
+from drumbeat.cli.terminal.formatting import say_ago, say_moment
+from drumbeat.cli.terminal.help import AsJson, add_command, new_family
+from drumbeat.cli.terminal.json_output import print_json
+from drumbeat.cli.terminal.screen import fill_table, make_console, make_table, pairs, show
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.table import Table
+
+    from drumbeat.protocol.api.metrics import ExperimentView
 
 app = new_family("List and rename experiments, which group jobs. A job names its own with `experiment_name`.")
 
@@ -25,15 +35,10 @@ def list_experiments(
     """List experiments, the last created first."""
     experiments = connect().experiments(archived=all_)
     if as_json:
-        from drumbeat.cli.terminal.json_output import print_json
-
         print_json(experiments)
     elif not experiments:
         print("no experiments")
     else:
-        from drumbeat.cli.tables.metricview import experiment_table
-        from drumbeat.cli.terminal.screen import show
-
         show(experiment_table(experiments, datetime.now(UTC)))
 
 
@@ -42,14 +47,8 @@ def show_experiment(name: Name, as_json: AsJson = False) -> None:
     client = connect()
     experiment = client.experiment(name)
     if as_json:
-        from drumbeat.cli.terminal.json_output import print_json
-
         print_json(experiment)
         return
-    from drumbeat.cli.tables.jobview import job_table
-    from drumbeat.cli.tables.metricview import experiment_pairs
-    from drumbeat.cli.terminal.screen import make_console, show
-
     jobs = [job for one in experiment.names for job in client.list(experiment=one, archived=True, limit=MAX_JOBS)]
     jobs.sort(key=lambda job: job.submitted_at, reverse=True)
     table = [job_table(jobs[:MAX_JOBS], datetime.now(UTC), make_console().width)] if jobs else []
@@ -69,6 +68,36 @@ def archive(name: Name) -> None:
 def restore(name: Name) -> None:
     """Show an archived experiment in lists again."""
     print(f"{connect().restore_experiment(name).name}: restored")
+
+
+def experiment_table(experiments: Iterable[ExperimentView], now: datetime) -> Table:
+    """Returns one row for each experiment."""
+    rows = [
+        (
+            one.name + (" (archived)" if one.archived else ""),
+            one.jobs,
+            say_ago(one.latest_at, now) if one.latest_at else "",
+            say_ago(one.created_at, now),
+        )
+        for one in experiments
+    ]
+    return fill_table(make_table("experiment", ">jobs", ">latest job", ">created"), rows)
+
+
+def experiment_pairs(one: ExperimentView) -> Table:
+    """Returns what is known of an experiment."""
+    earlier = [name for name in one.names if name != one.name]
+    return pairs(
+        [
+            ("experiment", one.name + (" (archived)" if one.archived else "")),
+            ("earlier names", ", ".join(earlier)),
+            ("id in MLflow", one.id),
+            ("jobs", one.jobs),
+            ("created", say_moment(one.created_at)),
+            ("latest job", say_moment(one.latest_at) if one.latest_at else ""),
+            ("tags", ", ".join(f"{key}={value}" for key, value in one.tags.items())),
+        ]
+    )
 
 
 for name, command, example in (

@@ -1,31 +1,51 @@
-"""Commands about jobs that are there: list, show, cancel, wait, archive, restore."""
+"""Commands about jobs, and their tables: list, show, cancel, wait, archive, restore."""
 
 from __future__ import annotations
 
+import signal
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from drumbeat.cli.commands.metrics import render_results
 from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.failures import Exit
-from drumbeat.cli.terminal.untrusted_text import make_safe
+from drumbeat.cli.terminal.formatting import say_ago, say_duration, say_launch, say_metric, say_moment, say_result
+from drumbeat.cli.terminal.help import AsJson, Job
+from drumbeat.cli.terminal.job_names import find_job
+from drumbeat.cli.terminal.json_output import print_json
+from drumbeat.cli.terminal.screen import (
+    cell,
+    fill_table,
+    fitted,
+    heading,
+    indented,
+    make_console,
+    make_table,
+    pairs,
+    show,
+    state_cell,
+)
+from drumbeat.cli.terminal.untrusted_text import make_safe, safe_lines
 from drumbeat.protocol.errors import AwayError, UnreachableError
+from drumbeat.protocol.mesh import say_mesh, say_place
 from drumbeat.protocol.metrics import SYSTEM
-from drumbeat.protocol.states import JobKind, State
+from drumbeat.protocol.states import JobKind, Reason, State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from rich.console import RenderableType
+    from rich.table import Table
 
     from drumbeat.client import Client
-    from drumbeat.protocol.api.jobs import JobView
+    from drumbeat.protocol.api.jobs import ExitView, JobView, JobWithStory, NodeView
+    from drumbeat.protocol.api.sessions import ServiceView
+
 
 STATES = f"List only jobs in this state: {', '.join(State)}."
 
-Job = Annotated[str, typer.Argument(metavar="JOB", help="A job's name, a prefix of it, or @last for the newest job.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print everything as JSON.")]
 
 MAX_RESULTS, RESULT_POINTS = 12, 40
 """Metrics of a job that has ended which `show` prints first, and the points of each one's curve."""
@@ -48,38 +68,24 @@ def list_jobs(
     as_json: AsJson = False,
 ) -> None:
     """List jobs, newest first. Trials and steps are listed with --parent only."""
-    from drumbeat.cli.terminal.job_names import find_job
-
     client = connect()
     parent = parent and find_job(client, parent).name
     jobs = client.list(state=state, experiment=experiment, archived=all_, limit=limit, parent=parent, person=person)
     if as_json:
-        from drumbeat.cli.terminal.json_output import print_json
-
         print_json(jobs)
     elif not jobs:
         print("no jobs")
     else:
-        from drumbeat.cli.tables.jobview import job_table
-        from drumbeat.cli.terminal.screen import make_console, show
-
         show(job_table(jobs, datetime.now(UTC), make_console().width))
 
 
 def show_job(job: Job, as_json: AsJson = False) -> None:
     """Show a job in full: its story with times, its nodes and ranks, or its steps, and why it ended."""
-    from drumbeat.cli.terminal.job_names import find_job
-
     client = connect()
     job_view = find_job(client, job)
     if as_json:
-        from drumbeat.cli.terminal.json_output import print_json
-
         print_json(job_view)
     else:
-        from drumbeat.cli.tables.jobview import render_job
-        from drumbeat.cli.terminal.screen import show
-
         show(*render_job(job_view, _graph(client, job_view), _results(client, job_view)))
 
 
@@ -87,8 +93,6 @@ def _results(client: Client, job: JobView) -> Iterable[RenderableType]:
     """The last values and curves of a job that has ended; nothing for another one."""
     if not job.has_ended or not job.primary:
         return ()
-    from drumbeat.cli.tables.metricview import render_results
-
     series = [one for one in client.metrics(job.name, rank=0).series if not one.name.startswith(SYSTEM)]
     shown = series[:MAX_RESULTS]
     return render_results(shown, client.curves(job.name, [one.name for one in shown], rank=0, max_points=RESULT_POINTS))
@@ -98,8 +102,7 @@ def _graph(client: Client, job: JobView) -> Iterable[RenderableType]:
     """The graph of a pipeline; nothing for another job."""
     if job.type != JobKind.PIPELINE:
         return ()
-    from drumbeat.cli.tables.pipelineview import render_pipeline
-    from drumbeat.cli.terminal.screen import make_console
+    from drumbeat.cli.commands.plan_tables import render_pipeline
 
     return render_pipeline(client.pipeline(job.name), make_console().width)
 
@@ -110,8 +113,6 @@ def cancel(
     discard: Annotated[bool, typer.Option("--discard", help="Give up outputs that are not stored yet.")] = False,
 ) -> None:
     """Stop a job: send SIGTERM to every rank, and SIGKILL after the job's grace time."""
-    from drumbeat.cli.terminal.job_names import find_job
-
     client = connect()
     name = find_job(client, job).name
     canceled = client.cancel(name, discard=discard)
@@ -129,7 +130,6 @@ def wait(
 ) -> None:
     """Wait until a job ends, and exit with its exit code, or with 3 when the timeout expires first."""
     from drumbeat.cli.follow.summary import exit_code_of
-    from drumbeat.cli.terminal.job_names import find_job
 
     client = connect()
     job_view = find_job(client, job)
@@ -163,8 +163,6 @@ def restore(job: Job) -> None:
 
 
 def _set_archived(job: str, *, is_archived: bool) -> None:
-    from drumbeat.cli.terminal.job_names import find_job
-
     client = connect()
     name = find_job(client, job).name
     if is_archived:
@@ -172,3 +170,214 @@ def _set_archived(job: str, *, is_archived: bool) -> None:
     else:
         client.restore(name)
     print(f"{name}: {'archived' if is_archived else 'restored'}")
+
+
+COLUMNS = ("job", "state", "person", "experiment", ">ranks", ">submitted", ">ran", "metric", "why")
+DROPPED = ("experiment", "person", "metric", ">ran", ">ranks", ">submitted", "why", "state")
+"""What goes first where the terminal is too narrow for all of it."""
+
+MESH_RANKS_SHOWN = 64
+
+
+def job_table(jobs: Iterable[JobView], now: datetime, width: int) -> Table:
+    """One row per job. width: of the terminal.
+
+    The metric's column is there when a job has logged any, the persons' when there are several.
+    """
+    shown = list(jobs)
+    absent = {"" if any(job.primary or job.best_trial for job in shown) else "metric"}
+    absent |= {"" if len({job.person for job in shown}) > 1 else "person"}
+    rows = [
+        (
+            job.name,
+            state_cell(job.state).append(" archived" if job.archived else "", "dim"),
+            job.person,
+            job.experiment,
+            _ranks(job),
+            say_ago(job.submitted_at, now),
+            say_duration((job.ended_at or now) - job.started_at) if job.started_at else "",
+            say_result(job),
+            job.verdict.sentence if job.verdict and job.state == State.FAILED else job.progress,
+        )
+        for job in shown
+    ]
+    kept = [n for n, title in enumerate(COLUMNS) if title not in absent]
+    titles = [COLUMNS[n] for n in kept]
+    dropped = [title for title in DROPPED if title in titles]
+    return fitted(titles, [[row[n] for n in kept] for row in rows], width, dropped)
+
+
+def _ranks(job: JobView) -> str:
+    if job.type != JobKind.COMMAND:
+        return str(job.type)
+    is_even = job.world_size == job.node_count * job.processes_per_node
+    return f"{job.node_count}×{job.processes_per_node}" if is_even else f"{job.world_size} on {job.node_count}"
+
+
+def render_job(
+    job: JobWithStory, graph: Iterable[RenderableType] = (), results: Iterable[RenderableType] = ()
+) -> Iterator[RenderableType]:
+    """Everything that is known of a job. graph: of a pipeline, its steps. results: its metrics, if it has ended."""
+    yield from results
+    yield pairs([*_facts(job), ("pre-flight", job.preflight.sentence if job.preflight else "")])
+    yield from _verdict(job)
+    if len(job.failures) > 1 or (job.failures and job.state != State.FAILED):
+        yield heading("Rounds that failed")
+        rows = [(f"{one.attempt}.{one.round}", say_moment(one.at), one.verdict.sentence) for one in job.failures]
+        yield fill_table(make_table(">round", "when", "why"), rows)
+    if job.command:
+        yield heading("Command")
+        yield indented(job.command)
+    yield from _mesh(job)
+    if job.nodes:
+        yield heading(f"Nodes of attempt {job.attempt}, round {job.round}")
+        yield fill_table(make_table(">node", "machine", "host", "address", "phase", "detail"), map(_node, job.nodes))
+        yield from _exits(job)
+    yield from _services(job)
+    yield from graph
+    yield heading("Story")
+    rows = [
+        (say_moment(e.at), f"+{say_duration(e.at - job.submitted_at)}", state_cell(e.state), e.sentence)
+        for e in job.story
+    ]
+    yield fill_table(make_table("when", ">after", "state", "what happened"), rows)
+
+
+def _facts(job: JobView) -> list[tuple[str, object]]:
+    return [
+        ("job", job.name + (" (archived)" if job.archived else "")),
+        ("title", job.display_name if job.display_name != job.name else ""),
+        ("description", job.description),
+        ("experiment", job.experiment),
+        ("person", job.person),
+        ("state", state_cell(job.state)),
+        ("why", job.progress),
+        ("notice", job.notice),
+        ("engine says", _engines_word(job)),
+        ("type", job.type if job.type != JobKind.COMMAND else ""),
+        ("part of", job.parent),
+        ("shape", _shape(job)),
+        ("mesh", say_mesh(job.mesh)),
+        ("nodes", job.elastic or ""),
+        ("metric", f"{say_metric(job.primary)} at step {job.primary.step:,}" if job.primary else ""),
+        ("best trial", f"{job.best_trial.job}: {say_result(job)}" if job.best_trial else ""),
+        ("compute", job.compute),
+        ("environment", job.environment),
+        ("priority", job.priority or ""),
+        ("tags", ", ".join(f"{name}={value}" for name, value in job.tags.items())),
+        ("code", _commit(job)),
+        *((title, say_moment(at)) for title, at in _moments(job) if at is not None),
+        ("exit code", job.exit_code),
+    ]
+
+
+def _shape(job: JobView) -> str:
+    if job.type != JobKind.COMMAND:
+        return ""
+    return say_launch(job.launcher, job.node_count, job.processes_per_node, job.world_size)
+
+
+def _commit(job: JobView) -> str:
+    """Which commit the code was, and whether it was that commit."""
+    commit, branch, where, dirty = (
+        job.properties.get(f"azureml.git.{key}", "") for key in ("commit", "branch", "repository_uri", "dirty")
+    )
+    if not commit:
+        return ""
+    changed = {"True": "with changes", "False": ""}.get(dirty, "perhaps with changes")
+    return ", ".join(
+        part for part in (f"commit {commit[:12]}" + (f" of {branch}" if branch else ""), changed, where) if part
+    )
+
+
+def _engines_word(job: JobView) -> str:
+    """Of a job that has ended the last word is of the past, and misleads."""
+    if job.observed is None or job.has_ended:
+        return ""
+    return f"{job.observed.word}, seen {say_moment(job.observed.at)}"
+
+
+def _moments(job: JobView) -> list[tuple[str, datetime | None]]:
+    return [
+        ("submitted", job.submitted_at),
+        ("started", job.started_at),
+        ("ended", job.ended_at),
+        ("SIGKILL at", job.stop_at if job.state == State.STOPPING else None),
+        ("time limit", job.deadline if job.ended_at is None else None),
+    ]
+
+
+def _verdict(job: JobView) -> Iterator[RenderableType]:
+    verdict = job.verdict
+    if verdict is None or verdict.reason == Reason.FINISHED:
+        return
+    yield heading("Why it is being stopped" if job.state == State.STOPPING else "Why it ended")
+    place = [f"rank {verdict.rank}" if verdict.rank is not None else "", f"node {verdict.node}"]
+    yield pairs(
+        [
+            ("cause", verdict.sentence),
+            ("where", ", ".join(place) if verdict.rank is not None else ""),
+            ("others", verdict.aftermath),
+            ("exit code", verdict.code),
+            ("what to do", verdict.advice),
+        ]
+    )
+    yield from (cell(f"  │ {line}") for line in safe_lines(verdict.tail))
+
+
+def _mesh(job: JobView) -> Iterator[RenderableType]:
+    """Which rank is which stage and shard."""
+    if not job.mesh:
+        return
+    shown = range(min(job.world_size, MESH_RANKS_SHOWN))
+    yield heading("Places of the ranks in the mesh")
+    rows = [(rank // job.processes_per_node, rank, say_place(job.mesh, rank)) for rank in shown]
+    yield fill_table(make_table(">node", ">rank", "place"), rows)
+    if job.world_size > len(shown):
+        yield cell(f"  … and {job.world_size - len(shown):,} more; drumbeat plan FILE --full lists all", "dim")
+
+
+def _node(node: NodeView) -> tuple[object, ...]:
+    detail = node.error or node.detail
+    return (node.node, node.machine, node.host, node.address, "lost" if node.lost else node.phase, detail)
+
+
+def _services(job: JobView) -> Iterator[RenderableType]:
+    """The services, and how each is reached."""
+    if job.services:
+        yield heading("Services")
+        rows = [(one.name, one.type, one.node, say_service(one, job), _reach(one, job)) for one in job.services]
+        yield fill_table(make_table("service", "type", ">node", "state", "how to reach it"), rows)
+
+
+def say_service(one: ServiceView, job: JobView) -> str:
+    """How a service is: `running`, why it isn't, or that it isn't yet."""
+    if one.is_running:
+        return "running"
+    return one.problem or ("ended" if job.has_ended else "not running yet")
+
+
+def _reach(one: ServiceView, job: JobView) -> str:
+    if not one.is_running:
+        return ""
+    words = ["drumbeat", "open", job.name, one.name] if one.is_web else ["drumbeat", "ssh", job.name]
+    return " ".join([*words, *(["--node", str(one.node)] if one.node else [])])
+
+
+def _exits(job: JobView) -> Iterator[RenderableType]:
+    exits = sorted(((one.at, node.node, one) for node in job.nodes for one in node.exits), key=lambda row: row[:2])
+    if exits:
+        first = exits[0][0]
+        rows = [(one.rank, node, say_exit(one), f"+{at - first:.2f}s") for at, node, one in exits]
+        yield heading("Ends of the ranks, earliest first")
+        yield fill_table(make_table(">rank", ">node", "ended with", ">after the first"), rows)
+
+
+def say_exit(one: ExitView) -> str:
+    """`exit code 1`, `SIGKILL`."""
+    if one.signal is None:
+        return f"exit code {one.code}"
+    try:
+        return signal.Signals(one.signal).name
+    except ValueError:
+        return f"signal {one.signal}"

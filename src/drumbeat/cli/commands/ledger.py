@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Annotated
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from drumbeat.cli.terminal.age import parse_age
 from drumbeat.cli.terminal.connect import connect
-from drumbeat.protocol.api.ledger import LedgerGroup
+from drumbeat.cli.terminal.formatting import say_duration
+from drumbeat.cli.terminal.job_names import find_job
+from drumbeat.cli.terminal.json_output import print_json
+from drumbeat.cli.terminal.screen import cell, fitted, make_console, show
+from drumbeat.protocol.api.ledger import LedgerGroup, LedgerRow, LedgerView, TimeClass
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
 
 Jobs = Annotated[
     list[str], typer.Argument(metavar="[JOB…]", help="Names of jobs, their beginnings, or @last; all jobs without any.")
@@ -28,22 +36,36 @@ def ledger(jobs: Jobs = [], by: By = LedgerGroup.JOB, since: Since = "30d", as_j
     """
     client = connect()
     oldest = datetime.now(UTC) - parse_age(since, "--since")
-    names = [_find(typed) for typed in jobs]
+    names = [find_job(client, typed).name for typed in jobs]
     view = client.ledger(*names, by=by, since=oldest)
     if as_json:
-        from drumbeat.cli.terminal.json_output import print_json
-
         print_json(view)
     elif not view.rows:
         print("no job has time in this ledger")
     else:
-        from drumbeat.cli.tables.ledgerview import ledger_table
-        from drumbeat.cli.terminal.screen import make_console, show
-
         show(ledger_table(view, make_console().width))
 
 
-def _find(typed: str) -> str:
-    from drumbeat.cli.terminal.job_names import find_job
+def ledger_table(view: LedgerView, width: int) -> Table:
+    """A row for each job, experiment, person or week, and their total; a column for each class that has any time."""
+    shown = [one for one in TimeClass if view.total.seconds.get(one, 0.0) > 0]
+    titles = [str(view.by), ">wall", *(f">{one}" for one in shown), "most of it"]
+    rows = [_cells(row, shown) for row in view.rows]
+    if len(rows) > 1:
+        rows.append([cell("total", "bold"), *_cells(view.total, shown)[1:]])
+    if view.by is not LedgerGroup.JOB:
+        titles.insert(1, ">jobs")
+        counts = [*(row.jobs for row in view.rows), view.total.jobs]
+        for cells, count in zip(rows, counts, strict=False):
+            cells.insert(1, count)
+    return fitted(titles, rows, width, ("most of it",))
 
-    return find_job(connect(), typed).name
+
+def _cells(row: LedgerRow, shown: list[TimeClass]) -> list[object]:
+    lengths = [_say(row.seconds.get(one, 0.0)) for one in shown]
+    most = max(shown, key=row.share, default=TimeClass.TRAIN)
+    return [row.name, _say(row.wall_s), *lengths, f"{most} {row.share(most):.0%}"]
+
+
+def _say(seconds: float) -> str:
+    return say_duration(timedelta(seconds=seconds)) if seconds else ""

@@ -5,19 +5,22 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from drumbeat.cli.commands.jobs import Job
 from drumbeat.cli.terminal.connect import connect
+from drumbeat.cli.terminal.help import Job
+from drumbeat.cli.terminal.job_names import find_job
+from drumbeat.cli.terminal.styles import ink_for
+from drumbeat.cli.terminal.untrusted_text import make_safe
+from drumbeat.protocol.errors import NotFoundError
 from drumbeat.protocol.states import JobKind
 
 if TYPE_CHECKING:
     from drumbeat.cli.follow.background_reader import Batches
-    from drumbeat.cli.follow.chosen_logs import Chosen
     from drumbeat.cli.follow.log_lines import Passing, Whole
     from drumbeat.cli.follow.step_logs import StepLogs
     from drumbeat.protocol.api.jobs import Event, JobView, LogPiece
@@ -47,10 +50,7 @@ def logs(
     Shows all rounds in the order in which their lines arrived; a line marks the start of a new round. The logs of Ray's
     head and nodes are shown only with --rank or --node.
     """
-    from drumbeat.cli.follow.chosen_logs import Chosen, check_places
     from drumbeat.cli.follow.log_lines import LogLook, LogView, Passing, Whole, prefix_width, weight_of
-    from drumbeat.cli.terminal.job_names import find_job
-    from drumbeat.cli.terminal.styles import ink_for
 
     number = parse_round(round_)
     client = connect()
@@ -80,8 +80,6 @@ def logs(
 
 def _of_steps(steps: StepLogs, pipeline: JobView, chosen: Chosen, *, is_following: bool) -> None:
     """Prints the logs of a pipeline's steps, each line prefixed with the step's name."""
-    from drumbeat.cli.follow.chosen_logs import check_steps
-
     told: dict[str, Told] = {}
 
     def see(title: str, job: JobView) -> None:
@@ -131,8 +129,6 @@ class Told:
     def see(self, job: JobView) -> None:
         """The job as it is now."""
         from drumbeat.cli.follow.event_printer import notice_lines, of_step
-        from drumbeat.cli.terminal.styles import ink_for
-        from drumbeat.cli.terminal.untrusted_text import make_safe
 
         for line in notice_lines(self._notice, job.notice, ink_for(sys.stderr), self._title):
             print(line, file=sys.stderr, flush=True)
@@ -166,3 +162,78 @@ def _write(text: str) -> None:
     if text:
         sys.stdout.write(text)
         sys.stdout.flush()
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Which pieces are shown; None = all, but what is only shown where its rank or its node is asked for."""
+
+    rank: int | None = None
+    node: int | None = None
+    round: tuple[int, int] | None = None
+    job: JobView | None = None
+
+    def has(self, piece: LogPiece) -> bool:
+        """Whether a piece is one of them."""
+        return (
+            self.rank in (None, piece.rank)
+            and self.node in (None, piece.node)
+            and self.round in (None, (piece.attempt, piece.round))
+            and not (self.is_open and self.job and self.job.is_infrastructure(piece.rank))
+        )
+
+    @property
+    def is_open(self) -> bool:
+        """Whether neither a rank nor a node was asked for."""
+        return self.rank is None and self.node is None
+
+    @property
+    def sentence(self) -> str:
+        """What is asked for in words; "" = everything."""
+        places = (("rank", self.rank), ("node", self.node), ("round", self.round and _dotted(self.round)))
+        return " and ".join(f"{kind} {place}" for kind, place in places if place is not None)
+
+
+@dataclass(frozen=True)
+class _Lack:
+    """A rank, a node or a round that a job doesn't have. size: how many it has, or its last."""
+
+    job: str
+    kind: str
+    place: str
+    size: tuple[int, ...]
+    advice: str
+
+
+def check_places(job: JobView, chosen: Chosen) -> None:
+    """Raises NotFoundError for a rank or a node that the job doesn't have: silence would look like an empty log."""
+    for lack in _lacks(job, chosen):
+        raise NotFoundError(f"the job has no {lack.kind} {lack.place}", where=job.name, fix=lack.advice)
+
+
+def check_steps(pipeline: str, jobs: Sequence[JobView], chosen: Chosen) -> None:
+    """Raises NotFoundError where none of the steps' jobs has what is asked for."""
+    lacks = [lack for job in jobs for lack in list(_lacks(job, chosen))[:1]]
+    if not lacks or len(lacks) < len(jobs):
+        return
+    largest = max((lack for lack in lacks if lack.kind == lacks[0].kind), key=lambda lack: lack.size)
+    advice = f"{largest.job} has the most {largest.kind}s. {largest.advice}" if len(jobs) > 1 else largest.advice
+    raise NotFoundError(f"no step has {chosen.sentence}", where=pipeline, fix=advice)
+
+
+def _lacks(job: JobView, chosen: Chosen) -> Iterator[_Lack]:
+    nodes, ranks = job.node_count, job.world_size
+    if job.elastic:  # An earlier attempt may have had more.
+        nodes, ranks = job.elastic.max_nodes, ranks // nodes * job.elastic.max_nodes
+    for kind, number, size in (("rank", chosen.rank, ranks), ("node", chosen.node, nodes)):
+        if number is not None and number >= size:
+            advice = f"It has {kind}s 0 to {size - 1}." if size > 1 else f"Its only {kind} is 0."
+            yield _Lack(job.name, kind, str(number), (size,), advice)
+    last = (job.attempt, job.round)
+    if chosen.round is not None and chosen.round > last and job.ended_at:
+        advice = f"Its last is {_dotted(last)}; it has ended."
+        yield _Lack(job.name, "round", _dotted(chosen.round), last, advice)
+
+
+def _dotted(number: tuple[int, int]) -> str:
+    return ".".join(map(str, number))

@@ -2,32 +2,44 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from drumbeat.cli.job_options.file_or_command import Chosen
-from drumbeat.cli.job_options.measured_job import measured_job
-from drumbeat.cli.job_options.prediction_options import PredictionOptions
+from drumbeat.cli.job_options.options import PredictionOptions
+from drumbeat.cli.terminal.formatting import say_size
+from drumbeat.cli.terminal.json_output import print_json
+from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_table, pairs, show
+from drumbeat.core.diagnosis.preflight import say_rate, say_time
 from drumbeat.core.measured_steps import SentSample, StepPoint, sent_per_step, settled, step_s
 from drumbeat.core.prediction import (
     TCP_SHARE,
     NetworkSpeed,
+    Prediction,
     StepProfile,
     calibrated,
+    largest_efficient,
     parse_network,
     parse_size,
     parse_time,
     predict,
+    say_limit,
 )
 from drumbeat.protocol.api.jobs import JobWithStory
 from drumbeat.protocol.errors import NotFoundError, RefusedError, SpecError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
     from drumbeat.client import Client
+
 
 T = TypeVar("T")
 
@@ -52,8 +64,6 @@ class Measured:
 
 def show_prediction(client: Client, chosen: Chosen, options: PredictionOptions, *, as_json: bool) -> None:
     """Prints the prediction for a job, after runs that measure what isn't given."""
-    from drumbeat.cli.tables.predictionview import Predicted, render_prediction
-
     sizes = _sizes(options.sizes or "")
     measured, gradients = _given(options), _parsed(parse_size, options.gradients, "--gradients")
     ranks_per_node = client.plan(chosen.job, sets=chosen.sets).plan.processes_per_node
@@ -65,12 +75,8 @@ def show_prediction(client: Client, chosen: Chosen, options: PredictionOptions, 
     made = [predict(profile, network, size, ranks_per_node) for size in sizes]
     prediction = Predicted(profile, network, made, measured.sources)
     if as_json:
-        from drumbeat.cli.terminal.json_output import print_json
-
         print_json(prediction)
     else:
-        from drumbeat.cli.terminal.screen import show
-
         show(*render_prediction(prediction))
 
 
@@ -228,3 +234,63 @@ def network_of(job: JobWithStory) -> NetworkSpeed:
         raise RefusedError(what, where="--predict", fix="Give the network: --network 1gbit/200us.")
     link = links[0]
     return NetworkSpeed(min(link.out_bits_per_s, link.in_bits_per_s), link.round_trip_us / 1e6)
+
+
+EFFICIENT = 0.8
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """Predictions with what they rest on."""
+
+    profile: StepProfile
+    network: NetworkSpeed
+    predictions: Sequence[Prediction]
+    sources: dict[str, str]
+    """Where the step, the gradients, the network and the overlap come from, in words."""
+
+
+def render_prediction(result: Predicted) -> Iterator[RenderableType]:
+    """Yields what was put in, and a row for each number of nodes."""
+    profile, network = result.profile, result.network
+    yield heading("What the prediction rests on")
+    given = {
+        "step": f"{profile.step_s * 1000:.1f} ms on one node, of which {profile.data_s * 1000:.1f} ms wait for data",
+        "gradients": say_size(round(profile.gradient_bytes)),
+        "network": f"{say_rate(network.bits_per_s)}, {say_time(network.round_trip_s * 1e6)} for a round trip",
+        "overlap": f"{profile.overlap:.0%} of the computation can hide gradients",
+    }
+    yield pairs([(name, f"{text} ({result.sources[name]})") for name, text in given.items()])
+    yield heading("Prediction")
+    table = make_table(">nodes", ">ranks", ">step ms", ">sync ms", ">not hidden ms", ">efficiency", "limited by")
+    yield fill_table(table, (_row(one, profile) for one in result.predictions))
+    best = largest_efficient(result.predictions, EFFICIENT)
+    largest = max((one.nodes for one in result.predictions), default=1)
+    if best is not None and best.nodes < largest:
+        yield cell(f"Up to {best.nodes} of these numbers of nodes, efficiency stays at {EFFICIENT:.0%} or above.")
+
+
+def _row(one: Prediction, profile: StepProfile) -> tuple[object, ...]:
+    times = (f"{seconds * 1000:.1f}" for seconds in (one.step_s, one.sync_s, one.exposed_s))
+    return (one.nodes, one.ranks, *times, f"{one.efficiency:.0%}", say_limit(one, profile))
+
+
+Job = Path | dict[str, object]
+
+
+def measured_job(job: Job, sets: Sequence[str], nodes: int) -> tuple[Job, list[str]]:
+    """Returns the job and its overrides for so many nodes. The pre-flight measures the network between them."""
+    changes: dict[str, Any] = {
+        "resources.instance_count": nodes,
+        "drumbeat.max_retries": 0,
+        "drumbeat.preflight": nodes > 1,
+        "drumbeat.system_metrics": True,
+    }
+    if isinstance(job, Path):
+        return job, [*sets, *(f"{key}={str(value).lower()}" for key, value in changes.items())]
+    changed = copy.deepcopy(job)
+    for key, value in changes.items():
+        table, _, name = key.partition(".")
+        inner = changed.get(table)
+        changed[table] = {**(inner if isinstance(inner, Mapping) else {}), name: value}
+    return changed, list(sets)

@@ -15,9 +15,15 @@ from drumbeat.cli.job_options.file_or_command import choose
 from drumbeat.cli.job_options.options import JobOptions
 from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.failures import Exit
+from drumbeat.cli.terminal.json_output import print_json
+from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_table, show
 from drumbeat.protocol.errors import DrumbeatError, SpecError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
     from drumbeat.client import Client
     from drumbeat.rehearsal.preparation import RehearsalOptions
     from drumbeat.rehearsal.report import RehearsalReport
@@ -65,12 +71,8 @@ def rehearse(
     folder = to or Path("rehearsals") / report.tag
     is_published = _keep(report, folder, client)
     if as_json:
-        from drumbeat.cli.terminal.json_output import print_json
-
         print_json(report.as_json())
     else:
-        from drumbeat.cli.tables.rehearsalview import render_rehearsal
-        from drumbeat.cli.terminal.screen import show
         from drumbeat.rehearsal.report_files import PAGE, REPORT
 
         show(*render_rehearsal(report))
@@ -118,3 +120,26 @@ def _keep(report: RehearsalReport, folder: Path, client: Client) -> bool:
         print(f"the report is not on the server: {error}", file=sys.stderr)
         return False
     return True
+
+
+_RIGHT = ("at step", "resumed at", "lost steps", "next step", "extra", "restarts")
+
+
+def render_rehearsal(report: RehearsalReport) -> Iterator[RenderableType]:
+    """The verdict, what was observed, a row for each run, and what to change in the script."""
+    from drumbeat.rehearsal.report_files import COLUMNS, cells, describe
+
+    yield cell(f"\n{describe(report)}")
+    yield fill_table(
+        make_table(*(f">{name}" if name in _RIGHT else name for name in COLUMNS)), [cells(run) for run in report.runs]
+    )
+    yield cell(f"\n{report.verdict}", "green" if report.is_passed else "red")
+    for observation in report.observations:
+        yield cell(f"  {observation.sentence}")
+    if report.unjudged:
+        yield cell(f"Not judged, since they differ between the unbroken runs: {', '.join(report.unjudged)}.")
+    if report.hints:
+        yield heading("What to change in the script")
+    for hint in report.hints:
+        yield cell(f"  {hint.where}  {hint.what}", "" if hint.is_observed else "dim")
+        yield cell(f"      → {hint.fix}", "" if hint.is_observed else "dim")

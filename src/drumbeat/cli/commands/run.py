@@ -14,29 +14,29 @@ from drumbeat.cli.follow.interrupts import SIGNAL_EXIT, Left, leave, signals_to
 from drumbeat.cli.job_options.command_line import WORDS
 from drumbeat.cli.job_options.file_or_command import Chosen, choose
 from drumbeat.cli.job_options.options import (
+    BenchFile,
     Compute,
+    DataWait,
     Env,
     Experiment,
     Force,
     Gpus,
+    Gradients,
     Inputs,
     JobOptions,
+    Network,
     Nodes,
     Outputs,
-    Procs,
-    WriteTo,
-)
-from drumbeat.cli.job_options.prediction_options import (
-    BenchFile,
-    DataWait,
-    Gradients,
-    Network,
     PredictionOptions,
+    Procs,
     Sizes,
     Step,
+    WriteTo,
 )
 from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.failures import Exit
+from drumbeat.cli.terminal.json_output import print_json
+from drumbeat.cli.terminal.screen import make_console, show
 from drumbeat.protocol.errors import SpecError
 from drumbeat.protocol.states import JobKind
 
@@ -117,12 +117,9 @@ def plan(
         return
     preview = connect().plan(chosen.job, sets=chosen.sets, name=name)
     if as_json:
-        from drumbeat.cli.terminal.json_output import print_json
-
         print_json(preview)
     else:
-        from drumbeat.cli.tables.planview import render_plan
-        from drumbeat.cli.terminal.screen import show
+        from drumbeat.cli.commands.plan_tables import render_plan
 
         show(*render_plan(preview, full=full, verbose=verbose))
     if preview.never:
@@ -228,7 +225,6 @@ def _print_trials(client: Client, job: JobView) -> None:
     """Prints a row for each trial of a sweep that has ended, the best ones if there are many."""
     if job.type != JobKind.SWEEP:
         return
-    from drumbeat.cli.tables.sweepview import best_first, trial_table
-    from drumbeat.cli.terminal.screen import make_console, show
+    from drumbeat.cli.commands.sweeps import best_first, trial_table
 
     show(trial_table(best_first(client.sweep(job.name), MAX_TRIALS), make_console().width))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from datetime import timedelta
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,9 +13,8 @@ import typer
 from drumbeat.cli.terminal.age import parse_age
 from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.failures import Exit
-from drumbeat.cli.terminal.formatting import count, say_size
+from drumbeat.cli.terminal.formatting import count, say_duration, say_size
 from drumbeat.cli.terminal.help import new_family
-from drumbeat.cli.terminal.server_variables import unused_variables
 from drumbeat.protocol.api.server import DoorView, ServerView, SpareView
 from drumbeat.protocol.errors import UnreachableError
 from drumbeat.protocol.plurals import name_some
@@ -91,8 +92,6 @@ def status() -> None:
 
 
 def _say_server(status_view: ServerView) -> str:
-    from drumbeat.cli.terminal.formatting import say_duration
-
     publishing = ", ".join(status_view.publishing)
     unfinished = ", ".join(status_view.unfinished) or "none"
     limit = say_duration(timedelta(seconds=status_view.idle_stop_s))
@@ -120,10 +119,36 @@ def _spare(spare: SpareView) -> str:
 
 
 def _retained(status: ServerView) -> str:
-    from drumbeat.cli.terminal.formatting import say_duration
-
     return say_duration(timedelta(seconds=status.retain_s))
 
 
 def _host(door: DoorView) -> str:
     return f"[{door.address}]:{door.port}" if ":" in door.address else f"{door.address}:{door.port}"
+
+
+_READ_AT_START = (
+    "SSL_CERT_FILE", "AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "DRUMBEAT_OTLP", "DRUMBEAT_LOG_FORMAT", "DRUMBEAT_MLFLOW",
+    "DRUMBEAT_DATABASE", "DRUMBEAT_SHARED", "DRUMBEAT_ALLOW_PUBLIC", "DRUMBEAT_SPARE_S",
+)  # fmt: skip
+"""The variables that a server reads from its environment once, when it starts."""
+
+
+def unused_variables(server: ServerView) -> list[str]:
+    """Returns those that are set here and that the server, which was started before, has another value of or lacks.
+
+    A server on another machine, or of another user, can't be asked: for that, the list is empty.
+    """
+    from drumbeat.client.discovery import here
+
+    machine = here()
+    if (server.host, server.boot_id) != (machine.host, machine.boot_id):
+        return []
+    try:
+        entries = Path(f"/proc/{server.pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
+    return [name for name in _READ_AT_START if name in os.environ and _entry(name) not in entries]
+
+
+def _entry(name: str) -> bytes:
+    return os.fsencode(f"{name}={os.environ[name]}")

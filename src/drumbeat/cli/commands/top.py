@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from drumbeat.cli.terminal.connect import connect
+from drumbeat.cli.terminal.formatting import say_duration, say_size
+from drumbeat.cli.terminal.screen import cell, fitted, make_console, show, state_cell
 from drumbeat.protocol.api.jobs import JobView
 from drumbeat.protocol.errors import NotFoundError
 from drumbeat.protocol.states import TERMINAL
@@ -45,8 +47,6 @@ def top(
     once: Annotated[bool, typer.Option("--once", help="Print the table once and exit.")] = False,
 ) -> None:
     """Watch running and recently ended jobs: state, ranks, log rate. Press Ctrl-C to quit."""
-    from drumbeat.cli.terminal.screen import make_console, show
-
     client = connect()
     first = take_sample(client, None, time.monotonic())
     if once:
@@ -103,9 +103,6 @@ DROPPED = (">log", ">ended", ">ranks", ">for", ">log/s", "why", "state")
 
 def render_top(sample: Sample, now: datetime, width: int) -> Table:
     """The table. width: of the terminal."""
-    from drumbeat.cli.terminal.formatting import say_duration, say_size
-    from drumbeat.cli.terminal.screen import cell, fitted, state_cell
-
     rows = [
         (
             row.job.name,

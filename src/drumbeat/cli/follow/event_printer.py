@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from math import ceil
 
-from drumbeat.cli.follow.live_line import LiveLine
+from drumbeat.cli.follow.live_line import LiveLine, Now, kill_at, status_of
 from drumbeat.cli.follow.log_lines import LogView
-from drumbeat.cli.follow.status_line import Now, kill_at, status_of
 from drumbeat.cli.terminal.formatting import say_countdown, say_duration
 from drumbeat.cli.terminal.styles import Ink
 from drumbeat.cli.terminal.untrusted_text import make_safe

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 from drumbeat.cli.follow.background_reader import Batches, Signalled
 from drumbeat.cli.follow.event_printer import Watch
 from drumbeat.cli.follow.interrupts import SIGNAL_EXIT, Choice, choose, signals_to
-from drumbeat.cli.follow.live_line import LiveLine
+from drumbeat.cli.follow.live_line import LiveLine, Now
 from drumbeat.cli.follow.log_lines import LogLook, LogView, prefix_width, weight_of
-from drumbeat.cli.follow.status_line import Now
 from drumbeat.cli.follow.summary import exit_code_of, say_closing
 from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.styles import has_terminal, ink_for

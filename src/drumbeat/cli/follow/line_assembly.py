@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from drumbeat.cli.terminal.carriage_returns import last_segment
+from drumbeat.cli.terminal.untrusted_text import last_segment
 from drumbeat.protocol.logs import LogName
 
 SILENT_S = 0.5

@@ -1,14 +1,23 @@
-"""One live line at the bottom of a terminal, with everything else printed above it.
+"""One live line at the bottom of a terminal, with everything else printed above it; and what it says of a job.
 
-Where no line is live, `cli/follow/event_printer.py` prints progress as lines of its own.
+Where no line is live, `cli/follow/event_printer.py` prints progress as lines of its own. The words for a job that waits
+are the job's sentence, which the server writes: what is missing and the place in the queue in `core/scheduler.py`, for
+clusters with a queue of their own in `core/cluster_queue.py`.
 """
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
 from typing import TextIO
 from unicodedata import east_asian_width
+
+from drumbeat.cli.terminal.formatting import say_countdown, say_duration, say_metric
+from drumbeat.cli.terminal.untrusted_text import make_safe
+from drumbeat.protocol.api.jobs import JobView
+from drumbeat.protocol.states import State
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _CLEAR = "\r\x1b[2K"
@@ -56,3 +65,27 @@ def spin(now: float) -> str:
 def cells(text: str) -> int:
     """Columns that a text takes: East Asian wide characters take two (Unicode, annex 11)."""
     return sum(2 if east_asian_width(character) in "WF" else 1 for character in text)
+
+
+@dataclass(frozen=True)
+class Now:
+    """One moment: on the wall, and on a clock that never goes back."""
+
+    wall: datetime
+    monotonic: float
+
+
+def kill_at(job: JobView) -> datetime | None:
+    """When the ranks that are left are killed; None = none is left, or none is being stopped."""
+    are_left = sum(len(node.exits) for node in job.nodes) < job.world_size
+    return job.stop_at if job.state == State.STOPPING and are_left else None
+
+
+def status_of(job: JobView, now: Now) -> str:
+    """Returns the line: state, time, primary metric, progress; while ranks are being stopped, the grace time left."""
+    since = say_duration(now.wall - job.submitted_at)
+    metric = say_metric(job.primary) if job.primary else ""
+    parts = [f"{spin(now.monotonic)} {job.state}", since, metric, job.progress]
+    if end := kill_at(job):
+        parts.insert(1, say_countdown(end, now.wall))
+    return make_safe(" · ".join(part for part in parts if part))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from drumbeat.cli.follow.identical_lines import Fold, Folding
 from drumbeat.cli.follow.line_assembly import Line, LineAssembler
-from drumbeat.cli.follow.rank_ranges import place_of, prefix_of
 from drumbeat.cli.terminal.styles import Ink
 from drumbeat.cli.terminal.untrusted_text import make_safe
 from drumbeat.protocol.api.jobs import Event, LogPiece
-from drumbeat.protocol.logs import NODE_LOG, LogName
+from drumbeat.protocol.logs import NODE_LOG, LogName, log_stem
 
 
 @dataclass(frozen=True)
@@ -142,3 +142,30 @@ def weight_of(event: Event) -> int:
 def prefix_width(nodes: int, world_size: int) -> int:
     """Columns that `node:rank` takes at most in a job of that size."""
     return len(f"{max(nodes, 1) - 1}:{max(world_size, 1) - 1}")
+
+
+RANGE_FROM = 3
+"""So many ranks of a node in a row are written as a range."""
+
+
+def name_ranks(logs: Iterable[LogName]) -> str:
+    """`0:0,0:1,1:2`; ranks of a node in a row become `0:0-3`. The node itself is `0:node`."""
+    places = sorted({(log.node, log.rank) for log in logs})
+    rows = groupby(enumerate(places), key=lambda pair: (pair[1][0], pair[1][1] - pair[0]))
+    return ",".join(_name_row([place for _, place in row]) for _, row in rows)
+
+
+def _name_row(places: list[tuple[int, int]]) -> str:
+    if len(places) < RANGE_FROM or places[0][1] == NODE_LOG:
+        return ",".join(place_of(node, rank) for node, rank in places)
+    return f"{places[0][0]}:{places[0][1]}-{places[-1][1]}"
+
+
+def place_of(node: int, rank: int) -> str:
+    """`0:1`, or `0:node` for the node's own log."""
+    return f"{node}:{log_stem(rank)}"
+
+
+def prefix_of(fold: Fold) -> str:
+    """`0:0,0:1,1:2 ×3`: who wrote it, and how many lines it stands for where that is more than one."""
+    return name_ranks(fold.times) + (f" ×{fold.count}" if fold.count > 1 else "")

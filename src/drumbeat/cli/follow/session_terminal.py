@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import signal
 import termios
 import threading
@@ -12,7 +13,6 @@ from collections.abc import Generator, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from drumbeat.cli.follow.outgoing_frames import OutgoingFrames
 from drumbeat.protocol import session_frames as frames
 from drumbeat.protocol.errors import DrumbeatError, UnreachableError
 from drumbeat.protocol.session_frames import FrameReader, frame, size_frame
@@ -20,6 +20,7 @@ from drumbeat.protocol.session_frames import FrameReader, frame, size_frame
 if TYPE_CHECKING:
     from drumbeat.client import Client
     from drumbeat.protocol.api.sessions import SessionView
+
 
 _PIECE_BYTES = 1 << 15
 
@@ -107,3 +108,47 @@ def own_size() -> tuple[int, int]:
 def _write(file: int, data: bytes) -> None:
     while data:
         data = data[os.write(file, data) :]
+
+
+MAX_INPUT = 64
+"""How many frames of input wait; then reading waits."""
+
+
+class OutgoingFrames:
+    """Queues frames for one sender. Signals and sizes pass the input that waits, and are never dropped.
+
+    A signal handler may interrupt another one in the middle of `add_signal`: of Python's queues, only SimpleQueue
+    allows that.
+    """
+
+    def __init__(self) -> None:
+        self._signals: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._input: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._queued: queue.SimpleQueue[None] = queue.SimpleQueue()
+        """An item for each frame of the other two."""
+        self._room = threading.Semaphore(MAX_INPUT)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yields the next frame as soon as there is one, without end."""
+        while True:
+            self._queued.get()
+            yield self._next()
+
+    def _next(self) -> bytes:
+        try:
+            return self._signals.get_nowait()
+        except queue.Empty:
+            frame = self._input.get()
+            self._room.release()
+            return frame
+
+    def add_input(self, frame: bytes) -> None:
+        """Adds a frame of input, as soon as there is room."""
+        self._room.acquire()
+        self._input.put(frame)
+        self._queued.put(None)
+
+    def add_signal(self, frame: bytes) -> None:
+        """Adds a frame at once: signal handlers must not wait."""
+        self._signals.put(frame)
+        self._queued.put(None)

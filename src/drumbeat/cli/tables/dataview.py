@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from drumbeat.client.transfer_result import Transfer
+    from drumbeat.client.store_transfers import Transfer
     from drumbeat.protocol.api.data import DatastoreView, DataView, EntryView
 
 PLACES = {

@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 from typer.core import TyperCommand
 
+Job = Annotated[str, typer.Argument(metavar="JOB", help="A job's name, a prefix of it, or @last for the newest job.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print everything as JSON.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Accepted as by `drumbeat delete`; this command asks nothing.")]
 """Of commands that delete without a question: scripts may give it to all of them."""
 

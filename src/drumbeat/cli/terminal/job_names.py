@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from drumbeat.protocol.api.jobs import JobWithStory
 from drumbeat.protocol.errors import NotFoundError
 from drumbeat.protocol.plurals import list_first
 
 if TYPE_CHECKING:
     from drumbeat.client import Client
+    from drumbeat.protocol.api.jobs import JobWithStory
 
 LAST = "@last"
 MAX_JOBS_SEARCHED = 1000
@@ -59,6 +58,8 @@ def pick(typed: str, parents: Mapping[str, str]) -> str:
             f"{len(matches)} jobs begin with {typed!r}: {list_first(matches, MAX_NAMED)}",
             fix="Type more of the name.",
         )
+    from difflib import get_close_matches
+
     close = get_close_matches(typed, parents, n=1)
     fix = f"The nearest is {close[0]}." if close else "See them with: drumbeat list --all"
     raise NotFoundError(f"no job named {typed!r}, and none whose name starts with it", fix=fix)

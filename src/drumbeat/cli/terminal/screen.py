@@ -1,4 +1,7 @@
-"""Tables and texts for rich: the one place where its console is made, and where words of others become cells."""
+"""Tables and texts for rich: the one place where its console is made, and where words of others become cells.
+
+rich is imported as something is made with it: commands import this module at their top, and most print no table.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,14 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from rich.box import SIMPLE_HEAD
-from rich.cells import cell_len
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
 from drumbeat.cli.terminal.untrusted_text import make_safe
 from drumbeat.protocol.states import State
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
 
 SENTENCE, BETWEEN = 24, 3
 """Columns below which a sentence can't be read any more; columns between two of a table's."""
@@ -28,12 +28,16 @@ PIPED_WIDTH = 160
 
 def make_console() -> Console:
     """A console on standard output. Colour and width follow the terminal, NO_COLOR and COLUMNS."""
+    from rich.console import Console
+
     width = None if sys.stdout.isatty() or os.environ.get("COLUMNS") else PIPED_WIDTH
     return Console(width=width, highlight=False, markup=False, emoji=False)
 
 
 def show(*parts: RenderableType) -> None:
     """Prints them one below the other, without the blanks that fill tables up to their width."""
+    from rich.text import Text
+
     console = make_console()
     with console.capture() as captured:
         for part in parts:
@@ -43,11 +47,23 @@ def show(*parts: RenderableType) -> None:
 
 def cell(value: object, style: str = "") -> Text:
     """Any value as text that can do nothing to the terminal; None is empty."""
+    from rich.text import Text
+
     return Text("" if value is None else "\n".join(make_safe(line) for line in str(value).split("\n")), style=style)
+
+
+def indented(value: object) -> Padding:
+    """A cell two columns to the right, in every line that it takes."""
+    from rich.padding import Padding
+
+    return Padding(cell(value), (0, 0, 0, 2))
 
 
 def make_table(*titles: str) -> Table:
     """A table with these headings; one that begins with `>` is aligned right."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
     table = Table(box=SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
     for title in titles:
         is_right = title.startswith(">")
@@ -57,6 +73,8 @@ def make_table(*titles: str) -> Table:
 
 def fill_table(table: Table, rows: Iterable[Iterable[object]]) -> Table:
     """The same table with these rows."""
+    from rich.text import Text
+
     for row in rows:
         table.add_row(*(value if isinstance(value, Text) else cell(value) for value in row))
     return table
@@ -68,6 +86,9 @@ def fitted(titles: Sequence[str], rows: Iterable[Sequence[object]], width: int, 
     dropped: columns that may be missing, the first one first. The last column is of sentences: it wants `SENTENCE`
     columns, and a sentence that is longer than the room for it ends in `…`.
     """
+    from rich.cells import cell_len
+    from rich.text import Text
+
     cells = [[value if isinstance(value, Text) else cell(value) for value in row] for row in rows]
     for row in cells:
         row[-1] = Text(" ".join(row[-1].plain.split()), style=row[-1].style)
@@ -89,11 +110,15 @@ def fitted(titles: Sequence[str], rows: Iterable[Sequence[object]], width: int, 
 
 def heading(title: str) -> Text:
     """A line above a part of a page."""
+    from rich.text import Text
+
     return Text(f"\n{title}", style="bold")
 
 
 def pairs(rows: Iterable[tuple[str, object]]) -> Table:
     """Names and values in two columns; what is empty is left out."""
+    from rich.table import Table
+
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from drumbeat.cli.terminal.carriage_returns import last_segment
-
 RESET = "\x1b[0m"
 
 _CHARACTERS = (
@@ -42,3 +40,8 @@ def safe_lines(text: str, *, last: int = 0) -> list[str]:
     """The lines of a text, each made safe; only the `last` ones if that isn't 0."""
     lines = [make_safe(last_segment(line)) for line in text.rstrip("\r\n").split("\n")]
     return lines[-last:] if text.strip() else []
+
+
+def last_segment(line: str) -> str:
+    """What a terminal would show last of a line that a progress bar has rewritten with carriage returns."""
+    return line.rstrip("\r").rpartition("\r")[2]

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from drumbeat.client.connection import LISTING_TIMEOUT, Connection, part
 from drumbeat.client.responses import view, views
-from drumbeat.client.transfer_result import Transfer
 from drumbeat.protocol.api.data import DatastoreView, DataView, EntryView, ListingView
 from drumbeat.protocol.errors import DrumbeatError, SpecError
 from drumbeat.protocol.folder_layout import UPLOADS
 
 if TYPE_CHECKING:
     from drumbeat.client.datastore_files import GivenDatastore
+    from drumbeat.client.store_transfers import Transfer
     from drumbeat.client.upload_files import SourceFile
     from drumbeat.dialect.data.assets import DataAsset
 

@@ -1,13 +1,15 @@
-"""The calls of `Client` that are about metrics, comparisons and experiments."""
+"""The calls of `Client` that are about metrics, comparisons, where time went, and experiments."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from drumbeat.client.connection import Connection, part
 from drumbeat.client.responses import view, views
+from drumbeat.protocol.api.ledger import LedgerGroup, LedgerView
 from drumbeat.protocol.api.metrics import (
     ComparisonView,
     CurveView,
@@ -91,6 +93,17 @@ class MetricCalls:
     def compare(self, *names: str) -> ComparisonView:
         """Returns what differs between 2 to 20 jobs, and what came of them. Raises NotFoundError."""
         return view(ComparisonView, self.connection.call("GET", "/compare", params={"job": names}))
+
+    def ledger(self, *names: str, by: str = LedgerGroup.JOB, since: datetime | None = None) -> LedgerView:
+        """Returns where the wall time of jobs went: of these jobs and their children, else of all since a time.
+
+        by: `job`, `experiment`, `person` or `week`. since: jobs that ended before are left out; None = 30 days ago.
+        Raises NotFoundError, SpecError.
+        """
+        params: dict[str, Any] = {"by": str(by), "job": list(names)}
+        if since is not None:
+            params["since"] = since.isoformat()
+        return view(LedgerView, self.connection.call("GET", "/ledger", params=params))
 
     def experiments(self, *, archived: bool = False) -> list[ExperimentView]:
         """Returns experiments, the last created first. archived: these too."""

@@ -1,25 +1,28 @@
-"""What `plan` prints: the rank table, the command, and environments; of sweeps and pipelines, a summary."""
+"""What `plan` prints: the rank table, the command, and environments; of sweeps a summary; of pipelines the graph."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
-
-from rich.padding import Padding
-from rich.table import Table
+from typing import TYPE_CHECKING, TypeVar
 
 from drumbeat.cli.tables.environmentview import say_content
-from drumbeat.cli.tables.pipelineview import say_branch, tree_of
 from drumbeat.cli.terminal.formatting import count, say_launch
-from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_table, pairs
-from drumbeat.protocol.api.jobs import PreviewView, StepPreview
+from drumbeat.cli.terminal.screen import cell, fill_table, fitted, heading, indented, make_table, pairs, state_cell
 from drumbeat.protocol.mesh import say_mesh, say_place
-from drumbeat.protocol.plan import ImageBuild, Plan, RankRuntime, RankTable, ServicePlan
-from drumbeat.protocol.process import ProcessSpec
+from drumbeat.protocol.states import JobKind
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
     from rich.console import RenderableType
+    from rich.table import Table
+    from rich.text import Text
+
+    from drumbeat.protocol.api.jobs import PreviewView, StepPreview
+    from drumbeat.protocol.api.pipelines import PipelineView, StepView
+    from drumbeat.protocol.plan import ImageBuild, Plan, RankRuntime, RankTable, ServicePlan
+    from drumbeat.protocol.process import ProcessSpec
+
 
 NODES_SHOWN, RANKS_SHOWN = 8, 64
 """Nodes whose own variables are listed, and rows of ranks; `--full` lists all."""
@@ -195,7 +198,7 @@ def _notes(preview: PreviewView) -> Iterator[RenderableType]:
 
 def _sentences(sentences: Iterable[str]) -> Iterator[RenderableType]:
     for sentence in sentences:
-        yield Padding(cell(sentence), (0, 0, 0, 2))
+        yield indented(sentence)
 
 
 # --- what several ranks have alike ------------------------------------------------------------------------------
@@ -217,7 +220,7 @@ def _alike(preview: PreviewView, value: Callable[[ProcessSpec], str]) -> Iterato
     groups = [(same, [p.rank for p in members]) for same, members in groupby(preview.processes, key=value)]
     for same, ranks in groups[:NODES_SHOWN]:
         who = "" if len(groups) == 1 else f"{_span(ranks)}: "
-        yield Padding(cell(who + same), (0, 0, 0, 2))
+        yield indented(who + same)
     yield from _more(len(groups) - NODES_SHOWN)
 
 
@@ -312,3 +315,63 @@ def _whole_processes(preview: PreviewView, *, verbose: bool) -> Iterator[Rendera
         yield heading(f"Rank {process.rank} · {place}")
         yield pairs([("command", _command(process)), ("folder", process.cwd), ("log", process.log)])
         yield _variables(process, sorted(process.set), verbose=verbose)
+
+
+Step = TypeVar("Step", "StepView", "StepPreview")
+
+
+def render_pipeline(pipeline: PipelineView, width: int) -> Iterator[RenderableType]:
+    """The steps, each after those whose outputs it takes; and the outputs of the pipeline."""
+    yield heading("Steps")
+    rows = [
+        (
+            say_branch(step.name, level),
+            _state(step),
+            ", ".join(step.after),
+            step.reused or (step.job if step.state else ""),
+            _why(step),
+        )
+        for step, level in tree_of(pipeline.steps)
+    ]
+    yield fitted(("step", "state", "takes from", "job", "why"), rows, width, ("why",))
+    if pipeline.outputs:
+        yield heading("Outputs")
+        missing = "none" if pipeline.state.is_terminal else "not yet"
+        found = [(one.name, f"{one.step}.{one.output}", one.job or missing) for one in pipeline.outputs]
+        yield fill_table(make_table("output", "given by", "job"), found)
+
+
+def say_branch(name: str, level: int) -> str:
+    """A step's name, as deep as it is in the tree."""
+    return f"{'  ' * level}{'└ ' if level else ''}{name}"
+
+
+def tree_of(steps: Sequence[Step]) -> Iterator[tuple[Step, int]]:
+    """Each step below one that it takes from, with how deep that is: the one with the longest way to it."""
+    levels: dict[str, int] = {}
+    below: dict[str, list[Step]] = {"": []}
+    for step in steps:
+        above = max(step.after, key=lambda source: levels.get(source, 0), default="")
+        levels[step.name] = levels.get(above, 0) + 1 if above else 0
+        below.setdefault(above, []).append(step)
+
+    rest = below[""][::-1]
+    while rest:
+        step = rest.pop()
+        yield step, levels[step.name]
+        rest += below.get(step.name, [])[::-1]
+
+
+def _state(step: StepView) -> Text:
+    if step.state is not None and not step.reused:
+        return state_cell(step.state)
+    return state_cell(step.status)
+
+
+def _why(step: StepView) -> str:
+    if step.skipped:
+        return step.skipped
+    if step.reused:
+        return "nothing has changed"
+    kind = "a sweep: " if step.type == JobKind.SWEEP else ""
+    return f"{kind}{step.sentence}"

@@ -1,4 +1,4 @@
-"""The calls of `Client` about sessions and services of running jobs."""
+"""The calls of `Client` about running jobs: sessions and services, and what their nodes tell."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from typing import Any
 import httpx
 
 from drumbeat.client.connection import Connection, api, checked, part, unreachable
-from drumbeat.client.responses import view
+from drumbeat.client.responses import view, views
+from drumbeat.protocol.api.nodes import NodeProcesses
 from drumbeat.protocol.api.sessions import ServiceLinkView, SessionView
+from drumbeat.protocol.api.stacks import NodeStacks
 
 _WITHOUT_END = httpx.Timeout(None, connect=5.0)
 
 
-class SessionCalls:
+class RunningJobCalls:
     """A part of `Client`."""
 
     connection: Connection
@@ -63,6 +65,22 @@ class SessionCalls:
         """A link that opens a service of a running job in a browser, once. Raises NotFoundError, ConflictError."""
         path = f"/jobs/{part(job)}/services/{part(service)}/links"
         return view(ServiceLinkView, self.connection.call("POST", path, params={"node": node}))
+
+    def processes(self, job: str) -> list[NodeProcesses]:
+        """Returns the processes of a running job, node by node. Raises NotFoundError.
+
+        A node that doesn't answer has an `error`.
+        """
+        return views(NodeProcesses, self.connection.call("GET", f"/jobs/{part(job)}/processes"))
+
+    def stacks(self, job: str, rank: int | None = None, *, native: bool = False) -> list[NodeStacks]:
+        """Returns what each rank of a running job does now, with the stacks of its Python processes, node by node.
+
+        native: native frames too; each rank stands still for a moment. Raises NotFoundError, and RefusedError for a
+        rank that the job doesn't have. A node that doesn't answer has an `error`.
+        """
+        params = {**({} if rank is None else {"rank": rank}), **({"native": "true"} if native else {})}
+        return views(NodeStacks, self.connection.call("GET", f"/jobs/{part(job)}/stacks", params=params))
 
 
 def _once(line: Connection, method: str, path: str, **options: Any) -> httpx.Response:

@@ -1,4 +1,4 @@
-"""`exec`, `ssh`, `open`: a command, a shell and the services beside the ranks of a running job."""
+"""`exec`, `ssh`, `open`, `stacks`: what is beside the ranks of a running job, and what they do. `ui`: the web page."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from drumbeat.cli.commands.jobs import Job
-from drumbeat.cli.commands.ui import DISPLAYS
 from drumbeat.cli.terminal.connect import connect
+from drumbeat.cli.terminal.help import AsJson, Job
+from drumbeat.cli.terminal.job_names import find_job
+from drumbeat.cli.terminal.json_output import print_json
 from drumbeat.protocol.errors import NotFoundError, SpecError
 
 if TYPE_CHECKING:
@@ -22,6 +23,14 @@ Rank = Annotated[
 Node = Annotated[
     int | None, typer.Option("--node", metavar="N", min=0, help="The node to run on, beside its first rank.")
 ]
+StackOf = Annotated[int | None, typer.Option("--rank", min=0, help="Only this rank.")]
+Native = Annotated[
+    bool, typer.Option("--native", help="Frames of compiled code too; each rank stands still for a moment.")
+]
+OnlyPrint = Annotated[bool, typer.Option("--print", help="Only print the link; open no browser.")]
+
+DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME")
+"""Variables that say that a browser has a screen; without one, a browser of the terminal might open."""
 SHELL = ("/bin/sh", "-c", "if command -v bash >/dev/null; then exec bash -l; else exec sh -l; fi")
 
 
@@ -60,7 +69,6 @@ def ssh(job: Job, rank: Rank = None, node: Node = None) -> None:
 
 def _run(job: str, command: list[str], rank: int | None, node: int | None, *, is_tty: bool, has_input: bool) -> None:
     from drumbeat.cli.follow.session_terminal import SessionTerminal, own_size
-    from drumbeat.cli.terminal.job_names import find_job
 
     client = connect()
     name = find_job(client, job).name
@@ -75,16 +83,22 @@ def open_service(
         str, typer.Argument(metavar="[SERVICE]", help="The service's name; the job's only one when not given.")
     ] = "",
     node: Annotated[int, typer.Option("--node", metavar="N", min=0, help="The node whose service is meant.")] = 0,
-    print_: Annotated[bool, typer.Option("--print", help="Only print the link; open no browser.")] = False,
+    print_: OnlyPrint = False,
 ) -> None:
     """Open a service of a running job in a browser. The link works once, within ten minutes."""
-    from drumbeat.cli.terminal.job_names import find_job
-
     client = connect()
     name = find_job(client, job).name
-    link = client.service_link(name, service or _only_service(client, name), node).url
+    _open(client.service_link(name, service or _only_service(client, name), node).url, is_printed_only=print_)
+
+
+def ui(print_: OnlyPrint = False) -> None:
+    """Open the web page, and start the server if needed. The link works once, within ten minutes."""
+    _open(connect().page_link(), is_printed_only=print_)
+
+
+def _open(link: str, *, is_printed_only: bool) -> None:
     print(link)
-    if print_ or not any(os.environ.get(display) for display in DISPLAYS):
+    if is_printed_only or not any(os.environ.get(display) for display in DISPLAYS):
         return
     import webbrowser
 
@@ -97,3 +111,18 @@ def _only_service(client: Client, job: str) -> str:
         what = f"job {job} has {len(names)} services that a browser opens"
         raise NotFoundError(what + (f": {', '.join(names)}" if names else ""), fix="Name one of them.")
     return names[0]
+
+
+def stacks(job: Job, rank: StackOf = None, native: Native = False, as_json: AsJson = False) -> None:
+    """Print the stack of every rank of a running job, and what each rank does.
+
+    Ranks run on meanwhile. Each node reads the stacks by py-spy, which it gets from the server where it has none.
+    """
+    client = connect()
+    nodes = client.stacks(find_job(client, job).name, rank, native=native)
+    if as_json:
+        print_json(nodes)
+        return
+    from drumbeat.core.diagnosis.hangs.stack_report import text
+
+    print(text(nodes), end="")
