@@ -8,8 +8,9 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
-from drumbeat.ports.metrics import Comparison, Order, Run, RunPage, RunSearch
+from drumbeat.ports.metrics import Comparison, Order, RunPage, RunSearch
 from drumbeat.protocol.errors import SpecError
+from drumbeat.protocol.metrics import Run
 
 _FIELDS = {
     "run_id": "id",

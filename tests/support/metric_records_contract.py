@@ -30,7 +30,7 @@ from drumbeat.protocol.metrics import (
     node_rank,
     run_id,
 )
-from drumbeat.protocol.mlflow_limits import MAX_METRICS_IN_BATCH
+from drumbeat.protocol.mlflow_writes import MAX_METRICS_IN_BATCH
 
 RUN = run_id("calm-fox")
 NESTED = "0123456789abcdef" * 2

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from drumbeat.protocol.metric_lines import Spooled
-from drumbeat.protocol.metrics import JsonObject, MetricRecord, Point, RunCreated, RunStatus, Source
-from drumbeat.protocol.mlflow_limits import MAX_METRICS_IN_BATCH
+from drumbeat.protocol.metrics import JsonObject, MetricRecord, Point, Run, RunCreated, RunStatus, Series, Source
+from drumbeat.protocol.mlflow_writes import MAX_METRICS_IN_BATCH
 
 Comparison = Mapping[str, Any]
 """One condition of a search as mlflow's `SearchUtils.parse_search_filter` returns it: type, key, comparator, value."""
@@ -30,45 +30,6 @@ class Experiment:
     is_archived: bool = False
     """Archived here is what MLflow calls deleted: hidden from lists until it is restored."""
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
-
-
-@dataclass(frozen=True)
-class Series:
-    """What is known of one metric of one rank without reading its points."""
-
-    name: str
-    rank: int
-    count: int
-    last: Point
-    """The point with the highest step; among these the latest, then the highest, as in MLflow."""
-    min: Point | None
-    """The lowest point, the first of several; None = no point is a number."""
-    max: Point | None
-
-
-@dataclass(frozen=True)
-class Run:
-    """A run as kept."""
-
-    id: str
-    experiment: str
-    """Id of the experiment."""
-    name: str
-    status: RunStatus
-    start_ms: int
-    end_ms: int | None = None
-    user: str = ""
-    job: str = ""
-    """The job that it belongs to; "" = it was created outside of jobs."""
-    deleted_ms: int | None = None
-    """When it was deleted; None = it is active."""
-    params: Mapping[str, str] = field(default_factory=dict[str, str])
-    tags: Mapping[str, str] = field(default_factory=dict[str, str])
-    datasets: tuple[JsonObject, ...] = ()
-    model_inputs: tuple[JsonObject, ...] = ()
-    model_outputs: tuple[JsonObject, ...] = ()
-    metrics: tuple[Series, ...] = ()
-    """The series of rank 0, which are the run's, by name."""
 
 
 @dataclass(frozen=True)

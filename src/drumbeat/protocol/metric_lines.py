@@ -171,7 +171,7 @@ class _Fields:
         value = self.values.get(key)
         if not isinstance(value, dict):
             raise misfit(key, "an object of texts", value)
-        return pairs_from_wire(cast(JsonObject, value), key)
+        return _pairs(cast(JsonObject, value), key)
 
     def objects(self, key: str) -> tuple[JsonObject, ...]:
         return storable_objects(self.values.get(key, []), key)
@@ -217,9 +217,8 @@ def _storable(value: Any, key: str, depth: int) -> Any:
     return {_text(name, key): _storable(one, key, depth - 1) for name, one in cast(JsonObject, value).items()}
 
 
-def pairs_from_wire(value: Mapping[str, Any], key: str) -> dict[str, str]:
-    """Returns parameters or tags as a database keeps them. Raises ValueError."""
-    return {_named(name, key): _text(one, f"{key}.{name}") for name, one in value.items()}
+def _pairs(value: Mapping[str, Any], key: str) -> dict[str, str]:
+    return {storable_name(name, key): _text(one, f"{key}.{name}") for name, one in value.items()}
 
 
 def point_from_wire(wire: Any) -> Point:
@@ -227,7 +226,7 @@ def point_from_wire(wire: Any) -> Point:
     if not isinstance(wire, list) or len(cast("list[Any]", wire)) != len(Point._fields):
         raise misfit("points", "lists of name, value, step, at_ms", wire)
     name, value, step, at_ms = cast("list[Any]", wire)
-    return Point(_named(name, "points"), value_from_json(value), _whole(step, "step"), _whole(at_ms, "at_ms"))
+    return Point(storable_name(name, "points"), value_from_json(value), _whole(step, "step"), _whole(at_ms, "at_ms"))
 
 
 def _text(value: Any, key: str) -> str:
@@ -236,7 +235,8 @@ def _text(value: Any, key: str) -> str:
     return storable_text(value)
 
 
-def _named(name: Any, key: str) -> str:
+def storable_name(name: Any, key: str) -> str:
+    """Returns the name of a metric, parameter or tag as a database keeps it. Raises ValueError."""
     if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME:
         raise misfit(key, f"a name of 1 to {MAX_NAME} characters", name)
     if _UNPRINTABLE.search(name):

@@ -1,9 +1,10 @@
-"""Points and the other records of runs, as they cross processes; `metric_lines` has their lines."""
+"""Runs, their points and the records that change them; `metric_lines` has the lines of records."""
 
 from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -56,6 +57,45 @@ class Point(NamedTuple):
     step: int
     at_ms: int
     """Milliseconds since 1970, UTC."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """What is known of one metric of one rank without reading its points."""
+
+    name: str
+    rank: int
+    count: int
+    last: Point
+    """The point with the highest step; among these the latest, then the highest, as in MLflow."""
+    min: Point | None
+    """The lowest point, the first of several; None = no point is a number."""
+    max: Point | None
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as kept."""
+
+    id: str
+    experiment: str
+    """Id of the experiment."""
+    name: str
+    status: RunStatus
+    start_ms: int
+    end_ms: int | None = None
+    user: str = ""
+    job: str = ""
+    """The job that it belongs to; "" = it was created outside of jobs."""
+    deleted_ms: int | None = None
+    """When it was deleted; None = it is active."""
+    params: Mapping[str, str] = field(default_factory=dict[str, str])
+    tags: Mapping[str, str] = field(default_factory=dict[str, str])
+    datasets: tuple[JsonObject, ...] = ()
+    model_inputs: tuple[JsonObject, ...] = ()
+    model_outputs: tuple[JsonObject, ...] = ()
+    metrics: tuple[Series, ...] = ()
+    """The series of rank 0, which are the run's, by name."""
 
 
 def value_to_json(value: float) -> float | str:

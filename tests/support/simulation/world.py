@@ -13,12 +13,12 @@ from drumbeat.core.life.events import CheckpointSaved, StillnessSeen
 from drumbeat.core.life.job import Job
 from drumbeat.core.quotas import Quota
 from drumbeat.ports import Artifacts, Ownership, PendingEffect, StoredFile
-from drumbeat.ports.metrics import HistoryPage, MetricStore, Run, RunPage, RunSearch
+from drumbeat.ports.metrics import HistoryPage, MetricStore, RunPage, RunSearch
 from drumbeat.protocol import fault_points
 from drumbeat.protocol.agent import AgentStatus
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import DrumbeatError, StaleError, StorageError, UnreachableError
-from drumbeat.protocol.metrics import Point, RunCreated, run_id
+from drumbeat.protocol.metrics import Point, Run, RunCreated, run_id
 from drumbeat.protocol.principal import Principal
 from drumbeat.protocol.states import JobKind, State
 from tests.support.fake_clock import FakeClock

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from drumbeat.agent.metrics.chosen_experiments import ChosenExperiments
-from drumbeat.agent.metrics.mlflow_errors import HttpAnswer, json_answer
+from drumbeat.agent.metrics.http_messages import HttpAnswer, json_answer
 
 pytestmark = pytest.mark.feature("M2")
 

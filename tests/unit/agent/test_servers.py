@@ -19,7 +19,7 @@ import pytest
 
 from drumbeat.agent.ground.server_addresses import Servers, remember
 from drumbeat.agent.ground.server_link import Link, NoAnswerError
-from drumbeat.agent.metrics.mlflow_reads import Read
+from drumbeat.agent.metrics.http_messages import Read
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.errors import (
     AwayError,

@@ -16,8 +16,7 @@ from drumbeat.core.ledger_times import Save
 from drumbeat.core.life.events import StoryEntry
 from drumbeat.core.life.job import Job
 from drumbeat.ports import Record
-from drumbeat.ports.metrics import Series
-from drumbeat.protocol.metrics import Point
+from drumbeat.protocol.metrics import Point, Series
 from drumbeat.protocol.states import Reason, State
 from tests.unit.core.jobs import START, a_job, at
 

@@ -9,8 +9,8 @@ import pytest
 
 from drumbeat.ports import RunFiles
 from drumbeat.protocol.metrics import JsonObject, RunCreated, experiment_id
+from drumbeat.protocol.mlflow_calls import DENIED, INVALID, MlflowRefusal
 from drumbeat.server.mlflow import artifacts
-from drumbeat.server.mlflow.errors import DENIED, INVALID, MlflowRefusal
 from drumbeat.server.mlflow.request import Call
 from drumbeat.server.mlflow.routes import find
 from drumbeat.server.mlflow.write_scope import WriteScope
@@ -50,7 +50,7 @@ def store() -> MemoryMetricStore:
 def ask(store: MemoryMetricStore) -> Ask:
     def asked(scope: WriteScope | None, method: str, route: str, **arguments: Any) -> JsonObject:
         found = find(method, f"api/2.0/mlflow/{route}")
-        return found.handler(Call(store, NoFiles(), arguments, found.parts, scope=scope))
+        return found.handler(Call(arguments | found.parts, store, NoFiles(), scope=scope))
 
     return asked
 
@@ -247,7 +247,7 @@ def test_no_model_is_logged_for_the_run_of_another_job(ask: Ask):
 
 
 def removed(store: MemoryMetricStore, scope: WriteScope | None, path: str) -> str:
-    return code(lambda: artifacts.remove(Call(store, NoFiles(), {"path": path}, scope=scope)))
+    return code(lambda: artifacts.remove(Call({"path": path}, store, NoFiles(), scope=scope)))
 
 
 @pytest.mark.parametrize("scope", [OWN_JOB, ADA, PERSON])

@@ -9,9 +9,9 @@ import secrets
 import shutil
 from typing import BinaryIO
 
-from drumbeat.agent.metrics.mlflow_errors import FULL, INVALID, MissingError, MlflowError
 from drumbeat.protocol import folder_layout
 from drumbeat.protocol.metrics import JsonObject
+from drumbeat.protocol.mlflow_calls import FULL, MlflowRefusal, invalid
 from drumbeat.protocol.sparse_files import write_at
 
 _PIECE = 1 << 20
@@ -26,14 +26,14 @@ class NodeArtifacts:
         os.makedirs(parts, mode=0o700)
 
     def path(self, run: str, name: str) -> str:
-        """Returns the place of an artifact. Raises MlflowError for a name that leads out of the run's folder."""
+        """Returns the place of an artifact. Raises MlflowRefusal for a name that leads out of the run's folder."""
         parts = [part for part in name.split("/") if part not in ("", ".")]
         if ".." in parts or "\0" in name:
-            raise MlflowError(INVALID, f"Invalid path: {name!r}")
+            raise invalid(f"Invalid path: {name!r}")
         return "/".join([self._folder, run, *parts])
 
     def keep(self, run: str, name: str, body: BinaryIO) -> None:
-        """Keeps an artifact whole or not at all. Raises MlflowError."""
+        """Keeps an artifact whole or not at all. Raises MlflowRefusal."""
         path, part = self.path(run, name), f"{self._parts}/{secrets.token_hex(8)}"
         try:
             os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -45,19 +45,19 @@ class NodeArtifacts:
         except OSError as error:
             with contextlib.suppress(OSError):
                 os.unlink(part)
-            raise MlflowError(FULL, f"The node's disk refuses {name!r}: {error.strerror or error}") from None
+            raise MlflowRefusal(FULL, f"The node's disk refuses {name!r}: {error.strerror or error}") from None
 
     def open(self, run: str, name: str) -> tuple[BinaryIO, int, str]:
-        """Returns an artifact as an open file, its size and its type. Raises MissingError."""
+        """Returns an artifact as an open file, its size and its type. Raises FileNotFoundError."""
         path = self.path(run, name)
         try:
             file = open(path, "rb")  # noqa: SIM115 (the caller sends and closes it)
         except OSError:
-            raise MissingError(f"No such artifact: {name}") from None
+            raise FileNotFoundError(name) from None
         return file, os.fstat(file.fileno()).st_size, mimetypes.guess_type(path)[0] or "application/octet-stream"
 
     def remove(self, run: str, name: str) -> None:
-        """Removes an artifact, or a folder of them. Raises MissingError."""
+        """Removes an artifact, or a folder of them. Raises FileNotFoundError."""
         path = self.path(run, name)
         if os.path.isdir(path):
             shutil.rmtree(path, ignore_errors=True)
@@ -65,7 +65,7 @@ class NodeArtifacts:
         try:
             os.unlink(path)
         except OSError:
-            raise MissingError(f"No such artifact: {name}") from None
+            raise FileNotFoundError(name) from None
 
     def files(self, run: str, folder: str) -> list[JsonObject]:
         """Returns MLflow's `FileInfo` of what lies in a folder, paths as seen from the run; [] = there is nothing."""

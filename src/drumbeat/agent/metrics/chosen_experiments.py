@@ -10,7 +10,7 @@ import json
 import threading
 from typing import Any, cast
 
-from drumbeat.agent.metrics.mlflow_errors import HttpAnswer, json_answer
+from drumbeat.agent.metrics.http_messages import HttpAnswer, json_answer
 from drumbeat.protocol.metrics import JsonObject
 
 ROUTES = ("experiments/get-by-name", "experiments/create", "experiments/get")

@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
 from threading import Lock
 from typing import BinaryIO, cast
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -18,51 +19,45 @@ from drumbeat.agent.metrics import chosen_experiments
 from drumbeat.agent.metrics.artifacts import NodeArtifacts
 from drumbeat.agent.metrics.chosen_experiments import ChosenExperiments
 from drumbeat.agent.metrics.forwarder import Forwarder
-from drumbeat.agent.metrics.mlflow_errors import (
-    FULL,
-    INVALID,
-    NO_ROUTE,
-    NOT_IMPLEMENTED,
-    HttpAnswer,
-    MissingError,
-    MlflowError,
-    json_answer,
-)
-from drumbeat.agent.metrics.mlflow_reads import Read, Reads
-from drumbeat.agent.metrics.mlflow_writes import WRITES, Write, WriteResult, points_of
-from drumbeat.agent.metrics.node_runs import NodeRuns, artifact_uri
+from drumbeat.agent.metrics.http_messages import HttpAnswer, Read, json_answer
+from drumbeat.agent.metrics.mlflow_reads import Reads
+from drumbeat.agent.metrics.node_runs import NodeRuns
 from drumbeat.agent.metrics.spool import Spool, SpoolFullError
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.fault_points import faultpoint
-from drumbeat.protocol.metric_lines import line_of
+from drumbeat.protocol.metric_lines import line_of, point_from_wire
 from drumbeat.protocol.metrics import (
+    DEFAULT_EXPERIMENT_ALIAS,
     SET_EXPERIMENT,
     InputsLogged,
     JsonObject,
     MetricRecord,
     OutputsLogged,
+    Point,
     PointsLogged,
     RunCreated,
     TagsSet,
     experiment_id,
     run_id,
 )
+from drumbeat.protocol.mlflow_calls import (
+    FULL,
+    NO_MULTIPART,
+    NO_ROUTE,
+    NOT_IMPLEMENTED,
+    SERVER_INFO,
+    VERSION,
+    MlflowRefusal,
+    invalid,
+)
+from drumbeat.protocol.mlflow_runs import artifact_uri
+from drumbeat.protocol.mlflow_writes import RUN_NAME, WRITE_RULES, MlflowWrite, created
 
-MLFLOW_VERSION = "3.17.2"
-"""The version of MLflow whose protocol is spoken, as its clients ask for it."""
 _API = "/api/2.0/mlflow/"
 ARTIFACTS = "/api/2.0/mlflow-artifacts/artifacts"
 _SERVERS = ("experiments/", "registered-models/", "model-versions/", "logged-models/", "logged-models", "metrics/")
 """How the routes begin that only the server carries out."""
 _SERVERS_TOO = ("runs/get", "runs/search", "artifacts/list")
-_SERVER_INFO = {
-    "store_type": "drumbeat",
-    "workspaces_enabled": False,
-    "multipart_uploads_enabled": False,
-    "multipart_downloads_enabled": False,
-}
-NO_MULTIPART = "Multipart upload is not supported for the current artifact repository"
-"""The words by which MLflow's clients know that a file is to be sent in one piece."""
 _MAX_SENTENCES = 10
 """Sentences of an answer on elements that aren't kept."""
 _MAX_RECENT = 4096
@@ -78,13 +73,13 @@ class MetricsEndpoint:
 
     def __init__(self, enrolment: Enrolment, spool: Spool, forwarder: Forwarder, open_link: Callable[[], Link]) -> None:
         plan = enrolment.plan
-        self._job, self._experiment = plan.job, plan.experiment
+        self._job, self._own_experiment = plan.job, experiment_id(plan.experiment)
         self._spool, self._lock = spool, Lock()
         job_run = RunCreated(
-            run_id(plan.job), experiment_id(plan.experiment), plan.job, time.time_ns() // 1_000_000, job=plan.job
+            run_id(plan.job), self._own_experiment, plan.job, time.time_ns() // 1_000_000, job=plan.job
         )
         self.runs = NodeRuns(job_run)
-        self._experiments = ChosenExperiments(job_run.experiment)
+        self._experiments = ChosenExperiments(self._own_experiment)
         self._artifacts = NodeArtifacts(enrolment.root, f"{enrolment.root}/metrics/parts")
         self._reads = Reads(self.runs, spool, forwarder, open_link, plan.experiment)
         self._recent: OrderedDict[int, None] = OrderedDict()
@@ -113,26 +108,28 @@ class MetricsEndpoint:
 
     # --- requests -------------------------------------------------------------------------------------------------
     def answer(self, read: Read) -> HttpAnswer:
-        """Returns the answer to a request that isn't about the bytes of an artifact. Raises MlflowError."""
+        """Returns the answer to a request that isn't about the bytes of an artifact. Raises MlflowRefusal."""
         path = urlsplit(read.path).path
         if path == "/version":
-            return HttpAnswer(200, MLFLOW_VERSION.encode(), "text/plain")
+            return HttpAnswer(200, VERSION.encode(), "text/plain")
         if path == "/health":
             return HttpAnswer(200, b"OK", "text/plain")
         if path == "/log" and read.method == "POST":
             return self._log(read)
         if path == "/api/3.0/mlflow/server-info":
-            return json_answer(_SERVER_INFO)
+            return json_answer(SERVER_INFO)
         if path.startswith("/api/2.0/mlflow-artifacts/mpu/"):
-            raise MlflowError(NOT_IMPLEMENTED, NO_MULTIPART)
+            raise MlflowRefusal(NOT_IMPLEMENTED, NO_MULTIPART)
         if path.startswith(_API):
             return self._mlflow(read)
         raise no_route(read.method, path)
 
     def _mlflow(self, read: Read) -> HttpAnswer:
         route = read.route
-        if route in WRITES and read.method == "POST":
+        if route in WRITE_RULES and read.method == "POST":
             return self._write(read)
+        if route == "runs/create" and read.method == "POST":
+            return self._create(read)
         if route == "artifacts/list":
             return self._list(read)
         if route in chosen_experiments.ROUTES:
@@ -148,48 +145,49 @@ class MetricsEndpoint:
     def _job_run(self, read: Read) -> HttpAnswer:
         """Returns the job's run; in the experiment that the rank has set, which its client insists on."""
         answer, name = self._experiments.shown(read.rank, self._reads.answer(read))
-        if name and self.runs.tag(self.runs.job_run, SET_EXPERIMENT) != name:
+        if name and self.runs[self.runs.job_run].tags.get(SET_EXPERIMENT) != name:
             self.keep((TagsSet(self.runs.job_run, {SET_EXPERIMENT: name}),))
         return answer
 
     def _write(self, read: Read) -> HttpAnswer:
-        write = Write(_object(read.body), read.rank, self.runs, self._job, self._experiment)
-        if read.route != "runs/create" and write.run not in self.runs:
+        write = MlflowWrite(_object(read.body))
+        run = write.text("run_id", "run_uuid")
+        if run not in self.runs:
             return self._reads.answer(read)  # The server knows the runs of other nodes.
-        written = WRITES[read.route](write)
-        if read.route == "runs/create":
-            return json_answer({"run": self._create(cast("RunCreated", written.records[0]))})
+        written = WRITE_RULES[read.route](replace(write, rank=self.runs.rank_in(run, read.rank)), self.runs[run])
         if written.records:
             self.keep(written.records)
-        logged = [one for one in (write.body, *write.objects("metrics")) if one.get("model_id")]
-        if logged and read.route in ("runs/log-metric", "runs/log-batch"):
-            self._reads.keep_with_models(write.run, logged, read.rank)
-        if written.refused:
-            raise refused_elements(written)
-        return json_answer(written.answer if written.answer is not None else {"run_info": self.runs.info(write.run)})
+        if logged := [one for one in written.metrics if one.get("model_id")]:
+            self._reads.keep_with_models(run, logged, read.rank)
+        written.require_all()
+        return json_answer({"run_info": self.runs.info(run)} if read.route == "runs/update" else {})
 
-    def _create(self, record: RunCreated) -> JsonObject | None:
+    def _create(self, read: Read) -> HttpAnswer:
         """Returns the new run; one that a client begins again, since the endpoint was killed, is the one before."""
+        write = MlflowWrite(_object(read.body))
+        experiment = write.text_or("experiment_id") or DEFAULT_EXPERIMENT_ALIAS
+        experiment = self._own_experiment if experiment == DEFAULT_EXPERIMENT_ALIAS else experiment
+        record = created(write, experiment, self._job)
         with self._lock:
             again = next((one for one in self._begun if _is_same(one, record)), None)
             if again is not None:
                 self._begun.remove(again)
         if again is None:
             self.keep((record,))
-        return self.runs.to_mlflow((again or record).run, 0)
+        return json_answer({"run": self.runs.view((again or record).run, 0)})
 
     def _log(self, read: Read) -> HttpAnswer:
         body = _object(read.body)
         points, rank = body.get("points"), body.get("rank", read.rank)
         if not isinstance(points, list) or not isinstance(rank, int):
-            raise MlflowError(INVALID, "expected {points: [[name, value, step, at_ms], …], rank: N}")
-        records, refused = points_of(self.runs.job_run, rank, cast("list[object]", points))
-        if records:
-            self.keep(tuple(records))
+            raise invalid("expected {points: [[name, value, step, at_ms], …], rank: N}")
+        kept, refused = _storable_points(cast("list[object]", points))
+        if kept:
+            self.keep((PointsLogged(self.runs.job_run, rank, kept),))
         return json_answer({"refused": refused[:_MAX_SENTENCES]} if refused else {})
 
-    def keep(self, records: tuple[MetricRecord, ...]) -> None:
-        """Adds records to the spool; returns when the disk has them. Raises MlflowError."""
+    def keep(self, records: Sequence[MetricRecord]) -> None:
+        """Adds records to the spool; returns when the disk has them. Raises MlflowRefusal."""
         pairs = [(line_of(record), record) for record in records]
         new = [(line, record) for line, record in pairs if not isinstance(record, _ONCE) or self._is_new(line)]
         try:
@@ -199,14 +197,14 @@ class MetricsEndpoint:
             with self._lock:
                 for line, _ in new:
                     self._recent.pop(hash(line), None)
-            raise MlflowError(FULL, f"drumbeat keeps no more metrics on this node: {error}") from None
+            raise MlflowRefusal(FULL, f"drumbeat keeps no more metrics on this node: {error}") from None
         faultpoint("metrics.spooled")
         for _, record in new:
             self.runs.apply(record)
 
     # --- artifacts ------------------------------------------------------------------------------------------------
     def put_artifact(self, read: Read, body: BinaryIO) -> HttpAnswer:
-        """Keeps an artifact of a run of this node; the server takes others. Raises MlflowError."""
+        """Keeps an artifact of a run of this node; the server takes others. Raises MlflowRefusal."""
         place = self._own_place(read)
         if place is None:
             return self._reads.answer(Read(read.method, read.path, body.read(), read.content_type, read.rank))
@@ -214,22 +212,22 @@ class MetricsEndpoint:
         return json_answer({})
 
     def artifact(self, read: Read) -> tuple[BinaryIO, int, str] | HttpAnswer:
-        """Returns an artifact of this node as file, size and type, or the server's answer. Raises MlflowError."""
+        """Returns an artifact of this node as file, size and type, or the server's answer. Raises MlflowRefusal."""
         place = self._own_place(read)
         if place is not None:
             try:
                 return self._artifacts.open(*place)
-            except MissingError:
+            except FileNotFoundError:
                 pass
         return self._reads.answer(read)
 
     def remove_artifact(self, read: Read) -> HttpAnswer:
-        """Removes an artifact here, or at the server. Raises MlflowError."""
+        """Removes an artifact here, or at the server. Raises MlflowRefusal."""
         place = self._own_place(read)
         if place is not None:
             try:
                 self._artifacts.remove(*place)
-            except MissingError:
+            except FileNotFoundError:
                 pass
             else:
                 return json_answer({})
@@ -246,7 +244,7 @@ class MetricsEndpoint:
         return (run, name) if run in self.runs and folder == "artifacts" else None
 
     def list_folder(self, read: Read) -> HttpAnswer:
-        """Returns the files of one folder, by the address of artifacts instead of the run. Raises MlflowError."""
+        """Returns the files of one folder, by the address of artifacts instead of the run. Raises MlflowRefusal."""
         place = self._place(parse_qs(urlsplit(read.path).query).get("path", [""])[0])
         own = self._artifacts.files(*place) if place else []
         files = [{**one, "path": one["path"].rpartition("/")[2]} for one in own]
@@ -261,7 +259,7 @@ class MetricsEndpoint:
         """Adds what the server lists; what only it knows can't be listed without it."""
         try:
             answer = self._reads.answer(read)
-        except MlflowError:
+        except MlflowRefusal:
             if not is_known:
                 raise
             return json_answer(own)
@@ -272,31 +270,42 @@ class MetricsEndpoint:
         return json_answer({**own, **theirs, "files": [by_path[path] for path in sorted(by_path)]})
 
 
-def no_route(method: str, path: str) -> MlflowError:
+def no_route(method: str, path: str) -> MlflowRefusal:
     """Returns the refusal of a route that isn't spoken."""
     kind = "traces" if "traces" in path else "the AI gateway" if "gateway" in path else f"{method} {path}"
-    return MlflowError(NO_ROUTE, f"drumbeat's MLflow endpoint doesn't speak {kind}: it keeps runs, metrics and models.")
+    what = f"drumbeat's MLflow endpoint doesn't speak {kind}: it keeps runs, metrics and models."
+    return MlflowRefusal(NO_ROUTE, what)
 
 
-def refused_elements(written: WriteResult) -> MlflowError:
-    """Returns the refusal of elements of a batch, whose others are kept."""
-    more = len(written.refused) - _MAX_SENTENCES
-    what = "; ".join(written.refused[:_MAX_SENTENCES]) + (f"; and {more} more" if more > 0 else "")
-    return MlflowError(INVALID, f"{what} (everything else of this request is kept)" if written.records else what)
+def _storable_points(points: list[object]) -> tuple[tuple[Point, ...], list[str]]:
+    """Returns points given as lists of name, value, step, at_ms, and sentences on those that aren't kept."""
+    kept: list[Point] = []
+    refused: list[str] = []
+    for one in points:
+        try:
+            kept.append(point_from_wire(one))
+        except ValueError as error:
+            refused.append(f"a metric is not kept: {one!r:.80}: {error}")
+    return tuple(kept), refused
 
 
 def _is_same(one: RunCreated, other: RunCreated) -> bool:
-    has_name = other.name != f"run-{other.run[:8]}"
-    return (one.experiment, one.start_ms, one.user, one.tags) == (
-        other.experiment, other.start_ms, other.user, other.tags,
-    ) and (one.name == other.name or not has_name)  # fmt: skip
+    return _facts(one) == _facts(other)
+
+
+def _facts(record: RunCreated) -> JsonObject:
+    """Returns what a client says of a run, which it says again: neither the run's id nor a name made of it."""
+    facts = {**asdict(record), "run": ""}
+    if record.name == f"run-{record.run[:8]}":
+        facts |= {"name": "", "tags": {**record.tags, RUN_NAME: ""}}
+    return facts
 
 
 def _object(body: bytes) -> JsonObject:
     try:
         value: object = json.loads(body or b"{}")
     except (ValueError, RecursionError):
-        raise MlflowError(INVALID, "The body of the request is not valid JSON.") from None
+        raise invalid("The body of the request is not valid JSON.") from None
     if not isinstance(value, dict):
-        raise MlflowError(INVALID, "The body of the request is not a JSON object.")
+        raise invalid("The body of the request is not a JSON object.")
     return cast("JsonObject", value)

@@ -13,8 +13,8 @@ from typing import Any, BinaryIO
 
 from drumbeat.agent.ground.http_listener import Listener
 from drumbeat.agent.metrics.endpoint import ARTIFACTS, MetricsEndpoint
-from drumbeat.agent.metrics.mlflow_errors import INVALID, HttpAnswer, MlflowError
-from drumbeat.agent.metrics.mlflow_reads import Read
+from drumbeat.agent.metrics.http_messages import HttpAnswer, Read, json_answer
+from drumbeat.protocol.mlflow_calls import MlflowRefusal, invalid
 
 MAX_BODY = 64 << 20
 """Bytes of a request that is read whole; artifacts of the node's own runs may be longer."""
@@ -49,17 +49,17 @@ class _Handler(BaseHTTPRequestHandler):
                 self._artifact(read, body)
             else:
                 self._send(self.server.endpoint.answer(replace(read, body=_whole(body))))
-        except MlflowError as error:
+        except MlflowRefusal as error:
             self.close_connection = self.close_connection or bool(body.read(1))
-            self._send(error.answer)
+            self._send(json_answer(error.body, error.status))
 
     do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815 (http.server's names)
 
     def _read(self) -> Read:
-        """Returns the request without its body. Raises MlflowError unless it has the token."""
+        """Returns the request without its body. Raises MlflowRefusal unless it has the token."""
         parts = _PATH.fullmatch(self.path)
         if parts is None or not hmac.compare_digest(parts[1].encode(), self.server.token.encode()):
-            raise MlflowError("UNAUTHENTICATED", "The address has no valid token: use MLFLOW_TRACKING_URI as it is.")
+            raise MlflowRefusal("UNAUTHENTICATED", "The address has no valid token: use MLFLOW_TRACKING_URI as it is.")
         kind = self.headers.get("Content-Type", "application/json")
         return Read(self.command, parts[3] or "/", b"", kind, int(parts[2]))
 
@@ -105,7 +105,7 @@ def _is_artifacts(path: str) -> bool:
 def _whole(body: BinaryIO) -> bytes:
     data = body.read(MAX_BODY + 1)
     if len(data) > MAX_BODY:
-        raise MlflowError(INVALID, f"A request can have at most {MAX_BODY >> 20} MiB.")
+        raise invalid(f"A request can have at most {MAX_BODY >> 20} MiB.")
     return data
 
 

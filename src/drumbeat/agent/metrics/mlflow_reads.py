@@ -10,17 +10,17 @@ import json
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, cast
-from urllib.parse import parse_qs, urlsplit
 
 from drumbeat.agent.ground.server_link import RANK_HEADER, Link, NoAnswerError
 from drumbeat.agent.metrics.forwarder import Forwarder
-from drumbeat.agent.metrics.mlflow_errors import AWAY, LATE, MISSING, HttpAnswer, MlflowError, json_answer
+from drumbeat.agent.metrics.http_messages import HttpAnswer, Read, json_answer
 from drumbeat.agent.metrics.node_runs import NodeRuns
 from drumbeat.agent.metrics.spool import Spool
 from drumbeat.protocol.errors import DrumbeatError, UnreachableError
-from drumbeat.protocol.metrics import JsonObject, PointsLogged, experiment_id, value_to_json
+from drumbeat.protocol.metrics import JsonObject, PointsLogged, experiment_id
+from drumbeat.protocol.mlflow_calls import AWAY, LATE, MlflowRefusal, missing
+from drumbeat.protocol.mlflow_runs import metric_view
 
 FLUSH_S = 2.0
 """How long a reader waits until the server has what this node has written."""
@@ -30,38 +30,6 @@ MAKE_TIMEOUT_S = 30.0
 """How long the server may take to make something: its database alone may wait 10 s for a lock."""
 _AWAY_S = 5.0
 """How long a server that did not answer isn't asked again by readers."""
-
-
-@dataclass(frozen=True)
-class Read:
-    """One request to read, or another that only the server can carry out. path: with its query."""
-
-    method: str
-    path: str
-    body: bytes
-    content_type: str
-    rank: int
-
-    @property
-    def route(self) -> str:
-        """The path below `/api/2.0/mlflow/`."""
-        return urlsplit(self.path).path.rpartition("/mlflow/")[2]
-
-    @property
-    def makes(self) -> bool:
-        """Whether it makes something, of which there would be two if it were carried out twice."""
-        return self.method == "POST" and (self.route.endswith("/create") or self.route == "logged-models")
-
-    @property
-    def fields(self) -> JsonObject:
-        """The query of a GET, the JSON of any other request."""
-        if self.method == "GET":
-            return {key: values[0] for key, values in parse_qs(urlsplit(self.path).query).items()}
-        try:
-            body: object = json.loads(self.body or b"{}")
-        except ValueError:
-            return {}
-        return cast("JsonObject", body) if isinstance(body, dict) else {}
 
 
 class Reads:
@@ -89,19 +57,19 @@ class Reads:
         }
 
     def answer(self, read: Read) -> HttpAnswer:
-        """Returns the server's answer, else the node's. Raises MlflowError where only the server knows one."""
+        """Returns the server's answer, else the node's. Raises MlflowRefusal where only the server knows one."""
         why = "it has not taken what this node has written"
         if self._can_ask():
             try:
                 return self._ask(read)
             except NoAnswerError as error:
                 what = f"drumbeat's server did not answer in time, and may have carried out {read.route}"
-                raise MlflowError(LATE, f"{what}: look before you try again ({error})") from None
+                raise MlflowRefusal(LATE, f"{what}: look before you try again ({error})") from None
             except DrumbeatError as error:
                 self._away_until, why = time.monotonic() + _AWAY_S, str(error)
         alone = self._alone.get(read.route)
         if alone is None:
-            raise MlflowError(AWAY, f"drumbeat's server doesn't answer, and only it knows {read.route}: {why}")
+            raise MlflowRefusal(AWAY, f"drumbeat's server doesn't answer, and only it knows {read.route}: {why}")
         return json_answer(alone(read))
 
     def keep_with_models(self, run: str, metrics: list[JsonObject], rank: int) -> None:
@@ -137,10 +105,9 @@ class Reads:
     # --- the node alone -------------------------------------------------------------------------------------------
     def _run(self, read: Read) -> JsonObject:
         run = str(read.fields.get("run_id") or read.fields.get("run_uuid") or "")
-        own_run = self._runs.to_mlflow(run, read.rank)
-        if own_run is None:
-            raise MlflowError(MISSING, f"Run with id={run} not found: drumbeat's server is away.")
-        return {"run": own_run}
+        if run not in self._runs:
+            raise missing(f"Run with id={run} not found: drumbeat's server is away.")
+        return {"run": self._runs.view(run, read.rank)}
 
     def _search(self, read: Read) -> JsonObject:
         self._forwarder.note("a search was answered by this node alone, unfiltered: the server is away")
@@ -150,21 +117,17 @@ class Reads:
     def _history(self, read: Read) -> JsonObject:
         run, name = str(read.fields.get("run_id") or read.fields.get("run_uuid") or ""), read.fields.get("metric_key")
         rank = self._runs.rank_in(run, read.rank)
-        metrics: list[dict[str, Any]] = []
+        metrics: list[JsonObject] = []
         for _, record in self._spool.records():
             if isinstance(record, PointsLogged) and (record.run, record.rank) == (run, rank):
-                metrics += [
-                    {"key": one.name, "value": value_to_json(one.value), "timestamp": one.at_ms, "step": one.step}
-                    for one in record.points
-                    if one.name == name
-                ]
+                metrics += [metric_view(one) for one in record.points if one.name == name]
         return {"metrics": metrics}
 
     def _experiment_of(self, read: Read) -> JsonObject:
         own = experiment_id(self._experiment)
         wanted = str(read.fields.get("experiment_id") or read.fields.get("experiment_name") or "")
         if wanted not in ("0", own, self._experiment):
-            raise MlflowError(MISSING, f"No experiment {wanted!r} is known to this node: drumbeat's server is away.")
+            raise missing(f"No experiment {wanted!r} is known to this node: drumbeat's server is away.")
         location = f"mlflow-artifacts:/{own}"
         return {
             "experiment": {

@@ -10,10 +10,10 @@ import time
 
 from drumbeat.agent.metrics.endpoint import MetricsEndpoint
 from drumbeat.agent.metrics.folder import MetricsFolder
-from drumbeat.agent.metrics.mlflow_errors import MlflowError
 from drumbeat.agent.metrics.resources import ResourceProbe, Values
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.metrics import SYSTEM, MetricRecord, Point, PointsLogged, node_rank
+from drumbeat.protocol.mlflow_calls import MlflowRefusal
 from drumbeat.protocol.plan import RankTable
 
 INTERVAL_S = 5.0
@@ -64,5 +64,5 @@ class ResourceSampler:
         records = [record(node_rank(self._node), node), *(record(rank, values) for rank, values in ranks.items())]
         try:
             self._endpoint.keep(tuple(records))
-        except MlflowError:
+        except MlflowRefusal:
             return  # The disk is full, which its ranks are told.

@@ -12,10 +12,9 @@ from drumbeat.core import ledger_times
 from drumbeat.core.ledger_times import Save
 from drumbeat.core.life.events import StoryEntry
 from drumbeat.ports import Record
-from drumbeat.ports.metrics import Series
 from drumbeat.protocol.api.ledger import TimeClass
 from drumbeat.protocol.api.metrics import ComparedRow, ComparisonView
-from drumbeat.protocol.metrics import Point, value_to_json
+from drumbeat.protocol.metrics import Point, Series, value_to_json
 
 _MISSING = None
 MAX_FILES = 50

@@ -19,7 +19,7 @@ from drumbeat.control.metrics.growth_after_save import CheckpointSaves
 from drumbeat.core.ledger_times import Save
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.late_nodes import is_heard_late, over
-from drumbeat.ports.metrics import HistoryPage, MetricStore, Run, RunSearch, Series
+from drumbeat.ports.metrics import HistoryPage, MetricStore, RunSearch
 from drumbeat.protocol.errors import NotFoundError, RefusedError, SpecError, StaleError, VersionError
 from drumbeat.protocol.metric_lines import BLANK, Spooled, spooled
 from drumbeat.protocol.metrics import (
@@ -27,8 +27,10 @@ from drumbeat.protocol.metrics import (
     UPDATES,
     MetricRecord,
     Point,
+    Run,
     RunCreated,
     RunStatus,
+    Series,
     Source,
     experiment_id,
     run_id,

@@ -9,9 +9,10 @@ from dataclasses import replace
 
 from drumbeat.control.metrics.run_copy import RunCopy
 from drumbeat.ports import RunFiles
-from drumbeat.ports.metrics import MetricStore, Run, RunSearch
+from drumbeat.ports.metrics import MetricStore, RunSearch
 from drumbeat.ports.mlflow_server import MlflowServer
 from drumbeat.protocol.errors import DrumbeatError, NotFoundError, UnreachableError
+from drumbeat.protocol.metrics import Run
 
 log = logging.getLogger(__name__)
 

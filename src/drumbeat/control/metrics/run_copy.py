@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from drumbeat.ports import RunFiles
-from drumbeat.ports.metrics import Document, MetricStore, Run, Series
+from drumbeat.ports.metrics import Document, MetricStore
 from drumbeat.ports.mlflow_server import MlflowServer
 from drumbeat.protocol.errors import NotFoundError
-from drumbeat.protocol.metrics import JsonObject, value_to_json
+from drumbeat.protocol.metrics import JsonObject, Run, Series
+from drumbeat.protocol.mlflow_runs import metric_view
 
 KIND = "mlflow_copy"
 RUN_TAG = "drumbeat.run_id"
@@ -100,10 +101,7 @@ class RunCopy:
             page = self.store.history(self.run.id, series.name, series.rank, after, _POINTS)
             if page.points:
                 name = copied_name(series)
-                metrics = [
-                    {"key": name, "value": value_to_json(one.value), "timestamp": one.at_ms, "step": one.step}
-                    for one in page.points
-                ]
+                metrics = [metric_view(one._replace(name=name)) for one in page.points]
                 self._call("runs/log-batch", metrics=metrics)
                 self._keep(points={**self.body["points"], key: page.after})
             after, is_last = page.after, page.is_last

@@ -24,9 +24,9 @@ from drumbeat.core.life.exit_code import exit_code
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.output_publication import is_over
 from drumbeat.ports import Record
-from drumbeat.ports.metrics import Series
 from drumbeat.protocol.api.jobs import End, Event, JobView
 from drumbeat.protocol.errors import NotFoundError, RefusedError
+from drumbeat.protocol.metrics import Series
 from drumbeat.server.api.job_views import job_view, story_lines
 from drumbeat.server.api.log_reader import LogReader
 from drumbeat.server.context import ContextOf, ServerContext, away, current

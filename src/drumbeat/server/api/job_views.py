@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from drumbeat.core.life.events import StoryEntry
     from drumbeat.ports import Record
-    from drumbeat.ports.metrics import Series
+    from drumbeat.protocol.metrics import Series
 
 
 def job_view(record: Record, notice: str = "", primary: Series | None = None) -> JobView:

@@ -14,7 +14,7 @@ from drumbeat.control.metrics.metrics import STATUS_OF
 from drumbeat.core.child_jobs import trial_name
 from drumbeat.core.curve_thinning import MIN_POINTS
 from drumbeat.ports import JobFilter
-from drumbeat.ports.metrics import Experiment, Run, Series, View
+from drumbeat.ports.metrics import Experiment, View
 from drumbeat.protocol.api.metrics import (
     ComparisonView,
     CurveView,
@@ -27,7 +27,7 @@ from drumbeat.protocol.api.metrics import (
     SeriesView,
 )
 from drumbeat.protocol.errors import NotFoundError
-from drumbeat.protocol.metrics import Point, run_id, value_to_json
+from drumbeat.protocol.metrics import Point, Run, Series, run_id, value_to_json
 from drumbeat.server.context import ControlOf, PrincipalOf, current
 from drumbeat.server.routing import new_router
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from drumbeat.protocol.errors import NotFoundError
 from drumbeat.protocol.metrics import JsonObject
-from drumbeat.server.mlflow.errors import MlflowRefusal, invalid, missing
+from drumbeat.protocol.mlflow_calls import NO_MULTIPART, MlflowRefusal, invalid, missing
 from drumbeat.server.mlflow.logged_models import model_of, require_own
 from drumbeat.server.mlflow.request import Call
 from drumbeat.server.mlflow.runs import artifact_uri
@@ -15,8 +15,6 @@ from drumbeat.server.mlflow.runs import artifact_uri
 SCHEME = "mlflow-artifacts:/"
 MODELS = "models"
 """The folder of the files of logged models."""
-NO_MULTIPART = "Multipart upload is not supported for the current artifact repository"
-"""The words by which MLflow's clients know that a file is to be sent in one piece."""
 
 
 def list_of_run(call: Call) -> JsonObject:

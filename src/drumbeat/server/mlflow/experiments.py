@@ -9,10 +9,11 @@ from typing import Any
 from drumbeat.ports.metrics import Experiment
 from drumbeat.protocol.errors import ConflictError, NotFoundError
 from drumbeat.protocol.metrics import DEFAULT_EXPERIMENT, DEFAULT_EXPERIMENT_ALIAS, JsonObject, experiment_id
-from drumbeat.server.mlflow.errors import EXISTS, MlflowRefusal, invalid, missing
+from drumbeat.protocol.mlflow_calls import EXISTS, MlflowRefusal, invalid, missing
+from drumbeat.protocol.mlflow_runs import listed
 from drumbeat.server.mlflow.filter_parsing import module, selected, view_of
 from drumbeat.server.mlflow.limits import MAX_EXPERIMENT_TAG_VALUE, check_experiment_name, check_pairs
-from drumbeat.server.mlflow.request import Call, listed, paged
+from drumbeat.server.mlflow.request import Call, paged
 from drumbeat.server.mlflow.write_scope import OWNER_TAG
 
 LOCATION = "drumbeat.artifact_location"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from drumbeat.ports.metrics import Comparison, Order, View
-from drumbeat.server.mlflow.errors import MlflowRefusal, invalid
+from drumbeat.protocol.mlflow_calls import MlflowRefusal, invalid
 from drumbeat.server.mlflow.request import Call
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""MLflow's words for names and values that exceed its limits. Those for ranks, too: `protocol/mlflow_limits.py`."""
+"""MLflow's words for names and values that exceed its limits, where a node doesn't check them as well."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import posixpath
 import re
 from collections.abc import Mapping
 
-from drumbeat.protocol.mlflow_limits import MAX_NAME
-from drumbeat.server.mlflow.errors import invalid
+from drumbeat.protocol.metric_lines import MAX_NAME
+from drumbeat.protocol.mlflow_calls import invalid
 
 MAX_EXPERIMENT_TAG_VALUE = 20_000
 MAX_REGISTRY_TAG_VALUE = 100_000
@@ -45,15 +45,6 @@ def check_pairs(kind: str, table: Mapping[str, str], max_value: int) -> None:
         check_name(kind, key)
         if len(value) > max_value:
             raise invalid(f"'{kind} value' exceeds the maximum length of {max_value} characters")
-
-
-def check_batch(kind: str, count: int, most: int) -> None:
-    """Refuses a batch with too many of one kind."""
-    if count > most:
-        raise invalid(
-            f"A batch logging request can contain at most {most} {kind}. Got {count} {kind}. "
-            f"Please split up {kind} across multiple requests and try again."
-        )
 
 
 def check_experiment_name(name: str) -> None:

@@ -9,12 +9,13 @@ from typing import Any
 from drumbeat.ports.metrics import Document
 from drumbeat.protocol.errors import NotFoundError
 from drumbeat.protocol.metrics import JsonObject, value_from_json
-from drumbeat.protocol.mlflow_limits import MAX_PARAM_VALUE
-from drumbeat.server.mlflow.errors import invalid, missing
+from drumbeat.protocol.mlflow_calls import invalid, missing, pairs, whole
+from drumbeat.protocol.mlflow_runs import listed
+from drumbeat.protocol.mlflow_writes import MAX_PARAM_VALUE
 from drumbeat.server.mlflow.experiments import active_experiment, location_of, searched_experiments
 from drumbeat.server.mlflow.filter_parsing import module, parsed
 from drumbeat.server.mlflow.limits import MAX_REGISTRY_TAG_VALUE, check_pairs
-from drumbeat.server.mlflow.request import Call, listed, paged, pairs, whole
+from drumbeat.server.mlflow.request import Call, paged
 
 KIND = "logged_model"
 _STATUSES = {

@@ -10,11 +10,12 @@ from typing import Any
 from drumbeat.ports.metrics import Document
 from drumbeat.protocol.errors import NotFoundError
 from drumbeat.protocol.metrics import JsonObject, run_id
+from drumbeat.protocol.mlflow_calls import invalid, missing
+from drumbeat.protocol.mlflow_runs import listed
 from drumbeat.server.mlflow import logged_models
-from drumbeat.server.mlflow.errors import invalid, missing
 from drumbeat.server.mlflow.filter_parsing import module, selected
 from drumbeat.server.mlflow.limits import MAX_REGISTRY_TAG_VALUE, check_pairs
-from drumbeat.server.mlflow.request import Call, listed, paged
+from drumbeat.server.mlflow.request import Call, paged
 
 MODELS, KIND = "registered_model", "model_version"
 STAGES = ("None", "Staging", "Production", "Archived")

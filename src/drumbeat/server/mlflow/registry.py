@@ -8,11 +8,12 @@ from typing import Any
 from drumbeat.ports.metrics import Document
 from drumbeat.protocol.errors import ConflictError, NotFoundError
 from drumbeat.protocol.metrics import JsonObject
+from drumbeat.protocol.mlflow_calls import EXISTS, MlflowRefusal, missing
+from drumbeat.protocol.mlflow_runs import listed
 from drumbeat.server.mlflow import model_versions as versions
-from drumbeat.server.mlflow.errors import EXISTS, MlflowRefusal, missing
 from drumbeat.server.mlflow.filter_parsing import module, selected
 from drumbeat.server.mlflow.limits import MAX_REGISTRY_TAG_VALUE, check_alias, check_model_name, check_pairs
-from drumbeat.server.mlflow.request import Call, listed, paged
+from drumbeat.server.mlflow.request import Call, paged
 
 KIND = versions.MODELS
 

@@ -3,59 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from drumbeat.ports import RunFiles
-from drumbeat.ports.metrics import MetricStore, Run
+from drumbeat.ports.metrics import MetricStore
 from drumbeat.protocol.errors import NotFoundError
-from drumbeat.protocol.metrics import JsonObject
-from drumbeat.server.mlflow.errors import invalid, missing
+from drumbeat.protocol.metrics import JsonObject, Run
+from drumbeat.protocol.mlflow_calls import MlflowArguments, invalid, missing
 from drumbeat.server.mlflow.write_scope import OWNER, WriteScope
-
-_MAX_INT = 2**63 - 1
 
 
 @dataclass(frozen=True)
-class Call:
-    """A request whose address is known. Every method that reads an argument raises MlflowRefusal if it doesn't fit.
-
-    MLflow's clients send whole numbers as numbers or texts, and null for what they don't set.
-    """
+class Call(MlflowArguments):
+    """A request whose address is known. Every method that reads an argument raises MlflowRefusal if it doesn't fit."""
 
     store: MetricStore
     files: RunFiles
-    arguments: JsonObject
-    """Of the body, or of the query."""
-    parts: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What the address's variable parts are."""
     rank: int = 0
     """The rank of the job that asks; 0 outside of jobs."""
     scope: WriteScope | None = None
     """What the caller may change; None = everything."""
     now_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
-
-    def text(self, *names: str) -> str:
-        """Returns the argument that has the first of these names that is present; it must not be empty."""
-        for name in names:
-            if given := self.text_or(name):
-                return given
-        raise invalid(f"Missing value for required parameter '{names[0]}'.")
-
-    def text_or(self, name: str, default: str = "") -> str:
-        """Returns a text, or the default."""
-        value = self.parts.get(name, self.arguments.get(name))
-        if value is None:
-            return default
-        if isinstance(value, dict | list):
-            raise invalid(f"Invalid value for parameter '{name}': expected a text.")
-        return str(value)
-
-    def number(self, name: str) -> int | None:
-        """Returns a whole number, None if it isn't given."""
-        value = self.arguments.get(name)
-        return None if value is None else whole(value, name)
 
     def limit(self, default: int, most: int) -> int:
         """Returns `max_results`."""
@@ -75,17 +44,6 @@ class Call:
         value = self.arguments.get(name)
         given = [value] if not isinstance(value, list) else cast("list[object]", value)
         return [str(one) for one in given if one is not None]
-
-    def objects(self, name: str) -> list[JsonObject]:
-        """Returns a list of objects; one that isn't given is empty."""
-        value = cast("object", self.arguments.get(name) or [])
-        if isinstance(value, list) and all(isinstance(one, dict) for one in cast("list[object]", value)):
-            return cast("list[JsonObject]", value)
-        raise invalid(f"Invalid value for parameter '{name}': expected a list of objects.")
-
-    def tags(self, name: str = "tags") -> dict[str, str]:
-        """Returns a list of `{key, value}` as a table."""
-        return pairs(self.objects(name))
 
     def run(self) -> Run:
         """Returns the run that the call names."""
@@ -116,33 +74,6 @@ class Call:
         if run.deleted_ms is not None:
             raise invalid(f"The run {run.id} must be in the 'active' state. Current state is deleted.")
         return run
-
-
-def whole(value: object, name: str) -> int:
-    """Returns a value as a whole number of 64 bits. Raises MlflowRefusal."""
-    if isinstance(value, int | float | str) and not isinstance(value, bool):
-        try:
-            if abs(number := int(value)) <= _MAX_INT:
-                return number
-        except (ValueError, OverflowError):
-            pass
-    raise invalid(f"Invalid value {value!r} for parameter '{name}': expected a whole number."[:300])
-
-
-def pairs(objects: Iterable[JsonObject]) -> dict[str, str]:
-    """Returns objects with a key and a value as a table. Raises MlflowRefusal."""
-    table: dict[str, str] = {}
-    for one in objects:
-        key, value = one.get("key"), one.get("value")
-        if not isinstance(key, str):
-            raise invalid("Missing value for required parameter 'key'.")
-        table[key] = "" if value is None else str(value)
-    return table
-
-
-def listed(table: Mapping[str, Any]) -> list[JsonObject]:
-    """Returns a table as a list of objects with a key and a value."""
-    return [{"key": key, "value": value} for key, value in sorted(table.items())]
 
 
 def page_of(offset_token: str) -> int:

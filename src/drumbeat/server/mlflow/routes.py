@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from drumbeat.protocol import mlflow_writes
 from drumbeat.protocol.metrics import JsonObject
+from drumbeat.protocol.mlflow_calls import DISABLED, NO_ROUTE, SERVER_INFO, MlflowRefusal
 from drumbeat.server.mlflow import (
     artifacts,
     experiments,
@@ -17,13 +19,9 @@ from drumbeat.server.mlflow import (
     registry,
     runs,
 )
-from drumbeat.server.mlflow.errors import DISABLED, NO_ROUTE, MlflowRefusal
 from drumbeat.server.mlflow.request import Call
 
 Handler = Callable[[Call], JsonObject]
-
-VERSION = "3.17.2"
-"""The newest version of MLflow whose client is tested with this server."""
 
 
 @dataclass(frozen=True)
@@ -44,23 +42,12 @@ class MlflowMatch(NamedTuple):
     """The route of a request, and the variable parts of its path."""
 
     handler: Handler
-    parts: Mapping[str, str]
+    parts: dict[str, str]
 
 
 def _table(group: str, methods: Mapping[str, Handler], method: str = "POST") -> Iterator[MlflowRoute]:
     for path, handler in methods.items():
         yield MlflowRoute(method, f"api/2.0/mlflow/{group}{path}", handler)
-
-
-def _server_info(_call: Call) -> JsonObject:
-    """Answers server-info: what clients of version 3 ask before they send large files."""
-    return {
-        "store_type": "drumbeat",
-        "workspaces_enabled": False,
-        "trace_archival_enabled": False,
-        "multipart_uploads_enabled": False,
-        "multipart_downloads_enabled": False,
-    }
 
 
 ROUTES: tuple[MlflowRoute, ...] = (
@@ -74,9 +61,10 @@ ROUTES: tuple[MlflowRoute, ...] = (
     }, "GET"),
     *_table("runs/", {
         "create": runs.create, "update": runs.update, "delete": runs.delete, "restore": runs.restore,
-        "search": runs.search, "set-tag": runs.set_tag, "delete-tag": runs.delete_tag, "log-model": runs.log_model,
-        "log-inputs": runs.log_inputs, "outputs": runs.log_outputs, "log-metric": metrics.log_metric,
-        "log-batch": metrics.log_batch, "log-parameter": metrics.log_parameter,
+        "search": runs.search, "delete-tag": runs.delete_tag, "set-tag": runs.writer(mlflow_writes.set_tag),
+        "log-metric": runs.writer(mlflow_writes.log_metric), "log-batch": runs.writer(mlflow_writes.log_batch),
+        "log-parameter": runs.writer(mlflow_writes.log_parameter), "log-model": runs.writer(mlflow_writes.log_model),
+        "log-inputs": runs.writer(mlflow_writes.log_inputs), "outputs": runs.writer(mlflow_writes.log_outputs),
     }),
     *_table("runs/", {"get": runs.get}, "GET"),
     *_table("metrics/", {
@@ -123,7 +111,7 @@ ROUTES: tuple[MlflowRoute, ...] = (
         MlflowRoute("POST", f"api/2.0/mlflow-artifacts/mpu/{step}(?:/.*)?", artifacts.refuse_multipart)
         for step in ("create", "complete", "abort")
     ),
-    MlflowRoute("GET", "api/3.0/mlflow/server-info", _server_info),
+    MlflowRoute("GET", "api/3.0/mlflow/server-info", lambda _: SERVER_INFO),
 )  # fmt: skip
 
 _COMPILED = [(route, route.pattern) for route in ROUTES]

@@ -13,13 +13,14 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from drumbeat.protocol.errors import DrumbeatError
 from drumbeat.protocol.metrics import JsonObject
+from drumbeat.protocol.mlflow_calls import VERSION, MlflowRefusal, missing
 from drumbeat.server.api.job_files import UPLOADS, Arriving, Cut, ServedFile
 from drumbeat.server.context import ServerContext, away
 from drumbeat.server.json_bodies import read_json
 from drumbeat.server.mlflow import artifacts
-from drumbeat.server.mlflow.errors import MlflowRefusal, missing, response
+from drumbeat.server.mlflow.errors import response
 from drumbeat.server.mlflow.request import Call
-from drumbeat.server.mlflow.routes import VERSION, find
+from drumbeat.server.mlflow.routes import find
 from drumbeat.server.mlflow.write_scope import WriteScope
 
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -51,7 +52,7 @@ class MlflowRequest:
     def call(self, arguments: JsonObject) -> Call:
         """Returns the call with these arguments."""
         control = self.context.control
-        return Call(control.metrics.store, control.artifacts.of_runs, arguments, rank=self.rank, scope=self.scope)
+        return Call(arguments, control.metrics.store, control.artifacts.of_runs, rank=self.rank, scope=self.scope)
 
 
 async def answer(asked: MlflowRequest) -> Response:
@@ -77,7 +78,7 @@ async def _answer(asked: MlflowRequest) -> Response:
     found = find(asked.method, asked.path)
     if asked.path in _READS:
         await away(asked.context.control.metrics.settle)
-    call = replace(asked.call(await _arguments(asked.request)), parts=found.parts)
+    call = asked.call(await _arguments(asked.request) | found.parts)
     return JSONResponse(await away(lambda: found.handler(call)))
 
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from drumbeat.control.loop.loop import Loop
 from drumbeat.core.life.job import Job
-from drumbeat.ports.metrics import Document, Experiment, Run
+from drumbeat.ports.metrics import Document, Experiment
 from drumbeat.protocol.errors import NotFoundError
-from drumbeat.protocol.metrics import experiment_id
+from drumbeat.protocol.metrics import Run, experiment_id
+from drumbeat.protocol.mlflow_calls import DENIED, MlflowRefusal
 from drumbeat.protocol.principal import Principal, Role
-from drumbeat.server.mlflow.errors import DENIED, MlflowRefusal
 
 OWNER = "owner"
 """In the body of a document: the mark of the job that made it. Those of persons, and of versions before, have none."""

@@ -16,8 +16,8 @@ from drumbeat.core.curve_thinning import (
     thin,
     thin_values,
 )
-from drumbeat.ports.metrics import HistoryPage, Series
-from drumbeat.protocol.metrics import SYSTEM, Point
+from drumbeat.ports.metrics import HistoryPage
+from drumbeat.protocol.metrics import SYSTEM, Point, Series
 from drumbeat.stores.metrics.append_points import last_of, logged, max_of, min_of
 from drumbeat.stores.metrics.curve_cache import CurveCache
 from drumbeat.stores.metrics.schema import BLOCK, points, series

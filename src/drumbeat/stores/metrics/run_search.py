@@ -8,8 +8,9 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Table, and_, exists, select
 
-from drumbeat.ports.metrics import Comparison, Order, Run, RunPage, RunSearch
+from drumbeat.ports.metrics import Comparison, Order, RunPage, RunSearch
 from drumbeat.protocol.errors import NotFoundError, SpecError
+from drumbeat.protocol.metrics import Run
 from drumbeat.stores.metrics.experiments import canonical_id
 from drumbeat.stores.metrics.read_curves import main_series
 from drumbeat.stores.metrics.schema import experiments, links, params, runs, series, tags

@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from sqlalchemy import Connection, select, text, update
 
-from drumbeat.ports.metrics import Document, Experiment, HistoryPage, Run, RunPage, RunSearch, Series, Taken, View
+from drumbeat.ports.metrics import Document, Experiment, HistoryPage, RunPage, RunSearch, Taken, View
 from drumbeat.protocol.metric_lines import Spooled
-from drumbeat.protocol.metrics import JsonObject, MetricRecord, Point, RunCreated, RunStatus, Source
+from drumbeat.protocol.metrics import JsonObject, MetricRecord, Point, Run, RunCreated, RunStatus, Series, Source
 from drumbeat.stores.metrics import documents, experiments, read_curves, removals, run_search
 from drumbeat.stores.metrics import records as arrivals
 from drumbeat.stores.metrics.curve_cache import CurveCache
