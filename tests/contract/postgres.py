@@ -48,9 +48,15 @@ class Cluster:
     @contextlib.contextmanager
     def database(self):
         """The name of a database of one's own, tables made."""
+        with self.empty_database() as name:
+            make_store(self.url(name)).close()
+            yield name
+
+    @contextlib.contextmanager
+    def empty_database(self):
+        """The name of a database of one's own, without tables."""
         name = f"drumbeat_{os.getpid()}_{next(self._numbers)}"
         self.sql(f"CREATE DATABASE {name}")
-        make_store(self.url(name)).close()
         try:
             yield name
         finally:

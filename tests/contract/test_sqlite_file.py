@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import signal
 import sqlite3
 import stat
 import subprocess
@@ -62,6 +63,44 @@ def test_the_migrations_make_what_the_code_expects(store, file):
 
 @pytest.mark.feature("U2")
 def test_database_from_before_parents_is_upgraded(file):
+    job = job_from_before_parents(file)
+    store = make_store(file)
+    assert store.load("old").job == job
+    store.submit(store.lease(Ownership.ALONE), submission("new", parent="sweep"))
+    assert [listed(store, JobFilter(parent=parent)) for parent in ("", "sweep")] == [["old"], ["new"]]
+    assert listed(store, JobFilter(person="")) == ["new", "old"]
+    store.close()
+
+
+KILLED_UPGRADE = """
+import itertools, os, pathlib, signal, sys
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+from drumbeat.stores.sql import make_store
+
+statements, last = itertools.count(1), int(sys.argv[2])
+die = lambda *_: next(statements) == last and os.kill(os.getpid(), signal.SIGKILL)
+event.listen(Engine, "before_cursor_execute", die)
+make_store(pathlib.Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.feature("U2")
+@pytest.mark.parametrize("statement", [12, 30])
+def test_upgrade_that_is_killed_changes_nothing_and_is_done_by_the_next_start(file, statement):
+    job = job_from_before_parents(file)
+    killed = subprocess.run([sys.executable, "-c", KILLED_UPGRADE, file, str(statement)], check=False, timeout=60)
+    assert killed.returncode == -signal.SIGKILL
+    with raw(file) as connection:
+        assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == ["0007"]
+    connection.close()
+    store = make_store(file)
+    assert store.load("old").job == job
+    store.close()
+
+
+def job_from_before_parents(file):
+    """A database of revision 0007 with a job; returns the job as it is now."""
     upgrade_to("0007", file)
     job = sample_job("old")
     document = json.loads(wire.dumps(job))
@@ -73,12 +112,7 @@ def test_database_from_before_parents_is_upgraded(file):
         )
         connection.execute("INSERT INTO submissions VALUES ('\"k\"', 'old', '{}')")
     connection.close()
-    store = make_store(file)
-    assert store.load("old").job == job
-    store.submit(store.lease(Ownership.ALONE), submission("new", parent="sweep"))
-    assert [listed(store, JobFilter(parent=parent)) for parent in ("", "sweep")] == [["old"], ["new"]]
-    assert listed(store, JobFilter(person="")) == ["new", "old"]
-    store.close()
+    return job
 
 
 def upgrade_to(revision, file):
