@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any, cast
 
@@ -188,6 +188,10 @@ class Api:
         token = (home / "token").read_text().strip()
         self._http = httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {token}"}, timeout=60)
 
+    def close(self) -> None:
+        """Ends its connections."""
+        self._http.close()
+
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         """The answer. Raises RuntimeError."""
         answer = self._http.request(method, path, json=body)
@@ -223,7 +227,7 @@ def until(condition: Callable[[], object], what: str) -> None:
 
 
 @contextlib.contextmanager
-def served(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+def served(folder: Path) -> Generator[tuple[subprocess.Popen[bytes], Path]]:
     """The version's server over an empty home, and the file that names the fault point at which it dies."""
     (folder / "sitecustomize.py").write_text(CORES)
     fault = folder / "fault"
@@ -314,9 +318,8 @@ def log_runs(api: Api) -> None:
 
 def answers(api: Api, jobs: list[str]) -> dict[str, Any]:
     """What clients read, by path: as far as it is the same when it is read again after a while."""
-    search = {"experiment_ids": [], "filter": "", "max_results": 100}
     found = api.get("/mlflow/api/2.0/mlflow/experiments/get-by-name?experiment_name=by hand")["experiment"]
-    search["experiment_ids"] = [found["experiment_id"]]
+    search = {"experiment_ids": [found["experiment_id"]], "filter": "", "max_results": 100}
     (run,) = api.ask("POST", "/mlflow/api/2.0/mlflow/runs/search", search)["runs"]
     paths = [f"/api/v1/{path}" for path in READ]
     paths += [f"/api/v1/{path.format(job)}" for job in jobs for path in READ_OF_JOBS]
