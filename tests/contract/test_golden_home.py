@@ -95,8 +95,8 @@ def require_the_rest(control: Control) -> None:
     catalogs = control.catalogs
     stores = catalogs.datastores.all()
     secrets = [*stores["blobs"].credentials.opened().values(), *stores["away"].credentials.opened().values()]
-    secrets += [*catalogs.notices.named("hook").credentials.opened().values()]
-    secrets += [*catalogs.notices.named("mail").credentials.opened().values()]
+    secrets += [*catalogs.notices.opened("hook").credentials.opened().values()]
+    secrets += [*catalogs.notices.opened("mail").credentials.opened().values()]
     assert set(secrets) >= SECRETS
     assert "ghcr.io/acme" in str(catalogs.registries.access(["acme"])["auths"])
 

@@ -3,6 +3,7 @@
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 
 import psycopg
 import pytest
@@ -22,6 +23,16 @@ pytestmark = [pytest.mark.contract, pytest.mark.feature("F5"), pytest.mark.xdist
 def url(postgres, monkeypatch):
     monkeypatch.setitem(sql_database.LOCKS_S, "lock_timeout", 1)
     with postgres.database() as name:
+        yield postgres.url(name)
+
+
+@pytest.fixture
+def older_url(postgres):
+    """A database as it was before revision 0006."""
+    with postgres.empty_database() as name:
+        database = Database(parse_url(postgres.url(name)))
+        sql_upgrade.upgrade(database, replace(sql_upgrade.JOBS, head="0005"))
+        database.close()
         yield postgres.url(name)
 
 
@@ -60,24 +71,15 @@ def _connected(url, **options):
 
 @contextmanager
 def _backup_of_an_older_database(url):
-    """It is as it was before revision 0006, and somebody reads the table that the upgrade alters."""
-    make_store(url).close()
-    with _connected(url, autocommit=True) as there:
-        there.execute("ALTER TABLE servers DROP COLUMN doors")
-        there.execute("DROP TABLE facts, removals, settings, tokens, quotas, past_use")
-        there.execute("ALTER TABLE reservations DROP COLUMN since")
-        there.execute("ALTER TABLE story DROP COLUMN since")
-        there.execute("ALTER TABLE jobs DROP COLUMN person")
-        there.execute("ALTER TABLE jobs DROP COLUMN parent")  # Its index goes with it.
-        there.execute("ALTER TABLE submissions DROP COLUMN request")
-        there.execute("UPDATE alembic_version SET version_num = '0005'")
+    """Somebody reads the table that the upgrade alters."""
     with _connected(url) as backup:
         backup.execute("LOCK TABLE servers IN ACCESS SHARE MODE")
         yield backup
 
 
-def test_an_upgrade_waits_for_a_backup_and_keeps_nobody_else_waiting(url, monkeypatch):
+def test_an_upgrade_waits_for_a_backup_and_keeps_nobody_else_waiting(older_url, monkeypatch):
     monkeypatch.setattr(sql_upgrade, "PAUSE_S", 0.5)
+    url = older_url
     with _backup_of_an_older_database(url) as backup, ThreadPoolExecutor() as pool:
         opening = pool.submit(make_store, url)
         for _ in range(4):
@@ -95,8 +97,8 @@ def _beat(url):
 
 
 @pytest.mark.feature("F10")
-def test_an_upgrade_that_is_kept_waiting_for_too_long_says_so(url, monkeypatch):
+def test_an_upgrade_that_is_kept_waiting_for_too_long_says_so(older_url, monkeypatch):
     monkeypatch.setattr(sql_upgrade, "TRIES", 0)
-    with _backup_of_an_older_database(url), pytest.raises(AwayError, match="another process keeps a lock"):
-        make_store(url)
-    make_store(url).close()
+    with _backup_of_an_older_database(older_url), pytest.raises(AwayError, match="another process keeps a lock"):
+        make_store(older_url)
+    make_store(older_url).close()

@@ -7,6 +7,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -19,12 +20,13 @@ from sqlalchemy import create_engine, event
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
-from drumbeat.ports import JobFilter, Ownership
+from drumbeat.ports import LEASE_TIMEOUT, JobFilter, Ownership
 from drumbeat.protocol import wire
 from drumbeat.protocol.errors import RefusedError, StorageError, VersionError
 from drumbeat.stores.sql import leases, make_store
 from drumbeat.stores.sql.database import Database, parse_url
 from drumbeat.stores.sql.schema import HEAD, metadata
+from drumbeat.stores.sql.store import SqlStore
 from drumbeat.stores.sql.upgrade import JOBS, Revisions, upgrade
 from tests.support.removal_contract import end, finish_removal
 from tests.support.sample_jobs import sample_job, started, submission
@@ -203,14 +205,12 @@ def test_version_before_unique_names_refuses_the_database_of_this_one(store, fil
 @pytest.mark.feature("U2")
 def test_job_of_a_reused_name_in_a_database_from_before_the_mark_keeps_its_unique_name(file):
     upgrade_to("0013", file)
-    first = make_store(file)
+    first = SqlStore(Database(parse_url(file)), leases.Watch(time.monotonic, LEASE_TIMEOUT))
     token = first.lease(Ownership.ALONE)
     end(first, token, "a")
     first.delete_job(token, "a")
     finish_removal(first, "a")
     first.submit(token, submission("a"))
-    with first._database.write() as connection:
-        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0013'")
     first.close()
     store = make_store(file)
     assert store.load("a").job.unique_name == "a~3"

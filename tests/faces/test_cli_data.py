@@ -13,10 +13,11 @@ import pytest
 
 from drumbeat.cli.tables.dataview import data_table, entry_table, render_data, say_data, say_moved
 from drumbeat.cli.terminal.connect import MAKER
-from drumbeat.client.datastore_files import described
+from drumbeat.client.resource_files import described
 from drumbeat.client.store_transfers import Transfer
 from drumbeat.protocol.api.data import DatastoreView, DataUse, DataView, EntryView
 from drumbeat.protocol.errors import NotFoundError
+from drumbeat.resources.kind import Kind
 from tests.unit.cli.fake_server import Type, typing_in
 from tests.unit.cli.samples import sample
 
@@ -40,7 +41,7 @@ class Data:
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
 
-    def datastores(self) -> list[DatastoreView]:
+    def resources(self, _: Kind[DatastoreView]) -> list[DatastoreView]:
         return [
             sample(
                 DatastoreView, "blobs", "azure_blob", {"account_name": "acme", "container_name": "train"}, "account key"
@@ -56,15 +57,17 @@ class Data:
             ),
         ]
 
-    def datastore(self, name: str) -> DatastoreView:
-        return next(one for one in self.datastores() if one.name == name)
+    def resource(self, kind: Kind[DatastoreView], name: str) -> DatastoreView:
+        return next(one for one in self.resources(kind) if one.name == name)
 
-    def create_datastore(self, datastore: Path, *, sets: Sequence[str] = (), check: bool = True) -> DatastoreView:
-        document, _ = described(datastore, sets)
+    def create_resource(
+        self, kind: Kind[DatastoreView], given: Path, *, sets: Sequence[str] = (), check: bool = True
+    ) -> DatastoreView:
+        document, _ = described(kind, given, sets)
         self.calls.append(("create_datastore", document, check))
         return sample(DatastoreView, document["name"], document["type"], document, "account key")
 
-    def delete_datastore(self, name: str) -> None:
+    def delete_resource(self, _: Kind[DatastoreView], name: str) -> None:
         self.calls.append(("delete_datastore", name))
 
     def data(self, name: str | None = None) -> list[DataView]:

@@ -24,8 +24,9 @@ from drumbeat.control.catalog.notice_targets import NoticeTargets
 from drumbeat.control.notices import send_notice, webhook_and_mail
 from drumbeat.control.notices.webhook_and_mail import NoticeText, deliver
 from drumbeat.core.life.events import SendNotice
-from drumbeat.dialect.notices.targets import AnyTarget, target_from
+from drumbeat.dialect.notices.targets import AnyTarget
 from drumbeat.protocol.errors import AwayError, DrumbeatError, NotFoundError, RefusedError, SpecError, UnreachableError
+from drumbeat.resources.notice_target import NOTICE_TARGET
 from tests.real.identities import a_certificate
 
 from .api_house import TOKEN, House, house_in
@@ -255,7 +256,7 @@ def test_refused_notice_ends_and_says_why(house: House, client: Client, webhook:
 
 def mail_target(mailbox: Mailbox, **more: object) -> AnyTarget:
     keys = {"host": "127.0.0.1", "port": mailbox.port, "security": "none", "sender": "a@b.c", "to": ["d@e.f"]}
-    return target_from({"name": "m", "type": "mail", **keys, **more})
+    return NOTICE_TARGET.read({"name": "m", "type": "mail", **keys, **more})
 
 
 def test_mail_that_one_receiver_may_take_later_is_tried_again(mailbox: Mailbox) -> None:
@@ -333,7 +334,7 @@ def test_notice_is_given_up_after_its_tries_whatever_goes_wrong(
 def test_notice_is_sent_after_its_target_could_not_be_read(
     house: House, client: Client, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    named, asked = NoticeTargets.named, []
+    named, asked = NoticeTargets.opened, []
 
     def away_when_sent(self: NoticeTargets, name: str) -> AnyTarget:
         asked.append(name)
@@ -342,7 +343,7 @@ def test_notice_is_sent_after_its_target_could_not_be_read(
         return named(self, name)
 
     client.create_notice_target({"name": "slow", "type": "webhook", "credentials": {"url": webhook.url}})
-    monkeypatch.setattr(NoticeTargets, "named", away_when_sent)
+    monkeypatch.setattr(NoticeTargets, "opened", away_when_sent)
     ended(house, "patient", notify=["slow"])
     wait_for(lambda: not [one for one in house.control.store.outbox() if one.job == "patient"])
     assert asked == ["slow"] * 3
@@ -359,7 +360,7 @@ def test_webhook_with_an_address_that_is_none_is_refused_when_it_is_called() -> 
     keys = {"name": "w", "type": "webhook"}
     for url in ("http://127.0.0.1:x/secret", "http://127.0.0.1:1/\x01secret", f"http://{'a' * 64}.example/secret"):
         with pytest.raises(DrumbeatError) as refused:
-            deliver(target_from({**keys, "credentials": {"url": url}}), NoticeText("hello", ["world"]))
+            deliver(NOTICE_TARGET.read({**keys, "credentials": {"url": url}}), NoticeText("hello", ["world"]))
         assert "secret" not in str(refused.value)
 
 
@@ -419,12 +420,12 @@ def test_mail_server_is_logged_into_by_tls(tmp_path: Path) -> None:
         keys = {"name": "m", "type": "mail", "host": "127.0.0.1", "port": port, "sender": "a@b.c", "to": ["d@e.f"]}
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("SSL_CERT_FILE", str(made.file))
-            good = target_from({**keys, "credentials": {"username": "ada", "password": "open sesame"}})
+            good = NOTICE_TARGET.read({**keys, "credentials": {"username": "ada", "password": "open sesame"}})
             deliver(good, NoticeText("hello", ["world"]))
-            bad = target_from({**keys, "credentials": {"username": "ada", "password": "guess"}})
+            bad = NOTICE_TARGET.read({**keys, "credentials": {"username": "ada", "password": "guess"}})
             with pytest.raises(RefusedError, match="535"):
                 deliver(bad, NoticeText("hello", ["world"]))
-            umlaut = target_from({**keys, "credentials": {"username": "ada", "password": "öffne dich"}})
+            umlaut = NOTICE_TARGET.read({**keys, "credentials": {"username": "ada", "password": "öffne dich"}})
             with pytest.raises(RefusedError, match="can't be sent to a mail server") as refused:
                 deliver(umlaut, NoticeText("hello", ["world"]))
             assert "öffne" not in str(refused.value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,7 +56,7 @@ def test_one_is_made_shown_listed_and_forgotten_and_its_password_never_shown(hou
     shown += [drumbeat("registry", "list", "--json"), drumbeat("registry", "show", "acme", "--json")]
     assert all(one.exit_code == 0 and SECRET not in one.output and "robot" not in one.output for one in shown)
     assert json.loads(shown[-1].output)["target"] == "registry.acme.com/team"
-    stored = house.control.store.registries()["acme"]
+    stored = house.control.store.resource("registry", "acme")
     assert SECRET.encode() not in stored.sealed
     assert SECRET not in str(stored.document)
     assert drumbeat("registry", "delete", "acme").exit_code == 0
@@ -129,6 +130,6 @@ def test_credentials_are_bound_to_their_address(house: House):
             {"name": "acme", "target": "acme.com", "credentials": {"username": "robot", "password": SECRET}}
         )
     store = house.control.store
-    stored = store.registries()["acme"]
-    store.set_registry("acme", type(stored)("acme", {**stored.document, "target": "evil.com"}, stored.sealed))
+    stored = store.resource("registry", "acme")
+    store.put_resource(replace(stored, document={**stored.document, "target": "evil.com"}))
     assert house.control.catalogs.registries.access(["acme", "gone"]) == {"auths": {}, "insecure": []}

@@ -2,68 +2,71 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
-from drumbeat.ports import Asset, AssetKind, Store, StoredDatastore, StoredRegistry, Submission, Use
+from drumbeat.ports import Resource, Store, Submission, Use
 from drumbeat.protocol.errors import ConflictError, NotFoundError
+from tests.support.lease_contract import Open
 from tests.support.sample_jobs import submission
+from tests.support.store_witness import at_once
 
 AT = datetime(2026, 11, 1, 12, tzinfo=UTC)
 
 
-def asset(name: str = "digits", version: str = "", digest: str = "a", kind: AssetKind = "data") -> Asset:
+def asset(name: str = "digits", version: str = "", digest: str = "a", kind: str = "data") -> Resource:
     """A version."""
-    return Asset(kind, name, version, {"path": f"/data/{digest}", "odd": "\0 \udcff"}, digest, AT)
+    return Resource(kind, name, version, {"path": f"/data/{digest}", "odd": "\0 \udcff"}, digest, AT)
 
 
 class CatalogContract:
-    """Assets, who used them, datastores, registries."""
+    """Resources, with versions and without, and who used them."""
 
     def test_versions_are_counted_and_the_same_content_again_is_the_same_version(self, store: Store) -> None:
-        first, is_new = store.add_asset(asset())
+        first, is_new = store.add_version(asset())
         assert (first.version, is_new) == ("1", True)
-        assert store.add_asset(asset()) == (first, False)
-        assert store.add_asset(asset(digest="b"))[0].version == "2"
-        assert store.add_asset(asset())[0].version == "3"
-        assert [one.version for one in store.assets("data", "digits")] == ["3", "2", "1"]
-        assert store.asset("data", "digits").version == "3"
-        assert store.asset("data", "digits", "1") == first
+        assert store.add_version(asset()) == (first, False)
+        assert store.add_version(asset(digest="b"))[0].version == "2"
+        assert store.add_version(asset())[0].version == "3"
+        assert [one.version for one in store.resources("data", "digits")] == ["3", "2", "1"]
+        assert store.resource("data", "digits").version == "3"
+        assert store.resource("data", "digits", "1") == first
 
     def test_a_version_never_changes(self, store: Store) -> None:
-        made = store.add_asset(asset(version="2026-11"))[0]
-        assert store.add_asset(asset(version="2026-11")) == (made, False)
+        made = store.add_version(asset(version="2026-11"))[0]
+        assert store.add_version(asset(version="2026-11")) == (made, False)
         with pytest.raises(ConflictError, match="digits:2026-11"):
-            store.add_asset(asset(version="2026-11", digest="b"))
-        assert store.add_asset(asset(digest="b"))[0].version == "1"
+            store.add_version(asset(version="2026-11", digest="b"))
+        assert store.add_version(asset(digest="b"))[0].version == "1"
 
     def test_kinds_and_names_are_apart(self, store: Store) -> None:
-        store.add_asset(asset())
-        assert store.add_asset(asset(kind="environment"))[0].version == "1"
-        assert store.add_asset(asset("faces"))[0].version == "1"
-        assert [one.name for one in store.assets("data")] == ["faces", "digits"]
+        store.add_version(asset())
+        assert store.add_version(asset(kind="environment"))[0].version == "1"
+        assert store.add_version(asset("faces"))[0].version == "1"
+        assert [one.name for one in store.resources("data")] == ["faces", "digits"]
 
     def test_what_is_missing_is_named(self, store: Store) -> None:
         with pytest.raises(NotFoundError, match="digits"):
-            store.asset("data", "digits")
-        store.add_asset(asset())
+            store.resource("data", "digits")
+        store.add_version(asset())
         with pytest.raises(NotFoundError, match="there is 1"):
-            store.asset("data", "digits", "7")
+            store.resource("data", "digits", "7")
         for missing in ("digts", "digits2"):
             with pytest.raises(NotFoundError, match="Did you mean `digits`"):
-                store.asset("data", missing)
+                store.resource("data", missing)
         with pytest.raises(NotFoundError, match=r"^(?!.*Did you mean)"):
-            store.asset("environment", "digts")
+            store.resource("environment", "digts")
 
     def test_a_version_can_be_taken_out(self, store: Store) -> None:
-        store.add_asset(asset())
-        store.add_asset(asset(digest="b"))
-        store.remove_asset("data", "digits", "1")
-        assert [one.version for one in store.assets("data")] == ["2"]
+        store.add_version(asset())
+        store.add_version(asset(digest="b"))
+        store.remove_resource("data", "digits", "1")
+        assert [one.version for one in store.resources("data")] == ["2"]
         for version in ("1", ""):
             with pytest.raises(NotFoundError):
-                store.remove_asset("data", "digits", version)
+                store.remove_resource("data", "digits", version)
 
     def test_which_jobs_named_an_asset_and_which_assets_a_job_named(self, store: Store, token: int) -> None:
         uses = (Use("data", "digits", "1", "inputs.data"), Use("environment", "mine", "2", "environment"))
@@ -75,27 +78,29 @@ class CatalogContract:
         assert store.users("data", "digits", "2") == []
         assert store.uses("c") == []
 
-    def test_datastores_are_kept_replaced_and_removed(self, store: Store) -> None:
-        first = StoredDatastore("blobs", {"type": "azure_blob", "account_name": "a"}, b"\0\xffsealed")
-        store.set_datastore("blobs", first)
-        store.set_datastore("archive", StoredDatastore("archive", {"type": "folder"}))
-        assert list(store.datastores()) == ["archive", "blobs"]
-        assert store.datastores()["blobs"] == first
-        store.set_datastore("blobs", StoredDatastore("blobs", {"type": "azure_blob"}))
-        assert store.datastores()["blobs"].sealed == b""
-        store.set_datastore("blobs", None)
-        with pytest.raises(NotFoundError, match="blobs"):
-            store.set_datastore("blobs", None)
+    def test_resource_without_versions_is_kept_replaced_and_removed(self, store: Store) -> None:
+        first = Resource(
+            "registry", "hub", document={"target": "docker.io", "odd": "\0 \udcff"}, sealed=b"\0\xffsealed"
+        )
+        assert store.put_resource(first)
+        assert store.put_resource(Resource("registry", "acme", document={"target": "ghcr.io/acme"}))
+        assert store.put_resource(Resource("datastore", "hub"))
+        assert [one.name for one in store.resources("registry")] == ["acme", "hub"]
+        assert store.resource("registry", "hub") == first
+        assert not store.put_resource(replace(first, sealed=b""))
+        assert store.resource("registry", "hub").sealed == b""
+        store.remove_resource("registry", "hub")
+        with pytest.raises(NotFoundError, match="there is no registry hub"):
+            store.remove_resource("registry", "hub")
+        assert [one.name for one in store.resources("datastore")] == ["hub"]
 
-    def test_registries_are_kept_replaced_and_removed(self, store: Store) -> None:
-        first = StoredRegistry("hub", {"target": "docker.io"}, b"\0\xffsealed")
-        store.set_registry("hub", first)
-        store.set_registry("acme", StoredRegistry("acme", {"target": "ghcr.io/acme"}))
-        assert list(store.registries()) == ["acme", "hub"]
-        assert store.registries()["hub"] == first
-        store.set_registry("hub", StoredRegistry("hub", {"target": "docker.io"}))
-        assert store.registries()["hub"].sealed == b""
-        store.set_registry("hub", None)
-        with pytest.raises(NotFoundError, match="hub"):
-            store.set_registry("hub", None)
-        assert store.datastores() == {}
+    def test_resources_that_servers_put_at_once_are_all_kept(self, open_store: Open) -> None:
+        stores = [open_store() for _ in range(3)]
+        put = at_once(6, lambda n: stores[n % 3].put_resource(Resource("alias", f"compute/{n // 3}")))
+        assert sum(put) == 2
+        assert {one.name for one in open_store().resources("alias")} == {"compute/0", "compute/1"}
+
+    def test_what_was_read_of_resources_changes_nothing_that_is_kept(self, store: Store) -> None:
+        store.put_resource(Resource("compute", "lab", document={"type": "netlab"}))
+        store.resources("compute")[0].document["type"] = "other"
+        assert store.resource("compute", "lab").document == {"type": "netlab"}

@@ -30,7 +30,7 @@ Held = tuple[str, str, int, int]
 class Shelf:
     """What several stores see as one database. records: by name, oldest first. servers: token to beats, or LEFT.
 
-    deleted: the last version and the note of each deleted job. facts: agreed on. specs: of computes. places: of each
+    deleted: the last version and the note of each deleted job. facts: agreed on. places: of each
     token. bookings: compute to how often its slots changed hands. last: see `next`.
     """
 
@@ -43,9 +43,7 @@ class Shelf:
     held: dict[Held, Reservation] = field(default_factory=dict[Held, Reservation])
     since: dict[Held, datetime] = field(default_factory=dict[Held, datetime])
     """When reservations were made."""
-    names: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     facts: dict[str, str] = field(default_factory=dict[str, str])
-    specs: dict[str, dict[str, object]] = field(default_factory=dict[str, dict[str, object]])
     servers: dict[int, int] = field(default_factory=dict[int, int])
     places: dict[int, LiveServer] = field(default_factory=dict[int, LiveServer])
     bookings: Counter[str] = field(default_factory=Counter[str])

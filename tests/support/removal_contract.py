@@ -93,7 +93,7 @@ class RemovalContract(LeaseContract):
         assert store.outbox() == []
 
     def test_uses_of_a_deleted_job_are_forgotten(self, store: Store, token: int) -> None:
-        store.add_asset(asset("digits", "1"))
+        store.add_version(asset("digits", "1"))
         end(store, token, "a")
         store.delete_job(token, "a")
         assert store.uses("a") == []
@@ -193,25 +193,3 @@ class RemovalContract(LeaseContract):
         for value in ("30", "7", ""):
             store.set_setting("retain", value)
             assert open_store().setting("retain") == value
-
-    def test_setting_is_replaced_only_if_nobody_has_changed_it(self, open_store: Open) -> None:
-        store, other = open_store(), open_store()
-        assert not store.replace_setting("retain", "7", "30")
-        assert store.replace_setting("retain", "", "30")
-        assert not other.replace_setting("retain", "", "7")
-        assert other.replace_setting("retain", "30", "")
-        assert store.setting("retain") == ""
-        assert store.replace_setting("retain", "", "1")
-        assert other.setting("retain") == "1"
-
-    def test_of_replacements_at_once_each_sees_those_before_it(self, open_store: Open) -> None:
-        stores = [open_store() for _ in range(3)]
-
-        def add(store: Store) -> None:
-            for _ in range(5):
-                while not store.replace_setting("retain", before := store.setting("retain"), before + "x"):
-                    pass
-
-        with ThreadPoolExecutor(len(stores)) as pool:
-            list(pool.map(add, stores))
-        assert stores[0].setting("retain") == "x" * 15

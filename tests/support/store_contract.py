@@ -10,7 +10,7 @@ from datetime import timedelta, timezone
 
 import pytest
 
-from drumbeat.ports import JobFilter, PendingEffect, Reservation, Store
+from drumbeat.ports import JobFilter, PendingEffect, Reservation, Resource, Store
 from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError
 from drumbeat.protocol.states import State
 from tests.support.catalog_contract import CatalogContract, asset
@@ -23,7 +23,7 @@ from tests.support.store_witness import at_once, everything, listed
 
 
 class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleContract):
-    """Jobs, stories, outbox, reservations, aliases, computes; leases and sharing are in the classes above."""
+    """Jobs, stories, outbox, reservations; leases and sharing are in the classes above."""
 
     # --- submit ---
     def test_a_submitted_job_is_there_with_its_story_and_what_was_sent(self, store: Store, token: int) -> None:
@@ -91,8 +91,8 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
         assert (record.job, record.spec) == (job, {odd: odd})
         assert store.submit(token, sent) == (record, False)
         assert listed(store, JobFilter(experiments=(odd,))) == ["a"]
-        store.set_alias("compute", odd, odd)
-        assert store.aliases() == {("compute", odd): odd}
+        store.put_resource(Resource("alias", odd, document={"target": odd}))
+        assert [(one.name, one.document["target"]) for one in store.resources("alias")] == [(odd, odd)]
 
     def test_a_change_from_an_old_version_is_refused(self, store: Store, token: int) -> None:
         record, _ = store.submit(token, submission("a"))
@@ -305,47 +305,12 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
         assert {one.job for one in store.reservations("cluster")} == {"b"}
         assert store.reservations("nowhere") == []
 
-    # --- aliases ---
-    def test_aliases_are_set_replaced_and_removed(self, store: Store) -> None:
-        store.set_alias("compute", "gpu-cluster", "local")
-        store.set_alias("environment", "gpu-cluster", "current")
-        store.set_alias("compute", "gpu-cluster", "box")
-        assert store.aliases() == {("compute", "gpu-cluster"): "box", ("environment", "gpu-cluster"): "current"}
-        store.set_alias("compute", "gpu-cluster", None)
-        assert store.aliases() == {("environment", "gpu-cluster"): "current"}
-        with pytest.raises(NotFoundError, match="there is no compute alias gpu-cluster"):
-            store.set_alias("compute", "gpu-cluster", None)
-        with pytest.raises(NotFoundError, match=r"alias gpu-clster\. Did you mean `gpu-cluster`"):
-            store.set_alias("environment", "gpu-clster", None)
-
-    # --- computes ---
-    def test_computes_are_kept_replaced_and_removed(self, store: Store) -> None:
-        spec: dict[str, object] = {
-            "type": "ssh",
-            "hosts": [{"address": "gpu-1", "cpus": 8}],
-            "tags": {"ü": "\0 \udcff"},
-        }
-        store.set_compute("rack", {"type": "netlab"})
-        store.set_compute("lab", {"type": "netlab", "nodes": 3})
-        store.set_compute("rack", spec)
-        assert store.computes() == {"rack": spec, "lab": {"type": "netlab", "nodes": 3}}
-        store.set_compute("rack", None)
-        assert list(store.computes()) == ["lab"]
-        with pytest.raises(NotFoundError, match="rack"):
-            store.set_compute("rack", None)
-
     def test_the_first_word_on_a_fact_stays(self, open_store: Open) -> None:
         stores = [open_store() for _ in range(2)]
         said = at_once(2, lambda n: stores[n].agreed("key", str(n)))
         assert said in (["0", "0"], ["1", "1"])
         assert open_store().agreed("key", "another") == said[0]
         assert stores[0].agreed("other", "2") == "2"
-
-    def test_what_was_read_of_computes_changes_nothing_that_is_kept(self, store: Store) -> None:
-        store.set_compute("lab", {"type": "netlab"})
-        store.computes()["lab"]["type"] = "other"
-        store.computes().clear()
-        assert store.computes() == {"lab": {"type": "netlab"}}
 
     # --- what has been returned from ---
     def test_everything_is_there_after_reopening(self, open_store: Open, store: Store, token: int) -> None:
@@ -354,9 +319,8 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
         store.commit(token, [started(store.load("a")), ended(store.load("b"))])
         store.tried(store.outbox()[0].id)
         store.archive("b", is_archived=True)
-        store.set_alias("compute", "x", "y")
-        store.set_compute("lab", {"type": "netlab"})
-        store.add_asset(asset())
+        store.put_resource(Resource("compute", "lab", document={"type": "netlab"}))
+        store.add_version(asset())
         before = everything(store)
         store.close()
         assert everything(open_store()) == before

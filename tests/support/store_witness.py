@@ -23,8 +23,8 @@ def everything(store: Store) -> tuple[object, ...]:
     records = store.jobs(JobFilter(is_archived=None, limit=1000))
     stories = {record.job.name: store.story(record.job.name) for record in records}
     held = set(itertools.chain.from_iterable(store.reservations(one) for one in ("local", "cluster")))
-    catalog = (store.assets("data"), store.assets("environment"), store.assets("component"), store.datastores())
-    return records, store.unfinished(), stories, store.outbox(), held, store.aliases(), store.computes(), catalog
+    resources = [store.resources(kind) for kind in ("data", "environment", "component", "datastore", "compute")]
+    return records, store.unfinished(), stories, store.outbox(), held, resources
 
 
 def at_once(count: int, call: Callable[[int], T]) -> list[T]:

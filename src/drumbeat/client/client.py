@@ -18,9 +18,8 @@ from drumbeat.client.calls.computes import ComputeCalls
 from drumbeat.client.calls.data import DataCalls
 from drumbeat.client.calls.environments import EnvironmentCalls
 from drumbeat.client.calls.metrics import MetricCalls
-from drumbeat.client.calls.notices import NoticeCalls
 from drumbeat.client.calls.people import PeopleCalls
-from drumbeat.client.calls.registries import RegistryCalls
+from drumbeat.client.calls.resources import ResourceCalls
 from drumbeat.client.calls.running_jobs import RunningJobCalls
 from drumbeat.client.connection import Connection, part
 from drumbeat.client.discovery import where_of
@@ -51,9 +50,8 @@ class Client(
     DataCalls,
     EnvironmentCalls,
     MetricCalls,
-    NoticeCalls,
     PeopleCalls,
-    RegistryCalls,
+    ResourceCalls,
     RunningJobCalls,
 ):  # fmt: skip
     """A server's jobs. Connects on first use, and starts this user's server when none runs.

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from drumbeat.control.bus import Bus, job_topic
-from drumbeat.control.catalog.catalogs import Catalogs
+from drumbeat.control.catalog.catalogs import OWN_CLASSES, Catalogs
 from drumbeat.control.catalog.components import Components
 from drumbeat.control.catalog.data_assets import DataAssets
 from drumbeat.control.catalog.datastores import Datastores
 from drumbeat.control.catalog.environments import Environments
 from drumbeat.control.catalog.notice_targets import NoticeTargets
 from drumbeat.control.catalog.registries import Registries
+from drumbeat.control.catalog.resources import ResourceService
 from drumbeat.control.children.child_effects import Children
 from drumbeat.control.children.child_watch import ChildWatch
 from drumbeat.control.computes.agent_addresses import AgentAddresses, Endpoints
@@ -67,6 +68,7 @@ from drumbeat.ports import Artifacts, Clock, DataAccess, Engine, MachineCaches, 
 from drumbeat.ports.event_files import EventReader
 from drumbeat.ports.mlflow_server import MlflowChoice, MlflowServer
 from drumbeat.protocol.errors import StorageError
+from drumbeat.resources.kinds import KINDS
 
 log = logging.getLogger(__name__)
 
@@ -176,6 +178,7 @@ class Control:
     def _catalogs(self) -> Catalogs:
         setting = self.setting
         datastores = setting.datastores or Datastores(setting.store, setting.key)
+        datastores.ask, datastores.require_unused = self.data.entries, self.pending_outputs.require_none_in
         return Catalogs(
             DataAssets(setting.store, setting.clock, datastores, self.data),
             datastores,
@@ -183,8 +186,7 @@ class Control:
             Registries(setting.store, setting.key),
             Components(setting.store, setting.clock, setting.artifacts.has_snapshot),
             NoticeTargets(setting.store, setting.key),
-            self.data,
-            self.pending_outputs,
+            tuple(ResourceService(kind, setting.store, setting.key) for kind in KINDS if kind not in OWN_CLASSES),
         )
 
     def open(self) -> None:

@@ -6,7 +6,7 @@ synchronous and may block; the control room runs them where blocking does no har
 """
 
 from drumbeat.ports.artifacts import Artifacts, JobSpace, LogChunk, SnapshotSpace, StoredFile, iter_pieces
-from drumbeat.ports.catalog import Asset, AssetKind, Catalog, StoredDatastore, StoredRegistry, Use, UsedKind
+from drumbeat.ports.catalog import Catalog, Resource, Use
 from drumbeat.ports.clock import Clock
 from drumbeat.ports.data import DataAccess, Entry, Written
 from drumbeat.ports.engines import (
@@ -47,8 +47,6 @@ __all__ = [
     "HALF_LIFE_SETTING",
     "LEASE_TIMEOUT",
     "Artifacts",
-    "Asset",
-    "AssetKind",
     "Catalog",
     "Change",
     "Clock",
@@ -77,6 +75,7 @@ __all__ = [
     "Record",
     "Removal",
     "Reservation",
+    "Resource",
     "RunFile",
     "RunFiles",
     "Sampler",
@@ -85,12 +84,9 @@ __all__ = [
     "Sighting",
     "SnapshotSpace",
     "Store",
-    "StoredDatastore",
     "StoredFile",
-    "StoredRegistry",
     "Submission",
     "Use",
-    "UsedKind",
     "Written",
     "is_for",
     "iter_pieces",

@@ -175,7 +175,7 @@ class ExperimentUse:
 
 
 class Store(Catalog, People, Protocol):
-    """Jobs, stories, the outbox, the inbox, reservations, aliases, computes, people, and the catalog.
+    """Jobs, stories, the outbox, the inbox, reservations, people, and the resources.
 
     What a call has returned from is durable.
 
@@ -349,22 +349,6 @@ class Store(Catalog, People, Protocol):
         """
         ...
 
-    def aliases(self) -> dict[tuple[str, str], str]:
-        """(kind, name) to target; kinds are `compute`, `environment`, `instance_type`."""
-        ...
-
-    def set_alias(self, kind: str, name: str, target: str | None) -> None:
-        """Sets an alias, or removes it (None). Removing one that isn't there raises NotFoundError."""
-        ...
-
-    def computes(self) -> dict[str, dict[str, object]]:
-        """Name to spec of the computes that people have made."""
-        ...
-
-    def set_compute(self, name: str, spec: dict[str, object] | None) -> None:
-        """Keeps a compute's spec, or removes it (None). Removing one that isn't there raises NotFoundError."""
-        ...
-
     def agreed(self, name: str, value: str) -> str:
         """What the first server that ever asked for this name gave as its value."""
         ...
@@ -375,10 +359,6 @@ class Store(Catalog, People, Protocol):
 
     def set_setting(self, name: str, value: str) -> None:
         """Keeps the value of a setting, or removes it ("")."""
-        ...
-
-    def replace_setting(self, name: str, before: str, value: str) -> bool:
-        """Keeps the value of a setting if it still is `before`, and returns whether it was; "" as in `setting`."""
         ...
 
     def close(self) -> None:

@@ -9,6 +9,9 @@ from fastapi import FastAPI
 
 from drumbeat._version import __version__
 from drumbeat.protocol.principal import Principal
+from drumbeat.resources.datastore import DATASTORE
+from drumbeat.resources.kinds import KINDS
+from drumbeat.resources.notice_target import NOTICE_TARGET
 from drumbeat.server import errors
 from drumbeat.server.access.callers import Callers
 from drumbeat.server.access.home_token import user_of_server
@@ -39,7 +42,6 @@ from drumbeat.server.api import (
     page_sessions,
     pipelines,
     quotas,
-    registries,
     server_info,
     services,
     space,
@@ -47,6 +49,7 @@ from drumbeat.server.api import (
     sweeps,
     tokens,
 )
+from drumbeat.server.api.resources import resource_router
 from drumbeat.server.context import ServerContext
 from drumbeat.server.mlflow import router as mlflow
 from drumbeat.server.openapi_description import add_routes, describe
@@ -82,11 +85,14 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
     context.services = ServicePorts(token, context.callers, hosts, context.service_host, require_own)
     for part in (
         server_info, jobs, job_logs, job_events, job_files, aliases, components, computes, environments, datastores,
-        registries, data, store_files, space, sweeps, pipelines, exec_sessions, services, metrics, ledger, nodes,
+        data, store_files, space, sweeps, pipelines, exec_sessions, services, metrics, ledger, nodes,
         page_events, monitoring, notices, tokens, quotas, page_sessions, page, sync, programs, tunnels, inputs,
         metric_spools, agent_mlflow, mlflow,
     ):  # fmt: skip
         add_routes(app, part.router)
+    for kind in KINDS:
+        if kind not in (DATASTORE, NOTICE_TARGET):  # Those have routes beside the ones of each kind.
+            add_routes(app, resource_router(kind))
     errors.install(app)
     # The last one added stands outermost: nobody unknown reaches anything.
     app.add_middleware(Compression)

@@ -13,7 +13,7 @@ from drumbeat.control.computes.agent_addresses import Endpoints
 from drumbeat.control.control import Control, Setting
 from drumbeat.dialect.compute.ssh import SshCompute, SshHost
 from drumbeat.dialect.reading.writer import to_dict
-from drumbeat.ports import Ownership
+from drumbeat.ports import Ownership, Resource
 from drumbeat.ports.engines import node_secret
 from drumbeat.protocol.agent import AgentStatus, Order, Phase
 from drumbeat.protocol.api.requests import JobRequest
@@ -185,7 +185,7 @@ def test_a_door_that_cant_be_opened_is_tried_again_and_told_once(servers: Server
 def test_a_name_that_is_being_looked_up_keeps_no_look_waiting(servers: Servers):
     one, two = servers.open(1), servers.open(2)
     named = SshCompute(name="rack", hosts=[SshHost(address="gpu-1")], server_address="head.example")
-    one.store.set_compute("rack", to_dict(named))
+    one.store.put_resource(Resource("compute", "rack", document=to_dict(named)))
     one.engines.look()
     run(one, "rack")
     doors = two.addresses.doors = Doors(2, awaited="head.example")

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from drumbeat.control.catalog.aliases import set_alias
 from drumbeat.control.computes.agent_addresses import Endpoints
 from drumbeat.control.control import Control, Setting
 from drumbeat.dialect.compute.computes import Compute
-from drumbeat.ports import Engine, Machine, NoMachinesError, Ownership
+from drumbeat.ports import Engine, Machine, NoMachinesError, Ownership, Resource, Store
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import (
     ConflictError,
@@ -140,7 +141,11 @@ def test_another_compute_takes_the_place_of_one_that_no_job_uses(town: Town):
     control.computes.create(LAB)
     assert not control.computes.create({**LAB, "nodes": 3})[1]
     assert [engine.is_closed for engine in town.made] == [True, False]
-    assert control.store.computes() == {"lab": {**LAB, "nodes": 3}}
+    assert computes_in(control.store) == {"lab": {**LAB, "nodes": 3}}
+
+
+def computes_in(store: Store) -> dict[str, object]:
+    return {one.name: one.document for one in store.resources("compute")}
 
 
 def test_a_compute_that_jobs_use_stays_as_it_is(town: Town):
@@ -151,7 +156,7 @@ def test_a_compute_that_jobs_use_stays_as_it_is(town: Town):
         with pytest.raises(ConflictError, match="compute lab is used by j"):
             change()
     assert not town.made[0].is_closed
-    assert control.store.computes() == {"lab": LAB}
+    assert computes_in(control.store) == {"lab": LAB}
     submit(control, "k", compute="lab")
 
 
@@ -178,7 +183,7 @@ def test_a_compute_that_cant_be_taken_away_stays(town: Town):
     town.made[0].stays = "a bridge is busy"
     with pytest.raises(EngineError, match="a bridge is busy"):
         control.computes.delete("lab")
-    assert control.store.computes() == {"lab": LAB}
+    assert computes_in(control.store) == {"lab": LAB}
     submit(control, "j", compute="lab")
 
 
@@ -192,7 +197,7 @@ def test_what_is_always_there_can_be_neither_made_nor_deleted(town: Town):
 
 def test_a_name_that_means_another_compute_is_refused(town: Town):
     control = town.open()
-    control.store.set_alias("compute", "lab", "local")
+    set_alias(control.store, "compute", "lab", "local")
     with pytest.raises(ConflictError, match="lab is an alias here: jobs that name it go to local") as caught:
         control.computes.create(LAB)
     assert "drumbeat alias remove compute lab" in caught.value.fix
@@ -203,7 +208,7 @@ def test_a_compute_whose_engine_cant_be_made_isnt_kept(town: Town):
     town.refuses = "a netlab needs root"
     with pytest.raises(EngineError, match="a netlab needs root"):
         control.computes.create(LAB)
-    assert control.store.computes() == {}
+    assert computes_in(control.store) == {}
     assert [one.name for one in control.computes.list()] == ["local"]
 
 
@@ -220,7 +225,7 @@ def test_one_that_cant_be_made_anew_is_as_it_was(town: Town):
     control.engines.make = once
     with pytest.raises(EngineError, match="no room for so many"):
         control.computes.create({**LAB, "nodes": 900})
-    assert control.store.computes() == {"lab": LAB}
+    assert computes_in(control.store) == {"lab": LAB}
     assert trouble(control, "lab") == ""
     submit(control, "j", compute="lab")
     until(lambda: town.made[-1].started == ["j.1"])
@@ -229,7 +234,7 @@ def test_one_that_cant_be_made_anew_is_as_it_was(town: Town):
 class FullStore(MemoryStore):
     """Refuses to write of computes."""
 
-    def set_compute(self, name: str, spec: dict[str, object] | None) -> None:
+    def put_resource(self, resource: Resource) -> bool:
         raise StorageError("the disk is full")
 
 
@@ -300,7 +305,7 @@ def test_a_job_that_was_to_start_on_an_engine_that_cant_be_made_waits_for_it(
 
 
 def test_a_spec_of_a_newer_server_is_listed_with_the_reason(town: Town):
-    MemoryStore(town.shelf).set_compute("moon", {"name": "moon", "type": "rocket"})
+    MemoryStore(town.shelf).put_resource(Resource("compute", "moon", document={"name": "moon", "type": "rocket"}))
     control = town.open()
     assert "not `rocket`" in trouble(control, "moon")
     assert control.computes.show("moon").engine == "rocket"
@@ -441,7 +446,7 @@ def test_a_job_outlives_its_compute_and_waits_for_it(town: Town):
     submit(control, "big", compute="lab", resources={"instance_count": 4})
     until(lambda: town.made[0].started == ["big.1"])
     submit(control, "next", compute="lab")
-    MemoryStore(town.shelf).set_compute("lab", None)  # By a server that hadn't seen these jobs yet.
+    MemoryStore(town.shelf).remove_resource("compute", "lab")  # By a server that hadn't seen these jobs yet.
     until(lambda: sentence(control, "next") == "compute lab can't be used: it isn't there any more")
     assert control.store.load("next").job.state is State.QUEUED
 

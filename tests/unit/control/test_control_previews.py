@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from drumbeat.control.catalog.aliases import set_alias
 from drumbeat.ports import JobFilter
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import (
@@ -74,7 +75,7 @@ def test_aliases_say_what_a_clouds_names_mean_here(house: House):
         ("environment", "acpt", "current"),
         ("instance_type", "STANDARD_NC6", "cpu"),
     ]:
-        house.store.set_alias(kind, name, target)
+        set_alias(house.store, kind, name, target)
     name = house.submit(
         "j", compute="azureml:gpu-cluster", environment="azureml:acpt:3", resources={"instance_type": "STANDARD_NC6"}
     )

@@ -36,7 +36,7 @@ def test_what_is_kept_and_what_is_shown_has_no_secret_and_who_reaches_data_has(
 ):
     view, is_new = datastores.create(BLOBS, "blobs.yml")
     assert (view.credentials, is_new) == ("account key", True)
-    kept = store.datastores()["blobs"]
+    kept = store.resource("datastore", "blobs")
     for told in (repr(view), repr(kept), str(kept.document), kept.sealed.decode(), repr(datastores.all())):
         assert KEY not in told
     found: Any = Datastores(store, b"k" * 32).all()["blobs"]
@@ -64,20 +64,20 @@ def test_another_servers_key_doesnt_open_it_and_the_others_can_be_used(store: Me
     Datastores(store, b"k" * 32).create(BLOBS, "blobs.yml")
     other = Datastores(store, b"j" * 32, "/srv/data")
     assert set(other.all()) == {"default", "workspaceblobstore", "workspaceartifactstore"}
-    assert "sealed with another key" in other.view("blobs").credentials
+    assert "sealed with another key" in other.show("blobs").credentials
 
 
 def test_folders_of_the_servers_own_are_always_there_and_can_be_replaced(datastores: Datastores):
-    assert [(one.name, one.is_default, one.is_builtin) for one in datastores.views()] == [
+    assert [(one.name, one.is_default, one.is_builtin) for one in datastores.list()] == [
         ("workspaceartifactstore", False, True), ("workspaceblobstore", True, True),
     ]  # fmt: skip
     with pytest.raises(ConflictError, match="always there"):
         datastores.delete("workspaceblobstore")
     datastores.create({**BLOBS, "name": "workspaceblobstore"}, "d.yml")
-    assert datastores.view("default").type == "azure_blob"
+    assert datastores.show("default").type == "azure_blob"
     assert datastores.all()["default"].type == "azure_blob"
     datastores.delete("workspaceblobstore")
-    assert datastores.view("default").type == "folder"
+    assert datastores.show("default").type == "folder"
 
 
 def test_a_store_that_doesnt_answer_isnt_kept(datastores: Datastores):
@@ -89,8 +89,9 @@ def test_a_store_that_doesnt_answer_isnt_kept(datastores: Datastores):
         assert name in datastores.all()
         raise UnreachableError(f"it can't be listed: {name} gives no answer", where=name)
 
+    datastores.ask = ask
     with pytest.raises(UnreachableError) as refused:
-        datastores.create(BLOBS, "blobs.yml", ask)
+        datastores.create(BLOBS, "blobs.yml")
     assert str(refused.value) == (
         "blobs.yml: datastore blobs doesn't answer as it should: blobs gives no answer. "
         "To keep it all the same: --no-check"
@@ -108,7 +109,8 @@ def test_a_store_that_is_being_tried_is_there_for_nobody_else(datastores: Datast
         with ThreadPoolExecutor(1) as others:
             seen.extend([uri, datastores.all(), others.submit(datastores.all).result()])
 
-    datastores.create(BLOBS, "blobs.yml", ask)
+    datastores.ask = ask
+    datastores.create(BLOBS, "blobs.yml")
     uri, here, elsewhere = seen
     assert uri == "azureml://datastores/blobs/paths/"
     assert set(here) == set(elsewhere) == {"blobs", "default", "workspaceblobstore", "workspaceartifactstore"}
@@ -125,7 +127,7 @@ def test_one_of_the_same_name_takes_the_place_and_new_credentials_are_used(datas
 
 def test_what_isnt_there_is_named_with_the_nearest(datastores: Datastores):
     datastores.create(BLOBS, "blobs.yml")
-    for ask in (datastores.view, datastores.delete):
+    for ask in (datastores.show, datastores.delete):
         with pytest.raises(NotFoundError, match="there is no datastore blob; there is blobs") as refused:
             ask("blob")
         assert refused.value.fix == "Did you mean `blobs`?"
@@ -135,8 +137,8 @@ def test_what_isnt_there_is_named_with_the_nearest(datastores: Datastores):
 
 def test_without_a_folder_of_its_own_a_server_has_those_that_people_make(store: MemoryStore):
     there = Datastores(store, b"k" * 32)
-    assert (there.names(), there.views()) == ([], [])
+    assert (there.names(), there.list()) == ([], [])
     with pytest.raises(NotFoundError, match="there is no datastore default; there is none yet"):
-        there.view("default")
+        there.show("default")
     there.create(BLOBS, "blobs.yml")
-    assert [one.name for one in there.views()] == ["blobs"]
+    assert [one.name for one in there.list()] == ["blobs"]

@@ -1,39 +1,22 @@
-"""Notice targets that several people make at once."""
+"""Notice targets as they are kept and shown."""
 
 from __future__ import annotations
-
-import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from drumbeat.control.catalog.notice_targets import NoticeTargets
 from tests.support.memory_store import MemoryStore
 
-
-class TogetherReadingStore(MemoryStore):
-    """Its first two readers of a setting have both read it before either goes on."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._readers, self._meeting = iter(range(2)), threading.Barrier(2)
-
-    def setting(self, name: str) -> str:
-        value = super().setting(name)
-        if next(self._readers, None) is not None:
-            self._meeting.wait(10)
-        return value
+pytestmark = pytest.mark.feature("M11")
 
 
-@pytest.mark.feature("M11")
-def test_targets_that_are_made_at_once_are_all_kept():
-    store = TogetherReadingStore()
-    servers = [NoticeTargets(store, b"k" * 32) for _ in range(2)]
-
-    def make(targets: NoticeTargets, name: str) -> bool:
-        document = {"name": name, "type": "webhook", "credentials": {"url": f"https://h.example/{name}"}}
-        return targets.create(document, "f")[1]
-
-    with ThreadPoolExecutor(2) as pool:
-        assert list(pool.map(make, servers, ["a", "b"])) == [True, True]
-    assert [view.name for view in servers[0].views()] == ["a", "b"]
+def test_problem_of_a_target_is_shown_until_it_is_created_again():
+    targets = NoticeTargets(MemoryStore(), b"k" * 32)
+    document = {"name": "slack", "type": "webhook", "credentials": {"url": "https://hooks.example/hush"}}
+    assert targets.create(document, "slack.yml")[1]
+    targets.note("slack", "hooks.example gives no answer")
+    shown = targets.show("slack")
+    assert (shown.place, shown.problem) == ("hooks.example", "hooks.example gives no answer")
+    assert "hush" not in repr(targets.list())
+    made, is_new = targets.create(document, "slack.yml")
+    assert (made.problem, is_new, targets.show("slack").problem) == ("", False, "")

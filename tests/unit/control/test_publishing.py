@@ -20,7 +20,7 @@ from drumbeat.control.outputs.resumable_copy import Copy
 from drumbeat.core.child_jobs import SweepProgress, TrialProgress
 from drumbeat.core.life.job import Job, Published
 from drumbeat.core.life.output_publication import outputs_left
-from drumbeat.ports import Asset, Written
+from drumbeat.ports import Resource, Written
 from drumbeat.ports.leases import Ownership
 from drumbeat.protocol.errors import (
     CertificateError,
@@ -100,13 +100,13 @@ def test_files_are_copied_and_the_manifest_says_that_all_of_them_are_there(room:
     told = find(room.data, f"{ROOT}/out")
     assert told is not None
     assert (told.by, told.is_complete, set(told.files)) == ("job j", True, set(FILES))
-    kept = room.store.asset("data", "best")
+    kept = room.store.resource("data", "best")
     assert (kept.made_by, kept.document["uri"]) == ("j", f"{ROOT}/out")
 
 
 def test_version_that_a_deleted_job_of_the_name_made_is_not_the_new_jobs(room: Room):
     earlier = room.job().submitted_at - timedelta(days=1)
-    room.store.add_asset(Asset("data", "best", "1", {"uri": f"{ROOT}/out"}, "digest", earlier, made_by="j"))
+    room.store.add_version(Resource("data", "best", "1", {"uri": f"{ROOT}/out"}, "digest", earlier, made_by="j"))
     assert room.publish().asset == "best:2"
     assert room.publish().asset == "best:2"
 
@@ -151,13 +151,13 @@ def test_what_the_manifest_has_isnt_sent_again_and_what_is_wrong_is(room: Room):
     room.publish()
     assert sorted(room.data.written) == ["f3.bin", "f4.bin"]
     assert room.data.files["out/f3.bin"] == FILES["f3.bin"]
-    assert len(room.store.assets("data", "best")) == 1
+    assert len(room.store.resources("data", "best")) == 1
 
 
 def test_a_store_that_refuses_is_told_and_not_asked_for_ever(room: Room):
     room.data.left, room.data.error = 0, ForbiddenError("the store refuses: no permission to write")  # type: ignore[assignment]
     assert room.publish().problem == "the store refuses: no permission to write"
-    assert room.store.assets("data") == []
+    assert room.store.resources("data") == []
 
 
 def test_untrusted_certificate_of_a_store_is_tried_again(room: Room):
@@ -190,7 +190,7 @@ def test_what_is_given_up_meanwhile_is_neither_shown_as_whole_nor_named(room: Ro
     asked = iter([True, False, False, False])
     assert room.publishing.publish(room.job(), MODEL, lambda: next(asked), is_last=False) is None
     assert json.loads(room.data.files[f"out/{MANIFEST}"])["complete"] is False
-    assert room.store.assets("data") == []
+    assert room.store.resources("data") == []
 
 
 def test_a_server_that_slept_while_another_finished_leaves_the_folder_whole(room: Room):
@@ -210,7 +210,7 @@ def test_a_server_that_slept_while_another_finished_leaves_the_folder_whole(room
     told = find(room.data, MODEL.uri)
     assert told is not None
     assert (told.is_complete, set(told.files)) == (True, set(FILES))
-    assert len(room.store.assets("data", "best")) == 1
+    assert len(room.store.resources("data", "best")) == 1
 
 
 def test_a_version_that_another_has_taken_says_where_the_files_are(room: Room):
@@ -242,7 +242,7 @@ def test_outputs_of_a_failed_job_are_marked_and_have_no_name(room: Room):
     told = find(room.data, f"{ROOT}/out")
     assert told is not None
     assert told.by == "job j, which ended failed"
-    assert room.store.assets("data") == []
+    assert room.store.resources("data") == []
 
 
 def test_what_is_left_to_do_is_what_wasnt_told_yet(room: Room):
@@ -261,7 +261,7 @@ def test_a_job_that_wrote_nothing_says_so(room: Room):
 def test_an_output_that_is_named_and_stays_is_read_from_its_job(room: Room):
     named = replace(MODEL, uri="")
     assert room.publishing.publish(room.job(named), named, is_last=False).asset == "best:1"
-    uri = str(room.store.asset("data", "best").document["uri"])
+    uri = str(room.store.resource("data", "best").document["uri"])
     listed = room.publishing.data.listing(uri, is_file=False)
     assert {one.path: b"".join(room.publishing.data.read(uri, one)) for one in listed.files} == FILES
     assert {one.sha256 for one in listed.files} == {sha256(content).hexdigest() for content in FILES.values()}
@@ -274,13 +274,13 @@ def test_an_output_that_is_one_file_goes_to_its_place(room: Room):
     one = OutputPlan("scores", "uri_file", "upload", f"{ROOT}/all/scores.csv", "scores")
     assert room.publishing.publish(room.job(one), one, is_last=False).asset == "scores:1"
     assert room.data.files["all/scores.csv"] == content
-    assert room.store.asset("data", "scores").document["type"] == "uri_file"
+    assert room.store.resource("data", "scores").document["type"] == "uri_file"
 
 
 def test_output_of_a_model_type_is_data_with_a_tag_that_says_so(room: Room):
     model = replace(MODEL, type="custom_model")
     assert room.publishing.publish(room.job(model), model, is_last=False).asset == "best:1"
-    document = room.store.asset("data", "best").document
+    document = room.store.resource("data", "best").document
     assert (document["type"], document["tags"]) == ("uri_folder", {"model_type": "custom_model"})
 
 
@@ -322,7 +322,7 @@ def test_output_of_a_sweep_is_registered_once_and_is_its_best_trials(room: Room)
     for _ in range(2):  # The server was stopped after the first time.
         told = room.publishing.publish(sweep, SWEPT, is_last=False)
         assert told == Published("model", place, 1, 4, "swept:77")
-    (kept,) = room.store.assets("data", "swept")
+    (kept,) = room.store.resources("data", "swept")
     assert (kept.made_by, kept.document["uri"], kept.document["tags"]) == ("s", place, {"model_type": "custom_model"})
 
 

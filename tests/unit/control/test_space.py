@@ -11,7 +11,7 @@ import pytest
 from drumbeat.control.space.job_pruning import TRIMMED
 from drumbeat.control.space.space import Space
 from drumbeat.core.child_jobs import SweepProgress, TrialProgress
-from drumbeat.ports import Asset
+from drumbeat.ports import Resource
 from drumbeat.protocol.api.requests import EnvironmentFiles, JobRequest
 from drumbeat.protocol.api.space import Freed, SpaceItem
 from drumbeat.protocol.errors import ConflictError, NotFoundError, RefusedError, StorageError
@@ -129,7 +129,7 @@ def test_job_that_another_one_reads_is_kept_until_that_one_is_deleted(house):
 def test_job_with_a_registered_version_is_kept_and_named_by_prune(house):
     ended(house, "a")
     place = "azureml://jobs/a/outputs/default/paths/"
-    house.store.add_asset(Asset("data", "weights", "1", {"uri": place}, "d", datetime.now(UTC)))
+    house.store.add_version(Resource("data", "weights", "1", {"uri": place}, "d", datetime.now(UTC)))
     freed = house.control.space.prune(NOW, keep_outputs=False, is_dry=False)
     assert [(one.what, one.why) for one in freed.kept] == [("job a", "its output default is data weights:1")]
     assert folders(house) == {"a"}

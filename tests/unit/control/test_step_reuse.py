@@ -222,7 +222,7 @@ def test_step_with_a_place_of_its_jobs_name_is_reused_whatever_came_later(lake: 
 
 def test_step_is_run_where_its_registered_version_was_removed(lake: House):
     assert prepared(lake, "a", "v1", name="prepared") == ""
-    lake.store.remove_asset("data", "prepared", "1")
+    lake.store.remove_resource("data", "prepared", "1")
     assert prepared(lake, "b", "v1", name="prepared") == ""
 
 

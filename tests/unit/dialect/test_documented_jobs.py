@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from drumbeat.cli.commands.computes import SCALE_EXAMPLE
-from drumbeat.client.datastore_files import resolved
+from drumbeat.client.resource_files import resolved
 from drumbeat.dialect import compute_from, environment_from, from_dict
 from drumbeat.dialect.compute.computes import CLASSES as COMPUTES
 from drumbeat.dialect.data.assets import data_from
 from drumbeat.dialect.data.datastores import CLASSES as DATASTORES
 from drumbeat.dialect.data.datastores import datastore_from
-from drumbeat.dialect.environments.registries import registry_from
-from drumbeat.dialect.notices.targets import target_from
 from drumbeat.dialect.pipelines.step_types import CommandNode, SweepNode
 from drumbeat.dialect.reading.yaml_tree import parse, plain
+from drumbeat.resources.notice_target import NOTICE_TARGET
+from drumbeat.resources.registry import REGISTRY
 
 ROOT = Path(__file__).parents[3]
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("recipes/**/README.md"))]
@@ -27,8 +27,8 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 KUBERNETES = {"name": "k", "type": "kubernetes", "image": "i"}
 OTHERS: tuple[tuple[set[str], Callable[[dict[str, Any]], object]], ...] = (
-    ({"container_registry"}, registry_from),
-    ({"webhook", "mail"}, lambda document: target_from({**document, **resolved(document, ROOT)})),
+    ({"container_registry"}, REGISTRY.read),
+    ({"webhook", "mail"}, lambda document: NOTICE_TARGET.read({**document, **resolved(document, ROOT)})),
     ({"uri_file", "uri_folder", "mltable"}, data_from),
     ({*DATASTORES}, datastore_from),
     ({*COMPUTES}, compute_from),

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from drumbeat.client.resource_files import described
+from drumbeat.dialect.data.credentials import split
 from drumbeat.dialect.data.datastores import (
     CLASSES,
     Datastore,
     datastore_from,
-    join,
     kind_of_credentials,
-    load_datastore,
     secrets_of,
-    split,
 )
 from drumbeat.protocol.errors import SpecError
+from drumbeat.resources.datastore import DATASTORE
 
 pytestmark = pytest.mark.feature("D1")
 
@@ -58,14 +59,14 @@ def test_credentials_are_named_but_not_shown_and_come_back(
     assert SECRET not in str(document)
     assert SECRET in str(secrets)
     assert any(SECRET in one for one in secrets_of(there))
-    assert join(document, secrets) == there
+    assert DATASTORE.join(document, secrets) == there
 
 
 @pytest.mark.parametrize("word", ["environment", "none"])
 def test_a_way_without_secrets_stays_in_the_document(word: str) -> None:
     document, secrets = split(made(S3, word))
     assert (document["credentials"], secrets) == (word, {})
-    assert kind_of_credentials(join(document, secrets)) == word
+    assert kind_of_credentials(cast("Datastore", DATASTORE.join(document, secrets))) == word
 
 
 @pytest.mark.parametrize(
@@ -120,8 +121,8 @@ def test_what_cant_be_meant_is_refused(document: dict[str, object], said: str) -
 def test_a_file_is_read_and_its_relative_folder_counts_from_it(tmp_path: Path) -> None:
     file = tmp_path / "disk.yml"
     file.write_text("$schema: x\nname: disk\ntype: folder\npath: data\n")
-    there = load_datastore(file)
-    assert split(there) == ({"name": "disk", "type": "folder", "tags": {}, "path": str(tmp_path / "data")}, {})
+    document = {"name": "disk", "type": "folder", "tags": {}, "path": str(tmp_path / "data")}
+    assert described(DATASTORE, file) == (document, str(file))
 
 
 def test_every_type_is_its_own_name() -> None:

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
@@ -9,10 +10,11 @@ import pytest
 
 from drumbeat.dialect import Choice, CommandJob, Input, PipelineJob, SweepJob, Uniform, dumps, load, load_file, loads
 from drumbeat.dialect.compute.computes import load_compute
-from drumbeat.dialect.data.datastores import load_datastore
+from drumbeat.dialect.data.datastores import DATASTORE
 from drumbeat.dialect.environments.environment_keys import load_environment
-from drumbeat.dialect.environments.registries import load_registry
+from drumbeat.dialect.environments.registries import REGISTRY
 from drumbeat.dialect.pipelines.step_types import CommandNode
+from drumbeat.dialect.reading.loader import load_model
 from drumbeat.dialect.reading.yaml_tree import scalar
 from drumbeat.protocol.errors import SpecError
 
@@ -328,9 +330,9 @@ def test_a_path_with_nul_or_too_long_is_refused() -> None:
     ("reader", "least"),
     [
         (load_compute, "`name:` and `type:`"),
-        (load_datastore, "`name:` and `type:`"),
+        (partial(load_model, kind=DATASTORE), "`name:` and `type:`"),
         (load_environment, "`name:`, and `conda_file:` or `image:`"),
-        (load_registry, "`name:` and `target:`"),
+        (partial(load_model, kind=REGISTRY), "`name:` and `target:`"),
     ],
 )
 def test_an_empty_file_of_another_sort_is_told_what_that_needs(

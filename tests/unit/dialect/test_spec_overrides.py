@@ -7,7 +7,8 @@ import pytest
 
 from drumbeat.dialect import CommandJob, Input, loads
 from drumbeat.dialect.data.inputs_outputs import ParameterType
-from drumbeat.dialect.environments.registries import load_registry
+from drumbeat.dialect.environments.registries import REGISTRY
+from drumbeat.dialect.reading.loader import load_model
 from drumbeat.dialect.reading.overrides import PARAMETER_TYPES
 from drumbeat.dialect.reading.yaml_tree import quoted
 from drumbeat.protocol.errors import SpecError
@@ -101,10 +102,10 @@ def test_advice_to_quote_a_secret_does_not_show_it(tmp_path: Path) -> None:
     credentials = "{type: username_password, username: u, password: 4711}"
     file.write_text(f"name: r\ntype: container_registry\ntarget: ghcr.io/a\ncredentials: {credentials}\n")
     with pytest.raises(SpecError, match="expected a text") as caught:
-        load_registry(file)
+        load_model(file, REGISTRY)
     assert str(caught.value).endswith("expected a text. Put it in quotes.")
     with pytest.raises(SpecError) as caught:
-        load_registry(file, ["credentials.password=4712"])
+        load_model(file, REGISTRY, ["credentials.password=4712"])
     assert str(caught.value).endswith("""expected a text. Write --set credentials.password="'…'".""")
 
 

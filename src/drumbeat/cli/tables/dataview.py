@@ -1,8 +1,8 @@
-"""Datastores, data and files of stores as a person reads them."""
+"""Data and files of stores as a person reads them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from drumbeat.cli.terminal.formatting import count, say_moment, say_size
 from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_table, pairs
@@ -13,56 +13,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from drumbeat.client.store_transfers import Transfer
-    from drumbeat.protocol.api.data import DatastoreView, DataView, EntryView
-
-PLACES = {
-    "azure_blob": ("account_name", "container_name"),
-    "azure_file": ("account_name", "file_share_name"),
-    "azure_data_lake_gen2": ("account_name", "filesystem"),
-    "folder": ("path",),
-    "http": ("url",),
-    "s3": ("bucket", "prefix"),
-    "gcs": ("bucket",),
-    "sftp": ("host", "path"),
-}
-"""The keys that say where a datastore is, by its type."""
-
-
-# --- datastores -----------------------------------------------------------------------------------------------------
-def say_datastore(made: DatastoreView, *, is_checked: bool) -> str:
-    """What there is now, and how to use it."""
-    how = "it answers" if is_checked else "it was not asked whether it answers"
-    return (
-        f"datastore {made.name} is there: {made.type}, {_way(made)}; {how}\n"
-        f"  to name data in it, write: azureml://datastores/{made.name}/paths/PATH"
-    )
-
-
-def datastore_table(datastores: list[DatastoreView]) -> Table:
-    """One row each."""
-    rows = [(_title(one), one.type, _place(one.document, one.type), one.credentials) for one in datastores]
-    return fill_table(make_table("datastore", "type", "where", "credentials"), rows)
-
-
-def render_datastore(one: DatastoreView) -> list[RenderableType]:
-    """Everything about one that may be seen."""
-    shown = {key: value for key, value in one.document.items() if key not in ("name", "type", "credentials", "tags")}
-    tags = ", ".join(f"{key}={value}" for key, value in one.document.get("tags", {}).items())
-    rows: list[tuple[str, object]] = [("datastore", _title(one)), ("type", one.type), ("credentials", one.credentials)]
-    rows += [(key, make_safe(str(value))) for key, value in shown.items()]
-    return [pairs([*rows, ("tags", tags)])]
-
-
-def _title(one: DatastoreView) -> str:
-    return f"{one.name} (default)" if one.is_default else one.name
-
-
-def _way(one: DatastoreView) -> str:
-    return "without credentials" if one.credentials == "none" else f"by {one.credentials}"
-
-
-def _place(document: dict[str, Any], type_: str) -> str:
-    return make_safe("/".join(str(document[key]) for key in PLACES.get(type_, ()) if document.get(key)))
+    from drumbeat.protocol.api.data import DataView, EntryView
 
 
 # --- data -----------------------------------------------------------------------------------------------------------

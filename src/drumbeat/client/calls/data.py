@@ -1,4 +1,4 @@
-"""The calls of `Client` that are about data: datastores, data by name, files in stores."""
+"""The calls of `Client` that are about data: data by name, files in stores."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from drumbeat.client.connection import LISTING_TIMEOUT, Connection, part
 from drumbeat.client.responses import view, views
-from drumbeat.protocol.api.data import DatastoreView, DataView, EntryView, ListingView
+from drumbeat.protocol.api.data import DataView, EntryView, ListingView
 from drumbeat.protocol.errors import DrumbeatError, SpecError
 from drumbeat.protocol.folder_layout import UPLOADS
 
 if TYPE_CHECKING:
-    from drumbeat.client.datastore_files import GivenDatastore
     from drumbeat.client.store_transfers import Transfer
     from drumbeat.client.upload_files import SourceFile
     from drumbeat.dialect.data.assets import DataAsset
@@ -46,33 +45,6 @@ class DataCalls:
     """A part of `Client`."""
 
     connection: Connection
-
-    # --- datastores -------------------------------------------------------------------------------------------
-    def datastores(self) -> list[DatastoreView]:
-        """The datastores, by name."""
-        return views(DatastoreView, self.connection.call("GET", "/datastores"))
-
-    def datastore(self, name: str) -> DatastoreView:
-        """One of them; `default` is the default one. Raises NotFoundError."""
-        return view(DatastoreView, self.connection.call("GET", f"/datastores/{part(name)}"))
-
-    def create_datastore(
-        self, datastore: GivenDatastore, *, sets: Sequence[str] = (), check: bool = True
-    ) -> DatastoreView:
-        """Makes a datastore, in place of one of its name: the path of a file, or one made in Python.
-
-        Under `credentials`, `env:NAME` stands for a variable of this process, `file:PATH` for a file here. check: the
-        store is asked first, and nothing is kept when it doesn't answer. Raises SpecError, and what the store says.
-        """
-        from drumbeat.client.datastore_files import described
-
-        document, source = described(datastore, sets)
-        body = {"document": document, "source": source, "check": check}
-        return view(DatastoreView, self.connection.call("POST", "/datastores", json=body))
-
-    def delete_datastore(self, name: str) -> None:
-        """Forgets a datastore; what lies in it stays. Raises NotFoundError."""
-        self.connection.call("DELETE", f"/datastores/{part(name)}")
 
     # --- data by name -----------------------------------------------------------------------------------------
     def data(self, name: str | None = None) -> list[DataView]:

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 from drumbeat.control.catalog.data_assets import twin
 from drumbeat.control.catalog.environments import check_texts
@@ -23,7 +23,7 @@ from drumbeat.dialect.pipelines.component import REGISTERED_NAME
 from drumbeat.dialect.pipelines.component_file import Component, RegisteredName, component_from
 from drumbeat.dialect.reading.error_messages import shown
 from drumbeat.dialect.reading.writer import to_dict
-from drumbeat.ports import Asset, Catalog, Clock, Use
+from drumbeat.ports import Catalog, Clock, Resource, Use
 from drumbeat.protocol import wire
 from drumbeat.protocol.api.components import ComponentView
 from drumbeat.protocol.api.requests import JobRequest, StepParts
@@ -47,7 +47,7 @@ class Components:
 
     def _look_up(self, name: RegisteredName, where: str) -> RegisteredComponent:
         try:
-            kept = self.catalog.asset(KIND, name.name, name.version)
+            kept = self.catalog.resource(KIND, name.name, name.version)
         except NotFoundError as error:
             raise UnknownNameError(error.what, where=where, fix=error.fix) from None
         return registered(kept)
@@ -72,26 +72,26 @@ class Components:
         # The type is written even where the file leaves it out: steps are read by it.
         kept: dict[str, object] = {"component": {**own, "type": component.type}, "parts": wire.to_wire(dict(parts))}
         digest = hashlib.sha256(json.dumps(kept, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-        made, is_new = self.catalog.add_asset(Asset(KIND, name, version, kept, digest, self.clock.now()))
+        made, is_new = self.catalog.add_version(Resource(KIND, name, version, kept, digest, self.clock.now()))
         return replace(self._view(made), same_as=twin(made, self.catalog)), is_new
 
     def list(self, name: str | None = None) -> list[ComponentView]:
         """Every version of every component, or of one, newest first."""
         if name is not None and not NAME.fullmatch(name):
             return []
-        return [self._view(one) for one in self.catalog.assets(KIND, name)]
+        return [self._view(one) for one in self.catalog.resources(KIND, name)]
 
     def show(self, name: str, version: str = "") -> ComponentView:
         """One version, "" = the newest. Raises NotFoundError."""
         _require_a_name(name, version)
-        return self._view(self.catalog.asset(KIND, name, version))
+        return self._view(self.catalog.resource(KIND, name, version))
 
     def delete(self, name: str, version: str) -> None:
         """Forgets a version; jobs that have it continue. Raises NotFoundError."""
         _require_a_name(name, version)
-        self.catalog.remove_asset(KIND, name, version)
+        self.catalog.remove_resource(KIND, name, version)
 
-    def _view(self, one: Asset) -> ComponentView:
+    def _view(self, one: Resource) -> ComponentView:
         kept = registered(one)
         table = kept.document
         jobs = tuple(dict.fromkeys(job for job, _ in self.catalog.users(KIND, one.name, one.version)))
@@ -111,9 +111,9 @@ class Components:
         )
 
 
-def registered(asset: Asset) -> RegisteredComponent:
+def registered(asset: Resource) -> RegisteredComponent:
     """Returns the component that is kept as an asset."""
-    document = cast("dict[str, Any]", asset.document)
+    document = asset.document
     return RegisteredComponent(asset.name, asset.version, document["component"], parts_of(document["parts"]))
 
 

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, cast, get_args
+from typing import get_args
 
 from drumbeat.control.catalog.datastores import ALIAS, DEFAULT, Datastores
 from drumbeat.control.catalog.result_lookup import outputs_of, result_of
@@ -28,7 +28,7 @@ from drumbeat.core.planning.inputs import (
 )
 from drumbeat.dialect.data.assets import DataAsset, data_from
 from drumbeat.dialect.data.paths import Address, InStore, Local, OfAsset, OfJob, reference_to
-from drumbeat.ports import Asset, Catalog, Clock, DataAccess, JobFilter, Store, Use
+from drumbeat.ports import Catalog, Clock, DataAccess, JobFilter, Resource, Store, Use
 from drumbeat.protocol.api.data import MODEL_TYPE, DataUse, DataView, ModelType, model_type_of
 from drumbeat.protocol.errors import AwayError, ConflictError, DrumbeatError, NotFoundError, SpecError, UnreachableError
 from drumbeat.protocol.folder_layout import upload_key
@@ -83,10 +83,10 @@ class DataAssets:
 
     def _is_used(self, uri: str) -> bool:
         named = [one.uri for record in self._store.unfinished() for one in record.job.plan.inputs]
-        named += [str(one.document.get("uri")) for one in self._store.assets("data")]
+        named += [str(one.document.get("uri")) for one in self._store.resources("data")]
         return any(one == uri or one.startswith(f"{uri}/") for one in named)
 
-    def register(self, asked: DataAsset, uri: str, made_by: str = "") -> tuple[Asset, bool]:
+    def register(self, asked: DataAsset, uri: str, made_by: str = "") -> tuple[Resource, bool]:
         """Keeps a version whose content lies at `uri` now. A model is a folder with a tag that has its type."""
         listed = self._data.listing(uri, is_file=asked.type == "uri_file")
         is_model = asked.type in get_args(ModelType)
@@ -98,8 +98,8 @@ class DataAssets:
             "tags": tags, "files": len(listed.files), "size": listed.size,
         }  # fmt: skip
         digest = _digest(asked.type, uri, listed)
-        made = Asset("data", asked.name, asked.version or "", document, digest, self._clock.now(), made_by)
-        return self._store.add_asset(made)
+        made = Resource("data", asked.name, asked.version or "", document, digest, self._clock.now(), made_by)
+        return self._store.add_version(made)
 
     def require_current(self, asset: OfAsset, listed: Listing) -> None:
         """Raises RefusedError or ConflictError where a version's files are known to be others than were registered.
@@ -109,7 +109,7 @@ class DataAssets:
         facts = self.facts()
         version = find_version(asset, facts, "uri")
         require_not_replaced(asset.name, version, facts, "uri")
-        _require_same(self._store.asset("data", asset.name, version.version), listed)
+        _require_same(self._store.resource("data", asset.name, version.version), listed)
 
     def require_registered(self, job: str, role: str, listed: Listing) -> None:
         """Raises ConflictError where a job reads a version of data whose files are others now than were registered.
@@ -120,14 +120,14 @@ class DataAssets:
         uses = (one for one in self._store.uses(job) if one.kind == "data" and one.role == role)
         with suppress(NotFoundError):  # It may have been forgotten since.
             for use in uses:
-                _require_same(self._store.asset("data", use.name, use.version), listed)
+                _require_same(self._store.resource("data", use.name, use.version), listed)
 
     def made_by(self, job: Job, name: str, uri: str) -> str | None:
         """The version of a name that a job's output at that place became already; None = it did not.
 
         A version from before the job was submitted was made by a deleted job of its name.
         """
-        for one in self._store.assets("data", name):
+        for one in self._store.resources("data", name):
             is_own = one.made_by == job.name and one.created_at >= job.submitted_at
             if is_own and one.document.get("uri") == uri:
                 return one.version
@@ -139,29 +139,29 @@ class DataAssets:
 
     def list(self, name: str | None = None) -> Sequence[DataView]:
         """Of each name the newest version, by name; of one name all of them, the newest first. Raises NotFoundError."""
-        found = self._store.assets("data", name)
+        found = self._store.resources("data", name)
         if name is not None:
             if not found:
-                self._store.asset("data", name)  # Raises, and says what there is.
+                self._store.resource("data", name)  # Raises, and says what there is.
             return [self._view(one) for one in found]
-        newest: dict[str, Asset] = {}
+        newest: dict[str, Resource] = {}
         for one in found:
             newest.setdefault(one.name, one)
         return [self._view(newest[title]) for title in sorted(newest)]
 
     def show(self, name: str, version: str = "") -> DataView:
         """One version, "" = the newest, with the jobs that used it. Raises NotFoundError."""
-        found = self._store.asset("data", name, version)
+        found = self._store.resource("data", name, version)
         users = self._store.users("data", name, found.version)
         return self._view(found, tuple(DataUse(job, role) for job, role in users))
 
     def is_registered(self, uri: str) -> bool:
         """Whether an address is that of a version."""
-        return any(one.document["uri"] == uri for one in self._store.assets("data"))
+        return any(one.document["uri"] == uri for one in self._store.resources("data"))
 
     def delete(self, name: str, version: str) -> None:
         """Forgets a version; its content stays where it is. Raises NotFoundError."""
-        self._store.remove_asset("data", name, version)
+        self._store.remove_resource("data", name, version)
 
     # --- inside -------------------------------------------------------------------------------------------------
     def _address(self, asked: DataAsset, where: str) -> str:
@@ -181,22 +181,22 @@ class DataAssets:
                 raise SpecError(what, where=where, fix="Register it with `drumbeat data create`, which uploads it.")
 
     @staticmethod
-    def _view(asset: Asset, used_by: tuple[DataUse, ...] = ()) -> DataView:
-        told = cast("dict[str, Any]", asset.document)
+    def _view(asset: Resource, used_by: tuple[DataUse, ...] = ()) -> DataView:
+        told = asset.document
         return DataView(
             asset.name, asset.version, told["type"], told["uri"], asset.digest, asset.created_at, asset.made_by,
             told.get("description", ""), told.get("tags", {}), told.get("files", 0), told.get("size", 0), used_by,
         )  # fmt: skip
 
 
-def twin(asset: Asset, catalog: Catalog) -> str:
+def twin(asset: Resource, catalog: Catalog) -> str:
     """The newest other version of its name with the very same content, "" = none."""
-    others = (one for one in catalog.assets(asset.kind, asset.name) if one.version != asset.version)
+    others = (one for one in catalog.resources(asset.kind, asset.name) if one.version != asset.version)
     return next((one.version for one in others if one.digest == asset.digest), "")
 
 
-def _require_same(asset: Asset, listed: Listing) -> None:
-    document = cast("dict[str, Any]", asset.document)
+def _require_same(asset: Resource, listed: Listing) -> None:
+    document = asset.document
     before, now = (document.get("files", -1), document.get("size", -1)), (len(listed.files), listed.size)
     if -1 not in before and before != now:
         counts = [f"{counted(count, 'file')} with {size:,} bytes" for count, size in (before, now)]
@@ -241,20 +241,20 @@ class _Versions(Mapping[str, Sequence[DataVersion]]):
         self._store = store
 
     def __getitem__(self, name: str) -> Sequence[DataVersion]:
-        found = self._store.assets("data", name)
+        found = self._store.resources("data", name)
         if not found:
             raise KeyError(name)
         return [_version(one) for one in found]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted({one.name for one in self._store.assets("data")}))
+        return iter(sorted({one.name for one in self._store.resources("data")}))
 
     def __len__(self) -> int:
         return len(list(iter(self)))
 
 
-def _version(asset: Asset) -> DataVersion:
-    told = cast("dict[str, Any]", asset.document)
+def _version(asset: Resource) -> DataVersion:
+    told = asset.document
     model_type = model_type_of(told["type"], told.get("tags", {}))
     return DataVersion(asset.version, told["type"], told["uri"], asset.made_by, model_type, asset.digest)
 

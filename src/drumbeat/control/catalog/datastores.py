@@ -7,23 +7,23 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
-from drumbeat.control.catalog.sealing import Seal
+from drumbeat.control.catalog.resources import ResourceService
 from drumbeat.dialect.data.paths import InStore
-from drumbeat.dialect.reading.error_messages import nearest, short
-from drumbeat.ports import Catalog, StoredDatastore
+from drumbeat.dialect.reading.error_messages import short
+from drumbeat.ports import Catalog, Resource
 from drumbeat.protocol.api.data import DatastoreView
-from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError, SpecError
+from drumbeat.protocol.errors import ConflictError, DrumbeatError, SpecError
+from drumbeat.resources.datastore import DATASTORE, DEFAULT
+from drumbeat.resources.kind import Kept
 
 if TYPE_CHECKING:
     from drumbeat.dialect.data.datastores import Datastore, FolderDatastore
 
 log = logging.getLogger(__name__)
-
-DEFAULT = "workspaceblobstore"
-"""Where data goes for which nobody names a datastore. Azure's clients know it by this name."""
 
 ALWAYS_THERE = (DEFAULT, "workspaceartifactstore")
 """Folders of the server's own, until a person makes a datastore of that name."""
@@ -37,33 +37,37 @@ LONG = 12
 """So many characters are in another text by no accident."""
 
 
-class Datastores:
+class Datastores(ResourceService[DatastoreView]):
     """By name. folder: the server's own, below which those that are always there lie."""
 
     def __init__(self, catalog: Catalog, key: bytes, folder: str = "") -> None:
-        self._catalog, self._seal, self._folder = catalog, Seal(key), folder
-        self._trying = threading.local()
-        self._known: dict[str, tuple[StoredDatastore, Datastore]] = {}
+        super().__init__(DATASTORE, catalog, key)
+        self._folder, self._trying = folder, threading.local()
+        self._known: dict[str, tuple[Resource, Datastore]] = {}
         """What was opened, and what from: it is asked for with every file."""
+        self.ask: Callable[[str], object] | None = None
+        """Reads the address of a whole datastore, to see whether it answers; None = they aren't asked."""
+        self.require_unused: Callable[[str], None] = lambda _: None
+        """Raises ConflictError where a datastore can't be deleted yet."""
 
     def all(self) -> dict[str, Datastore]:
         """Every one that can be read, with its credentials: for those who reach data, and for nobody else."""
         found: dict[str, Datastore] = self._always_there()
-        for name, stored in self._catalog.datastores().items():
+        for name, stored in self._stored().items():
             try:
-                found[name] = self._opened(stored)
+                found[name] = self._open(stored)
             except DrumbeatError as error:  # It mustn't take the others along.
                 log.warning("datastore %s can't be used: %s", name, error)
         found |= getattr(self._trying, "there", {})
         return {**found, **({ALIAS: found[DEFAULT]} if DEFAULT in found else {})}
 
-    def names(self) -> list[str]:
+    def names(self) -> Sequence[str]:
         """Of all of them."""
-        return sorted({*self._always_there(), *self._catalog.datastores()})
+        return sorted({*self._always_there(), *self._stored()})
 
     def folders(self) -> list[str]:
         """Of those that are folders of the server's machine."""
-        made = self._catalog.datastores()
+        made = self._stored()
         own = [name for name in self._always_there() if name not in made]
         return sorted([*own, *(name for name, one in made.items() if one.document.get("type") == "folder")])
 
@@ -84,56 +88,32 @@ class Datastores:
         secrets = {one for store in self.all().values() for one in secrets_of(store)}
         return {name: value for name, value in environment.items() if not _holds(value, secrets)}
 
-    def views(self) -> list[DatastoreView]:
-        """All of them, as people may see them."""
-        made = self._catalog.datastores()
-        return [self._view(name, made.get(name)) for name in sorted({*self._always_there(), *made})]
+    def list(self) -> list[DatastoreView]:
+        made, own = self._stored(), self._always_there()
+        return [self._view(made[name]) if name in made else self._own_view(own[name]) for name in self.names()]
 
-    def view(self, name: str) -> DatastoreView:
-        """One of them. Raises NotFoundError."""
-        title = DEFAULT if name == ALIAS else name
-        stored = self._catalog.datastores().get(title)
-        if stored is None and title not in self._always_there():
-            raise self.missing(name)
-        return self._view(title, stored)
+    def show(self, name: str) -> DatastoreView:
+        """One of them; `default` is the one where data goes for which none is named. Raises NotFoundError."""
+        title, own = DEFAULT if name == ALIAS else name, self._always_there()
+        if title in self._stored():
+            return super().show(title)
+        return self._own_view(own[title]) if title in own else super().show(name)
 
-    def _view(self, title: str, stored: StoredDatastore | None) -> DatastoreView:
-        from drumbeat.dialect.data.datastores import kind_of_credentials, split
+    def _own_view(self, own: Datastore) -> DatastoreView:
+        view = self.kind.view(Kept({"name": own.name}, has_secrets=False, open=lambda: own))
+        return replace(view, is_builtin=True)
 
-        try:
-            found = self._opened(stored) if stored else self._always_there()[title]
-        except DrumbeatError as error:
-            document = dict(stored.document) if stored else {}
-            kind = str(document.get("type", ""))
-            return DatastoreView(title, kind, document, error.what, is_default=False, is_builtin=False)
-        shown, _ = split(found)
-        return DatastoreView(
-            title, found.type, shown, kind_of_credentials(found), title == DEFAULT, is_builtin=stored is None
-        )
-
-    def create(
-        self, document: Mapping[str, object], source: str, ask: Callable[[str], object] | None = None
-    ) -> tuple[DatastoreView, bool]:
-        """Keeps a datastore, in place of one of its name; and whether there was none.
-
-        ask: is called first, with the address of the whole store; what it raises is raised, and nothing is kept. Raises
-        SpecError too.
-        """
-        from drumbeat.dialect.data.datastores import datastore_from, split
-
-        made = datastore_from(document, source)
+    def create(self, document: Mapping[str, object], source: str, *, check: bool = True) -> tuple[DatastoreView, bool]:
+        """As of other kinds. check: it is kept only if it answers; what the store raises is raised."""
+        made = cast("Datastore", self.kind.read(document, source))
         if made.name == ALIAS:
             raise SpecError(f"`{ALIAS}` means {DEFAULT}", where=f"{source}.name", fix=f"Call it {DEFAULT}, or else.")
         if (folder := _folder(made)) is not None and not folder.is_whole:
             what = f"the server doesn't know what `{short(folder.path)}` counts from"
             raise SpecError(what, where=f"{source}.path", fix="Write the whole path, from `/` on.")
-        if ask:
-            self._try(made, source, ask)
-        kept, credentials = split(made)
-        is_new = made.name not in self._catalog.datastores()
-        sealed = self._seal.close(made.name, credentials)
-        self._catalog.set_datastore(made.name, StoredDatastore(made.name, kept, sealed))
-        return self.view(made.name), is_new
+        if check and self.ask:
+            self._try(made, source, self.ask)
+        return super().create(document, source)
 
     def _try(self, made: Datastore, source: str, ask: Callable[[str], object]) -> None:
         """Asks the store before it is anybody's: until then it is there for this thread alone."""
@@ -150,26 +130,18 @@ class Datastores:
             del self._trying.there
 
     def delete(self, name: str) -> None:
-        """Forgets a datastore; what lies in it stays. Raises NotFoundError, ConflictError."""
-        if name not in self._catalog.datastores():
-            if name in (*ALWAYS_THERE, ALIAS):
-                raise ConflictError(f"datastore {name} is always there: a folder of the server's own")
-            raise self.missing(name)
-        self._catalog.set_datastore(name, None)
+        """As of other kinds; what lies in it stays. Raises ConflictError for one of the server's own, too, and while
+        outputs of ended jobs are still to be published there.
+        """
+        if name in (*ALWAYS_THERE, ALIAS) and name not in self._stored():
+            raise ConflictError(f"datastore {name} is always there: a folder of the server's own")
+        self.require_unused(name)
+        super().delete(name)
 
-    def missing(self, name: str) -> NotFoundError:
-        """Says what there is."""
-        names = self.names()
-        fix = nearest(name, names) or "Make it: drumbeat datastore create -f FILE"
-        return NotFoundError(f"there is no datastore {name}; there is {', '.join(names) or 'none yet'}", fix=fix)
-
-    def _opened(self, stored: StoredDatastore) -> Datastore:
-        from drumbeat.dialect.data.datastores import join
-
-        known = self._known.get(stored.name)
-        if known is None or known[0] != stored:
-            known = stored, join(stored.document, self._seal.open(stored.name, stored.sealed))
-            self._known[stored.name] = known
+    def _open(self, one: Resource) -> Datastore:
+        known = self._known.get(one.name)
+        if known is None or known[0] != one:
+            known = self._known[one.name] = one, super()._open(one)
         return known[1]
 
     def _always_there(self) -> dict[str, Datastore]:

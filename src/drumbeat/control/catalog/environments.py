@@ -19,7 +19,7 @@ from drumbeat.dialect.environments.included_files import MAX_BYTES
 from drumbeat.dialect.environments.references import NAME, VERSION
 from drumbeat.dialect.reading.error_messages import nearest, shown
 from drumbeat.dialect.reading.writer import to_dict
-from drumbeat.ports import Asset, Catalog, Clock, Use
+from drumbeat.ports import Catalog, Clock, Resource, Use
 from drumbeat.protocol.api.environments import EnvironmentView
 from drumbeat.protocol.api.requests import MAX_FILES, EnvironmentFiles
 from drumbeat.protocol.errors import NotFoundError, SpecError
@@ -41,7 +41,7 @@ class Environments:
     def shelf(self, written: Environment | str | None, aliases: Mapping[tuple[str, str], str]) -> Shelf:
         """All that the environment of a job can mean here. Raises SpecError."""
         names = core.wanted_names(written, aliases)
-        found = {name: [_registered(one) for one in self.catalog.assets(KIND, name)] for name in names}
+        found = {name: [_registered(one) for one in self.catalog.resources(KIND, name)] for name in names}
         return Shelf(found, aliases, OWN, names=() if not names or any(found.values()) else self._names())
 
     # --- for people ---------------------------------------------------------------------------------------------
@@ -59,7 +59,7 @@ class Environments:
             raise NotFoundError(what, where="environment.build", fix="Send it before the environment.")
         kept = core.document_of(to_dict(written), texts)
         digest = hashlib.sha256(json.dumps(kept, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-        made, is_new = self.catalog.add_asset(Asset(KIND, name, version, kept, digest, self.clock.now()))
+        made, is_new = self.catalog.add_version(Resource(KIND, name, version, kept, digest, self.clock.now()))
         return replace(self._view(made), same_as=twin(made, self.catalog)), is_new
 
     def check_alias(self, name: str, target: str, aliases: Mapping[tuple[str, str], str]) -> None:
@@ -70,7 +70,7 @@ class Environments:
         """Those that people made: all versions, newest first."""
         if name is not None and not NAME.fullmatch(name):
             return []
-        return [self._view(one) for one in self.catalog.assets(KIND, name)]
+        return [self._view(one) for one in self.catalog.resources(KIND, name)]
 
     def show(self, name: str, version: str = "") -> EnvironmentView:
         """One of them, "" = its newest version; else the curated one of that name, in any version.
@@ -79,24 +79,24 @@ class Environments:
         """
         _require_a_name(name, version)
         known = curated(name)
-        if not self.catalog.assets(KIND, name):
+        if not self.catalog.resources(KIND, name):
             if known is not None:
                 made, version = for_name(known, name, OWN)
                 return replace(curated_view(made), notes=(version,) if version else ())
             raise _missing(name, [*self._names(), *(one.title for one in CURATED)])
-        return self._view(self.catalog.asset(KIND, name, version))
+        return self._view(self.catalog.resource(KIND, name, version))
 
     def delete(self, name: str, version: str) -> None:
         """Forgets a version; jobs that have it go on. Raises NotFoundError."""
         if not version:
             raise NotFoundError("name a version", fix=f"See them: drumbeat environment show {name}")
         _require_a_name(name, version)
-        self.catalog.remove_asset(KIND, name, version)
+        self.catalog.remove_resource(KIND, name, version)
 
     def _names(self) -> list[str]:
-        return sorted({one.name for one in self.catalog.assets(KIND)})
+        return sorted({one.name for one in self.catalog.resources(KIND)})
 
-    def _view(self, one: Asset) -> EnvironmentView:
+    def _view(self, one: Resource) -> EnvironmentView:
         python, image, notes, problem = None, "", (), ""
         try:
             made = core.definition_of(_registered(one), OWN)
@@ -159,5 +159,5 @@ def _titled(written: Environment, source: str) -> tuple[str, str]:
     return written.name, written.version or ""
 
 
-def _registered(one: Asset) -> Registered:
+def _registered(one: Resource) -> Registered:
     return Registered(one.name, one.version, one.document)

@@ -35,7 +35,7 @@ def _is_current(store: Store, job: Job, output: OutputPlan, published: Published
     if not output.asset:
         return True
     # People register versions, too.
-    return published.asset == f"{output.asset}:{store.asset('data', output.asset, output.version).version}"
+    return published.asset == f"{output.asset}:{store.resource('data', output.asset, output.version).version}"
 
 
 def _keys(output: OutputPlan) -> list[str]:

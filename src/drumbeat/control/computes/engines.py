@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from drumbeat.control.catalog.aliases import read_aliases
 from drumbeat.control.computes.broken_engine import BrokenEngine
 from drumbeat.control.computes.compute_state import ComputeState, cap_of, followed, is_same_but_for_scale
 from drumbeat.control.computes.visible_paths import is_visible
@@ -23,12 +24,15 @@ from drumbeat.dialect.compute.computes import compute_from
 from drumbeat.dialect.reading.error_messages import nearest
 from drumbeat.dialect.reading.writer import to_dict
 from drumbeat.launch.container_command import CONTAINER_ENGINES
-from drumbeat.ports import Engine, NoMachinesError, ScaledEngine
+from drumbeat.ports import Engine, NoMachinesError, Resource, ScaledEngine
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError, RefusedError
 from drumbeat.protocol.plurals import name_some
 from drumbeat.protocol.unique_names import gang_name
 
 log = logging.getLogger(__name__)
+
+KIND = "compute"
+"""The kind of resource that a compute is."""
 
 RETRY_INTERVAL_S = 30.0
 """How long after a failure an engine is made again."""
@@ -156,7 +160,7 @@ class Engines(Mapping[str, Engine]):
             self._look()
 
     def _look(self) -> None:
-        stored = self.loop.store.computes()
+        stored = {one.name: dict(one.document) for one in self.loop.store.resources(KIND)}
         current = {name: followed(one, stored.get(name)) for name, one in self._known.items()}
         known = {name: one for name, one in current.items() if one.document == stored.get(name)}
         for name in self._known.keys() - known.keys():  # Another server has deleted or replaced it.
@@ -250,13 +254,13 @@ class Engines(Mapping[str, Engine]):
             self._rescale(spec, to_dict(spec), old)
 
     def _rescale(self, spec: Spec, document: dict[str, object], old: ComputeState) -> None:
-        self.loop.store.set_compute(spec.name, document)
+        self.loop.store.put_resource(Resource(KIND, spec.name, document=document))
         self._publish({**self._known, spec.name: replace(old, document=document, spec=spec)})
 
     def _require_free(self, name: str) -> None:
         if name in self.given:
             raise ConflictError(f"compute {name} is a built-in compute", fix="Give yours another name.")
-        target = self.loop.store.aliases().get(("compute", name))
+        target = read_aliases(self.loop.store).get((KIND, name))
         if target is not None:
             fix = f"Give it another name, or take the alias out: drumbeat alias remove compute {name}"
             raise ConflictError(f"{name} is an alias here: jobs that name it go to {target}", fix=fix)
@@ -265,7 +269,7 @@ class Engines(Mapping[str, Engine]):
         engine: Engine | None = None
         try:
             engine = self.make(spec)
-            self.loop.store.set_compute(spec.name, document)
+            self.loop.store.put_resource(Resource(KIND, spec.name, document=document))
         except BaseException:
             if engine:
                 _close(spec.name, engine)
@@ -286,7 +290,7 @@ class Engines(Mapping[str, Engine]):
                 raise ConflictError(f"compute {name} is a built-in compute and can't be deleted")
             self._withdraw(name, old, "it's being deleted")
             try:
-                self.loop.store.set_compute(name, None)
+                self.loop.store.remove_resource(KIND, name)
             except BaseException:
                 self._bring_back(name, old)
                 raise

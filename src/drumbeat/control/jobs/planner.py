@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
+from drumbeat.control.catalog.aliases import read_aliases
 from drumbeat.control.catalog.catalogs import Catalogs
 from drumbeat.control.computes.engines import Engines
 from drumbeat.control.jobs import job_submission
@@ -71,7 +72,7 @@ class Planner:
         self._catalogs.notices.check(job.policy.notify)
 
     def _facts(self, job: CommandJob) -> Facts:
-        aliases = self._loop.store.aliases()
+        aliases = read_aliases(self._loop.store)
         _, compute = planning.meant(job, aliases)
         self._engines.await_machines(compute)
         supply, computes = self._loop.supply, self._engines.all()

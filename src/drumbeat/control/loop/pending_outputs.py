@@ -5,6 +5,8 @@ from __future__ import annotations
 from drumbeat.control.loop.loop import Loop
 from drumbeat.core.life.events import PublishOutputs
 from drumbeat.core.life.output_publication import outputs_left
+from drumbeat.dialect.data.paths import InStore, reference_to
+from drumbeat.protocol.errors import ConflictError
 from drumbeat.protocol.plan import OutputPlan
 
 
@@ -21,6 +23,15 @@ class PendingOutputs:
     def all(self) -> dict[str, tuple[OutputPlan, ...]]:
         """The outputs by job that any server still has to publish."""
         return self._by_job(None)
+
+    def require_none_in(self, datastore: str) -> None:
+        """Raises ConflictError while outputs are still to be published to a datastore."""
+        for job, outputs in self.all().items():
+            for output in outputs:
+                place = reference_to(output.uri) if output.uri else None
+                if isinstance(place, InStore) and place.datastore == datastore:
+                    what = f"output {output.name} of job {job} is still to be published to datastore {datastore}"
+                    raise ConflictError(what, fix=f"Wait for it, or discard it: drumbeat cancel {job} --discard")
 
     def _by_job(self, token: int | None) -> dict[str, tuple[OutputPlan, ...]]:
         rows = self._loop.store.outbox(token)

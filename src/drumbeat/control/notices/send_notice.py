@@ -48,7 +48,7 @@ class NoticeSender:
 
         words = ["This is a test: the ends of jobs will be reported here.", "It was sent by `drumbeat notice test`."]
         try:
-            deliver(self._targets.named(name), NoticeText("drumbeat: a test notice", words))
+            deliver(self._targets.opened(name), NoticeText("drumbeat: a test notice", words))
         except (RefusedError, UnreachableError) as error:
             self._targets.note(name, error.what)
             raise
@@ -81,7 +81,7 @@ class NoticeSender:
         from drumbeat.control.notices.webhook_and_mail import NoticeText, PutOffError, deliver
 
         try:
-            target = self._targets.named(effect.target)
+            target = self._targets.opened(effect.target)
         except NotFoundError:
             return  # It was deleted after the job's end.
         key = hashlib.sha256(f"{job.name} {job.submitted_at} {effect.target} {effect.address}".encode()).hexdigest()

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Collection
 from datetime import timedelta
 
+from drumbeat.control.catalog.aliases import read_aliases
 from drumbeat.control.catalog.environments import KIND, Environments
 from drumbeat.control.loop.loop import Loop
 from drumbeat.control.space.items import snapshot_item
@@ -89,7 +90,7 @@ class CachePruner:
         for view in self._environments.list():
             if view.python:
                 needed.setdefault(view.python.key, f"environment {view.name}:{view.version}")
-        for (kind, name), target in self._store.aliases().items():
+        for (kind, name), target in read_aliases(self._store).items():
             if kind == KIND and (key := self._key_of(target)):
                 needed.setdefault(key, f"alias {name}")
         return needed

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from drumbeat.core import deletion_rules
 from drumbeat.core.deletion_rules import AssetNeeds, JobNeeds
-from drumbeat.ports import AssetKind, JobFilter, Store
+from drumbeat.ports import JobFilter, Store
 from drumbeat.protocol.errors import NotFoundError
 
 PAGE = 500
@@ -62,6 +62,5 @@ class ReferenceReader:
 
     def assets(self) -> tuple[AssetNeeds, ...]:
         """Every registered version."""
-        kinds: tuple[AssetKind, ...] = ("data", "environment", "component")
-        versions = [one for kind in kinds for one in self._store.assets(kind)]
+        versions = [one for kind in ("data", "environment", "component") for one in self._store.resources(kind)]
         return tuple(deletion_rules.needs_of_asset(one.kind, one.name, one.version, one.document) for one in versions)

@@ -202,3 +202,16 @@ HttpAccess = Annotated[HttpCredentials | Literal["none"], OrWord()]
 S3Access = Annotated[S3Credentials | Literal["environment", "none"], OrWord()]
 SftpAccess = Annotated[SftpCredentials | Literal["environment"], OrWord()]
 GcsAccess = Annotated[GcsCredentials | Literal["environment", "none"], OrWord()]
+
+
+def split(model: Model) -> tuple[dict[str, Any], dict[str, str]]:
+    """A model as plain values without its credentials, and these; `{}` where none were given.
+
+    `credentials: environment` and `none` are no secrets and stay in the document.
+    """
+    document: dict[str, Any] = model.model_dump(mode="json", exclude_none=True)
+    held = getattr(model, "credentials", None)
+    if not isinstance(held, Credentials):
+        return document, {}
+    document.pop("credentials")
+    return document, held.opened()

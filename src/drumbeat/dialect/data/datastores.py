@@ -6,8 +6,7 @@ The keys are Azure's where Azure has them. How a store is reached lives with the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, cast
 from urllib.parse import urlsplit
 
@@ -26,7 +25,7 @@ from drumbeat.dialect.data.credentials import (
 from drumbeat.dialect.reading.error_messages import fold, nearest, shown, words
 from drumbeat.dialect.reading.field_types import AsText, Host, Name, OneLine, Port, Text, User, complaint, pattern
 from drumbeat.dialect.reading.frozen_model import AnyCase, Model
-from drumbeat.dialect.reading.loader import DocumentKind, Places, load_model, model_from
+from drumbeat.dialect.reading.loader import DocumentKind, Places, model_from
 from drumbeat.protocol.errors import Problem, SpecError
 
 AZURE = "core.windows.net"
@@ -215,22 +214,9 @@ CLASSES: dict[str, type[Datastore]] = {
 
 
 # --- reading ----------------------------------------------------------------------------------------------------
-def load_datastore(path: str | Path, overrides: Sequence[str] = ()) -> Datastore:
-    """The datastore in a file; raises `SpecError` with every problem at its line."""
-    datastore = cast("Datastore", load_model(path, DATASTORE, overrides))
-    return anchored(datastore, Path(path).absolute().parent)
-
-
 def datastore_from(document: Mapping[str, Any], name: str = "datastore") -> Datastore:
     """The datastore in a mapping as YAML would give it; places in messages are `name.key`."""
     return cast("Datastore", model_from(document, DATASTORE, name))
-
-
-def anchored(datastore: Datastore, base: Path) -> Datastore:
-    """Makes a relative folder absolute: it is relative to the datastore file, whose folder the server can't see."""
-    if not isinstance(datastore, FolderDatastore) or datastore.is_whole:
-        return datastore
-    return datastore.model_copy(update={"path": str(base / datastore.path)})
 
 
 def _choose_model(document: Mapping[str, Any], places: Places) -> type[Model]:
@@ -261,25 +247,6 @@ def account_url(spec: AzureBlobDatastore | DataLakeDatastore) -> str:
 
 
 # --- credentials apart ------------------------------------------------------------------------------------------
-def split(datastore: Datastore) -> tuple[dict[str, object], dict[str, str]]:
-    """The datastore as plain values without its credentials, and these; `{}` where none were given.
-
-    `credentials: environment` and `none` are no secrets and stay in the document.
-    """
-    document = cast("dict[str, object]", datastore.model_dump(mode="json", exclude_none=True))
-    held = getattr(datastore, "credentials", None)
-    if not isinstance(held, Credentials):
-        return document, {}
-    document.pop("credentials")
-    return document, held.opened()
-
-
-def join(document: Mapping[str, object], secrets: Mapping[str, str]) -> Datastore:
-    """The datastore that was split into these. Raises SpecError where they don't fit."""
-    whole = {**document, "credentials": dict(secrets)} if secrets else dict(document)
-    return datastore_from(whole)
-
-
 def kind_of_credentials(datastore: Datastore) -> str:
     """The kind of credentials, as messages call it: `account key`, `SAS token`, …, `environment`, `none`."""
     held = getattr(datastore, "credentials", "none")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -13,7 +11,7 @@ from drumbeat.dialect.data.credentials import Called, Credentials, Secret
 from drumbeat.dialect.reading.error_messages import IN_QUOTES
 from drumbeat.dialect.reading.field_types import Name, Text, complaint
 from drumbeat.dialect.reading.frozen_model import AnyCase, Model
-from drumbeat.dialect.reading.loader import DocumentKind, load_model, model_from
+from drumbeat.dialect.reading.loader import DocumentKind
 
 _PATTERN = r"[a-z0-9._-]+(:\d{1,5})?(/[a-z0-9._-]+)*"
 
@@ -67,19 +65,3 @@ class Registry(Model):
 
 
 REGISTRY = DocumentKind("a registry", lambda _document, _places: Registry, "`name:` and `target:`")
-
-
-def load_registry(path: str | Path, overrides: Sequence[str] = ()) -> Registry:
-    """The registry in a file; raises `SpecError` with every problem at its line."""
-    return cast("Registry", load_model(path, REGISTRY, overrides))
-
-
-def registry_from(document: Mapping[str, Any], name: str = "registry") -> Registry:
-    """The registry in a mapping as YAML would give it; places in messages are `name.key`."""
-    return cast("Registry", model_from(document, REGISTRY, name))
-
-
-def split(registry: Registry) -> tuple[dict[str, object], dict[str, str]]:
-    """The registry as plain values without its credentials, and these; `{}` where none were given."""
-    document = cast("dict[str, object]", registry.model_dump(mode="json", exclude_none=True, exclude={"credentials"}))
-    return document, registry.credentials.opened() if registry.credentials else {}

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, cast
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, SecretStr
@@ -13,7 +12,7 @@ from pydantic import BeforeValidator, Field, SecretStr
 from drumbeat.dialect.data.credentials import Called, Credentials, Secret
 from drumbeat.dialect.reading.field_types import Name, Text, complaint
 from drumbeat.dialect.reading.frozen_model import AnyCase, Contradiction, Model
-from drumbeat.dialect.reading.loader import DocumentKind, load_model, model_from
+from drumbeat.dialect.reading.loader import DocumentKind
 
 ENDS = ("completed", "failed", "canceled")
 End = Annotated[Literal["completed", "failed", "canceled"], AnyCase()]
@@ -127,19 +126,3 @@ def _class(document: Mapping[str, Any], _places: object = None) -> type[Model]:
 
 
 TARGET = DocumentKind("a notice target", _class, "`name:` and `type: webhook` or `type: mail`")
-
-
-def load_target(path: str | Path, overrides: Sequence[str] = ()) -> AnyTarget:
-    """Returns the target in a file; raises `SpecError` with every problem at its line."""
-    return cast("AnyTarget", load_model(path, TARGET, overrides))
-
-
-def target_from(document: Mapping[str, Any], name: str = "notice") -> AnyTarget:
-    """Returns the target in a mapping as YAML would give it; places in messages are `name.key`."""
-    return cast("AnyTarget", model_from(document, TARGET, name))
-
-
-def split(target: AnyTarget) -> tuple[dict[str, object], dict[str, str]]:
-    """Returns the target as plain values without its credentials, and these; `{}` where none were given."""
-    document = cast("dict[str, object]", target.model_dump(mode="json", exclude_none=True, exclude={"credentials"}))
-    return document, target.credentials.opened() if target.credentials else {}

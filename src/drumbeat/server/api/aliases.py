@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from fastapi import Path, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from drumbeat.control.catalog import aliases
 from drumbeat.protocol.api.computes import AliasView
 from drumbeat.server.context import ControlOf
 from drumbeat.server.routing import new_router
@@ -29,8 +30,7 @@ class AliasTarget(BaseModel):
 @router.get("/aliases")
 def list_aliases(control: ControlOf) -> list[AliasView]:
     """Every alias, by kind and name."""
-    found = sorted(control.store.aliases().items())
-    return [AliasView(kind=kind, name=name, target=target) for (kind, name), target in found]
+    return [AliasView(kind, name, target) for (kind, name), target in aliases.read_aliases(control.store).items()]
 
 
 # An environment's name has slashes and colons in it.
@@ -38,13 +38,13 @@ def list_aliases(control: ControlOf) -> list[AliasView]:
 def set_alias(kind: Kind, name: Name, body: AliasTarget, control: ControlOf) -> AliasView:
     """From now on the name stands for `target`, which needn't be there yet."""
     if kind == "environment":
-        control.catalogs.environments.check_alias(name, body.target, control.store.aliases())
-    control.store.set_alias(kind, name, body.target)
+        control.catalogs.environments.check_alias(name, body.target, aliases.read_aliases(control.store))
+    aliases.set_alias(control.store, kind, name, body.target)
     return AliasView(kind=kind, name=name, target=body.target)
 
 
 @router.delete("/aliases/{kind}/" + rest("name"), status_code=204)
 def remove_alias(kind: Kind, name: Name, control: ControlOf) -> Response:
     """The name stands for nothing any more."""
-    control.store.set_alias(kind, name, None)
+    aliases.remove_alias(control.store, kind, name)
     return Response(status_code=204)

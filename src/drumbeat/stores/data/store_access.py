@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from drumbeat.dialect.data import datastores as spec_of
+from drumbeat.dialect.data.credentials import split
 from drumbeat.dialect.data.datastores import Datastore, account_url
 from drumbeat.ports import Entry, Written
 from drumbeat.protocol.errors import (
@@ -202,7 +203,7 @@ def make_backend(target: Target, patience: Patience, guard: AddressGuard) -> Bac
 
 def _fingerprint(target: Target) -> str:
     """Names a store with its credentials, so that a connection is used again only for the same ones."""
-    document, secrets = spec_of.split(target.spec)
+    document, secrets = split(target.spec)
     told = json.dumps([document, secrets, target.title, target.query], sort_keys=True)
     return hashlib.sha256(told.encode()).hexdigest()
 

@@ -18,8 +18,8 @@ from drumbeat.protocol import wire
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError
 from drumbeat.protocol.states import Reason, State
-from drumbeat.stores.sql.catalog import note_uses
 from drumbeat.stores.sql.leases import UNFINISHED, is_free_for
+from drumbeat.stores.sql.resources import note_uses
 from drumbeat.stores.sql.schema import jobs, removals, story, submissions
 from drumbeat.stores.sql.slots import count_in_all
 

@@ -23,7 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
 
-HEAD = "0015"
+HEAD = "0016"
 """The database revision that this code reads and writes."""
 
 Serial = BigInteger().with_variant(Integer, "sqlite")
@@ -194,17 +194,6 @@ reservations = Table(
 )
 """Slots that attempts hold. gpus: a JSON list. since: when they were granted; NULL by versions without persons."""
 
-quotas = Table(
-    "quotas",
-    metadata,
-    Column("kind", Text, primary_key=True),
-    Column("name", AnyText, primary_key=True),
-    Column("slots", Integer),
-    Column("gpus", Integer),
-    Column("waiting", Integer),
-)
-"""NULL = no limit."""
-
 past_use = Table(
     "past_use",
     metadata,
@@ -243,22 +232,6 @@ tokens = Table(
 )
 """Tokens of persons. digest: SHA-256 of the token."""
 
-aliases = Table(
-    "aliases",
-    metadata,
-    Column("kind", AnyText, primary_key=True),
-    Column("name", AnyText, primary_key=True),
-    Column("target", AnyText, nullable=False),
-)
-
-computes = Table(
-    "computes",
-    metadata,
-    Column("name", Text, primary_key=True),
-    Column("spec", Text, nullable=False),
-)
-"""Computes that people have made. spec: JSON."""
-
 facts = Table(
     "facts",
     metadata,
@@ -267,8 +240,8 @@ facts = Table(
 )
 """What all servers over this database must agree on, as the first of them said it."""
 
-assets = Table(
-    "assets",
+resources = Table(
+    "resources",
     metadata,
     Column("number", Serial, primary_key=True),
     Column("kind", Text, nullable=False),
@@ -278,10 +251,11 @@ assets = Table(
     Column("created_at", UtcTime, nullable=False),
     Column("made_by", Text, nullable=False),
     Column("document", Text, nullable=False),
+    Column("sealed", LargeBinary, nullable=False),
     UniqueConstraint("kind", "name", "version"),
     sqlite_autoincrement=True,
 )
-"""Versions of environments and data. number: the order in which they came. document: JSON."""
+"""What has a name, as `Resource` has it. number: the order in which they came. document: JSON. sealed: encrypted."""
 
 asset_uses = Table(
     "asset_uses",
@@ -296,22 +270,4 @@ asset_uses = Table(
     Index(None, "kind", "name", "version"),
     sqlite_autoincrement=True,
 )
-"""Which job named which asset."""
-
-datastores = Table(
-    "datastores",
-    metadata,
-    Column("name", Text, primary_key=True),
-    Column("document", Text, nullable=False),
-    Column("sealed", LargeBinary, nullable=False),
-)
-"""sealed: the credentials, encrypted."""
-
-registries = Table(
-    "registries",
-    metadata,
-    Column("name", Text, primary_key=True),
-    Column("document", Text, nullable=False),
-    Column("sealed", LargeBinary, nullable=False),
-)
-"""Of container images. sealed: as above."""
+"""Which job named which resource."""

@@ -8,17 +8,15 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import TypeVar
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
 from drumbeat.core.fair_share import HeldSlots, PastUse
 from drumbeat.core.life.events import StoryEntry
 from drumbeat.core.quotas import Quota
-from drumbeat.dialect.reading.error_messages import nearest
 from drumbeat.ports import (
     LEASE_TIMEOUT,
-    Asset,
-    AssetKind,
     Change,
     ExperimentUse,
     Head,
@@ -33,18 +31,14 @@ from drumbeat.ports import (
     Record,
     Removal,
     Reservation,
-    StoredDatastore,
-    StoredRegistry,
+    Resource,
     Submission,
     Use,
-    UsedKind,
 )  # fmt: skip
 from drumbeat.protocol.api.requests import JobRequest
-from drumbeat.protocol.errors import ConflictError, NotFoundError
+from drumbeat.protocol.errors import ConflictError
 from drumbeat.protocol.states import State
 from drumbeat.stores.sql import (
-    catalog,
-    computes,
     inbox,
     job_histories,
     jobs,
@@ -52,12 +46,15 @@ from drumbeat.stores.sql import (
     outbox,
     people,
     removals,
+    resources,
     slots,
     usage,
 )
 from drumbeat.stores.sql.database import Database, parse_url
-from drumbeat.stores.sql.schema import aliases, facts, settings
+from drumbeat.stores.sql.schema import facts, settings
 from drumbeat.stores.sql.upgrade import upgrade
+
+T = TypeVar("T")
 
 
 def make_store(
@@ -252,33 +249,7 @@ class SqlStore:
         with self._database.read() as connection:
             return slots.booked(connection, compute)
 
-    # --- aliases, computes ---
-    def aliases(self) -> dict[tuple[str, str], str]:
-        with self._database.read() as connection:
-            return {(row.kind, row.name): row.target for row in connection.execute(select(aliases))}
-
-    def set_alias(self, kind: str, name: str, target: str | None) -> None:
-        this = (aliases.c.kind == kind, aliases.c.name == name)
-        with self._database.write() as connection:
-            if target is None:
-                if connection.execute(delete(aliases).where(*this)).rowcount == 0:
-                    there = connection.execute(select(aliases.c.name).where(aliases.c.kind == kind)).scalars()
-                    fix = nearest(name, there) or "See those that there are: drumbeat alias list"
-                    raise NotFoundError(f"there is no {kind.replace('_', ' ')} alias {name}", fix=fix)
-            elif connection.execute(update(aliases).where(*this).values(target=target)).rowcount == 0:
-                connection.execute(insert(aliases).values(kind=kind, name=name, target=target))
-
-    def computes(self) -> dict[str, dict[str, object]]:
-        with self._database.read() as connection:
-            return computes.read(connection)
-
-    def set_compute(self, name: str, spec: dict[str, object] | None) -> None:
-        with self._database.write() as connection:
-            if spec is None:
-                computes.remove(connection, name)
-            else:
-                computes.keep(connection, name, spec)
-
+    # --- settings ---
     def agreed(self, name: str, value: str) -> str:
         with suppress(ConflictError), self._database.write() as connection:
             if _fact(connection, name) is None:
@@ -294,18 +265,6 @@ class SqlStore:
         with self._database.write() as connection:
             if connection.execute(update(settings).where(settings.c.name == name).values(value=value)).rowcount == 0:
                 connection.execute(insert(settings).values(name=name, value=value))
-
-    def replace_setting(self, name: str, before: str, value: str) -> bool:
-        this = settings.c.name == name
-        # Two servers may make it at once: the second one's insertion is a conflict.
-        with suppress(ConflictError), self._database.write() as connection:
-            changed = connection.execute(update(settings).where(this, settings.c.value == before).values(value=value))
-            if changed.rowcount:
-                return True
-            if not before and connection.execute(select(settings.c.name).where(this)).one_or_none() is None:
-                connection.execute(insert(settings).values(name=name, value=value))
-                return True
-        return False
 
     # --- people ---
     def tokens(self) -> list[PersonToken]:
@@ -341,51 +300,41 @@ class SqlStore:
         with self._database.read() as connection:
             return usage.all_past_use(connection)
 
-    # --- the catalog ---
-    def add_asset(self, asset: Asset) -> tuple[Asset, bool]:
+    # --- resources ---
+    def resources(self, kind: str, name: str | None = None) -> list[Resource]:
+        with self._database.read() as connection:
+            return resources.versions(connection, kind, name)
+
+    def resource(self, kind: str, name: str, version: str = "") -> Resource:
+        with self._database.read() as connection:
+            return resources.one(connection, kind, name, version)
+
+    def add_version(self, resource: Resource) -> tuple[Resource, bool]:
+        return self._write_again(lambda connection: resources.add(connection, resource))
+
+    def put_resource(self, resource: Resource) -> bool:
+        return self._write_again(lambda connection: resources.put(connection, resource))
+
+    def _write_again(self, write: Callable[[Connection], T]) -> T:
         try:
             with self._database.write() as connection:
-                return catalog.add(connection, asset)
+                return write(connection)
         except ConflictError:
-            # Where writers run side by side, another one may have taken the version in between.
+            # Where writers run side by side, another one may have inserted the same row in between.
             with self._database.write() as connection:
-                return catalog.add(connection, asset)
+                return write(connection)
 
-    def asset(self, kind: AssetKind, name: str, version: str = "") -> Asset:
-        with self._database.read() as connection:
-            return catalog.one(connection, kind, name, version)
-
-    def assets(self, kind: AssetKind, name: str | None = None) -> list[Asset]:
-        with self._database.read() as connection:
-            return catalog.versions(connection, kind, name)
-
-    def remove_asset(self, kind: AssetKind, name: str, version: str) -> None:
+    def remove_resource(self, kind: str, name: str, version: str = "") -> None:
         with self._database.write() as connection:
-            catalog.remove(connection, kind, name, version)
+            resources.remove(connection, kind, name, version)
 
-    def users(self, kind: UsedKind, name: str, version: str) -> list[tuple[str, str]]:
+    def users(self, kind: str, name: str, version: str) -> list[tuple[str, str]]:
         with self._database.read() as connection:
-            return catalog.users(connection, kind, name, version)
+            return resources.users(connection, kind, name, version)
 
     def uses(self, job: str) -> list[Use]:
         with self._database.read() as connection:
-            return catalog.uses(connection, job)
-
-    def datastores(self) -> dict[str, StoredDatastore]:
-        with self._database.read() as connection:
-            return catalog.all_datastores(connection)
-
-    def set_datastore(self, name: str, datastore: StoredDatastore | None) -> None:
-        with self._database.write() as connection:
-            catalog.set_datastore(connection, name, datastore)
-
-    def registries(self) -> dict[str, StoredRegistry]:
-        with self._database.read() as connection:
-            return catalog.all_registries(connection)
-
-    def set_registry(self, name: str, registry: StoredRegistry | None) -> None:
-        with self._database.write() as connection:
-            catalog.set_registry(connection, name, registry)
+            return resources.uses(connection, job)
 
     def close(self) -> None:
         self._database.close()

@@ -4,33 +4,43 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, Row, insert, select, update
 
 from drumbeat.core.fair_share import HALF_LIFE, HeldSlots, PastUse, charged
 from drumbeat.core.quotas import Quota, QuotaKind
-from drumbeat.ports import HALF_LIFE_SETTING
-from drumbeat.stores.sql.schema import jobs, past_use, quotas, reservations, settings
+from drumbeat.ports import HALF_LIFE_SETTING, Resource
+from drumbeat.protocol.errors import NotFoundError
+from drumbeat.stores.sql import resources
+from drumbeat.stores.sql.schema import jobs, past_use, reservations, settings
+
+QUOTA = "quota"
+"""The kind of resource that a quota is."""
 
 
 def all_quotas(connection: Connection) -> list[Quota]:
     """Every quota, by kind and name."""
-    rows = connection.execute(select(quotas)).all()
-    kept = [Quota(QuotaKind(row.kind), row.name, row.slots, row.gpus, row.waiting) for row in rows]
-    return sorted(kept, key=lambda one: (one.kind, one.name))
+    quotas = (
+        Quota(QuotaKind(kind), name, **one.document)
+        for one in resources.versions(connection, QUOTA, None)
+        for kind, _, name in [one.name.partition("/")]
+    )
+    return sorted(quotas, key=lambda one: (one.kind, one.name))
 
 
 def set_quota(connection: Connection, quota: Quota) -> None:
     """Writes a quota, over the one that there is; one without limits is removed."""
-    this = (quotas.c.kind == quota.kind.value, quotas.c.name == quota.name)
+    name = f"{quota.kind}/{quota.name}"
     limits = {"slots": quota.slots, "gpus": quota.gpus, "waiting": quota.waiting}
-    if quota.is_empty:
-        connection.execute(delete(quotas).where(*this))
-    elif connection.execute(update(quotas).where(*this).values(**limits)).rowcount == 0:
-        connection.execute(insert(quotas).values(kind=quota.kind.value, name=quota.name, **limits))
+    if not quota.is_empty:
+        resources.put(connection, Resource(QUOTA, name, document=limits))
+    else:
+        with suppress(NotFoundError):
+            resources.remove(connection, QUOTA, name, "")
 
 
 def held_slots(connection: Connection, job: str = "", attempt: int = 0) -> list[HeldSlots]:

@@ -1,4 +1,4 @@
-"""Datastores: from what a person wrote to what the server takes.
+"""Named things: from what a person wrote to what the server takes.
 
 A secret needn't stand in a file: `env:NAME` in its place is read from this machine's environment, `file:PATH` from a
 file of its own.
@@ -12,37 +12,38 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from drumbeat.protocol.errors import SpecError
+from drumbeat.resources.kind import CREDENTIALS as KEY
+from drumbeat.resources.kind import Kind
 
 if TYPE_CHECKING:
-    from drumbeat.dialect.data.datastores import Datastore
     from drumbeat.dialect.reading.frozen_model import Model
 
-    GivenDatastore = str | Path | Mapping[str, Any] | Model
+    Given = str | Path | Mapping[str, Any] | Model
 
 ENVIRONMENT, FILE = "env:", "file:"
-KEY = "credentials"
 
 
-def described(datastore: GivenDatastore, sets: Sequence[str] = ()) -> tuple[dict[str, Any], str]:
-    """The datastore as a document, its secrets in the clear, and where it was written. Raises SpecError."""
-    from drumbeat.dialect.data.datastores import anchored, datastore_from, load_datastore
+def described(kind: Kind[Any], given: Given, sets: Sequence[str] = ()) -> tuple[dict[str, Any], str]:
+    """A resource as a document, its secrets in the clear, and where it was written. Raises SpecError."""
+    from drumbeat.dialect.data.credentials import split
 
-    if isinstance(datastore, str | Path):
-        loaded = load_datastore(datastore, [*sets, *looked_up(Path(datastore), sets)])
-        return _whole(loaded), str(datastore)
+    model, base, source = _read(kind, given, sets)
+    document, secrets = split(kind.anchored(model, base))
+    return {**document, **({KEY: secrets} if secrets else {})}, source
+
+
+def _read(kind: Kind[Any], given: Given, sets: Sequence[str]) -> tuple[Model, Path, str]:
+    """The model, the folder that relative paths in it count from, and where it was written."""
+    from drumbeat.dialect.reading.loader import load_model
+
+    if isinstance(given, str | Path):
+        file = Path(given)
+        return load_model(given, kind.model(), [*sets, *looked_up(file, sets)]), file.absolute().parent, str(given)
     if sets:
-        raise SpecError("values are set in a file; this datastore was made in Python", fix="Set them on the object.")
-    if isinstance(datastore, Mapping):
-        given = {**datastore, **resolved(datastore, Path.cwd())}
-        datastore = datastore_from(given)
-    return _whole(anchored(cast("Datastore", datastore), Path.cwd())), "datastore"
-
-
-def _whole(datastore: Any) -> dict[str, Any]:
-    from drumbeat.dialect.data.datastores import split
-
-    document, secrets = split(datastore)
-    return {**document, **({KEY: secrets} if secrets else {})}
+        fix = "Set them on the object."
+        raise SpecError(f"values are set in a file; this {kind.noun} was made in Python", fix=fix)
+    model = kind.read({**given, **resolved(given, Path.cwd())}) if isinstance(given, Mapping) else given
+    return model, Path.cwd(), kind.name
 
 
 def looked_up(file: Path, sets: Sequence[str]) -> list[str]:

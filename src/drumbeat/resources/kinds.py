@@ -1,0 +1,13 @@
+"""The kinds of named things that exist."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drumbeat.resources.datastore import DATASTORE
+from drumbeat.resources.kind import Kind
+from drumbeat.resources.notice_target import NOTICE_TARGET
+from drumbeat.resources.registry import REGISTRY
+
+KINDS: tuple[Kind[Any], ...] = (DATASTORE, REGISTRY, NOTICE_TARGET)
+"""Each has its routes below `/api/v1`."""

@@ -1,0 +1,74 @@
+"""Named things of a database from before they had one table: SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from sqlalchemy import text
+
+from drumbeat.control.catalog.aliases import read_aliases
+from drumbeat.core.quotas import Quota, QuotaKind
+from drumbeat.ports import Resource
+from drumbeat.stores.sql import make_store
+from drumbeat.stores.sql.database import Database, parse_url
+from drumbeat.stores.sql.upgrade import JOBS, upgrade
+
+pytestmark = [pytest.mark.contract, pytest.mark.feature("U2")]
+
+AT = "2031-05-06 12:00:00.123456"
+TARGET = {"name": "slack", "type": "webhook"}
+NOTICES = {"slack": {"document": TARGET, "sealed": base64.b64encode(b"\0s").decode()}}
+ROWS = [
+    ("assets", 7, "data", '"digits"', '"2"', "b", AT, "train-1", '{"uri": "u"}'),
+    ("assets", 3, "data", '"digits"', '"1"', "a", AT, "", '{"uri": "t"}'),
+    ("datastores", "blobs", '{"type": "folder"}', b"\0d"),
+    ("registries", "acme", '{"target": "ghcr.io"}', b""),
+    ("computes", "lab", '{"type": "netlab"}'),
+    ("aliases", '"compute"', '"gpu/cluster"', '"local"'),
+    ("quotas", "person", '"ada"', 4, None, 0),
+    ("settings", "notices", json.dumps(NOTICES)),
+    ("settings", "retain", "7"),
+]
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.xdist_group("postgres"))])
+def url(request, tmp_path):
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/drumbeat.db"
+        return
+    cluster = request.getfixturevalue("postgres")
+    with cluster.empty_database() as name:
+        yield cluster.url(name)
+
+
+def test_named_things_of_an_older_database_come_through_whole(url):
+    old = Database(parse_url(url))
+    upgrade(old, replace(JOBS, head="0015"))
+    with old.write() as connection:
+        if not old.is_sqlite:
+            connection.execute(text("SET TIME ZONE 'UTC'"))
+        for table, *values in ROWS:
+            names = [f"v{number}" for number in range(len(values))]
+            places = ", ".join(f":{name}" for name in names)
+            connection.execute(text(f"INSERT INTO {table} VALUES ({places})"), dict(zip(names, values, strict=True)))
+    old.close()
+    store = make_store(url)
+    versions = [(one.version, one.digest, one.made_by) for one in store.resources("data", "digits")]
+    assert versions == [("2", "b", "train-1"), ("1", "a", "")]
+    assert store.resource("data", "digits").created_at == datetime(2031, 5, 6, 12, 0, 0, 123456, UTC)
+    kinds = ("datastore", "registry", "compute", "notice")
+    assert [(one.name, one.document, one.sealed) for kind in kinds for one in store.resources(kind)] == [
+        ("blobs", {"type": "folder"}, b"\0d"),
+        ("acme", {"target": "ghcr.io"}, b""),
+        ("lab", {"type": "netlab"}, b""),
+        ("slack", TARGET, b"\0s"),
+    ]
+    assert read_aliases(store) == {("compute", "gpu/cluster"): "local"}
+    assert store.quotas() == [Quota(QuotaKind.PERSON, "ada", 4, None, 0)]
+    assert (store.setting("notices"), store.setting("retain")) == ("", "7")
+    assert store.add_version(Resource("data", "digits", "", {}, "c"))[0].version == "3"
+    store.close()
