@@ -20,10 +20,8 @@ if TYPE_CHECKING:
     from drumbeat.dialect.compute.ray import RayCompute
     from drumbeat.dialect.compute.slurm import SlurmCompute
     from drumbeat.dialect.compute.ssh import SshCompute, SshHost
-    from drumbeat.dialect.data.asset_types import AssetTypes, InputOutputModes
-    from drumbeat.dialect.data.assets import DataAsset, load_data
+    from drumbeat.dialect.data.assets import AssetTypes, DataAsset, InputOutputModes, ModelAsset, load_data
     from drumbeat.dialect.data.inputs_outputs import Input, Output
-    from drumbeat.dialect.data.model_assets import ModelAsset
     from drumbeat.dialect.environments.environment_keys import (
         BuildContext,
         Environment,
@@ -93,10 +91,8 @@ HOMES = {
     "compute.slurm": ["SlurmCompute"],
     "compute.ssh": ["SshCompute", "SshHost"],
     "compute.computes": ["compute_from", "load_compute"],
-    "data.assets": ["DataAsset", "load_data"],
-    "data.asset_types": ["AssetTypes", "InputOutputModes"],
+    "data.assets": ["AssetTypes", "DataAsset", "InputOutputModes", "ModelAsset", "load_data"],
     "data.inputs_outputs": ["Input", "Output"],
-    "data.model_assets": ["ModelAsset"],
     "job.distribution": ["MpiDistribution", "PyTorchDistribution", "RayDistribution", "TensorFlowDistribution"],
     "environments.environment_keys": ["BuildContext", "Environment", "environment_from", "load_environment"],
     "builders.estimator": ["Estimator"],

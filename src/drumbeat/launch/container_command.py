@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from drumbeat.protocol import folder_layout
-from drumbeat.protocol.plan import Plan, RankRuntime
+from drumbeat.protocol.plan import ImageBuild, Plan, RankRuntime
 from drumbeat.protocol.process import ProcessSpec
 from drumbeat.protocol.roster import Member
 
@@ -181,3 +181,15 @@ def _devices(member: Member, engine: Engine) -> list[str]:
     if engine.kind == "docker":
         return ["--gpus", f'"device={",".join(member.gpus)}"']
     return [word for gpu in member.gpus for word in ("--device", f"nvidia.com/gpu={gpu}")]
+
+
+# --- the command that builds an image from a job's `build:`; what its Dockerfile names is in dockerfile_reader.py ---
+
+
+def build_line(engine: Engine, image: str, context: str, build: ImageBuild) -> list[str]:
+    """What builds an image of a folder that lies on the node. The images that it is made from are there already."""
+    words = [engine.program, "build", "--tag", image, "--file", f"{context}/{build.dockerfile}", "--network", "host"]
+    if engine.kind == "podman":
+        words += ["--layers", "--pull=missing", "--ulimit", f"nofile={engine.files}:{engine.files}"]
+        words += ["--ulimit", f"nproc={engine.processes}:{engine.processes}"]
+    return [*words, context]

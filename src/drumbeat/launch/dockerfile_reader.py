@@ -1,6 +1,6 @@
 """A Dockerfile, as far as drumbeat reads one: the images that it needs, and the line at which an instruction stands.
 
-The command that builds an image is in `image_build_command.py`.
+The command that builds an image is in `container_command.py`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import pytest
 from drumbeat.agent.ground.request_backoff import Backoff
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.ground.snapshot_archive import is_inside
-from drumbeat.agent.launchers.mpi import abort_code
+from drumbeat.agent.launchers.mpi.launcher import correct_exit
 from drumbeat.agent.logs.failure_excerpt import failure_excerpt, last_lines
 from drumbeat.agent.logs.sender import pause_s
 from drumbeat.agent.status_reporter import poll_s
@@ -144,9 +144,9 @@ def test_a_stranger_at_the_servers_port_is_no_server(body):
 def test_a_rank_that_had_mpich_abort_has_not_ended_well():
     said = "Abort(3) on node 1 (rank 1 in comm 0): application called MPI_Abort(MPI_COMM_WORLD, 3) - process 1\n"
     well = RankExit(1, 0, None, 1.0, 1, tail=said)
-    assert abort_code.correct_exit(well).code == 3
-    assert abort_code.correct_exit(replace(well, tail=said.replace("Abort(3)", "Abort(0)"))).code == 1
-    assert abort_code.correct_exit(replace(well, tail="epoch 3\n")).code == 0
-    assert abort_code.correct_exit(replace(well, code=15)).code == 15
-    killed_at_exit = abort_code.correct_exit(replace(well, code=None, signal=15, end_mark="exiting"))
+    assert correct_exit(well).code == 3
+    assert correct_exit(replace(well, tail=said.replace("Abort(3)", "Abort(0)"))).code == 1
+    assert correct_exit(replace(well, tail="epoch 3\n")).code == 0
+    assert correct_exit(replace(well, code=15)).code == 15
+    killed_at_exit = correct_exit(replace(well, code=None, signal=15, end_mark="exiting"))
     assert (killed_at_exit.is_failure, killed_at_exit.signal) == (True, 15)

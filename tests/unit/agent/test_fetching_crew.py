@@ -5,7 +5,7 @@ from itertools import count
 
 import pytest
 
-from drumbeat.agent.inputs.fetching.thread_count import Crew
+from drumbeat.agent.inputs.fetching.fetch_threads import Crew
 
 
 def nothing() -> None:

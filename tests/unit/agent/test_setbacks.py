@@ -10,8 +10,7 @@ import pytest
 
 from drumbeat.agent.ground.agent_log import Journal
 from drumbeat.agent.logs import sender as sender_module
-from drumbeat.agent.logs.log_retries import TRIES, LogRetries
-from drumbeat.agent.logs.sender import GrowingLog, LogSender
+from drumbeat.agent.logs.sender import TRIES, GrowingLog, LogRetries, LogSender
 from drumbeat.protocol.errors import DrumbeatError, UnreachableError
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drumbeat.engines.slurm.account_limit_reasons import sentence_of
+from drumbeat.engines.slurm.pending_reasons import sentence_of
 
 pytestmark = pytest.mark.feature("C4")
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from drumbeat import launch
-from drumbeat.agent.launchers.mpi import installation
+from drumbeat.agent.launchers.mpi import launcher
 from drumbeat.agent.launchers.remote import ssh_stand_in
 from drumbeat.launch import mpi
 from drumbeat.protocol.errors import RefusedError
@@ -164,7 +164,7 @@ def test_nodes_of_a_machine_that_are_not_in_a_row_are_refused():
     ],
 )
 def test_which_mpi_it_is_is_read_from_what_it_says(said: str, has: str):
-    assert installation.read(said) == has
+    assert launcher.read_version(said) == has
 
 
 @pytest.mark.parametrize(

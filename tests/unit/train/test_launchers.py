@@ -7,9 +7,8 @@ import json
 import pytest
 
 from drumbeat.protocol.errors import RefusedError
-from drumbeat.train.launchers import read_identity
+from drumbeat.train.launchers import first_host, read_identity, tasks_on
 from drumbeat.train.rank_identity import RankIdentity
-from drumbeat.train.slurm_lists import first_host, tasks_on
 
 pytestmark = pytest.mark.feature("T1", "L10")
 

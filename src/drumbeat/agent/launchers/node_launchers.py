@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from drumbeat.agent.launchers import pytorch
 from drumbeat.agent.launchers.launcher import NodeLauncher
 from drumbeat.agent.launchers.mpi import launcher as mpi
 from drumbeat.agent.launchers.ray import launcher as ray
+from drumbeat.agent.launchers.remote import node_addresses
 
-NODE_LAUNCHERS = {"pytorch": pytorch.LAUNCHER, "mpi": mpi.LAUNCHER, "ray": ray.LAUNCHER}
+_PYTORCH = NodeLauncher(
+    prepare=lambda round_: node_addresses.make(round_.plan, round_.roster, round_.node, round_.secret)
+)
+"""PyTorch's part is a host file, and stand-ins for ssh and pdsh."""
+
+NODE_LAUNCHERS = {"pytorch": _PYTORCH, "mpi": mpi.LAUNCHER, "ray": ray.LAUNCHER}
 """By the name in `launch.launcher_table.LAUNCHERS`."""
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import AfterValidator, Field
 
 from drumbeat.dialect.data.inputs_outputs import DataType
 from drumbeat.dialect.data.signed_urls import NoSecret
-from drumbeat.dialect.reading.field_types import AsText, Filled, Json, Text, no_label, pattern
+from drumbeat.dialect.reading.field_types import AsText, Filled, Json, Table, Text, no_label, pattern
 from drumbeat.dialect.reading.frozen_model import AnyCase, Model
 from drumbeat.dialect.reading.loader import DocumentKind, load_model, model_from
 
@@ -52,3 +52,52 @@ def data_from(document: Mapping[str, Any], name: str = "data") -> DataAsset:
 
 
 DATA = DocumentKind("data", lambda _document, _places: DataAsset, "`name:` and `path:`")
+
+
+# --- the words of data, as constants under the names that Azure's SDK gives them ---
+
+
+class AssetTypes:
+    """Types of data and models."""
+
+    URI_FILE = "uri_file"
+    URI_FOLDER = "uri_folder"
+    MLTABLE = "mltable"
+    CUSTOM_MODEL = "custom_model"
+    MLFLOW_MODEL = "mlflow_model"
+    TRITON_MODEL = "triton_model"
+
+
+class InputOutputModes:
+    """How a rank has an input, or writes an output."""
+
+    MOUNT = "mount"
+    DOWNLOAD = "download"
+    UPLOAD = "upload"
+    RO_MOUNT = "ro_mount"
+    RW_MOUNT = "rw_mount"
+    EVAL_MOUNT = "eval_mount"
+    EVAL_DOWNLOAD = "eval_download"
+    DIRECT = "direct"
+
+
+# --- a trained model that is to have a name: it is read and checked; this version registers none ---
+
+
+class ModelAsset(Model):
+    """A version of a model, by name."""
+
+    noun: ClassVar[str] = "the model"
+    ignored: ClassVar[frozenset[str]] = frozenset({"$schema"})
+
+    name: AssetName | None = Field(default=None, description="Its name.")
+    version: AssetVersion | None = Field(default=None, description="Its version.")
+    type: Annotated[Literal["custom_model", "mlflow_model", "triton_model"], AnyCase()] = Field(
+        default="custom_model", description="How its files are laid out."
+    )
+    path: Annotated[Filled, NoSecret] = Field(description="Where it lies: a path, or an address.")
+    description: Text | None = Field(default=None, description="What the model is.")
+    stage: Text | None = Field(default=None, description="How far it is in its life.")
+    flavors: Table = Field(default_factory=dict, description="What can load it, by MLflow's words.")
+    tags: dict[str, AsText] = Field(default_factory=dict, description="Free-form labels.")
+    properties: dict[str, AsText] = Field(default_factory=dict, description="Labels that can't be changed.")

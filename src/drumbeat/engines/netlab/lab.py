@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,6 @@ from typing import Any
 from drumbeat.engines.netlab.iproute import ip
 from drumbeat.engines.netlab.lab_holder import HELD, LOCK
 from drumbeat.engines.netlab.shaping import bits_per_s, burst_bytes
-from drumbeat.engines.netlab.subnets import free_subnet
 from drumbeat.host import processes
 from drumbeat.protocol.errors import DrumbeatError, EngineError
 from drumbeat.protocol.programs import NETLAB_HOLDER
@@ -347,3 +346,22 @@ def _json(file: Path) -> dict[str, Any]:
 def _last_line(file: Path) -> str:
     lines = file.read_text(errors="replace").strip().splitlines()
     return lines[-1] if lines else ""
+
+
+# --- private subnets for labs ---
+
+_FIRST, _PREFIX = "10.128.0.0/9", 24
+
+
+def free_subnet(taken: Iterable[str], tries: Sequence[int]) -> ipaddress.IPv4Network:
+    """A private /24 that overlaps none of the networks of this machine. tries: numbers to choose it by, in order."""
+    networks = [ipaddress.ip_network(one, strict=False) for one in taken]
+    first = ipaddress.ip_network(_FIRST)
+    assert isinstance(first, ipaddress.IPv4Network)  # noqa: S101 - the constant above
+    many = 1 << (_PREFIX - first.prefixlen)
+    for number in tries:
+        base = int(first.network_address) + (number % many << 32 - _PREFIX)
+        found = ipaddress.IPv4Network((base, _PREFIX))
+        if not any(found.overlaps(one) for one in networks if one.version == 4):
+            return found
+    raise EngineError("no free private subnet was found", fix="Name one in the compute's file: subnet: 10.77.0.0/24")

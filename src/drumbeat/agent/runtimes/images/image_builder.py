@@ -19,8 +19,7 @@ from drumbeat.agent.runtimes.environments.folders import Place
 from drumbeat.agent.runtimes.environments.garbage_collection import collect
 from drumbeat.agent.runtimes.images import build_errors, folders, inspection
 from drumbeat.agent.runtimes.images.folders import ImagePlace
-from drumbeat.launch.container_command import Engine
-from drumbeat.launch.image_build_command import build_line
+from drumbeat.launch.container_command import Engine, build_line
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.errors import RefusedError, StorageError
 from drumbeat.protocol.fault_points import faultpoint
