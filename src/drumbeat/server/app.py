@@ -19,8 +19,8 @@ from drumbeat.server.access.page_sessions import PageSessions
 from drumbeat.server.access.request_guard import Guard
 from drumbeat.server.access.request_sizes import TrafficMeter
 from drumbeat.server.access.response_compression import Compression
-from drumbeat.server.agent_api import inputs, metric_spools, programs, sync, tunnels
-from drumbeat.server.agent_api import mlflow as agent_mlflow
+from drumbeat.server.agent_api import inputs, programs, sync, tunnels
+from drumbeat.server.agent_api import metrics as agent_metrics
 from drumbeat.server.api import (
     aliases,
     components,
@@ -51,7 +51,7 @@ from drumbeat.server.api import (
 )
 from drumbeat.server.api.resources import resource_router
 from drumbeat.server.context import ServerContext
-from drumbeat.server.mlflow import router as mlflow
+from drumbeat.server.mlflow import service as mlflow
 from drumbeat.server.openapi_description import add_routes, describe
 from drumbeat.server.operations.process_metrics import Operations
 from drumbeat.server.operations.request_times import RequestTimes
@@ -87,7 +87,7 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
         server_info, jobs, job_logs, job_events, job_files, aliases, components, computes, environments, datastores,
         data, store_files, space, sweeps, pipelines, exec_sessions, services, metrics, ledger, nodes,
         page_events, monitoring, notices, tokens, quotas, page_sessions, page, sync, programs, tunnels, inputs,
-        metric_spools, agent_mlflow, mlflow,
+        agent_metrics, mlflow,
     ):  # fmt: skip
         add_routes(app, part.router)
     for kind in KINDS:

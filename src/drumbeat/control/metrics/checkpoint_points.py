@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+from drumbeat.control.loop.loop import Loop
 from drumbeat.core.ledger_times import Save
+from drumbeat.core.life.events import CheckpointSaved
+from drumbeat.core.life.job import Job
 from drumbeat.ports.metrics import MetricStore
-from drumbeat.protocol.metrics import Point, run_id
+from drumbeat.protocol.errors import DrumbeatError
+from drumbeat.protocol.metric_lines import Spooled
+from drumbeat.protocol.metrics import Point, PointsLogged, run_id
+from drumbeat.protocol.states import State
 
 STALL, WRITE = "checkpoint/stall_s", "checkpoint/write_s"
 _MAX_SAVES = 10_000
@@ -33,3 +40,24 @@ def _saves(stalls: list[Point], writes: list[Point]) -> list[Save]:
         for stall in stalls
         if math.isfinite(stall.value) and stall.value >= 0
     ]
+
+
+class CheckpointSaves:
+    """Reports saved checkpoints to elastic jobs, which may then take the nodes that are free. Thread-safe."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+
+    def note(self, job: Job, attempt: int, records: Sequence[Spooled]) -> None:
+        """Takes records that a node of the attempt has just sent. What fails is noted with the next checkpoint."""
+        if not job.growth or (job.state, job.attempt) != (State.RUNNING, attempt):
+            return
+        steps = [step for _, record in records if isinstance(record, PointsLogged) for step in _saved(record)]
+        if steps:
+            event = CheckpointSaved(attempt, job.round, max(steps))
+            with contextlib.suppress(DrumbeatError):
+                self._loop.call(lambda: self._loop.deliver(job.name, event))
+
+
+def _saved(record: PointsLogged) -> list[int]:
+    return [point.step for point in record.points if point.name == WRITE]

@@ -13,9 +13,8 @@ from typing import NamedTuple
 from drumbeat.control.bus import job_topic
 from drumbeat.control.gangs.engine_gangs import Secrets
 from drumbeat.control.loop.loop import Loop
-from drumbeat.control.metrics.checkpoint_points import saves_of
+from drumbeat.control.metrics.checkpoint_points import CheckpointSaves, saves_of
 from drumbeat.control.metrics.first_values import FirstValues
-from drumbeat.control.metrics.growth_after_save import CheckpointSaves
 from drumbeat.core.ledger_times import Save
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.late_nodes import is_heard_late, over

@@ -22,7 +22,7 @@ from drumbeat.server import errors
 from drumbeat.server.access.connections import Connections, HttpConnection
 from drumbeat.server.access.request_guard import LAST, CheckSecret, require_secret, values
 from drumbeat.server.access.request_sizes import TrafficMeter
-from drumbeat.server.agent_api import inputs, metric_spools, mlflow, programs, sync, tunnels
+from drumbeat.server.agent_api import inputs, metrics, programs, sync, tunnels
 from drumbeat.server.context import ServerContext
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def agents_app(context: ServerContext, hosts: Callable[[], frozenset[str]]) -> A
     """The app behind the doors. hosts: what `Host` may say now."""
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.context = context
-    for each in (sync, tunnels, programs, inputs, metric_spools, mlflow):
+    for each in (sync, tunnels, programs, inputs, metrics):
         app.include_router(each.router)
     errors.install(app)
     app.add_middleware(TrafficMeter, traffic=context.traffic)

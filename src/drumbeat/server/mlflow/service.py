@@ -1,4 +1,7 @@
-"""Answers the requests of MLflow's clients, from outside with the API token and from nodes with their secrets."""
+"""Answers the requests of MLflow's clients, from outside with the API token and from nodes with their secrets.
+
+From outside: `MLFLOW_TRACKING_URI=http://host:port/mlflow`, the API token as `MLFLOW_TRACKING_TOKEN`.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,17 @@ from drumbeat.protocol.errors import DrumbeatError
 from drumbeat.protocol.metrics import JsonObject
 from drumbeat.protocol.mlflow_calls import VERSION, MlflowRefusal, missing
 from drumbeat.server.api.job_files import UPLOADS, Arriving, Cut, ServedFile
-from drumbeat.server.context import ServerContext, away
+from drumbeat.server.context import ContextOf, PrincipalOf, ServerContext, away
 from drumbeat.server.json_bodies import read_json
 from drumbeat.server.mlflow import artifacts
 from drumbeat.server.mlflow.errors import response
 from drumbeat.server.mlflow.request import Call
 from drumbeat.server.mlflow.routes import find
-from drumbeat.server.mlflow.write_scope import WriteScope
+from drumbeat.server.mlflow.write_scope import WriteScope, scope_of_person
+from drumbeat.server.routing import new_router
+from drumbeat.server.url_paths import rest
+
+router = new_router("/mlflow", include_in_schema=False)
 
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 RANK = "X-Drumbeat-Rank"
@@ -53,6 +60,13 @@ class MlflowRequest:
         """Returns the call with these arguments."""
         control = self.context.control
         return Call(arguments, control.metrics.store, control.artifacts.of_runs, rank=self.rank, scope=self.scope)
+
+
+@router.api_route("/" + rest("path"), methods=METHODS)
+async def ask_mlflow(path: str, request: Request, context: ContextOf, principal: PrincipalOf) -> Response:
+    """Answers one request of an MLflow client outside of jobs."""
+    scope = scope_of_person(context.control.loop, principal)
+    return await answer(MlflowRequest(request, context, path, scope=scope))
 
 
 async def answer(asked: MlflowRequest) -> Response:

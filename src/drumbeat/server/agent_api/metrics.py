@@ -1,4 +1,4 @@
-"""MLflow's protocol for the endpoint of a node, which asks here what it doesn't answer itself."""
+"""What nodes send of metrics: lines of their spools, and what MLflow's clients ask that only the server answers."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Header, Request, Response
 
+from drumbeat.protocol.metrics import Source
 from drumbeat.server.access import audit
-from drumbeat.server.agent_api.sync import PREFIX, Admitted
+from drumbeat.server.agent_api.sync import BODY, PREFIX, Admitted, Offset, Speaking
 from drumbeat.server.context import away
 from drumbeat.server.mlflow.service import METHODS, RANK, MlflowRequest, answer
 from drumbeat.server.mlflow.write_scope import scope_of_job
@@ -18,10 +19,26 @@ from drumbeat.server.url_paths import rest
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-router = new_router(PREFIX, include_in_schema=False)
+router = new_router(PREFIX, tags=["agents"])
 
 
-@router.api_route("/mlflow/" + rest("path"), methods=METHODS)
+@router.post("/metrics", openapi_extra=BODY)
+async def post_metrics(offset: Offset, caller: Speaking, request: Request) -> dict[str, int]:
+    """Keeps the records in whole lines of a spool; answers `{offset}`, up to where the spool's records are kept.
+
+    An offset beyond that is answered with it, and nothing is kept. An attempt that was
+    replaced may still send until the job ends, and a node that was cut off for an hour after that.
+    """
+    lines = await request.body()
+    source = Source(caller.job, caller.attempt, caller.node)
+    metrics = caller.context.control.metrics
+    taken = await away(lambda: metrics.take(source, caller.secret, offset, lines))
+    if taken.foreign:
+        audit.note_node(caller.job, caller.node, request.scope, HTTPStatus.FORBIDDEN)
+    return {"offset": taken.offset}
+
+
+@router.api_route("/mlflow/" + rest("path"), methods=METHODS, include_in_schema=False)
 async def ask_mlflow_from_node(
     path: str, caller: Admitted, request: Request, rank: Annotated[int, Header(alias=RANK, ge=0, le=10**9)] = 0
 ) -> Response:
