@@ -9,9 +9,6 @@ from fastapi import FastAPI
 
 from drumbeat._version import __version__
 from drumbeat.protocol.principal import Principal
-from drumbeat.resources.datastore import DATASTORE
-from drumbeat.resources.kinds import KINDS
-from drumbeat.resources.notice_target import NOTICE_TARGET
 from drumbeat.server import errors
 from drumbeat.server.access.callers import Callers
 from drumbeat.server.access.home_token import user_of_server
@@ -26,7 +23,6 @@ from drumbeat.server.api import (
     components,
     computes,
     data,
-    datastores,
     environments,
     exec_sessions,
     job_events,
@@ -37,11 +33,11 @@ from drumbeat.server.api import (
     metrics,
     monitoring,
     nodes,
-    notices,
     page_events,
     page_sessions,
     pipelines,
     quotas,
+    resources,
     server_info,
     services,
     space,
@@ -49,7 +45,6 @@ from drumbeat.server.api import (
     sweeps,
     tokens,
 )
-from drumbeat.server.api.resources import resource_router
 from drumbeat.server.context import ServerContext
 from drumbeat.server.mlflow import service as mlflow
 from drumbeat.server.openapi_description import add_routes, describe
@@ -84,15 +79,13 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
     context.callers = Callers(token, user_of_server(), find)
     context.services = ServicePorts(token, context.callers, hosts, context.service_host, require_own)
     for part in (
-        server_info, jobs, job_logs, job_events, job_files, aliases, components, computes, environments, datastores,
-        data, store_files, space, sweeps, pipelines, exec_sessions, services, metrics, ledger, nodes,
-        page_events, monitoring, notices, tokens, quotas, page_sessions, page, sync, programs, tunnels, inputs,
-        agent_metrics, mlflow,
+        server_info, jobs, job_logs, job_events, job_files, aliases, components, computes, environments, data,
+        store_files, space, sweeps, pipelines, exec_sessions, services, metrics, ledger, nodes, page_events,
+        monitoring, tokens, quotas, page_sessions, page, sync, programs, tunnels, inputs, agent_metrics, mlflow,
     ):  # fmt: skip
         add_routes(app, part.router)
-    for kind in KINDS:
-        if kind not in (DATASTORE, NOTICE_TARGET):  # Those have routes beside the ones of each kind.
-            add_routes(app, resource_router(kind))
+    for router in resources.ROUTERS.values():
+        add_routes(app, router)
     errors.install(app)
     # The last one added stands outermost: nobody unknown reaches anything.
     app.add_middleware(Compression)

@@ -1,4 +1,4 @@
-"""The family of commands of a kind of named things, made of its record: create, list, show, delete."""
+"""The families of commands of named things, made of the records of their kinds: create, list, show, delete."""
 
 # Without late annotations: those of the commands have texts of the kind.
 
@@ -13,7 +13,10 @@ from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.help import Yes, add_command, new_family
 from drumbeat.cli.terminal.json_output import print_json
 from drumbeat.cli.terminal.screen import fill_table, make_table, pairs, show
+from drumbeat.resources.datastore import DATASTORE, created
 from drumbeat.resources.kind import Kind
+from drumbeat.resources.notice_target import NOTICE_TARGET
+from drumbeat.resources.registry import REGISTRY
 
 Command = tuple[str, Callable[..., None], str]
 """A word, what is done, and an example."""
@@ -93,3 +96,39 @@ def _delete_command(kind: Kind[Any]) -> Callable[..., None]:
 
     delete.__doc__ = kind.sentences.delete
     return delete
+
+
+# --- the families -------------------------------------------------------------------------------------------------
+def try_target(name: Annotated[str, typer.Argument(metavar="NAME", help="The notice target's name.")]) -> None:
+    """Deliver a test notice to a target now."""
+    target = connect().test_notice_target(name)
+    print(f"a test notice was delivered to {target.name} ({target.place})")
+
+
+def create_datastore(
+    file: Annotated[
+        Path, typer.Option("--file", "-f", metavar="FILE", help="The file that describes it; see docs/data.md.")
+    ],
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The name that jobs use.")] = None,
+    sets: Sets = None,
+    check: Annotated[
+        bool,
+        typer.Option("--check/--no-check", help="Contact the store first, and save nothing if it does not answer."),
+    ] = True,
+) -> None:
+    """Create a datastore, or replace the one of the same name.
+
+    The file doesn't have to contain secrets: `account_key: env:NAME` reads one from the environment of this command,
+    `private_key: file:PATH` from a file. The server stores secrets encrypted and never shows them.
+    """
+    named = [f"name={name}"] if name else []
+    made = connect().create_resource(DATASTORE, file, sets=[*(sets or []), *named], check=check)
+    print(created(made, is_checked=check))
+
+
+registry = resource_family(REGISTRY)
+notice = resource_family(NOTICE_TARGET, ("test", try_target, "drumbeat notice test slack"))
+datastore = resource_family(
+    DATASTORE,
+    ("create", create_datastore, f"drumbeat datastore create {DATASTORE.sentences.create_example}"),
+)

@@ -1,4 +1,4 @@
-"""The routes of a kind of named things, made of its record. A secret that came in is never shown."""
+"""The routes of named things, made of the records of their kinds. A secret that came in is never shown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from fastapi import Path, Response
 from fastapi.routing import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
+from drumbeat.protocol.api.notices import NoticeTargetView
+from drumbeat.resources.datastore import DATASTORE
 from drumbeat.resources.kind import Kind
+from drumbeat.resources.kinds import KINDS
+from drumbeat.resources.notice_target import NOTICE_TARGET
 from drumbeat.server.context import ControlOf
 from drumbeat.server.routing import new_router
 
@@ -66,3 +70,22 @@ def resource_router(kind: Kind[V], body: type[NewResource] = NewResource) -> API
         description=kind.sentences.delete,
     )  # fmt: skip
     return router
+
+
+# --- the kinds ----------------------------------------------------------------------------------------------------
+class NewDatastore(NewResource):
+    """document: the datastore, as a mapping in the form of its file. source: that file, for messages."""
+
+    check: bool = Field(default=True, description="Ask the store first, and keep nothing when it doesn't answer.")
+
+
+BODIES: dict[str, type[NewResource]] = {DATASTORE.name: NewDatastore}
+"""Of kinds that are created with more than a document."""
+ROUTERS = {kind.name: resource_router(kind, BODIES.get(kind.name, NewResource)) for kind in KINDS}
+
+
+@ROUTERS[NOTICE_TARGET.name].post("/{name}/test")
+def send_test_notice(name: Name, control: ControlOf) -> NoticeTargetView:
+    """Delivers a test notice now, and answers when it was delivered or refused."""
+    control.notice_sender.test(name)
+    return control.catalogs.notices.show(name)
