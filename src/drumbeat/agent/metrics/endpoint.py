@@ -9,7 +9,7 @@ import json
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from threading import Lock
 from typing import BinaryIO, cast
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -47,6 +47,7 @@ from drumbeat.protocol.mlflow_calls import (
     NOT_IMPLEMENTED,
     SERVER_INFO,
     VERSION,
+    MlflowArguments,
     MlflowRefusal,
     invalid,
 )
@@ -150,11 +151,12 @@ class MetricsEndpoint:
         return answer
 
     def _write(self, read: Read) -> HttpAnswer:
-        write = MlflowWrite(_object(read.body))
-        run = write.text("run_id", "run_uuid")
+        arguments = _object(read.body)
+        run = MlflowArguments(arguments).text("run_id", "run_uuid")
         if run not in self.runs:
             return self._reads.answer(read)  # The server knows the runs of other nodes.
-        written = WRITE_RULES[read.route](replace(write, rank=self.runs.rank_in(run, read.rank)), self.runs[run])
+        write = MlflowWrite(arguments, self.runs.rank_in(run, read.rank))
+        written = WRITE_RULES[read.route](write, self.runs[run])
         if written.records:
             self.keep(written.records)
         if logged := [one for one in written.metrics if one.get("model_id")]:
