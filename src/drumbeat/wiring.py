@@ -24,15 +24,16 @@ from drumbeat.dialect.compute.ray import RayCompute
 from drumbeat.dialect.compute.slurm import SlurmCompute
 from drumbeat.dialect.compute.ssh import SshCompute, SshHost
 from drumbeat.engines.local import LocalEngine
-from drumbeat.ports import Engine, MachineCaches, Ownership, Store
-from drumbeat.ports.metrics import MetricStore
-from drumbeat.ports.mlflow_server import MlflowChoice
+from drumbeat.ports import Engine, MachineCaches, Ownership
 from drumbeat.protocol.api.space import SpaceKind
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.samplers.bayesian import BayesianSamplers
 from drumbeat.server.home import first_written, shared_folder
 from drumbeat.server.home_copy import require_original
 from drumbeat.server.process.clock import SystemClock
+from drumbeat.stores.metrics import SqlMetricStore
+from drumbeat.stores.mlflow_choice import MlflowFile
+from drumbeat.stores.sql import SqlStore
 
 
 def make_control(home: Path, endpoints: Endpoints) -> Control:
@@ -86,7 +87,7 @@ def make_control(home: Path, endpoints: Endpoints) -> Control:
 def _metrics(place: str | Path) -> MetricPlace:
     """Returns where metrics are kept: a file, or a schema in the servers' PostgreSQL database."""
 
-    def open_store() -> MetricStore:
+    def open_store() -> SqlMetricStore:
         from drumbeat.stores.metrics import make_metric_store
 
         return make_metric_store(place)
@@ -94,7 +95,7 @@ def _metrics(place: str | Path) -> MetricPlace:
     return MetricPlace(open_store, lambda: place.exists() if isinstance(place, Path) else True)
 
 
-def _mlflow(home: Path, environ: Mapping[str, str]) -> MlflowChoice:
+def _mlflow(home: Path, environ: Mapping[str, str]) -> MlflowFile:
     """Returns which real MLflow server is named for this server, if any. Raises RefusedError.
 
     It is kept in the home and not in the database: of several servers, one copies the runs.
@@ -117,7 +118,7 @@ def _caches(home: Path, shared: Path, *, has_file: bool) -> MachineCaches:
     return LocalCaches(str(shared), measured)
 
 
-def _datastores(store: Store, shared: Path) -> Datastores:
+def _datastores(store: SqlStore, shared: Path) -> Datastores:
     """Those that people make, and the folders that are always there."""
     folder = shared / "datastores"
     for name in ALWAYS_THERE:
@@ -215,7 +216,7 @@ def _key(path: Path) -> bytes:
     return first_written(path, secrets.token_bytes(32))
 
 
-def _require_one_key(store: Store, key: bytes) -> None:
+def _require_one_key(store: SqlStore, key: bytes) -> None:
     """Servers with another key can't end each other's nodes, nor open their credentials: each job would be run twice.
 
     Raises RefusedError, and closes the store.
@@ -232,7 +233,7 @@ def _require_one_key(store: Store, key: bytes) -> None:
     raise RefusedError(what, where="DRUMBEAT_DATABASE", fix="Give this one the same: DRUMBEAT_SHARED=FOLDER.")
 
 
-def _require_original(home: Path, store: Store) -> None:
+def _require_original(home: Path, store: SqlStore) -> None:
     """A copy of a home would take the jobs of the server there for its own. Raises RefusedError; closes the store."""
     try:
         require_original(home, lambda: [record.job.name for record in store.unfinished()])

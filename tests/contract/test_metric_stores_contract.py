@@ -1,4 +1,4 @@
-"""Metrics in memory, in SQLite and in PostgreSQL keep one contract."""
+"""Metrics in SQLite and in PostgreSQL keep one contract."""
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -7,7 +7,6 @@ from alembic.migration import MigrationContext
 from drumbeat.stores.metrics import make_metric_store
 from drumbeat.stores.metrics.schema import metadata
 from drumbeat.stores.sql.database import Database, parse_url
-from tests.support.memory_metrics import MemoryMetricStore
 from tests.support.metrics_contract import MetricStoreContract
 
 pytestmark = [pytest.mark.contract, pytest.mark.feature("M2", "M8")]
@@ -20,13 +19,6 @@ def opened():
     yield stores
     for store in stores:
         store.close()
-
-
-class TestMemoryMetricStore(MetricStoreContract):
-    @pytest.fixture
-    def make_store(self):
-        store = MemoryMetricStore()
-        return lambda: store
 
 
 class TestSqliteMetricStore(MetricStoreContract):

@@ -15,7 +15,7 @@ from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.wiring import SystemClock
 from tests.support.fake_clock import FakeClock
 from tests.support.fake_engine import FakeEngine
-from tests.support.memory_store import MemoryStore, Shelf
+from tests.support.memory_store import JobsDatabase, MemoryStore
 
 from .api_house import House, eventually, served
 
@@ -42,10 +42,10 @@ class Disk(FolderArtifacts):
 
 
 @contextmanager
-def server(folder: Path, shelf: Shelf, engine: FakeEngine, clock: FakeClock) -> Iterator[House]:
+def server(folder: Path, database: JobsDatabase, engine: FakeEngine, clock: FakeClock) -> Iterator[House]:
     """One of several over the same store and folder. clock: that of its notices."""
     setting = Setting(
-        MemoryStore(shelf), Disk(folder), {"local": engine}, SystemClock(), b"k" * 32, ownership=Ownership.SHARED
+        MemoryStore(database), Disk(folder), {"local": engine}, SystemClock(), b"k" * 32, ownership=Ownership.SHARED
     )
     control = Control(setting)
     control.start()
@@ -65,9 +65,9 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def servers(tmp_path: Path, clock: FakeClock) -> Iterator[list[House]]:
-    shelf, engine = Shelf(), FakeEngine()
+    database, engine = JobsDatabase(), FakeEngine()
     with ExitStack() as both:
-        yield [both.enter_context(server(tmp_path, shelf, engine, clock)) for _ in range(2)]
+        yield [both.enter_context(server(tmp_path, database, engine, clock)) for _ in range(2)]
 
 
 def refuse(house: House, job: str) -> None:

@@ -48,7 +48,8 @@ def store():
     store = MemoryMetricStore()
     store.ensure_experiment("vision", 1)
     store.write([RunCreated(RUN, experiment_id("vision"), "parent", 1000, "ann")])
-    return store
+    yield store
+    store.close()
 
 
 @pytest.fixture

@@ -7,10 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from drumbeat.ports import Artifacts, LogChunk
+from drumbeat.ports import LogChunk
 from drumbeat.protocol.logs import LogName
+from drumbeat.stores.folder import FolderArtifacts
 
-Open = Callable[[], Artifacts]
+Open = Callable[[], FolderArtifacts]
 
 LOG = LogName(1, 1, 0, 0).path
 HOSTILE = (
@@ -21,14 +22,14 @@ HOSTILE = (
 
 
 class ArtifactsAccess:
-    """Artifacts over data that can be opened again."""
+    """FolderArtifacts over data that can be opened again."""
 
     @pytest.fixture
     def open_artifacts(self) -> Open:
         raise NotImplementedError("the subclass says how its data is opened")
 
     @pytest.fixture
-    def artifacts(self, open_artifacts: Open) -> Artifacts:
+    def artifacts(self, open_artifacts: Open) -> FolderArtifacts:
         return open_artifacts()
 
 
@@ -42,7 +43,7 @@ def described(files: dict[str, bytes]) -> dict[str, tuple[int, str]]:
     return {path: (len(data), sha(data)) for path, data in files.items()}
 
 
-def give(artifacts: Artifacts, attempt: int, node: int, files: dict[str, bytes], *, is_sent: bool = True) -> None:
+def give(artifacts: FolderArtifacts, attempt: int, node: int, files: dict[str, bytes], *, is_sent: bool = True) -> None:
     """Sends a node's outputs of job `a`, and has them shown."""
     for path, data in files.items() if is_sent else ():
         artifacts.append_output("a", attempt, node, path, 0, data)
@@ -58,7 +59,7 @@ def text(chunks: list[LogChunk]) -> dict[LogName, bytes]:
     return texts
 
 
-def contents(artifacts: Artifacts, job: str) -> dict[str, bytes]:
+def contents(artifacts: FolderArtifacts, job: str) -> dict[str, bytes]:
     """Path to bytes of every file that is listed, sizes checked."""
     found = {one.path: artifacts.open_file(job, one.path).read_bytes() for one in artifacts.files(job)}
     assert [one.size for one in artifacts.files(job)] == [len(data) for data in found.values()]

@@ -1,4 +1,4 @@
-"""What every place for files promises: the sentences of `drumbeat.ports.Artifacts`.
+"""What every place for files promises: the docstrings of `FolderArtifacts`.
 
 A test module subclasses `ArtifactsContract` and gives the fixture `open_artifacts`; each call opens the same data.
 The promises of logs are in `log_contract`, those of outputs in `output_contract`.
@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from drumbeat.ports import Artifacts
 from drumbeat.protocol.errors import ConflictError, ForbiddenError, NotFoundError
 from drumbeat.protocol.logs import LogName
+from drumbeat.stores.folder import FolderArtifacts
 from tests.support.artifacts_access import HOSTILE, LOG, Open, contents, give, sha
 from tests.support.log_contract import LogContract
 from tests.support.output_contract import OutputContract
@@ -22,7 +22,7 @@ class ArtifactsContract(LogContract, OutputContract):
     """Snapshots, removals, small files, and the walls around them; logs and outputs, too."""
 
     # --- snapshots ---
-    def test_a_snapshot_is_kept_whole(self, artifacts: Artifacts, open_artifacts: Open) -> None:
+    def test_a_snapshot_is_kept_whole(self, artifacts: FolderArtifacts, open_artifacts: Open) -> None:
         digest = sha(b"tar" * 1000)
         assert not artifacts.has_snapshot(digest)
         for _ in range(2):
@@ -31,7 +31,7 @@ class ArtifactsContract(LogContract, OutputContract):
         with open_artifacts().open_snapshot(digest) as file:
             assert file.read() == b"tar" * 1000
 
-    def test_nothing_is_kept_of_other_bytes(self, artifacts: Artifacts) -> None:
+    def test_nothing_is_kept_of_other_bytes(self, artifacts: FolderArtifacts) -> None:
         with pytest.raises(ConflictError):
             artifacts.add_snapshot(sha(b"whole"), [b"who"])
         assert not artifacts.has_snapshot(sha(b"whole"))
@@ -39,7 +39,7 @@ class ArtifactsContract(LogContract, OutputContract):
             artifacts.open_snapshot(sha(b"whole"))
 
     @pytest.mark.parametrize("error", [ConnectionResetError, RuntimeError])
-    def test_nothing_is_kept_when_the_sender_vanishes(self, artifacts: Artifacts, error: type[Exception]) -> None:
+    def test_nothing_is_kept_when_the_sender_vanishes(self, artifacts: FolderArtifacts, error: type[Exception]) -> None:
         def pieces() -> Iterator[bytes]:
             yield b"wh"
             raise error("the sender is gone")
@@ -49,7 +49,7 @@ class ArtifactsContract(LogContract, OutputContract):
         assert not artifacts.has_snapshot(sha(b"whole"))
 
     @pytest.mark.parametrize("digest", ["", "..", "a" * 63, "A" * 64, "../" + "a" * 61, "a" * 64 + "\n"])
-    def test_a_snapshot_is_named_by_a_digest(self, artifacts: Artifacts, digest: str) -> None:
+    def test_a_snapshot_is_named_by_a_digest(self, artifacts: FolderArtifacts, digest: str) -> None:
         for use in (
             lambda: artifacts.has_snapshot(digest),
             lambda: artifacts.open_snapshot(digest),
@@ -59,7 +59,9 @@ class ArtifactsContract(LogContract, OutputContract):
                 use()
 
     # --- removing ---
-    def test_removed_job_has_no_file_and_others_keep_theirs(self, artifacts: Artifacts, open_artifacts: Open) -> None:
+    def test_removed_job_has_no_file_and_others_keep_theirs(
+        self, artifacts: FolderArtifacts, open_artifacts: Open
+    ) -> None:
         for job in ("a", "ab"):
             artifacts.append_log(job, LOG, 0, b"line\n")
             artifacts.write_text(job, "plan.json", "{}")
@@ -70,7 +72,9 @@ class ArtifactsContract(LogContract, OutputContract):
         assert [file.path for file in artifacts.files("ab")] == [LOG, "plan.json", "user_logs/std_log_0.txt"]
         assert set(artifacts.job_space()) == {"ab"}
 
-    def test_job_of_a_removed_name_begins_with_empty_logs(self, artifacts: Artifacts, open_artifacts: Open) -> None:
+    def test_job_of_a_removed_name_begins_with_empty_logs(
+        self, artifacts: FolderArtifacts, open_artifacts: Open
+    ) -> None:
         other = open_artifacts()
         for store in (artifacts, other):
             store.append_log("a", LOG, 0, b"first job, a long line\n")
@@ -80,13 +84,13 @@ class ArtifactsContract(LogContract, OutputContract):
         assert other.append_log("a", LogName(1, 1, 0, 1).path, 0, b"newer\n") == 6
         assert [chunk.data for chunk in open_artifacts().log_chunks("a")] == [b"new\n", b"newer\n"]
 
-    def test_job_of_a_removed_name_writes_a_log_of_the_same_name_at_once(self, artifacts: Artifacts) -> None:
+    def test_job_of_a_removed_name_writes_a_log_of_the_same_name_at_once(self, artifacts: FolderArtifacts) -> None:
         for text in (b"first job, a long line\n", b"new\n"):
             assert artifacts.append_log("a", LOG, 0, text) == len(text)
             assert [chunk.data for chunk in artifacts.log_chunks("a")] == [text]
             artifacts.set_aside_job("a")
 
-    def test_removing_the_files_that_were_set_aside_leaves_those_of_a_new_job(self, artifacts: Artifacts) -> None:
+    def test_removing_the_files_that_were_set_aside_leaves_those_of_a_new_job(self, artifacts: FolderArtifacts) -> None:
         for text in (b"first job\n", b"new\n"):
             artifacts.append_log("a", LOG, 0, text)
             if text != b"new\n":
@@ -94,7 +98,7 @@ class ArtifactsContract(LogContract, OutputContract):
         artifacts.remove_job("a")
         assert [chunk.data for chunk in artifacts.log_chunks("a")] == [b"new\n"]
 
-    def test_removing_logs_leaves_outputs_plan_and_story(self, artifacts: Artifacts) -> None:
+    def test_removing_logs_leaves_outputs_plan_and_story(self, artifacts: FolderArtifacts) -> None:
         artifacts.append_log("a", LOG, 0, b"line\n")
         artifacts.append_output("a", 1, 0, "default/model.bin", 0, b"weights")
         assert not artifacts.commit_outputs("a", 1, 0, {"default/model.bin": (7, sha(b"weights"))})
@@ -110,7 +114,7 @@ class ArtifactsContract(LogContract, OutputContract):
         assert space.outputs > 0
         assert (space.logs, space.checkpoints) == (0, 0)
 
-    def test_space_of_a_job_is_counted_by_kind(self, artifacts: Artifacts) -> None:
+    def test_space_of_a_job_is_counted_by_kind(self, artifacts: FolderArtifacts) -> None:
         assert artifacts.job_space() == {}
         artifacts.append_log("a", LOG, 0, b"x" * 100_000)
         space = artifacts.job_space()["a"]
@@ -119,12 +123,12 @@ class ArtifactsContract(LogContract, OutputContract):
         assert space.total == space.logs + space.other
 
     @pytest.mark.parametrize("job", HOSTILE)
-    def test_removing_a_job_of_a_hostile_name_is_refused(self, artifacts: Artifacts, job: str) -> None:
+    def test_removing_a_job_of_a_hostile_name_is_refused(self, artifacts: FolderArtifacts, job: str) -> None:
         for call in (artifacts.set_aside_job, artifacts.remove_job, artifacts.remove_logs):
             with pytest.raises(ForbiddenError):
                 call(job)
 
-    def test_snapshot_asked_for_lately_is_not_removed(self, artifacts: Artifacts) -> None:
+    def test_snapshot_asked_for_lately_is_not_removed(self, artifacts: FolderArtifacts) -> None:
         digest = sha(b"code")
         artifacts.add_snapshot(digest, [b"code"])
         (kept,) = artifacts.snapshots()
@@ -138,17 +142,17 @@ class ArtifactsContract(LogContract, OutputContract):
         assert (artifacts.has_snapshot(digest), artifacts.snapshots()) == (False, [])
 
     # --- files ---
-    def test_small_files_are_replaced_whole(self, artifacts: Artifacts) -> None:
+    def test_small_files_are_replaced_whole(self, artifacts: FolderArtifacts) -> None:
         for content in ("a long first text", "kürzer", ""):
             artifacts.write_text("a", "plan.json", content)
             assert contents(artifacts, "a") == {"plan.json": content.encode()}
 
-    def test_a_kept_text_stays_what_it_was_first(self, artifacts: Artifacts) -> None:
+    def test_a_kept_text_stays_what_it_was_first(self, artifacts: FolderArtifacts) -> None:
         assert artifacts.keep_text("a", "inputs/x.json", "first") == "first"
         assert artifacts.keep_text("a", "inputs/x.json", "second") == "first"
         assert contents(artifacts, "a") == {"inputs/x.json": b"first"}
 
-    def test_files_are_listed_by_path(self, artifacts: Artifacts) -> None:
+    def test_files_are_listed_by_path(self, artifacts: FolderArtifacts) -> None:
         artifacts.write_text("a", "story.jsonl", "s")
         artifacts.write_text("a", "plan.json", "{}")
         give(artifacts, 1, 0, {"default/m": b"m"})
@@ -170,7 +174,7 @@ class ArtifactsContract(LogContract, OutputContract):
     @pytest.mark.parametrize(
         "path", ["nothing", "outputs/m", "outputs", "logs", "logs/1.1", ".journal", ".parts/1/0/m"]
     )
-    def test_what_isnt_listed_cannot_be_opened(self, artifacts: Artifacts, path: str) -> None:
+    def test_what_isnt_listed_cannot_be_opened(self, artifacts: FolderArtifacts, path: str) -> None:
         artifacts.append_log("a", LOG, 0, b"x")
         artifacts.append_output("a", 1, 0, "m", 0, b"x")
         with pytest.raises(NotFoundError):
@@ -178,7 +182,7 @@ class ArtifactsContract(LogContract, OutputContract):
 
     # --- walls ---
     @pytest.mark.parametrize("path", HOSTILE, ids=lambda path: ascii(path)[:12])
-    def test_no_path_leaves_its_folder(self, artifacts: Artifacts, path: str) -> None:
+    def test_no_path_leaves_its_folder(self, artifacts: FolderArtifacts, path: str) -> None:
         for use in (
             lambda: artifacts.open_file("a", path),
             lambda: artifacts.open_file("a", "outputs/" + path),
@@ -193,7 +197,7 @@ class ArtifactsContract(LogContract, OutputContract):
                 use()
 
     @pytest.mark.parametrize("job", [*HOSTILE, "a/b", ".hidden"], ids=lambda path: ascii(path)[:12])
-    def test_no_job_is_outside_the_folder_of_jobs(self, artifacts: Artifacts, job: str) -> None:
+    def test_no_job_is_outside_the_folder_of_jobs(self, artifacts: FolderArtifacts, job: str) -> None:
         for use in (
             lambda: artifacts.append_log(job, LOG, 0, b"x"),
             lambda: artifacts.log_chunks(job),

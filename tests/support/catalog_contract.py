@@ -1,4 +1,4 @@
-"""What every `Catalog` promises: the sentences of `drumbeat.ports.Catalog`."""
+"""What `SqlStore` promises of versioned assets and named things."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from drumbeat.ports import Resource, Store, Submission, Use
+from drumbeat.ports import Resource, Submission, Use
 from drumbeat.protocol.errors import ConflictError, NotFoundError
+from drumbeat.stores.sql import SqlStore
 from tests.support.lease_contract import Open
 from tests.support.sample_jobs import submission
 from tests.support.store_witness import at_once
@@ -24,7 +25,7 @@ def asset(name: str = "digits", version: str = "", digest: str = "a", kind: str 
 class CatalogContract:
     """Resources, with versions and without, and who used them."""
 
-    def test_versions_are_counted_and_the_same_content_again_is_the_same_version(self, store: Store) -> None:
+    def test_versions_are_counted_and_the_same_content_again_is_the_same_version(self, store: SqlStore) -> None:
         first, is_new = store.add_version(asset())
         assert (first.version, is_new) == ("1", True)
         assert store.add_version(asset()) == (first, False)
@@ -34,20 +35,20 @@ class CatalogContract:
         assert store.resource("data", "digits").version == "3"
         assert store.resource("data", "digits", "1") == first
 
-    def test_a_version_never_changes(self, store: Store) -> None:
+    def test_a_version_never_changes(self, store: SqlStore) -> None:
         made = store.add_version(asset(version="2026-11"))[0]
         assert store.add_version(asset(version="2026-11")) == (made, False)
         with pytest.raises(ConflictError, match="digits:2026-11"):
             store.add_version(asset(version="2026-11", digest="b"))
         assert store.add_version(asset(digest="b"))[0].version == "1"
 
-    def test_kinds_and_names_are_apart(self, store: Store) -> None:
+    def test_kinds_and_names_are_apart(self, store: SqlStore) -> None:
         store.add_version(asset())
         assert store.add_version(asset(kind="environment"))[0].version == "1"
         assert store.add_version(asset("faces"))[0].version == "1"
         assert [one.name for one in store.resources("data")] == ["faces", "digits"]
 
-    def test_what_is_missing_is_named(self, store: Store) -> None:
+    def test_what_is_missing_is_named(self, store: SqlStore) -> None:
         with pytest.raises(NotFoundError, match="digits"):
             store.resource("data", "digits")
         store.add_version(asset())
@@ -59,7 +60,7 @@ class CatalogContract:
         with pytest.raises(NotFoundError, match=r"^(?!.*Did you mean)"):
             store.resource("environment", "digts")
 
-    def test_a_version_can_be_taken_out(self, store: Store) -> None:
+    def test_a_version_can_be_taken_out(self, store: SqlStore) -> None:
         store.add_version(asset())
         store.add_version(asset(digest="b"))
         store.remove_resource("data", "digits", "1")
@@ -68,7 +69,7 @@ class CatalogContract:
             with pytest.raises(NotFoundError):
                 store.remove_resource("data", "digits", version)
 
-    def test_which_jobs_named_an_asset_and_which_assets_a_job_named(self, store: Store, token: int) -> None:
+    def test_which_jobs_named_an_asset_and_which_assets_a_job_named(self, store: SqlStore, token: int) -> None:
         uses = (Use("data", "digits", "1", "inputs.data"), Use("environment", "mine", "2", "environment"))
         for name in ("a", "b"):
             one = submission(name)
@@ -78,7 +79,7 @@ class CatalogContract:
         assert store.users("data", "digits", "2") == []
         assert store.uses("c") == []
 
-    def test_resource_without_versions_is_kept_replaced_and_removed(self, store: Store) -> None:
+    def test_resource_without_versions_is_kept_replaced_and_removed(self, store: SqlStore) -> None:
         first = Resource(
             "registry", "hub", document={"target": "docker.io", "odd": "\0 \udcff"}, sealed=b"\0\xffsealed"
         )
@@ -100,7 +101,7 @@ class CatalogContract:
         assert sum(put) == 2
         assert {one.name for one in open_store().resources("alias")} == {"compute/0", "compute/1"}
 
-    def test_what_was_read_of_resources_changes_nothing_that_is_kept(self, store: Store) -> None:
+    def test_what_was_read_of_resources_changes_nothing_that_is_kept(self, store: SqlStore) -> None:
         store.put_resource(Resource("compute", "lab", document={"type": "netlab"}))
         store.resources("compute")[0].document["type"] = "other"
         assert store.resource("compute", "lab").document == {"type": "netlab"}

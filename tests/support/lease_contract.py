@@ -9,8 +9,9 @@ from typing import Protocol
 
 import pytest
 
-from drumbeat.ports import Ownership, Store
+from drumbeat.ports import Ownership
 from drumbeat.protocol.errors import StaleError
+from drumbeat.stores.sql import SqlStore
 from tests.support.fake_clock import FakeClock
 from tests.support.sample_jobs import ended, started, submission
 
@@ -20,7 +21,7 @@ AN_HOUR_S = 3600.0
 class Open(Protocol):
     """Opens a store over the test's data: each is another server's, and all see the same."""
 
-    def __call__(self, monotonic: Callable[[], float] = time.monotonic) -> Store:
+    def __call__(self, monotonic: Callable[[], float] = time.monotonic) -> SqlStore:
         """A store that waits by that clock."""
         ...
 
@@ -34,9 +35,9 @@ class LeaseContract:
 
     @pytest.fixture
     def open_store(self, make_store: Open) -> Iterator[Open]:
-        opened: list[Store] = []
+        opened: list[SqlStore] = []
 
-        def open_store(monotonic: Callable[[], float] = time.monotonic) -> Store:
+        def open_store(monotonic: Callable[[], float] = time.monotonic) -> SqlStore:
             opened.append(make_store(monotonic))
             return opened[-1]
 
@@ -45,11 +46,11 @@ class LeaseContract:
             one.close()
 
     @pytest.fixture
-    def store(self, open_store: Open) -> Store:
+    def store(self, open_store: Open) -> SqlStore:
         return open_store()
 
     @pytest.fixture
-    def token(self, store: Store) -> int:
+    def token(self, store: SqlStore) -> int:
         return store.lease(Ownership.ALONE)
 
     def test_tokens_grow_also_after_reopening(self, open_store: Open) -> None:

@@ -7,16 +7,17 @@ from threading import Barrier
 
 import pytest
 
-from drumbeat.ports import Artifacts, LogChunk
+from drumbeat.ports import LogChunk
 from drumbeat.protocol.errors import ForbiddenError
 from drumbeat.protocol.logs import NODE_LOG, LogName
+from drumbeat.stores.folder import FolderArtifacts
 from tests.support.artifacts_access import LOG, ArtifactsAccess, Open, text
 
 
 class LogContract(ArtifactsAccess):
     """Logs that grow: in order, whole, from several ranks and servers."""
 
-    def test_only_what_lies_beyond_a_log_is_added(self, artifacts: Artifacts) -> None:
+    def test_only_what_lies_beyond_a_log_is_added(self, artifacts: FolderArtifacts) -> None:
         sizes = [
             artifacts.append_log("a", LOG, offset, data)
             for offset, data in ((0, b"hello"), (0, b"hello"), (3, b"lo wor"), (5, b" w"), (100, b"gap"), (9, b"ld"))
@@ -25,7 +26,7 @@ class LogContract(ArtifactsAccess):
         assert text(artifacts.log_chunks("a")) == {(1, 1, 0, 0): b"hello world"}
         assert artifacts.open_file("a", LOG).read_bytes() == b"hello world"
 
-    def test_pieces_come_in_order_of_arrival_from_any_position(self, artifacts: Artifacts) -> None:
+    def test_pieces_come_in_order_of_arrival_from_any_position(self, artifacts: FolderArtifacts) -> None:
         for n in range(20):
             artifacts.append_log("a", LogName(1, 1, n % 2, n % 4).path, n // 4 * 2, b"%02d" % n)
         chunks = artifacts.log_chunks("a")
@@ -37,7 +38,7 @@ class LogContract(ArtifactsAccess):
         for n, position in enumerate(positions):
             assert artifacts.log_chunks("a", after=position) == chunks[n + 1 :]
 
-    def test_end_of_the_logs_begins_where_it_is_long_enough(self, artifacts: Artifacts) -> None:
+    def test_end_of_the_logs_begins_where_it_is_long_enough(self, artifacts: FolderArtifacts) -> None:
         sizes = [1 + n % 3 for n in range(2100)]
         for n, size in enumerate(sizes):
             artifacts.append_log("a", LOG, sum(sizes[:n]), b"x" * size)
@@ -49,7 +50,7 @@ class LogContract(ArtifactsAccess):
         assert artifacts.log_start("a", end=2100, length=sum(sizes[50:])) == 50
         assert artifacts.log_start("a", end=2100, length=10000) == artifacts.log_start("b", end=1, length=1) == 0
 
-    def test_pages_end_near_their_limit_and_miss_nothing(self, artifacts: Artifacts) -> None:
+    def test_pages_end_near_their_limit_and_miss_nothing(self, artifacts: FolderArtifacts) -> None:
         data = bytes(range(256)) * 16 * 1024
         artifacts.append_log("a", LOG, 0, data)
         for n in range(100):
@@ -60,7 +61,7 @@ class LogContract(ArtifactsAccess):
             pages += page
         assert text(pages) == {(1, 1, 0, 0): data, (1, 1, 0, 1): b"0123456789" * 100}
 
-    def test_logs_go_on_after_reopening(self, artifacts: Artifacts, open_artifacts: Open) -> None:
+    def test_logs_go_on_after_reopening(self, artifacts: FolderArtifacts, open_artifacts: Open) -> None:
         artifacts.append_log("a", LOG, 0, b"one")
         again = open_artifacts()
         assert again.append_log("a", LOG, 2, b"e, two") == 8
@@ -73,7 +74,7 @@ class LogContract(ArtifactsAccess):
         ]
         assert open_artifacts().log_chunks("b") == []
 
-    def test_ranks_may_write_at_the_same_time(self, artifacts: Artifacts) -> None:
+    def test_ranks_may_write_at_the_same_time(self, artifacts: FolderArtifacts) -> None:
         def write(rank: int) -> None:
             for n in range(50):
                 artifacts.append_log("a", LogName(1, 1, 0, rank).path, n * 4, b"%04d" % n)
@@ -101,7 +102,7 @@ class LogContract(ArtifactsAccess):
     def test_one_piece_sent_to_two_servers_at_once_is_there_once(self, open_artifacts: Open) -> None:
         servers = [open_artifacts(), open_artifacts()]
 
-        def write(server: Artifacts) -> None:
+        def write(server: FolderArtifacts) -> None:
             for n in range(40):
                 at_once.wait()
                 assert server.append_log("a", LOG, n * 4, b"%04d" % n) == n * 4 + 4
@@ -111,14 +112,14 @@ class LogContract(ArtifactsAccess):
             list(threads.map(write, servers))
         assert text(open_artifacts().log_chunks("a")) == {(1, 1, 0, 0): b"".join(b"%04d" % n for n in range(40))}
 
-    def test_settled_logs_are_what_they_were(self, artifacts: Artifacts) -> None:
+    def test_settled_logs_are_what_they_were(self, artifacts: FolderArtifacts) -> None:
         artifacts.settle_logs("a", 1, 1, 0)
         artifacts.append_log("a", LOG, 0, b"one, ")
         artifacts.settle_logs("a", 1, 1, 0)
         artifacts.append_log("a", LOG, 5, b"two")
         assert b"".join(chunk.data for chunk in artifacts.log_chunks("a")) == b"one, two"
 
-    def test_a_nodes_own_log_is_one_among_those_of_its_ranks(self, artifacts: Artifacts) -> None:
+    def test_a_nodes_own_log_is_one_among_those_of_its_ranks(self, artifacts: FolderArtifacts) -> None:
         own = LogName(1, 1, 0, NODE_LOG).path
         artifacts.append_log("a", own, 0, b"collecting")
         artifacts.append_log("a", LOG, 0, b"epoch 1")
@@ -143,6 +144,6 @@ class LogContract(ArtifactsAccess):
             "logs/01.1/0/0.log",
         ],
     )
-    def test_a_log_has_a_log_s_name(self, artifacts: Artifacts, file: str) -> None:
+    def test_a_log_has_a_log_s_name(self, artifacts: FolderArtifacts, file: str) -> None:
         with pytest.raises(ForbiddenError):
             artifacts.append_log("a", file, 0, b"x")

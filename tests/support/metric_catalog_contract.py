@@ -1,4 +1,4 @@
-"""What every `MetricStore` promises of searches, experiments and documents."""
+"""What `SqlMetricStore` promises of searches, experiments and documents."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from drumbeat.ports.metrics import NEXT_VERSION, Document, MetricStore, Order, RunSearch
+from drumbeat.ports.metrics import NEXT_VERSION, Document, Order, RunSearch
 from drumbeat.protocol.errors import ConflictError, NotFoundError, SpecError
 from drumbeat.protocol.metrics import (
     InputsLogged,
@@ -18,6 +18,7 @@ from drumbeat.protocol.metrics import (
     experiment_id,
     run_id,
 )
+from drumbeat.stores.metrics import SqlMetricStore
 from tests.support.metric_records_contract import RUN, created, logged
 
 
@@ -30,7 +31,7 @@ class MetricSearchContract:
     """Searches for runs."""
 
     @pytest.fixture
-    def three(self, store: MetricStore) -> MetricStore:
+    def three(self, store: SqlMetricStore) -> SqlMetricStore:
         """Runs a, b and c, started in this order."""
         for n, job in enumerate(("a", "b", "c")):
             run = run_id(job)
@@ -56,7 +57,7 @@ class MetricSearchContract:
         store.write([RunUpdated(run_id("c"), "FINISHED", 99), logged(math.nan, name="odd", run=run_id("c"))])
         return store
 
-    def names(self, store: MetricStore, *comparisons: dict[str, Any], orders: tuple[Order, ...] = ()) -> str:
+    def names(self, store: SqlMetricStore, *comparisons: dict[str, Any], orders: tuple[Order, ...] = ()) -> str:
         """The names of the runs that a search returns, as one word."""
         page = store.search_runs(RunSearch(comparisons=comparisons, orders=orders))
         return "".join(run.name for run in page.runs)
@@ -95,10 +96,10 @@ class MetricSearchContract:
             (compared("dataset", "context", "=", "train"), "cba"),
         ],
     )
-    def test_a_comparison_chooses_runs(self, three: MetricStore, comparison: dict[str, Any], names: str) -> None:
+    def test_a_comparison_chooses_runs(self, three: SqlMetricStore, comparison: dict[str, Any], names: str) -> None:
         assert self.names(three, comparison) == names
 
-    def test_all_comparisons_must_hold(self, three: MetricStore) -> None:
+    def test_all_comparisons_must_hold(self, three: SqlMetricStore) -> None:
         both = compared("metric", "loss", ">", 0), compared("parameter", "lr", "=", "0.1")
         assert self.names(three, *both) == "b"
 
@@ -117,21 +118,21 @@ class MetricSearchContract:
         ],
     )
     def test_an_order_sorts_runs_and_those_without_the_key_come_last(
-        self, three: MetricStore, order: Order, names: str
+        self, three: SqlMetricStore, order: Order, names: str
     ) -> None:
         assert self.names(three, orders=(order,)) == names
 
-    def test_a_search_is_limited_to_experiments(self, three: MetricStore) -> None:
+    def test_a_search_is_limited_to_experiments(self, three: SqlMetricStore) -> None:
         assert [run.name for run in three.search_runs(RunSearch((experiment_id("digits"),))).runs] == ["b", "a"]
         assert three.search_runs(RunSearch(("77",))).runs == ()
 
-    def test_pages_have_each_run_once(self, three: MetricStore) -> None:
+    def test_pages_have_each_run_once(self, three: SqlMetricStore) -> None:
         page = three.search_runs(RunSearch(limit=2))
         assert [run.name for run in page.runs] == ["c", "b"]
         last = three.search_runs(RunSearch(limit=2, token=page.token))
         assert ([run.name for run in last.runs], last.token) == (["a"], "")
 
-    def test_a_run_in_a_page_is_whole(self, three: MetricStore) -> None:
+    def test_a_run_in_a_page_is_whole(self, three: SqlMetricStore) -> None:
         for run in three.search_runs(RunSearch()).runs:
             assert run == three.run(run.id)
 
@@ -145,7 +146,7 @@ class MetricSearchContract:
             compared("dataset", "size", "=", "1"),
         ],
     )
-    def test_an_unknown_comparison_is_refused(self, three: MetricStore, comparison: dict[str, Any]) -> None:
+    def test_an_unknown_comparison_is_refused(self, three: SqlMetricStore, comparison: dict[str, Any]) -> None:
         with pytest.raises(SpecError):
             self.names(three, comparison)
         with pytest.raises(SpecError, match="token"):
@@ -155,7 +156,7 @@ class MetricSearchContract:
 class MetricCatalogContract:
     """Experiments and documents."""
 
-    def test_an_experiment_is_created_once(self, store: MetricStore) -> None:
+    def test_an_experiment_is_created_once(self, store: SqlMetricStore) -> None:
         made = store.create_experiment("digits", {"team": "vision"}, 5)
         assert made.id == experiment_id("digits")
         assert (
@@ -170,18 +171,18 @@ class MetricCatalogContract:
             with pytest.raises(NotFoundError):
                 missing()
 
-    def test_experiment_0_is_the_one_called_default(self, store: MetricStore) -> None:
+    def test_experiment_0_is_the_one_called_default(self, store: SqlMetricStore) -> None:
         store.ensure_experiment("Default", 1)
         assert store.experiment("0").name == "Default"
 
-    def test_experiments_are_listed_by_view_the_latest_first(self, store: MetricStore) -> None:
+    def test_experiments_are_listed_by_view_the_latest_first(self, store: SqlMetricStore) -> None:
         for n, name in enumerate(("a", "b", "c")):
             store.ensure_experiment(name, n)
         store.archive_experiment(experiment_id("b"), 9)
         views = [[one.name for one in store.experiments(view)] for view in ("active", "deleted", "all")]
         assert views == [["c", "a"], ["b"], ["c", "b", "a"]]
 
-    def test_a_renamed_experiment_keeps_its_id_and_answers_to_both_names(self, store: MetricStore) -> None:
+    def test_a_renamed_experiment_keeps_its_id_and_answers_to_both_names(self, store: SqlMetricStore) -> None:
         store.ensure_run(created(), "digits")
         renamed = store.rename_experiment(experiment_id("digits"), "numbers", 7)
         assert (renamed.id, renamed.name, renamed.updated_ms) == (experiment_id("digits"), "numbers", 7)
@@ -196,7 +197,7 @@ class MetricCatalogContract:
                 store.create_experiment(taken, {}, 9)
         assert store.rename_experiment(renamed.id, "digits", 9).name == "digits"
 
-    def test_an_experiment_cannot_take_the_name_of_another(self, store: MetricStore) -> None:
+    def test_an_experiment_cannot_take_the_name_of_another(self, store: SqlMetricStore) -> None:
         store.ensure_experiment("a", 1)
         store.ensure_experiment("b", 1)
         with pytest.raises(ConflictError, match="'b'"):
@@ -204,7 +205,7 @@ class MetricCatalogContract:
         with pytest.raises(NotFoundError):
             store.rename_experiment("77", "c", 2)
 
-    def test_an_archived_experiment_hides_its_runs(self, store: MetricStore) -> None:
+    def test_an_archived_experiment_hides_its_runs(self, store: SqlMetricStore) -> None:
         store.ensure_run(created(), "digits")
         own = experiment_id("digits")
         assert store.archive_experiment(own, 5).is_archived
@@ -212,12 +213,12 @@ class MetricCatalogContract:
         assert not store.archive_experiment(own, 6, is_archived=False).is_archived
         assert len(store.search_runs(RunSearch()).runs) == 1
 
-    def test_tags_of_an_experiment_are_set_and_removed(self, store: MetricStore) -> None:
+    def test_tags_of_an_experiment_are_set_and_removed(self, store: SqlMetricStore) -> None:
         own = store.create_experiment("a", {"x": "1"}, 1).id
         assert store.tag_experiment(own, "y", "2", 2).tags == {"x": "1", "y": "2"}
         assert store.tag_experiment(own, "x", None, 3).tags == {"y": "2"}
 
-    def test_an_experiment_is_removed_when_it_has_no_runs(self, store: MetricStore) -> None:
+    def test_an_experiment_is_removed_when_it_has_no_runs(self, store: SqlMetricStore) -> None:
         store.ensure_run(created(), "digits")
         with pytest.raises(ConflictError, match="has runs"):
             store.remove_experiment(experiment_id("digits"))
@@ -226,7 +227,7 @@ class MetricCatalogContract:
         assert store.experiments("all") == []
         assert store.create_experiment("digits", {}, 1).name == "digits"
 
-    def test_documents_are_added_changed_and_removed(self, store: MetricStore) -> None:
+    def test_documents_are_added_changed_and_removed(self, store: SqlMetricStore) -> None:
         document = Document("model", "net", 0, {"odd": "\0 ü", "list": [1, 2.5, None]})
         assert store.add_document(document) == document
         with pytest.raises(ConflictError, match="net"):
@@ -241,7 +242,7 @@ class MetricCatalogContract:
         with pytest.raises(NotFoundError):
             store.change_document("model", "net", 0, dict)
 
-    def test_documents_of_several_kinds_are_renamed_at_once_or_not_at_all(self, store: MetricStore) -> None:
+    def test_documents_of_several_kinds_are_renamed_at_once_or_not_at_all(self, store: SqlMetricStore) -> None:
         given = [("model", "net", 0), ("version", "net", 1), ("version", "net", 2), ("other", "net", 0)]
         for which in (*given, ("version", "taken", 1)):
             store.add_document(Document(*which, {"of": str(which)}))
@@ -253,7 +254,7 @@ class MetricCatalogContract:
         assert [one.name for one in store.documents("version")] == ["new", "new", "taken"]
         assert store.document("other", "net").body == {"of": str(given[3])}
 
-    def test_versions_are_counted_and_a_removed_number_is_not_given_again(self, store: MetricStore) -> None:
+    def test_versions_are_counted_and_a_removed_number_is_not_given_again(self, store: SqlMetricStore) -> None:
         def add(name: str) -> int:
             return store.add_document(Document("version", name, NEXT_VERSION, {})).version
 

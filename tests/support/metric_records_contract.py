@@ -1,4 +1,4 @@
-"""What every `MetricStore` promises of records, curves and runs."""
+"""What `SqlMetricStore` promises of records, curves and runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from drumbeat.ports.metrics import MetricStore, RefusedParam, RunSearch
+from drumbeat.ports.metrics import RefusedParam, RunSearch
 from drumbeat.protocol.errors import ConflictError, NotFoundError
 from drumbeat.protocol.metric_lines import Spooled
 from drumbeat.protocol.metrics import (
@@ -31,6 +31,7 @@ from drumbeat.protocol.metrics import (
     run_id,
 )
 from drumbeat.protocol.mlflow_writes import MAX_METRICS_IN_BATCH
+from drumbeat.stores.metrics import SqlMetricStore
 
 RUN = run_id("calm-fox")
 NESTED = "0123456789abcdef" * 2
@@ -62,10 +63,10 @@ class MetricRecordsContract:
     """Records, series, curves. Subclasses give `make_store`, which opens the same database each time."""
 
     @pytest.fixture
-    def store(self, make_store: Callable[[], MetricStore]) -> MetricStore:
+    def store(self, make_store: Callable[[], SqlMetricStore]) -> SqlMetricStore:
         return make_store()
 
-    def test_records_of_a_spool_are_kept_once_however_often_they_are_sent(self, store: MetricStore) -> None:
+    def test_records_of_a_spool_are_kept_once_however_often_they_are_sent(self, store: SqlMetricStore) -> None:
         records = spool(logged(3, 2), logged(1, first=2), TagsSet(RUN, {"a": "b"}))
         assert store.take(SOURCE, 0, records[:2]).offset == 20
         assert store.take(SOURCE, 0, records[:2]).offset == 20
@@ -73,7 +74,7 @@ class MetricRecordsContract:
         assert store.taken(SOURCE) == 30
         assert values_of(store.history(RUN, "loss", 0).points) == [3, 2, 1]
 
-    def test_points_that_are_written_again_are_kept_once(self, store: MetricStore) -> None:
+    def test_points_that_are_written_again_are_kept_once(self, store: SqlMetricStore) -> None:
         odd = Point("loss", math.nan, 7, 9)
         for _ in range(2):
             store.write([logged(3, 2), logged(2, first=1), PointsLogged(RUN, 0, (odd,)), logged(1, name="acc")])
@@ -84,40 +85,40 @@ class MetricRecordsContract:
             ("loss", 0, 4), ("acc", 0, 1), ("loss", 1, 1),
         ]  # fmt: skip
 
-    def test_points_that_differ_in_one_of_value_step_and_time_are_all_kept(self, store: MetricStore) -> None:
+    def test_points_that_differ_in_one_of_value_step_and_time_are_all_kept(self, store: SqlMetricStore) -> None:
         for point in (Point("a", 1, 2, 3), Point("a", 0, 2, 3), Point("a", 1, 0, 3), Point("a", 1, 2, 0)):
             store.write([PointsLogged(RUN, 0, (point,))])
         assert store.series(RUN)[0].count == 4
 
-    def test_a_batch_that_is_sent_again_behind_another_adds_nothing(self, store: MetricStore) -> None:
+    def test_a_batch_that_is_sent_again_behind_another_adds_nothing(self, store: SqlMetricStore) -> None:
         batch, other = logged(*range(MAX_METRICS_IN_BATCH)), logged(*range(MAX_METRICS_IN_BATCH), first=5000)
         for records in (batch, other, batch):
             store.write([records])
         assert store.series(RUN)[0].count == 2 * MAX_METRICS_IN_BATCH
 
-    def test_records_behind_a_gap_are_not_taken(self, store: MetricStore) -> None:
+    def test_records_behind_a_gap_are_not_taken(self, store: SqlMetricStore) -> None:
         assert store.take(SOURCE, 10, spool(logged(1), offset=10)).offset == 0
         assert store.series(RUN) == []
 
-    def test_sources_are_counted_apart(self, store: MetricStore) -> None:
+    def test_sources_are_counted_apart(self, store: SqlMetricStore) -> None:
         for source in (SOURCE, SOURCE._replace(node=1), SOURCE._replace(attempt=2)):
             assert store.taken(source) == 0
             assert store.take(source, 0, spool(logged(1))).offset == 10
         assert store.series(RUN)[0].count == 3
 
-    def test_a_source_without_records_has_nothing_taken(self, store: MetricStore) -> None:
+    def test_a_source_without_records_has_nothing_taken(self, store: SqlMetricStore) -> None:
         assert store.take(SOURCE, 0, []).offset == 0
         assert store.taken(SOURCE) == 0
 
     def test_what_was_written_is_there_after_the_store_is_opened_again(
-        self, make_store: Callable[[], MetricStore]
+        self, make_store: Callable[[], SqlMetricStore]
     ) -> None:
         make_store().take(SOURCE, 0, spool(created(), logged(1)))
         store = make_store()
         assert store.taken(SOURCE) == 20
         assert store.run(RUN).metrics[0].last == Point("loss", 1, 0, 0)
 
-    def test_a_series_knows_its_last_lowest_and_highest_point(self, store: MetricStore) -> None:
+    def test_a_series_knows_its_last_lowest_and_highest_point(self, store: SqlMetricStore) -> None:
         store.write([logged(5, 2), logged(2, 9, 4, first=2)])
         (series,) = store.series(RUN)
         assert (series.name, series.rank, series.count) == ("loss", 0, 5)
@@ -125,13 +126,13 @@ class MetricRecordsContract:
         assert series.min == Point("loss", 2, 1, 1000)
         assert series.max == Point("loss", 9, 3, 3000)
 
-    def test_the_last_point_has_the_highest_step_then_time_then_value(self, store: MetricStore) -> None:
+    def test_the_last_point_has_the_highest_step_then_time_then_value(self, store: SqlMetricStore) -> None:
         points = [Point("acc", 1, 9, 5), Point("acc", 3, 9, 7), Point("acc", 2, 9, 7), Point("acc", 8, 1, 9)]
         for point in points:
             store.write([PointsLogged(RUN, 0, (point,))])
         assert store.series(RUN)[0].last == Point("acc", 3, 9, 7)
 
-    def test_values_that_are_no_numbers_and_infinite_ones_are_kept(self, store: MetricStore) -> None:
+    def test_values_that_are_no_numbers_and_infinite_ones_are_kept(self, store: SqlMetricStore) -> None:
         store.write([logged(math.nan, math.inf, -math.inf, math.nan)])
         found = values_of(store.history(RUN, "loss", 0).points)
         assert [str(value) for value in found] == ["nan", "inf", "-inf", "nan"]
@@ -141,12 +142,12 @@ class MetricRecordsContract:
         assert (series.min.value, series.max.value) == (-math.inf, math.inf)
         assert math.isnan(series.last.value)
 
-    def test_a_series_without_numbers_has_neither_lowest_nor_highest(self, store: MetricStore) -> None:
+    def test_a_series_without_numbers_has_neither_lowest_nor_highest(self, store: SqlMetricStore) -> None:
         store.write([logged(math.nan, math.nan)])
         (series,) = store.series(RUN)
         assert (series.min, series.max, series.count) == (None, None, 2)
 
-    def test_ranks_and_names_are_kept_apart_in_the_order_in_which_they_began(self, store: MetricStore) -> None:
+    def test_ranks_and_names_are_kept_apart_in_the_order_in_which_they_began(self, store: SqlMetricStore) -> None:
         store.write(
             [
                 logged(0, name="system/a"),
@@ -163,7 +164,7 @@ class MetricRecordsContract:
         assert store.primaries([RUN, NESTED])[RUN].name == "a"
         assert list(store.primaries([RUN, NESTED])) == [RUN]
 
-    def test_a_history_is_read_in_pages(self, store: MetricStore) -> None:
+    def test_a_history_is_read_in_pages(self, store: SqlMetricStore) -> None:
         store.write([logged(*range(10))])
         page = store.history(RUN, "loss", 0, limit=4)
         found = list(page.points)
@@ -174,7 +175,7 @@ class MetricRecordsContract:
         assert store.history(RUN, "loss", 0, limit=10).is_last
         assert store.history(RUN, "other", 0).points == ()
 
-    def test_a_reader_of_a_history_goes_on_with_points_that_came_later(self, store: MetricStore) -> None:
+    def test_a_reader_of_a_history_goes_on_with_points_that_came_later(self, store: SqlMetricStore) -> None:
         store.write([logged(1, 2)])
         page = store.history(RUN, "loss", 0)
         assert (page.after, page.is_last) == (2, True)
@@ -182,7 +183,7 @@ class MetricRecordsContract:
         assert values_of(store.history(RUN, "loss", 0, page.after).points) == [3]
 
     @pytest.mark.parametrize("count", [0, 1, 9, 64, 65, 1000, 5000])
-    def test_a_curve_has_the_first_last_lowest_and_highest_point(self, store: MetricStore, count: int) -> None:
+    def test_a_curve_has_the_first_last_lowest_and_highest_point(self, store: SqlMetricStore, count: int) -> None:
         values = [float((n * 7919) % 1009) for n in range(count)]
         for start in range(0, count, 130):
             store.write([logged(*values[start : start + 130], first=start)])
@@ -195,7 +196,7 @@ class MetricRecordsContract:
                 assert (curve[0].step, curve[-1].step) == (0, count - 1)
                 assert (min(values_of(curve)), max(values_of(curve))) == (min(values), max(values))
 
-    def test_curves_of_runs_are_those_of_each_run(self, store: MetricStore) -> None:
+    def test_curves_of_runs_are_those_of_each_run(self, store: SqlMetricStore) -> None:
         counts = {RUN: 5000, "b" * 32: 3, "c" * 32: 100}
         for run, count in counts.items():
             store.write([logged(*(n * 7919 % 1009 for n in range(count)), run=run)])
@@ -205,30 +206,30 @@ class MetricRecordsContract:
             assert curves == {run: store.curve(run, "loss", 0, max_points) for run in counts}
         assert store.curves([], "loss", 10) == {}
 
-    def test_a_curve_of_values_that_are_no_numbers_has_as_few_points(self, store: MetricStore) -> None:
+    def test_a_curve_of_values_that_are_no_numbers_has_as_few_points(self, store: SqlMetricStore) -> None:
         store.write([logged(*[math.nan] * 3000)])
         assert 2 <= len(store.curve(RUN, "loss", 0, 20)) <= 20
 
-    def test_a_parameter_keeps_its_first_value(self, store: MetricStore) -> None:
+    def test_a_parameter_keeps_its_first_value(self, store: SqlMetricStore) -> None:
         store.take(SOURCE, 0, spool(created(), ParamsLogged(RUN, {"lr": "1", "b": "2"})))
         taken = store.take(SOURCE, 20, spool(ParamsLogged(RUN, {"lr": "9", "b": "2", "c": "3"}), offset=20))
         assert taken.refused == (RefusedParam(RUN, "lr", "1", "9"),)
         assert store.run(RUN).params == {"b": "2", "c": "3", "lr": "1"}
 
-    def test_a_write_with_another_value_of_a_parameter_keeps_nothing(self, store: MetricStore) -> None:
+    def test_a_write_with_another_value_of_a_parameter_keeps_nothing(self, store: SqlMetricStore) -> None:
         store.write([created(), ParamsLogged(RUN, {"lr": "1"})])
         with pytest.raises(ConflictError, match="'lr'"):
             store.write([TagsSet(RUN, {"a": "b"}), ParamsLogged(RUN, {"x": "1", "lr": "2"}), logged(1)])
         run = store.run(RUN)
         assert (run.params, run.tags, run.metrics) == ({"lr": "1"}, {"team": "vision"}, ())
 
-    def test_tags_are_replaced_and_deleted(self, store: MetricStore) -> None:
+    def test_tags_are_replaced_and_deleted(self, store: SqlMetricStore) -> None:
         store.write(
             [created(), TagsSet(RUN, {"a": "1", "größe": "ü\n"}), TagsSet(RUN, {"a": "2"}), TagDeleted(RUN, "team")]
         )
         assert store.run(RUN).tags == {"a": "2", "größe": "ü\n"}
 
-    def test_inputs_and_outputs_are_kept_once(self, store: MetricStore) -> None:
+    def test_inputs_and_outputs_are_kept_once(self, store: SqlMetricStore) -> None:
         dataset: dict[str, Any] = {"dataset": {"name": "mnist", "digest": "d1"}, "tags": []}
         inputs = InputsLogged(RUN, (dataset, dataset), ({"model_id": "m-1"},))
         store.write([created(), inputs, inputs, OutputsLogged(RUN, ({"model_id": "m-2", "step": 1},))])
@@ -241,7 +242,7 @@ class MetricRecordsContract:
 class MetricRunsContract:
     """Runs: their life, their removal, searches."""
 
-    def test_a_run_is_as_it_was_created_and_is_created_once(self, store: MetricStore) -> None:
+    def test_a_run_is_as_it_was_created_and_is_created_once(self, store: SqlMetricStore) -> None:
         run = store.ensure_run(created(), "digits")
         assert (run.id, run.name, run.status, run.start_ms, run.user, run.job) == (
             RUN, "calm-fox", "RUNNING", 1000, "ada", "calm-fox",
@@ -250,7 +251,7 @@ class MetricRunsContract:
         assert store.experiment(run.experiment).name == "digits"
         assert store.ensure_run(replace(created(), name="other", start_ms=5), "digits") == run
 
-    def test_points_that_come_before_their_run_belong_to_it(self, store: MetricStore) -> None:
+    def test_points_that_come_before_their_run_belong_to_it(self, store: SqlMetricStore) -> None:
         store.write([logged(1), ParamsLogged(RUN, {"a": "1"})])
         with pytest.raises(NotFoundError):
             store.run(RUN)
@@ -258,14 +259,14 @@ class MetricRunsContract:
         assert store.run(RUN).metrics[0].count == 1
         assert store.run(RUN).params == {"a": "1"}
 
-    def test_an_update_changes_what_it_names(self, store: MetricStore) -> None:
+    def test_an_update_changes_what_it_names(self, store: SqlMetricStore) -> None:
         store.write([created(), RunUpdated(RUN, "FAILED", 9), RunUpdated(RUN, name="b")])
         run = store.run(RUN)
         assert (run.status, run.end_ms, run.name) == ("FAILED", 9, "b")
         store.write([RunUpdated(RUN, "RUNNING")])
         assert (store.run(RUN).status, store.run(RUN).end_ms) == ("RUNNING", None)
 
-    def test_a_settled_run_keeps_its_end_and_ends_the_runs_within(self, store: MetricStore) -> None:
+    def test_a_settled_run_keeps_its_end_and_ends_the_runs_within(self, store: SqlMetricStore) -> None:
         nested = RunCreated(NESTED, experiment_id("digits"), "inner", 2, job="calm-fox")
         done = replace(nested, run="f" * 32)
         store.write([created(), nested, done, RunUpdated(done.run, "FINISHED", 7)])
@@ -280,13 +281,13 @@ class MetricRunsContract:
         store.write([late := replace(nested, run="e" * 32)])
         assert store.run(late.run).status == "KILLED"
 
-    def test_a_run_outside_of_jobs_is_never_open_and_is_not_settled(self, store: MetricStore) -> None:
+    def test_a_run_outside_of_jobs_is_never_open_and_is_not_settled(self, store: SqlMetricStore) -> None:
         store.write([RunCreated(NESTED, "7", "mine", 2)])
         store.settle(NESTED, "FAILED", 3)
         assert store.open_runs() == []
         assert store.run(NESTED).status == "RUNNING"
 
-    def test_run_outside_of_jobs_is_under_way_by_its_start_or_its_last_point(self, store: MetricStore) -> None:
+    def test_run_outside_of_jobs_is_under_way_by_its_start_or_its_last_point(self, store: SqlMetricStore) -> None:
         store.write([created(start_ms=5000), RunCreated(NESTED, "7", "mine", 2000)])
         assert store.has_outside_run(2000, 9000)
         assert store.has_outside_run(1000, 2000)
@@ -300,7 +301,7 @@ class MetricRunsContract:
         store.write([RunRestored(NESTED), RunUpdated(NESTED, "FINISHED", 7000)])
         assert not store.has_outside_run(0, 9000)
 
-    def test_a_removed_run_is_gone_with_all_that_its_job_wrote(self, store: MetricStore) -> None:
+    def test_a_removed_run_is_gone_with_all_that_its_job_wrote(self, store: SqlMetricStore) -> None:
         nested = RunCreated(NESTED, experiment_id("digits"), "inner", 2, job="calm-fox")
         other = run_id("other")
         records = [created(), nested, logged(*range(200)), logged(1, run=NESTED), ParamsLogged(RUN, {"a": "1"})]
@@ -319,12 +320,12 @@ class MetricRunsContract:
         assert values_of(store.curve(RUN, "loss", 0, 10)) == [7]
         assert store.run(RUN).params == {}
 
-    def test_a_removed_nested_run_leaves_its_job(self, store: MetricStore) -> None:
+    def test_a_removed_nested_run_leaves_its_job(self, store: SqlMetricStore) -> None:
         store.write([created(), RunCreated(NESTED, "7", "inner", 2, job="calm-fox")])
         store.remove_run(NESTED)
         assert store.run(RUN).name == "calm-fox"
 
-    def test_a_deleted_run_is_shown_in_its_view_until_it_is_restored(self, store: MetricStore) -> None:
+    def test_a_deleted_run_is_shown_in_its_view_until_it_is_restored(self, store: SqlMetricStore) -> None:
         store.write([created(), RunDeleted(RUN, 77)])
         assert store.run(RUN).deleted_ms == 77
         views = [len(store.search_runs(RunSearch(view=view)).runs) for view in ("active", "deleted", "all")]

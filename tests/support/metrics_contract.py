@@ -1,4 +1,4 @@
-"""What every `MetricStore` promises: the sentences of `drumbeat.ports.metrics`."""
+"""What `SqlMetricStore` promises over each kind of database."""
 
 from __future__ import annotations
 

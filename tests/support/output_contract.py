@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from drumbeat.ports import Artifacts
 from drumbeat.protocol.errors import StaleError
+from drumbeat.stores.folder import FolderArtifacts
 from tests.support.artifacts_access import ArtifactsAccess, Open, contents, described, give
 
 
@@ -26,7 +26,9 @@ class OutputContract(ArtifactsAccess):
             servers[1].append_output("a", 1, 0, "late", 0, b"1")
         assert contents(servers[1], "a") == {"outputs/new": b"2"}
 
-    def test_outputs_are_shown_when_all_of_them_are_right(self, artifacts: Artifacts, open_artifacts: Open) -> None:
+    def test_outputs_are_shown_when_all_of_them_are_right(
+        self, artifacts: FolderArtifacts, open_artifacts: Open
+    ) -> None:
         files = {"default/model.pt": b"weights", "default/deep/er.txt": b"text", "empty": b""}
         for path, data in files.items():
             if data:
@@ -42,7 +44,7 @@ class OutputContract(ArtifactsAccess):
         for one in (again, open_artifacts()):
             assert contents(one, "a") == {f"outputs/{path}": data for path, data in files.items()}
 
-    def test_a_file_that_came_out_wrong_begins_anew(self, artifacts: Artifacts) -> None:
+    def test_a_file_that_came_out_wrong_begins_anew(self, artifacts: FolderArtifacts) -> None:
         artifacts.append_output("a", 1, 0, "m", 0, b"wrong")
         artifacts.append_output("a", 1, 0, "good", 0, b"good")
         files = described({"m": b"right", "good": b"good"})
@@ -52,14 +54,14 @@ class OutputContract(ArtifactsAccess):
         assert contents(artifacts, "a") == {"outputs/m": b"right", "outputs/good": b"good"}
 
     @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-    def test_the_lower_node_s_file_is_kept(self, artifacts: Artifacts, order: tuple[int, int]) -> None:
+    def test_the_lower_node_s_file_is_kept(self, artifacts: FolderArtifacts, order: tuple[int, int]) -> None:
         for node in order:
             give(artifacts, 1, node, {"same": b"node %d" % node, f"own {node}": b"", "x" if node else "x/y": b"z"})
         give(artifacts, 1, 1, {"same": b"node 1", "own 1": b"", "x": b"z"}, is_sent=False)
         shown = {"outputs/same": b"node 0", "outputs/own 0": b"", "outputs/own 1": b"", "outputs/x/y": b"z"}
         assert contents(artifacts, "a") == shown
 
-    def test_a_newer_attempt_takes_the_older_one_s_place(self, artifacts: Artifacts) -> None:
+    def test_a_newer_attempt_takes_the_older_one_s_place(self, artifacts: FolderArtifacts) -> None:
         give(artifacts, 1, 0, {"old": b"1", "both": b"1", "deep/file": b"1"})
         give(artifacts, 1, 1, {"old too": b"1"})
         give(artifacts, 2, 0, {"both": b"2", "deep": b"2"})
@@ -70,14 +72,14 @@ class OutputContract(ArtifactsAccess):
             artifacts.commit_outputs("a", 1, 0, described({}))
         assert contents(artifacts, "a") == {"outputs/both": b"2", "outputs/deep": b"2"}
 
-    def test_a_node_may_replace_and_withdraw_what_it_gave(self, artifacts: Artifacts) -> None:
+    def test_a_node_may_replace_and_withdraw_what_it_gave(self, artifacts: FolderArtifacts) -> None:
         give(artifacts, 1, 0, {"a": b"1", "b": b"1", "c": b"1", "a line\nbreak ": b""})
         artifacts.append_output("a", 1, 0, "b", 0, b"22")
         assert artifacts.commit_outputs("a", 1, 0, described({"a": b"1", "b": b"22"})) == []
         assert contents(artifacts, "a") == {"outputs/a": b"1", "outputs/b": b"22"}
 
     def test_what_was_sent_and_never_shown_goes_with_its_attempt(
-        self, artifacts: Artifacts, open_artifacts: Open
+        self, artifacts: FolderArtifacts, open_artifacts: Open
     ) -> None:
         give(artifacts, 1, 0, {"shown": b"1"})
         for node in (0, 1):

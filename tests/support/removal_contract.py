@@ -9,21 +9,22 @@ from dataclasses import replace
 import pytest
 
 from drumbeat.core.life.events import CancelRequested, KeepStory
-from drumbeat.ports import JobFilter, Ownership, Removal, Store
+from drumbeat.ports import JobFilter, Ownership, Removal
 from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError, StorageError
+from drumbeat.stores.sql import SqlStore
 from tests.support.catalog_contract import asset
 from tests.support.lease_contract import LeaseContract, Open
 from tests.support.sample_jobs import STOP, ended, line, sample_job, started, submission
 from tests.support.store_witness import everything
 
 
-def end(store: Store, token: int, name: str) -> None:
+def end(store: SqlStore, token: int, name: str) -> None:
     """Submits a job that ends at once, with nothing left to do for it."""
     record, _ = store.submit(token, submission(name))
     store.commit(token, [replace(ended(record), effects=(), job=replace(ended(record).job, effects=0))])
 
 
-def finish_removal(store: Store, name: str) -> None:
+def finish_removal(store: SqlStore, name: str) -> None:
     """Lets a deleted job's name be free, as its files are gone."""
     with store.removing(name) as removal:
         pass
@@ -34,7 +35,7 @@ def finish_removal(store: Store, name: str) -> None:
 class RemovalContract(LeaseContract):
     """Deleted jobs, the names of those whose files are still there, settings."""
 
-    def test_deleted_job_is_shown_by_no_call(self, store: Store, token: int) -> None:
+    def test_deleted_job_is_shown_by_no_call(self, store: SqlStore, token: int) -> None:
         end(store, token, "a")
         before = everything(store)
         end(store, token, "b")
@@ -57,7 +58,7 @@ class RemovalContract(LeaseContract):
             assert open_store().removals() == {}
             assert open_store().removals(finished=True) == {"a": "its note"}
 
-    def test_deleting_again_changes_nothing(self, store: Store, token: int) -> None:
+    def test_deleting_again_changes_nothing(self, store: SqlStore, token: int) -> None:
         end(store, token, "a")
         for _ in range(2):
             store.delete_job(token, "a")
@@ -66,18 +67,18 @@ class RemovalContract(LeaseContract):
         store.delete_job(token, "a")
         assert store.removals() == {}
 
-    def test_deleting_a_job_that_never_was_is_refused(self, store: Store, token: int) -> None:
+    def test_deleting_a_job_that_never_was_is_refused(self, store: SqlStore, token: int) -> None:
         with pytest.raises(NotFoundError):
             store.delete_job(token, "a")
 
-    def test_unfinished_job_is_not_deleted(self, store: Store, token: int) -> None:
+    def test_unfinished_job_is_not_deleted(self, store: SqlStore, token: int) -> None:
         store.submit(token, submission("a"))
         before = everything(store)
         with pytest.raises(ConflictError):
             store.delete_job(token, "a")
         assert (everything(store), store.removals()) == (before, {})
 
-    def test_job_whose_nodes_are_being_stopped_is_not_deleted(self, store: Store, token: int) -> None:
+    def test_job_whose_nodes_are_being_stopped_is_not_deleted(self, store: SqlStore, token: int) -> None:
         record, _ = store.submit(token, submission("a"))
         change = ended(record)
         store.commit(token, [replace(change, job=replace(change.job, effects=1), effects=(STOP,))])
@@ -85,20 +86,20 @@ class RemovalContract(LeaseContract):
             store.delete_job(token, "a")
         assert store.load("a").job.state.is_terminal
 
-    def test_job_whose_story_is_not_written_yet_is_deleted(self, store: Store, token: int) -> None:
+    def test_job_whose_story_is_not_written_yet_is_deleted(self, store: SqlStore, token: int) -> None:
         record, _ = store.submit(token, submission("a"))
         change = ended(record)
         store.commit(token, [replace(change, job=replace(change.job, effects=1), effects=(KeepStory(1),))])
         store.delete_job(token, "a")
         assert store.outbox() == []
 
-    def test_uses_of_a_deleted_job_are_forgotten(self, store: Store, token: int) -> None:
+    def test_uses_of_a_deleted_job_are_forgotten(self, store: SqlStore, token: int) -> None:
         store.add_version(asset("digits", "1"))
         end(store, token, "a")
         store.delete_job(token, "a")
         assert store.uses("a") == []
 
-    def test_messages_to_a_deleted_job_are_refused(self, store: Store, token: int) -> None:
+    def test_messages_to_a_deleted_job_are_refused(self, store: SqlStore, token: int) -> None:
         end(store, token, "a")
         store.delete_job(token, "a")
         with pytest.raises(NotFoundError):
@@ -120,7 +121,7 @@ class RemovalContract(LeaseContract):
         other.delete_job(other.lease(Ownership.SHARED), "a")
         assert store.jobs(JobFilter(is_archived=None)) == []
 
-    def test_name_of_a_deleted_job_is_free_once_its_files_are_gone(self, store: Store, token: int) -> None:
+    def test_name_of_a_deleted_job_is_free_once_its_files_are_gone(self, store: SqlStore, token: int) -> None:
         end(store, token, "a")
         store.delete_job(token, "a")
         with pytest.raises(ConflictError):
@@ -129,7 +130,7 @@ class RemovalContract(LeaseContract):
         assert store.submit(token, submission("a"))[1]
         assert store.story("a") == [line("accepted")]
 
-    def test_removal_is_held_while_its_files_are_there_and_only_then(self, store: Store, token: int) -> None:
+    def test_removal_is_held_while_its_files_are_there_and_only_then(self, store: SqlStore, token: int) -> None:
         end(store, token, "a")
         store.delete_job(token, "a", "its note")
         for _ in range(2):
@@ -141,7 +142,7 @@ class RemovalContract(LeaseContract):
             with store.removing(name) as removal:
                 assert removal is None
 
-    def test_removal_of_a_later_job_of_the_name_stays(self, store: Store, token: int) -> None:
+    def test_removal_of_a_later_job_of_the_name_stays(self, store: SqlStore, token: int) -> None:
         for version in (2, 4):
             end(store, token, "a")
             store.delete_job(token, "a", f"note {version}")
@@ -166,7 +167,7 @@ class RemovalContract(LeaseContract):
             finished.result(20)
         assert store.removals() == {}
 
-    def test_removal_whose_holder_fails_is_pending(self, store: Store, token: int) -> None:
+    def test_removal_whose_holder_fails_is_pending(self, store: SqlStore, token: int) -> None:
         end(store, token, "a")
         store.delete_job(token, "a")
         with pytest.raises(StorageError), store.removing("a"):

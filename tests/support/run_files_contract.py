@@ -1,4 +1,4 @@
-"""What every place for the artifacts of runs promises: the sentences of `drumbeat.ports.RunFiles`.
+"""What every place for the artifacts of runs promises: the docstrings of `FolderRunFiles`.
 
 A test module subclasses `RunFilesContract` and gives the fixture `open_artifacts`; each call opens the same data.
 """

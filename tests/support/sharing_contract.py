@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from drumbeat.core.life.events import AgentSaid, CancelRequested
-from drumbeat.ports import Head, LiveServer, Ownership, Store
+from drumbeat.ports import Head, LiveServer, Ownership
 from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError
 from drumbeat.protocol.plan import OutputPlan
 from drumbeat.protocol.states import State
+from drumbeat.stores.sql import SqlStore
 from tests.support.fake_clock import FakeClock
 from tests.support.lease_contract import AN_HOUR_S, LeaseContract, Open
 from tests.support.sample_jobs import SLOTS, ended, full_job, started, submission
@@ -23,14 +24,14 @@ class SharingContract(LeaseContract):
     """Heads, inbox, bookings, and leaving in good order."""
 
     # --- heads ---
-    def test_heads_are_the_unfinished_jobs_in_short(self, store: Store, token: int) -> None:
+    def test_heads_are_the_unfinished_jobs_in_short(self, store: SqlStore, token: int) -> None:
         for name in ("c", "a", "b"):
             store.submit(token, submission(name))
         store.commit(token, [ended(store.load("a")), started(store.load("b"))])
         assert store.heads() == [Head("c", 1, token, State.QUEUED), Head("b", 2, token, State.PROVISIONING)]
 
     # --- effects ---
-    def test_effects_of_a_server_are_those_of_its_jobs(self, open_store: Open, store: Store, token: int) -> None:
+    def test_effects_of_a_server_are_those_of_its_jobs(self, open_store: Open, store: SqlStore, token: int) -> None:
         other = open_store().lease(Ownership.SHARED)
         for name, holder in (("a", token), ("b", other)):
             store.submit(holder, submission(name))
@@ -42,7 +43,7 @@ class SharingContract(LeaseContract):
         ]
 
     # --- inbox ---
-    def test_messages_wait_for_the_holder_in_order(self, open_store: Open, store: Store, token: int) -> None:
+    def test_messages_wait_for_the_holder_in_order(self, open_store: Open, store: SqlStore, token: int) -> None:
         other = open_store()
         stranger = other.lease(Ownership.SHARED)
         said = [AgentSaid(2, node, one) for node, one in enumerate(full_job("a").nodes) if one]
@@ -58,7 +59,7 @@ class SharingContract(LeaseContract):
             store.heard(one.id for one in letters[:2])
         assert store.inbox(token) == letters[2:]
 
-    def test_messages_go_with_the_job_to_its_next_holder(self, open_store: Open, store: Store, token: int) -> None:
+    def test_messages_go_with_the_job_to_its_next_holder(self, open_store: Open, store: SqlStore, token: int) -> None:
         store.submit(token, submission("a"))
         store.post("a", CANCEL)
         new = open_store()
@@ -66,7 +67,7 @@ class SharingContract(LeaseContract):
         assert [one.message for one in new.inbox(successor)] == [CANCEL]
         assert new.inbox(token) == []
 
-    def test_a_job_that_has_ended_hears_nothing_any_more(self, store: Store, token: int) -> None:
+    def test_a_job_that_has_ended_hears_nothing_any_more(self, store: SqlStore, token: int) -> None:
         store.submit(token, submission("a"))
         store.post("a", CANCEL)
         store.commit(token, [ended(store.load("a"))])
@@ -75,7 +76,7 @@ class SharingContract(LeaseContract):
         with pytest.raises(NotFoundError, match="nobody"):
             store.post("nobody", CANCEL)
 
-    def test_that_outputs_are_given_up_is_heard_as_long_as_there_are_any(self, store: Store, token: int) -> None:
+    def test_that_outputs_are_given_up_is_heard_as_long_as_there_are_any(self, store: SqlStore, token: int) -> None:
         discard = CancelRequested("ada", discard=True)
         for name in ("a", "b"):
             store.submit(token, submission(name))
@@ -104,7 +105,7 @@ class SharingContract(LeaseContract):
         assert stores[0].inbox(token) == []
 
     # --- slots ---
-    def test_bookings_are_counted_by_compute(self, store: Store, token: int) -> None:
+    def test_bookings_are_counted_by_compute(self, store: SqlStore, token: int) -> None:
         counts = [(store.booked("local"), store.booked("cluster"))]
         for name, compute in (("a", "local"), ("b", "cluster")):
             store.submit(token, submission(name, compute=compute))
@@ -115,7 +116,7 @@ class SharingContract(LeaseContract):
         counts.append((store.booked("local"), store.booked("cluster")))
         assert counts == [(0, 0), (1, 0), (2, 0)]
 
-    def test_slots_chosen_before_somebody_elses_booking_are_refused(self, store: Store, token: int) -> None:
+    def test_slots_chosen_before_somebody_elses_booking_are_refused(self, store: SqlStore, token: int) -> None:
         for name in ("a", "b"):
             store.submit(token, submission(name))
         seen = store.booked("local")
@@ -152,7 +153,9 @@ class SharingContract(LeaseContract):
         assert len(stores[0].reservations("local")) == len(SLOTS)
 
     # --- leaving ---
-    def test_what_a_server_held_that_left_is_claimed_at_once(self, open_store: Open, store: Store, token: int) -> None:
+    def test_what_a_server_held_that_left_is_claimed_at_once(
+        self, open_store: Open, store: SqlStore, token: int
+    ) -> None:
         clock = FakeClock()
         other = open_store(clock.monotonic)
         heir = other.lease(Ownership.SHARED)

@@ -1,4 +1,4 @@
-"""What every store promises: the sentences of `drumbeat.ports.Store`, one test each.
+"""What every store promises: the docstrings of `SqlStore`, one test each.
 
 A test module subclasses `StoreContract` and gives the fixture `make_store`; no store is excepted from anything.
 """
@@ -10,9 +10,10 @@ from datetime import timedelta, timezone
 
 import pytest
 
-from drumbeat.ports import JobFilter, PendingEffect, Reservation, Resource, Store
+from drumbeat.ports import JobFilter, PendingEffect, Reservation, Resource
 from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError
 from drumbeat.protocol.states import State
+from drumbeat.stores.sql import SqlStore
 from tests.support.catalog_contract import CatalogContract, asset
 from tests.support.lease_contract import Open
 from tests.support.people_contract import PeopleContract
@@ -26,7 +27,7 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
     """Jobs, stories, outbox, reservations; leases and sharing are in the classes above."""
 
     # --- submit ---
-    def test_a_submitted_job_is_there_with_its_story_and_what_was_sent(self, store: Store, token: int) -> None:
+    def test_a_submitted_job_is_there_with_its_story_and_what_was_sent(self, store: SqlStore, token: int) -> None:
         record, is_new = store.submit(token, submission("a"))
         assert (is_new, record.version, record.archived, record.lease) == (True, 1, False, token)
         assert record.job == sample_job("a")
@@ -34,7 +35,7 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
         assert store.load("a") == record
         assert store.story("a") == [line("accepted")]
 
-    def test_the_same_key_gives_the_same_job_and_changes_nothing(self, store: Store, token: int) -> None:
+    def test_the_same_key_gives_the_same_job_and_changes_nothing(self, store: SqlStore, token: int) -> None:
         store.submit(token, submission("a", key="once"))
         store.commit(token, [started(store.load("a"))])
         record, is_new = store.submit(token, submission("b", key="once"))
@@ -45,7 +46,7 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
         with pytest.raises(NotFoundError):
             store.load("b")
 
-    def test_a_name_that_is_taken_is_refused_and_its_key_stays_free(self, store: Store, token: int) -> None:
+    def test_a_name_that_is_taken_is_refused_and_its_key_stays_free(self, store: SqlStore, token: int) -> None:
         store.submit(token, submission("a"))
         with pytest.raises(ConflictError):
             store.submit(token, submission("a", key="other"))
@@ -59,7 +60,7 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
         assert {record.job.name for record, _ in found} == {record.job.name for record in stores[0].unfinished()}
 
     # --- commit ---
-    def test_a_commit_writes_all_that_belongs_to_a_change(self, store: Store, token: int) -> None:
+    def test_a_commit_writes_all_that_belongs_to_a_change(self, store: SqlStore, token: int) -> None:
         record, _ = store.submit(token, submission("a"))
         change = started(record)
         store.commit(token, [change])
@@ -70,19 +71,19 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
         assert only == PendingEffect(only.id, "a", 1, 0, START)
         assert store.reservations("local") == [Reservation("local", "a", 1, slot) for slot in SLOTS]
 
-    def test_every_field_of_a_job_comes_back(self, open_store: Open, store: Store, token: int) -> None:
+    def test_every_field_of_a_job_comes_back(self, open_store: Open, store: SqlStore, token: int) -> None:
         record, _ = store.submit(token, submission("a"))
         store.commit(token, [replace(started(record), job=full_job("a"), effects=(), reserve=())])
         assert open_store().load("a").job == full_job("a")
 
-    def test_an_instant_comes_back_whatever_zone_it_was_written_in(self, store: Store, token: int) -> None:
+    def test_an_instant_comes_back_whatever_zone_it_was_written_in(self, store: SqlStore, token: int) -> None:
         record, _ = store.submit(token, submission("a"))
         there = line("later").at.astimezone(timezone(timedelta(hours=5, minutes=30)))
         store.commit(token, [replace(ended(record), story=(replace(line("later"), at=there),))])
         assert store.story("a")[1].at == there
         assert store.story("a")[1].at.tzinfo is not None
 
-    def test_text_comes_back_whatever_is_in_it(self, store: Store, token: int) -> None:
+    def test_text_comes_back_whatever_is_in_it(self, store: SqlStore, token: int) -> None:
         odd = "NUL \0, half a pair \udcff, \u2028 'quoted\" ü 🥁"
         sent = submission("a", key=odd, experiment=odd)
         job = replace(sent.job, display_name=odd, tags={odd: odd})
@@ -94,7 +95,7 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
         store.put_resource(Resource("alias", odd, document={"target": odd}))
         assert [(one.name, one.document["target"]) for one in store.resources("alias")] == [(odd, odd)]
 
-    def test_a_change_from_an_old_version_is_refused(self, store: Store, token: int) -> None:
+    def test_a_change_from_an_old_version_is_refused(self, store: SqlStore, token: int) -> None:
         record, _ = store.submit(token, submission("a"))
         store.commit(token, [started(record)])
         with pytest.raises(StaleError):
@@ -104,7 +105,7 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
     @pytest.mark.parametrize("is_bad_first", [True, False])
     @pytest.mark.parametrize("bad", ["stale", "unknown", "held twice"])
     def test_a_commit_is_written_whole_or_not_at_all(
-        self, store: Store, token: int, bad: str, *, is_bad_first: bool
+        self, store: SqlStore, token: int, bad: str, *, is_bad_first: bool
     ) -> None:
         for name in ("m", "n"):
             store.submit(token, submission(name))
@@ -122,7 +123,7 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
             store.commit(token, changes[::-1] if is_bad_first else changes)
         assert everything(store) == before
 
-    def test_effects_are_numbered_on_over_the_life_of_a_job(self, store: Store, token: int) -> None:
+    def test_effects_are_numbered_on_over_the_life_of_a_job(self, store: SqlStore, token: int) -> None:
         store.submit(token, submission("a"))
         store.commit(token, [started(store.load("a"))])
         store.done(store.outbox()[0].id)
@@ -134,7 +135,7 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
             (2, 2, replace(STOP, attempt=2)),
         ]
 
-    def test_a_commit_can_finish_effects_and_swap_slots(self, store: Store, token: int) -> None:
+    def test_a_commit_can_finish_effects_and_swap_slots(self, store: SqlStore, token: int) -> None:
         store.submit(token, submission("a"))
         store.commit(token, [started(store.load("a"))])
         record = store.load("a")
@@ -161,13 +162,13 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
         assert stores[0].story("a")[1:] == [line(f"{written.index(True)} was first")]
 
     # --- reading ---
-    def test_unfinished_jobs_come_oldest_first(self, store: Store, token: int) -> None:
+    def test_unfinished_jobs_come_oldest_first(self, store: SqlStore, token: int) -> None:
         for name in ("c", "a", "b"):
             store.submit(token, submission(name))
         store.commit(token, [ended(store.load("a"))])
         assert [record.job.name for record in store.unfinished()] == ["c", "b"]
 
-    def test_what_isnt_there_is_named(self, store: Store) -> None:
+    def test_what_isnt_there_is_named(self, store: SqlStore) -> None:
         for ask in (
             lambda: store.load("nobody"),
             lambda: store.story("nobody"),
@@ -177,7 +178,9 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
             with pytest.raises(NotFoundError, match="nobody"):
                 ask()
 
-    def test_pages_are_newest_first_and_jobs_that_come_in_between_move_nothing(self, store: Store, token: int) -> None:
+    def test_pages_are_newest_first_and_jobs_that_come_in_between_move_nothing(
+        self, store: SqlStore, token: int
+    ) -> None:
         names = [f"job-{n}" for n in range(7)]
         for name in names:
             store.submit(token, submission(name))
@@ -188,7 +191,7 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
             store.submit(token, submission(f"late-{n}"))
         assert seen == names[::-1]
 
-    def test_experiments_of_jobs_are_counted_by_name(self, store: Store, token: int) -> None:
+    def test_experiments_of_jobs_are_counted_by_name(self, store: SqlStore, token: int) -> None:
         assert store.experiments() == []
         for name, experiment in (("a", "two"), ("b", "one"), ("c", "two")):
             store.submit(token, submission(name, experiment=experiment))
@@ -197,7 +200,7 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
         assert two.latest_at == store.load("c").job.submitted_at
         assert two.first_at == store.load("a").job.submitted_at
 
-    def test_histories_are_stories_without_sentences(self, store: Store, token: int) -> None:
+    def test_histories_are_stories_without_sentences(self, store: SqlStore, token: int) -> None:
         store.submit(token, submission("a", experiment="x"))
         store.commit(token, [started(store.load("a"))])
         store.submit(token, submission("b", parent="a"))
@@ -207,7 +210,7 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
         assert [one.job for one in store.histories(("a",))] == ["a", "b"]
         assert [one.job for one in store.histories(("b", "nothing"))] == ["b"]
 
-    def test_histories_since_a_time_are_of_jobs_that_had_not_ended(self, store: Store, token: int) -> None:
+    def test_histories_since_a_time_are_of_jobs_that_had_not_ended(self, store: SqlStore, token: int) -> None:
         for name in ("a", "b"):
             store.submit(token, submission(name))
         store.commit(token, [ended(store.load("a"))])
@@ -217,7 +220,7 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
         assert [one.job for one in store.histories(since=later)] == ["b"]
         assert store.histories(("a",), later) == []
 
-    def test_lists_are_chosen_by_state_and_experiment(self, store: Store, token: int) -> None:
+    def test_lists_are_chosen_by_state_and_experiment(self, store: SqlStore, token: int) -> None:
         for name, experiment in (("a", "one"), ("b", "two"), ("c", "two")):
             store.submit(token, submission(name, experiment=experiment))
         store.commit(token, [ended(store.load("c"))])
@@ -228,7 +231,7 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
         assert listed(store, JobFilter(experiments=("three",))) == []
         assert listed(store, JobFilter(experiments=("one", "two"))) == ["c", "b", "a"]
 
-    def test_lists_are_chosen_by_parent(self, store: Store, token: int) -> None:
+    def test_lists_are_chosen_by_parent(self, store: SqlStore, token: int) -> None:
         for name, parent in (("a", ""), ("b", "sweep"), ("c", "sweep"), ("d", "other")):
             store.submit(token, submission(name, parent=parent))
         assert listed(store, JobFilter(parent="sweep")) == ["c", "b"]
@@ -238,7 +241,7 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
         assert "b" in listed(store, JobFilter(text="B"))
         assert listed(store, JobFilter()) == ["d", "c", "b", "a"]
 
-    def test_jobs_are_counted_by_state(self, store: Store, token: int) -> None:
+    def test_jobs_are_counted_by_state(self, store: SqlStore, token: int) -> None:
         assert store.count_jobs(JobFilter()) == {}
         for name, parent in (("a", ""), ("b", ""), ("c", "b"), ("d", "")):
             store.submit(token, submission(name, parent=parent, experiment=f"of {name}"))
@@ -259,7 +262,7 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
         assert other.load("a").job.parent == "sweep"
         assert listed(other, JobFilter(parent="sweep", states=(State.COMPLETED,))) == ["a"]
 
-    def test_an_archived_job_is_hidden_until_it_is_shown_again(self, store: Store, token: int) -> None:
+    def test_an_archived_job_is_hidden_until_it_is_shown_again(self, store: SqlStore, token: int) -> None:
         for name in ("a", "b"):
             store.submit(token, submission(name))
         with pytest.raises(ConflictError):
@@ -275,7 +278,7 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
         assert listed(store, JobFilter()) == ["b", "a"]
 
     # --- outbox and slots ---
-    def test_effects_come_oldest_first_and_done_twice_is_once(self, store: Store, token: int) -> None:
+    def test_effects_come_oldest_first_and_done_twice_is_once(self, store: SqlStore, token: int) -> None:
         for name in ("b", "a"):
             store.submit(token, submission(name))
         store.commit(token, [started(store.load("b")), started(store.load("a"))])
@@ -290,7 +293,7 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
         assert store.outbox() == [second]
         assert {one.job for one in store.reservations("local")} == {"a"}
 
-    def test_a_release_gives_back_one_attempt_only(self, store: Store, token: int) -> None:
+    def test_a_release_gives_back_one_attempt_only(self, store: SqlStore, token: int) -> None:
         store.submit(token, submission("a"))
         store.commit(token, [started(store.load("a"))])
         again = started(store.load("a"))
@@ -298,7 +301,7 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
         store.done(store.outbox()[0].id, release=("a", 1))
         assert store.reservations("local") == [Reservation("local", "a", 2, SLOTS[0])]
 
-    def test_slots_are_of_one_compute(self, store: Store, token: int) -> None:
+    def test_slots_are_of_one_compute(self, store: SqlStore, token: int) -> None:
         for name, compute in (("a", "local"), ("b", "cluster")):
             store.submit(token, submission(name, compute=compute))
             store.commit(token, [started(store.load(name))])
@@ -313,7 +316,7 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
         assert stores[0].agreed("other", "2") == "2"
 
     # --- what has been returned from ---
-    def test_everything_is_there_after_reopening(self, open_store: Open, store: Store, token: int) -> None:
+    def test_everything_is_there_after_reopening(self, open_store: Open, store: SqlStore, token: int) -> None:
         for name in ("a", "b"):
             store.submit(token, submission(name))
         store.commit(token, [started(store.load("a")), ended(store.load("b"))])
@@ -325,7 +328,7 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
         store.close()
         assert everything(open_store()) == before
 
-    def test_what_one_server_writes_the_other_reads(self, open_store: Open, store: Store, token: int) -> None:
+    def test_what_one_server_writes_the_other_reads(self, open_store: Open, store: SqlStore, token: int) -> None:
         other = open_store()
         store.submit(token, submission("a"))
         for change in (started, ended):

@@ -8,17 +8,18 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 from typing import TypeVar
 
-from drumbeat.ports import JobFilter, Store
+from drumbeat.ports import JobFilter
+from drumbeat.stores.sql import SqlStore
 
 T = TypeVar("T")
 
 
-def listed(store: Store, chosen: JobFilter) -> list[str]:
+def listed(store: SqlStore, chosen: JobFilter) -> list[str]:
     """The names on a page."""
     return [record.job.name for record in store.jobs(chosen)]
 
 
-def everything(store: Store) -> tuple[object, ...]:
+def everything(store: SqlStore) -> tuple[object, ...]:
     """All that a store can be asked for, to compare before and after."""
     records = store.jobs(JobFilter(is_archived=None, limit=1000))
     stories = {record.job.name: store.story(record.job.name) for record in records}

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
 from drumbeat.control.bus import Bus, job_topic
 from drumbeat.control.catalog.catalogs import OWN_CLASSES, Catalogs
@@ -64,11 +65,16 @@ from drumbeat.control.sweeps.cpu_use import BusyShares
 from drumbeat.control.sweeps.propose_trials import Proposals, Samplers, no_samplers
 from drumbeat.control.sweeps.trial_reports import SweepReports
 from drumbeat.core.life.events import SendNotice
-from drumbeat.ports import Artifacts, Clock, DataAccess, Engine, MachineCaches, Ownership, Store
-from drumbeat.ports.event_files import EventReader
-from drumbeat.ports.mlflow_server import MlflowChoice, MlflowServer
+from drumbeat.ports import Clock, DataAccess, Engine, MachineCaches, Ownership
 from drumbeat.protocol.errors import StorageError
 from drumbeat.resources.kinds import KINDS
+from drumbeat.stores.event_files.reader import TensorBoardReader
+from drumbeat.stores.folder import FolderArtifacts
+from drumbeat.stores.sql import SqlStore
+
+if TYPE_CHECKING:
+    from drumbeat.stores.mlflow_choice import MlflowFile
+    from drumbeat.stores.mlflow_server import HttpMlflowServer
 
 log = logging.getLogger(__name__)
 
@@ -77,8 +83,8 @@ log = logging.getLogger(__name__)
 class Setting:
     """What a control room works with."""
 
-    store: Store
-    artifacts: Artifacts
+    store: SqlStore
+    artifacts: FolderArtifacts
     engines: Mapping[str, Engine]
     """Engines of the server's own computes."""
     clock: Clock
@@ -98,9 +104,9 @@ class Setting:
     """Where agents call this server."""
     metrics: MetricPlace | None = None
     """Where metrics are kept; None = they are refused."""
-    event_reader: EventReader | None = None
+    event_reader: TensorBoardReader | None = None
     """Reads TensorBoard's event files among the outputs of jobs; None = they aren't read."""
-    mlflow: MlflowChoice | None = None
+    mlflow: MlflowFile | None = None
     """The real MLflow server that runs are copied to; None = there can be none."""
     samplers: Samplers = no_samplers
     """The samplers of sweeps that search by results."""
@@ -172,7 +178,7 @@ class Control:
         self.ledger = Ledger(self.loop, self.experiments.title, self.metrics.saves)
         self.space = Space(self.loop, setting.artifacts, self.catalogs.environments, setting.caches, runs=self.metrics)
 
-    def _copies_to(self, server: MlflowServer) -> RunCopies:
+    def _copies_to(self, server: HttpMlflowServer) -> RunCopies:
         return RunCopies(lambda: self.metrics.store, self.artifacts.of_runs, server, self.metrics.settle)
 
     def _catalogs(self) -> Catalogs:

@@ -1,12 +1,12 @@
-"""What the core asks of the outside: Protocols whose docstrings are the contract.
+"""The records that stores keep, and Protocols for what has several implementations, or lies in a room above.
 
-Every adapter passes a contract suite (`tests/support`; for engines `drumbeat.engines.contract`). All calls are
+Every implementation passes a contract suite (`tests/support`; for engines `drumbeat.engines.contract`). All calls are
 synchronous and may block; the control room runs them where blocking does no harm. Foreign exceptions are mapped to
-`drumbeat.protocol.errors` by the adapter.
+`drumbeat.protocol.errors` where they arise.
 """
 
-from drumbeat.ports.artifacts import Artifacts, JobSpace, LogChunk, SnapshotSpace, StoredFile, iter_pieces
-from drumbeat.ports.catalog import Catalog, Resource, Use
+from drumbeat.ports.artifacts import JobSpace, LogChunk, SnapshotSpace, StoredFile, iter_pieces
+from drumbeat.ports.catalog import Resource, Use
 from drumbeat.ports.clock import Clock
 from drumbeat.ports.data import DataAccess, Entry, Written
 from drumbeat.ports.engines import (
@@ -21,8 +21,8 @@ from drumbeat.ports.engines import (
     Sighting,
 )
 from drumbeat.ports.leases import LEASE_TIMEOUT, LiveServer, Ownership
-from drumbeat.ports.people import ALL_COMPUTES, HALF_LIFE_SETTING, People, PersonToken
-from drumbeat.ports.run_files import RunFile, RunFiles
+from drumbeat.ports.people import ALL_COMPUTES, HALF_LIFE_SETTING, PersonToken
+from drumbeat.ports.run_files import RunFile
 from drumbeat.ports.samplers import Sampler
 from drumbeat.ports.space import MachineCaches
 from drumbeat.ports.store import (
@@ -37,7 +37,6 @@ from drumbeat.ports.store import (
     Record,
     Removal,
     Reservation,
-    Store,
     Submission,
     is_for,
 )
@@ -46,8 +45,6 @@ __all__ = [
     "ALL_COMPUTES",
     "HALF_LIFE_SETTING",
     "LEASE_TIMEOUT",
-    "Artifacts",
-    "Catalog",
     "Change",
     "Clock",
     "DataAccess",
@@ -70,20 +67,17 @@ __all__ = [
     "NoMachinesError",
     "Ownership",
     "PendingEffect",
-    "People",
     "PersonToken",
     "Record",
     "Removal",
     "Reservation",
     "Resource",
     "RunFile",
-    "RunFiles",
     "Sampler",
     "Scale",
     "ScaledEngine",
     "Sighting",
     "SnapshotSpace",
-    "Store",
     "StoredFile",
     "Submission",
     "Use",

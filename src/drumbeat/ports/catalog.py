@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -40,40 +40,3 @@ class Use:
     name: str
     version: str
     role: str
-
-
-class Catalog(Protocol):
-    """The resources of all kinds. What a call has returned from is durable."""
-
-    def resources(self, kind: str, name: str | None = None) -> list[Resource]:
-        """Those of a kind, all versions, of one name or of all: the newest first."""
-        ...
-
-    def resource(self, kind: str, name: str, version: str = "") -> Resource:
-        """One of them, "" = the newest version. Raises NotFoundError, which names what there is."""
-        ...
-
-    def add_version(self, resource: Resource) -> tuple[Resource, bool]:
-        """Keeps a version; (it, True).
-
-        Without a version: the whole number after the highest one of that name, unless the newest version has this
-        digest: then that one is the answer, and False. A version that exists with the same digest is the answer, too;
-        with another it raises ConflictError.
-        """
-        ...
-
-    def put_resource(self, resource: Resource) -> bool:
-        """Keeps a resource without versions, in place of the one of its name; returns whether there was none."""
-        ...
-
-    def remove_resource(self, kind: str, name: str, version: str = "") -> None:
-        """Removes one. The number of a version isn't given again while a newer one exists. Raises NotFoundError."""
-        ...
-
-    def users(self, kind: str, name: str, version: str) -> list[tuple[str, str]]:
-        """(job, role) of the jobs that named the version, newest first."""
-        ...
-
-    def uses(self, job: str) -> list[Use]:
-        """What a job named when it was submitted."""
-        ...

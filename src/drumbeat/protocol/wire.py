@@ -36,10 +36,15 @@ def loads(cls: type[T], text: str | bytes) -> T:
     return from_wire(cls, json.loads(text))
 
 
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
+
 def to_wire(value: Any) -> Any:
     """Returns the value as plain lists, dicts and scalars."""
+    if type(value) in _PLAIN:
+        return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {_key(f): to_wire(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {key: to_wire(getattr(value, name)) for name, key in _keys(type(value))}
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, Enum):
@@ -62,6 +67,12 @@ def from_wire(cls: Any, value: Any, at: str = "", *, has_new_words: bool = False
 
 def _key(field: dataclasses.Field[Any]) -> str:
     return field.metadata.get(KEY, field.name)
+
+
+@cache
+def _keys(cls: Any) -> tuple[tuple[str, str], ...]:
+    """The name of each field with its key on the wire."""
+    return tuple((f.name, _key(f)) for f in dataclasses.fields(cls))
 
 
 @cache

@@ -1,1 +1,1 @@
-"""Where things are kept: `sql` is the `Store` port, `folder` the `Artifacts` port. Nothing here decides anything."""
+"""Where things are kept: jobs in `sql`, their metrics in `metrics`, their files in `folder`. Nothing here decides."""

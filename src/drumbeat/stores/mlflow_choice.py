@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from drumbeat.ports.mlflow_server import MlflowAddress, MlflowServer
+from drumbeat.ports.mlflow_server import MlflowAddress
 from drumbeat.protocol.errors import StorageError
 from drumbeat.protocol.metrics import MLFLOW_CREDENTIALS
 from drumbeat.stores.mlflow_server import HttpMlflowServer
@@ -17,7 +17,7 @@ VARIABLE = "DRUMBEAT_MLFLOW"
 
 
 class MlflowFile:
-    """The `MlflowChoice` port over a file of mode 0600.
+    """The MLflow server that a person named for this server, across its restarts, in a file of mode 0600.
 
     environ: may name another MLflow server in DRUMBEAT_MLFLOW, with MLflow's own variables for its credentials, which
     holds for this process.
@@ -26,11 +26,13 @@ class MlflowFile:
     def __init__(self, path: Path, environ: Mapping[str, str]) -> None:
         self._path = path
         self.fixed = environ.get(VARIABLE, "")
+        """The URL that this process was started with, in place of the kept one; "" = none."""
         self._credentials = {name: environ[name] for name in MLFLOW_CREDENTIALS if environ.get(name)}
         if self.fixed:
             self.connect(MlflowAddress(self.fixed)).close()
 
     def read(self) -> MlflowAddress | None:
+        """Returns the address that holds; None = there is none. Raises StorageError."""
         if self.fixed:
             return MlflowAddress(self.fixed, self._credentials)
         try:
@@ -44,6 +46,7 @@ class MlflowFile:
             ) from None
 
     def keep(self, address: MlflowAddress | None) -> None:
+        """Keeps an address, or forgets it (None). Raises StorageError."""
         try:
             if address is None:
                 self._path.unlink(missing_ok=True)
@@ -53,7 +56,8 @@ class MlflowFile:
             what = f"the address of the MLflow server can't be kept: {error.strerror}"
             raise StorageError(what, where=str(self._path)) from None
 
-    def connect(self, address: MlflowAddress) -> MlflowServer:
+    def connect(self, address: MlflowAddress) -> HttpMlflowServer:
+        """Returns the server at an address, which isn't asked yet. Raises RefusedError for what is no address."""
         return HttpMlflowServer(address.url, address.credentials)
 
     def _write(self, text: str) -> None:

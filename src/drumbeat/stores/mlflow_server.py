@@ -1,4 +1,4 @@
-"""The `MlflowServer` port by HTTP, with MLflow's own variables for its credentials."""
+"""A real MLflow server that is named for this one, called by HTTP."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _PIECE = 1 << 20
 
 
 class HttpMlflowServer:
-    """An MLflow server at an address.
+    """Speaks MLflow's REST protocol with another server. Thread-safe.
+
+    Raises UnreachableError if it does not answer, or says that it cannot answer now, NotFoundError for what it does not
+    have, and RefusedError, with its message, for everything else that it refuses.
 
     environ: MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, as for MLflow's clients.
     """
@@ -29,24 +32,29 @@ class HttpMlflowServer:
             fix = "Give it as MLFLOW_TRACKING_URI has it: --mlflow https://mlflow.example.org"
             what = "an MLflow server is named by an address that begins with http:// or https://"
             raise RefusedError(what, where=MlflowAddress(url).shown, fix=fix)
-        self.url, self.address = url.rstrip("/"), MlflowAddress(url).shown.rstrip("/")
+        self.url = url.rstrip("/")
+        self.address = MlflowAddress(url).shown.rstrip("/")
+        """Where it is, without credentials."""
         token, user = environ.get("MLFLOW_TRACKING_TOKEN"), environ.get("MLFLOW_TRACKING_USERNAME")
         headers = {"Authorization": f"Bearer {token}"} if token and not user else {}
         auth = (user, environ.get("MLFLOW_TRACKING_PASSWORD", "")) if user else None
         self._http = httpx.Client(headers=headers, auth=auth, timeout=_TIMEOUT_S)
 
     def call(self, method: str, route: str, arguments: JsonObject) -> JsonObject:
+        """Returns its answer to one request. route: below `/api/2.0/mlflow/`, as `runs/create`."""
         url = f"{self.url}/api/2.0/mlflow/{route}"
         if method == "GET":
             return self._answer(self._http.build_request(method, url, params=arguments))
         return self._answer(self._http.build_request(method, url, json=arguments))
 
     def put_artifact(self, path: str, file: Path) -> None:
+        """Sends a file to its artifacts. path: what follows `mlflow-artifacts:/` in an address of artifacts."""
         url = f"{self.url}/api/2.0/mlflow-artifacts/artifacts/{quote(path)}"
         length = {"Content-Length": str(file.stat().st_size)}
         self._answer(self._http.build_request("PUT", url, content=_pieces(file), headers=length))
 
     def close(self) -> None:
+        """Ends its connections."""
         self._http.close()
 
     def _answer(self, request: httpx.Request) -> JsonObject:

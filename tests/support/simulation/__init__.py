@@ -6,7 +6,7 @@ checked, and at the end the faults cease and everything has to come to rest.
 
     python -m tests.support.simulation --seeds 10000
     python -m tests.support.simulation --seeds 10000 --servers 2     two servers that share the store
-    python -m tests.support.simulation --seeds 100 --store sqlite    the real store, or the URL of an empty database
+    python -m tests.support.simulation --seeds 100 --store sqlite    in a file, or the URL of an empty database
     python -m tests.support.simulation --seeds 1000 --hangs          with looks at silent ranks
     python -m tests.support.simulation --seed 4711                   one schedule again, its steps printed
 

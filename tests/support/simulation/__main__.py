@@ -7,18 +7,15 @@ import logging
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 
-from drumbeat.ports import JobFilter
-from drumbeat.protocol.errors import RefusedError
 from tests.support.simulation.action import Action
-from tests.support.simulation.backing import Backing, InMemory, InStore
+from tests.support.simulation.backing import MemoryBacking, in_database
 from tests.support.simulation.schedules import schedule, schedule_with_hangs
 from tests.support.simulation.shrink import Setup, failure, shrink
 
@@ -27,7 +24,7 @@ BATCH = 250
 
 @dataclass(frozen=True)
 class Kind:
-    """What to simulate, as it can be sent to another process. store: `memory`, `sqlite`, or a database's URL."""
+    """What to simulate, as it can be sent to another process. store: `memory`, `sqlite` (a file), or a URL."""
 
     servers: int
     store: str
@@ -42,23 +39,7 @@ class Kind:
         """How each run is set up; a file of SQLite's is gone afterwards."""
         with tempfile.TemporaryDirectory(prefix="drumbeat-simulation-") as folder:
             place = Path(folder) / "drumbeat.db" if self.store == "sqlite" else self.store
-            yield Setup(self.servers, InMemory if place == "memory" else in_database(place))
-
-
-def in_database(place: str | Path) -> Callable[[], Backing]:
-    """What empties a database and gives it, over and over. Raises RefusedError when there are jobs in it at first."""
-    # By its name: adapters stand above this room, and only an entry point reaches up to them.
-    sql = import_module("drumbeat.stores.sql")
-    with closing(sql.make_store(place)) as store:
-        if store.jobs(JobFilter(is_archived=None, limit=1)):
-            fix = "Name an empty one: a simulation throws away what it finds."
-            raise RefusedError("there are jobs in this database", where=str(place), fix=fix)
-
-    def emptied() -> Backing:
-        sql.clear(place)
-        return InStore(lambda monotonic: sql.make_store(place, monotonic=monotonic))
-
-    return emptied
+            yield Setup(self.servers, MemoryBacking if place == "memory" else in_database(place))
 
 
 def failing(kind: Kind, seeds: range) -> tuple[int, str] | None:
@@ -105,7 +86,7 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--seed", type=int, help="one schedule, printed")
     parser.add_argument("--servers", type=int, default=1, help="how many share the store")
-    parser.add_argument("--store", default="memory", help="memory, sqlite, or the URL of a database that is empty")
+    parser.add_argument("--store", default="memory", help="memory, sqlite (a file), or the URL of an empty database")
     parser.add_argument("--hangs", action="store_true", help="with looks at silent ranks")
     given = parser.parse_args()
     kind = Kind(given.servers, given.store, given.hangs)

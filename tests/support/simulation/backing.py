@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Protocol
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 from drumbeat.core.life.events import StoryEntry
-from drumbeat.core.quotas import Quota
-from drumbeat.ports import JobFilter, Letter, PendingEffect, Record, Reservation, Store
-from tests.support.memory_store import MemoryStore, Shelf
+from drumbeat.core.quotas import Quota, QuotaKind
+from drumbeat.core.resource_needs import Slot
+from drumbeat.ports import JobFilter, Letter, PendingEffect, Record, Reservation
+from drumbeat.protocol.errors import RefusedError
+from drumbeat.protocol.states import Reason, State
+from drumbeat.stores.sql import SqlStore, make_store
+from drumbeat.stores.sql.database import Database, parse_url
+from drumbeat.stores.sql.inbox import read_message
+from drumbeat.stores.sql.outbox import read_effect
+from drumbeat.stores.sql.schema import metadata
+from tests.support.memory_store import JobsDatabase, MemoryStore
 
 Monotonic = Callable[[], float]
 
@@ -26,59 +39,32 @@ class Sight:
     quotas: list[Quota]
 
 
-class Backing(Protocol):
-    """The data of one simulation."""
+class Backing:
+    """The data of one simulation. open: a store for a new server process.
 
-    def open(self, monotonic: Monotonic) -> Store:
-        """A store for a new server process."""
-        ...
+    changes: grows when anything is written; what was seen is seen again without reading until then. None = unknown.
+    """
 
-    def look(self) -> Sight:
-        """What is there now."""
-        ...
-
-    def close(self) -> None:
-        """The simulation is over."""
-        ...
-
-
-@dataclass
-class InMemory:
-    """A shelf. Quick: ten thousand schedules a minute."""
-
-    shelf: Shelf = field(default_factory=Shelf)
-
-    def open(self, monotonic: Monotonic) -> Store:
-        """Another store over it."""
-        return MemoryStore(self.shelf, monotonic=monotonic)
-
-    def look(self) -> Sight:
-        """The shelf's own things, not copies."""
-        shelf = self.shelf
-        effects, held = list(shelf.effects.values()), list(shelf.held.values())
-        letters, quotas = list(shelf.letters.values()), list(shelf.people.quotas.values())
-        return Sight(shelf.records, shelf.stories, effects, held, letters, quotas)
-
-    def close(self) -> None:
-        """Nothing to let go of."""
-
-
-class InStore:
-    """A real store, empty at first. make: opens it once more; each server has its own."""
-
-    def __init__(self, make: Callable[[Monotonic], Store]) -> None:
-        self._make = make
+    def __init__(self, make: Callable[[Monotonic], SqlStore], changes: Callable[[], int] | None = None) -> None:
+        self._make, self._changes = make, changes or itertools.count().__next__
         self._eye = make(lambda: 0.0)
         self._opened = [self._eye]
-        self._told: dict[str, tuple[int, list[StoryEntry]]] = {}
+        self._stories: dict[str, tuple[int, list[StoryEntry]]] = {}
+        self._seen: tuple[int, Sight] | None = None
 
-    def open(self, monotonic: Monotonic) -> Store:
-        """Remembered, to be closed."""
+    def open(self, monotonic: Monotonic) -> SqlStore:
+        """A store for a new server process; it is closed with the others."""
         self._opened.append(self._make(monotonic))
         return self._opened[-1]
 
     def look(self) -> Sight:
-        """Read again; stories only where the job has changed."""
+        """What is there now."""
+        changes = self._changes()
+        if self._seen is None or self._seen[0] != changes:
+            self._seen = changes, self._read()
+        return self._seen[1]
+
+    def _read(self) -> Sight:
         newest_first = self._eye.jobs(JobFilter(is_archived=None, limit=1000))
         records = {record.job.name: record for record in reversed(newest_first)}
         stories = {name: self._story(record) for name, record in records.items()}
@@ -87,14 +73,86 @@ class InStore:
         return Sight(records, stories, self._eye.outbox(), held, letters, self._eye.quotas())
 
     def _story(self, record: Record) -> list[StoryEntry]:
+        """A job's story, read only where the job has changed."""
         name = record.job.name
-        version, story = self._told.get(name, (0, []))
+        version, story = self._stories.get(name, (0, []))
         if version != record.version:
             story = self._eye.story(name)
-            self._told[name] = (record.version, story)
+            self._stories[name] = (record.version, story)
         return story
 
     def close(self) -> None:
         """Closes every store that was opened."""
         for store in self._opened:
             store.close()
+
+
+class MemoryBacking(Backing):
+    """An empty database in memory, which is looked at after each action: with the least that shows what is new."""
+
+    def __init__(self) -> None:
+        self._database = JobsDatabase()
+        super().__init__(
+            lambda monotonic: MemoryStore(self._database, monotonic=monotonic), lambda: self._database.changes
+        )
+        self._lines: dict[str, list[StoryEntry]] = {}
+        self._last_line = 0
+
+    def _read(self) -> Sight:
+        rows = self._database.rows
+        found = rows("SELECT name, version, lease, archived FROM jobs ORDER BY number")
+        records = {name: self._record(name, *head) for name, *head in found}
+        for number, job, *line in rows(f"SELECT * FROM story WHERE id > {self._last_line} ORDER BY id"):
+            self._lines.setdefault(job, []).append(_line(*line))
+            self._last_line = number
+        effects = rows("SELECT id, job, attempt, n, effect, tries FROM outbox ORDER BY id")
+        held = rows("SELECT compute, job, attempt, gpus, node, machine, cpus FROM reservations ORDER BY 2, 3, 5")
+        quotas = rows("SELECT kind, name, slots, gpus, waiting FROM quotas ORDER BY 1, 2")
+        letters = rows("SELECT id, job, kind, message FROM inbox ORDER BY id")
+        return Sight(
+            records,
+            self._lines,
+            [PendingEffect(row[0], row[1], row[2], row[3], read_effect(row[4]), row[5]) for row in effects],
+            [_reservation(*row) for row in held],
+            [Letter(number, job, read_message(kind, message)) for number, job, kind, message in letters],
+            [Quota(QuotaKind(kind), json.loads(name), *limits) for kind, name, *limits in quotas],
+        )
+
+    def _record(self, name: str, version: int, lease: int, archived: int) -> Record:
+        known = self._database.remembered.get(name, version)
+        return replace(known, lease=lease, archived=bool(archived)) if known else self._eye.load(name)
+
+
+def _reservation(compute: str, job: str, attempt: int, gpus: str, *slot: Any) -> Reservation:
+    node, machine, cpus = slot
+    return Reservation(compute, job, attempt, Slot(node, machine, cpus, tuple(json.loads(gpus))))
+
+
+def _line(*columns: Any) -> StoryEntry:
+    at, state, reason, sentence, attempt, number, since = columns
+    return StoryEntry(_time(at), State(state), Reason(reason), json.loads(sentence), attempt, number, _time(since))
+
+
+def _time(text: str | None) -> Any:
+    return text and datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+def in_database(place: str | Path) -> Callable[[], Backing]:
+    """What empties a database and gives it, over and over. Raises RefusedError when there are jobs in it at first."""
+    with closing(make_store(place)) as store:
+        if store.jobs(JobFilter(is_archived=None, limit=1)):
+            fix = "Name an empty one: a simulation throws away what it finds."
+            raise RefusedError("there are jobs in this database", where=str(place), fix=fix)
+
+    def emptied() -> Backing:
+        _clear(place)
+        return Backing(lambda monotonic: make_store(place, monotonic=monotonic))
+
+    return emptied
+
+
+def _clear(place: str | Path) -> None:
+    """Takes every row out of every table."""
+    with closing(Database(parse_url(place))) as database, database.write() as connection:
+        for table in reversed(metadata.sorted_tables):
+            connection.execute(table.delete())

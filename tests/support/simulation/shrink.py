@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
 from tests.support.simulation.action import Action
-from tests.support.simulation.backing import Backing, InMemory
+from tests.support.simulation.backing import Backing, MemoryBacking
 from tests.support.simulation.invariants import Checker, come_to_rest
 from tests.support.simulation.schedules import happen
 from tests.support.simulation.world import World
@@ -18,7 +18,7 @@ class Setup:
     """What schedules are run on. backing: makes the empty store of one run."""
 
     servers: int = 1
-    backing: Callable[[], Backing] = InMemory
+    backing: Callable[[], Backing] = MemoryBacking
 
 
 def run(actions: Sequence[Action], setup: Setup) -> None:

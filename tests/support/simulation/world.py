@@ -12,8 +12,8 @@ from drumbeat.control.metrics.metrics import MetricPlace
 from drumbeat.core.life.events import CheckpointSaved, StillnessSeen
 from drumbeat.core.life.job import Job
 from drumbeat.core.quotas import Quota
-from drumbeat.ports import Artifacts, Ownership, PendingEffect, StoredFile
-from drumbeat.ports.metrics import HistoryPage, MetricStore, RunPage, RunSearch
+from drumbeat.ports import Ownership, PendingEffect, StoredFile
+from drumbeat.ports.metrics import HistoryPage, RunPage, RunSearch
 from drumbeat.protocol import fault_points
 from drumbeat.protocol.agent import AgentStatus
 from drumbeat.protocol.api.requests import JobRequest
@@ -21,8 +21,10 @@ from drumbeat.protocol.errors import DrumbeatError, StaleError, StorageError, Un
 from drumbeat.protocol.metrics import Point, Run, RunCreated, run_id
 from drumbeat.protocol.principal import Principal
 from drumbeat.protocol.states import JobKind, State
+from drumbeat.stores.folder import FolderArtifacts
+from drumbeat.stores.metrics import SqlMetricStore
 from tests.support.fake_clock import FakeClock
-from tests.support.simulation.backing import Backing, InMemory, Sight
+from tests.support.simulation.backing import Backing, MemoryBacking, Sight
 from tests.support.simulation.engine import Engine
 from tests.support.simulation.nodes import Node
 from tests.support.simulation.standbys import KeeperWorld
@@ -36,7 +38,7 @@ class Killed(BaseException):
 
 
 class Texts:
-    """As much of `ports.Artifacts` as the control room uses."""
+    """As much of `FolderArtifacts` as the control room uses."""
 
     def __init__(self) -> None:
         self.kept: dict[tuple[str, str], str] = {}
@@ -58,7 +60,7 @@ class Texts:
 
 
 class SimulatedMetrics:
-    """As much of `ports.metrics.MetricStore` as sweeps and ends of jobs use: it outlives servers, and is never away."""
+    """As much of `SqlMetricStore` as sweeps and ends of jobs use: it outlives servers, and is never away."""
 
     def __init__(self) -> None:
         self.values: dict[str, list[float]] = {}
@@ -145,7 +147,7 @@ class World:
     """Everything that survives the servers, and the servers while they live."""
 
     def __init__(self, servers: int = 1, backing: Backing | None = None) -> None:
-        self.clock, self.backing, self.engine, self.texts = FakeClock(), backing or InMemory(), Engine(), Texts()
+        self.clock, self.backing, self.engine, self.texts = FakeClock(), backing or MemoryBacking(), Engine(), Texts()
         self.engine.late_by, self.engine.on_stop = self._late_by, self._stops
         self.standbys = KeeperWorld(self.clock, self._let_happen)
         self.engine.make = self.standbys.make
@@ -191,9 +193,9 @@ class World:
         if server.control is None:
             store = self.backing.open(self.clock.monotonic)
             ownership = Ownership.ALONE if len(self.servers) == 1 else Ownership.SHARED
-            artifacts: Artifacts = self.texts  # pyright: ignore[reportAssignmentType] (as much of it as is used)
+            artifacts: FolderArtifacts = self.texts  # pyright: ignore[reportAssignmentType] (as much of it as is used)
             endpoints = Endpoints((server.url,))
-            metrics: MetricStore = self.metrics  # pyright: ignore[reportAssignmentType] (as above)
+            metrics: SqlMetricStore = self.metrics  # pyright: ignore[reportAssignmentType] (as above)
             setting = Setting(
                 store,
                 artifacts,

@@ -22,7 +22,7 @@ from drumbeat.protocol.roster import Member
 from drumbeat.stores.folder import FolderArtifacts
 from tests.support.fake_clock import FakeClock
 from tests.support.fake_engine import FakeEngine
-from tests.support.memory_store import MemoryStore, Shelf
+from tests.support.memory_store import JobsDatabase, MemoryStore
 
 pytestmark = pytest.mark.feature("F5")
 
@@ -78,14 +78,14 @@ class Servers:
     """Over one store, without threads."""
 
     folder: Path
-    shelf: Shelf = field(default_factory=Shelf)
+    database: JobsDatabase = field(default_factory=JobsDatabase)
     clock: FakeClock = field(default_factory=FakeClock)
     far: Far = field(default_factory=Far)
     made: FakeEngine = field(default_factory=FakeEngine)
     """The engine of every compute that is created."""
 
     def open(self, number: int, *, has_doors: bool = True) -> Control:
-        store = MemoryStore(self.shelf, monotonic=self.clock.monotonic)
+        store = MemoryStore(self.database, monotonic=self.clock.monotonic)
         engines = {"local": FakeEngine(), "far": self.far}
         setting = Setting(
             store, FolderArtifacts(self.folder), engines, self.clock, b"key", ownership=Ownership.SHARED,

@@ -11,7 +11,7 @@ from drumbeat.control.catalog.aliases import set_alias
 from drumbeat.control.computes.agent_addresses import Endpoints
 from drumbeat.control.control import Control, Setting
 from drumbeat.dialect.compute.computes import Compute
-from drumbeat.ports import Engine, Machine, NoMachinesError, Ownership, Resource, Store
+from drumbeat.ports import Engine, Machine, NoMachinesError, Ownership, Resource
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import (
     ConflictError,
@@ -25,9 +25,10 @@ from drumbeat.protocol.errors import (
 )  # fmt: skip
 from drumbeat.protocol.states import State
 from drumbeat.stores.folder import FolderArtifacts
+from drumbeat.stores.sql import SqlStore
 from drumbeat.wiring import SystemClock
 from tests.support.fake_engine import FakeEngine
-from tests.support.memory_store import MemoryStore, Shelf
+from tests.support.memory_store import JobsDatabase, MemoryStore
 
 from .house import until
 
@@ -60,13 +61,13 @@ class Town:
     """Servers over one store. refuses: the sentence with which engines aren't made."""
 
     folder: Path
-    shelf: Shelf = field(default_factory=Shelf)
+    database: JobsDatabase = field(default_factory=JobsDatabase)
     refuses: str = ""
     made: list[Lab] = field(default_factory=list[Lab])
     open_ones: list[Control] = field(default_factory=list[Control])
 
     def open(self, *, ownership: Ownership = Ownership.ALONE, store: MemoryStore | None = None) -> Control:
-        store = store or MemoryStore(self.shelf)
+        store = store or MemoryStore(self.database)
         given: dict[str, Engine] = {"local": FakeEngine()}
         artifacts = FolderArtifacts(self.folder)
         setting = Setting(
@@ -144,7 +145,7 @@ def test_another_compute_takes_the_place_of_one_that_no_job_uses(town: Town):
     assert computes_in(control.store) == {"lab": {**LAB, "nodes": 3}}
 
 
-def computes_in(store: Store) -> dict[str, object]:
+def computes_in(store: SqlStore) -> dict[str, object]:
     return {one.name: one.document for one in store.resources("compute")}
 
 
@@ -239,7 +240,7 @@ class FullStore(MemoryStore):
 
 
 def test_a_compute_that_cant_be_written_down_isnt_there(town: Town):
-    control = town.open(store=FullStore(town.shelf))
+    control = town.open(store=FullStore(town.database))
     with pytest.raises(StorageError):
         control.computes.create(LAB)
     assert [engine.is_closed for engine in town.made] == [True]
@@ -305,7 +306,7 @@ def test_a_job_that_was_to_start_on_an_engine_that_cant_be_made_waits_for_it(
 
 
 def test_a_spec_of_a_newer_server_is_listed_with_the_reason(town: Town):
-    MemoryStore(town.shelf).put_resource(Resource("compute", "moon", document={"name": "moon", "type": "rocket"}))
+    MemoryStore(town.database).put_resource(Resource("compute", "moon", document={"name": "moon", "type": "rocket"}))
     control = town.open()
     assert "not `rocket`" in trouble(control, "moon")
     assert control.computes.show("moon").engine == "rocket"
@@ -446,7 +447,7 @@ def test_a_job_outlives_its_compute_and_waits_for_it(town: Town):
     submit(control, "big", compute="lab", resources={"instance_count": 4})
     until(lambda: town.made[0].started == ["big.1"])
     submit(control, "next", compute="lab")
-    MemoryStore(town.shelf).remove_resource("compute", "lab")  # By a server that hadn't seen these jobs yet.
+    MemoryStore(town.database).remove_resource("compute", "lab")  # By a server that hadn't seen these jobs yet.
     until(lambda: sentence(control, "next") == "compute lab can't be used: it isn't there any more")
     assert control.store.load("next").job.state is State.QUEUED
 

@@ -10,11 +10,11 @@ import pytest
 
 from drumbeat.control.metrics.event_files import is_event_file, names_of_folders
 from drumbeat.control.metrics.metrics import MetricPlace
-from drumbeat.ports.event_files import Scalar
 from drumbeat.ports.metrics import Taken
 from drumbeat.protocol.errors import AwayError, StorageError
 from drumbeat.protocol.metric_lines import Spooled
 from drumbeat.protocol.metrics import Source
+from drumbeat.stores.event_files.reader import Scalar
 from tests.support.fake_engine import FakeEngine
 from tests.support.memory_metrics import MemoryMetricStore
 from tests.support.memory_store import MemoryStore

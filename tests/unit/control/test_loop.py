@@ -21,7 +21,7 @@ from drumbeat.protocol.states import Reason, State
 from drumbeat.stores.folder import FolderArtifacts
 from tests.support.fake_clock import FakeClock
 from tests.support.fake_engine import FakeEngine
-from tests.support.memory_store import MemoryStore, Shelf
+from tests.support.memory_store import JobsDatabase, MemoryStore
 
 from .house import until
 
@@ -36,8 +36,8 @@ class Shared(MemoryStore):
     meanwhile: called between a commit and its answer.
     """
 
-    def __init__(self, shelf: Shelf, clock: FakeClock) -> None:
-        super().__init__(shelf, monotonic=clock.monotonic)
+    def __init__(self, database: JobsDatabase, clock: FakeClock) -> None:
+        super().__init__(database, monotonic=clock.monotonic)
         self.lost: State | None = None
         self.meanwhile: Callable[[], object] = int
 
@@ -55,7 +55,7 @@ class House:
     def __init__(self, folder: Path, other: House | None = None, ownership: Ownership = Ownership.SHARED) -> None:
         self.clock, self.engine = (other.clock, other.engine) if other else (FakeClock(), FakeEngine())
         self.artifacts = FolderArtifacts(folder)
-        self.store = Shared(other.store.shelf if other else Shelf(), self.clock)
+        self.store = Shared(other.store.database if other else JobsDatabase(), self.clock)
         engines = {"local": self.engine}
         self.control = Control(Setting(self.store, self.artifacts, engines, self.clock, b"key", ownership=ownership))
         self.control.open()

@@ -11,7 +11,7 @@ import pytest
 
 from drumbeat.control.gangs.engine_gangs import Secrets
 from drumbeat.core.life.job import Job
-from drumbeat.ports import Gang, Sighting
+from drumbeat.ports import Gang, JobFilter, Sighting
 from drumbeat.ports.engines import node_secret
 from drumbeat.protocol.agent import Phase
 from drumbeat.protocol.api.requests import JobRequest
@@ -19,6 +19,7 @@ from drumbeat.protocol.errors import StaleError, UnauthorizedError
 from drumbeat.protocol.unique_names import gang_name, parse_gang_name, unique_name
 from tests.support.fake_engine import FakeEngine
 from tests.support.memory_store import MemoryStore
+from tests.support.store_witness import listed
 
 from .house import House, until
 
@@ -33,7 +34,7 @@ def echo(house: House, name: str, text: str, step: str = "say") -> str:
     """Runs a pipeline of one step; returns the command of the step's job."""
     jobs = {step: {"type": "command", "command": f"echo {text}"}}
     house.control.jobs.submit(JobRequest({"type": "pipeline", "name": name, "jobs": jobs}))
-    until(lambda: f"{name}_{step}" in house.store.shelf.records)
+    until(lambda: f"{name}_{step}" in listed(house.store, JobFilter()))
     command = house.store.load(f"{name}_{step}").job.plan.command
     house.run_to_end(f"{name}_{step}")
     until(lambda: house.state(name).is_terminal and not house.store.outbox())

@@ -11,7 +11,7 @@ import pytest
 from drumbeat.control.space.job_pruning import TRIMMED
 from drumbeat.control.space.space import Space
 from drumbeat.core.child_jobs import SweepProgress, TrialProgress
-from drumbeat.ports import Resource
+from drumbeat.ports import Change, JobFilter, Resource
 from drumbeat.protocol.api.requests import EnvironmentFiles, JobRequest
 from drumbeat.protocol.api.space import Freed, SpaceItem
 from drumbeat.protocol.errors import ConflictError, NotFoundError, RefusedError, StorageError
@@ -20,6 +20,7 @@ from drumbeat.protocol.states import State
 from drumbeat.stores.folder import FolderArtifacts
 from tests.support.fake_engine import FakeEngine
 from tests.support.memory_store import MemoryStore
+from tests.support.store_witness import listed
 
 from .house import JOB, House, until
 
@@ -55,8 +56,8 @@ def ended(house, name, code=False, outputs=True, **more):
 
 def change(house, name, **more):
     """Changes the record of a job that has ended."""
-    record = house.store.shelf.records[name]
-    house.store.shelf.records[name] = replace(record, job=replace(record.job, **more))
+    record = house.store.load(name)
+    house.store.commit(house.control.loop.token, [Change(replace(record.job, **more), record.version)])
 
 
 def ended_sweep(house, *trials):
@@ -232,7 +233,7 @@ class RefusingArtifacts(FolderArtifacts):
         if job == self.refused:
             raise StorageError("this user may not write there", fix="Give it the right to.")
         super().remove_logs(job)
-        if self.gone in self.house.store.shelf.records:
+        if self.gone in listed(self.house.store, JobFilter()):
             self.house.store.delete_job(self.house.control.loop.token, self.gone)
 
 
@@ -283,9 +284,7 @@ def test_retention_rule_survives_a_restart_and_deletes_old_jobs(house):
     assert space.retention.retain_s == 3600
     space.apply_retention()
     assert folders(house) == {"a"}
-    record = house.store.shelf.records["a"]
-    long_ago = replace(record.job, ended_at=datetime.now(UTC) - timedelta(hours=2))
-    house.store.shelf.records["a"] = replace(record, job=long_ago)
+    change(house, "a", ended_at=datetime.now(UTC) - timedelta(hours=2))
     space.apply_retention()
     assert folders(house) == set()
     space.retention.set(0)
@@ -409,8 +408,8 @@ def test_deleted_job_names_its_environment_that_stays_and_how_it_goes(house):
     control = house.control
     made = Space(control.loop, control.artifacts, control.catalogs.environments, Caches())
     for name, key in (("a", "key of mine"), ("b", "of another")):
-        job = house.store.shelf.records[name].job
-        change(house, name, plan=replace(job.plan, python=PythonEnvironment(key, "mine")))
+        plan = house.store.load(name).job.plan
+        change(house, name, plan=replace(plan, python=PythonEnvironment(key, "mine")))
     (kept,) = made.delete("a", "ann").kept
     assert (kept.what, kept.why) == (
         "environment mine in this machine's cache (823 MiB)",

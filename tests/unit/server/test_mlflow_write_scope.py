@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from drumbeat.ports import RunFiles
 from drumbeat.protocol.metrics import JsonObject, RunCreated, experiment_id
 from drumbeat.protocol.mlflow_calls import DENIED, INVALID, MlflowRefusal
 from drumbeat.server.mlflow import artifacts
 from drumbeat.server.mlflow.request import Call
 from drumbeat.server.mlflow.routes import find
 from drumbeat.server.mlflow.write_scope import WriteScope
+from drumbeat.stores.folder import FolderRunFiles
 from tests.support.memory_metrics import MemoryMetricStore
 
 OWN, OTHERS, OUTSIDE = ("a" * 32, "own"), ("b" * 32, "others"), ("c" * 32, "")
@@ -27,7 +27,7 @@ ADA = WriteScope("ada, a contributor,", lambda job: job == "own")
 Ask = Callable[..., JsonObject]
 
 
-class NoFiles(RunFiles):
+class NoFiles(FolderRunFiles):
     """Run files that only notes what is removed."""
 
     def __init__(self) -> None:
@@ -38,12 +38,13 @@ class NoFiles(RunFiles):
 
 
 @pytest.fixture
-def store() -> MemoryMetricStore:
+def store() -> Iterator[MemoryMetricStore]:
     made = MemoryMetricStore()
     made.ensure_experiment("home", 1)
     for run, job in (OWN, OTHERS, OUTSIDE):
         made.write([RunCreated(run, HOME, f"run-{run[:4]}", 1, job=job)])
-    return made
+    yield made
+    made.close()
 
 
 @pytest.fixture

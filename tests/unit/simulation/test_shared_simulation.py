@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 
 import pytest
+from sqlalchemy import Connection, delete, insert, update
 
 from drumbeat.control.loop.loop import Loop
 from drumbeat.control.loop.peers import PeerServers
 from drumbeat.control.loop.placer import Placer
+from drumbeat.core.life.events import CancelRequested
 from drumbeat.ports import Change, Head, Letter
+from drumbeat.stores.sql import SqlStore, jobs, leases
+from drumbeat.stores.sql.schema import jobs as job_table
+from drumbeat.stores.sql.schema import servers
 from tests.runs import is_thorough
-from tests.support.memory_store import MemoryStore
 from tests.support.simulation.action import Action
 from tests.support.simulation.schedules import schedule
 from tests.support.simulation.shrink import Setup, failure
@@ -37,8 +42,8 @@ def test_three_servers_hold_too():
 
 # --- planted defects --------------------------------------------------------------------------------------------
 def everybody_runs_every_effect(patch: pytest.MonkeyPatch) -> None:
-    outbox = MemoryStore.outbox
-    patch.setattr(MemoryStore, "outbox", lambda self, _token=None: outbox(self))
+    outbox = SqlStore.outbox
+    patch.setattr(SqlStore, "outbox", lambda self, _token=None: outbox(self))
     patch.setattr(Loop, "held", lambda self, name: self.store.load(name))
 
 
@@ -47,7 +52,7 @@ def a_gang_that_was_started_too_late_stays(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_silent_server_keeps_what_it_has(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(MemoryStore, "claim", lambda _self, _token: list[str]())
+    patch.setattr(SqlStore, "claim", lambda _self, _token: list[str]())
 
 
 def what_was_claimed_is_not_looked_at(patch: pytest.MonkeyPatch) -> None:
@@ -59,31 +64,58 @@ def what_was_claimed_is_not_looked_at(patch: pytest.MonkeyPatch) -> None:
 
 
 def leases_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
-    def require_current(self: MemoryStore, _token: int, change: Change, _versions: object) -> None:
-        self.load(change.job.name)
+    def rewrite(connection: Connection, token: int, change: Change) -> None:
+        columns = {"version": change.version + 1, "lease": token, **jobs._columns(change.job)}
+        connection.execute(update(job_table).where(job_table.c.name == change.job.name).values(**columns))
 
-    patch.setattr(MemoryStore, "_require_current", require_current)
-    patch.setattr(MemoryStore, "_require_live", lambda self, token: self.shelf.servers.setdefault(token, 0))
+    patch.setattr(jobs, "rewrite", rewrite)
+    patch.setattr(jobs.Remembered, "get", lambda *_: None)  # There are several jobs of one version then.
+    patch.setattr(leases, "require_live", come_back)
+    patch.setattr(leases, "beat", come_back)
+
+
+def come_back(connection: Connection, token: int) -> None:
+    """A server that was replaced is there again, as if nobody had noticed."""
+    this = update(servers).where(servers.c.token == token).values(beats=servers.c.beats + 1)
+    if not connection.execute(this).rowcount:
+        connection.execute(insert(servers).values(token=token, beats=0, started_at=datetime.now(UTC), address=""))
 
 
 def messages_are_forgotten_before_they_are_acted_on(patch: pytest.MonkeyPatch) -> None:
-    def inbox(self: MemoryStore, token: int) -> list[Letter]:
-        found = [one for one in self.shelf.letters.values() if self.shelf.records[one.job].lease == token]
-        self.heard(one.id for one in found)
-        return [one for one in found if hash(one.id) % 3]
+    waiting = SqlStore.inbox
 
-    patch.setattr(MemoryStore, "inbox", inbox)
+    def inbox(self: SqlStore, token: int) -> list[Letter]:
+        found = waiting(self, token)
+        self.heard(one.id for one in found)
+        return [one for one in found if one.id % 3]
+
+    patch.setattr(SqlStore, "inbox", inbox)
+
+
+def letters_are_never_done_with(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("drumbeat.stores.sql.inbox.remove", lambda _connection, _letters: None)
+
+
+def a_cancel_is_forgotten_before_it_is_acted_on(patch: pytest.MonkeyPatch) -> None:
+    hear = PeerServers._hear
+
+    def forgets(self: PeerServers, loop: Loop) -> None:
+        found = loop.store.inbox(loop.token)
+        loop.store.heard(one.id for one in found if isinstance(one.message, CancelRequested))
+        hear(self, loop)
+
+    patch.setattr(PeerServers, "_hear", forgets)
 
 
 def a_message_is_told_to_nobody(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(MemoryStore, "post", lambda _self, _job, _message: None)
+    patch.setattr(SqlStore, "post", lambda _self, _job, _message: None)
 
 
 def a_server_that_leaves_takes_its_jobs_along(patch: pytest.MonkeyPatch) -> None:
-    def leave(self: MemoryStore, token: int) -> None:
-        del self.shelf.servers[token]
+    def leave(connection: Connection, token: int) -> None:
+        connection.execute(delete(servers).where(servers.c.token == token))
 
-    patch.setattr(MemoryStore, "leave", leave)
+    patch.setattr(leases, "leave", leave)
 
 
 def nobody_hears_of_what_others_gave_back(patch: pytest.MonkeyPatch) -> None:
@@ -93,7 +125,9 @@ def nobody_hears_of_what_others_gave_back(patch: pytest.MonkeyPatch) -> None:
 PLANTED = {
     everybody_runs_every_effect: 0, a_gang_that_was_started_too_late_stays: 2762, a_silent_server_keeps_what_it_has: 0,
     what_was_claimed_is_not_looked_at: 0, leases_are_not_looked_at: 38,
-    messages_are_forgotten_before_they_are_acted_on: 38, a_message_is_told_to_nobody: 2409,
+    messages_are_forgotten_before_they_are_acted_on: 38,
+    letters_are_never_done_with: 0, a_cancel_is_forgotten_before_it_is_acted_on: 11,
+    a_message_is_told_to_nobody: 2409,
     a_server_that_leaves_takes_its_jobs_along: 0, nobody_hears_of_what_others_gave_back: 35,
 }  # fmt: skip
 """Each with a seed that finds it."""

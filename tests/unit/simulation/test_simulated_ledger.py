@@ -9,7 +9,7 @@ import pytest
 
 from drumbeat.core import ledger_times
 from drumbeat.protocol.api.ledger import TimeClass
-from tests.support.simulation.backing import InMemory
+from tests.support.simulation.backing import MemoryBacking
 from tests.support.simulation.invariants import Checker, come_to_rest
 from tests.support.simulation.schedules import happen, schedule
 from tests.support.simulation.world import World
@@ -21,7 +21,7 @@ SEEDS = range(5)
 def test_classes_of_simulated_jobs_sum_to_their_wall_time():
     classes: set[TimeClass] = set()
     for seed in SEEDS:
-        with closing(InMemory()) as backing:
+        with closing(MemoryBacking()) as backing:
             world = World(1, backing)
             checker = Checker(world)
             for action in schedule(seed):

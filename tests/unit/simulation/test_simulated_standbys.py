@@ -20,7 +20,7 @@ from drumbeat.protocol import fault_points
 from drumbeat.protocol.keeper import Adopt, LeaveNode
 from tests.support.simulation import standbys
 from tests.support.simulation.action import Action
-from tests.support.simulation.backing import InMemory
+from tests.support.simulation.backing import MemoryBacking
 from tests.support.simulation.invariants import Checker
 from tests.support.simulation.keepers.machine import Box
 from tests.support.simulation.schedules import WITH_STANDBYS, fair, happen, schedule
@@ -61,7 +61,7 @@ RETIRES = [*job(0), *does("job_ends"), *turns(3), *does("sync", "agent_acts", "k
 
 def after(actions: Sequence[Action]) -> tuple[Box, World]:
     """The machine after these actions, each checked."""
-    with closing(InMemory()) as backing:
+    with closing(MemoryBacking()) as backing:
         world = World(1, backing)
         with closing(world):
             checker = Checker(world)
@@ -92,7 +92,7 @@ def test_interpreters_begun_when_a_short_simulated_job_ends_become_ranks_of_the_
 
 
 def test_interpreter_that_still_needs_the_folder_of_its_job_ends_with_the_job() -> None:
-    with closing(InMemory()) as backing, closing(World(1, backing)) as world:
+    with closing(MemoryBacking()) as backing, closing(World(1, backing)) as world:
         for action in [*SHORT, *does("job_ends", "keeper_acts", "keeper_acts")]:
             happen(world, action)
         (process,) = world.standbys.box.keepers.values()
@@ -108,7 +108,7 @@ def test_interpreter_that_still_needs_the_folder_of_its_job_ends_with_the_job() 
 
 
 def test_keeper_looks_at_the_memory_while_only_its_launcher_runs() -> None:
-    with closing(InMemory()) as backing:
+    with closing(MemoryBacking()) as backing:
         world = World(1, backing)
         with closing(world):
             for action in job(0):

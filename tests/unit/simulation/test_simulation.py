@@ -20,8 +20,8 @@ from drumbeat.ports import Change, Record
 from drumbeat.protocol.agent import Phase
 from drumbeat.protocol.errors import StorageError
 from drumbeat.protocol.states import State
+from drumbeat.stores.sql import SqlStore
 from tests.chaos.points import SIMULATED
-from tests.support.memory_store import MemoryStore
 from tests.support.simulation.action import Action
 from tests.support.simulation.schedules import schedule
 from tests.support.simulation.shrink import failure, shrink
@@ -75,13 +75,13 @@ def test_a_seed_is_a_schedule():
 
 # --- planted defects --------------------------------------------------------------------------------------------
 def slots_are_never_given_back(patch: pytest.MonkeyPatch) -> None:
-    done = MemoryStore.done
+    done = SqlStore.done
 
-    def keeps_them(self: MemoryStore, effect: int, *, release: object = None) -> None:
-        del release
+    def keeps_them(self: SqlStore, effect: int, *, release: object = None, at: object = None) -> None:
+        del release, at
         done(self, effect)
 
-    patch.setattr(MemoryStore, "done", keeps_them)
+    patch.setattr(SqlStore, "done", keeps_them)
 
 
 def effects_are_done_before_they_are_carried_out(patch: pytest.MonkeyPatch) -> None:

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from drumbeat.dialect.reading.error_messages import nearest
-from drumbeat.ports import Catalog, Resource
+from drumbeat.ports import Resource
 from drumbeat.protocol.errors import NotFoundError
+from drumbeat.stores.sql import SqlStore
 
 KIND = "alias"
 
 
-def read_aliases(catalog: Catalog) -> dict[tuple[str, str], str]:
+def read_aliases(catalog: SqlStore) -> dict[tuple[str, str], str]:
     """(what has the name, name) to target, in this order; the former is `compute`, `environment`, `instance_type`."""
     stored = {one.name.partition("/"): str(one.document["target"]) for one in catalog.resources(KIND)}
     return {(kind, name): target for (kind, _, name), target in sorted(stored.items())}
 
 
-def set_alias(catalog: Catalog, kind: str, name: str, target: str) -> None:
+def set_alias(catalog: SqlStore, kind: str, name: str, target: str) -> None:
     """From now on the name means the target."""
     catalog.put_resource(Resource(KIND, f"{kind}/{name}", document={"target": target}))
 
 
-def remove_alias(catalog: Catalog, kind: str, name: str) -> None:
+def remove_alias(catalog: SqlStore, kind: str, name: str) -> None:
     """The name means nothing any more. Raises NotFoundError."""
     names = [one for of, one in read_aliases(catalog) if of == kind]
     if name not in names:

@@ -23,11 +23,12 @@ from drumbeat.dialect.pipelines.component import REGISTERED_NAME
 from drumbeat.dialect.pipelines.component_file import Component, RegisteredName, component_from
 from drumbeat.dialect.reading.error_messages import shown
 from drumbeat.dialect.reading.writer import to_dict
-from drumbeat.ports import Catalog, Clock, Resource, Use
+from drumbeat.ports import Clock, Resource, Use
 from drumbeat.protocol import wire
 from drumbeat.protocol.api.components import ComponentView
 from drumbeat.protocol.api.requests import JobRequest, StepParts
 from drumbeat.protocol.errors import NotFoundError, SpecError, UnknownNameError
+from drumbeat.stores.sql import SqlStore
 
 KIND = "component"
 
@@ -36,7 +37,7 @@ KIND = "component"
 class Components:
     """The registered components, over the catalog."""
 
-    catalog: Catalog
+    catalog: SqlStore
     clock: Clock
     has_snapshot: Callable[[str], bool] = lambda _: True
 

@@ -28,12 +28,13 @@ from drumbeat.core.planning.inputs import (
 )
 from drumbeat.dialect.data.assets import DataAsset, data_from
 from drumbeat.dialect.data.paths import Address, InStore, Local, OfAsset, OfJob, reference_to
-from drumbeat.ports import Catalog, Clock, DataAccess, JobFilter, Resource, Store, Use
+from drumbeat.ports import Clock, DataAccess, JobFilter, Resource, Use
 from drumbeat.protocol.api.data import MODEL_TYPE, DataUse, DataView, ModelType, model_type_of
 from drumbeat.protocol.errors import AwayError, ConflictError, DrumbeatError, NotFoundError, SpecError, UnreachableError
 from drumbeat.protocol.folder_layout import upload_key
 from drumbeat.protocol.input_listing import Listing
 from drumbeat.protocol.plurals import counted
+from drumbeat.stores.sql import SqlStore
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ log = logging.getLogger(__name__)
 class DataAssets:
     """The data that has names."""
 
-    def __init__(self, store: Store, clock: Clock, datastores: Datastores, data: DataAccess) -> None:
+    def __init__(self, store: SqlStore, clock: Clock, datastores: Datastores, data: DataAccess) -> None:
         self._store, self._clock, self._datastores, self._data = store, clock, datastores, data
 
     def facts(self) -> DataFacts:
@@ -189,7 +190,7 @@ class DataAssets:
         )  # fmt: skip
 
 
-def twin(asset: Resource, catalog: Catalog) -> str:
+def twin(asset: Resource, catalog: SqlStore) -> str:
     """The newest other version of its name with the very same content, "" = none."""
     others = (one for one in catalog.resources(asset.kind, asset.name) if one.version != asset.version)
     return next((one.version for one in others if one.digest == asset.digest), "")
@@ -237,7 +238,7 @@ class _ReadOnly(Mapping[str, str]):
 class _Versions(Mapping[str, Sequence[DataVersion]]):
     """Name to versions, looked up one name at a time."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: SqlStore) -> None:
         self._store = store
 
     def __getitem__(self, name: str) -> Sequence[DataVersion]:
@@ -262,7 +263,7 @@ def _version(asset: Resource) -> DataVersion:
 class _Jobs(Mapping[str, JobOutputs]):
     """Name to outputs, looked up one job at a time."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: SqlStore) -> None:
         self._store = store
 
     def __getitem__(self, name: str) -> JobOutputs:

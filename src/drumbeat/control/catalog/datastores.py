@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, cast
 from drumbeat.control.catalog.resources import ResourceService
 from drumbeat.dialect.data.paths import InStore
 from drumbeat.dialect.reading.error_messages import short
-from drumbeat.ports import Catalog, Resource
+from drumbeat.ports import Resource
 from drumbeat.protocol.api.data import DatastoreView
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, SpecError
 from drumbeat.resources.datastore import DATASTORE, DEFAULT
 from drumbeat.resources.kind import Kept
+from drumbeat.stores.sql import SqlStore
 
 if TYPE_CHECKING:
     from drumbeat.dialect.data.datastores import Datastore, FolderDatastore
@@ -40,7 +41,7 @@ LONG = 12
 class Datastores(ResourceService[DatastoreView]):
     """By name. folder: the server's own, below which those that are always there lie."""
 
-    def __init__(self, catalog: Catalog, key: bytes, folder: str = "") -> None:
+    def __init__(self, catalog: SqlStore, key: bytes, folder: str = "") -> None:
         super().__init__(DATASTORE, catalog, key)
         self._folder, self._trying = folder, threading.local()
         self._known: dict[str, tuple[Resource, Datastore]] = {}

@@ -19,10 +19,11 @@ from drumbeat.dialect.environments.included_files import MAX_BYTES
 from drumbeat.dialect.environments.references import NAME, VERSION
 from drumbeat.dialect.reading.error_messages import nearest, shown
 from drumbeat.dialect.reading.writer import to_dict
-from drumbeat.ports import Catalog, Clock, Resource, Use
+from drumbeat.ports import Clock, Resource, Use
 from drumbeat.protocol.api.environments import EnvironmentView
 from drumbeat.protocol.api.requests import MAX_FILES, EnvironmentFiles
 from drumbeat.protocol.errors import NotFoundError, SpecError
+from drumbeat.stores.sql import SqlStore
 
 KIND = "environment"
 OWN = (sys.version_info.major, sys.version_info.minor)
@@ -33,7 +34,7 @@ OWN = (sys.version_info.major, sys.version_info.minor)
 class Environments:
     """Those that people made, over the catalog; and the curated ones."""
 
-    catalog: Catalog
+    catalog: SqlStore
     clock: Clock
     has_snapshot: Callable[[str], bool] = lambda _: True
 

@@ -6,16 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from drumbeat.control.catalog.resources import ResourceService
-from drumbeat.ports import Catalog, Resource
+from drumbeat.ports import Resource
 from drumbeat.protocol.api.notices import NoticeTargetView
 from drumbeat.protocol.errors import NotFoundError
 from drumbeat.resources.notice_target import NOTICE_TARGET
+from drumbeat.stores.sql import SqlStore
 
 
 class NoticeTargets(ResourceService[NoticeTargetView]):
     """What the ends of jobs are reported to. Thread-safe."""
 
-    def __init__(self, catalog: Catalog, key: bytes) -> None:
+    def __init__(self, catalog: SqlStore, key: bytes) -> None:
         super().__init__(NOTICE_TARGET, catalog, key)
         self._problems: dict[str, str] = {}
         """By target: why its last notice could not be delivered, as far as this server knows."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from drumbeat.core.life.job import Job, Published
 from drumbeat.core.life.output_publication import outputs_left
-from drumbeat.ports import Store, Use
+from drumbeat.ports import Use
 from drumbeat.protocol.plan import OutputPlan, Plan
+from drumbeat.stores.sql import SqlStore
 
 
 def place_uses(plan: Plan) -> tuple[Use, ...]:
@@ -13,7 +14,7 @@ def place_uses(plan: Plan) -> tuple[Use, ...]:
     return tuple(Use("place", key, "", f"outputs.{one.name}") for one in plan.outputs for key in _keys(one))
 
 
-def has_its_places(store: Store, job: Job) -> bool:
+def has_its_places(store: SqlStore, job: Job) -> bool:
     """Whether each output of a job came to its place and its name, and no later job has put another one there.
 
     Raises NotFoundError where the version that it was registered as was removed.
@@ -23,7 +24,7 @@ def has_its_places(store: Store, job: Job) -> bool:
     return not outputs_left(job) and all(_is_current(store, job, one, done.get(one.name)) for one in wanted)
 
 
-def _is_current(store: Store, job: Job, output: OutputPlan, published: Published | None) -> bool:
+def _is_current(store: SqlStore, job: Job, output: OutputPlan, published: Published | None) -> bool:
     for key in _keys(output):
         latest = next((name for name, _ in store.users("place", key, "")), None)
         if latest != job.name:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from drumbeat.control.catalog.resources import ResourceService
 from drumbeat.core.planning.registries import DOCKER_HUB
-from drumbeat.ports import Catalog
 from drumbeat.protocol.api.environments import RegistryView
 from drumbeat.protocol.errors import DrumbeatError
 from drumbeat.resources.registry import REGISTRY
+from drumbeat.stores.sql import SqlStore
 
 if TYPE_CHECKING:
     from drumbeat.dialect.environments.registries import Registry
@@ -29,7 +29,7 @@ _HUB = "https://index.docker.io/v1/"
 class Registries(ResourceService[RegistryView]):
     """By name."""
 
-    def __init__(self, catalog: Catalog, key: bytes) -> None:
+    def __init__(self, catalog: SqlStore, key: bytes) -> None:
         super().__init__(REGISTRY, catalog, key)
 
     def addresses(self) -> dict[str, str]:

@@ -10,9 +10,10 @@ from typing import Any, Generic, TypeVar, cast
 
 from drumbeat.control.catalog.sealing import Seal
 from drumbeat.dialect.reading.error_messages import nearest
-from drumbeat.ports import Catalog, Resource
+from drumbeat.ports import Resource
 from drumbeat.protocol.errors import NotFoundError
 from drumbeat.resources.kind import Kept, Kind
+from drumbeat.stores.sql import SqlStore
 
 V = TypeVar("V")
 
@@ -23,7 +24,7 @@ class ResourceService(Generic[V]):
     A kind that the server does more with has a class of its own, with methods for that beside these.
     """
 
-    def __init__(self, kind: Kind[V], catalog: Catalog, key: bytes) -> None:
+    def __init__(self, kind: Kind[V], catalog: SqlStore, key: bytes) -> None:
         self.kind, self._catalog, self._seal = kind, catalog, Seal(key, kind.noun)
 
     # --- for users --------------------------------------------------------------------------------------------

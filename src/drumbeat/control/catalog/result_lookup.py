@@ -8,9 +8,11 @@ from drumbeat.core.child_jobs import step_name, trial_name
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.sweep import leading_trial
 from drumbeat.core.planning.inputs import JobOutputs
-from drumbeat.ports import Artifacts, Store, StoredFile
+from drumbeat.ports import StoredFile
 from drumbeat.protocol.errors import NotFoundError, RefusedError
 from drumbeat.protocol.states import State
+from drumbeat.stores.folder import FolderArtifacts
+from drumbeat.stores.sql import SqlStore
 
 
 def result_of(job: Job) -> str:
@@ -24,13 +26,13 @@ def result_of(job: Job) -> str:
     return trial_name(job.name, best.number)
 
 
-def step_result(store: Store, pipeline: Job, path: str) -> str:
+def step_result(store: SqlStore, pipeline: Job, path: str) -> str:
     """Returns the job that has the outputs of a step. Raises NotFoundError, RefusedError."""
     name = pipeline.pipeline.result_of(pipeline.name, path) if pipeline.pipeline else step_name(pipeline.name, path)
     return result_of(store.load(name).job)
 
 
-def outputs_of(store: Store, name: str) -> JobOutputs:
+def outputs_of(store: SqlStore, name: str) -> JobOutputs:
     """Returns what is known of a job's outputs. Raises NotFoundError."""
     job = store.load(name).job
     ended, is_completed = job.state.is_terminal, job.state is State.COMPLETED
@@ -45,7 +47,7 @@ def _types(job: Job) -> dict[str, str]:
     return {one.name: one.type for one in job.plan.outputs}
 
 
-def _of_pipeline(store: Store, job: Job) -> dict[str, tuple[str, str]]:
+def _of_pipeline(store: SqlStore, job: Job) -> dict[str, tuple[str, str]]:
     """The outputs of a pipeline that a step has given, and where each is."""
     sources: dict[str, tuple[str, str]] = {}
     for one in job.pipeline.outputs if job.pipeline else ():
@@ -58,7 +60,7 @@ def _of_pipeline(store: Store, job: Job) -> dict[str, tuple[str, str]]:
     return sources
 
 
-def _of_sweep(store: Store, job: Job, *, has_ended: bool, is_completed: bool) -> JobOutputs:
+def _of_sweep(store: SqlStore, job: Job, *, has_ended: bool, is_completed: bool) -> JobOutputs:
     try:
         best = store.load(result_of(job)).job
     except (NotFoundError, RefusedError):
@@ -68,7 +70,7 @@ def _of_sweep(store: Store, job: Job, *, has_ended: bool, is_completed: bool) ->
 
 
 # --- files ------------------------------------------------------------------------------------------------------
-def output_files(store: Store, artifacts: Artifacts, job: Job) -> list[StoredFile]:
+def output_files(store: SqlStore, artifacts: FolderArtifacts, job: Job) -> list[StoredFile]:
     """Returns the files of a pipeline's outputs, under the names that these have in the pipeline."""
     found: list[StoredFile] = []
     for name, (source, output) in _of_pipeline(store, job).items():
@@ -81,7 +83,7 @@ def output_files(store: Store, artifacts: Artifacts, job: Job) -> list[StoredFil
     return found
 
 
-def place_of_file(store: Store, job: Job, path: str) -> tuple[str, str]:
+def place_of_file(store: SqlStore, job: Job, path: str) -> tuple[str, str]:
     """Returns the job that has a file, and the file's path there: an output of a pipeline is a step's."""
     parts = path.split("/")
     if job.pipeline is not None and len(parts) > 1 and parts[0] == "outputs":

@@ -19,11 +19,12 @@ from drumbeat.control.data import mltables
 from drumbeat.control.data.input_contents import content_path, local_content, say_content
 from drumbeat.control.data.single_flight import Making, Makings
 from drumbeat.core.life.job import Job
-from drumbeat.ports import Artifacts, DataAccess
+from drumbeat.ports import DataAccess
 from drumbeat.protocol import folder_layout, wire
 from drumbeat.protocol.errors import DrumbeatError, ForbiddenError, NotFoundError, RefusedError, UnreachableError
 from drumbeat.protocol.input_listing import Link, ListedFile, Listing
 from drumbeat.protocol.plan import InputPlan
+from drumbeat.stores.folder import FolderArtifacts
 
 LINK_S = 3600.0
 """How long a link works. A node asks again for one that has expired."""
@@ -58,7 +59,7 @@ class Inputs:
 
     def __init__(
         self,
-        artifacts: Artifacts,
+        artifacts: FolderArtifacts,
         data: DataAccess | None,
         job_of: Callable[[str], Job],
         require_registered: Callable[[str, str, Listing], None] | None = None,

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from drumbeat.dialect.data.paths import OfJob, reference_to
-from drumbeat.ports import Artifacts, DataAccess, Entry, StoredFile, Written
+from drumbeat.ports import DataAccess, Entry, StoredFile, Written
 from drumbeat.protocol.errors import ConflictError, NotFoundError, RefusedError, StorageError
 from drumbeat.protocol.input_listing import Link, ListedFile, Listing, listing
+from drumbeat.stores.folder import FolderArtifacts
 
 PIECE = 1 << 20
 
@@ -20,7 +21,7 @@ PIECE = 1 << 20
 class JobOutputs:
     """The `DataAccess` port. stores: for whatever isn't of a job; None = there are none."""
 
-    def __init__(self, artifacts: Artifacts, stores: DataAccess | None) -> None:
+    def __init__(self, artifacts: FolderArtifacts, stores: DataAccess | None) -> None:
         self._artifacts, self._stores = artifacts, stores
 
     def listing(self, uri: str, *, is_file: bool) -> Listing:

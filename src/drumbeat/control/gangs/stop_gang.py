@@ -9,10 +9,11 @@ from drumbeat.control.loop.loop import Loop
 from drumbeat.control.loop.outbox import NODES, Handler, Pool
 from drumbeat.core.life.events import GangSeen, StopGang
 from drumbeat.core.life.job import Job
-from drumbeat.ports import Artifacts, PendingEffect
+from drumbeat.ports import PendingEffect
 from drumbeat.protocol.errors import StorageError
 from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.unique_names import gang_name
+from drumbeat.stores.folder import FolderArtifacts
 
 log = logging.getLogger(__name__)
 
@@ -20,7 +21,7 @@ log = logging.getLogger(__name__)
 class GangStopper:
     """Has engines stop gangs, and gives their slots back."""
 
-    def __init__(self, loop: Loop, engines: Engines, artifacts: Artifacts) -> None:
+    def __init__(self, loop: Loop, engines: Engines, artifacts: FolderArtifacts) -> None:
         self._loop, self._engines, self._artifacts = loop, engines, artifacts
 
     def handler(self) -> Handler:

@@ -46,7 +46,7 @@ from drumbeat.dialect.data.paths import OfJob, reference_to
 from drumbeat.dialect.job.job import CommandJob
 from drumbeat.dialect.pipelines.pipeline_job import PipelineJob
 from drumbeat.dialect.sweeping.sweep import SweepJob
-from drumbeat.ports import ALL_COMPUTES, Artifacts, Record, Store, StoredFile, Submission, Use
+from drumbeat.ports import ALL_COMPUTES, Record, StoredFile, Submission, Use
 from drumbeat.protocol.api.jobs import PreviewView
 from drumbeat.protocol.api.requests import JobRequest, StepParts
 from drumbeat.protocol.errors import (
@@ -63,6 +63,8 @@ from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.plan import Plan, StagedFiles
 from drumbeat.protocol.principal import UNKNOWN, Principal
 from drumbeat.protocol.states import State
+from drumbeat.stores.folder import FolderArtifacts
+from drumbeat.stores.sql import SqlStore
 
 MAX_TRIES = 20
 """How often quotas are looked at again for a submission while other servers book slots."""
@@ -86,7 +88,13 @@ class Jobs:
     """Submits, previews and cancels jobs. Thread-safe. Refusals are `drumbeat.protocol.errors`."""
 
     def __init__(  # noqa: PLR0913 - each is another part of a job's way
-        self, loop: Loop, planner: Planner, engines: Engines, artifacts: Artifacts, stories: Stories, quotas: Quotas
+        self,
+        loop: Loop,
+        planner: Planner,
+        engines: Engines,
+        artifacts: FolderArtifacts,
+        stories: Stories,
+        quotas: Quotas,
     ) -> None:
         self._loop, self._planner, self._engines = loop, planner, engines
         self._artifacts, self._stories, self._quotas = artifacts, stories, quotas
@@ -380,7 +388,7 @@ def _is_from(record: Record, request: JobRequest) -> bool:
     return sent == kept
 
 
-def _require_sources(store: Store, plan: StagedFiles) -> None:
+def _require_sources(store: SqlStore, plan: StagedFiles) -> None:
     """Raises NotFoundError when a job whose output the plan reads was deleted since. Only on the loop's thread."""
     for one in plan.inputs:
         place = reference_to(one.uri) if one.uri.startswith("azureml:") else None

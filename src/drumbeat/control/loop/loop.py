@@ -25,10 +25,11 @@ from drumbeat.core.life.events import Effect, Event, JudgeDue, RetryDue, StoryEn
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.state_machine import JUDGE_AFTER, decide
 from drumbeat.core.life.transitions import then, with_effects
-from drumbeat.ports import Change, Clock, Message, Ownership, Record, Store
+from drumbeat.ports import Change, Clock, Message, Ownership, Record
 from drumbeat.protocol.errors import NotFoundError, StaleError, StorageError, UnreachableError
 from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.states import State
+from drumbeat.stores.sql import SqlStore
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -57,7 +58,7 @@ class Loop:
     address: where agents on this machine call the server; the other servers pass it on to them.
     """
 
-    def __init__(self, store: Store, clock: Clock, bus: Bus, peers: Peers, address: str = "") -> None:
+    def __init__(self, store: SqlStore, clock: Clock, bus: Bus, peers: Peers, address: str = "") -> None:
         self.store, self.clock, self.bus, self.peers = store, clock, bus, peers
         self.token = 0
         self._address = address

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from drumbeat.control.bus import job_topic
 from drumbeat.core.life.events import AgentSaid, PublishOutputs
-from drumbeat.ports import ALL_COMPUTES, LEASE_TIMEOUT, Head, Letter, Ownership, Record, Store
+from drumbeat.ports import ALL_COMPUTES, LEASE_TIMEOUT, Head, Letter, Ownership, Record
 from drumbeat.protocol.errors import StaleError
 from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.states import State
+from drumbeat.stores.sql import SqlStore
 
 if TYPE_CHECKING:
     from drumbeat.control.loop.loop import Loop
@@ -37,11 +38,11 @@ class Peers(Protocol):
     ownership: Ownership
     """Whether this server has the store to itself."""
 
-    def first_jobs(self, store: Store) -> list[Record]:
+    def first_jobs(self, store: SqlStore) -> list[Record]:
         """Jobs that are this server's as soon as it has its lease."""
         ...
 
-    def unfinished(self, own: dict[str, Record], store: Store) -> dict[str, Record]:
+    def unfinished(self, own: dict[str, Record], store: SqlStore) -> dict[str, Record]:
         """Every unfinished job by name, whichever server holds it: all servers see one queue."""
         ...
 
@@ -75,10 +76,10 @@ class NoPeers:
     def __init__(self, heard: AgentHeard) -> None:
         self._heard = heard
 
-    def first_jobs(self, store: Store) -> list[Record]:
+    def first_jobs(self, store: SqlStore) -> list[Record]:
         return store.unfinished()
 
-    def unfinished(self, own: dict[str, Record], store: Store) -> dict[str, Record]:
+    def unfinished(self, own: dict[str, Record], store: SqlStore) -> dict[str, Record]:
         del store
         return own
 
@@ -115,12 +116,12 @@ class PeerServers:
         self._moving: set[str] = set()
         """Unfinished jobs, and those whose outputs were not in place, at the last look."""
 
-    def first_jobs(self, store: Store) -> list[Record]:
+    def first_jobs(self, store: SqlStore) -> list[Record]:
         """None: `look` claims them."""
         del store
         return []
 
-    def unfinished(self, own: dict[str, Record], store: Store) -> dict[str, Record]:
+    def unfinished(self, own: dict[str, Record], store: SqlStore) -> dict[str, Record]:
         del own
         return {record.job.name: record for record in store.unfinished()}
 

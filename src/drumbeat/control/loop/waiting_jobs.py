@@ -11,7 +11,8 @@ from drumbeat.core.life.job import Job
 from drumbeat.core.quota_balances import NO_BALANCES, Balances
 from drumbeat.core.quotas import Allowances, Payer
 from drumbeat.core.scheduler import Waiting
-from drumbeat.ports import HALF_LIFE_SETTING, Store
+from drumbeat.ports import HALF_LIFE_SETTING
+from drumbeat.stores.sql import SqlStore
 
 
 @dataclass(frozen=True)
@@ -22,20 +23,20 @@ class Queue:
     balances: Balances = NO_BALANCES
 
 
-def queue_of(jobs: Sequence[Job], store: Store, now: datetime) -> Queue:
+def queue_of(jobs: Sequence[Job], store: SqlStore, now: datetime) -> Queue:
     """The queue of these jobs. Without quotas, and with the jobs of one person, nothing is read."""
     balances = _balances(jobs, store, now)
     waiting = [_waiting(job, balances, now) for job in jobs]
     return Queue(sorted(waiting, key=lambda one: one.rank), balances)
 
 
-def half_life_of(store: Store) -> timedelta:
+def half_life_of(store: SqlStore) -> timedelta:
     """The half-life of past use, as it is set."""
     value = store.setting(HALF_LIFE_SETTING)
     return timedelta(seconds=float(value)) if value else HALF_LIFE
 
 
-def _balances(jobs: Sequence[Job], store: Store, now: datetime) -> Balances:
+def _balances(jobs: Sequence[Job], store: SqlStore, now: datetime) -> Balances:
     quotas = store.quotas() if jobs else []
     has_others = len({job.person for job in jobs}) > 1
     if not quotas and not has_others:

@@ -6,23 +6,26 @@ import contextlib
 import math
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 from drumbeat.control.loop.loop import Loop
 from drumbeat.core.ledger_times import Save
 from drumbeat.core.life.events import CheckpointSaved
 from drumbeat.core.life.job import Job
-from drumbeat.ports.metrics import MetricStore
 from drumbeat.protocol.errors import DrumbeatError
 from drumbeat.protocol.metric_lines import Spooled
 from drumbeat.protocol.metrics import Point, PointsLogged, run_id
 from drumbeat.protocol.states import State
+
+if TYPE_CHECKING:
+    from drumbeat.stores.metrics import SqlMetricStore
 
 STALL, WRITE = "checkpoint/stall_s", "checkpoint/write_s"
 _MAX_SAVES = 10_000
 """Saves of one job that are read; of more, a part."""
 
 
-def saves_of(store: MetricStore, names: Sequence[str]) -> dict[str, list[Save]]:
+def saves_of(store: SqlMetricStore, names: Sequence[str]) -> dict[str, list[Save]]:
     """Returns the checkpoints of each of these jobs that has saved any."""
     runs = {run_id(name): name for name in names}
     stalls = store.curves([*runs], STALL, _MAX_SAVES)

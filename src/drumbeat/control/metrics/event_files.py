@@ -13,12 +13,12 @@ from pathlib import PurePosixPath
 
 from drumbeat.control.metrics.metrics import Metrics
 from drumbeat.core.life.job import Job
-from drumbeat.ports import Artifacts
-from drumbeat.ports.event_files import EventReader, Scalar
 from drumbeat.protocol.errors import AwayError, DrumbeatError
 from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.metric_lines import MAX_NAME, Spooled, storable_text
 from drumbeat.protocol.metrics import MetricRecord, Point, PointsLogged, Source, TagsSet, run_id
+from drumbeat.stores.event_files.reader import Scalar, TensorBoardReader
+from drumbeat.stores.folder import FolderArtifacts
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ BATCH = 5_000
 class EventFiles:
     """Takes the event files of jobs. reader: None = none are read."""
 
-    def __init__(self, metrics: Metrics, artifacts: Artifacts, reader: EventReader | None) -> None:
+    def __init__(self, metrics: Metrics, artifacts: FolderArtifacts, reader: TensorBoardReader | None) -> None:
         self._metrics, self._artifacts, self._reader = metrics, artifacts, reader
 
     def take(self, job: Job) -> None:
@@ -51,7 +51,7 @@ class EventFiles:
         except (DrumbeatError, OSError, ValueError) as error:
             log.warning("job %s: its TensorBoard files aren't read as metrics: %s", job.name, error)
 
-    def _take(self, job: Job, paths: Sequence[str], reader: EventReader) -> None:
+    def _take(self, job: Job, paths: Sequence[str], reader: TensorBoardReader) -> None:
         if not reader.is_installed:
             log.warning("job %s has TensorBoard files: to read them, pip install 'drumbeat[tensorboard]'", job.name)
             return

@@ -14,11 +14,12 @@ from drumbeat.control.metrics.metrics import Metrics
 from drumbeat.core.ledger_times import Save
 from drumbeat.core.life.job import Job
 from drumbeat.dialect.reading.error_messages import nearest
-from drumbeat.ports import Artifacts, ExperimentUse, Record
+from drumbeat.ports import ExperimentUse, Record
 from drumbeat.ports.metrics import Experiment, View
 from drumbeat.protocol.api.metrics import ComparisonView
 from drumbeat.protocol.errors import DrumbeatError, NotFoundError
 from drumbeat.protocol.metrics import experiment_id
+from drumbeat.stores.folder import FolderArtifacts
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Experiments:
     """What people ask of experiments. Thread-safe."""
 
     def __init__(
-        self, loop: Loop, metrics: Metrics, artifacts: Artifacts, contents_of: Callable[[Job], Mapping[str, str]]
+        self, loop: Loop, metrics: Metrics, artifacts: FolderArtifacts, contents_of: Callable[[Job], Mapping[str, str]]
     ) -> None:
         self._loop, self._metrics, self._artifacts = loop, metrics, artifacts
         self._contents_of = contents_of

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from drumbeat.control.bus import job_topic
 from drumbeat.control.gangs.engine_gangs import Secrets
@@ -18,7 +18,7 @@ from drumbeat.control.metrics.first_values import FirstValues
 from drumbeat.core.ledger_times import Save
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.late_nodes import is_heard_late, over
-from drumbeat.ports.metrics import HistoryPage, MetricStore, RunSearch
+from drumbeat.ports.metrics import HistoryPage, RunSearch
 from drumbeat.protocol.errors import NotFoundError, RefusedError, SpecError, StaleError, VersionError
 from drumbeat.protocol.metric_lines import BLANK, Spooled, spooled
 from drumbeat.protocol.metrics import (
@@ -35,6 +35,9 @@ from drumbeat.protocol.metrics import (
     run_id,
 )
 from drumbeat.protocol.states import State
+
+if TYPE_CHECKING:
+    from drumbeat.stores.metrics import SqlMetricStore
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +70,7 @@ class TakenLines(NamedTuple):
 class MetricPlace:
     """Where metrics are kept. It is opened when they are first needed: many servers never do."""
 
-    open: Callable[[], MetricStore]
+    open: Callable[[], SqlMetricStore]
     exists: Callable[[], bool]
     """Whether any server has opened it before: what doesn't exist holds nothing."""
 
@@ -82,7 +85,7 @@ class Metrics:
         self._lock = threading.Lock()
         self._ending = threading.Lock()
         """Held while the run of a job that has ended is made, or removed."""
-        self._store: MetricStore | None = None
+        self._store: SqlMetricStore | None = None
         self._ensured: dict[str, str] = {}
         """Jobs whose runs exist, with their unique names: another server may delete a job."""
         self._own_runs: dict[str, set[str]] = {}
@@ -91,7 +94,7 @@ class Metrics:
         """Jobs whose runs have ended for good, with their unique names."""
 
     @property
-    def store(self) -> MetricStore:
+    def store(self) -> SqlMetricStore:
         """The store, opened at the first use. Raises RefusedError, StorageError, VersionError."""
         with self._lock:
             if self._store is None:

@@ -5,10 +5,15 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from drumbeat.control.metrics.run_copies import RunCopies
-from drumbeat.ports.mlflow_server import MlflowAddress, MlflowChoice, MlflowServer
+from drumbeat.ports.mlflow_server import MlflowAddress
 from drumbeat.protocol.errors import ConflictError, RefusedError, StorageError
+
+if TYPE_CHECKING:
+    from drumbeat.stores.mlflow_choice import MlflowFile
+    from drumbeat.stores.mlflow_server import HttpMlflowServer
 
 log = logging.getLogger(__name__)
 
@@ -16,7 +21,7 @@ log = logging.getLogger(__name__)
 class MlflowTarget:
     """Copies runs to the MLflow server that is named, if one is. Thread-safe."""
 
-    def __init__(self, choice: MlflowChoice | None, copies_to: Callable[[MlflowServer], RunCopies]) -> None:
+    def __init__(self, choice: MlflowFile | None, copies_to: Callable[[HttpMlflowServer], RunCopies]) -> None:
         self._choice, self._copies_to = choice, copies_to
         self._lock = threading.Lock()
         self._copies: RunCopies | None = None
@@ -66,7 +71,7 @@ class MlflowTarget:
         with self._lock:
             self._end()
 
-    def _begin(self, address: MlflowAddress, server: MlflowServer) -> None:
+    def _begin(self, address: MlflowAddress, server: HttpMlflowServer) -> None:
         self._address, self._copies = address, self._copies_to(server)
         self._copies.start()
 

@@ -6,13 +6,17 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from drumbeat.control.metrics.run_copy import RunCopy
-from drumbeat.ports import RunFiles
-from drumbeat.ports.metrics import MetricStore, RunSearch
-from drumbeat.ports.mlflow_server import MlflowServer
+from drumbeat.ports.metrics import RunSearch
 from drumbeat.protocol.errors import DrumbeatError, NotFoundError, UnreachableError
 from drumbeat.protocol.metrics import Run
+from drumbeat.stores.folder import FolderRunFiles
+
+if TYPE_CHECKING:
+    from drumbeat.stores.metrics import SqlMetricStore
+    from drumbeat.stores.mlflow_server import HttpMlflowServer
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +33,11 @@ class RunCopies:
     """Keeps the copies of all runs up to date. settle: ends the runs of jobs that have ended."""
 
     def __init__(
-        self, store: Callable[[], MetricStore], files: RunFiles, server: MlflowServer, settle: Callable[[], None]
+        self,
+        store: Callable[[], SqlMetricStore],
+        files: FolderRunFiles,
+        server: HttpMlflowServer,
+        settle: Callable[[], None],
     ) -> None:
         self._store, self._files, self._server, self._settle = store, files, server, settle
         self._running: set[str] = set()
@@ -75,7 +83,7 @@ class RunCopies:
         self._running = {run.id for run in running}
         self._warn("")
 
-    def _others(self, store: MetricStore, running: set[str]) -> Iterator[Run]:
+    def _others(self, store: SqlMetricStore, running: set[str]) -> Iterator[Run]:
         """Yields the runs that were running in the round before, and late ones that began and ended since."""
         for run in store.search_runs(RunSearch(view="all", limit=_LATEST)).runs:
             if run.id not in running and run.id not in self._running and self._seen.get(run.id) != run:
@@ -86,7 +94,7 @@ class RunCopies:
             except NotFoundError:  # It was deleted with its job.
                 continue
 
-    def _copy(self, store: MetricStore, run: Run) -> None:
+    def _copy(self, store: SqlMetricStore, run: Run) -> None:
         try:
             RunCopy.of(store, self._files, self._server, run).update()
             self._seen.pop(run.id, None)
@@ -106,7 +114,7 @@ class RunCopies:
         self._trouble = trouble
 
 
-def _all(store: MetricStore, search: RunSearch) -> Iterator[Run]:
+def _all(store: SqlMetricStore, search: RunSearch) -> Iterator[Run]:
     page = store.search_runs(search)
     yield from page.runs
     while page.token:

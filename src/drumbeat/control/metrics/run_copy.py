@@ -11,14 +11,17 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from drumbeat.ports import RunFiles
-from drumbeat.ports.metrics import Document, MetricStore
-from drumbeat.ports.mlflow_server import MlflowServer
+from drumbeat.ports.metrics import Document
 from drumbeat.protocol.errors import NotFoundError
 from drumbeat.protocol.metrics import JsonObject, Run, Series
 from drumbeat.protocol.mlflow_runs import metric_view
+from drumbeat.stores.folder import FolderRunFiles
+
+if TYPE_CHECKING:
+    from drumbeat.stores.metrics import SqlMetricStore
+    from drumbeat.stores.mlflow_server import HttpMlflowServer
 
 KIND = "mlflow_copy"
 RUN_TAG = "drumbeat.run_id"
@@ -37,14 +40,14 @@ _POINTS, _PAIRS = 1000, 100
 class RunCopy:
     """The copy of a run. body: what was copied."""
 
-    store: MetricStore
-    files: RunFiles
-    server: MlflowServer
+    store: SqlMetricStore
+    files: FolderRunFiles
+    server: HttpMlflowServer
     run: Run
     body: JsonObject
 
     @classmethod
-    def of(cls, store: MetricStore, files: RunFiles, server: MlflowServer, run: Run) -> RunCopy:
+    def of(cls, store: SqlMetricStore, files: FolderRunFiles, server: HttpMlflowServer, run: Run) -> RunCopy:
         """Returns the copy, which is created if it doesn't exist. Raises UnreachableError, RefusedError."""
         body = _kept(store, server, run)
         if body is None:
@@ -153,7 +156,7 @@ def copied_name(series: Series) -> str:
     return f"rank_{series.rank}/{series.name}" if series.rank > 0 else f"node_{-1 - series.rank}/{series.name}"
 
 
-def _kept(store: MetricStore, server: MlflowServer, run: Run) -> JsonObject | None:
+def _kept(store: SqlMetricStore, server: HttpMlflowServer, run: Run) -> JsonObject | None:
     """Returns what was copied of the run, None if nothing was."""
     try:
         body = store.document(KIND, run.id).body
@@ -170,7 +173,7 @@ def _kept(store: MetricStore, server: MlflowServer, run: Run) -> JsonObject | No
     return body if body[_START] == run.start_ms else None
 
 
-def _created(store: MetricStore, server: MlflowServer, run: Run) -> JsonObject:
+def _created(store: SqlMetricStore, server: HttpMlflowServer, run: Run) -> JsonObject:
     experiment = _experiment(server, store.experiment(run.experiment).name)
     wanted = {"experiment_ids": [experiment], "filter": f"tags.`{RUN_TAG}` = '{run.id}'", "run_view_type": "ALL"}
     matches: list[JsonObject] = server.call("POST", "runs/search", wanted).get("runs", [])
@@ -184,7 +187,7 @@ def _created(store: MetricStore, server: MlflowServer, run: Run) -> JsonObject:
     }  # fmt: skip
 
 
-def _new_run(server: MlflowServer, experiment: str, run: Run) -> JsonObject:
+def _new_run(server: HttpMlflowServer, experiment: str, run: Run) -> JsonObject:
     tags = {RUN_TAG: run.id, "mlflow.user": run.user, **({"drumbeat.job": run.job} if run.job else {})}
     asked = {
         "experiment_id": experiment, "run_name": run.name, "start_time": run.start_ms, "user_id": run.user,
@@ -193,7 +196,7 @@ def _new_run(server: MlflowServer, experiment: str, run: Run) -> JsonObject:
     return server.call("POST", "runs/create", asked)["run"]
 
 
-def _experiment(server: MlflowServer, name: str) -> str:
+def _experiment(server: HttpMlflowServer, name: str) -> str:
     try:
         matches = server.call("GET", "experiments/get-by-name", {"experiment_name": name})
     except NotFoundError:

@@ -8,9 +8,11 @@ from collections.abc import Callable, Sequence
 from drumbeat.control.loop.outbox import FILES, Handler, Pool
 from drumbeat.core.life.events import KeepStory
 from drumbeat.core.life.job import Job
-from drumbeat.ports import Artifacts, PendingEffect, Store
+from drumbeat.ports import PendingEffect
 from drumbeat.protocol import wire
 from drumbeat.protocol.fault_points import faultpoint
+from drumbeat.stores.folder import FolderArtifacts
+from drumbeat.stores.sql import SqlStore
 
 STORY = "story.jsonl"
 PLAN = "plan.json"
@@ -19,7 +21,9 @@ PLAN = "plan.json"
 class Stories:
     """Writes the files. at_end: each is called with each ended job; again if the server is killed meanwhile."""
 
-    def __init__(self, store: Store, artifacts: Artifacts, at_end: Sequence[Callable[[Job], None]] = ()) -> None:
+    def __init__(
+        self, store: SqlStore, artifacts: FolderArtifacts, at_end: Sequence[Callable[[Job], None]] = ()
+    ) -> None:
         self._store, self._artifacts, self._at_end = store, artifacts, at_end
 
     def handler(self) -> Handler:

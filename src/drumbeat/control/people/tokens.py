@@ -6,9 +6,10 @@ import hashlib
 import logging
 import secrets
 
-from drumbeat.ports import Clock, PersonToken, Store
+from drumbeat.ports import Clock, PersonToken
 from drumbeat.protocol.errors import SpecError
 from drumbeat.protocol.principal import MAX_PERSON, PERSON, Principal, Role
+from drumbeat.stores.sql import SqlStore
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +24,7 @@ def digest_of(token: str) -> str:
 class Tokens:
     """The tokens of all servers over one store. Thread-safe."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: SqlStore, clock: Clock) -> None:
         self._store, self._clock = store, clock
 
     def all(self) -> list[PersonToken]:

@@ -14,12 +14,13 @@ from drumbeat.control.pipelines.local_content import content_key
 from drumbeat.core.life.job import Job
 from drumbeat.core.pipelines.graph import Graph
 from drumbeat.core.pipelines.reuse import is_settled, may_be_reused, reuse_key
-from drumbeat.ports import DataAccess, Store
+from drumbeat.ports import DataAccess
 from drumbeat.protocol import folder_layout
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import DrumbeatError, NotFoundError, RefusedError
 from drumbeat.protocol.plan import InputPlan, Plan
 from drumbeat.protocol.states import State
+from drumbeat.stores.sql import SqlStore
 
 
 class EarlierResults:
@@ -28,7 +29,7 @@ class EarlierResults:
     is_visible: whether this machine has at a path what the nodes of a compute have there.
     """
 
-    def __init__(self, store: Store, data: DataAccess, is_visible: Callable[[str, str], bool]) -> None:
+    def __init__(self, store: SqlStore, data: DataAccess, is_visible: Callable[[str, str], bool]) -> None:
         self._store, self._data, self._is_visible = store, data, is_visible
 
     def of(self, graph: Graph, path: str, asked: JobRequest, plan: Plan) -> Reuse:

@@ -13,9 +13,10 @@ from drumbeat.control.space.items import snapshot_item
 from drumbeat.control.space.references import References
 from drumbeat.core import deletion_rules
 from drumbeat.core.life.job import Job
-from drumbeat.ports import Artifacts, MachineCaches
+from drumbeat.ports import MachineCaches
 from drumbeat.protocol.api.space import Freed, KeptItem, SpaceItem
 from drumbeat.protocol.errors import DrumbeatError
+from drumbeat.stores.folder import FolderArtifacts
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +28,7 @@ class CachePruner:
     """Frees snapshots and caches. caches: of this machine; None = they are left alone."""
 
     def __init__(
-        self, loop: Loop, artifacts: Artifacts, environments: Environments, caches: MachineCaches | None
+        self, loop: Loop, artifacts: FolderArtifacts, environments: Environments, caches: MachineCaches | None
     ) -> None:
         self._loop, self._store, self._artifacts = loop, loop.store, artifacts
         self._environments, self._caches = environments, caches

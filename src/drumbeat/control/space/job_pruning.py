@@ -16,9 +16,10 @@ from drumbeat.control.space.job_removal import JobRemoval
 from drumbeat.control.space.references import ReferenceReader, References
 from drumbeat.core import deletion_rules
 from drumbeat.core.life.events import StoryEntry
-from drumbeat.ports import Artifacts, Change, JobSpace
+from drumbeat.ports import Change, JobSpace
 from drumbeat.protocol.api.space import Freed, KeptItem, SpaceItem
 from drumbeat.protocol.errors import AwayError, ConflictError, NotFoundError, StaleError, StorageError
+from drumbeat.stores.folder import FolderArtifacts
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +33,7 @@ class JobPruner:
     def __init__(
         self,
         loop: Loop,
-        artifacts: Artifacts,
+        artifacts: FolderArtifacts,
         references: ReferenceReader,
         removal: JobRemoval,
         stopping: threading.Event,

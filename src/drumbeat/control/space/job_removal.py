@@ -20,10 +20,11 @@ from drumbeat.control.space.items import job_item, needed_by, refusal, snapshot_
 from drumbeat.control.space.references import ReferenceReader, References
 from drumbeat.core import deletion_rules
 from drumbeat.core.life.events import DROPPED_WITH_JOB
-from drumbeat.ports import Artifacts, JobSpace, Removal
+from drumbeat.ports import JobSpace, Removal
 from drumbeat.protocol.api.space import KeptItem, SpaceItem
 from drumbeat.protocol.errors import NotFoundError, StaleError, StorageError
 from drumbeat.protocol.fault_points import faultpoint
+from drumbeat.stores.folder import FolderArtifacts
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +50,7 @@ class JobRemoval:
     def __init__(
         self,
         loop: Loop,
-        artifacts: Artifacts,
+        artifacts: FolderArtifacts,
         references: ReferenceReader,
         stopping: threading.Event,
         runs: JobRuns | None,

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 from drumbeat.core import deletion_rules
 from drumbeat.core.deletion_rules import AssetNeeds, JobNeeds
-from drumbeat.ports import JobFilter, Store
+from drumbeat.ports import JobFilter
 from drumbeat.protocol.errors import NotFoundError
+from drumbeat.stores.sql import SqlStore
 
 PAGE = 500
 """Jobs that are read from the store at a time."""
@@ -33,7 +34,7 @@ class References:
 class ReferenceReader:
     """Reads the references from a store."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: SqlStore) -> None:
         self._store = store
 
     def all(self) -> References:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import logging
 from datetime import timedelta
 
-from drumbeat.ports import Store
 from drumbeat.protocol.errors import RefusedError
+from drumbeat.stores.sql import SqlStore
 
 log = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ MIN_RETAIN_S = 60.0
 class RetentionRule:
     """The rule of all servers over one store; it survives restarts. Thread-safe."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: SqlStore) -> None:
         self._store = store
 
     @property

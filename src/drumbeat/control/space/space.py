@@ -16,10 +16,11 @@ from drumbeat.control.space.job_removal import JobRemoval, JobRuns
 from drumbeat.control.space.references import ReferenceReader
 from drumbeat.control.space.retention_setting import RetentionRule
 from drumbeat.core import deletion_rules
-from drumbeat.ports import Artifacts, MachineCaches
+from drumbeat.ports import MachineCaches
 from drumbeat.protocol.api.server import SpareView
 from drumbeat.protocol.api.space import Freed, KeptItem, SpaceItem, Usage
 from drumbeat.protocol.errors import DrumbeatError, NotFoundError
+from drumbeat.stores.folder import FolderArtifacts
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +34,7 @@ class Space:
     def __init__(
         self,
         loop: Loop,
-        artifacts: Artifacts,
+        artifacts: FolderArtifacts,
         environments: Environments,
         caches: MachineCaches | None = None,
         runs: JobRuns | None = None,

@@ -13,7 +13,7 @@ from drumbeat.protocol.metrics import run_id
 
 @dataclass
 class _TrialReports:
-    """The values read so far. after: where `MetricStore.history` goes on."""
+    """The values read so far. after: where `SqlMetricStore.history` goes on."""
 
     values: list[float] = field(default_factory=list[float])
     after: int = 0
@@ -39,7 +39,7 @@ class SweepReports:
 
     def __init__(self, history: Callable[[str, str, int, int], HistoryPage], nested: Nested = no_nested) -> None:
         self._history, self._nested = history, nested
-        """Reads a page as `MetricStore.history` does: of a run, metric and rank, from a place on."""
+        """Reads a page as `SqlMetricStore.history` does: of a run, metric and rank, from a place on."""
         self._known: dict[str, dict[int, _TrialReports]] = {}
         """By the unique name of the sweep and number of the trial."""
 

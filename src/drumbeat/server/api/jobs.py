@@ -10,7 +10,7 @@ from fastapi import Depends, Query, Request, Response
 from drumbeat.control.bus import job_topic
 from drumbeat.control.control import Control
 from drumbeat.dialect.reading.writer import dumps_document
-from drumbeat.ports import JobFilter, Record, Store
+from drumbeat.ports import JobFilter, Record
 from drumbeat.protocol.api.jobs import JobPage, JobView, JobWithStory, PreviewView, StoryLine
 from drumbeat.protocol.api.page import DefinitionView
 from drumbeat.protocol.api.requests import JobRequest
@@ -18,6 +18,7 @@ from drumbeat.protocol.states import State
 from drumbeat.server.api.job_views import job_view, job_with_story, story_lines
 from drumbeat.server.context import ContextOf, ControlOf, PrincipalOf, current, while_connected
 from drumbeat.server.routing import new_router
+from drumbeat.stores.sql import SqlStore
 
 router = new_router("/api/v1", tags=["jobs"])
 
@@ -84,7 +85,7 @@ def count_jobs(*, control: ControlOf, chosen: ChosenJobs) -> dict[State, int]:
     return control.store.count_jobs(chosen)
 
 
-def _with_text(store: Store, chosen: JobFilter, text: str) -> list[Record]:
+def _with_text(store: SqlStore, chosen: JobFilter, text: str) -> list[Record]:
     """The page of those jobs in which the text occurs."""
     matching: list[Record] = []
     after = chosen.after

@@ -11,7 +11,8 @@ from drumbeat.protocol.errors import DrumbeatError
 from drumbeat.protocol.logs import LogName
 
 if TYPE_CHECKING:
-    from drumbeat.ports import Artifacts, LogChunk
+    from drumbeat.ports import LogChunk
+    from drumbeat.stores.folder import FolderArtifacts
 
 LONGEST_CHARACTER = 4
 
@@ -23,7 +24,7 @@ class LogReader:
     another reader.
     """
 
-    def __init__(self, artifacts: Artifacts, job: str, position: int = 0) -> None:
+    def __init__(self, artifacts: FolderArtifacts, job: str, position: int = 0) -> None:
         self.artifacts, self.job, self.position = artifacts, job, position
         self._decoders: dict[LogName, codecs.IncrementalDecoder] = {}
         self._ends: dict[LogName, int] = {}

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from drumbeat.server.api.log_reader import LogReader
 
 if TYPE_CHECKING:
-    from drumbeat.ports import Artifacts
     from drumbeat.protocol.api.jobs import LogPiece
+    from drumbeat.stores.folder import FolderArtifacts
 
 PAGE_BYTES = 1 << 20
 MAX_PIECES = 1 << 16
@@ -29,7 +29,7 @@ class LogTail:
     end: int
 
 
-def read_tail(artifacts: Artifacts, job: str, wanted: int) -> LogTail:
+def read_tail(artifacts: FolderArtifacts, job: str, wanted: int) -> LogTail:
     """Reads the end of the logs, about `wanted` bytes. Blocks on the disk.
 
     Of pieces that a crash took there is less than their records say: what lacks is read from those before.
@@ -45,7 +45,7 @@ def read_tail(artifacts: Artifacts, job: str, wanted: int) -> LogTail:
     return LogTail(*_trimmed(pieces, start, length - wanted), end)
 
 
-def _read_range(artifacts: Artifacts, job: str, start: int, end: int) -> list[LogPiece]:
+def _read_range(artifacts: FolderArtifacts, job: str, start: int, end: int) -> list[LogPiece]:
     reader = LogReader(artifacts, job, start)
     pieces: list[LogPiece] = []
     while reader.position < end:

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from drumbeat.ports import RunFiles
-from drumbeat.ports.metrics import MetricStore
 from drumbeat.protocol.errors import NotFoundError
 from drumbeat.protocol.metrics import JsonObject, Run
 from drumbeat.protocol.mlflow_calls import MlflowArguments, invalid, missing
 from drumbeat.server.mlflow.write_scope import OWNER, WriteScope
+from drumbeat.stores.folder import FolderRunFiles
+
+if TYPE_CHECKING:
+    from drumbeat.stores.metrics import SqlMetricStore
 
 
 @dataclass(frozen=True)
 class Call(MlflowArguments):
     """A request whose address is known. Every method that reads an argument raises MlflowRefusal if it doesn't fit."""
 
-    store: MetricStore
-    files: RunFiles
+    store: SqlMetricStore
+    files: FolderRunFiles
     rank: int = 0
     """The rank of the job that asks; 0 outside of jobs."""
     scope: WriteScope | None = None

@@ -9,22 +9,34 @@ import sys
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
-from drumbeat.ports.event_files import Scalar
 from drumbeat.protocol.metrics import value_from_json
 from drumbeat.protocol.programs import EVENT_FILES
 
 log = logging.getLogger(__name__)
 
 
+class Scalar(NamedTuple):
+    """One value of a tag. file: index among the files that were asked for."""
+
+    file: int
+    tag: str
+    value: float
+    step: int
+    at_ms: int
+
+
 class TensorBoardReader:
-    """Reads by TensorBoard's loader. Fills the port `EventReader`."""
+    """Reads the scalars of event files, by TensorBoard's loader."""
 
     @property
     def is_installed(self) -> bool:
+        """Whether the library that reads them is there."""
         return find_spec("tensorboard") is not None
 
     def scalars(self, files: Sequence[Path]) -> Iterator[Scalar]:
+        """Yields the scalars, file by file, always in the same order. What can't be read is left out."""
         command = [sys.executable, "-m", EVENT_FILES, *map(str, files)]
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, cwd="/") as reader:
             try:

@@ -1,4 +1,4 @@
-"""The `Artifacts` port on a folder: `jobs/<job>/…` and `snapshots/<2 digits>/<sha256>.tar`.
+"""The files of jobs and snapshots, in a folder: `jobs/<job>/…` and `snapshots/<2 digits>/<sha256>.tar`.
 
 What a person can fetch has plain names; what is ours has names that begin with a dot.
 """
@@ -40,7 +40,11 @@ _IDLE = 1024
 
 
 class FolderArtifacts:
-    """The `Artifacts` port, for all threads of one process. now: seconds since the epoch, kept with log pieces."""
+    """The files of jobs and the snapshots of code and data, for all threads of one process.
+
+    Every path is contained: one that would leave its folder raises ForbiddenError. A disk that refuses raises
+    StorageError with its own word for it. now: seconds since the epoch, kept with log pieces.
+    """
 
     def __init__(self, root: Path, *, now: Callable[[], float] = time.time) -> None:
         self._root = root
@@ -51,6 +55,7 @@ class FolderArtifacts:
             self._jobs.mkdir(0o700, exist_ok=True)
             self._snapshots = Snapshots(root / "snapshots")
         self.of_runs = FolderRunFiles(root)
+        """The artifacts of MLflow's runs, those of jobs among their outputs."""
         self._logs = OnePerName(lambda job: JobLogs(self._folder(job), now), idle=_IDLE)
         self._outputs = OnePerName(lambda job: Outputs(self._folder(job)), idle=_IDLE)
         # A node's files are written and checked under a lock of its own: hashing takes long.
@@ -61,27 +66,39 @@ class FolderArtifacts:
 
     # --- snapshots ---
     def has_snapshot(self, digest: str) -> bool:
+        """Whether the content with this SHA-256 is kept whole. That it was asked for now is noted: see
+        `remove_snapshot`.
+        """
         with refusals(self._root):
             return self._snapshots.ask(digest, self._now())
 
     def add_snapshot(self, digest: str, pieces: Iterable[bytes]) -> None:
+        """Keeps a tar file. Raises ConflictError when the bytes don't have that SHA-256; nothing is kept then."""
         with refusals(self._root):
             self._snapshots.add(digest, pieces)
 
     def open_snapshot(self, digest: str) -> BinaryIO:
+        """The tar file. Raises NotFoundError."""
         with refusals(self._root):
             return self._snapshots.open(digest)
 
     def remove_snapshot(self, digest: str, *, unasked_since: float) -> bool:
+        """Removes a snapshot, unless it came or was asked for after that moment (seconds since the epoch): a job that
+        names it may be on its way. Whether it is gone; one that isn't there is.
+        """
         with refusals(self._root):
             return self._snapshots.remove(digest, unasked_since)
 
     def snapshots(self) -> list[SnapshotSpace]:
+        """Every snapshot that is kept, by digest."""
         with refusals(self._root):
             return list(self._snapshots.all())
 
     # --- removing ---
     def job_space(self, job: str | None = None) -> dict[str, JobSpace]:
+        """What the files of a job take, or those of each job; one without files isn't there. Looks at every file: it
+        may take long.
+        """
         with refusals(self._jobs):
             if job is None:
                 return dict(job_space(self._jobs))
@@ -91,20 +108,35 @@ class FolderArtifacts:
                 return {}
 
     def set_aside_job(self, job: str) -> None:
+        """Takes all files of a job out of sight at once; they take space until `remove_job`. Idempotent.
+
+        What has the job's name from then on is another job's. Raises StorageError.
+        """
         with refusals(self._jobs):
             set_aside_job(self._jobs, self._folder(job))
         self._logs.forget(job)
 
     def remove_job(self, job: str) -> None:
+        """Removes the files of jobs of this name that were set aside, and none that are in sight. Idempotent.
+
+        What a call that was killed has left is removed by the next one. Raises StorageError.
+        """
         with refusals(self._jobs):
             remove_job(self._jobs, self._folder(job).name)
 
     def remove_logs(self, job: str) -> None:
+        """Removes the logs and checkpoints of a job, and parts that were sent and never shown; outputs, plan and story
+        stay. Idempotent. Raises StorageError.
+        """
         with refusals(self._jobs):
             remove_logs(self._folder(job))
 
     # --- logs ---
     def append_log(self, job: str, file: str, offset: int, data: bytes) -> int:
+        """Adds what of `data` (which begins at `offset`) lies beyond the log's size; gives the size afterwards.
+
+        A gap is never made: an offset beyond the size adds nothing. file: the path of a `LogName`.
+        """
         log = log_at(file)
         with refusals(self._root):
             # Nothing is added where an agent asks how much there is.
@@ -114,25 +146,41 @@ class FolderArtifacts:
                 return logs.append(log, offset, data)
 
     def settle_logs(self, job: str, attempt: int, round: int, node: int) -> None:
+        """The logs of a node's round are on the disk when this returns: soon nobody has them but this store.
+
+        Of a node that has no log nothing is done. Raises StorageError.
+        """
         with refusals(self._root):
             settle(self._folder(job), attempt, round, node)
 
     def log_chunks(self, job: str, *, after: int = 0, limit: int = 1 << 20) -> list[LogChunk]:
+        """Pieces of all logs of a job that arrived after position `after`, in order, about `limit` bytes at most."""
         with refusals(self._root):
             return read_chunks(self._folder(job), after, limit)
 
     def log_end(self, job: str) -> int:
+        """The position of the last piece that there is now; 0 = there is none."""
         with refusals(self._root):
             return last_position(self._folder(job))
 
     def log_start(self, job: str, *, end: int, length: int) -> int:
+        """The position after which the fewest pieces up to `end` come that have `length` bytes; 0 = all have fewer.
+
+        No data is read: of a piece that a crash took, the length that it had counts.
+        """
         with refusals(self._root):
             return start_position(self._folder(job), end, length)
 
     # --- outputs ---
-    def append_output(  # noqa: PLR0913 - the port's signature
+    def append_output(  # noqa: PLR0913 - whose, which, where, what: the words of its route
         self, job: str, attempt: int, node: int, path: str, offset: int, data: bytes, hole: int = 0
     ) -> int:
+        """Like `append_log`, for an output file that isn't shown before `commit_outputs`. path: below `outputs/`.
+
+        hole: bytes that follow the data, are zero and take no space.
+
+        Raises StaleError when a newer attempt has shown its outputs.
+        """
         folder = self._folder(job)
         with refusals(self._root), self._parts.use(_part_name(job, attempt, node)):
             with self._outputs_of(job) as outputs:
@@ -143,6 +191,11 @@ class FolderArtifacts:
             return append_beyond(place, offset, data, hole)
 
     def commit_outputs(self, job: str, attempt: int, node: int, files: dict[str, tuple[int, str]]) -> list[str]:
+        """Shows the node's outputs at once if every file has the size and SHA-256 that `files` says; gives the paths
+        that don't (and shows nothing): one that can't become right begins again at offset 0. A path that a lower node
+        gave already keeps that node's file. A newer attempt's outputs take the place of an older one's, whose late
+        commit raises StaleError. The same commit again is the same success.
+        """
         described = {path: Kept(size, sha256) for path, (size, sha256) in files.items()}
         folder = self._folder(job)
         with refusals(self._root), self._parts.use(_part_name(job, attempt, node)):
@@ -164,6 +217,7 @@ class FolderArtifacts:
             return unfit
 
     def drop_parts(self, job: str, attempt: int) -> None:
+        """Removes what was sent of an attempt's outputs and never shown; its nodes are gone. Nothing is no error."""
         with refusals(self._root):
             for node in numbers(self._folder(job) / PARTS / str(attempt)):
                 with self._parts.use(_part_name(job, attempt, node)), self._outputs_of(job) as outputs:
@@ -176,10 +230,12 @@ class FolderArtifacts:
 
     # --- files ---
     def write_text(self, job: str, path: str, text: str) -> None:
+        """Puts a small file (`plan.json`, `story.jsonl`) into the job's folder, whole or not at all."""
         with self._place_of_text(job, path) as place:
             put_whole(place, [text.encode()], self._folder(job) / ".text.new")
 
     def keep_text(self, job: str, path: str, text: str) -> str:
+        """Like `write_text`, but what is there already stays, whoever else writes it at the same time; gives that."""
         with self._place_of_text(job, path) as place:
             if _is_file(place):
                 return place.read_text()
@@ -201,6 +257,7 @@ class FolderArtifacts:
             yield place
 
     def files(self, job: str) -> list[StoredFile]:
+        """Everything that a person can fetch of a job, by path."""
         folder = self._folder(job)
         with refusals(self._root):
             with self._outputs_of(job) as outputs:
@@ -215,6 +272,7 @@ class FolderArtifacts:
         return [StoredFile(path, size, digests.get(path, "")) for path, size in sorted(found.items())]
 
     def open_file(self, job: str, path: str) -> Path:
+        """The file's place. Raises NotFoundError, ForbiddenError."""
         first, *rest = parts_of(path)
         folder = self._folder(job)
         with refusals(self._root):

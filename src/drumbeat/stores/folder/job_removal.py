@@ -25,7 +25,7 @@ _BLOCK = 512
 
 
 def set_aside_job(jobs: Path, folder: Path) -> None:
-    """See `Artifacts.set_aside_job`. The folder is renamed, so that nobody sees half of it."""
+    """See `FolderArtifacts.set_aside_job`. The folder is renamed, so that nobody sees half of it."""
     bin_ = jobs / REMOVED
     bin_.mkdir(0o700, exist_ok=True)
     with suppress(FileNotFoundError):
@@ -35,7 +35,7 @@ def set_aside_job(jobs: Path, folder: Path) -> None:
 
 
 def remove_job(jobs: Path, job: str) -> None:
-    """See `Artifacts.remove_job`."""
+    """See `FolderArtifacts.remove_job`."""
     with suppress(FileNotFoundError):
         for left in list((jobs / REMOVED).iterdir()):
             # Several servers may be over one folder: each removes only what is its own call's job.
@@ -44,7 +44,7 @@ def remove_job(jobs: Path, job: str) -> None:
 
 
 def remove_logs(folder: Path) -> None:
-    """See `Artifacts.remove_logs`."""
+    """See `FolderArtifacts.remove_logs`."""
     for name in (*_LOGS, CHECKPOINTS, PARTS):
         remove_tree(folder / name)
     # Last: until then the logs that are left can be read.

@@ -50,7 +50,7 @@ class JobLogs:
         """Of the journal that position and ends were read from."""
 
     def append(self, log: LogName, offset: int, data: bytes) -> int:
-        """See `Artifacts.append_log`. When it raises, this object must not be used again."""
+        """See `FolderArtifacts.append_log`. When it raises, this object must not be used again."""
         place = self._place(log)
         with locked(self._folder / JOURNAL, os.O_RDWR | os.O_APPEND) as journal:
             self._catch_up(journal)
@@ -139,7 +139,7 @@ def append_beyond(place: Path, offset: int, data: bytes, hole: int = 0) -> int:
 
 
 def settle(folder: Path, attempt: int, round: int, node: int) -> None:
-    """See `Artifacts.settle_logs`."""
+    """See `FolderArtifacts.settle_logs`."""
     node_log = inside(folder, LogName(attempt, round, node, NODE_LOG).path)
     if not node_log.parent.is_dir():
         return
@@ -159,7 +159,7 @@ def _is_log(file: Path) -> bool:
 
 
 def read_chunks(folder: Path, after: int, limit: int) -> list[LogChunk]:
-    """See `Artifacts.log_chunks`. Reads beside a writer: a record is there after its data."""
+    """See `FolderArtifacts.log_chunks`. Reads beside a writer: a record is there after its data."""
     try:
         journal = (folder / JOURNAL).open("rb")
     except FileNotFoundError:
@@ -186,7 +186,7 @@ def _under_lock(folder: Path, piece: Piece, logs: _Logs) -> bytes:
 
 
 def last_position(folder: Path) -> int:
-    """See `Artifacts.log_end`."""
+    """See `FolderArtifacts.log_end`."""
     try:
         return (folder / JOURNAL).stat().st_size // RECORD_SIZE
     except FileNotFoundError:
@@ -194,7 +194,7 @@ def last_position(folder: Path) -> int:
 
 
 def start_position(folder: Path, end: int, length: int) -> int:
-    """See `Artifacts.log_start`."""
+    """See `FolderArtifacts.log_start`."""
     try:
         journal = (folder / JOURNAL).open("rb")
     except FileNotFoundError:

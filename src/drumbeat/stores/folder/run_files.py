@@ -1,4 +1,4 @@
-"""The `RunFiles` port on a folder: `jobs/<job>/outputs/mlflow-artifacts`, and `mlflow-artifacts` outside of jobs."""
+"""The artifacts of MLflow's runs: in `jobs/<job>/outputs/mlflow-artifacts`, and `mlflow-artifacts` outside of jobs."""
 
 from __future__ import annotations
 
@@ -23,12 +23,18 @@ _PART_AGE_S = 86_400.0
 
 
 class FolderRunFiles:
-    """The `RunFiles` port, for all threads of several processes."""
+    """Artifacts that MLflow's clients log, for all threads of several processes.
+
+    job: the job that the run belongs to; "" = it was created outside of jobs. A job's artifacts are among its outputs,
+    below `outputs/mlflow-artifacts`. Every path is relative and contained: one that would leave its folder raises
+    ForbiddenError. A disk that refuses raises StorageError.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     def put(self, job: str, path: str, pieces: Iterable[bytes]) -> None:
+        """Writes a file, whole or not at all; it replaces an earlier one. Raises ConflictError where a folder is."""
         folder, owner = self._folder(job), self._owner(job)
         with refusals(folder):
             place = inside(folder, path)
@@ -40,6 +46,7 @@ class FolderRunFiles:
             put_whole(place, fitting(self._root, pieces), owner / f"{_PART}{secrets.token_hex(8)}")
 
     def remove(self, job: str, path: str) -> None:
+        """Removes a file, or a folder with all that is in it. One that doesn't exist is removed already."""
         folder = self._folder(job)
         with refusals(folder):
             place = inside(folder, path)
@@ -50,6 +57,7 @@ class FolderRunFiles:
                     place.unlink()
 
     def entries(self, job: str, path: str) -> list[RunFile] | None:
+        """Returns what a folder holds, by name; None if the path is no folder. path: "" = the outermost folder."""
         folder = self._folder(job)
         with refusals(folder):
             place = inside(folder, path) if path else folder
@@ -58,6 +66,7 @@ class FolderRunFiles:
             return sorted(_entries(place), key=lambda entry: entry.name)
 
     def locate(self, job: str, path: str) -> Path:
+        """Returns the place of a file. Raises NotFoundError."""
         folder = self._folder(job)
         with refusals(folder):
             place = inside(folder, path)

@@ -51,7 +51,7 @@ class Snapshots:
         return place.is_file()
 
     def remove(self, digest: str, unasked_since: float) -> bool:
-        """See `Artifacts.remove_snapshot`."""
+        """See `FolderArtifacts.remove_snapshot`."""
         place, aside = self.place(digest), self._new / uuid.uuid4().hex
         # Out of the way first: who asks from now on hears that it isn't there, and sends it.
         with suppress(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""The `MetricStore` port on SQL, in a database of its own beside the jobs': a file, or a schema of PostgreSQL."""
+"""Metrics in SQL, in a database of their own beside the jobs': a file, or a schema of PostgreSQL."""
 
 from drumbeat.stores.metrics.store import SqlMetricStore, make_metric_store
 

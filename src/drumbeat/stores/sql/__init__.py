@@ -1,6 +1,5 @@
-"""The `Store` port on SQL: SQLite in a file by default, PostgreSQL by URL."""
+"""Jobs and all that must be durable with them, in SQL: SQLite in a file by default, PostgreSQL by URL."""
 
-from drumbeat.stores.sql.database_clearing import clear
 from drumbeat.stores.sql.store import SqlStore, make_store
 
-__all__ = ["SqlStore", "clear", "make_store"]
+__all__ = ["SqlStore", "make_store"]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, select
+from sqlalchemy import Connection, delete, insert, select
 
 from drumbeat.core.life.events import AgentSaid, CancelRequested, CheckpointSaved, ValueLogged
 from drumbeat.core.life.job import Job
@@ -33,11 +32,12 @@ def post(connection: Connection, job: str, message: Message, remembered: Remembe
 def letters(connection: Connection, token: int) -> list[Letter]:
     """What waits for a server, oldest first."""
     mine = select(inbox).join(jobs, jobs.c.name == inbox.c.job).where(jobs.c.lease == token).order_by(inbox.c.id)
-    return [Letter(row.id, row.job, _message(row)) for row in connection.execute(mine)]
+    return [Letter(row.id, row.job, read_message(row.kind, row.message)) for row in connection.execute(mine)]
 
 
-def _message(row: Row[Any]) -> Message:
-    return wire.loads(_KINDS[row.kind], row.message)
+def read_message(kind: str, text: str) -> Message:
+    """The message in a row."""
+    return wire.loads(_KINDS[kind], text)
 
 
 def remove(connection: Connection, ids: Iterable[int]) -> None:
@@ -50,4 +50,5 @@ def clear(connection: Connection, ended: Iterable[Job]) -> None:
     """Throws away what nobody needs to hear any more of these jobs, which have ended."""
     if over := {job.name: job for job in ended}:
         waiting = connection.execute(select(inbox).where(inbox.c.job.in_(over)))
-        remove(connection, [row.id for row in waiting if not is_for(_message(row), over[row.job])])
+        heard = [row.id for row in waiting if not is_for(read_message(row.kind, row.message), over[row.job])]
+        remove(connection, heard)

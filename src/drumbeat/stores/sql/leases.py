@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, insert, or_, select, update
+from sqlalchemy import BindParameter, ColumnElement, Connection, and_, bindparam, delete, insert, or_, select, update
 
 from drumbeat.ports import LiveServer, Ownership
 from drumbeat.protocol.errors import StaleError
@@ -15,6 +15,13 @@ from drumbeat.protocol.states import State
 from drumbeat.stores.sql.schema import LEFT, jobs, outbox, reservations, servers
 
 UNFINISHED = tuple(state.value for state in State if not state.is_terminal)
+
+
+_LIVE = (
+    select(servers.c.token)
+    .where(servers.c.token == bindparam("its_token"), servers.c.beats != LEFT)
+    .with_for_update(read=True)
+)
 
 
 class Watch:
@@ -78,8 +85,7 @@ def show_doors(connection: Connection, token: int, doors: Mapping[str, tuple[str
 
 def require_live(connection: Connection, token: int) -> None:
     """Keeps the server from being replaced until the transaction ends. Raises StaleError when it has been."""
-    row = select(servers.c.token).where(servers.c.token == token, servers.c.beats != LEFT).with_for_update(read=True)
-    if connection.scalar(row) is None:
+    if connection.scalar(_LIVE, {"its_token": token}) is None:
         raise _replaced(token)
 
 
@@ -102,7 +108,7 @@ def replace_servers(connection: Connection, token: int, silent: dict[int, int]) 
     return _take_over(connection, token, jobs.c.lease.in_(gone)) if gone else []
 
 
-def is_free_for(token: int) -> ColumnElement[bool]:
+def is_free_for(token: int | BindParameter[int]) -> ColumnElement[bool]:
     """The condition that this server, or none that lives, holds the job."""
     return or_(jobs.c.lease == token, jobs.c.lease.not_in(select(servers.c.token)))
 

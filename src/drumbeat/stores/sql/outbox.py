@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from functools import lru_cache
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from drumbeat.core.life.events import Effect
 from drumbeat.ports import Change, PendingEffect
 from drumbeat.protocol import wire
 from drumbeat.stores.sql.schema import jobs, outbox
 
+_ALL = select(outbox).order_by(outbox.c.id)
+_OF_SERVER = _ALL.join(jobs, jobs.c.name == outbox.c.job).where(jobs.c.lease == bindparam("its_token"))
+
 
 def pending(connection: Connection, token: int | None) -> list[PendingEffect]:
     """Every effect that isn't done, oldest first; with a token, only of jobs that this server holds."""
-    rows = select(outbox).order_by(outbox.c.id)
-    if token is not None:
-        rows = rows.join(jobs, jobs.c.name == outbox.c.job).where(jobs.c.lease == token)
-    return [
-        PendingEffect(row.id, row.job, row.attempt, row.n, wire.from_wire(Effect, json.loads(row.effect)), row.tries)
-        for row in connection.execute(rows)
-    ]
+    rows = connection.execute(_ALL) if token is None else connection.execute(_OF_SERVER, {"its_token": token})
+    return [PendingEffect(row.id, row.job, row.attempt, row.n, read_effect(row.effect), row.tries) for row in rows]
+
+
+@lru_cache(1024)  # The outbox is read many times until an effect is done.
+def read_effect(text: str) -> Effect:
+    """The effect in a row."""
+    return wire.from_wire(Effect, json.loads(text))
 
 
 def add(connection: Connection, change: Change) -> None:

@@ -16,7 +16,7 @@ _OF_A_JOB: tuple[Table, ...] = (story, outbox, inbox, reservations, asset_uses, 
 
 
 def delete_job(connection: Connection, name: str, note: str) -> None:
-    """See `Store.delete_job`. The job's row is locked, so that no message comes in meanwhile."""
+    """See `SqlStore.delete_job`. The job's row is locked, so that no message comes in meanwhile."""
     chosen = select(jobs.c.state, jobs.c.version).where(jobs.c.name == name).with_for_update()
     row = connection.execute(chosen).first()
     if row is None:
