@@ -13,10 +13,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from drumbeat.client import job_downloads, job_events, job_upload, partial_file_names
-from drumbeat.client.calls.components import ComponentCalls
 from drumbeat.client.calls.computes import ComputeCalls
 from drumbeat.client.calls.data import DataCalls
-from drumbeat.client.calls.environments import EnvironmentCalls
 from drumbeat.client.calls.metrics import MetricCalls
 from drumbeat.client.calls.people import PeopleCalls
 from drumbeat.client.calls.resources import ResourceCalls
@@ -45,10 +43,8 @@ PAGE = 256 << 10
 
 
 class Client(
-    ComponentCalls,
     ComputeCalls,
     DataCalls,
-    EnvironmentCalls,
     MetricCalls,
     PeopleCalls,
     ResourceCalls,

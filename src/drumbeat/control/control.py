@@ -18,6 +18,7 @@ from drumbeat.control.catalog.environments import Environments
 from drumbeat.control.catalog.notice_targets import NoticeTargets
 from drumbeat.control.catalog.registries import Registries
 from drumbeat.control.catalog.resources import ResourceService
+from drumbeat.control.catalog.versions import VersionService
 from drumbeat.control.children.child_effects import Children
 from drumbeat.control.children.child_watch import ChildWatch
 from drumbeat.control.computes.agent_addresses import AgentAddresses, Endpoints
@@ -192,7 +193,13 @@ class Control:
             Registries(setting.store, setting.key),
             Components(setting.store, setting.clock, setting.artifacts.has_snapshot),
             NoticeTargets(setting.store, setting.key),
-            tuple(ResourceService(kind, setting.store, setting.key) for kind in KINDS if kind not in OWN_CLASSES),
+            tuple(
+                VersionService(kind, setting.store, setting.clock)
+                if kind.has_versions
+                else ResourceService(kind, setting.store, setting.key)
+                for kind in KINDS
+                if kind not in OWN_CLASSES
+            ),
         )
 
     def open(self) -> None:

@@ -40,7 +40,7 @@ def _view(kept: Kept) -> DatastoreView:
     from drumbeat.dialect.data.credentials import split
     from drumbeat.dialect.data.datastores import kind_of_credentials
 
-    name, type_ = str(kept.document["name"]), str(kept.document.get("type", ""))
+    name, type_ = kept.name, str(kept.document.get("type", ""))
     try:
         datastore = kept.open()
     except DrumbeatError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -18,18 +19,30 @@ if TYPE_CHECKING:
 V = TypeVar("V")
 """What users see of a resource: a dataclass of `protocol.api`."""
 
+ALWAYS = datetime.min.replace(tzinfo=UTC)
+"""When what the server has of its own was created."""
+
 CREDENTIALS = "credentials"
 """The key of a document below which its secrets are."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Kept:
     """A resource as it is kept, from which its view is made."""
 
+    name: str
+    version: str = ""
     document: Mapping[str, Any]
-    has_secrets: bool
+    created_at: datetime = ALWAYS
+    has_secrets: bool = False
     open: Callable[[], Any]
     """Returns its model, with the secrets. Raises StorageError where they can't be opened."""
+    jobs: Callable[[], tuple[str, ...]] = tuple
+    """Returns the jobs that were submitted with the version, newest first."""
+
+
+def _no_view(_: Any) -> Any:
+    raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,15 +64,15 @@ class Sentences(Generic[V]):
     """Arguments of `create`."""
     name_help: str = ""
     """Of the argument NAME, where there is more to say than that it's the name."""
-    columns: Callable[[V], Mapping[str, object]]
+    columns: Callable[[V], Mapping[str, object]] = _no_view
     """Returns a row of `list`, by heading; one that begins with `>` is aligned right."""
-    details: Callable[[V], Mapping[str, object]]
+    details: Callable[[V], Mapping[str, object]] = _no_view
     """Returns what `show` prints, by name; what is empty is left out."""
-    empty: str
+    empty: str = ""
     """What `list` says when there are none."""
-    created: Callable[[V], str]
+    created: Callable[[V], str] = _no_view
     deleted: str
-    """With `{name}`."""
+    """With `{name}`, of a version `mine:2`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,10 +87,12 @@ class Kind(Generic[V]):
     path: str
     """Of its routes, below `/api/v1`."""
     view_type: type[V]
-    view: Callable[[Kept], V]
-    """Returns what users see of one: never a secret."""
+    view: Callable[[Kept], V] = _no_view
+    """Returns what users see of one: never a secret. Left out where the class of the service makes it."""
     model: Callable[[], DocumentKind]
     """Returns which models its documents have. Secrets are below `credentials` (`dialect.data.credentials`)."""
+    has_versions: bool = False
+    """Whether its resources are kept in versions, which never change; else a new one replaces the one of its name."""
     sealed_for: Callable[[Mapping[str, Any]], str] = field(default=lambda document: str(document["name"]))
     """What the secrets of a document are for: with another address in the database they can't be opened."""
     anchored: Callable[[Any, Path], Any] = field(default=lambda model, _: model)

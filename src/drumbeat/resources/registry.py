@@ -20,7 +20,7 @@ def _model() -> DocumentKind:
 def _view(kept: Kept) -> RegistryView:
     document = kept.document
     return RegistryView(
-        str(document["name"]),
+        kept.name,
         str(document["target"]),
         "password" if kept.has_secrets else "none",
         insecure=bool(document.get("insecure")),

@@ -20,10 +20,7 @@ from drumbeat.server.agent_api import inputs, programs, sync, tunnels
 from drumbeat.server.agent_api import metrics as agent_metrics
 from drumbeat.server.api import (
     aliases,
-    components,
     computes,
-    data,
-    environments,
     exec_sessions,
     job_events,
     job_files,
@@ -79,7 +76,7 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
     context.callers = Callers(token, user_of_server(), find)
     context.services = ServicePorts(token, context.callers, hosts, context.service_host, require_own)
     for part in (
-        server_info, jobs, job_logs, job_events, job_files, aliases, components, computes, environments, data,
+        server_info, jobs, job_logs, job_events, job_files, aliases, computes,
         store_files, space, sweeps, pipelines, exec_sessions, services, metrics, ledger, nodes, page_events,
         monitoring, tokens, quotas, page_sessions, page, sync, programs, tunnels, inputs, agent_metrics, mlflow,
     ):  # fmt: skip

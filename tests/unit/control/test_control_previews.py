@@ -209,7 +209,7 @@ def test_component_of_a_file_with_a_name_that_none_is_registered_under_is_refuse
     pipeline = {"type": "pipeline", "name": "p", "jobs": {"a": {"component": component}}}
     assert house.control.jobs.preview(JobRequest(pipeline)).steps[0].name == "a"
     with pytest.raises(SpecError, match="a component can't be registered as `my-comp`"):
-        house.control.catalogs.components.create(component, {}, "c.yml")
+        house.control.catalogs.components.create(component, "c.yml")
 
 
 @pytest.mark.feature("P1")

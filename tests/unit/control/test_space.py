@@ -393,8 +393,8 @@ def test_caches_of_the_machine_are_pruned_with_what_is_needed(house):
     made = Space(control.loop, control.artifacts, control.catalogs.environments, caches)
     control.catalogs.environments.create(
         {"name": "torch", "version": "1", "conda_file": "c.yml"},
-        texts("name: x\ndependencies: [python=3.11, pip, {pip: [attrs==23.1]}]\n"),
         "environment",
+        texts=texts("name: x\ndependencies: [python=3.11, pip, {pip: [attrs==23.1]}]\n"),
     )
     assert made.prune(timedelta(hours=1), keep_outputs=False, is_dry=True).total == 5
     ((unused_s, needed, is_dry),) = caches.calls

@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from drumbeat.client import job_upload
 from drumbeat.client.connection import Connection, part
 from drumbeat.client.responses import view, views
+from drumbeat.protocol import wire
+from drumbeat.protocol.api.components import ComponentView
 from drumbeat.protocol.api.data import DatastoreView
-from drumbeat.protocol.api.environments import RegistryView
+from drumbeat.protocol.api.environments import EnvironmentView, RegistryView
 from drumbeat.protocol.api.notices import NoticeTargetView
+from drumbeat.resources.component import COMPONENT
 from drumbeat.resources.datastore import DATASTORE
+from drumbeat.resources.environment import ENVIRONMENT
 from drumbeat.resources.kind import Kind
 from drumbeat.resources.notice_target import NOTICE_TARGET
 from drumbeat.resources.registry import REGISTRY
 
 if TYPE_CHECKING:
+    from drumbeat.client.environment_files import GivenEnvironment
+    from drumbeat.dialect.pipelines.component_file import Component
     from drumbeat.dialect.reading.frozen_model import Model
 
     Given = str | Path | Mapping[str, Any] | Model
+    GivenComponent = str | Path | Mapping[str, Any] | Component
 
 V = TypeVar("V")
+
+
+def _path(kind: Kind[Any], name: str, version: str) -> str:
+    return f"/{kind.path}/{part(name)}" + (f"/versions/{part(version)}" if version else "")
 
 
 class ResourceCalls:
@@ -30,13 +43,14 @@ class ResourceCalls:
     connection: Connection
 
     # --- of every kind ----------------------------------------------------------------------------------------
-    def resources(self, kind: Kind[V]) -> list[V]:
-        """Those of a kind, by name."""
-        return views(kind.view_type, self.connection.call("GET", f"/{kind.path}"))
+    def resources(self, kind: Kind[V], name: str | None = None) -> list[V]:
+        """Those of a kind, by name; of a kind with versions every one, newest first. name: only its versions."""
+        params = {"name": name} if name else {}
+        return views(kind.view_type, self.connection.call("GET", f"/{kind.path}", params=params))
 
-    def resource(self, kind: Kind[V], name: str) -> V:
-        """One of them. Raises NotFoundError."""
-        return view(kind.view_type, self.connection.call("GET", f"/{kind.path}/{part(name)}"))
+    def resource(self, kind: Kind[V], name: str, version: str = "") -> V:
+        """One of them. version: "" = the newest, where the kind has versions. Raises NotFoundError."""
+        return view(kind.view_type, self.connection.call("GET", _path(kind, name, version)))
 
     def create_resource(self, kind: Kind[V], given: Given, *, sets: Sequence[str] = (), **more: object) -> V:
         """Creates a resource, in place of the one of its name: the path of a file, or one made in Python.
@@ -50,9 +64,9 @@ class ResourceCalls:
         body = {"document": document, "source": source, **more}
         return view(kind.view_type, self.connection.call("POST", f"/{kind.path}", json=body))
 
-    def delete_resource(self, kind: Kind[V], name: str) -> None:
-        """Deletes a resource with its secrets. Raises NotFoundError."""
-        self.connection.call("DELETE", f"/{kind.path}/{part(name)}")
+    def delete_resource(self, kind: Kind[V], name: str, version: str = "") -> None:
+        """Deletes a resource with its secrets; of a kind with versions one of them. Raises NotFoundError."""
+        self.connection.call("DELETE", _path(kind, name, version))
 
     # --- registries of images ---------------------------------------------------------------------------------
     def registries(self) -> list[RegistryView]:
@@ -111,3 +125,56 @@ class ResourceCalls:
     def delete_datastore(self, name: str) -> None:
         """Deletes the entry of a datastore; what lies in it stays. Raises NotFoundError."""
         self.delete_resource(DATASTORE, name)
+
+    # --- environments -----------------------------------------------------------------------------------------
+    def environments(self, name: str | None = None, *, curated: bool = False) -> list[EnvironmentView]:
+        """Every version of what people made, or of one of them, newest first; or those that drumbeat brings."""
+        params = {"curated": curated, **({"name": name} if name else {})}
+        return views(EnvironmentView, self.connection.call("GET", "/environments", params=params))
+
+    def environment(self, name: str, version: str = "") -> EnvironmentView:
+        """One version, "" = the newest; the curated one where no person made one. Raises NotFoundError."""
+        return self.resource(ENVIRONMENT, name, version)
+
+    def create_environment(self, environment: GivenEnvironment, *, sets: Sequence[str] = ()) -> EnvironmentView:
+        """Makes a version of an environment: the path of a file, or one made in Python. The same again is the same one.
+
+        sets: `key=value`, changed in the file before it is read. Raises SpecError, with the line in the conda file or
+        the requirements; RefusedError for what can't be made here; ConflictError when the version has other content.
+        """
+        from drumbeat.client.environment_files import given
+
+        body = given(environment, sets, partial(job_upload.kept, self.connection))
+        return view(EnvironmentView, self.connection.call("POST", "/environments", json=body))
+
+    def delete_environment(self, name: str, version: str) -> None:
+        """Forgets a version; jobs that have it go on. Raises NotFoundError."""
+        self.delete_resource(ENVIRONMENT, name, version)
+
+    # --- components -------------------------------------------------------------------------------------------
+    def components(self, name: str | None = None) -> list[ComponentView]:
+        """Every version of every registered component, or of one, newest first."""
+        return self.resources(COMPONENT, name)
+
+    def component(self, name: str, version: str = "") -> ComponentView:
+        """One version, "" = the newest. Raises NotFoundError."""
+        return self.resource(COMPONENT, name, version)
+
+    def create_component(self, component: GivenComponent, *, sets: Sequence[str] = ()) -> ComponentView:
+        """Registers a version of a component: the path of a file, or one made in Python.
+
+        The code, the files of its environment, and local data at its inputs' `path` are sent with it. sets:
+        `key=value`, changed in the file before it is read. Raises SpecError; ConflictError when the version has other
+        content.
+        """
+        from drumbeat.client.component_files import inline_component, origin_of
+        from drumbeat.client.step_files import send_inlined
+
+        document, origin = origin_of(component, sets)
+        sent = send_inlined(inline_component(document, origin), self.connection, is_sending=True, is_kept=True)
+        body = {"document": sent.document, "parts": wire.to_wire(sent.parts), "source": origin.source}
+        return view(ComponentView, self.connection.call("POST", "/components", json=body))
+
+    def delete_component(self, name: str, version: str) -> None:
+        """Deletes a version; jobs that have it continue. Raises NotFoundError."""
+        self.delete_resource(COMPONENT, name, version)

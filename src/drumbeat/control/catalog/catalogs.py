@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from drumbeat.control.catalog.components import Components
 from drumbeat.control.catalog.data_assets import DataAssets
@@ -12,14 +12,16 @@ from drumbeat.control.catalog.environments import Environments
 from drumbeat.control.catalog.notice_targets import NoticeTargets
 from drumbeat.control.catalog.registries import Registries
 from drumbeat.control.catalog.resources import ResourceService
+from drumbeat.control.catalog.versions import VersionService
+from drumbeat.resources.component import COMPONENT
+from drumbeat.resources.data import DATA
 from drumbeat.resources.datastore import DATASTORE
+from drumbeat.resources.environment import ENVIRONMENT
 from drumbeat.resources.kind import Kind
 from drumbeat.resources.notice_target import NOTICE_TARGET
 from drumbeat.resources.registry import REGISTRY
 
-V = TypeVar("V")
-
-OWN_CLASSES = (DATASTORE, REGISTRY, NOTICE_TARGET)
+OWN_CLASSES = (DATA, DATASTORE, ENVIRONMENT, REGISTRY, COMPONENT, NOTICE_TARGET)
 """Kinds whose resources have a class of their own, since the server does more with them."""
 
 
@@ -33,10 +35,13 @@ class Catalogs:
     registries: Registries
     components: Components
     notices: NoticeTargets
-    others: tuple[ResourceService[Any], ...] = ()
+    others: tuple[ResourceService[Any] | VersionService[Any], ...] = ()
     """Of kinds with which the server does nothing else."""
 
-    def of(self, kind: Kind[V]) -> ResourceService[V]:
-        """The resources of a kind."""
-        every: tuple[ResourceService[Any], ...] = (self.datastores, self.registries, self.notices, *self.others)
-        return next(one for one in every if one.kind.name == kind.name)
+    def of(self, kind: Kind[Any]) -> Any:
+        """The service of a kind: it creates, lists, shows and deletes."""
+        own = {
+            "data": self.data, "datastore": self.datastores, "environment": self.environments,
+            "registry": self.registries, "component": self.components, "notice": self.notices,
+        }  # fmt: skip
+        return own.get(kind.name) or next(one for one in self.others if one.kind.name == kind.name)

@@ -12,6 +12,7 @@ from typing import get_args
 
 from drumbeat.control.catalog.datastores import ALIAS, DEFAULT, Datastores
 from drumbeat.control.catalog.result_lookup import outputs_of, result_of
+from drumbeat.control.catalog.versions import twin
 from drumbeat.control.data import mltables
 from drumbeat.control.data.manifests import is_shared, remove_all
 from drumbeat.core.life.job import Job
@@ -188,12 +189,6 @@ class DataAssets:
             asset.name, asset.version, told["type"], told["uri"], asset.digest, asset.created_at, asset.made_by,
             told.get("description", ""), told.get("tags", {}), told.get("files", 0), told.get("size", 0), used_by,
         )  # fmt: skip
-
-
-def twin(asset: Resource, catalog: SqlStore) -> str:
-    """The newest other version of its name with the very same content, "" = none."""
-    others = (one for one in catalog.resources(asset.kind, asset.name) if one.version != asset.version)
-    return next((one.version for one in others if one.digest == asset.digest), "")
 
 
 def _require_same(asset: Resource, listed: Listing) -> None:

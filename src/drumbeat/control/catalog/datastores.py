@@ -101,7 +101,7 @@ class Datastores(ResourceService[DatastoreView]):
         return self._own_view(own[title]) if title in own else super().show(name)
 
     def _own_view(self, own: Datastore) -> DatastoreView:
-        view = self.kind.view(Kept({"name": own.name}, has_secrets=False, open=lambda: own))
+        view = self.kind.view(Kept(name=own.name, document={}, open=lambda: own))
         return replace(view, is_builtin=True)
 
     def create(self, document: Mapping[str, object], source: str, *, check: bool = True) -> tuple[DatastoreView, bool]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from drumbeat.control.catalog.data_assets import twin
+from drumbeat.control.catalog.versions import VersionService
 from drumbeat.core.planning import environments as core
 from drumbeat.core.planning.environments import Registered, Shelf
 from drumbeat.dialect.environments.curated import CURATED, Curated, curated, for_name
@@ -23,79 +21,64 @@ from drumbeat.ports import Clock, Resource, Use
 from drumbeat.protocol.api.environments import EnvironmentView
 from drumbeat.protocol.api.requests import MAX_FILES, EnvironmentFiles
 from drumbeat.protocol.errors import NotFoundError, SpecError
+from drumbeat.resources.environment import ENVIRONMENT
 from drumbeat.stores.sql import SqlStore
 
-KIND = "environment"
+KIND = ENVIRONMENT.name
 OWN = (sys.version_info.major, sys.version_info.minor)
 """The server's Python: taken where an environment allows several."""
 
 
-@dataclass(frozen=True)
-class Environments:
-    """Those that people made, over the catalog; and the curated ones."""
+class Environments(VersionService[EnvironmentView]):
+    """Those that users made, and the curated ones."""
 
-    catalog: SqlStore
-    clock: Clock
-    has_snapshot: Callable[[str], bool] = lambda _: True
+    def __init__(self, catalog: SqlStore, clock: Clock, has_snapshot: Callable[[str], bool] = lambda _: True) -> None:
+        super().__init__(ENVIRONMENT, catalog, clock)
+        self._has_snapshot = has_snapshot
 
     # --- for a job ----------------------------------------------------------------------------------------------
     def shelf(self, written: Environment | str | None, aliases: Mapping[tuple[str, str], str]) -> Shelf:
         """All that the environment of a job can mean here. Raises SpecError."""
         names = core.wanted_names(written, aliases)
-        found = {name: [_registered(one) for one in self.catalog.resources(KIND, name)] for name in names}
+        found = {name: [_registered(one) for one in self._catalog.resources(KIND, name)] for name in names}
         return Shelf(found, aliases, OWN, names=() if not names or any(found.values()) else self._names())
 
-    # --- for people ---------------------------------------------------------------------------------------------
-    def create(self, document: Mapping[str, Any], texts: EnvironmentFiles, source: str) -> tuple[EnvironmentView, bool]:
-        """The environment that a person described, and whether it is new. The same content again is the same success.
-
-        Raises SpecError; RefusedError for what can't be made here; ConflictError when the version has other content.
-        """
+    # --- for users --------------------------------------------------------------------------------------------
+    def create(
+        self, document: Mapping[str, Any], source: str, *, texts: EnvironmentFiles | None = None
+    ) -> tuple[EnvironmentView, bool]:
+        """As of other kinds. Raises RefusedError for what can't be made here, too. texts: files that it names."""
+        texts = texts or EnvironmentFiles()
         check_texts(texts)
         written = environment_from(document, source)
         name, version = _titled(written, source)
         core.image_build(define(written, texts, OWN).build)
-        if texts.context and not self.has_snapshot(texts.context):
+        if texts.context and not self._has_snapshot(texts.context):
             what = f"snapshot {texts.context} was not uploaded"
             raise NotFoundError(what, where="environment.build", fix="Send it before the environment.")
-        kept = core.document_of(to_dict(written), texts)
-        digest = hashlib.sha256(json.dumps(kept, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-        made, is_new = self.catalog.add_version(Resource(KIND, name, version, kept, digest, self.clock.now()))
-        return replace(self._view(made), same_as=twin(made, self.catalog)), is_new
+        return self._keep(name, version, core.document_of(to_dict(written), texts))
 
     def check_alias(self, name: str, target: str, aliases: Mapping[tuple[str, str], str]) -> None:
         """Raises SpecError for a target that can't be an environment, and for aliases that go round in a circle."""
         core.wanted_names(name, {**aliases, (KIND, name): target})
-
-    def list(self, name: str | None = None) -> list[EnvironmentView]:
-        """Those that people made: all versions, newest first."""
-        if name is not None and not NAME.fullmatch(name):
-            return []
-        return [self._view(one) for one in self.catalog.resources(KIND, name)]
 
     def show(self, name: str, version: str = "") -> EnvironmentView:
         """One of them, "" = its newest version; else the curated one of that name, in any version.
 
         Raises NotFoundError.
         """
-        _require_a_name(name, version)
+        if self._catalog.resources(KIND, name):
+            return super().show(name, version)
         known = curated(name)
-        if not self.catalog.resources(KIND, name):
-            if known is not None:
-                made, version = for_name(known, name, OWN)
-                return replace(curated_view(made), notes=(version,) if version else ())
-            raise _missing(name, [*self._names(), *(one.title for one in CURATED)])
-        return self._view(self.catalog.resource(KIND, name, version))
-
-    def delete(self, name: str, version: str) -> None:
-        """Forgets a version; jobs that have it go on. Raises NotFoundError."""
-        if not version:
-            raise NotFoundError("name a version", fix=f"See them: drumbeat environment show {name}")
-        _require_a_name(name, version)
-        self.catalog.remove_resource(KIND, name, version)
+        if known is None:
+            names = [*self._names(), *(one.title for one in CURATED)]
+            fix = nearest(name, names) or "See those that there are: drumbeat environment list"
+            raise NotFoundError(f"there is no environment {name}", fix=fix)
+        made, note = for_name(known, name, OWN)
+        return replace(curated_view(made), notes=(note,) if note else ())
 
     def _names(self) -> list[str]:
-        return sorted({one.name for one in self.catalog.resources(KIND)})
+        return sorted({one.name for one in self._catalog.resources(KIND)})
 
     def _view(self, one: Resource) -> EnvironmentView:
         python, image, notes, problem = None, "", (), ""
@@ -105,10 +88,9 @@ class Environments:
         except Exception as error:  # noqa: BLE001 (what an older drumbeat took in mustn't keep the others from being listed)
             problem = str(error)
         about = core.about(one.document)
-        jobs = tuple(dict.fromkeys(job for job, _ in self.catalog.users(KIND, one.name, one.version)))
         return EnvironmentView(
             one.name, one.version, python, image, one.created_at, curated=False, about=about, means=(), notes=notes,
-            jobs=jobs, document=one.document, problem=problem,
+            jobs=self._jobs(one), document=one.document, problem=problem,
         )  # fmt: skip
 
 
@@ -136,17 +118,6 @@ def check_texts(texts: EnvironmentFiles) -> None:
     """Raises SpecError for more text than files of an environment have."""
     if len(texts.files) > MAX_FILES or sum(len(one) for one in texts.files.values()) > MAX_BYTES:
         raise SpecError(f"the files of an environment are at most {MAX_FILES}, and together 1 MiB", where=texts.main)
-
-
-def _require_a_name(name: str, version: str) -> None:
-    """Raises NotFoundError for what none can be called: not every database takes any text."""
-    if not NAME.fullmatch(name) or (version and not VERSION.fullmatch(version)):
-        raise _missing(f"{name}:{version}" if version else name, ())
-
-
-def _missing(title: str, names: Iterable[str]) -> NotFoundError:
-    fix = nearest(title, names) or "See those that there are: drumbeat environment list"
-    return NotFoundError(f"there is no environment {title}", fix=fix)
 
 
 def _titled(written: Environment, source: str) -> tuple[str, str]:

@@ -6,6 +6,7 @@ Only here are their secrets opened.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
 from drumbeat.control.catalog.sealing import Seal
@@ -68,7 +69,11 @@ class ResourceService(Generic[V]):
         return self._open(self._one(name))
 
     def _view(self, one: Resource) -> V:
-        return self.kind.view(Kept(one.document, bool(one.sealed), lambda: self._open(one)))
+        has_secrets, at = bool(one.sealed), one.created_at
+        opened = partial(self._open, one)
+        return self.kind.view(
+            Kept(name=one.name, document=one.document, created_at=at, has_secrets=has_secrets, open=opened)
+        )
 
     def _open(self, one: Resource) -> Any:
         secrets = self._seal.open(self.kind.sealed_for(one.document), one.sealed)
