@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from drumbeat.protocol.api.components import ComponentView
@@ -36,6 +37,12 @@ def _view(kept: Kept) -> ComponentView:
     )
 
 
+def _columns(one: ComponentView) -> Mapping[str, object]:
+    inputs, outputs = ", ".join(one.inputs), ", ".join(one.outputs)
+    row = {"component": one.title, "type": one.type, "inputs": inputs, "outputs": outputs}
+    return {**row, "created": one.created_at, ">jobs": len(one.jobs)}
+
+
 COMPONENT = Kind(
     name="component",
     noun="component",
@@ -53,6 +60,7 @@ COMPONENT = Kind(
         delete="Delete a version of a component. Jobs that use it continue.",
         example="train:2",
         create_example="-f train.yml",
+        columns=_columns,
         empty="no components; register one: drumbeat component create -f FILE",
         deleted="component {name} is deleted",
     ),

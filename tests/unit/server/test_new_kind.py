@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Literal, cast
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from typer import Typer
 from typer.testing import CliRunner
 
 from drumbeat.cli.commands.resource_family import resource_family
@@ -25,6 +24,7 @@ from drumbeat.control.catalog.datastores import Datastores
 from drumbeat.control.catalog.notice_targets import NoticeTargets
 from drumbeat.control.catalog.registries import Registries
 from drumbeat.control.catalog.resources import ResourceService
+from drumbeat.control.catalog.versions import VersionService
 from drumbeat.dialect.environments.registries import RegistryCredentials
 from drumbeat.dialect.reading.field_types import Name, Text
 from drumbeat.dialect.reading.frozen_model import Model
@@ -34,8 +34,10 @@ from drumbeat.resources.kind import Kind, Sentences
 from drumbeat.server import errors
 from drumbeat.server.api.resources import resource_router
 from drumbeat.server.openapi_description import add_routes
+from tests.support.fake_clock import FakeClock
 from tests.support.memory_store import MemoryStore
 
+Typed = Callable[..., str]
 SECRET = "correct-horse-battery"
 FILE = f"name: hello\ncolor: red\ncredentials: {{username: ada, password: {SECRET}}}\n"
 
@@ -84,6 +86,49 @@ BADGE = Kind(
 )
 
 
+class Patch(Model):
+    noun: ClassVar[str] = "the patch"
+
+    name: Name
+    version: Text | None = None
+    color: Literal["red", "blue"]
+
+
+@dataclass(frozen=True)
+class PatchView:
+    name: str
+    version: str
+    color: str
+    same_as: str = ""
+
+
+PATCH = Kind(
+    name="patch",
+    noun="patch",
+    plural="patches",
+    path="patches",
+    has_versions=True,
+    view_type=PatchView,
+    view=lambda kept: PatchView(kept.name, kept.version, kept.open().color),
+    model=lambda: DocumentKind("a patch", lambda _document, _places: Patch, "`name:` and `color:`"),
+    sentences=Sentences(
+        about="Create and inspect patches.",
+        page="docs/patches.md",
+        create="Create a version of a patch.",
+        list="List patches.",
+        show="Show a patch.",
+        delete="Delete a version of a patch.",
+        example="hello:2",
+        create_example="-f hello.yml",
+        columns=lambda one: {"patch": f"{one.name}:{one.version}", "color": one.color},
+        details=lambda one: {"patch": f"{one.name}:{one.version}", "color": one.color},
+        empty="no patches",
+        created=lambda made: f"patch {made.name}:{made.version} is {made.color}",
+        deleted="patch {name} is deleted",
+    ),
+)
+
+
 # --- what is made of it ------------------------------------------------------------------------------------------
 class InProcess(ResourceCalls):
     """The client's calls, answered by an app in this process."""
@@ -109,21 +154,30 @@ def badges(store: MemoryStore) -> ResourceService[BadgeView]:
 
 @pytest.fixture
 def client(store: MemoryStore, badges: ResourceService[BadgeView]) -> InProcess:
-    others: Any = SimpleNamespace()
-    own = Datastores(store, b"k"), others, Registries(store, b"k"), others, NoticeTargets(store, b"k")
+    none: Any = None
+    own = Datastores(store, b"k"), none, Registries(store, b"k"), none, NoticeTargets(store, b"k")
+    catalogs = Catalogs(none, *own, (badges, VersionService(PATCH, store, FakeClock())))
     app = FastAPI()
-    app.state.context = SimpleNamespace(control=SimpleNamespace(catalogs=Catalogs(others, *own, (badges,))))
+    app.state.context = SimpleNamespace(control=SimpleNamespace(catalogs=catalogs))
     errors.install(app)
-    add_routes(app, resource_router(BADGE))
+    for kind in (BADGE, PATCH):
+        add_routes(app, resource_router(kind))
     return InProcess(TestClient(app))
 
 
 @pytest.fixture
-def family(client: InProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Typer]:
+def typed(client: InProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Typed]:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "hello.yml").write_text(FILE)
+    families = {kind.name: resource_family(kind) for kind in (BADGE, PATCH)}
+
+    def typed(kind: str, *words: str) -> str:
+        done = CliRunner().invoke(families[kind], words)
+        assert SECRET not in done.output
+        return done.output
+
     token = MAKER.set(lambda _: cast("Client", client))
-    yield resource_family(BADGE)
+    yield typed
     MAKER.reset(token)
 
 
@@ -141,20 +195,30 @@ def test_new_kind_is_created_listed_shown_and_deleted_by_the_client(client: InPr
     assert client.resources(BADGE) == []
 
 
-def test_new_kind_is_created_listed_shown_and_deleted_by_its_commands(family: Typer):
-    def typed(*words: str) -> str:
-        done = CliRunner().invoke(family, words)
-        assert done.exit_code == 0, done.output
-        assert SECRET not in done.output
-        return done.output
+def test_new_kind_is_created_listed_shown_and_deleted_by_its_commands(typed: Typed):
+    assert typed("badge", "list") == "no badges\n"
+    assert typed("badge", "create", "-f", "hello.yml", "welcome", "--set", "color=blue") == "badge welcome is blue\n"
+    assert typed("badge", "list").split() == ["badge", "color", "─" * 15, "welcome", "blue"]
+    assert typed("badge", "show", "welcome").split() == ["badge", "welcome", "color", "blue", "secret", "yes"]
+    assert json.loads(typed("badge", "list", "--json")) == [{"name": "welcome", "color": "blue", "is_secret": True}]
+    assert "Delete a badge." in typed("badge", "delete", "--help")
+    assert typed("badge", "delete", "welcome") == "badge welcome is deleted\n"
 
-    assert typed("list") == "no badges\n"
-    assert typed("create", "-f", "hello.yml", "welcome", "--set", "color=blue") == "badge welcome is blue\n"
-    assert typed("list").split() == ["badge", "color", "─" * 15, "welcome", "blue"]
-    assert typed("show", "welcome").split() == ["badge", "welcome", "color", "blue", "secret", "yes"]
-    assert json.loads(typed("list", "--json")) == [{"name": "welcome", "color": "blue", "is_secret": True}]
-    assert "Delete a badge." in typed("delete", "--help")
-    assert typed("delete", "welcome") == "badge welcome is deleted\n"
+
+def test_new_kind_with_versions_counts_them_and_knows_content_that_it_has(client: InProcess, typed: Typed):
+    Path("patch.yml").write_text("name: hello\ncolor: red\n")
+    assert typed("patch", "create", "-f", "patch.yml") == "patch hello:1 is red\n"
+    assert typed("patch", "create", "-f", "patch.yml", "--set", "color=blue") == "patch hello:2 is blue\n"
+    again = client.create_resource(PATCH, {"name": "hello", "color": "red"})
+    assert again == PatchView("hello", "3", "red", same_as="1")
+    assert client.create_resource(PATCH, {"name": "hello", "color": "red"}).version == "3"
+    assert [one.version for one in client.resources(PATCH, "hello")] == ["3", "2", "1"]
+    assert typed("patch", "show", "hello:2").split() == ["patch", "hello:2", "color", "blue"]
+    assert typed("patch", "delete", "hello@latest") == "patch hello:3 is deleted\n"
+    assert client.resource(PATCH, "hello").version == "2"
+    assert typed("patch", "list", "--name", "hello").split()[-4:] == ["hello:2", "blue", "hello:1", "red"]
+    with pytest.raises(NotFoundError, match="patch hello has no version 7"):
+        client.resource(PATCH, "hello", "7")
 
 
 @pytest.mark.feature("X4")

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from drumbeat.cli.commands.jobs import AsJson
+from drumbeat.cli.commands.resource_family import resource_family, split_title, title_help
 from drumbeat.cli.terminal.connect import connect
-from drumbeat.cli.terminal.help import Yes, add_command, new_family
-from drumbeat.protocol.errors import SpecError
+from drumbeat.cli.terminal.formatting import say_moment
+from drumbeat.cli.terminal.json_output import print_json
+from drumbeat.cli.terminal.screen import fill_table, heading, make_table, pairs, show
+from drumbeat.protocol.plurals import list_first
+from drumbeat.resources.component import COMPONENT
 
-app = new_family("Register components, which pipelines use as steps and sweeps as trials.")
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
-Title = Annotated[
-    str, typer.Argument(metavar="NAME[:VERSION]", help="`train:2`, or `train` or `train@latest` for the newest.")
-]
+    from drumbeat.protocol.api.components import ComponentView
+
+MAX_JOBS = 5
+"""Jobs that are named."""
 
 
 def create(
@@ -38,8 +45,6 @@ def create(
     given = [f"{key}={value}" for key, value in (("name", name), ("version", version)) if value]
     made = connect().create_component(file, sets=[*(sets or []), *given])
     if as_json:
-        from drumbeat.cli.terminal.json_output import print_json
-
         print_json(made)
         return
     print(f"component {made.title} is registered")
@@ -48,71 +53,62 @@ def create(
     print(f"  to use it, write in a step: component: azureml:{made.title}")
 
 
-def list_components(
-    name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="List only the versions of this component.")
-    ] = None,
-    as_json: AsJson = False,
+def show_component(
+    title: Annotated[str, typer.Argument(metavar="NAME[:VERSION]", help=title_help(COMPONENT))], as_json: AsJson = False
 ) -> None:
-    """List the registered components, every version, newest first."""
-    server = connect()
-    components = server.components(name)
-    if name and not components:
-        server.component(name)  # Raises, and names the nearest.
-    if as_json:
-        from drumbeat.cli.terminal.json_output import print_json
-
-        print_json(components)
-    elif not components:
-        print("no components; register one: drumbeat component create -f FILE")
-    else:
-        from drumbeat.cli.tables.componentview import component_table
-        from drumbeat.cli.terminal.screen import show
-
-        show(component_table(components))
-
-
-def show_component(title: Title, as_json: AsJson = False) -> None:
     """Show a component: its inputs, outputs and command, and the jobs that used it."""
-    component = connect().component(*_named(title))
+    component = connect().resource(COMPONENT, *split_title(title))
     if as_json:
-        from drumbeat.cli.terminal.json_output import print_json
-
         print_json(component)
     else:
-        from drumbeat.cli.tables.componentview import render_component
-        from drumbeat.cli.terminal.screen import show
-
         show(*render_component(component))
 
 
-def delete(
-    title: Annotated[str, typer.Argument(metavar="NAME:VERSION", help="The version to delete.")], _yes: Yes = False
-) -> None:
-    """Delete a version of a component. Jobs that use it continue."""
-    name, version = _named(title)
-    server = connect()
-    if not version and "@" not in title:
-        fix = f"See them: drumbeat component list --name {name}"
-        raise SpecError(f"name the version of {name} to delete", where="NAME:VERSION", fix=fix)
-    exact = version or server.component(name).version
-    server.delete_component(name, exact)
-    print(f"component {name}:{exact} is deleted")
+def render_component(one: ComponentView) -> Iterator[RenderableType]:
+    """Everything about one component."""
+    names = list_first(one.jobs, MAX_JOBS)
+    steps: Mapping[str, Any] = one.document.get("jobs") or {}
+    yield pairs(
+        [
+            ("component", one.title),
+            ("type", one.type),
+            ("name", one.display_name),
+            ("about", one.description),
+            ("created", say_moment(one.created_at)),
+            ("reuse", "" if one.is_deterministic else "never: it is not deterministic"),
+            ("command", str(one.document.get("command") or "")),
+            ("steps", ", ".join(steps)),
+            ("code", ", ".join(f"{path or 'snapshot'} {digest[:12]}" for path, digest in one.code.items())),
+            ("jobs", names),
+        ]
+    )
+    for title, ports in (("Inputs", one.inputs), ("Outputs", one.outputs)):
+        if ports:
+            yield heading(title)
+            yield fill_table(make_table("name", "type", "value", "about"), [_port(*port) for port in ports.items()])
 
 
-def _named(title: str) -> tuple[str, str]:
-    """Name and version, "" = the newest. Raises SpecError."""
-    from drumbeat.dialect.pipelines.component_file import registered_name
-
-    text = title if title.startswith("azureml:") else f"azureml:{title}"
-    named = registered_name(text, "NAME[:VERSION]")
-    return (named.name, named.version) if named else (title, "")
+def _port(name: str, port: Any) -> tuple[str, str, str, str]:
+    table: dict[str, Any] = port or {}
+    kind = str(table.get("type") or "uri_folder")
+    return name, kind, ", ".join(_limits(table)), str(table.get("description") or "")
 
 
-for word, command, example in (
+def _limits(port: Mapping[str, Any]) -> Iterator[str]:
+    """What is known of a parameter's value."""
+    if port.get("default") is not None:
+        yield f"default {port['default']}"
+    elif port.get("optional"):
+        yield "optional"
+    if port.get("enum"):
+        yield f"one of {', '.join(map(str, port['enum']))}"
+    for key in ("min", "max"):
+        if port.get(key) is not None:
+            yield f"{key} {port[key]:g}"
+
+
+app = resource_family(
+    COMPONENT,
     ("create", create, "drumbeat component create -f train.yml"),
-    ("list", list_components, "drumbeat component list --name train"),
     ("show", show_component, "drumbeat component show train:2"),
-    ("delete", delete, "drumbeat component delete train:1"),
-):
-    add_command(app, word, command, example)
+)

@@ -3,21 +3,25 @@
 # Without late annotations: those of the commands have texts of the kind.
 
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from drumbeat.cli.commands.jobs import AsJson
 from drumbeat.cli.terminal.connect import connect
+from drumbeat.cli.terminal.formatting import say_moment
 from drumbeat.cli.terminal.help import Yes, add_command, new_family
 from drumbeat.cli.terminal.json_output import print_json
 from drumbeat.cli.terminal.screen import fill_table, make_table, pairs, show
+from drumbeat.protocol.errors import SpecError
 from drumbeat.resources.datastore import DATASTORE, created
 from drumbeat.resources.kind import Kind
 from drumbeat.resources.notice_target import NOTICE_TARGET
 from drumbeat.resources.registry import REGISTRY
 
+V = TypeVar("V")
 Command = tuple[str, Callable[..., None], str]
 """A word, what is done, and an example."""
 Sets = Annotated[
@@ -28,13 +32,17 @@ Sets = Annotated[
 def resource_family(kind: Kind[Any], *others: Command) -> typer.Typer:
     """Returns the commands of a kind. others: more of them, or others in place of those of every kind."""
     own: dict[str, Command] = {word: (word, command, example) for word, command, example in others}
-    family, sentences = new_family(kind.sentences.about), kind.sentences
+    family, sentences, start = new_family(kind.sentences.about), kind.sentences, f"drumbeat {kind.name}"
+    lists, shows, deletes, chosen = _list_command(kind), _show_command(kind), _delete_command(kind), ""
+    if kind.has_versions:
+        lists, shows, deletes = _list_versions(kind), _show_version(kind), _delete_version(kind)
+        chosen = f" --name {sentences.example.partition(':')[0]}"
     commands = {
-        "create": ("create", _create_command(kind), f"drumbeat {kind.name} create {sentences.create_example}"),
-        "list": ("list", _list_command(kind), f"drumbeat {kind.name} list"),
-        "show": ("show", _show_command(kind), f"drumbeat {kind.name} show {sentences.example}"),
+        "create": ("create", _create_command(kind), f"{start} create {sentences.create_example}"),
+        "list": ("list", lists, f"{start} list{chosen}"),
+        "show": ("show", shows, f"{start} show {sentences.example}"),
         **own,
-        "delete": ("delete", _delete_command(kind), f"drumbeat {kind.name} delete {sentences.example}"),
+        "delete": ("delete", deletes, f"{start} delete {sentences.example}"),
     }
     for word, command, example in commands.values():
         add_command(family, word, command, example)
@@ -60,31 +68,41 @@ def _create_command(kind: Kind[Any]) -> Callable[..., None]:
 
 def _list_command(kind: Kind[Any]) -> Callable[..., None]:
     def list_all(as_json: AsJson = False) -> None:
-        resources = connect().resources(kind)
-        if as_json:
-            print_json(resources)
-        elif not resources:
-            print(kind.sentences.empty)
-        else:
-            rows = [kind.sentences.columns(one) for one in resources]
-            show(fill_table(make_table(*rows[0]), (row.values() for row in rows)))
+        _print_all(kind, connect().resources(kind), as_json=as_json)
 
     list_all.__doc__ = kind.sentences.list
     return list_all
+
+
+def _print_all(kind: Kind[Any], resources: list[Any], *, as_json: bool) -> None:
+    if as_json:
+        print_json(resources)
+    elif not resources:
+        print(kind.sentences.empty)
+    else:
+        rows = [kind.sentences.columns(one) for one in resources]
+        show(fill_table(make_table(*rows[0]), (map(_cell, row.values()) for row in rows)))
+
+
+def _cell(value: object) -> object:
+    return say_moment(value) if isinstance(value, datetime) else value
 
 
 def _show_command(kind: Kind[Any]) -> Callable[..., None]:
     name_help = kind.sentences.name_help or f"The {kind.noun}'s name."
 
     def show_one(name: Annotated[str, typer.Argument(metavar="NAME", help=name_help)], as_json: AsJson = False) -> None:
-        resource = connect().resource(kind, name)
-        if as_json:
-            print_json(resource)
-        else:
-            show(pairs(kind.sentences.details(resource).items()))
+        _print_one(kind, connect().resource(kind, name), as_json=as_json)
 
     show_one.__doc__ = kind.sentences.show
     return show_one
+
+
+def _print_one(kind: Kind[V], resource: V, *, as_json: bool) -> None:
+    if as_json:
+        print_json(resource)
+    else:
+        show(pairs((name, _cell(value)) for name, value in kind.sentences.details(resource).items()))
 
 
 def _delete_command(kind: Kind[Any]) -> Callable[..., None]:
@@ -96,6 +114,65 @@ def _delete_command(kind: Kind[Any]) -> Callable[..., None]:
 
     delete.__doc__ = kind.sentences.delete
     return delete
+
+
+# --- of kinds with versions ---------------------------------------------------------------------------------------
+def _list_versions(kind: Kind[Any]) -> Callable[..., None]:
+    name_help = f"List only the versions of this {kind.noun}."
+
+    def list_versions(
+        name: Annotated[str | None, typer.Option("--name", metavar="NAME", help=name_help)] = None,
+        as_json: AsJson = False,
+    ) -> None:
+        client = connect()
+        versions = client.resources(kind, name)
+        if name and not versions:
+            client.resource(kind, name)  # Raises, and names the nearest.
+        _print_all(kind, versions, as_json=as_json)
+
+    list_versions.__doc__ = kind.sentences.list
+    return list_versions
+
+
+def title_help(kind: Kind[Any]) -> str:
+    """Help of an argument NAME[:VERSION]."""
+    name = kind.sentences.example.partition(":")[0]
+    return f"`{name}:2`, or `{name}` or `{name}@latest` for the newest."
+
+
+def _show_version(kind: Kind[Any]) -> Callable[..., None]:
+    def show_version(
+        title: Annotated[str, typer.Argument(metavar="NAME[:VERSION]", help=title_help(kind))], as_json: AsJson = False
+    ) -> None:
+        _print_one(kind, connect().resource(kind, *split_title(title)), as_json=as_json)
+
+    show_version.__doc__ = kind.sentences.show
+    return show_version
+
+
+def _delete_version(kind: Kind[Any]) -> Callable[..., None]:
+    def delete_version(
+        title: Annotated[str, typer.Argument(metavar="NAME:VERSION", help="The version to delete.")], _yes: Yes = False
+    ) -> None:
+        name, version = split_title(title)
+        client = connect()
+        if not version and "@" not in title:
+            fix = f"See them: drumbeat {kind.name} list --name {name}"
+            raise SpecError(f"name the version of {name} to delete", where="NAME:VERSION", fix=fix)
+        exact = version or getattr(client.resource(kind, name), "version", "")
+        client.delete_resource(kind, name, exact)
+        print(kind.sentences.deleted.format(name=f"{name}:{exact}"))
+
+    delete_version.__doc__ = kind.sentences.delete
+    return delete_version
+
+
+def split_title(title: str) -> tuple[str, str]:
+    """Name and version, "" = the newest, of `mine`, `mine@latest` or `mine:2`. Raises SpecError."""
+    from drumbeat.dialect.pipelines.component_file import registered_name
+
+    named = registered_name(title if title.startswith("azureml:") else f"azureml:{title}", "NAME[:VERSION]")
+    return (named.name, named.version) if named else (title, "")
 
 
 # --- the families -------------------------------------------------------------------------------------------------
