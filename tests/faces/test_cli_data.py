@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from drumbeat.cli.tables.dataview import data_table, entry_table, render_data, say_data, say_moved
+from drumbeat.cli.commands.data import data_table, entry_table, render_data, say_data, say_moved
 from drumbeat.cli.terminal.connect import MAKER
 from drumbeat.client.resource_files import described
 from drumbeat.client.store_transfers import Transfer

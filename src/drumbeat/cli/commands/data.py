@@ -5,18 +5,29 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from drumbeat.cli.commands.download import progress
 from drumbeat.cli.commands.jobs import AsJson
 from drumbeat.cli.terminal.connect import connect
+from drumbeat.cli.terminal.formatting import count, say_moment, say_size
 from drumbeat.cli.terminal.help import Yes, add_command, new_family
+from drumbeat.cli.terminal.json_output import print_json
+from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_table, pairs, show
 from drumbeat.cli.terminal.untrusted_text import make_safe
 from drumbeat.protocol.errors import SpecError
+from drumbeat.resources.data import DATA
 
-app = new_family("Register data by name and version, and copy files to and from stores. See docs/data.md.")
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from drumbeat.client.store_transfers import Transfer
+    from drumbeat.protocol.api.data import DataView, EntryView
+
+app = new_family(DATA.sentences.about)
 
 Reference = Annotated[
     str, typer.Argument(metavar="NAME[:VERSION]", help="`digits:3`, or `digits` or `digits@latest` for the newest.")
@@ -69,8 +80,6 @@ def create(
                 made = server.create_data(described, seen=seen, told=_note)
             except SpecError as error:
                 raise with_options(error) from None
-    from drumbeat.cli.tables.dataview import say_data
-
     print(say_data(made))
 
 
@@ -101,10 +110,6 @@ def list_data(
     as_json: AsJson = False,
 ) -> None:
     """List data: the newest version of each name, all versions of one name, or the files at a URL."""
-    from drumbeat.cli.tables.dataview import data_table, entry_table
-    from drumbeat.cli.terminal.json_output import print_json
-    from drumbeat.cli.terminal.screen import show
-
     server = connect()
     if what is None or re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", what):
         versions = server.data(what)
@@ -118,13 +123,8 @@ def show_data(reference: Reference, as_json: AsJson = False) -> None:
     """Show a version of data: where it is stored, which job created it, and which jobs used it."""
     resolved = connect().get_data(*_named(reference))
     if as_json:
-        from drumbeat.cli.terminal.json_output import print_json
-
         print_json(resolved)
     else:
-        from drumbeat.cli.tables.dataview import render_data
-        from drumbeat.cli.terminal.screen import show
-
         show(*render_data(resolved))
 
 
@@ -145,8 +145,6 @@ def upload(local: Annotated[Path, typer.Argument(metavar="PATH", help="A local f
     """Upload a folder or a file to a folder of a store. Skips files that the store already has."""
     with progress() as seen:
         moved = connect().upload_data(local, uri, seen=seen, told=_note)
-    from drumbeat.cli.tables.dataview import say_moved
-
     print(say_moved(moved, f"in {moved.uri}"))
 
 
@@ -157,8 +155,6 @@ def download(
     """Download the files at a URL into a local folder. Skips files that are already in it."""
     with progress() as seen:
         moved = connect().download_data(uri, local, seen=seen)
-    from drumbeat.cli.tables.dataview import say_moved
-
     print(say_moved(moved, f"in {local.resolve()}"))
 
 
@@ -177,6 +173,73 @@ def _named(reference: str) -> tuple[str, str]:
     if not isinstance(resolved, OfAsset):
         raise SpecError(f"{reference!r} isn't the name of data", fix="Write `digits:3`, `digits` or `digits@latest`.")
     return resolved.name, resolved.version
+
+
+# --- data -----------------------------------------------------------------------------------------------------------
+def say_data(made: DataView) -> str:
+    """Which version it is, and how to use it."""
+    title = f"{made.name}:{made.version}"
+    return "\n".join(
+        [
+            f"data {title} is there: {made.kind}, {count(made.files, 'file')}, {say_size(made.size)}",
+            f"  in {make_safe(made.uri)}",
+            *([f"  version {made.same_as} has the same content"] if made.same_as else []),
+            f"  to use it, write in the job's file: path: azureml:{title}",
+        ]
+    )
+
+
+def data_table(versions: list[DataView]) -> Table:
+    """One row for each version."""
+    rows = [
+        (
+            f"{one.name}:{one.version}",
+            one.kind,
+            one.files,
+            say_size(one.size),
+            say_moment(one.created_at),
+            one.made_by,
+            make_safe(one.uri),
+        )
+        for one in versions
+    ]
+    return fill_table(make_table("data", "type", ">files", ">size", "made", "by job", "where"), rows)
+
+
+def render_data(one: DataView) -> list[RenderableType]:
+    """Everything about a version."""
+    rows = [
+        ("data", f"{one.name}:{one.version}"),
+        ("type", one.kind),
+        ("description", one.description),
+        ("where", make_safe(one.uri)),
+        ("content", f"{count(one.files, 'file')}, {say_size(one.size)}, {one.digest[:12]}"),
+        ("made", say_moment(one.created_at)),
+        ("by job", one.made_by),
+        ("tags", ", ".join(f"{key}={value}" for key, value in one.tags.items())),
+    ]
+    shown: list[RenderableType] = [pairs(rows), heading("Used by")]
+    if not one.used_by:
+        return [*shown, cell("no job")]
+    return [*shown, fill_table(make_table("job", "as"), [(use.job, use.role) for use in one.used_by])]
+
+
+# --- files ----------------------------------------------------------------------------------------------------------
+def entry_table(entries: list[EntryView]) -> Table:
+    """One row for each file and folder."""
+    rows = [(make_safe(_as_listed(one)), "" if one.is_folder else say_size(one.size)) for one in entries]
+    return fill_table(make_table("name", ">size"), rows)
+
+
+def _as_listed(one: EntryView) -> str:
+    return f"{one.path.rstrip('/')}/" if one.is_folder else one.path
+
+
+def say_moved(moved: Transfer, where: str) -> str:
+    """What went over the line, and what needn't."""
+    kept = moved.files - moved.moved
+    already = f"; {count(kept, 'file')} there already" if kept else ""
+    return f"{count(moved.moved, 'file')} copied{already}; {say_size(moved.size)} in all, {make_safe(where)}"
 
 
 for title, command, example in (

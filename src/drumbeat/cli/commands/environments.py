@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from drumbeat.cli.commands.jobs import AsJson
+from drumbeat.cli.commands.plan_tables import say_content
 from drumbeat.cli.commands.run import submit
 from drumbeat.cli.terminal.connect import connect
+from drumbeat.cli.terminal.formatting import say_moment
 from drumbeat.cli.terminal.help import Yes, add_command, new_family
+from drumbeat.cli.terminal.json_output import print_json
+from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_table, pairs, show
+from drumbeat.cli.terminal.untrusted_text import make_safe
 from drumbeat.protocol.errors import SpecError
+from drumbeat.protocol.plurals import list_first
+from drumbeat.resources.environment import ENVIRONMENT
 
 if TYPE_CHECKING:
-    from drumbeat.client import Client
+    from rich.console import RenderableType
 
-app = new_family(
-    "Create and inspect environments, which jobs run in. By default, jobs use the server's Python interpreter."
-)
+    from drumbeat.client import Client
+    from drumbeat.protocol.api.environments import EnvironmentView
+    from drumbeat.protocol.plan import PythonEnvironment
+
+app = new_family(ENVIRONMENT.sentences.about)
 
 Title = Annotated[
     str, typer.Argument(metavar="NAME[:VERSION]", help="`mine:2`, or `mine` or `mine@latest` for the newest.")
 ]
 LATEST = "latest"
+SHOWN = 5
+"""Jobs that are named; and how many names a curated one is listed with."""
 
 PRINTED = "import sys; print('Python', sys.version.split()[0], 'in', sys.prefix)"
 COMMAND = f'if command -v python > /dev/null; then python -c "{PRINTED}"; fi'
@@ -55,8 +67,6 @@ def create(
         made = connect().create_environment(file, sets=[*(sets or []), *([f"name={name}"] if name else [])])
     else:
         made = connect().create_environment(_described(name, requirements, conda, has_sets=bool(sets)))
-    from drumbeat.cli.tables.environmentview import say_made
-
     print(say_made(made))
 
 
@@ -98,17 +108,12 @@ def list_environments(
     # Raises, with the nearest name, where there is none at all.
     other = server.environment(name) if name and not resolved else None
     if as_json:
-        from drumbeat.cli.terminal.json_output import print_json
-
         print_json(resolved)
     elif other:
         print(_elsewhere(other.title if other.curated else other.name, is_curated=other.curated))
     elif not resolved:
         print("no environments; those that drumbeat brings: drumbeat environment list --curated")
     else:
-        from drumbeat.cli.tables.environmentview import render_curated, render_list
-        from drumbeat.cli.terminal.screen import show
-
         show(*(render_curated(resolved) if curated else render_list(resolved)))
 
 
@@ -123,13 +128,8 @@ def show_environment(title: Title, as_json: AsJson = False) -> None:
     """Show an environment: its packages, their source, and the jobs that used it."""
     resolved = connect().environment(*_named(title))
     if as_json:
-        from drumbeat.cli.terminal.json_output import print_json
-
         print_json(resolved)
     else:
-        from drumbeat.cli.tables.environmentview import render_environment
-        from drumbeat.cli.terminal.screen import show
-
         show(*render_environment(resolved))
 
 
@@ -199,6 +199,105 @@ def _named(title: str) -> tuple[str, str]:
         what = f"there is no label {resolved.label!r}; there is `{LATEST}`"
         raise SpecError(what, where=title, fix=f"Write {resolved.name}@{LATEST}, or a version: {resolved.name}:1")
     return resolved.name, resolved.version
+
+
+# --- as a user reads them -----------------------------------------------------------------------------------------
+def _content(one: EnvironmentView) -> str:
+    if dockerfile := _dockerfile(one):
+        return f"built from {dockerfile}"
+    return f"image {one.image}" if one.image else say_content(one.python)
+
+
+def _dockerfile(one: EnvironmentView) -> str:
+    """What nodes build its image of, "" = they build none."""
+    return str(one.document.get("dockerfile") or "") if one.image else ""
+
+
+def say_made(one: EnvironmentView) -> str:
+    """What there is now, and how to use it."""
+    lines = [f"environment {one.title} is there: {make_safe(_content(one))}"]
+    lines += [f"  note: {make_safe(note)}" for note in one.notes]
+    lines += [f"  version {one.same_as} has the same content"] if one.same_as else []
+    lines.append(f"  to use it, write in a job's file: environment: azureml:{one.title}")
+    return "\n".join([*lines, f"  to have it made before a job needs it: drumbeat environment build {one.title}"])
+
+
+def render_list(environments: list[EnvironmentView]) -> Iterator[RenderableType]:
+    """One row each, and below it what can't be made."""
+    table = make_table("environment", "made of", "key", "since", ">jobs")
+    rows = [
+        (
+            one.title,
+            _content(one),
+            one.python.key[:12] if one.python else "",
+            say_moment(one.created_at) if one.created_at else "",
+            len(one.jobs),
+        )
+        for one in environments
+    ]
+    yield fill_table(table, rows)
+    for one in environments:
+        if one.problem:
+            yield cell(f"environment {one.title} can't be made: {one.problem}", "red")
+
+
+def render_curated(environments: list[EnvironmentView]) -> Iterator[RenderableType]:
+    """What drumbeat brings, and which names mean it."""
+    table = make_table("environment", "means it too, with AzureML- in front or not", "made of", "what it is")
+    yield fill_table(
+        table, [(one.name, ", ".join(one.means), say_content(one.python), one.about) for one in environments]
+    )
+    yield cell("Yours comes first: an environment or an alias of the same name. Any version of these names is taken.")
+
+
+def render_environment(one: EnvironmentView) -> Iterator[RenderableType]:
+    """Everything about one."""
+    python = one.python
+    yield pairs(
+        [
+            ("environment", one.title),
+            ("what it is", one.about),
+            ("curated", f"means {', '.join(one.means)}, with AzureML- in front or not" if one.curated else ""),
+            ("since", say_moment(one.created_at) if one.created_at else ""),
+            ("image", one.image),
+            ("Python", (python.python or "any") if python else ""),
+            ("key", python.key if python else ""),
+            ("can't be made", cell(one.problem, "red") if one.problem else ""),
+            ("used by", _jobs(one.jobs)),
+        ]
+    )
+    if python is not None:
+        yield from _packages(python)
+    if dockerfile := _dockerfile(one):
+        yield heading(dockerfile)
+        yield cell(str(one.document["files"][dockerfile]).rstrip())
+    if one.notes:
+        yield heading("Notes")
+        yield from (cell(f"  {note}") for note in one.notes)
+
+
+def _packages(made: PythonEnvironment) -> Iterator[RenderableType]:
+    yield heading("With pip" + (f", from {made.source}" if made.source else ""))
+    yield cell("\n".join(f"  {line}" for line in made.requirements) or "  nothing")
+    if made.conda:
+        channels = f", from {', '.join(made.channels)}" if made.channels else ""
+        yield heading(f"With conda{channels}")
+        yield cell("\n".join(f"  {line}" for line in made.conda))
+    for one in made.builds:
+        yield heading(f"{one.package}, built from source on the nodes")
+        yield pairs(
+            [
+                ("variables", "\n".join(f"{name}={value}" for name, value in one.variables.items())),
+                ("C++ standard", str(one.cxx_standard or "")),
+                ("needs", ", ".join(one.requires)),
+                ("programs", ", ".join(one.programs)),
+                ("linked to", ", ".join(one.linked_to)),
+            ]
+        )
+
+
+def _jobs(jobs: tuple[str, ...]) -> str:
+    return list_first(jobs, SHOWN)
 
 
 for word, command, example in (

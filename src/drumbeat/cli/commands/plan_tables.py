@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, TypeVar
 
-from drumbeat.cli.tables.environmentview import say_content
 from drumbeat.cli.terminal.formatting import count, say_launch
 from drumbeat.cli.terminal.screen import cell, fill_table, fitted, heading, indented, make_table, pairs, state_cell
 from drumbeat.protocol.mesh import say_mesh, say_place
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
     from drumbeat.protocol.api.jobs import PreviewView, StepPreview
     from drumbeat.protocol.api.pipelines import PipelineView, StepView
-    from drumbeat.protocol.plan import ImageBuild, Plan, RankRuntime, RankTable, ServicePlan
+    from drumbeat.protocol.plan import ImageBuild, Plan, PythonEnvironment, RankRuntime, RankTable, ServicePlan
     from drumbeat.protocol.process import ProcessSpec
 
 
@@ -375,3 +374,13 @@ def _why(step: StepView) -> str:
         return "nothing has changed"
     kind = "a sweep: " if step.type == JobKind.SWEEP else ""
     return f"{kind}{step.sentence}"
+
+
+def say_content(made: PythonEnvironment | None) -> str:
+    """`3 packages with pip, 1 with conda, horovod from source, Python 3.11`."""
+    if made is None:
+        return ""
+    pip = sum(not line.startswith("-") for line in made.requirements)
+    parts = [f"{count(pip, 'package')} with pip", *([f"{len(made.conda)} with conda"] if made.conda else [])]
+    parts += [f"{', '.join(one.package for one in made.builds)} from source"] if made.builds else []
+    return ", ".join([*parts, f"Python {made.python}" if made.python else "any Python"])

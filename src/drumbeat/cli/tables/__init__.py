@@ -1,1 +1,0 @@
-"""Tables and pages in the terminal: one file for each kind of object."""
