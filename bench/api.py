@@ -20,7 +20,6 @@ from bench.start import describe_machine
 from bench.start_report import publish
 from bench.start_runs import HERE
 from drumbeat.client import Client
-from drumbeat.ports import Ownership
 from drumbeat.stores.sql import make_store
 from tests.support.sample_jobs import ended, submission
 
@@ -70,10 +69,9 @@ class Found:
 def fill(home: Path, count: int) -> None:
     """Puts ended jobs into the store of a server that isn't there yet."""
     store = make_store(home / "drumbeat.db")
-    token = store.lease(Ownership.ALONE)
     for number in range(count):
-        record, _ = store.submit(token, submission(f"old-{number:05}"))
-        store.commit(token, [ended(record)])
+        record, _ = store.submit(submission(f"old-{number:05}"))
+        store.commit([ended(record)])
     store.close()
 
 

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, create_engine, insert, literal, select
 
 from drumbeat.core.child_jobs import SweepProgress, TrialProgress, trial_name
 from drumbeat.core.life.job import Job
-from drumbeat.ports import Ownership, Submission
+from drumbeat.ports import Submission
 from drumbeat.protocol.metrics import Point, PointsLogged, RunCreated, experiment_id, run_id
 from drumbeat.protocol.states import Reason, State
 from drumbeat.stores.folder.artifacts import FolderArtifacts
@@ -45,9 +45,8 @@ def fill(home: Path) -> None:
 def fill_jobs(home: Path) -> None:
     """Writes ended jobs: the many first, so that the list begins with those that are looked at."""
     with closing(make_store(home / "drumbeat.db")) as store:
-        token = store.lease(Ownership.ALONE)
         for sent in submissions():
-            store.submit(token, sent)
+            store.submit(sent)
 
 
 def submissions() -> Iterator[Submission]:

@@ -24,7 +24,7 @@ from drumbeat.dialect.compute.ray import RayCompute
 from drumbeat.dialect.compute.slurm import SlurmCompute
 from drumbeat.dialect.compute.ssh import SshCompute, SshHost
 from drumbeat.engines.local import LocalEngine
-from drumbeat.ports import Engine, MachineCaches, Ownership
+from drumbeat.ports import Engine, MachineCaches
 from drumbeat.protocol.api.space import SpaceKind
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.samplers.bayesian import BayesianSamplers
@@ -39,29 +39,28 @@ from drumbeat.stores.sql import SqlStore
 def make_control(home: Path, endpoints: Endpoints) -> Control:
     """A control room whose state lies in `home`, with the engine of this machine.
 
-    DRUMBEAT_DATABASE: the URL of a database that several servers may share, as they do the folder DRUMBEAT_SHARED.
-    Without it the database is a file in `home`, which is locked: no other server can be over it.
+    DRUMBEAT_DATABASE: the URL of a database that several servers are over, as they are over the folder DRUMBEAT_SHARED:
+    one is active, and the others stand by. Without it the database is a file in `home`, which is locked: no other
+    server can be over it.
     """
     from drumbeat.stores.data import StoreAccess
     from drumbeat.stores.event_files.reader import TensorBoardReader
     from drumbeat.stores.folder import FolderArtifacts
-    from drumbeat.stores.sql import make_store
+    from drumbeat.stores.sql import LeaseRules, make_store
 
     clock = SystemClock()
     url = os.environ.get("DRUMBEAT_DATABASE")
     shared = shared_folder(home, os.environ)
     shared.mkdir(0o700, parents=True, exist_ok=True)
-    if url:
-        _require_one_machine(shared / "machine")
     key = _key(shared / "key")
-    store = make_store(url or home / "drumbeat.db")
+    store = make_store(url or home / "drumbeat.db", LeaseRules(is_alone=not url))
     if url:
         _require_one_key(store, key)
     else:
         _require_original(home, store)
     datastores = _datastores(store, shared)
     site = Site(shared, lambda: datastores.without_secrets(os.environ))
-    local = LocalEngine(shared / "nodes", shared / "jobs", inherited=site.inherited)
+    local = LocalEngine(_local_nodes(shared), shared / "jobs", inherited=site.inherited)
     return Control(
         Setting(
             store=store,
@@ -70,7 +69,6 @@ def make_control(home: Path, endpoints: Endpoints) -> Control:
             clock=clock,
             key=key,
             programs=str(Path(sys.executable).parent),
-            ownership=Ownership.SHARED if url else Ownership.ALONE,
             make_engine=lambda spec: make_engine(spec, site),
             data=StoreAccess(datastores.all, partial_writes=home / "halves"),
             datastores=datastores,
@@ -98,7 +96,7 @@ def _metrics(place: str | Path) -> MetricPlace:
 def _mlflow(home: Path, environ: Mapping[str, str]) -> MlflowFile:
     """Returns which real MLflow server is named for this server, if any. Raises RefusedError.
 
-    It is kept in the home and not in the database: of several servers, one copies the runs.
+    It is kept in the home and not in the database: each server over a database is told for itself.
     """
     from drumbeat.stores.mlflow_choice import MlflowFile
 
@@ -242,11 +240,12 @@ def _require_original(home: Path, store: SqlStore) -> None:
         raise
 
 
-def _require_one_machine(path: Path) -> None:
-    """The compute `local` is the machine of its server: one on another machine can't see its nodes. RefusedError."""
-    here = socket.gethostname().encode()
-    there = first_written(path, here)
-    if there != here:
-        what = f"the servers that share this folder run on {there.decode(errors='replace')}"
-        fix = f"Start this one there too; if that machine is gone for good, remove {path}."
-        raise RefusedError(what, where=str(path.parent), fix=fix)
+def _local_nodes(shared: Path) -> Path:
+    """The folder with the nodes of the compute `local`, which is the machine of the active server.
+
+    Servers on other machines than the first one have folders of their own: what is in one means nothing elsewhere.
+    """
+    here = socket.gethostname()
+    if first_written(shared / "machine", here.encode()) == here.encode():
+        return shared / "nodes"
+    return shared / f"nodes.{here}"

@@ -6,7 +6,6 @@ from .postgres import a_cluster
 
 pytest.register_assert_rewrite(
     "tests.support.store_contract",
-    "tests.support.sharing_contract",
     "tests.support.lease_contract",
     "tests.support.artifacts_access",
     "tests.support.artifacts_contract",

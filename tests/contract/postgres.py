@@ -30,11 +30,15 @@ shutil.rmtree(sys.argv[1], ignore_errors=True)
 
 @dataclass
 class Cluster:
-    """A running server. folder: its data and its socket. control: `pg_ctl` with its data."""
+    """A running server. folder: its data and its socket. control: `pg_ctl` with its data.
+
+    address: where it listens beside its socket; "" = nowhere.
+    """
 
     folder: Path
     user: str
     control: list[str]
+    address: str = ""
     _numbers: count = field(default_factory=count)
 
     def url(self, database: str) -> str:
@@ -64,7 +68,8 @@ class Cluster:
 
     def start(self) -> None:
         # Nothing is kept beyond the test run; a crash of the server alone loses nothing without fsync.
-        options = f"-c listen_addresses='' -c unix_socket_directories={self.folder} -c fsync=off -c max_connections=200"
+        options = f"-c listen_addresses='{self.address}' -c unix_socket_directories={self.folder}"
+        options += " -c fsync=off -c max_connections=200"
         run([*self.control, "-o", options, "-l", f"{self.folder}/log", "-w", "start"])
 
     def crash(self) -> None:
@@ -78,19 +83,21 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def a_cluster():
+def a_cluster(address: str = ""):
     programs = _programs()
     user = _user()
     folder = Path(tempfile.mkdtemp(prefix="drumbeat-pg-"))
     shutil.chown(folder, user)
     data, as_user = str(folder / "data"), _as_user(user)
-    cluster = Cluster(folder, user, [*as_user, str(programs / "pg_ctl"), "-D", data])
+    cluster = Cluster(folder, user, [*as_user, str(programs / "pg_ctl"), "-D", data], address)
     stop = [*cluster.control, "-m", "immediate", "stop"]
     guard = subprocess.Popen(
         [sys.executable, "-c", GUARD, str(folder), *stop], stdin=subprocess.PIPE, cwd="/", start_new_session=True
     )
     try:
         run([*as_user, str(programs / "initdb"), "-D", data, "-U", user, "-A", "trust", "-E", "UTF8", "--no-sync"])
+        with (folder / "data" / "pg_hba.conf").open("a") as access:
+            access.write("host all all samenet trust\n")
         cluster.start()
         yield cluster
     finally:

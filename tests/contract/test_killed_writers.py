@@ -31,10 +31,11 @@ from dataclasses import replace
 from pathlib import Path
 from drumbeat.stores.sql import make_store
 from tests.support.sample_jobs import SLOTS, STOP, line, submission
-from drumbeat.ports import Change, Ownership
+from drumbeat.ports import Change, JobFilter
 
 store = make_store(Path(sys.argv[1]))
-token = store.lease(Ownership.ALONE)
+store.take_lease()
+start = len(store.jobs(JobFilter(limit=10**6)))
 
 def step(name):
     record = store.load(name)
@@ -45,12 +46,12 @@ def step(name):
     return Change(job, record.version, (line("step"),), effects, done, SLOTS, (last,))
 
 for name in ("left", "right"):
-    store.submit(token, submission(name))
+    store.submit(submission(name))
 for n in itertools.count():
     changes = [step("left"), step("right")]
-    store.commit(token, changes)
+    store.commit(changes)
     print("version", changes[0].version + 1, flush=True)
-    record, _ = store.submit(token, submission(f"job-{token}-{n}"))
+    record, _ = store.submit(submission(f"job-{start}-{n}"))
     print("job", record.job.name, flush=True)
 """
 

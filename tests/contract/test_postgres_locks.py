@@ -9,14 +9,16 @@ import psycopg
 import pytest
 from sqlalchemy import text
 
-from drumbeat.ports import Ownership
 from drumbeat.protocol.errors import AwayError, StorageError
+from drumbeat.stores.sql import LeaseRules, make_store
 from drumbeat.stores.sql import database as sql_database
-from drumbeat.stores.sql import make_store
 from drumbeat.stores.sql import upgrade as sql_upgrade
 from drumbeat.stores.sql.database import Database, parse_url
 
 pytestmark = [pytest.mark.contract, pytest.mark.feature("F5"), pytest.mark.xdist_group("postgres")]
+
+
+SHARED = LeaseRules(is_alone=False)
 
 
 @pytest.fixture
@@ -38,14 +40,27 @@ def older_url(postgres):
 
 @pytest.mark.feature("F10")
 def test_a_lock_that_a_standing_server_holds_is_waited_for_and_then_told(url):
-    store = make_store(url, monotonic=time.monotonic)
-    token = store.lease(Ownership.SHARED)
+    store = make_store(url, SHARED)
+    store.take_lease()
     with _connected(url) as standing:
-        standing.execute("SELECT * FROM servers FOR UPDATE")
+        standing.execute("SELECT * FROM lease FOR UPDATE")
         with pytest.raises(StorageError, match="another process keeps a lock"):
-            store.beat(token)
-    store.beat(token)
+            store.renew_lease()
+    store.renew_lease()
     store.close()
+
+
+@pytest.mark.feature("F11")
+def test_write_under_way_holds_up_a_takeover_and_no_renewal(url):
+    one, other = make_store(url, SHARED), make_store(url, LeaseRules(is_alone=True))
+    one.take_lease()
+    with one._write():
+        one.renew_lease()
+        with pytest.raises(StorageError, match="another process keeps a lock"):
+            other.take_lease()
+    assert other.take_lease()
+    for store in (one, other):
+        store.close()
 
 
 def _stand_still(database, seconds):

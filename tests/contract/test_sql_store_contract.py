@@ -1,5 +1,3 @@
-import time
-
 import pytest
 from sqlalchemy import text
 
@@ -13,7 +11,7 @@ pytestmark = [pytest.mark.contract, pytest.mark.feature("C3", "F5")]
 class TestSqliteStore(StoreContract):
     @pytest.fixture
     def make_store(self, tmp_path):
-        return lambda monotonic=time.monotonic: make_sql_store(tmp_path / "drumbeat.db", monotonic=monotonic)
+        return lambda rules=None: make_sql_store(tmp_path / "drumbeat.db", rules)
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +25,7 @@ class TestPostgresStore(StoreContract):
     @pytest.fixture
     def make_store(self, postgres, database):
         postgres.empty(database)
-        return lambda monotonic=time.monotonic: make_sql_store(postgres.url(database), monotonic=monotonic)
+        return lambda rules=None: make_sql_store(postgres.url(database), rules)
 
     def test_read_sees_one_state_though_a_write_ends_meanwhile(self, make_store, postgres, database):
         make_store().close()

@@ -7,7 +7,6 @@ import sqlite3
 import stat
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -20,15 +19,13 @@ from sqlalchemy import create_engine, event
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
-from drumbeat.ports import LEASE_TIMEOUT, JobFilter, Ownership
+from drumbeat.ports import JobFilter
 from drumbeat.protocol import wire
 from drumbeat.protocol.errors import RefusedError, StorageError, VersionError
-from drumbeat.stores.sql import leases, make_store
+from drumbeat.stores.sql import LeaseRules, make_store
 from drumbeat.stores.sql.database import Database, parse_url
 from drumbeat.stores.sql.schema import HEAD, metadata
-from drumbeat.stores.sql.store import SqlStore
 from drumbeat.stores.sql.upgrade import JOBS, Revisions, upgrade
-from tests.support.removal_contract import end, finish_removal
 from tests.support.sample_jobs import sample_job, started, submission
 from tests.support.store_witness import everything, listed
 
@@ -68,7 +65,7 @@ def test_database_from_before_parents_is_upgraded(file):
     job = job_from_before_parents(file)
     store = make_store(file)
     assert store.load("old").job == job
-    store.submit(store.lease(Ownership.ALONE), submission("new", parent="sweep"))
+    store.submit(submission("new", parent="sweep"))
     assert [listed(store, JobFilter(parent=parent)) for parent in ("", "sweep")] == [["old"], ["new"]]
     assert listed(store, JobFilter(person="")) == ["new", "old"]
     store.close()
@@ -131,7 +128,7 @@ def upgrade_to(revision, file):
 def test_an_up_to_date_database_is_opened_without_alembic(store, file):
     script = """if True:
         import sys
-        from drumbeat.stores.sql import leases, make_store
+        from drumbeat.stores.sql import LeaseRules, make_store
         make_store("sqlite:///" + sys.argv[1]).close()
         print("alembic" in sys.modules)
     """
@@ -141,7 +138,7 @@ def test_an_up_to_date_database_is_opened_without_alembic(store, file):
 
 @pytest.mark.feature("X8")
 def test_nobody_else_may_read_the_files(store, file):
-    store.lease(Ownership.ALONE)
+    store.take_lease()
     modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in file.parent.iterdir()}
     assert modes == {"drumbeat.db": 0o600, "drumbeat.db-wal": 0o600, "drumbeat.db-shm": 0o600}
 
@@ -155,15 +152,14 @@ def test_a_commit_is_on_the_disk_when_it_returns(store, file):
 
 def test_servers_that_start_at_once_make_one_database(file):
     def start(_):
-        store = make_store(file)
+        store = make_store(file, LeaseRules(is_alone=False))
         try:
-            return store.lease(Ownership.SHARED)
+            return store.take_lease()
         finally:
             store.close()
 
     with ThreadPoolExecutor(6) as threads:
-        tokens = list(threads.map(start, range(6)))
-    assert len(set(tokens)) == 6
+        assert sum(threads.map(start, range(6))) == 1
 
 
 def test_who_writes_into_a_file_that_is_just_made_is_waited_for(file):
@@ -203,17 +199,25 @@ def test_version_before_unique_names_refuses_the_database_of_this_one(store, fil
 
 
 @pytest.mark.feature("U2")
-def test_job_of_a_reused_name_in_a_database_from_before_the_mark_keeps_its_unique_name(file):
-    upgrade_to("0013", file)
-    first = SqlStore(Database(parse_url(file)), leases.Watch(time.monotonic, LEASE_TIMEOUT))
-    token = first.lease(Ownership.ALONE)
-    end(first, token, "a")
-    first.delete_job(token, "a")
-    finish_removal(first, "a")
-    first.submit(token, submission("a"))
-    first.close()
-    store = make_store(file)
-    assert store.load("a").job.unique_name == "a~3"
+def test_database_of_several_servers_that_share_jobs_is_upgraded(file):
+    upgrade_to("0015", file)
+    document = json.loads(wire.dumps(sample_job("old"))) | {"first_version": 3}
+    columns = (
+        "name, version, lease, archived, state, reason, priority, experiment, display_name, submitted_at, document"
+    )
+    with raw(file) as connection:
+        connection.execute("INSERT INTO servers (beats, started_at, address) VALUES (9, '2031-05-06', 'http://h:1')")
+        connection.execute(
+            f"INSERT INTO jobs ({columns}) VALUES ('old', 3, 1, 0, 'queued', 'accepted', 0, '\"a\"', '\"\"', ?, ?)",
+            ("2031-05-06 12:00:00.123456", json.dumps(document)),
+        )
+        connection.execute("INSERT INTO submissions (key, job, spec) VALUES ('\"k\"', 'old', '{}')")
+        connection.execute("INSERT INTO inbox (job, kind, message) VALUES ('old', 'CancelRequested', '{}')")
+    connection.close()
+    store = make_store(file, LeaseRules(is_alone=False))
+    assert store.take_lease()
+    assert store.load("old").job.unique_name == "old~3"
+    store.commit([started(store.load("old"))])
     store.close()
 
 
@@ -238,8 +242,7 @@ def test_a_missing_folder_is_named(tmp_path):
 
 @pytest.mark.feature("F10")
 def test_a_full_disk_is_a_sentence_and_loses_nothing(store):
-    token = store.lease(Ownership.ALONE)
-    record, _ = store.submit(token, submission("a"))
+    record, _ = store.submit(submission("a"))
     before = everything(store)
     with store._database.read() as connection:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar()
@@ -251,11 +254,11 @@ def test_a_full_disk_is_a_sentence_and_loses_nothing(store):
     big = submission("b")
     big.spec["script"] = "x" * 1_000_000
     with pytest.raises(StorageError, match="database: the disk is full"):
-        store.submit(token, big)
+        store.submit(big)
     assert everything(store) == before
     pages += 1000
-    store.submit(token, big)
-    store.commit(token, [started(record)])
+    store.submit(big)
+    store.commit([started(record)])
 
 
 @pytest.mark.feature("F10")
@@ -265,19 +268,10 @@ def test_a_lock_that_stays_is_a_sentence(store, file):
     other = raw(file)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(StorageError, match="another process keeps the database locked"):
-        store.lease(Ownership.ALONE)
+        store.take_lease()
     other.execute("ROLLBACK")
     other.close()
-    assert store.lease(Ownership.ALONE)
-
-
-def test_a_server_that_beats_at_the_last_moment_is_not_replaced(store):
-    holder, token = store.lease(Ownership.ALONE), store.lease(Ownership.SHARED)
-    store.submit(holder, submission("a"))
-    store.beat(holder)
-    for beats, names in ((0, []), (1, ["a"])):
-        with store._database.write() as connection:
-            assert leases.replace_servers(connection, token, {holder: beats}) == names
+    assert store.take_lease()
 
 
 def test_a_page_of_a_long_list_is_found_in_an_index(store, file):
@@ -299,7 +293,7 @@ def test_jobs_of_a_parent_are_found_in_an_index(store, file):
 def test_postgresql_gets_zones_and_long_counters():
     ddl = "\n".join(str(CreateTable(table).compile(dialect=postgresql.dialect())) for table in metadata.sorted_tables)
     assert ddl.count("TIMESTAMP WITH TIME ZONE") == 8
-    assert ddl.count("BIGSERIAL") == 7
+    assert ddl.count("BIGSERIAL") == 6
 
 
 def test_postgresql_that_cannot_be_reached_is_a_sentence():

@@ -19,7 +19,8 @@ from tests.support.memory_store import MemoryStore
 TOKEN = "tr33-frog"
 HOSTS = allowed_hosts(8080, ["training.example"])
 SECRETS = Secrets(b"k" * 32)
-CONTROL = cast("Control", SimpleNamespace(tokens=Tokens(MemoryStore(), SystemClock()), secrets=SECRETS))
+TOKENS = Tokens(MemoryStore(), SystemClock())
+CONTROL = cast("Control", SimpleNamespace(tokens=TOKENS, secrets=SECRETS, is_active=True))
 APP = make_app(ServerContext(CONTROL), token=TOKEN, hosts=HOSTS)
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "WHATEVER")
 OTHERS = {"/", "/api/v1/openapi.json", "/nothing", "//api/v1/version", "/agent/v1/"}

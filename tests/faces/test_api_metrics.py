@@ -108,7 +108,7 @@ def test_job_whose_name_another_server_freed_has_a_run_of_its_own(house: House, 
         run = house.control.metrics.run_of(job)
         assert (run.params, run.status) == ({"lr": str(value)}, "FINISHED")
         eventually(lambda: not store.outbox())
-        store.delete_job(house.control.loop.token, job)
+        store.delete_job(job)
         house.control.artifacts.set_aside_job(job)
         house.control.metrics.store.remove_run(run_id(job))
         finish_removal(store, job)

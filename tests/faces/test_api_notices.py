@@ -1,13 +1,12 @@
 """That a job's logs wait on their nodes is said for as long as they do, whichever server takes them then."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from drumbeat.control.control import Control, Setting
-from drumbeat.ports import Ownership
 from drumbeat.protocol.agent import Phase, RankExit
 from drumbeat.protocol.errors import StorageError
 from drumbeat.server.log_storage_errors import LASTS_S, Notices
@@ -43,10 +42,8 @@ class Disk(FolderArtifacts):
 
 @contextmanager
 def server(folder: Path, database: JobsDatabase, engine: FakeEngine, clock: FakeClock) -> Iterator[House]:
-    """One of several over the same store and folder. clock: that of its notices."""
-    setting = Setting(
-        MemoryStore(database), Disk(folder), {"local": engine}, SystemClock(), b"k" * 32, ownership=Ownership.SHARED
-    )
+    """A server over a store and a folder. clock: that of its notices."""
+    setting = Setting(MemoryStore(database), Disk(folder), {"local": engine}, SystemClock(), b"k" * 32)
     control = Control(setting)
     control.start()
     try:
@@ -64,10 +61,9 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def servers(tmp_path: Path, clock: FakeClock) -> Iterator[list[House]]:
-    database, engine = JobsDatabase(), FakeEngine()
-    with ExitStack() as both:
-        yield [both.enter_context(server(tmp_path, database, engine, clock)) for _ in range(2)]
+def one(tmp_path: Path, clock: FakeClock) -> Iterator[House]:
+    with server(tmp_path, JobsDatabase(), FakeEngine(), clock) as house:
+        yield house
 
 
 def refuse(house: House, job: str) -> None:
@@ -84,19 +80,8 @@ def notice(house: House, job: str) -> str:
     return house.http.get(f"/api/v1/jobs/{job}").json()["notice"]
 
 
-def test_logs_that_another_server_took_dont_wait(servers: list[House], clock: FakeClock):
-    one, other = servers
-    job = one.submit("j")
-    refuse(one, job)
-    assert notice(one, job) == "its logs wait on their nodes: the disk is full"
-    other.agent(job).log(b"a\n", 0)
-    clock.advance(LASTS_S)
-    assert notice(one, job) == ""
-
-
 @pytest.mark.feature("F10")
-def test_logs_that_are_refused_again_and_again_wait(servers: list[House], clock: FakeClock):
-    one = servers[0]
+def test_logs_that_are_refused_again_and_again_wait(one: House, clock: FakeClock):
     job = one.submit("j")
     for _ in range(4):
         refuse(one, job)
@@ -106,8 +91,7 @@ def test_logs_that_are_refused_again_and_again_wait(servers: list[House], clock:
     assert notice(one, job) == ""
 
 
-def test_nothing_waits_of_a_job_that_has_ended(servers: list[House]):
-    one = servers[0]
+def test_nothing_waits_of_a_job_that_has_ended(one: House):
     job = one.submit("j")
     refuse(one, job)
     one.finish(job)
@@ -116,8 +100,7 @@ def test_nothing_waits_of_a_job_that_has_ended(servers: list[House]):
 
 
 @pytest.mark.feature("M1", "F10")
-def test_no_node_is_let_go_before_its_logs_are_on_the_servers_disk(servers: list[House]):
-    one = servers[0]
+def test_no_node_is_let_go_before_its_logs_are_on_the_servers_disk(one: House):
     disk = one.control.artifacts
     assert isinstance(disk, Disk)
     job = one.submit("j")

@@ -139,9 +139,9 @@ def test_a_listing_is_the_same_for_the_life_of_the_job(house: House, agent: Agen
 
 def delete(house: House, job: str) -> None:
     """Deletes a job that has ended as another server does: this one isn't told of it."""
-    store, token = house.control.store, house.control.loop.token
+    store = house.control.store
     eventually(lambda: not store.outbox())
-    store.delete_job(token, job)
+    store.delete_job(job)
     house.control.artifacts.set_aside_job(job)
     finish_removal(store, job)
 

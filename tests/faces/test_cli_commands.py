@@ -363,7 +363,8 @@ def test_server_status_says_where_agents_on_other_hosts_call(drumbeat: Type, ser
     assert "  agents       https://[fd00::1]:4713, certificate until 2026-12-21\n" in told
     assert "beside" not in told
     server.others = ("http://127.0.0.1:7272",)
-    assert "  beside       http://127.0.0.1:7272, which goes on with all jobs\n" in drumbeat("server", "status").stdout
+    beside = "  beside       http://127.0.0.1:7272, which takes over when the active server ends\n"
+    assert beside in drumbeat("server", "status").stdout
 
 
 def test_server_status_and_stop(drumbeat: Type, server: FakeServer):

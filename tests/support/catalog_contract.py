@@ -69,11 +69,11 @@ class CatalogContract:
             with pytest.raises(NotFoundError):
                 store.remove_resource("data", "digits", version)
 
-    def test_which_jobs_named_an_asset_and_which_assets_a_job_named(self, store: SqlStore, token: int) -> None:
+    def test_which_jobs_named_an_asset_and_which_assets_a_job_named(self, store: SqlStore) -> None:
         uses = (Use("data", "digits", "1", "inputs.data"), Use("environment", "mine", "2", "environment"))
         for name in ("a", "b"):
             one = submission(name)
-            store.submit(token, Submission(one.key, one.job, one.spec, one.story, uses))
+            store.submit(Submission(one.key, one.job, one.spec, one.story, uses))
         assert store.uses("a") == list(uses)
         assert store.users("data", "digits", "1") == [("b", "inputs.data"), ("a", "inputs.data")]
         assert store.users("data", "digits", "2") == []

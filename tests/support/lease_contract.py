@@ -1,28 +1,28 @@
-"""What every store promises about leases: which server may write which job, and how a silent one is replaced."""
+"""What every store promises about the lease: one server is active, and one that was replaced writes nothing."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 from typing import Protocol
 
 import pytest
 
-from drumbeat.ports import Ownership
-from drumbeat.protocol.errors import StaleError
-from drumbeat.stores.sql import SqlStore
+from drumbeat.ports import LEASE_TIMEOUT, LiveServer
+from drumbeat.protocol.errors import StandbyError
+from drumbeat.stores.sql import LeaseRules, SqlStore
 from tests.support.fake_clock import FakeClock
 from tests.support.sample_jobs import ended, started, submission
+from tests.support.store_witness import at_once
 
-AN_HOUR_S = 3600.0
+LEASE_S = LEASE_TIMEOUT.total_seconds()
+ALONE = LeaseRules()
 
 
 class Open(Protocol):
     """Opens a store over the test's data: each is another server's, and all see the same."""
 
-    def __call__(self, monotonic: Callable[[], float] = time.monotonic) -> SqlStore:
-        """A store that waits by that clock."""
+    def __call__(self, rules: LeaseRules = ALONE) -> SqlStore:
+        """Opens a store whose server keeps those rules."""
         ...
 
 
@@ -37,8 +37,8 @@ class LeaseContract:
     def open_store(self, make_store: Open) -> Iterator[Open]:
         opened: list[SqlStore] = []
 
-        def open_store(monotonic: Callable[[], float] = time.monotonic) -> SqlStore:
-            opened.append(make_store(monotonic))
+        def open_store(rules: LeaseRules = ALONE) -> SqlStore:
+            opened.append(make_store(rules))
             return opened[-1]
 
         yield open_store
@@ -47,108 +47,119 @@ class LeaseContract:
 
     @pytest.fixture
     def store(self, open_store: Open) -> SqlStore:
-        return open_store()
+        store = open_store()
+        assert store.take_lease()
+        return store
 
     @pytest.fixture
-    def token(self, store: SqlStore) -> int:
-        return store.lease(Ownership.ALONE)
+    def clock(self) -> FakeClock:
+        return FakeClock()
 
-    def test_tokens_grow_also_after_reopening(self, open_store: Open) -> None:
-        first = open_store()
-        tokens = [first.lease(Ownership.ALONE), first.lease(Ownership.SHARED)]
-        first.close()
-        tokens += [open_store().lease(ownership) for ownership in Ownership]
-        assert tokens == sorted(set(tokens))
+    @pytest.fixture
+    def shared(self, clock: FakeClock) -> LeaseRules:
+        """The rules of servers that know of each other."""
+        return LeaseRules(is_alone=False, now=clock.monotonic)
 
-    def test_a_server_that_is_alone_has_everything_unfinished_at_once(self, open_store: Open) -> None:
+    def test_one_of_several_servers_is_active_as_long_as_it_renews_its_lease(
+        self, open_store: Open, shared: LeaseRules, clock: FakeClock
+    ) -> None:
+        one, other = open_store(shared), open_store(shared)
+        assert (one.take_lease(), other.take_lease()) == (True, False)
+        for _ in range(3):
+            clock.advance(LEASE_S - 1)
+            one.renew_lease()
+            assert not other.take_lease()
+        clock.advance(LEASE_S)
+        assert other.take_lease()
+        with pytest.raises(StandbyError):
+            one.renew_lease()
+        assert not one.take_lease()
+
+    def test_expired_lease_that_no_server_took_is_renewed(
+        self, open_store: Open, shared: LeaseRules, clock: FakeClock
+    ) -> None:
+        one, other = open_store(shared), open_store(shared)
+        one.take_lease()
+        clock.advance(100 * LEASE_S)
+        one.renew_lease()
+        assert not other.take_lease()
+
+    def test_of_servers_that_try_at_the_same_moment_one_takes_the_lease(
+        self, open_store: Open, shared: LeaseRules, clock: FakeClock
+    ) -> None:
+        stores = [open_store(shared) for _ in range(4)]
+        assert stores[0].take_lease()
+        clock.advance(LEASE_S)
+        assert at_once(3, lambda n: stores[1 + n].take_lease()).count(True) == 1
+
+    def test_server_that_is_alone_takes_the_lease_at_once(self, open_store: Open) -> None:
         old, new = open_store(), open_store()
-        replaced = old.lease(Ownership.ALONE)
-        record, _ = old.submit(replaced, submission("a"))
-        token = new.lease(Ownership.ALONE)
-        assert (record.lease, new.load("a").lease) == (replaced, token)
-        new.commit(token, [started(new.load("a"))])
+        assert (old.take_lease(), new.take_lease()) == (True, True)
+        new.require_lease()
+        with pytest.raises(StandbyError):
+            old.require_lease()
 
-    def test_a_replaced_server_is_refused_whatever_it_does(self, open_store: Open) -> None:
+    def test_replaced_server_is_refused_whatever_it_writes(self, open_store: Open) -> None:
         old, new = open_store(), open_store()
-        replaced = old.lease(Ownership.ALONE)
-        record, _ = old.submit(replaced, submission("a"))
-        new.lease(Ownership.ALONE)
+        old.take_lease()
+        record, _ = old.submit(submission("a"))
+        old.submit(submission("over"))
+        old.commit([started(old.load("over"))])
+        old.commit([ended(old.load("over"))])
+        effects = new.outbox()
+        new.take_lease()
         for refused in (
-            lambda: old.beat(replaced),
-            lambda: old.claim(replaced),
-            lambda: old.commit(replaced, [started(record)]),
-            lambda: old.commit(replaced, []),
-            lambda: old.submit(replaced, submission("b")),
+            lambda: old.commit([started(record)]),
+            lambda: old.commit([]),
+            lambda: old.submit(submission("b")),
+            lambda: old.done(effects[0].id),
+            lambda: old.tried(effects[0].id),
+            lambda: old.delete_job("over"),
+            old.renew_lease,
         ):
-            with pytest.raises(StaleError):
+            with pytest.raises(StandbyError):
                 refused()
         assert [one.job.name for one in new.unfinished()] == ["a"]
-        assert (new.load("a").version, len(new.story("a")), new.outbox()) == (1, 1, [])
+        assert (new.load("a").version, len(new.story("a")), new.outbox()) == (1, 1, effects)
+        new.commit([started(new.load("a"))])
 
-    def test_a_job_of_another_live_server_cannot_be_written(self, open_store: Open) -> None:
-        one, other = open_store(), open_store()
-        holder, token = one.lease(Ownership.ALONE), other.lease(Ownership.SHARED)
-        one.submit(holder, submission("a"))
-        with pytest.raises(StaleError):
-            other.commit(token, [started(other.load("a"))])
-        assert other.load("a").lease == holder
-        one.beat(holder)
-        one.commit(holder, [started(one.load("a"))])
+    def test_lease_of_a_server_that_has_left_is_free_at_once(self, open_store: Open, shared: LeaseRules) -> None:
+        one, other = open_store(shared), open_store(shared)
+        one.take_lease()
+        one.submit(submission("a"))
+        for _ in range(2):
+            one.leave()
+        with pytest.raises(StandbyError):
+            one.commit([started(one.load("a"))])
+        assert other.take_lease()
 
-    def test_a_server_that_beats_is_never_replaced(self, open_store: Open) -> None:
-        clock = FakeClock()
-        one, other = open_store(), open_store(clock.monotonic)
-        holder, token = one.lease(Ownership.ALONE), other.lease(Ownership.SHARED)
-        one.submit(holder, submission("a"))
-        for _ in range(3):
-            assert other.claim(token) == []
-            clock.advance(AN_HOUR_S)
-            one.beat(holder)
-        assert other.claim(token) == []
-        one.beat(holder)
+    def test_lease_from_before_the_clock_was_set_back_is_free(self, open_store: Open, clock: FakeClock) -> None:
+        one = open_store(LeaseRules(is_alone=False, now=lambda: clock.monotonic() + 3600))
+        one.take_lease()
+        assert open_store(LeaseRules(is_alone=False, now=clock.monotonic)).take_lease()
 
-    def test_a_silent_server_is_watched_before_it_is_replaced(self, open_store: Open) -> None:
-        clock = FakeClock()
-        one, other = open_store(), open_store(clock.monotonic)
-        holder, token = one.lease(Ownership.ALONE), other.lease(Ownership.SHARED)
-        for name in ("a", "b", "over"):
-            one.submit(holder, submission(name))
-        one.commit(holder, [ended(one.load("over"))])
-        assert other.claim(token) == []
-        clock.advance(AN_HOUR_S)
-        assert other.claim(token) == ["a", "b"]
-        assert {record.lease for record in other.unfinished()} == {token}
-        assert other.claim(token) == []
-        with pytest.raises(StaleError):
-            one.beat(holder)
+    def test_other_servers_are_listed_with_their_addresses(self, open_store: Open, shared: LeaseRules) -> None:
+        stores = [open_store(shared) for _ in range(3)]
+        for n, one in enumerate(stores):
+            one.take_lease(f"unix:/{n}", f"http://h{n}:1")
+        doors = {"lab": ("https://10.0.0.1:1", "https://[fd00::1]:1"), "far": ()}
+        stores[1].show_doors(doors)
+        tokens = [one.token for one in stores[2].other_servers()]
+        assert stores[2].other_servers() == [
+            LiveServer(tokens[0], "unix:/1", doors, "http://h1:1"),
+            LiveServer(tokens[1], "unix:/0", {}, "http://h0:1", is_active=True),
+        ]
+        stores[0].leave()
+        assert [(one.address, one.is_active) for one in stores[2].other_servers()] == [("unix:/1", False)]
 
-    def test_two_servers_never_claim_the_same_job(self, open_store: Open) -> None:
-        clock = FakeClock()
-        dead, one, other = open_store(), open_store(clock.monotonic), open_store(clock.monotonic)
-        dead.submit(dead.lease(Ownership.ALONE), submission("a"))
-        tokens = [one.lease(Ownership.SHARED), other.lease(Ownership.SHARED)]
-        claimed = [one.claim(tokens[0]), other.claim(tokens[1])]
-        clock.advance(AN_HOUR_S)
-        one.beat(tokens[0])
-        other.beat(tokens[1])
-        claimed += [one.claim(tokens[0]), other.claim(tokens[1])]
-        assert claimed == [[], [], ["a"], []]
-
-    def test_a_finished_job_with_an_effect_left_goes_with_its_effect(self, open_store: Open) -> None:
-        old, new = open_store(), open_store()
-        replaced = old.lease(Ownership.ALONE)
-        old.submit(replaced, submission("a"))
-        old.commit(replaced, [started(old.load("a"))])
-        old.commit(replaced, [replace(ended(old.load("a")), release=())])
-        token = new.lease(Ownership.ALONE)
-        assert new.load("a").lease == token
-
-    def test_a_finished_job_of_a_server_that_is_gone_can_be_written(self, open_store: Open) -> None:
-        old, new = open_store(), open_store()
-        replaced = old.lease(Ownership.ALONE)
-        old.submit(replaced, submission("a"))
-        old.commit(replaced, [ended(old.load("a"))])
-        token = new.lease(Ownership.ALONE)
-        record = new.load("a")
-        new.commit(token, [replace(ended(record), job=replace(record.job, tags={"kept": "yes"}))])
-        assert new.load("a").job.tags == {"kept": "yes"}
+    def test_server_that_is_gone_is_listed_no_more(
+        self, open_store: Open, shared: LeaseRules, clock: FakeClock
+    ) -> None:
+        stores = [open_store(shared) for _ in range(3)]
+        for n, one in enumerate(stores):
+            one.take_lease(f"unix:/{n}")
+        clock.advance(60)
+        assert stores[2].other_servers() == []
+        assert stores[2].take_lease("unix:/2")
+        assert not stores[1].take_lease("unix:/1")
+        assert [one.address for one in stores[2].other_servers()] == ["unix:/1"]

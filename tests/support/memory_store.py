@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from datetime import timedelta
-
-from drumbeat.ports import LEASE_TIMEOUT
 from drumbeat.stores.sql.jobs import Remembered
-from drumbeat.stores.sql.leases import Watch
+from drumbeat.stores.sql.leases import LeaseRules
 from drumbeat.stores.sql.schema import metadata
 from drumbeat.stores.sql.store import SqlStore
 from tests.support.memory_database import MemoryDatabase
@@ -26,18 +21,9 @@ class JobsDatabase(MemoryDatabase):
 
 
 class MemoryStore(SqlStore):
-    """`SqlStore` over a database in memory. Two stores over one database are two servers that share it.
+    """`SqlStore` over a database in memory. Two stores over one database are two servers that share it."""
 
-    lease_timeout: how long a server may be silent before `claim` replaces it, by `monotonic`.
-    """
-
-    def __init__(
-        self,
-        database: JobsDatabase | None = None,
-        *,
-        monotonic: Callable[[], float] = time.monotonic,
-        lease_timeout: timedelta = LEASE_TIMEOUT,
-    ) -> None:
+    def __init__(self, database: JobsDatabase | None = None, rules: LeaseRules | None = None) -> None:
         self.database = database or JobsDatabase()
-        super().__init__(self.database, Watch(monotonic, lease_timeout))
+        super().__init__(self.database, rules)
         self._remembered = self.database.remembered

@@ -15,30 +15,29 @@ from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError
 from drumbeat.protocol.states import State
 from drumbeat.stores.sql import SqlStore
 from tests.support.catalog_contract import CatalogContract, asset
-from tests.support.lease_contract import Open
+from tests.support.lease_contract import LeaseContract, Open
 from tests.support.people_contract import PeopleContract
 from tests.support.removal_contract import RemovalContract
 from tests.support.sample_jobs import SLOTS, START, STOP, ended, full_job, line, sample_job, started, submission
-from tests.support.sharing_contract import SharingContract
 from tests.support.store_witness import at_once, everything, listed
 
 
-class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleContract):
-    """Jobs, stories, outbox, reservations; leases and sharing are in the classes above."""
+class StoreContract(CatalogContract, RemovalContract, PeopleContract, LeaseContract):
+    """Jobs, stories, outbox, reservations; the lease is in a class above."""
 
     # --- submit ---
-    def test_a_submitted_job_is_there_with_its_story_and_what_was_sent(self, store: SqlStore, token: int) -> None:
-        record, is_new = store.submit(token, submission("a"))
-        assert (is_new, record.version, record.archived, record.lease) == (True, 1, False, token)
+    def test_a_submitted_job_is_there_with_its_story_and_what_was_sent(self, store: SqlStore) -> None:
+        record, is_new = store.submit(submission("a"))
+        assert (is_new, record.version, record.archived) == (True, 1, False)
         assert record.job == sample_job("a")
         assert record.spec == {"command": "python train.py"}
         assert store.load("a") == record
         assert store.story("a") == [line("accepted")]
 
-    def test_the_same_key_gives_the_same_job_and_changes_nothing(self, store: SqlStore, token: int) -> None:
-        store.submit(token, submission("a", key="once"))
-        store.commit(token, [started(store.load("a"))])
-        record, is_new = store.submit(token, submission("b", key="once"))
+    def test_the_same_key_gives_the_same_job_and_changes_nothing(self, store: SqlStore) -> None:
+        store.submit(submission("a", key="once"))
+        store.commit([started(store.load("a"))])
+        record, is_new = store.submit(submission("b", key="once"))
         assert (is_new, record) == (False, store.load("a"))
         assert store.submitted("once") == record
         assert store.submitted("never") is None
@@ -46,24 +45,24 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
         with pytest.raises(NotFoundError):
             store.load("b")
 
-    def test_a_name_that_is_taken_is_refused_and_its_key_stays_free(self, store: SqlStore, token: int) -> None:
-        store.submit(token, submission("a"))
+    def test_a_name_that_is_taken_is_refused_and_its_key_stays_free(self, store: SqlStore) -> None:
+        store.submit(submission("a"))
         with pytest.raises(ConflictError):
-            store.submit(token, submission("a", key="other"))
+            store.submit(submission("a", key="other"))
         assert len(store.story("a")) == 1
-        assert store.submit(token, submission("b", key="other"))[1]
+        assert store.submit(submission("b", key="other"))[1]
 
-    def test_threads_that_submit_one_key_make_one_job(self, open_store: Open, token: int) -> None:
+    def test_threads_that_submit_one_key_make_one_job(self, open_store: Open) -> None:
         stores = [open_store() for _ in range(3)]
-        found = at_once(12, lambda n: stores[n % 3].submit(token, submission(f"job-{n}", key="once")))
+        found = at_once(12, lambda n: stores[n % 3].submit(submission(f"job-{n}", key="once")))
         assert sorted(is_new for _, is_new in found) == [False] * 11 + [True]
         assert {record.job.name for record, _ in found} == {record.job.name for record in stores[0].unfinished()}
 
     # --- commit ---
-    def test_a_commit_writes_all_that_belongs_to_a_change(self, store: SqlStore, token: int) -> None:
-        record, _ = store.submit(token, submission("a"))
+    def test_a_commit_writes_all_that_belongs_to_a_change(self, store: SqlStore) -> None:
+        record, _ = store.submit(submission("a"))
         change = started(record)
-        store.commit(token, [change])
+        store.commit([change])
         assert (store.load("a").job, store.load("a").version) == (change.job, 2)
         assert store.load("a").spec == record.spec
         assert store.story("a") == [line("accepted"), line("slots granted")]
@@ -71,45 +70,43 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
         assert only == PendingEffect(only.id, "a", 1, 0, START)
         assert store.reservations("local") == [Reservation("local", "a", 1, slot) for slot in SLOTS]
 
-    def test_every_field_of_a_job_comes_back(self, open_store: Open, store: SqlStore, token: int) -> None:
-        record, _ = store.submit(token, submission("a"))
-        store.commit(token, [replace(started(record), job=full_job("a"), effects=(), reserve=())])
+    def test_every_field_of_a_job_comes_back(self, open_store: Open, store: SqlStore) -> None:
+        record, _ = store.submit(submission("a"))
+        store.commit([replace(started(record), job=full_job("a"), effects=(), reserve=())])
         assert open_store().load("a").job == full_job("a")
 
-    def test_an_instant_comes_back_whatever_zone_it_was_written_in(self, store: SqlStore, token: int) -> None:
-        record, _ = store.submit(token, submission("a"))
+    def test_an_instant_comes_back_whatever_zone_it_was_written_in(self, store: SqlStore) -> None:
+        record, _ = store.submit(submission("a"))
         there = line("later").at.astimezone(timezone(timedelta(hours=5, minutes=30)))
-        store.commit(token, [replace(ended(record), story=(replace(line("later"), at=there),))])
+        store.commit([replace(ended(record), story=(replace(line("later"), at=there),))])
         assert store.story("a")[1].at == there
         assert store.story("a")[1].at.tzinfo is not None
 
-    def test_text_comes_back_whatever_is_in_it(self, store: SqlStore, token: int) -> None:
+    def test_text_comes_back_whatever_is_in_it(self, store: SqlStore) -> None:
         odd = "NUL \0, half a pair \udcff, \u2028 'quoted\" ü 🥁"
         sent = submission("a", key=odd, experiment=odd)
         job = replace(sent.job, display_name=odd, tags={odd: odd})
-        record, _ = store.submit(token, replace(sent, job=job, spec={odd: odd}, story=(line(odd),)))
+        record, _ = store.submit(replace(sent, job=job, spec={odd: odd}, story=(line(odd),)))
         assert (store.load("a"), store.story("a")) == (record, [line(odd)])
         assert (record.job, record.spec) == (job, {odd: odd})
-        assert store.submit(token, sent) == (record, False)
+        assert store.submit(sent) == (record, False)
         assert listed(store, JobFilter(experiments=(odd,))) == ["a"]
         store.put_resource(Resource("alias", odd, document={"target": odd}))
         assert [(one.name, one.document["target"]) for one in store.resources("alias")] == [(odd, odd)]
 
-    def test_a_change_from_an_old_version_is_refused(self, store: SqlStore, token: int) -> None:
-        record, _ = store.submit(token, submission("a"))
-        store.commit(token, [started(record)])
+    def test_a_change_from_an_old_version_is_refused(self, store: SqlStore) -> None:
+        record, _ = store.submit(submission("a"))
+        store.commit([started(record)])
         with pytest.raises(StaleError):
-            store.commit(token, [ended(record)])
+            store.commit([ended(record)])
         assert (store.load("a").version, len(store.story("a")), len(store.reservations("local"))) == (2, 2, 2)
 
     @pytest.mark.parametrize("is_bad_first", [True, False])
     @pytest.mark.parametrize("bad", ["stale", "unknown", "held twice"])
-    def test_a_commit_is_written_whole_or_not_at_all(
-        self, store: SqlStore, token: int, bad: str, *, is_bad_first: bool
-    ) -> None:
+    def test_a_commit_is_written_whole_or_not_at_all(self, store: SqlStore, bad: str, *, is_bad_first: bool) -> None:
         for name in ("m", "n"):
-            store.submit(token, submission(name))
-        store.commit(token, [started(store.load("m"))])
+            store.submit(submission(name))
+        store.commit([started(store.load("m"))])
         (effect,) = store.outbox()
         refused = {
             "stale": (ended(replace(store.load("m"), version=1)), StaleError),
@@ -120,39 +117,39 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
         changes = [replace(started(store.load("n")), done=(effect.id,), release=(1,)), change]
         before = everything(store)
         with pytest.raises(error):
-            store.commit(token, changes[::-1] if is_bad_first else changes)
+            store.commit(changes[::-1] if is_bad_first else changes)
         assert everything(store) == before
 
-    def test_effects_are_numbered_on_over_the_life_of_a_job(self, store: SqlStore, token: int) -> None:
-        store.submit(token, submission("a"))
-        store.commit(token, [started(store.load("a"))])
+    def test_effects_are_numbered_on_over_the_life_of_a_job(self, store: SqlStore) -> None:
+        store.submit(submission("a"))
+        store.commit([started(store.load("a"))])
         store.done(store.outbox()[0].id)
         record = store.load("a")
         change = replace(started(record), job=replace(record.job, effects=3), effects=(STOP, replace(STOP, attempt=2)))
-        store.commit(token, [replace(change, reserve=())])
+        store.commit([replace(change, reserve=())])
         assert [(one.attempt, one.n, one.effect) for one in store.outbox()] == [
             (1, 1, STOP),
             (2, 2, replace(STOP, attempt=2)),
         ]
 
-    def test_a_commit_can_finish_effects_and_swap_slots(self, store: SqlStore, token: int) -> None:
-        store.submit(token, submission("a"))
-        store.commit(token, [started(store.load("a"))])
+    def test_a_commit_can_finish_effects_and_swap_slots(self, store: SqlStore) -> None:
+        store.submit(submission("a"))
+        store.commit([started(store.load("a"))])
         record = store.load("a")
         job = replace(record.job, attempt=2, effects=record.job.effects)
         done = tuple(one.id for one in store.outbox())
         swap = replace(started(record), job=job, effects=(), done=done, release=(1,), reserve=SLOTS[:1])
-        store.commit(token, [swap])
+        store.commit([swap])
         assert store.outbox() == []
         assert store.reservations("local") == [Reservation("local", "a", 2, SLOTS[0])]
 
-    def test_of_many_commits_from_one_version_one_is_written(self, open_store: Open, token: int) -> None:
+    def test_of_many_commits_from_one_version_one_is_written(self, open_store: Open) -> None:
         stores = [open_store() for _ in range(3)]
-        record, _ = stores[0].submit(token, submission("a"))
+        record, _ = stores[0].submit(submission("a"))
 
         def write(n: int) -> bool:
             try:
-                stores[n % 3].commit(token, [replace(ended(record), story=(line(f"{n} was first"),))])
+                stores[n % 3].commit([replace(ended(record), story=(line(f"{n} was first"),))])
             except StaleError:
                 return False
             return True
@@ -162,10 +159,10 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
         assert stores[0].story("a")[1:] == [line(f"{written.index(True)} was first")]
 
     # --- reading ---
-    def test_unfinished_jobs_come_oldest_first(self, store: SqlStore, token: int) -> None:
+    def test_unfinished_jobs_come_oldest_first(self, store: SqlStore) -> None:
         for name in ("c", "a", "b"):
-            store.submit(token, submission(name))
-        store.commit(token, [ended(store.load("a"))])
+            store.submit(submission(name))
+        store.commit([ended(store.load("a"))])
         assert [record.job.name for record in store.unfinished()] == ["c", "b"]
 
     def test_what_isnt_there_is_named(self, store: SqlStore) -> None:
@@ -178,52 +175,50 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
             with pytest.raises(NotFoundError, match="nobody"):
                 ask()
 
-    def test_pages_are_newest_first_and_jobs_that_come_in_between_move_nothing(
-        self, store: SqlStore, token: int
-    ) -> None:
+    def test_pages_are_newest_first_and_jobs_that_come_in_between_move_nothing(self, store: SqlStore) -> None:
         names = [f"job-{n}" for n in range(7)]
         for name in names:
-            store.submit(token, submission(name))
+            store.submit(submission(name))
         seen: list[str] = []
         for n in range(3):
             page = store.jobs(JobFilter(limit=3, after=seen[-1] if seen else None))
             seen += [record.job.name for record in page]
-            store.submit(token, submission(f"late-{n}"))
+            store.submit(submission(f"late-{n}"))
         assert seen == names[::-1]
 
-    def test_experiments_of_jobs_are_counted_by_name(self, store: SqlStore, token: int) -> None:
+    def test_experiments_of_jobs_are_counted_by_name(self, store: SqlStore) -> None:
         assert store.experiments() == []
         for name, experiment in (("a", "two"), ("b", "one"), ("c", "two")):
-            store.submit(token, submission(name, experiment=experiment))
+            store.submit(submission(name, experiment=experiment))
         one, two = store.experiments()
         assert (one.name, one.jobs, two.name, two.jobs) == ("one", 1, "two", 2)
         assert two.latest_at == store.load("c").job.submitted_at
         assert two.first_at == store.load("a").job.submitted_at
 
-    def test_histories_are_stories_without_sentences(self, store: SqlStore, token: int) -> None:
-        store.submit(token, submission("a", experiment="x"))
-        store.commit(token, [started(store.load("a"))])
-        store.submit(token, submission("b", parent="a"))
+    def test_histories_are_stories_without_sentences(self, store: SqlStore) -> None:
+        store.submit(submission("a", experiment="x"))
+        store.commit([started(store.load("a"))])
+        store.submit(submission("b", parent="a"))
         first, second = store.histories()
         assert (first.job, first.experiment, first.person, second.job) == ("a", "x", store.load("a").job.person, "b")
         assert first.story == tuple(replace(one, sentence="") for one in store.story("a"))
         assert [one.job for one in store.histories(("a",))] == ["a", "b"]
         assert [one.job for one in store.histories(("b", "nothing"))] == ["b"]
 
-    def test_histories_since_a_time_are_of_jobs_that_had_not_ended(self, store: SqlStore, token: int) -> None:
+    def test_histories_since_a_time_are_of_jobs_that_had_not_ended(self, store: SqlStore) -> None:
         for name in ("a", "b"):
-            store.submit(token, submission(name))
-        store.commit(token, [ended(store.load("a"))])
+            store.submit(submission(name))
+        store.commit([ended(store.load("a"))])
         ended_at = store.story("a")[-1].at
         assert [one.job for one in store.histories(since=ended_at)] == ["a", "b"]
         later = ended_at + timedelta(microseconds=1)
         assert [one.job for one in store.histories(since=later)] == ["b"]
         assert store.histories(("a",), later) == []
 
-    def test_lists_are_chosen_by_state_and_experiment(self, store: SqlStore, token: int) -> None:
+    def test_lists_are_chosen_by_state_and_experiment(self, store: SqlStore) -> None:
         for name, experiment in (("a", "one"), ("b", "two"), ("c", "two")):
-            store.submit(token, submission(name, experiment=experiment))
-        store.commit(token, [ended(store.load("c"))])
+            store.submit(submission(name, experiment=experiment))
+        store.commit([ended(store.load("c"))])
         assert listed(store, JobFilter(experiments=("two",))) == ["c", "b"]
         assert listed(store, JobFilter(states=(State.QUEUED, State.RUNNING))) == ["b", "a"]
         assert listed(store, JobFilter(states=(State.COMPLETED,), experiments=("two",))) == ["c"]
@@ -231,9 +226,9 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
         assert listed(store, JobFilter(experiments=("three",))) == []
         assert listed(store, JobFilter(experiments=("one", "two"))) == ["c", "b", "a"]
 
-    def test_lists_are_chosen_by_parent(self, store: SqlStore, token: int) -> None:
+    def test_lists_are_chosen_by_parent(self, store: SqlStore) -> None:
         for name, parent in (("a", ""), ("b", "sweep"), ("c", "sweep"), ("d", "other")):
-            store.submit(token, submission(name, parent=parent))
+            store.submit(submission(name, parent=parent))
         assert listed(store, JobFilter(parent="sweep")) == ["c", "b"]
         assert listed(store, JobFilter(parent="sweep", limit=1, after="c")) == ["b"]
         assert listed(store, JobFilter(parent="")) == ["a"]
@@ -241,11 +236,11 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
         assert "b" in listed(store, JobFilter(text="B"))
         assert listed(store, JobFilter()) == ["d", "c", "b", "a"]
 
-    def test_jobs_are_counted_by_state(self, store: SqlStore, token: int) -> None:
+    def test_jobs_are_counted_by_state(self, store: SqlStore) -> None:
         assert store.count_jobs(JobFilter()) == {}
         for name, parent in (("a", ""), ("b", ""), ("c", "b"), ("d", "")):
-            store.submit(token, submission(name, parent=parent, experiment=f"of {name}"))
-        store.commit(token, [ended(store.load("a"))])
+            store.submit(submission(name, parent=parent, experiment=f"of {name}"))
+        store.commit([ended(store.load("a"))])
         assert store.count_jobs(JobFilter(limit=1)) == {State.QUEUED: 3, State.COMPLETED: 1}
         assert store.count_jobs(JobFilter(parent="")) == {State.QUEUED: 2, State.COMPLETED: 1}
         assert store.count_jobs(JobFilter((State.COMPLETED, State.FAILED))) == {State.COMPLETED: 1}
@@ -254,20 +249,20 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
         assert store.count_jobs(JobFilter()) == {State.QUEUED: 3}
         assert store.count_jobs(JobFilter(is_archived=True)) == {State.COMPLETED: 1}
 
-    def test_parent_stays_when_the_job_changes(self, open_store: Open, token: int) -> None:
+    def test_parent_stays_when_the_job_changes(self, open_store: Open) -> None:
         store = open_store()
-        record, _ = store.submit(token, submission("a", parent="sweep"))
-        store.commit(token, [ended(record)])
+        record, _ = store.submit(submission("a", parent="sweep"))
+        store.commit([ended(record)])
         other = open_store()
         assert other.load("a").job.parent == "sweep"
         assert listed(other, JobFilter(parent="sweep", states=(State.COMPLETED,))) == ["a"]
 
-    def test_an_archived_job_is_hidden_until_it_is_shown_again(self, store: SqlStore, token: int) -> None:
+    def test_an_archived_job_is_hidden_until_it_is_shown_again(self, store: SqlStore) -> None:
         for name in ("a", "b"):
-            store.submit(token, submission(name))
+            store.submit(submission(name))
         with pytest.raises(ConflictError):
             store.archive("a", is_archived=True)
-        store.commit(token, [ended(store.load("a"))])
+        store.commit([ended(store.load("a"))])
         for _ in range(2):
             store.archive("a", is_archived=True)
         assert (store.load("a").archived, store.load("a").version) == (True, 3)
@@ -278,10 +273,10 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
         assert listed(store, JobFilter()) == ["b", "a"]
 
     # --- outbox and slots ---
-    def test_effects_come_oldest_first_and_done_twice_is_once(self, store: SqlStore, token: int) -> None:
+    def test_effects_come_oldest_first_and_done_twice_is_once(self, store: SqlStore) -> None:
         for name in ("b", "a"):
-            store.submit(token, submission(name))
-        store.commit(token, [started(store.load("b")), started(store.load("a"))])
+            store.submit(submission(name))
+        store.commit([started(store.load("b")), started(store.load("a"))])
         first, second = store.outbox()
         assert (first.job, second.job) == ("b", "a")
         store.tried(first.id)
@@ -293,18 +288,18 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
         assert store.outbox() == [second]
         assert {one.job for one in store.reservations("local")} == {"a"}
 
-    def test_a_release_gives_back_one_attempt_only(self, store: SqlStore, token: int) -> None:
-        store.submit(token, submission("a"))
-        store.commit(token, [started(store.load("a"))])
+    def test_a_release_gives_back_one_attempt_only(self, store: SqlStore) -> None:
+        store.submit(submission("a"))
+        store.commit([started(store.load("a"))])
         again = started(store.load("a"))
-        store.commit(token, [replace(again, job=replace(again.job, attempt=2, effects=2), reserve=SLOTS[:1])])
+        store.commit([replace(again, job=replace(again.job, attempt=2, effects=2), reserve=SLOTS[:1])])
         store.done(store.outbox()[0].id, release=("a", 1))
         assert store.reservations("local") == [Reservation("local", "a", 2, SLOTS[0])]
 
-    def test_slots_are_of_one_compute(self, store: SqlStore, token: int) -> None:
+    def test_slots_are_of_one_compute(self, store: SqlStore) -> None:
         for name, compute in (("a", "local"), ("b", "cluster")):
-            store.submit(token, submission(name, compute=compute))
-            store.commit(token, [started(store.load(name))])
+            store.submit(submission(name, compute=compute))
+            store.commit([started(store.load(name))])
         assert {one.job for one in store.reservations("cluster")} == {"b"}
         assert store.reservations("nowhere") == []
 
@@ -316,10 +311,10 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
         assert stores[0].agreed("other", "2") == "2"
 
     # --- what has been returned from ---
-    def test_everything_is_there_after_reopening(self, open_store: Open, store: SqlStore, token: int) -> None:
+    def test_everything_is_there_after_reopening(self, open_store: Open, store: SqlStore) -> None:
         for name in ("a", "b"):
-            store.submit(token, submission(name))
-        store.commit(token, [started(store.load("a")), ended(store.load("b"))])
+            store.submit(submission(name))
+        store.commit([started(store.load("a")), ended(store.load("b"))])
         store.tried(store.outbox()[0].id)
         store.archive("b", is_archived=True)
         store.put_resource(Resource("compute", "lab", document={"type": "netlab"}))
@@ -328,11 +323,11 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleCon
         store.close()
         assert everything(open_store()) == before
 
-    def test_what_one_server_writes_the_other_reads(self, open_store: Open, store: SqlStore, token: int) -> None:
+    def test_what_one_server_writes_the_other_reads(self, open_store: Open, store: SqlStore) -> None:
         other = open_store()
-        store.submit(token, submission("a"))
+        store.submit(submission("a"))
         for change in (started, ended):
-            store.commit(token, [change(other.load("a"))])
+            store.commit([change(other.load("a"))])
             assert everything(other) == everything(store)
         other.archive("a", is_archived=True)
         assert store.load("a").archived

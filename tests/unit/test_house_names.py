@@ -10,7 +10,7 @@ TWICE = frozenset({
  "Choice", "Chosen", "Command", "Engine", "Environment", "Facts", "Found", "Host",
     "Inputs", "JobOutputs", "Kept", "Kind", "Launcher", "Line", "Link", "Manifest", "Node",
     "Outputs", "Patience", "Piece", "Place", "Policy", "Reference", "Room", "Site", "SshHost",
-    "Step", "Store", "Verdict", "Watch", "Whole", "Word", "Work",
+    "Step", "Store", "Verdict", "Whole", "Word", "Work",
 })  # fmt: skip
 """Names that still stand for more than one thing. A name that is unique now is removed; none is added."""
 

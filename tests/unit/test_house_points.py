@@ -9,10 +9,9 @@ from drumbeat.protocol.fault_points import ELSEWHERE
 
 TESTS = Path(__file__).parents[1]
 SIMULATED = frozenset({
-    "sharing.heard",
     "agent.spare_found", "agent.spare_taken", "agent.spare_dead", "keeper.retiring", "keeper.retired",
 })  # fmt: skip
-"""Where only several servers over one database come by, and only keepers between two jobs: the simulator kills at any
+"""Where only keepers between two jobs come by: the simulator kills at any
 point (tests/support/simulation; unit/simulation/test_simulated_standbys.py)."""
 
 

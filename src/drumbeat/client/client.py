@@ -52,7 +52,8 @@ class Client(
 ):  # fmt: skip
     """A server's jobs. Connects on first use, and starts this user's server when none runs.
 
-    home: the server's home folder; None = `$DRUMBEAT_HOME`, else this user's. url, token: of a server elsewhere; None =
+    home: the server's home folder; None = `$DRUMBEAT_HOME`, else this user's. url, token: of a server elsewhere, or
+    the URLs of all servers over its database, separated by commas: calls go to the active one. None =
     `$DRUMBEAT_SERVER`, `$DRUMBEAT_TOKEN`, else those in the home folder. idle_stop_s: for a server that is started.
     Everything that is refused or fails is an error of `drumbeat.protocol.errors`. For one thread at a time; a stream
     may be read in another.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from drumbeat.protocol.errors import (
     DrumbeatError,
     NotFoundError,
     RefusedError,
+    StandbyError,
     UnauthorizedError,
     UnreachableError,
     VersionError,
@@ -42,6 +43,11 @@ TRIES = 5
 """How often what may go on where it broke off is begun."""
 AWAY_S = 3.0
 """How long a call is sent again whose server has no database for now: PostgreSQL starts again in about that time."""
+TAKEOVER_S = 30.0
+"""How long a call is sent again where several servers are known: one that stands by takes over in about 10 s."""
+TAKEOVER_HELLO = httpx.Timeout(5.0, connect=3.0)
+TAKEOVER_TIMEOUT = httpx.Timeout(20.0, connect=3.0)
+"""For calls where several servers are known: the active one may stand still, and another one take over."""
 PATIENCE_S = 120.0
 """How long a follower looks for a server that went away."""
 LONGEST_PAUSE_S = 2.0
@@ -216,15 +222,18 @@ class Connection:
                 may_be_done = may_be_done or not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
                 raise
 
-        end, pause_s = time.monotonic() + AWAY_S, 0.2
+        has_standby = self.where.has_standby
+        end, pause_s = time.monotonic() + (TAKEOVER_S if has_standby else AWAY_S), 0.2
         while True:
             try:
                 return self._twice(once_more)
-            except AwayError:
-                if time.monotonic() > end:
+            except (AwayError, UnreachableError) as error:
+                if time.monotonic() > end or not (has_standby or isinstance(error, AwayError)):
                     raise
+            if has_standby:
+                self.close()  # The next try looks for the active server.
             time.sleep(pause_s)
-            pause_s *= 2
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
     def _twice(self, send: Callable[[httpx.Client], httpx.Response]) -> httpx.Response:
         began, url = time.monotonic(), self.line.url
@@ -237,17 +246,18 @@ class Connection:
                 raise unreachable(error, url) from error
         try:
             http = self.line.http
+            usual = http.timeout
             http.timeout = httpx.Timeout(left_s, connect=min(left_s, 5.0))
             try:
                 return send(http)
             finally:
-                http.timeout = TIMEOUT
+                http.timeout = usual
         except httpx.TransportError as error:
             raise unreachable(error, self.line.url) from error
 
     def _opened(self, *, is_starting: bool) -> OpenConnection:
         if self.where.url:
-            return self._answering(self.where.url)
+            return self._active_of(self.where.urls)
         found = discovery.find(self.where.home)
         if found is not None:
             try:
@@ -262,6 +272,16 @@ class Connection:
         starting = autostart.Starting(self.where.home, self.idle_stop_s, silent=found)
         return self._answering_at_home(autostart.start(starting))
 
+    def _active_of(self, urls: Sequence[str]) -> OpenConnection:
+        """A connection to the active one of several servers; of a single one, whichever it is."""
+        trouble: DrumbeatError | None = None
+        for url in urls:
+            try:
+                return self._answering(url, accepts_standby=len(urls) == 1)
+            except (UnreachableError, AwayError) as error:
+                trouble = trouble if isinstance(trouble, StandbyError) else error
+        raise trouble or UnreachableError("no server is named", where="DRUMBEAT_SERVER")
+
     def _answering_at_home(self, address: ServerAddress) -> OpenConnection:
         """A connection to the server of the home folder, which is trusted with the token: only it can listen there."""
         if not (self.where.home / home_socket.NAME).exists() and self._has_its_home():
@@ -270,20 +290,27 @@ class Connection:
             raise VersionError(what, where=str(self.where.home), fix=fix)
         return self._answering(address.url, HomeSocketTransport(self.where.home))
 
-    def _answering(self, url: str, transport: HomeSocketTransport | None = None) -> OpenConnection:
-        """A connection to a server that answers and fits."""
+    def _answering(
+        self, url: str, transport: HomeSocketTransport | None = None, *, accepts_standby: bool = True
+    ) -> OpenConnection:
+        """A connection to a server that answers and fits. Raises StandbyError for one that stands by."""
         is_loopback = transport is not None or urlsplit(url).hostname in LOOPBACK
         headers = {"Authorization": f"Bearer {self.where.secret()}"}
         # A proxy for the outside mustn't see, and can't reach, what is on this machine. Certificates are read only for
         # https: they take 17 ms, most of a command's time here.
         has_tls = url.startswith("https:")
+        hello, usual = HELLO if is_loopback else TIMEOUT, TIMEOUT
+        if self.where.has_standby:
+            hello, usual = TAKEOVER_HELLO, TAKEOVER_TIMEOUT
         http = httpx.Client(
-            base_url=url, headers=headers, timeout=TIMEOUT, trust_env=not is_loopback, verify=has_tls,
+            base_url=url, headers=headers, timeout=usual, trust_env=not is_loopback, verify=has_tls,
             transport=transport,
         )  # fmt: skip
         try:
-            told = checked(http.get(api("/version"), timeout=HELLO if is_loopback else TIMEOUT)).json()
+            told = checked(http.get(api("/version"), timeout=hello)).json()
             discovery.check_protocol(told["protocol"], told["version"])
+            if told.get("stands_by") and not accepts_standby:
+                raise StandbyError("this server stands by, and no active one answers", where=url)
             return OpenConnection(http, url, MachineIdentity(told["host"], told["boot_id"]))
         except httpx.TransportError as error:
             http.close()

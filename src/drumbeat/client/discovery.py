@@ -47,11 +47,22 @@ class MachineIdentity:
 
 @dataclass(frozen=True)
 class Where:
-    """How to come to a server. url: "" = find it by its home folder. token: "" = the one in the home folder."""
+    """How to come to a server. token: "" = the one in the home folder."""
 
     home: Path
     url: str = ""
+    """Its address, or those of all servers over a database, separated by commas; "" = find it by its home folder."""
     token: str = ""
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """The addresses one by one."""
+        return tuple(one for each in self.url.split(",") if (one := each.strip().rstrip("/")))
+
+    @property
+    def has_standby(self) -> bool:
+        """Whether another server may take over from the one that is called."""
+        return len(self.urls) > 1
 
     def secret(self) -> str:
         """The token. Raises UnauthorizedError when there is none to be had."""

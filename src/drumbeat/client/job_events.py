@@ -110,8 +110,8 @@ def _come_back(connection: Connection, place: StreamPosition, wait: ReconnectPau
         wait.pause(trouble, place.left_s)
         try:
             connection.reopen()
-        except UnreachableError as error:
-            trouble = error
+        except (UnreachableError, AwayError) as error:
+            trouble = UnreachableError(error.what, where=error.where, fix=error.fix)
         else:
             return
 

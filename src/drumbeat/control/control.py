@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from drumbeat.control.bus import Bus, job_topic
 from drumbeat.control.catalog.catalogs import OWN_CLASSES, Catalogs
@@ -41,9 +41,9 @@ from drumbeat.control.gangs.stop_gang import GangStopper
 from drumbeat.control.jobs.jobs import Jobs
 from drumbeat.control.jobs.ledger import Ledger
 from drumbeat.control.jobs.planner import Planner
+from drumbeat.control.loop.lease_wait import LeaseWait
 from drumbeat.control.loop.loop import Loop
 from drumbeat.control.loop.outbox import Outbox
-from drumbeat.control.loop.peers import peers_of
 from drumbeat.control.loop.pending_outputs import PendingOutputs
 from drumbeat.control.metrics.event_files import EventFiles
 from drumbeat.control.metrics.experiments import Experiments
@@ -66,7 +66,7 @@ from drumbeat.control.sweeps.cpu_use import BusyShares
 from drumbeat.control.sweeps.propose_trials import Proposals, Samplers, no_samplers
 from drumbeat.control.sweeps.trial_reports import SweepReports
 from drumbeat.core.life.events import SendNotice
-from drumbeat.ports import Clock, DataAccess, Engine, MachineCaches, Ownership
+from drumbeat.ports import Clock, DataAccess, Engine, MachineCaches
 from drumbeat.protocol.errors import StorageError
 from drumbeat.resources.kinds import KINDS
 from drumbeat.stores.event_files.reader import TensorBoardReader
@@ -90,11 +90,9 @@ class Setting:
     """Engines of the server's own computes."""
     clock: Clock
     key: bytes
-    """Secret of this server, which the secrets of attempts are derived from. Servers that share a store share it."""
+    """Secret of this server, which the secrets of attempts are derived from. All servers over a store have the same."""
     programs: str = ""
     """The folder that goes first on the ranks' PATH in the environment `current`."""
-    ownership: Ownership = Ownership.ALONE
-    """Whether the server has the store to itself."""
     make_engine: EngineMaker = no_engines
     """Makes the engines of computes that people create."""
     data: DataAccess | None = None
@@ -115,6 +113,18 @@ class Setting:
     """Those of the server's machine; None = `prune` and `usage` leave them out."""
 
 
+class Startable(Protocol):
+    """What runs on threads of its own."""
+
+    def start(self) -> None:
+        """Starts the threads."""
+        ...
+
+    def stop(self) -> None:
+        """Ends them."""
+        ...
+
+
 class Control:
     """A server's control room: jobs, agents, computes, catalogs, and the bus that tells of changes."""
 
@@ -122,8 +132,8 @@ class Control:
         store, clock = setting.store, setting.clock
         self.setting, self.store, self.artifacts, self.bus = setting, store, setting.artifacts, Bus()
         heartbeats = self.heartbeats = Heartbeats(clock, PAUSED_AFTER_S)
-        peers = peers_of(setting.ownership, heartbeats.heard)
-        self.loop = Loop(store, clock, self.bus, peers, setting.endpoints.address)
+        self.loop = Loop(store, clock, self.bus, setting.endpoints.address, setting.endpoints.url)
+        self.standby = LeaseWait(self.loop, self._activate)
         self.engines = Engines(self.loop, setting.engines, setting.make_engine)
         self.addresses = AgentAddresses(self.loop, self.engines, setting.endpoints)
         self.data: DataAccess = JobOutputs(setting.artifacts, Whole(setting.data) if setting.data else None)
@@ -168,7 +178,9 @@ class Control:
         )
         self.watch = GangWatch(self.loop, self.engines, gangs.of, heartbeats)
         states = NodeStates(self.loop, self.engines)
-        self.compute_watch = ComputeWatch(self.engines, self.addresses, states, Scaler(self.loop, self.engines, states))
+        self.compute_watch = ComputeWatch(
+            self.engines, self.addresses, states, Scaler(self.loop, self.engines, states), lambda: self.is_active
+        )
         self.tokens = Tokens(store, clock)
         self.node_requests = NodeRequests(self.loop, lambda job: self.bus.publish(job_topic(job)))
         self.hang_watch = HangWatch(self.loop, self.node_requests, setting.artifacts.write_text)
@@ -178,6 +190,10 @@ class Control:
         self.job_persons = JobPersons(self.loop, self.experiments.names_in_jobs)
         self.ledger = Ledger(self.loop, self.experiments.title, self.metrics.saves)
         self.space = Space(self.loop, setting.artifacts, self.catalogs.environments, setting.caches, runs=self.metrics)
+
+    @property
+    def _of_active_server(self) -> tuple[Startable, ...]:
+        return self.outbox, self.watch, self.hang_watch, self.child_watch, self.space, self.mlflow
 
     def _copies_to(self, server: HttpMlflowServer) -> RunCopies:
         return RunCopies(lambda: self.metrics.store, self.artifacts.of_runs, server, self.metrics.settle)
@@ -202,38 +218,42 @@ class Control:
             ),
         )
 
-    def open(self) -> None:
-        """Takes the lease and reads the unfinished jobs."""
+    @property
+    def is_active(self) -> bool:
+        """Whether this server is the active one, and takes requests."""
+        return self.standby.is_active
+
+    def open(self) -> bool:
+        """Takes the lease and reads the unfinished jobs; returns False while another server is the active one."""
         self.engines.open()
-        self.loop.open()
+        return self.standby.open()
 
     def start(self) -> None:
-        """Opens the control room, starts its threads, and resumes the unfinished jobs."""
-        self.open()
+        """Opens the control room and resumes the unfinished jobs, now or once this server can take the lease."""
+        self.engines.open()
+        self.standby.start()
+        self.compute_watch.start()
+
+    def _activate(self) -> None:
+        """Starts the threads of the active server, but for the loop's."""
         self.engines.sweep()
         self.engines.look()  # Sweeping may have taken long, and machines that were slow at first have answered since.
-        self.loop.start()
-        self.outbox.start()
-        self.watch.start()
-        self.hang_watch.start()
-        self.child_watch.start()
-        self.compute_watch.start()
-        self.space.start()
-        self.mlflow.start()
+        for one in self._of_active_server:
+            one.start()
 
     def stop(self) -> None:
         """Ends the threads and closes the store. Running jobs keep running without this server."""
-        self.mlflow.stop()
-        self.space.stop()
+        self.standby.stop()
+        was_active = self.is_active
+        if was_active or self.standby.is_replaced:
+            for one in reversed(self._of_active_server):
+                one.stop()
         self.compute_watch.stop()
-        self.child_watch.stop()
-        self.hang_watch.stop()
-        self.watch.stop()
-        self.outbox.stop()
         self.loop.stop()
-        with contextlib.suppress(StorageError):
-            if not self.store.live_servers():  # This was the last server over the store.
-                self.engines.close_idle()
+        if was_active:
+            with contextlib.suppress(StorageError):
+                if not self.store.other_servers():  # This was the last server over the store.
+                    self.engines.close_idle()
         self.metrics.close()
         self.store.close()
 
@@ -242,17 +262,14 @@ class Control:
 
         with_notices: also notices that wait for their targets; a server that a person stops doesn't wait for these.
         """
-        if self.loop.peers.ownership is Ownership.SHARED and self.store.heads():
-            return True  # The server that holds the job may fail, and this one must take over.
-        effects = [one.effect for one in self.store.outbox(self.loop.token)]
+        effects = [one.effect for one in self.store.outbox()]
         return bool(self.loop.jobs) or any(with_notices or not isinstance(one, SendNotice) for one in effects)
 
     def must_stay(self) -> bool:
-        """Whether the server must not stop by itself: something is unfinished, or a run outside of jobs is under way.
-
-        The client of such a run can't start a server.
+        """Whether the server must not stop by itself: it stands by, something is unfinished, or a run outside of jobs
+        is under way, whose client can't start a server.
         """
-        if self.has_unfinished_work():
+        if not self.is_active or self.has_unfinished_work():
             return True
         is_logged_to = self.metrics.has_outside_run()
         if is_logged_to:

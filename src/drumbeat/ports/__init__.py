@@ -20,29 +20,24 @@ from drumbeat.ports.engines import (
     ScaledEngine,
     Sighting,
 )
-from drumbeat.ports.leases import LEASE_TIMEOUT, LiveServer, Ownership
-from drumbeat.ports.people import ALL_COMPUTES, HALF_LIFE_SETTING, PersonToken
+from drumbeat.ports.leases import LEASE_TIMEOUT, LiveServer
+from drumbeat.ports.people import HALF_LIFE_SETTING, PersonToken
 from drumbeat.ports.run_files import RunFile
 from drumbeat.ports.samplers import Sampler
 from drumbeat.ports.space import MachineCaches
 from drumbeat.ports.store import (
     Change,
     ExperimentUse,
-    Head,
     History,
     JobFilter,
-    Letter,
-    Message,
     PendingEffect,
     Record,
     Removal,
     Reservation,
     Submission,
-    is_for,
 )
 
 __all__ = [
-    "ALL_COMPUTES",
     "HALF_LIFE_SETTING",
     "LEASE_TIMEOUT",
     "Change",
@@ -54,18 +49,14 @@ __all__ = [
     "Entry",
     "ExperimentUse",
     "Gang",
-    "Head",
     "History",
     "JobFilter",
     "JobSpace",
-    "Letter",
     "LiveServer",
     "LogChunk",
     "Machine",
     "MachineCaches",
-    "Message",
     "NoMachinesError",
-    "Ownership",
     "PendingEffect",
     "PersonToken",
     "Record",
@@ -82,6 +73,5 @@ __all__ = [
     "Submission",
     "Use",
     "Written",
-    "is_for",
     "iter_pieces",
 ]

@@ -24,7 +24,5 @@ class PersonToken:
         return Principal(self.person, self.role)
 
 
-ALL_COMPUTES = "*"
-"""The name under which `SqlStore.booked` counts the bookings of all computes together, and the changes of quotas."""
 HALF_LIFE_SETTING = "half_life_s"
 """The setting (`SqlStore.setting`) with the half-life of past use; "" = the default."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from drumbeat.core.life.events import AgentSaid, CancelRequested, CheckpointSaved, Effect, StoryEntry, ValueLogged
+from drumbeat.core.life.events import Effect, StoryEntry
 from drumbeat.core.life.job import Job
-from drumbeat.core.life.output_publication import outputs_left
 from drumbeat.core.resource_needs import Slot
 from drumbeat.ports.catalog import Use
 from drumbeat.protocol.api.requests import JobRequest
@@ -16,16 +15,12 @@ from drumbeat.protocol.states import State
 
 @dataclass(frozen=True)
 class Record:
-    """A job as stored. version: grows by one with each write. spec: what the person wrote, as the client sent it.
-
-    lease: token of the server that holds the job.
-    """
+    """A job as stored. version: grows by one with each write. spec: what the person wrote, as the client sent it."""
 
     job: Job
     version: int
     spec: dict[str, object] = field(default_factory=dict[str, object])
     archived: bool = False
-    lease: int = 0
 
 
 @dataclass(frozen=True)
@@ -39,8 +34,6 @@ class Submission:
     uses: tuple[Use, ...] = ()
     request: JobRequest | None = None
     """Of a parent: what its children are submitted from."""
-    booked_in_all: int | None = None
-    """What `SqlStore.booked` said of `ALL_COMPUTES` before quotas let the job wait; None = no quota limits that."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +42,7 @@ class Change:
 
     version: the job's version that the change was made from. effects: appended to the outbox under the keys
     (job, attempt, n), n counted on from what the job has. done: outbox rows that are finished. reserve: slots taken
-    by (job, attempt). release: attempts whose slots are given back. booked: what `SqlStore.booked` said before the
-    slots were chosen; if anybody has booked in between, nothing is written. booked_in_all: the same of all computes
-    and the quotas (`ALL_COMPUTES`). at: when the slots are taken.
+    by (job, attempt). release: attempts whose slots are given back. at: when the slots are taken.
     """
 
     job: Job
@@ -61,8 +52,6 @@ class Change:
     done: tuple[int, ...] = ()
     reserve: tuple[Slot, ...] = ()
     release: tuple[int, ...] = ()
-    booked: int | None = None
-    booked_in_all: int | None = None
     at: datetime | None = None
 
 
@@ -86,36 +75,6 @@ class Reservation:
     job: str
     attempt: int
     slot: Slot
-
-
-Message = AgentSaid | CancelRequested | ValueLogged | CheckpointSaved
-"""What can come to a server that doesn't hold the job."""
-
-
-def is_for(message: Message, job: Job) -> bool:
-    """Whether the job can still make anything of it. One that has ended gives up outputs that are on their way."""
-    if not job.state.is_terminal:
-        return True
-    return isinstance(message, CancelRequested) and message.discard and bool(outputs_left(job))
-
-
-@dataclass(frozen=True)
-class Letter:
-    """A message about a job that came to a server which doesn't hold it: kept until the one that does has heard it."""
-
-    id: int
-    job: str
-    message: Message
-
-
-@dataclass(frozen=True)
-class Head:
-    """As much of an unfinished job as tells whether anything about it has changed, and whose it is."""
-
-    name: str
-    version: int
-    lease: int
-    state: State
 
 
 @dataclass(frozen=True)

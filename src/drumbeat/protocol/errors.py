@@ -18,6 +18,7 @@
     ├── EngineError          engine             the machine or the scheduler refused
     └── StorageError         storage            a disk or a database failed
         └── AwayError        storage_away       the server's database, for the moment
+            └── StandbyError standby            another server is the active one
 
 Each has four parts for the user: what, where, the values, what to do. The same four travel as JSON (`as_dict`,
 `from_dict`), so an error raised in the server is the same error in the terminal. Never raise a bare
@@ -177,6 +178,12 @@ class AwayError(StorageError):
     """The server's database can't answer now: it is starting, busy or full. Try again: requests are idempotent."""
 
     code = "storage_away"
+
+
+class StandbyError(AwayError):
+    """Another server over the same database is the active one: ask that one."""
+
+    code = "standby"
 
 
 DEFECT = DrumbeatError.code

@@ -28,7 +28,7 @@ POINTS = (
 """Every point on the way of a job, in its order."""
 
 ELSEWHERE = (
-    "sharing.heard", "engine.submitted", "engine.cancelled",
+    "engine.submitted", "engine.cancelled",
     "publish.file", "publish.copied", "publish.registered", "effect.published",
     "environment.begun", "environment.installed", "environment.made", "agent.prepared",
     "cache.pinned", "cache.evicted", "cache.piece", "cache.checked", "cache.renamed", "cache.fetched", "cache.laid_out",
@@ -39,7 +39,7 @@ ELSEWHERE = (
     "checkpoint.copied", "checkpoint.put_back",
     "agent.spare_found", "agent.spare_taken", "agent.spare_dead", "keeper.retiring", "keeper.retired",
 )  # fmt: skip
-"""Points that only several servers over one database come by; that only an engine with a queue does; that only a job
+"""Points that only an engine with a queue comes by; that only a job
 with an environment to be made or a preparation of its own does; that only one with inputs in stores does; that only
 one with outputs to be put somewhere or to be named does; that only one whose ranks write metrics does; that only one
 whose ranks save checkpoints does; that only one with prepared interpreters does, at its end or before its start."""

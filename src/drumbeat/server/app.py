@@ -16,6 +16,7 @@ from drumbeat.server.access.page_sessions import PageSessions
 from drumbeat.server.access.request_guard import Guard
 from drumbeat.server.access.request_sizes import TrafficMeter
 from drumbeat.server.access.response_compression import Compression
+from drumbeat.server.access.standby_guard import StandbyGuard
 from drumbeat.server.agent_api import inputs, programs, sync, tunnels
 from drumbeat.server.agent_api import metrics as agent_metrics
 from drumbeat.server.api import (
@@ -88,6 +89,7 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
     app.add_middleware(Compression)
     app.add_middleware(TrafficMeter, traffic=context.traffic)
     app.add_middleware(RequestTimes, times=operations.requests)
+    app.add_middleware(StandbyGuard, is_active=context.is_active, active_url=context.active_url)
     app.add_middleware(
         Guard, callers=context.callers, hosts=hosts, check=check, sessions=context.sessions, require_own=require_own
     )

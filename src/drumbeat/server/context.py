@@ -95,6 +95,14 @@ class ServerContext:
     callers: Callers | None = None
     """Set by the app, too."""
 
+    def is_active(self) -> bool:
+        """Whether this server is the active one."""
+        return self.control.is_active
+
+    def active_url(self) -> str:
+        """Where clients call the active server, while this one stands by; "" = it isn't known."""
+        return self.control.addresses.active_url
+
     def notice_of(self, job: Job) -> str:
         """What keeps a job's state or its logs from being stored; "" = nothing. Its job runs on meanwhile."""
         problem = "" if job.state.is_terminal else self.control.loop.refused_writes.problem

@@ -5,15 +5,11 @@ from __future__ import annotations
 import asyncio
 
 from drumbeat.control.gangs.node_requests import Answer
-from drumbeat.ports import Ownership
 from drumbeat.protocol.errors import UnreachableError
 from drumbeat.server.context import ServerContext, away
 
 ANSWER_S = 30.0
 CUT_OFF = "See with `drumbeat show` whether it is cut off, and try again."
-OTHER_SERVER = (
-    "Its agent may call another server of this database: ask that one. Or it is cut off: see `drumbeat show`."
-)
 
 
 async def ask_node(
@@ -31,8 +27,7 @@ async def ask_node(
         return await asyncio.wait_for(asyncio.wrap_future(pending.answer), timeout_s)
     except TimeoutError:
         what = f"node {node} of job {job} gave no answer within {timeout_s:g} s"
-        is_alone = context.control.setting.ownership is Ownership.ALONE
-        raise UnreachableError(what, fix=CUT_OFF if is_alone else OTHER_SERVER) from None
+        raise UnreachableError(what, fix=CUT_OFF) from None
     finally:
         requests.forget(pending)
 

@@ -68,6 +68,10 @@ class Options:
         """Where clients find the server."""
         return f"http://{self.url_host}:{port}"
 
+    def url_elsewhere(self, port: int) -> str:
+        """Where clients find the server that are sent here by another server over its database."""
+        return f"http://{socket.gethostname()}:{port}" if self.ip.is_unspecified else self.url(port)
+
 
 def parse(arguments: Sequence[str]) -> Options:
     """The options in a command line; ends the process with a message where they can't be read."""

@@ -12,30 +12,26 @@ from pathlib import Path
 from typing import Any
 
 from drumbeat.core.life.events import StoryEntry
-from drumbeat.core.quotas import Quota, QuotaKind
+from drumbeat.core.quotas import Quota
 from drumbeat.core.resource_needs import Slot
-from drumbeat.ports import JobFilter, Letter, PendingEffect, Record, Reservation
+from drumbeat.ports import JobFilter, PendingEffect, Record, Reservation
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.states import Reason, State
-from drumbeat.stores.sql import SqlStore, make_store
+from drumbeat.stores.sql import LeaseRules, SqlStore, make_store
 from drumbeat.stores.sql.database import Database, parse_url
-from drumbeat.stores.sql.inbox import read_message
 from drumbeat.stores.sql.outbox import read_effect
 from drumbeat.stores.sql.schema import metadata
 from tests.support.memory_store import JobsDatabase, MemoryStore
 
-Monotonic = Callable[[], float]
-
 
 @dataclass(frozen=True)
 class Sight:
-    """All that is stored at one instant. records: by name, oldest first. letters: that wait for any server."""
+    """All that is stored at one instant. records: by name, oldest first."""
 
     records: dict[str, Record]
     stories: dict[str, list[StoryEntry]]
     effects: list[PendingEffect]
     held: list[Reservation]
-    letters: list[Letter]
     quotas: list[Quota]
 
 
@@ -45,16 +41,16 @@ class Backing:
     changes: grows when anything is written; what was seen is seen again without reading until then. None = unknown.
     """
 
-    def __init__(self, make: Callable[[Monotonic], SqlStore], changes: Callable[[], int] | None = None) -> None:
+    def __init__(self, make: Callable[[LeaseRules], SqlStore], changes: Callable[[], int] | None = None) -> None:
         self._make, self._changes = make, changes or itertools.count().__next__
-        self._eye = make(lambda: 0.0)
+        self._eye = make(LeaseRules())
         self._opened = [self._eye]
         self._stories: dict[str, tuple[int, list[StoryEntry]]] = {}
         self._seen: tuple[int, Sight] | None = None
 
-    def open(self, monotonic: Monotonic) -> SqlStore:
+    def open(self, rules: LeaseRules) -> SqlStore:
         """A store for a new server process; it is closed with the others."""
-        self._opened.append(self._make(monotonic))
+        self._opened.append(self._make(rules))
         return self._opened[-1]
 
     def look(self) -> Sight:
@@ -68,9 +64,8 @@ class Backing:
         newest_first = self._eye.jobs(JobFilter(is_archived=None, limit=1000))
         records = {record.job.name: record for record in reversed(newest_first)}
         stories = {name: self._story(record) for name, record in records.items()}
-        letters = [one for token in {record.lease for record in records.values()} for one in self._eye.inbox(token)]
         held = self._eye.reservations("local")
-        return Sight(records, stories, self._eye.outbox(), held, letters, self._eye.quotas())
+        return Sight(records, stories, self._eye.outbox(), held, self._eye.quotas())
 
     def _story(self, record: Record) -> list[StoryEntry]:
         """A job's story, read only where the job has changed."""
@@ -92,35 +87,30 @@ class MemoryBacking(Backing):
 
     def __init__(self) -> None:
         self._database = JobsDatabase()
-        super().__init__(
-            lambda monotonic: MemoryStore(self._database, monotonic=monotonic), lambda: self._database.changes
-        )
+        super().__init__(lambda rules: MemoryStore(self._database, rules), lambda: self._database.changes)
         self._lines: dict[str, list[StoryEntry]] = {}
         self._last_line = 0
 
     def _read(self) -> Sight:
         rows = self._database.rows
-        found = rows("SELECT name, version, lease, archived FROM jobs ORDER BY number")
+        found = rows("SELECT name, version, archived FROM jobs ORDER BY number")
         records = {name: self._record(name, *head) for name, *head in found}
         for number, job, *line in rows(f"SELECT * FROM story WHERE id > {self._last_line} ORDER BY id"):
             self._lines.setdefault(job, []).append(_line(*line))
             self._last_line = number
         effects = rows("SELECT id, job, attempt, n, effect, tries FROM outbox ORDER BY id")
         held = rows("SELECT compute, job, attempt, gpus, node, machine, cpus FROM reservations ORDER BY 2, 3, 5")
-        quotas = rows("SELECT kind, name, slots, gpus, waiting FROM quotas ORDER BY 1, 2")
-        letters = rows("SELECT id, job, kind, message FROM inbox ORDER BY id")
         return Sight(
             records,
             self._lines,
             [PendingEffect(row[0], row[1], row[2], row[3], read_effect(row[4]), row[5]) for row in effects],
             [_reservation(*row) for row in held],
-            [Letter(number, job, read_message(kind, message)) for number, job, kind, message in letters],
-            [Quota(QuotaKind(kind), json.loads(name), *limits) for kind, name, *limits in quotas],
+            self._eye.quotas(),
         )
 
-    def _record(self, name: str, version: int, lease: int, archived: int) -> Record:
+    def _record(self, name: str, version: int, archived: int) -> Record:
         known = self._database.remembered.get(name, version)
-        return replace(known, lease=lease, archived=bool(archived)) if known else self._eye.load(name)
+        return replace(known, archived=bool(archived)) if known else self._eye.load(name)
 
 
 def _reservation(compute: str, job: str, attempt: int, gpus: str, *slot: Any) -> Reservation:
@@ -146,7 +136,7 @@ def in_database(place: str | Path) -> Callable[[], Backing]:
 
     def emptied() -> Backing:
         _clear(place)
-        return Backing(lambda monotonic: make_store(place, monotonic=monotonic))
+        return Backing(lambda rules: make_store(place, rules))
 
     return emptied
 

@@ -6,7 +6,7 @@ import itertools
 from collections import Counter
 from dataclasses import dataclass, field
 
-from drumbeat.core.life.events import CancelRequested, StoryEntry
+from drumbeat.core.life.events import StoryEntry
 from drumbeat.core.life.exit_code import exit_code
 from drumbeat.core.life.job import Failure, Job
 from drumbeat.core.reason_table import MOVES
@@ -37,8 +37,6 @@ class Checker:
     seen: dict[str, Job] = field(default_factory=dict[str, Job])
     told: dict[str, int] = field(default_factory=dict[str, int])
     keys: dict[str, str] = field(default_factory=dict[str, str])
-    letters: set[str] = field(default_factory=set[str])
-    """Jobs whose cancel waits in the inbox."""
     quotas: people.QuotaWitness = field(default_factory=people.QuotaWitness)
 
     def check(self) -> None:
@@ -53,7 +51,7 @@ class Checker:
         self._slots(sight)
         self._gangs(sight)
         self._ranks()
-        self._letters(sight)
+        self._cancels(sight)
         self._waits(sight)
         self.quotas.check(sight)
 
@@ -153,14 +151,13 @@ class Checker:
 
     def _was_looked_at(self, record: Record) -> bool:
         """Whether nothing has changed since the job's server looked at the queue."""
-        holders = [one.control.loop for one in self.world.awake() if one.control and not one.calls]
+        loops = [one.control.loop for one in self.world.awake() if one.control and not one.calls]
         return any(
-            loop.token == record.lease and not loop.must_place and loop.jobs.get(record.job.name) == record
-            for loop in holders
+            loop.is_current and not loop.must_place and loop.jobs.get(record.job.name) == record for loop in loops
         )
 
     def _has_no_room(self, job: Job, sight: Sight) -> None:
-        """What others gave back a server hears of at its next look."""
+        """What a server gave back that was stopped meanwhile, the active one hears of at its next look."""
         free = CPUS - sum(one.slot.cpus for one in sight.held)
         if job.reason is Reason.WAITING_FOR_SLOTS and len(self.world.servers) == 1:
             require(free < waits.awaited(job), f"{job.name} waits while {free} slots are free: {job.sentence}")
@@ -179,7 +176,7 @@ class Checker:
             require(is_current or to_stop, f"attempt {attempt} of {job} holds slots, and nobody will give them back")
 
     def _gangs(self, sight: Sight) -> None:
-        """A gang that a server started which had lost the job meanwhile may be there for a while: see decision 0009."""
+        """A gang that a server started which was replaced meanwhile may be there for a while: see decision 0047."""
         require(not self.world.wrongs, "; ".join(self.world.wrongs))
         starts = self.world.engine.starts
         require(len(set(starts)) == len(starts), f"started twice, one of {starts}")
@@ -188,13 +185,11 @@ class Checker:
             holds = any(r.job == job and r.attempt == int(attempt) for r in sight.held)
             require(holds, f"gang {name} is there without slots")
 
-    def _letters(self, sight: Sight) -> None:
-        """A wish to cancel goes away only once the job is being stopped, or is over."""
-        gone = self.letters - {letter.job for letter in sight.letters if isinstance(letter.message, CancelRequested)}
-        for name in gone:
+    def _cancels(self, sight: Sight) -> None:
+        """A wish to cancel that was acknowledged isn't lost."""
+        for name in self.world.cancels:
             state = sight.records[name].job.state
             require(state in _PAST_CANCEL, f"the cancel of {name} was lost: it is {state}")
-        self.letters = {letter.job for letter in sight.letters if isinstance(letter.message, CancelRequested)}
 
     def _ranks(self) -> None:
         nodes = self.world.nodes()
@@ -268,7 +263,6 @@ def at_the_end(world: World, checker: Checker) -> None:
     """When nothing is left to do, nothing is left."""
     sight = world.look()
     require(not sight.held, f"slots are still held: {sight.held}")
-    require(not sight.letters, f"messages were never heard: {sight.letters}")
     world.standbys.check_at_the_end()
     require(not world.nodes(), f"nodes are still there: {[n.gang.name for n in world.nodes()]}")
     for name, record in sight.records.items():

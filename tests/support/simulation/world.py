@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 
 from drumbeat.control.computes.agent_addresses import Endpoints
 from drumbeat.control.control import Control, Setting
@@ -12,25 +13,27 @@ from drumbeat.control.metrics.metrics import MetricPlace
 from drumbeat.core.life.events import CheckpointSaved, StillnessSeen
 from drumbeat.core.life.job import Job
 from drumbeat.core.quotas import Quota
-from drumbeat.ports import Ownership, PendingEffect, StoredFile
+from drumbeat.ports import PendingEffect, StoredFile
 from drumbeat.ports.metrics import HistoryPage, RunPage, RunSearch
 from drumbeat.protocol import fault_points
 from drumbeat.protocol.agent import AgentStatus
 from drumbeat.protocol.api.requests import JobRequest
-from drumbeat.protocol.errors import DrumbeatError, StaleError, StorageError, UnreachableError
+from drumbeat.protocol.errors import DrumbeatError, StaleError, StandbyError, StorageError, UnreachableError
 from drumbeat.protocol.metrics import Point, Run, RunCreated, run_id
 from drumbeat.protocol.principal import Principal
 from drumbeat.protocol.states import JobKind, State
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.stores.metrics import SqlMetricStore
+from drumbeat.stores.sql import LeaseRules
 from tests.support.fake_clock import FakeClock
 from tests.support.simulation.backing import Backing, MemoryBacking, Sight
 from tests.support.simulation.engine import Engine
 from tests.support.simulation.nodes import Node
 from tests.support.simulation.standbys import KeeperWorld
 
+LEASE_TIMEOUT = timedelta(seconds=15)
 BEAT_S = 10.0
-"""How often servers that share a store beat: more seldom than real ones, and often enough not to be replaced."""
+"""How often the active of several servers renews its lease: more seldom than real ones, and often enough."""
 
 
 class Killed(BaseException):
@@ -142,6 +145,11 @@ class Server:
         """Whether it answers."""
         return self.control is not None and not self.is_asleep
 
+    @property
+    def is_active(self) -> bool:
+        """Whether it takes requests: it has the lease, as far as it knows."""
+        return self.control is not None and self.control.is_active
+
 
 class World:
     """Everything that survives the servers, and the servers while they live."""
@@ -191,8 +199,7 @@ class World:
             return
         server.is_asleep = False
         if server.control is None:
-            store = self.backing.open(self.clock.monotonic)
-            ownership = Ownership.ALONE if len(self.servers) == 1 else Ownership.SHARED
+            store = self.backing.open(LeaseRules(len(self.servers) == 1, LEASE_TIMEOUT, self.clock.monotonic))
             artifacts: FolderArtifacts = self.texts  # pyright: ignore[reportAssignmentType] (as much of it as is used)
             endpoints = Endpoints((server.url,))
             metrics: SqlMetricStore = self.metrics  # pyright: ignore[reportAssignmentType] (as above)
@@ -202,7 +209,6 @@ class World:
                 {"local": self.engine},
                 self.clock,
                 b"key",
-                ownership=ownership,
                 endpoints=endpoints,
                 metrics=MetricPlace(lambda: metrics, lambda: True),
             )
@@ -218,7 +224,7 @@ class World:
         self._forget_late(server)
 
     def end_server(self, server: Server) -> None:
-        """SIGTERM: it hands over what it holds."""
+        """SIGTERM: it gives up its lease."""
         if server.is_awake and server.control:
             server.control.loop.stop()
             self.kill_server(server)
@@ -244,11 +250,13 @@ class World:
     def ask(self, what: str, *arguments: object, at: int = 0, known: Collection[str] | None = None) -> None:
         """Calls a method of this world that talks to a server, which may be away, may refuse, or may die of it.
 
-        at: which server is tried first; one that doesn't answer is passed over. known: the only ones that are tried.
+        at: which server is tried first; one that doesn't answer, or stands by, is passed over. known: the only ones
+        that are tried. A server's own threads don't ask whether it stands by.
         """
         tried = [self.servers[(at + n) % len(self.servers)] for n in range(len(self.servers))]
         tried = [one for one in tried if known is None or one.url in known]
-        server = next((one for one in tried if one.is_awake), None)
+        is_own = what in ("tick", "effect")
+        server = next((one for one in tried if one.is_awake and (is_own or one.is_active)), None)
         if server is None or server.control is None:
             return
         has_napped, server.has_napped = server.has_napped, False
@@ -265,6 +273,9 @@ class World:
             server.has_napped = has_napped
         if not server.calls:
             self._answer_for(server)
+            if server.control and server.control.standby.is_replaced:  # The process begins again, and stands by.
+                server.control, server.is_held = None, False
+                self.start_server(server)
 
     def _hook(self, server: Server, control: Control) -> Callable[[str], None]:
         """Called at every fault point that this server passes."""
@@ -345,7 +356,10 @@ class World:
             control.loop.place()
 
     def _tick(self, control: Control) -> None:
-        control.loop.tick()
+        if control.is_active:
+            control.loop.tick()
+        else:
+            control.open()
         control.addresses.look()
 
     def _watch(self, control: Control, name: str) -> None:
@@ -360,7 +374,7 @@ class World:
             control.child_watch.look_at(record.job)
 
     def _checkpoint(self, control: Control, name: str, attempt: int, number: int) -> None:
-        control.loop.deliver(name, CheckpointSaved(attempt, number, 10))
+        control.loop.apply(name, CheckpointSaved(attempt, number, 10))
 
     def _silence(
         self,
@@ -371,7 +385,7 @@ class World:
         check: Callable[[Job, StillnessSeen, Job], None],
     ) -> None:
         record = control.loop.jobs.get(name)
-        if record is not None and control.loop.holds(name):
+        if record is not None and control.loop.is_current:
             event = seen(record.job, which)
             check(record.job, event, control.loop.apply(name, event))
 
@@ -387,9 +401,9 @@ class World:
     def outbox(self, server: Server) -> list[PendingEffect]:
         """What a server would hand out: of each lane the first."""
         first: dict[Lane, PendingEffect] = {}
-        if server.is_awake and server.control:
+        if server.is_awake and server.is_active and server.control:
             control = server.control
-            for pending in control.store.outbox(control.loop.token):
+            for pending in control.store.outbox():
                 first.setdefault(control.outbox.lane_of(pending), pending)
         server.handed = list(first.values())
         return server.handed
@@ -400,12 +414,12 @@ class World:
 
     # --- what the engine is asked -----------------------------------------------------------------------------
     def _late_by(self, job: str) -> int | None:
-        """The server that acts, if it has lost this job. It may do so only if it has been stopped just now."""
+        """The server that acts, if another one is active. It may do so only if it has been stopped just now."""
         server = self._acting
-        if server is None or server.control is None or self.look().records[job].lease == server.control.loop.token:
+        if server is None or server.control is None or _has_lease(server.control):
             return None
         if not server.has_napped:
-            self.wrongs.append(f"server {server.number} acts for {job}, which it knows not to hold")
+            self.wrongs.append(f"server {server.number} acts for {job}, and knows that another one is active")
         return server.number
 
     def _stops(self, gang: str) -> None:
@@ -426,3 +440,11 @@ class World:
         name, _, attempt = gang.rpartition(".")
         job = self.look().records[name].job
         return job.attempt == int(attempt) and job.state is not State.QUEUED and not job.state.is_terminal
+
+
+def _has_lease(control: Control) -> bool:
+    try:
+        control.store.require_lease()
+    except StandbyError:
+        return False
+    return True

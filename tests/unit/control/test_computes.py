@@ -11,7 +11,7 @@ from drumbeat.control.catalog.aliases import set_alias
 from drumbeat.control.computes.agent_addresses import Endpoints
 from drumbeat.control.control import Control, Setting
 from drumbeat.dialect.compute.computes import Compute
-from drumbeat.ports import Engine, Machine, NoMachinesError, Ownership, Resource
+from drumbeat.ports import Engine, Machine, NoMachinesError, Resource
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import (
     ConflictError,
@@ -25,7 +25,7 @@ from drumbeat.protocol.errors import (
 )  # fmt: skip
 from drumbeat.protocol.states import State
 from drumbeat.stores.folder import FolderArtifacts
-from drumbeat.stores.sql import SqlStore
+from drumbeat.stores.sql import LeaseRules, SqlStore
 from drumbeat.wiring import SystemClock
 from tests.support.fake_engine import FakeEngine
 from tests.support.memory_store import JobsDatabase, MemoryStore
@@ -66,12 +66,12 @@ class Town:
     made: list[Lab] = field(default_factory=list[Lab])
     open_ones: list[Control] = field(default_factory=list[Control])
 
-    def open(self, *, ownership: Ownership = Ownership.ALONE, store: MemoryStore | None = None) -> Control:
-        store = store or MemoryStore(self.database)
+    def open(self, *, is_alone: bool = True, store: MemoryStore | None = None) -> Control:
+        store = store or MemoryStore(self.database, LeaseRules(is_alone=is_alone))
         given: dict[str, Engine] = {"local": FakeEngine()}
         artifacts = FolderArtifacts(self.folder)
         setting = Setting(
-            store, artifacts, given, SystemClock(), b"key", "/venv/bin", ownership=ownership, make_engine=self.make,
+            store, artifacts, given, SystemClock(), b"key", "/venv/bin", make_engine=self.make,
             endpoints=Endpoints((f"http://127.0.0.1:{len(self.open_ones) + 1}",)),
         )  # fmt: skip
         control = Control(setting)
@@ -429,13 +429,12 @@ def test_a_machine_that_never_answers_holds_up_a_job_for_a_while_only(town: Town
 
 
 # --- several servers --------------------------------------------------------------------------------------------
-def test_what_one_server_makes_and_deletes_the_other_follows(town: Town):
-    one, two = town.open(ownership=Ownership.SHARED), town.open(ownership=Ownership.SHARED)
+def test_server_that_stands_by_follows_what_the_active_one_makes_and_deletes(town: Town):
+    one, two = town.open(is_alone=False), town.open(is_alone=False)
     one.computes.create(LAB)
     until(lambda: "lab" in two.engines)
-    two.computes.create({**LAB, "nodes": 3})
-    until(lambda: one.engines.known("lab").document == {**LAB, "nodes": 3})
-    assert two.computes.show("lab").spec == {**LAB, "nodes": 3}
+    one.computes.create({**LAB, "nodes": 3})
+    until(lambda: two.engines.known("lab").document == {**LAB, "nodes": 3})
     one.computes.delete("lab")
     until(lambda: "lab" not in two.engines)
     assert all(engine.is_closed for engine in town.made)
@@ -453,21 +452,23 @@ def test_a_job_outlives_its_compute_and_waits_for_it(town: Town):
 
 
 @pytest.mark.feature("F5", "F6")
-def test_a_server_that_starts_beside_others_ends_what_no_job_wants(town: Town, monkeypatch: pytest.MonkeyPatch):
-    one = town.open(ownership=Ownership.SHARED)
+def test_server_that_becomes_active_ends_what_no_job_wants(town: Town, monkeypatch: pytest.MonkeyPatch):
+    one = town.open(is_alone=False)
     one.computes.create(LAB)
     submit(one, "runs", compute="lab")
     lab = town.made[0]
     until(lambda: "runs.1" in lab.gangs)
     lab.gangs["left.1"] = lab.gangs["runs.1"]  # Its node was away when it was stopped.
     monkeypatch.setattr(town, "make", lambda _spec: lab)
-    town.open(ownership=Ownership.SHARED)
-    assert lab.stopped == ["left.1"]
+    two = town.open(is_alone=False)
+    assert (two.is_active, lab.stopped) == (False, [])
+    one.stop()
+    until(lambda: two.is_active and lab.stopped == ["left.1"])
     assert "runs.1" in lab.gangs
 
 
 def test_a_server_that_ends_beside_others_takes_nothing_away(town: Town):
-    one, two = town.open(ownership=Ownership.SHARED), town.open(ownership=Ownership.SHARED)
+    one, two = town.open(is_alone=False), town.open(is_alone=False)
     one.computes.create(LAB)
     one.stop()
     assert not town.made[0].is_closed

@@ -223,11 +223,11 @@ def test_a_grant_that_the_store_refused_is_asked_for_again_without_anything_else
 ):
     commit, refused = house.store.commit, list[str]()
 
-    def refuse(token: int, changes: Sequence[Change]) -> None:
+    def refuse(changes: Sequence[Change]) -> None:
         if not refused and any(change.job.state is State.PROVISIONING for change in changes):
             refused.append("once")
             raise StorageError("the disk is full")
-        commit(token, changes)
+        commit(changes)
 
     monkeypatch.setattr(house.store, "commit", refuse)
     house.gang(house.submit("j"))
@@ -367,7 +367,7 @@ def test_child_waits_while_the_files_of_a_deleted_one_are_being_removed(
     house.submit(child)
     house.run_to_end(child)
     until(lambda: not house.store.outbox())
-    house.store.delete_job(house.control.loop.token, child)
+    house.store.delete_job(child)
     house.control.jobs.submit(JobRequest({**document, "name": "p"}))
     says = f"the files of the deleted job {child} are still being removed"
     until(lambda: says in house.store.load("p").job.sentence)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from drumbeat.control.catalog.data_assets import DataAssets
 from drumbeat.control.catalog.datastores import Datastores
-from drumbeat.ports import Ownership, Submission
+from drumbeat.ports import Submission
 from drumbeat.protocol.plan import InputPlan
 from tests.support.fake_clock import FakeClock
 from tests.support.memory_data import MemoryData
@@ -25,9 +25,8 @@ def _reading(first: Submission) -> Submission:
 def test_upload_used_by_oldest_of_many_unfinished_jobs_is_kept() -> None:
     store = MemoryStore()
     assets = DataAssets(store, FakeClock(), Datastores(store, b"key"), MemoryData())
-    token = store.lease(Ownership.ALONE)
     assert not assets._is_used(UPLOAD)
-    store.submit(token, _reading(submission("oldest")))
+    store.submit(_reading(submission("oldest")))
     for number in range(MANY):
-        store.submit(token, submission(f"job-{number}"))
+        store.submit(submission(f"job-{number}"))
     assert assets._is_used(UPLOAD)

@@ -11,7 +11,7 @@ from drumbeat.control.catalog.data_assets import DataAssets
 from drumbeat.control.catalog.datastores import Datastores
 from drumbeat.control.data.inputs import Inputs
 from drumbeat.dialect.data.assets import DataAsset
-from drumbeat.ports import Ownership, Use
+from drumbeat.ports import Use
 from drumbeat.protocol.errors import ConflictError
 from drumbeat.protocol.plan import InputPlan
 from drumbeat.stores.folder import FolderArtifacts
@@ -34,7 +34,7 @@ class Room:
         planned = InputPlan("m", "uri_folder", f"{ROOT}/model", "download")
         self.job = replace(first.job, plan=replace(first.job.plan, inputs=(planned,)))
         uses = (Use("environment", "model", "1", "environment"), Use("data", "model", "1", "inputs.m"))
-        self.store.submit(self.store.lease(Ownership.ALONE), replace(first, job=self.job, uses=uses))
+        self.store.submit(replace(first, job=self.job, uses=uses))
         artifacts = FolderArtifacts(folder)
         self.inputs = Inputs(artifacts, self.data, lambda _name: self.job, self.assets.require_registered)
 

@@ -60,7 +60,7 @@ def test_a_job_takes_the_machine_that_was_started_for_it_after_its_checkpoint(to
     story = town.control.store.story("e")
     assert story[-1].sentence == "1 more node is free: the job grows from 2 to 3 nodes after its next checkpoint"
 
-    town.control.loop.deliver("e", CheckpointSaved(1, 1, 40))
+    town.control.loop.apply("e", CheckpointSaved(1, 1, 40))
     assert (town.job("e").state, town.job("e").reason) == (State.STOPPING, Reason.RESIZING)
     say(town, Phase.ENDED, 0, 1)
     town.carry_out()
@@ -89,5 +89,5 @@ def test_machines_that_are_taken_again_are_not_waited_for(town: Town):
     town.look()
     tick(town)
     assert town.job("e").growth == 0
-    town.control.loop.deliver("e", CheckpointSaved(1, 1, 40))
+    town.control.loop.apply("e", CheckpointSaved(1, 1, 40))
     assert town.job("e").state is State.RUNNING

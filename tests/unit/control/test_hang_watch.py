@@ -14,7 +14,6 @@ from drumbeat.control.gangs.hang_watch import HangWatch
 from drumbeat.control.gangs.node_requests import NodeKey, NodeRequests
 from drumbeat.core.life.events import StartGang
 from drumbeat.core.life.job import Job
-from drumbeat.ports import Ownership
 from drumbeat.protocol.agent import AgentStatus, Phase
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.roster import Member
@@ -60,7 +59,7 @@ class Node:
         self.engine, self.store, self.serials = FakeEngine(), MemoryStore(), itertools.count(1)
         engines = {"local": self.engine}
         artifacts = FolderArtifacts(self.folder)
-        setting = Setting(self.store, artifacts, engines, FakeClock(), b"key", ownership=Ownership.ALONE)
+        setting = Setting(self.store, artifacts, engines, FakeClock(), b"key")
         self.control = Control(setting)
         self.control.open()
         self.control.engines.look()

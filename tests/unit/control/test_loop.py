@@ -12,13 +12,14 @@ from drumbeat.control.bus import job_topic
 from drumbeat.control.control import Control, Setting
 from drumbeat.core.life.events import KeepStory, PublishOutputs, StartGang, StopGang, Waits
 from drumbeat.core.life.output_publication import PATIENCE, PATIENT_TRIES, is_over
-from drumbeat.ports import Change, Ownership, StoredFile
+from drumbeat.ports import Change, StoredFile
 from drumbeat.protocol.agent import AgentStatus, Phase, RankExit
 from drumbeat.protocol.api.requests import JobRequest
-from drumbeat.protocol.errors import AwayError, StaleError, StorageError
+from drumbeat.protocol.errors import AwayError, StandbyError, StorageError
 from drumbeat.protocol.roster import Member
 from drumbeat.protocol.states import Reason, State
 from drumbeat.stores.folder import FolderArtifacts
+from drumbeat.stores.sql import LeaseRules
 from tests.support.fake_clock import FakeClock
 from tests.support.fake_engine import FakeEngine
 from tests.support.memory_store import JobsDatabase, MemoryStore
@@ -37,12 +38,12 @@ class Shared(MemoryStore):
     """
 
     def __init__(self, database: JobsDatabase, clock: FakeClock) -> None:
-        super().__init__(database, monotonic=clock.monotonic)
+        super().__init__(database, LeaseRules(is_alone=False, now=clock.monotonic))
         self.lost: State | None = None
         self.meanwhile: Callable[[], object] = int
 
-    def commit(self, token: int, changes: Sequence[Change]) -> None:
-        super().commit(token, changes)
+    def commit(self, changes: Sequence[Change]) -> None:
+        super().commit(changes)
         self.meanwhile()
         if any(change.job.state is self.lost for change in changes):
             self.lost = None
@@ -52,12 +53,12 @@ class Shared(MemoryStore):
 class House:
     """A server whose threads the test plays, and the agent of its job. other: over the same database."""
 
-    def __init__(self, folder: Path, other: House | None = None, ownership: Ownership = Ownership.SHARED) -> None:
+    def __init__(self, folder: Path, other: House | None = None) -> None:
         self.clock, self.engine = (other.clock, other.engine) if other else (FakeClock(), FakeEngine())
         self.artifacts = FolderArtifacts(folder)
         self.store = Shared(other.store.database if other else JobsDatabase(), self.clock)
         engines = {"local": self.engine}
-        self.control = Control(Setting(self.store, self.artifacts, engines, self.clock, b"key", ownership=ownership))
+        self.control = Control(Setting(self.store, self.artifacts, engines, self.clock, b"key"))
         self.control.open()
         self.control.engines.look()
 
@@ -120,20 +121,59 @@ def test_an_agent_that_calls_before_the_answer_to_its_grant_is_none_of_an_old_at
     assert asked == [1]
 
 
-def test_replaced_server_has_no_current_jobs_before_its_new_lease(house: House, monkeypatch: pytest.MonkeyPatch):
-    def away(ownership: Ownership, *, address: str) -> int:
-        raise AwayError(f"the connection was cut: {ownership} {address}")
+def test_job_whose_last_change_is_unsure_is_read_again_at_the_next_tick(house: House):
+    house.submit()
+    house.store.lost = State.PROVISIONING
+    with pytest.raises(AwayError):
+        house.control.loop.place()
+    house.control.loop.tick()
+    assert house.control.loop.jobs["j"].job.state is State.PROVISIONING
 
+
+@pytest.mark.feature("F11")
+def test_replaced_server_steps_down_and_changes_nothing_more(house: House, tmp_path: Path):
+    replaced: list[bool] = []
+    house.control.standby.on_replaced = lambda: replaced.append(True)
     house.submit()
     house.clock.advance(20)
-    house.store.lease(Ownership.ALONE)
-    with monkeypatch.context() as patch:
-        patch.setattr(house.store, "lease", away)
-        with pytest.raises(AwayError):
-            house.control.loop.beat()
-    assert (house.control.loop.jobs, house.control.loop.is_current) == ({}, False)
-    house.control.loop.beat()
-    assert house.control.loop.is_current
+    successor = House(tmp_path, house)
+    waits = Waits(Reason.WAITING_FOR_SLOTS, "one is running")
+    for refused in (lambda: house.control.loop.apply("j", waits), house.control.loop.tick, house.control.loop.tick):
+        with pytest.raises(StandbyError):
+            refused()
+    assert (house.control.loop.jobs, house.control.is_active, house.control.standby.is_replaced) == ({}, False, True)
+    assert replaced == [True]
+    assert list(successor.control.loop.jobs) == ["j"]
+
+
+@pytest.mark.feature("F11")
+def test_server_that_stood_still_answers_from_the_store_and_not_from_memory(house: House, tmp_path: Path):
+    house.submit()
+    house.clock.advance(20)
+    House(tmp_path, house).control.loop.place()
+    assert house.control.loop.record("j").job.state is State.PROVISIONING
+
+
+@pytest.mark.feature("F11")
+def test_server_that_stood_still_before_an_effect_does_not_carry_it_out(house: House, tmp_path: Path):
+    house.submit()
+    house.control.loop.place()
+    (pending,) = house.store.outbox()
+    house.clock.advance(20)
+    House(tmp_path, house).carry_out(StartGang)
+    with pytest.raises(StandbyError):
+        house.control.outbox.carry_out(pending)
+    assert house.engine.started == ["j.1"]
+
+
+@pytest.mark.feature("F11")
+def test_server_that_stands_by_becomes_active_once_the_lease_is_free(house: House, tmp_path: Path):
+    house.submit()
+    standby = House(tmp_path, house).control
+    assert (standby.is_active, standby.loop.jobs) == (False, {})
+    house.control.loop.stop()
+    assert standby.open()
+    assert list(standby.loop.jobs) == ["j"]
 
 
 @pytest.mark.feature("F10")
@@ -148,7 +188,7 @@ def test_store_that_takes_no_changes_is_told_once_that_has_lasted_and_until_it_t
     rung: list[str] = []
     monkeypatch.setattr(house.control.bus, "publish", rung.append)
     with monkeypatch.context() as patch:
-        patch.setattr(house.store, "beat", full)
+        patch.setattr(house.store, "renew_lease", full)
         patch.setattr(house.store, "commit", full)
         for _ in range(4):
             loop._guarded(loop.tick)
@@ -177,94 +217,6 @@ def test_refusal_after_which_nothing_is_tried_is_forgotten(house: House):
     house.clock.advance(5)
     loop.tick()
     assert loop.refused_writes.problem == ""
-
-
-# --- a server that has the store to itself, and is replaced all the same ------------------------------------------
-@pytest.fixture
-def lone(tmp_path: Path) -> House:
-    """A server that believes it has the store to itself, and a job that it holds."""
-    lone = House(tmp_path, ownership=Ownership.ALONE)
-    lone.submit()
-    return lone
-
-
-def test_replaced_lone_server_leaves_jobs_with_the_server_that_replaced_it(lone: House, tmp_path: Path):
-    successor = House(tmp_path, lone, Ownership.ALONE)
-    for _ in range(10):
-        lone.clock.advance(4)
-        successor.control.loop.tick()
-        lone.control.loop.tick()
-    assert (list(lone.control.loop.jobs), list(successor.control.loop.jobs)) == ([], ["j"])
-    successor.control.loop.place()
-    assert lone.control.loop.record("j").job.state is State.PROVISIONING
-
-
-def test_replaced_lone_server_claims_jobs_when_its_successor_is_silent(lone: House, tmp_path: Path):
-    successor = House(tmp_path, lone, Ownership.ALONE)
-    for _ in range(5):
-        lone.control.loop.tick()
-        lone.clock.advance(4)
-    assert list(lone.control.loop.jobs) == ["j"]
-    with pytest.raises(StaleError):
-        successor.control.loop.apply("j", Waits(Reason.WAITING_FOR_SLOTS, "one is running"))
-    successor.control.loop.tick()
-    assert list(successor.control.loop.jobs) == []
-
-
-def test_replaced_lone_server_reads_messages_that_it_did_not_apply_at_once(lone: House, tmp_path: Path):
-    House(tmp_path, lone, Ownership.ALONE).control.loop.stop()
-    lone.control.loop.tick()
-    lone.control.loop.place()
-    lone.carry_out(StartGang)
-    lone.clock.advance(6)
-    lone.say(Phase.READY)
-    assert lone.store.load("j").job.state is not State.RUNNING, "its memory may be old: the message waits"
-    lone.control.loop.tick()
-    assert lone.store.load("j").job.state is State.RUNNING
-
-
-# --- what came to another server --------------------------------------------------------------------------------
-@pytest.fixture
-def other(house: House, tmp_path: Path) -> House:
-    return House(tmp_path, house)
-
-
-def test_a_holder_that_many_agents_write_to_keeps_its_lease(house: House, other: House):
-    taken = list[str]()
-
-    def slow() -> None:
-        house.clock.advance(1)
-        other.store.beat(other.control.loop.token)
-        taken.extend(other.store.claim(other.control.loop.token))
-
-    house.engine.cpus = 100
-    house.control.engines.look()
-    house.submit(nodes=20)
-    house.control.loop.place()
-    house.carry_out(StartGang)
-    for node in range(20):
-        other.say(Phase.READY, node)
-    house.store.meanwhile = slow
-    for _ in range(20):
-        house.control.loop.tick()
-    assert taken == []
-    assert house.store.load("j").job.state is State.RUNNING
-    assert house.store.inbox(house.control.loop.token) == []
-
-
-def test_of_what_an_agent_said_at_another_server_the_newest_is_heard(house: House, other: House):
-    house.submit()
-    house.control.loop.place()
-    house.carry_out(StartGang)
-    commits = list[str]()
-    house.store.meanwhile = lambda: commits.append("one")
-    for serial, phase in enumerate((Phase.ENROLLED, Phase.STAGING, Phase.READY), start=1):
-        other.say(phase, serial=serial)
-    other.say(Phase.ENROLLED, serial=1)
-    house.control.loop.tick()
-    assert commits == ["one"]
-    assert house.store.load("j").job.state is State.RUNNING
-    assert house.store.inbox(house.control.loop.token) == []
 
 
 # --- outputs ----------------------------------------------------------------------------------------------------
@@ -311,8 +263,8 @@ def test_outputs_that_cant_be_noted_are_put_in_their_places_again_ever_later(
     def full(*_: object) -> None:
         raise StorageError("the disk is full")
 
-    def noted(token: int, changes: Sequence[Change]) -> None:
-        del token, changes
+    def noted(changes: Sequence[Change]) -> None:
+        del changes
         tries.append(house.clock.monotonic())
         full()
 
@@ -324,20 +276,3 @@ def test_outputs_that_cant_be_noted_are_put_in_their_places_again_ever_later(
         until(lambda: not house.control.outbox._busy)
         house.clock.advance(1)
     assert tries == [0, 1, 3, 7, 15]
-
-
-@pytest.mark.feature("D3")
-def test_who_follows_at_another_server_hears_of_outputs_that_are_put_in_their_places(house: House, other: House):
-    heard = list[str]()
-    other.control.bus.subscribe(lambda topic: heard.append(topic.name))
-
-    def ticks(count: int) -> list[str]:
-        heard.clear()
-        for _ in range(count):
-            other.control.loop.tick()
-        return heard
-
-    house.run_to_end()
-    assert ticks(3) == ["j"] * 3
-    house.carry_out(PublishOutputs)
-    assert ticks(3) == ["j"]

@@ -9,7 +9,6 @@ import pytest
 
 from drumbeat.control.bus import Bus
 from drumbeat.control.loop.loop import Loop
-from drumbeat.control.loop.peers import NoPeers
 from drumbeat.core.life.events import Event, JudgeDue, RetryDue, TimeUp
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.state_machine import JUDGE_AFTER
@@ -28,7 +27,7 @@ class Deadlines(Loop):
     """A loop that only notes what it would apply. broken: jobs of which it can't."""
 
     def __init__(self, clock: FakeClock, *jobs: Job) -> None:
-        super().__init__(MemoryStore(), clock, Bus(), NoPeers(_unused))
+        super().__init__(MemoryStore(), clock, Bus())
         self.open()
         self.jobs = {job.name: Record(job, 1) for job in jobs}
         self.applied: list[tuple[str, type[Event]]] = []

@@ -89,7 +89,7 @@ class Town:
         self.control.loop.place()
 
     def carry_out(self) -> None:
-        for pending in self.control.store.outbox(self.control.loop.token):
+        for pending in self.control.store.outbox():
             self.control.outbox.carry_out(pending)
 
     def submit(self, name: str, nodes: int = 1, compute: str = "lab") -> None:

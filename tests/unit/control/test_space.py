@@ -57,7 +57,7 @@ def ended(house, name, code=False, outputs=True, **more):
 def change(house, name, **more):
     """Changes the record of a job that has ended."""
     record = house.store.load(name)
-    house.store.commit(house.control.loop.token, [Change(replace(record.job, **more), record.version)])
+    house.store.commit([Change(replace(record.job, **more), record.version)])
 
 
 def ended_sweep(house, *trials):
@@ -234,7 +234,7 @@ class RefusingArtifacts(FolderArtifacts):
             raise StorageError("this user may not write there", fix="Give it the right to.")
         super().remove_logs(job)
         if self.gone in listed(self.house.store, JobFilter()):
-            self.house.store.delete_job(self.house.control.loop.token, self.gone)
+            self.house.store.delete_job(self.gone)
 
 
 def test_prune_that_keeps_outputs_goes_on_without_a_job_deleted_meanwhile(house):
@@ -300,7 +300,7 @@ def test_retention_that_is_too_short_or_no_time_is_refused(house, seconds):
 def test_removal_that_was_interrupted_is_finished_at_the_next_start(house):
     ended(house, "a", code=True)
     note = json.dumps({"snapshots": [DIGEST], "asked_until": 1e12})
-    house.store.delete_job(house.control.loop.token, "a", note)
+    house.store.delete_job("a", note)
     assert folders(house) == {"a"}
     house.reopen()
     house.control.space.finish_removals()
@@ -340,10 +340,10 @@ def test_new_job_keeps_its_files_from_a_server_that_is_late_to_remove_the_delete
         house.control.space.finish_removals()
         house.control.artifacts.append_log(ended(house, "b"), "logs/1.1/0/1.log", 0, b"new\n")
         if deleted_again:
-            house.store.delete_job(house.control.loop.token, "b", json.dumps({"snapshots": [], "asked_until": 0}))
+            house.store.delete_job("b", json.dumps({"snapshots": [], "asked_until": 0}))
 
     for name in ("a", "b"):
-        house.store.delete_job(house.control.loop.token, ended(house, name))
+        house.store.delete_job(ended(house, name))
     control, runs = house.control, Runs()
     slow = SlowToRemove(house.folder, finish_and_submit_again)
     Space(control.loop, slow, control.catalogs.environments, runs=runs).finish_removals()

@@ -9,7 +9,7 @@ from drumbeat.control.loop.waiting_jobs import queue_of
 from drumbeat.core.fair_share import PATIENCE
 from drumbeat.core.life.job import Job
 from drumbeat.core.quotas import Quota, QuotaKind
-from drumbeat.ports import HALF_LIFE_SETTING, Ownership
+from drumbeat.ports import HALF_LIFE_SETTING
 from tests.support.memory_store import MemoryStore
 from tests.support.sample_jobs import NOON, sample_job, started, submission
 
@@ -24,10 +24,9 @@ def job(name: str, person: str, at: datetime) -> Job:
 def store() -> MemoryStore:
     """Ada has held four slots and four GPUs for an hour."""
     store = MemoryStore()
-    token = store.lease(Ownership.ALONE)
     sent = submission("hog")
-    record, _ = store.submit(token, replace(sent, job=replace(sent.job, person="ada")))
-    store.commit(token, [replace(started(record), at=NOON - timedelta(hours=1))])
+    record, _ = store.submit(replace(sent, job=replace(sent.job, person="ada")))
+    store.commit([replace(started(record), at=NOON - timedelta(hours=1))])
     return store
 
 

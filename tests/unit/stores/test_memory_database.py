@@ -4,7 +4,6 @@ from contextlib import suppress
 
 import pytest
 
-from drumbeat.ports import Ownership
 from drumbeat.protocol.errors import StorageError
 from drumbeat.stores.sql.schema import settings
 from tests.support.memory_store import JobsDatabase, MemoryStore
@@ -24,7 +23,7 @@ def test_what_is_written_before_a_crash_in_a_transaction_is_lost():
 def test_stores_over_one_database_see_what_the_others_wrote():
     database = JobsDatabase()
     first, second = MemoryStore(database), MemoryStore(database)
-    first.submit(first.lease(Ownership.SHARED), submission("a"))
+    first.submit(submission("a"))
     first.close()
     assert second.load("a").job.name == "a"
 

@@ -96,8 +96,9 @@ def _say_server(status_view: ServerView) -> str:
     unfinished = ", ".join(status_view.unfinished) or "none"
     limit = say_duration(timedelta(seconds=status_view.idle_stop_s))
     idle = f"after {limit} with nothing to do" if status_view.idle_stop_s else "never by itself"
+    how = "standing by" if status_view.stands_by else "running"
     rows = [
-        f"running at {status_view.url} on {status_view.host}, process {status_view.pid}, version {status_view.version}",
+        f"{how} at {status_view.url} on {status_view.host}, process {status_view.pid}, version {status_view.version}",
         f"  up           {say_duration(timedelta(seconds=status_view.uptime_s))}",
         f"  files        {status_view.home}",
         f"  unfinished   {unfinished}",
@@ -105,7 +106,8 @@ def _say_server(status_view: ServerView) -> str:
         f"  stops        {idle}",
         *([f"  retains      jobs for {_retained(status_view)} after their end"] if status_view.retain_s else []),
         *([f"  copies       all runs to the MLflow server {status_view.mlflow}"] if status_view.mlflow else []),
-        *(f"  beside       {one}, which goes on with all jobs" for one in status_view.others),
+        *([f"  active       {status_view.active_url}, which has all jobs"] if status_view.active_url else []),
+        *(f"  beside       {one}, which takes over when the active server ends" for one in status_view.others),
         *(f"  prepared     {_spare(one)}" for one in status_view.spares),
         *(f"  agents       https://{_host(one)}, certificate until {one.ends:%Y-%m-%d}" for one in status_view.doors),
     ]

@@ -113,9 +113,9 @@ class ChildWatch:
         return [one.job for one in list(self._loop.jobs.values()) if one.job.kind is not JobKind.COMMAND]
 
     def parents_of(self, changed: Collection[str]) -> list[Job]:
-        """Returns the unfinished parents among these jobs and above them; all, if one of the jobs is not held here."""
+        """Returns the unfinished parents among these jobs and above them; all, if one of the jobs has ended."""
         records = [self._loop.jobs.get(name) for name in changed]
-        if None in records:  # It has just ended, or another server holds it: its parent isn't known.
+        if None in records:  # Its parent isn't known.
             return self.parents()
         names = {*changed, *(record.job.parent for record in records if record)}
         return [job for job in self.parents() if job.name in names]
@@ -128,7 +128,7 @@ class ChildWatch:
 
     def look_at(self, job: Job) -> None:
         """Applies to a parent how far its children are."""
-        if not self._loop.holds(job.name):
+        if not self._loop.is_current:
             return
         children = self._children(job.name)
         statuses = tuple(_status(one.job) for one in reversed(children))

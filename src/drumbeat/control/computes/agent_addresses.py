@@ -1,4 +1,4 @@
-"""Where agents call: this server's addresses for each compute, and those of the servers that share its store.
+"""Where agents call: this server's addresses for each compute, and those of the servers that stand by.
 
 An agent is given them when its gang is started, and again with every directive, so that it can reach another server
 when the one that it knows is gone for good.
@@ -14,7 +14,7 @@ from drumbeat.control.computes.address_claims import AddressClaims
 from drumbeat.control.computes.engines import Engines
 from drumbeat.control.loop.loop import Loop
 from drumbeat.dialect.compute.remote_compute import RemoteCompute
-from drumbeat.ports import Doors, LiveServer, Ownership
+from drumbeat.ports import Doors, LiveServer
 from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
 
 log = logging.getLogger(__name__)
@@ -28,6 +28,8 @@ class Endpoints:
     """URLs for agents on the server's own machine."""
     doors: Doors | None = None
     """Listeners for agents on other machines; None = there are none."""
+    url: str = ""
+    """Where clients and browsers call this server."""
 
     @property
     def address(self) -> str:
@@ -45,8 +47,8 @@ class AgentAddresses:
         """Computes whose agents can call this server, and where."""
         self._troubles: dict[str, str] = {}
         self._others: tuple[LiveServer, ...] = ()
-        self._shown: tuple[int, Mapping[str, tuple[str, ...]]] = (0, {})
-        """The token and the doors that the other servers know of this one."""
+        self._shown: Mapping[str, tuple[str, ...]] = {}
+        """The doors that the other servers know of this one."""
         self._claims = AddressClaims(engines, loop.clock)
         self._inherited: frozenset[str] | None = None
         """Doors that an earlier server opened: agents that were started then may call there. None = not read yet."""
@@ -102,31 +104,35 @@ class AgentAddresses:
         """Where the other servers are, the newest first."""
         return tuple(one.address for one in self._others)
 
-    def look(self) -> None:
-        """Opens doors for the gangs of all servers, shows them to the other servers, and reads theirs.
+    @property
+    def active_url(self) -> str:
+        """Where clients call the active server, while this one stands by; "" = it isn't known."""
+        return next((one.url for one in self._others if one.is_active), "")
 
-        A server that is alone has nothing to show.
+    def look(self) -> None:
+        """Opens doors for all gangs, shows them to the other servers, and reads theirs.
+
+        A server that stands by does so, too: agents learn its doors before they need them. A server that is alone has
+        nothing to show.
         """
         names = self._names()
         if self.doors is not None:
             self.doors.look(list(names.values()))
             self._close_unused(self.doors)
-        if self._loop.peers.ownership is Ownership.ALONE:
+        store = self._loop.store
+        if store.is_alone:
             return
-        store, token = self._loop.store, self._loop.token
         for compute in [name for name in self._engines if store.reservations(name)]:
             if self.doors is not None and self.doors.awaits(names.get(compute, "")):
                 self._open.pop(compute, None)  # Its name is looked up meanwhile, which may take long.
             else:
                 self._try_to_open(compute)
         doors = {name: urls for name, urls in self._open.copy().items() if urls != self.here}
-        shown: tuple[int, Mapping[str, tuple[str, ...]]] = (token, doors) if doors else (0, {})
-        if shown != self._shown:
-            store.show_doors(token, doors)
-            self._shown = shown
-        # A server that was killed here is listed until it counts as silent; it has this server's address.
-        servers = [one for one in store.live_servers() if one.token != token and one.address not in self.here]
-        self._others = tuple(servers)
+        if doors != self._shown:
+            store.show_doors(doors)
+            self._shown = doors
+        # A server that was killed here is listed until its lease has expired; it has this server's address.
+        self._others = tuple(one for one in store.other_servers() if one.address not in self.here)
 
     def _close_unused(self, doors: Doors) -> None:
         """Closes the doors of computes that were deleted or replaced."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 
 from drumbeat.control.computes.agent_addresses import AgentAddresses
 from drumbeat.control.computes.engines import Engines
@@ -13,15 +14,25 @@ from drumbeat.control.computes.scaler import Scaler
 log = logging.getLogger(__name__)
 
 LOOK_INTERVAL_S = 1.0
-"""How often machines are read, and the computes and addresses of other servers."""
+"""How often machines are read, and the addresses of other servers."""
 
 
 class ComputeWatch:
-    """Keeps engines, the states of machines, their number, and addresses current, on a thread of its own."""
+    """Keeps engines, the states of machines, their number, and addresses current, on a thread of its own.
 
-    def __init__(self, engines: Engines, addresses: AgentAddresses, states: NodeStates, scaler: Scaler) -> None:
+    is_active: a server that stands by scales nothing, and ends what is left on its own machine.
+    """
+
+    def __init__(
+        self,
+        engines: Engines,
+        addresses: AgentAddresses,
+        states: NodeStates,
+        scaler: Scaler,
+        is_active: Callable[[], bool],
+    ) -> None:
         self._engines, self._addresses = engines, addresses
-        self._states, self._scaler = states, scaler
+        self._states, self._scaler, self._is_active = states, scaler, is_active
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="computes", daemon=True)
 
@@ -47,6 +58,9 @@ class ComputeWatch:
     def look(self) -> None:
         """Looks once."""
         self._engines.look()
-        self._states.look()
-        self._scaler.look()
+        if self._is_active():
+            self._states.look()
+            self._scaler.look()
+        else:
+            self._engines.sweep_given()
         self._addresses.look()

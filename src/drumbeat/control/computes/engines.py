@@ -121,6 +121,11 @@ class Engines(Mapping[str, Engine]):
         for name, engine in self.items():
             self._sweep(name, engine)
 
+    def sweep_given(self) -> None:
+        """Ends what is left on this machine of attempts that the active server, on another one, has given up."""
+        for name, engine in self.given.items():
+            self._sweep(name, engine)
+
     def _sweep(self, name: str, engine: Engine) -> None:
         try:
             engine.sweep(lambda: self._wanted(name))
@@ -155,7 +160,7 @@ class Engines(Mapping[str, Engine]):
                 _close(name, one.engine)
 
     def look(self) -> None:
-        """Follows what other servers created and deleted, and reads the machines of every compute."""
+        """Follows what the active server created and deleted, and reads the machines of every compute."""
         with self._changing:
             self._look()
 
@@ -163,7 +168,7 @@ class Engines(Mapping[str, Engine]):
         stored = {one.name: dict(one.document) for one in self.loop.store.resources(KIND)}
         current = {name: followed(one, stored.get(name)) for name, one in self._known.items()}
         known = {name: one for name, one in current.items() if one.document == stored.get(name)}
-        for name in self._known.keys() - known.keys():  # Another server has deleted or replaced it.
+        for name in self._known.keys() - known.keys():  # The active server has deleted or replaced it.
             _close(name, self._known[name].engine)
         for name, document in stored.items():
             if name not in self.given and self._is_due(known.get(name)):

@@ -32,9 +32,9 @@ class Agents:
         Raises UnauthorizedError, StaleError when replaced, NotFoundError, SpecError.
         """
         current = self._heard(job, attempt, node, secret, status)
-        if current.nodes and (current.nodes[node] != status or not self._loop.holds(job)):
+        if current.nodes and (current.nodes[node] != status or not self._loop.is_current):
             event = AgentSaid(attempt, node, status)
-            current = _of_attempt(attempt, self._loop.call(lambda: self._loop.deliver(job, event)))
+            current = _of_attempt(attempt, self._loop.call(lambda: self._loop.apply(job, event)))
         return self._directive(current)
 
     def has_news_of_logs(self, job: str, attempt: int, node: int, secret: str, status: AgentStatus) -> bool:

@@ -66,7 +66,7 @@ class GangWatch(PooledWatch):
 
         Raises what the engine raised; nodes that have been silent for too long are given up all the same.
         """
-        if not self.loop.holds(job.name) or job.observed is None:
+        if not self.loop.is_current or job.observed is None:
             return  # The outbox is still starting it, though some nodes may be running.
         gang: Gang | None = None
         try:

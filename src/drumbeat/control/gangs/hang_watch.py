@@ -215,7 +215,7 @@ class HangWatch(PooledWatch):
         self._tell(job, seen)
 
     def _tell(self, job: Job, seen: StillnessSeen) -> None:
-        if self._loop.holds(job.name) and self._loop.is_there(job):
+        if self._loop.is_current and self._loop.is_there(job):
             self._loop.tell(job.name, seen)
 
 

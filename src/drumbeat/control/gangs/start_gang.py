@@ -10,7 +10,7 @@ from drumbeat.control.loop.outbox import NODES, Handler, Pool
 from drumbeat.core.life.events import GangRefused, GangSeen, NodeLost, StartGang
 from drumbeat.core.life.job import Job
 from drumbeat.ports import PendingEffect
-from drumbeat.protocol.errors import EngineError, StaleError, UnreachableError
+from drumbeat.protocol.errors import EngineError, StandbyError, UnreachableError
 from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.states import State
 
@@ -53,8 +53,8 @@ class GangStarter:
             return NodeLost(pending.attempt, node, error.what)
         try:
             self._loop.held(pending.job)
-        except StaleError:
-            # The new holder may have stopped this gang before it was started here.
+        except StandbyError:
+            # The active server may have stopped this gang before it was started here.
             if not is_wanted(self._loop.store.load(pending.job).job, pending.attempt):
                 engine.stop(gang.name)
             raise

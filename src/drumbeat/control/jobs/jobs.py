@@ -46,7 +46,7 @@ from drumbeat.dialect.data.paths import OfJob, reference_to
 from drumbeat.dialect.job.job import CommandJob
 from drumbeat.dialect.pipelines.pipeline_job import PipelineJob
 from drumbeat.dialect.sweeping.sweep import SweepJob
-from drumbeat.ports import ALL_COMPUTES, Record, StoredFile, Submission, Use
+from drumbeat.ports import Record, StoredFile, Submission, Use
 from drumbeat.protocol.api.jobs import PreviewView
 from drumbeat.protocol.api.requests import JobRequest, StepParts
 from drumbeat.protocol.errors import (
@@ -55,7 +55,6 @@ from drumbeat.protocol.errors import (
     DrumbeatError,
     NotFoundError,
     SpecError,
-    StaleError,
     StorageError,
     UnreachableError,
 )
@@ -65,10 +64,6 @@ from drumbeat.protocol.principal import UNKNOWN, Principal
 from drumbeat.protocol.states import State
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.stores.sql import SqlStore
-
-MAX_TRIES = 20
-"""How often quotas are looked at again for a submission while other servers book slots."""
-
 
 _PARENT_STOPS = "not submitted: its parent was being stopped"
 
@@ -167,15 +162,15 @@ class Jobs:
         """Submits a child of a running parent and lets the parent know, as one step of the loop. Idempotent.
 
         Where the parent is being stopped, it learns that the child does not exist, or how far the child is. The parent
-        also learns of a refusal. find: gives what the child's result may be taken from, by its plan. Raises StaleError
-        when another server holds the parent; AwayError while the server's database is; PostponedError while the
-        child's compute can't be used, a store of data doesn't answer, or the files of a deleted job of the child's name
-        are still being removed.
+        also learns of a refusal. find: gives what the child's result may be taken from, by its plan. Raises AwayError
+        while the server's database is away, or another server is the active one; PostponedError while the child's
+        compute can't be used, a store of data doesn't answer, or the files of a deleted job of the child's name are
+        still being removed.
         """
         job = str(request.document["name"])
         try:
             submission, plan = self._submission(request, parent, self._loop.store.load(parent).job.person)
-        except (StaleError, AwayError):  # Neither is about the child, and the parent could not be told.
+        except AwayError:  # It isn't about the child, and the parent could not be told.
             raise
         except DrumbeatError as error:
             refusal = error  # Python unbinds the name at the end of this block.
@@ -208,7 +203,7 @@ class Jobs:
         return is_postponed
 
     def _is_stopping(self, parent: str) -> bool:
-        """Whether a parent has no further children submitted. Raises StaleError when another server holds it."""
+        """Whether a parent has no further children submitted. Raises StandbyError."""
         return self._loop.held(parent).job.state is not State.RUNNING
 
     def _write_child(self, parent: str, submission: Submission) -> ConflictError | None:
@@ -227,7 +222,7 @@ class Jobs:
             if self._is_taken(name):
                 self._loop.apply(parent, ChildRefused(name, str(error)))
                 return None
-            # The files of a deleted job of that name are still there, or another server was faster at booking.
+            # The files of a deleted job of that name are still there.
             self._loop.apply(parent, ChildPostponed(name, error.what))
             return error
         self._child_submitted(parent, record.job)
@@ -253,27 +248,12 @@ class Jobs:
             raise no_compute(compute, self._engines)
         _require_sources(loop.store, submission.job.plan)
         faultpoint("submit.before_commit")
-        try:
-            record, is_new = self._write_within_quotas(submission)
-        except StaleError:
-            loop.beat()  # Another server had replaced this one; now it is a new server.
-            record, is_new = self._write_within_quotas(submission)
+        self._quotas.require_room(submission.job)
+        record, is_new = loop.store.submit(submission)
         faultpoint("submit.after_commit")
-        if is_new and record.lease == loop.token:
+        if is_new:
             loop.add(record)
         return record, is_new
-
-    def _write_within_quotas(self, submission: Submission) -> tuple[Record, bool]:
-        """Writes the job if the quotas let it wait; looks at them again when another server booked in between."""
-        store = self._loop.store
-        for is_last in (*[False] * MAX_TRIES, True):
-            checked = replace(submission, booked_in_all=self._quotas.room(submission.job))
-            try:
-                return store.submit(self._loop.token, checked)
-            except ConflictError:
-                if is_last or checked.booked_in_all in (None, store.booked(ALL_COMPUTES)):
-                    raise
-        raise AssertionError("the last try returns or raises")
 
     def _require_sources(self, request: JobRequest) -> None:
         own = StepParts(request.code, request.inputs, request.environment)
@@ -343,8 +323,7 @@ class Jobs:
     def cancel(self, name: str, by: str, *, discard: bool = False) -> Record:
         """Asks a job to stop. Idempotent. discard: give up results that are being kept. by: who asks, for the story.
 
-        Raises NotFoundError; ConflictError for a job that has ended otherwise, or keeps its results. A job that another
-        server holds is stopped at that server's next look; the request is durable already.
+        Raises NotFoundError; ConflictError for a job that has ended otherwise, or keeps its results.
         """
         self._loop.call(lambda: self._cancel(name, CancelRequested(by, discard)))
         return self._loop.store.load(name)
@@ -354,7 +333,7 @@ class Jobs:
         if error := cancellation.refusal(job, request):
             raise error
         if not cancellation.is_repeated(job, request):
-            self._loop.deliver(name, request)
+            self._loop.apply(name, request)
 
     def files(self, name: str) -> list[StoredFile]:
         """Every file of a job that can be fetched; of one that has ended, plan and story too.

@@ -10,7 +10,7 @@ import contextlib
 import logging
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -18,15 +18,15 @@ from typing import TypeVar
 
 from drumbeat.control.bus import Bus, job_topic
 from drumbeat.control.loop.growth_offers import Grower
-from drumbeat.control.loop.peers import Peers
-from drumbeat.control.loop.placer import Booking, Placer, Supply
+from drumbeat.control.loop.placer import Placer, Supply
 from drumbeat.control.loop.refused_writes import RefusedWrites
 from drumbeat.core.life.events import Effect, Event, JudgeDue, RetryDue, StoryEntry, TimeUp, Waits
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.state_machine import JUDGE_AFTER, decide
 from drumbeat.core.life.transitions import then, with_effects
-from drumbeat.ports import Change, Clock, Message, Ownership, Record
-from drumbeat.protocol.errors import NotFoundError, StaleError, StorageError, UnreachableError
+from drumbeat.core.resource_needs import Slot
+from drumbeat.ports import LEASE_TIMEOUT, Change, Clock, Record
+from drumbeat.protocol.errors import NotFoundError, StaleError, StandbyError, StorageError, UnreachableError
 from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.states import State
 from drumbeat.stores.sql import SqlStore
@@ -37,7 +37,9 @@ log = logging.getLogger(__name__)
 CALL_TIMEOUT_S = 60.0
 """How long a caller waits for its work on the loop's thread."""
 TICK_INTERVAL_S = 0.5
-"""How often the server beats, looks at its peers, and checks deadlines."""
+"""How often the server renews its lease, and checks deadlines."""
+FRESH_S = 0.6 * LEASE_TIMEOUT.total_seconds()
+"""How long after the lease was renewed no other server can have taken it."""
 
 
 @dataclass(frozen=True)
@@ -53,16 +55,21 @@ class Applied:
 
 
 class Loop:
-    """Owns every unfinished job that this server holds the lease of.
+    """Owns every unfinished job while this server is the active one.
 
-    address: where agents on this machine call the server; the other servers pass it on to them.
+    address: where agents on this machine call the server. url: where clients do.
     """
 
-    def __init__(self, store: SqlStore, clock: Clock, bus: Bus, peers: Peers, address: str = "") -> None:
-        self.store, self.clock, self.bus, self.peers = store, clock, bus, peers
-        self.token = 0
-        self._address = address
+    def __init__(self, store: SqlStore, clock: Clock, bus: Bus, address: str = "", url: str = "") -> None:
+        self.store, self.clock, self.bus = store, clock, bus
+        self.is_active = False
+        """Whether this server has the lease, as far as it knows."""
+        self.on_replaced: Callable[[], None] = _nothing
+        """Is called once, from any thread, when another server has taken the lease."""
+        self._address, self._url = address, url
         self.jobs: dict[str, Record] = {}
+        self._unsure: set[str] = set()
+        """Jobs whose last change may have been written or not: the store didn't answer."""
         self._beat_at = 0.0
         self._due_at: dict[str, dict[datetime, float]] = {}
         """The deadlines of each job, on the monotonic clock: since it was given them or this server began."""
@@ -81,20 +88,23 @@ class Loop:
         """Something has changed that placement depends on."""
 
     # --- the thread -------------------------------------------------------------------------------------------
-    def open(self) -> None:
-        """Takes the lease, and reads the jobs that are this server's from the start."""
-        self.jobs, at = {}, self.clock.monotonic()
-        self.token = self.store.lease(self.peers.ownership, address=self._address)
+    def open(self) -> bool:
+        """Takes the lease and reads the unfinished jobs; returns False while another server is the active one."""
+        at = self.clock.monotonic()
+        if not self.store.take_lease(self._address, self._url):
+            return False
         self._beat_at = at
-        self.jobs = {record.job.name: record for record in self.peers.first_jobs(self.store)}
+        self.jobs = {record.job.name: record for record in self.store.unfinished()}
+        self.is_active = True
         self.has_effects.set()
+        return True
 
     @property
     def is_current(self) -> bool:
         """Whether the jobs in memory are current: no longer after this server stood still, or was cut off from the
-        store, for so long that another one may have taken them.
+        store, for so long that another one may have taken the lease.
         """
-        return self.peers.is_memory_current(self.clock.monotonic() - self._beat_at)
+        return self.is_active and (self.store.is_alone or self.beat_age_s < FRESH_S)
 
     @property
     def beat_age_s(self) -> float:
@@ -105,10 +115,6 @@ class Loop:
     def is_running(self) -> bool:
         """Whether the loop's thread lives; in a simulation, which has none, it does."""
         return self._thread is None or self._thread.is_alive()
-
-    def holds(self, name: str) -> bool:
-        """Whether a job is certainly this server's, and its value in memory the latest."""
-        return self.is_current and self.peers.holds(name, self.jobs)
 
     def record(self, name: str) -> Record:
         """A job as it is now: from memory while that is current, else from the store. Raises NotFoundError."""
@@ -122,11 +128,9 @@ class Loop:
             return False
 
     def held(self, name: str) -> Record:
-        """A job from the store. Raises StaleError when another server holds it, NotFoundError."""
-        record = self.store.load(name)
-        if record.lease != self.token:
-            raise StaleError(f"job {name} is held by server {record.lease} now")
-        return record
+        """A job from the store. Raises StandbyError when another server has become the active one, NotFoundError."""
+        self.store.require_lease()
+        return self.store.load(name)
 
     def start(self) -> None:
         """Starts the thread. A simulation has none: there `call`, `tick` and `place` run on the caller's thread."""
@@ -134,13 +138,25 @@ class Loop:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread after the calls in its queue, and hands this server's jobs over to the others."""
-        self._has_stopped = True
-        self._calls.put(None)
+        """Ends the thread after the calls in its queue, and gives up the lease."""
+        self._end()
         if self._thread:
             self._thread.join(timeout=5)
         with contextlib.suppress(StorageError):
-            self.store.leave(self.token)
+            self.store.leave()
+
+    def _end(self) -> None:
+        self._has_stopped = True
+        self._calls.put(None)
+
+    def step_down(self) -> None:
+        """Ends the thread: another server has become the active one, and nothing here is current any more."""
+        if self.is_active:
+            self.is_active = False
+            log.warning("this server was silent, and another one has become the active one")
+            self._end()
+            self.jobs.clear()
+            self.on_replaced()
 
     def call(self, work: Callable[[], T]) -> T:
         """Runs `work` on the loop's thread and gives its result, or raises what it raised."""
@@ -202,9 +218,9 @@ class Loop:
             self.bus.publish(job_topic(name))
 
     def tick(self) -> None:
-        """Renews the lease, looks at the other servers, and applies the deadlines that have passed."""
+        """Renews the lease, reads again what is unsure, and applies the deadlines that have passed."""
         self.beat()
-        self.peers.look(self)
+        self._reread()
         troubles: list[Exception] = []
         for job in [record.job for record in self.jobs.values() if _has_deadlines(record.job)]:
             if event := self._due(job):
@@ -239,34 +255,35 @@ class Loop:
         return self._due_at.setdefault(name, {}).setdefault(deadline, at + left)
 
     def beat(self) -> None:
-        """Renews the lease. A server that was silent for so long that it was replaced comes back as a new one."""
+        """Renews the lease. Raises StandbyError when another server has taken it."""
         at = self.clock.monotonic()
         try:
-            self.store.beat(self.token)
-        except StaleError:
-            log.warning("server %d was silent and has been replaced; it goes on as a new one", self.token)
-            self.peers = self.peers.when_replaced()
-            self.open()
-        else:
-            self._beat_at = at
+            self.store.renew_lease()
+        except StandbyError:
+            self.step_down()
+            raise
+        self._beat_at = at
+
+    def _reread(self) -> None:
+        for name in list(self._unsure):
+            record = self.store.load(name)
+            self._unsure.discard(name)
+            if not record.job.state.is_terminal:
+                self.add(record)
+            self.has_effects.set()
 
     # --- one job ----------------------------------------------------------------------------------------------
-    def deliver(self, name: str, message: Message) -> Job:
-        """Applies a message to a job that this server holds; else leaves it in the holder's inbox. Returns the job."""
-        if self.holds(name):
-            try:
-                return self.apply(name, message)
-            except StaleError:
-                pass  # Another server has just taken it.
-        self.store.post(name, message)
-        return self.store.load(name).job
-
     def tell(self, name: str, event: Event) -> None:
         """Applies an event on the loop's thread, from any other."""
         self.call(lambda: self.apply(name, event))
 
-    def apply(self, name: str, event: Event, booking: Booking | None = None) -> Job:
-        """Decides what an event makes of a job, commits it, and publishes it. Only on the loop's thread."""
+    def apply(self, name: str, event: Event, reserve: Sequence[Slot] = ()) -> Job:
+        """Decides what an event makes of a job, commits it, and publishes it. Only on the loop's thread.
+
+        reserve: the slots that the job is given. Raises StandbyError, NotFoundError.
+        """
+        if not self.is_current:
+            self.store.require_lease()
         record = self.jobs.get(name) or self.store.load(name)
         now, at = self.clock.now(), self.clock.monotonic()
         decision = decide(record.job, event, now)
@@ -275,10 +292,8 @@ class Loop:
         if decision.job.state.is_terminal and not record.job.state.is_terminal:
             decision = then(decision, with_effects(decision.job, *self.closing_effects(decision.job)))
         change = Change(decision.job, record.version, decision.story, decision.effects)
-        if booking:
-            change = replace(
-                change, reserve=booking.slots, booked=booking.booked, booked_in_all=booking.booked_in_all, at=now
-            )
+        if reserve:
+            change = replace(change, reserve=tuple(reserve), at=now)
         self._commit(name, record, change)
         if _has_deadlines(decision.job):
             for deadline in filter(None, (decision.job.deadline, decision.job.judge_at, decision.job.retry_at)):
@@ -303,16 +318,18 @@ class Loop:
     def _commit(self, name: str, record: Record, change: Change) -> None:
         faultpoint("loop.before_commit")
         try:
-            self.store.commit(self.token, [change])
+            self.store.commit([change])
             faultpoint("loop.after_commit")
+        except StandbyError:
+            self.step_down()
+            raise
         except StaleError:
-            self.jobs.pop(name, None)  # Another server holds it now.
+            self._doubt(name)
             raise
         except StorageError as error:
             self._note_refusal(error)
-            if self.peers.ownership is Ownership.SHARED:
-                # It may be written, and the answer lost: the next look reads it from the store.
-                self.jobs.pop(name, None)
+            if not self.store.is_alone:  # It may be written, and the answer lost.
+                self._doubt(name)
             raise
         if self.refused_writes.clear():
             self._ring_for_all()
@@ -322,8 +339,13 @@ class Loop:
         else:
             self.jobs[name] = replace(record, job=change.job, version=record.version + 1)
 
+    def _doubt(self, name: str) -> None:
+        """Forgets what memory has of a job; the next tick reads it from the store."""
+        self.jobs.pop(name, None)
+        self._unsure.add(name)
+
     def add(self, record: Record) -> None:
-        """Takes in a job that has just been submitted or claimed."""
+        """Takes in a job that has just been submitted or read again."""
         self.jobs[record.job.name] = record
         self.must_place = True
         self.bus.publish(job_topic(record.job.name))
@@ -348,8 +370,8 @@ class Loop:
             raise
 
     def unfinished(self) -> dict[str, Record]:
-        """Every unfinished job, whichever server holds it: all servers see one queue; each grants to its own jobs."""
-        return self.peers.unfinished(self.jobs, self.store)
+        """Every unfinished job by name."""
+        return self.jobs
 
     @staticmethod
     def jobs_queued(records: dict[str, Record]) -> list[Job]:

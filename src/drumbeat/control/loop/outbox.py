@@ -19,7 +19,7 @@ from drumbeat.control.loop.repeated_failures import RepeatedFailures
 from drumbeat.core.life.events import Effect
 from drumbeat.core.life.job import Job
 from drumbeat.ports import PendingEffect
-from drumbeat.protocol.errors import DrumbeatError, StaleError, StorageError
+from drumbeat.protocol.errors import DrumbeatError, StandbyError, StorageError
 from drumbeat.protocol.fault_points import faultpoint
 
 log = logging.getLogger(__name__)
@@ -57,9 +57,10 @@ class Handler:
     kind: type[Effect]
     lane: str
     carry_out: Callable[[PendingEffect, Job], None]
-    """Carries out an effect of a job that this server holds, and takes it off the outbox.
+    """Carries out an effect of a job, and takes it off the outbox.
 
-    May run again, and late: a server may have been stopped since it looked. So it must do no harm then, or undo it.
+    May run again, and late: a server may have stood still since it looked at its lease, and another one be active by
+    now. So it must do no harm then, or undo it.
     """
     pool: Callable[[PendingEffect], Pool] = lambda _pending: Pool()
     on_failure: Callable[[PendingEffect, Exception], None] = _ignore
@@ -115,7 +116,7 @@ class Outbox:
     def carry_out(self, pending: PendingEffect) -> None:
         """Carries out an effect and takes it off the outbox, unless it is postponed. Raises whatever goes wrong.
 
-        Raises StaleError when another server holds the job.
+        Raises StandbyError when another server has become the active one.
         """
         faultpoint("effect.before")
         job = self._loop.held(pending.job).job
@@ -144,7 +145,7 @@ class Outbox:
 
     def _hand_out(self) -> None:
         seen: set[Lane] = set()
-        for pending in self._loop.store.outbox(self._loop.token):
+        for pending in self._loop.store.outbox():
             lane = self.lane_of(pending)
             with self._lock:
                 if lane in self._busy or lane in seen or self._is_delayed(pending):
@@ -195,9 +196,9 @@ class Outbox:
             return
         try:
             self.carry_out(pending)
-        except StaleError as error:
+        except StandbyError as error:
             self._forget(pending)
-            log.info("effect %s of job %s is another server's: %s", pending.effect.kind, pending.job, error)
+            log.info("effect %s of job %s is the active server's: %s", pending.effect.kind, pending.job, error)
         except Exception as error:  # noqa: BLE001 (logged, and tried again)
             self._failed(pending, error)
         finally:

@@ -16,13 +16,12 @@ class PendingOutputs:
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
 
-    def own(self) -> list[str]:
-        """Names of the jobs whose outputs this server still has to publish."""
-        return list(self._by_job(self._loop.token))
-
     def all(self) -> dict[str, tuple[OutputPlan, ...]]:
-        """The outputs by job that any server still has to publish."""
-        return self._by_job(None)
+        """The outputs, by job, that are still to be published."""
+        rows = self._loop.store.outbox()
+        names = dict.fromkeys(row.job for row in rows if isinstance(row.effect, PublishOutputs))
+        left = {name: tuple(outputs_left(self._loop.record(name).job)) for name in names}
+        return {name: outputs for name, outputs in left.items() if outputs}
 
     def require_none_in(self, datastore: str) -> None:
         """Raises ConflictError while outputs are still to be published to a datastore."""
@@ -32,9 +31,3 @@ class PendingOutputs:
                 if isinstance(place, InStore) and place.datastore == datastore:
                     what = f"output {output.name} of job {job} is still to be published to datastore {datastore}"
                     raise ConflictError(what, fix=f"Wait for it, or discard it: drumbeat cancel {job} --discard")
-
-    def _by_job(self, token: int | None) -> dict[str, tuple[OutputPlan, ...]]:
-        rows = self._loop.store.outbox(token)
-        names = dict.fromkeys(row.job for row in rows if isinstance(row.effect, PublishOutputs))
-        left = {name: tuple(outputs_left(self._loop.record(name).job)) for name in names}
-        return {name: outputs for name, outputs in left.items() if outputs}

@@ -17,22 +17,11 @@ from drumbeat.core.life.job import Job
 from drumbeat.core.resource_needs import Slot
 from drumbeat.core.scheduler import Placed, place
 from drumbeat.core.slot_fitting import Holding, Room
-from drumbeat.ports import ALL_COMPUTES, Machine, Record
-from drumbeat.protocol.errors import ConflictError
+from drumbeat.ports import Machine, Record
 from drumbeat.protocol.states import Reason
 
 if TYPE_CHECKING:
     from drumbeat.control.loop.loop import Loop
-
-
-@dataclass(frozen=True)
-class Booking:
-    """Slots for a job, and the compute's count of bookings at which they were free."""
-
-    slots: tuple[Slot, ...]
-    booked: int
-    booked_in_all: int
-    """The count of all computes, at which the quotas allowed them."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +77,6 @@ class Placer:
         return queue_of([*jobs, *more], self._loop.store, self._loop.clock.now())
 
     def _place(self, compute: str, unfinished: dict[str, Record]) -> None:
-        booked_in_all = self._loop.store.booked(ALL_COMPUTES)
         queue = self.queue(compute, unfinished)
         supply = self._loop.supply
         trouble = supply.troubles.get(compute, "" if compute in supply.machines else "it isn't there any more")
@@ -96,19 +84,10 @@ class Placer:
             for one in queue.jobs:
                 self._wait_for(compute, one.job, trouble)
             return
-        booked = self._loop.store.booked(compute)
         rooms = supply.rooms(compute)
         held = self.holdings(compute, unfinished)
         for placed in self.placed(compute, queue, rooms, held):
-            if placed.job not in self._loop.jobs:
-                continue
-            try:
-                self._tell(placed, booked, booked_in_all)
-            except ConflictError:  # Another server was quicker; what follows was chosen by what was there before.
-                self._loop.must_place = True
-                return
-            booked += bool(placed.slots)
-            booked_in_all += bool(placed.slots)
+            self._tell(placed)
 
     def placed(self, compute: str, queue: Queue, rooms: list[Room], held: list[Holding]) -> list[Placed]:
         """A word for every job of a compute's queue."""
@@ -150,9 +129,8 @@ class Placer:
 
     def _wait_for(self, compute: str, job: str, trouble: str) -> None:
         """For a compute that can't be used: it may be again."""
-        if job in self._loop.jobs:
-            sentence = f"compute {compute} can't be used: {trouble}"
-            self._waits(job, Reason.WAITING_FOR_SLOTS, sentence, is_judged=False)
+        sentence = f"compute {compute} can't be used: {trouble}"
+        self._waits(job, Reason.WAITING_FOR_SLOTS, sentence, is_judged=False)
 
     def _waits(self, job: str, reason: Reason, sentence: str, *, is_judged: bool) -> None:
         """A job is `accepted` until it was seen that it fits at all; once it has fitted, it waits whatever there is."""
@@ -172,7 +150,7 @@ class Placer:
             for (name, _), slots in held.items()
         ]
 
-    def _tell(self, placed: Placed, booked: int, booked_in_all: int) -> None:
+    def _tell(self, placed: Placed) -> None:
         if placed.lacks_share:
             faults = self._loop.jobs[placed.job].job.machine_faults
             reason = faults[-1].reason if faults else Reason.SHARE_MISSING
@@ -182,6 +160,6 @@ class Placer:
         elif placed.never:  # There was more when it came, and there may be again: GPUs go with their driver, say.
             self._loop.apply(placed.job, Waits(Reason.WAITING_FOR_SLOTS, f"{placed.sentence} now"))
         elif placed.slots:
-            self._loop.apply(placed.job, Granted(placed.slots), Booking(placed.slots, booked, booked_in_all))
+            self._loop.apply(placed.job, Granted(placed.slots), placed.slots)
         elif placed.reason is not None:
             self._waits(placed.job, placed.reason, placed.sentence, is_judged=not placed.is_unsure)

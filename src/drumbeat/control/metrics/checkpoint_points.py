@@ -59,7 +59,7 @@ class CheckpointSaves:
         if steps:
             event = CheckpointSaved(attempt, job.round, max(steps))
             with contextlib.suppress(DrumbeatError):
-                self._loop.call(lambda: self._loop.deliver(job.name, event))
+                self._loop.call(lambda: self._loop.apply(job.name, event))
 
 
 def _saved(record: PointsLogged) -> list[int]:

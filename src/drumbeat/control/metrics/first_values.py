@@ -27,7 +27,7 @@ class FirstValues:
         if sentence := first_value(job, records):
             event = ValueLogged(attempt, job.round, sentence)
             with contextlib.suppress(DrumbeatError):
-                self._loop.call(lambda: self._loop.deliver(job.name, event))
+                self._loop.call(lambda: self._loop.apply(job.name, event))
 
 
 def first_value(job: Job, records: Sequence[Spooled]) -> str:

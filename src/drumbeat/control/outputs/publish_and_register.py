@@ -22,7 +22,7 @@ from drumbeat.protocol.errors import (
     ConflictError,
     DrumbeatError,
     NotFoundError,
-    StaleError,
+    StandbyError,
     StorageError,
     UnreachableError,
 )
@@ -77,7 +77,7 @@ class Publishing:
             return self._publish(job, output, is_wanted)
         except NotWantedError:
             return None
-        except StaleError:
+        except StandbyError:
             raise
         except DrumbeatError as error:
             trouble = error

@@ -16,7 +16,7 @@ from drumbeat.control.data import manifests
 from drumbeat.control.data.manifests import Manifest
 from drumbeat.core.life.job import Job
 from drumbeat.ports import DataAccess
-from drumbeat.protocol.errors import StaleError, StorageError
+from drumbeat.protocol.errors import StandbyError, StorageError
 from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.folder_layout import MANIFEST
 from drumbeat.protocol.input_listing import ListedFile, Listing
@@ -74,11 +74,11 @@ class Copy:
         self._tell(is_complete=True)
 
     def _require_still(self) -> None:
-        """Whoever has said that the folder isn't whole says when it is, also where the job is another server's by then.
+        """Whoever has said that the folder isn't whole says when it is, also when another server is active by then.
 
         That one may have finished it just before, if this one stood still since it looked.
         """
-        with contextlib.suppress(StaleError):
+        with contextlib.suppress(StandbyError):
             require(self.is_wanted)
 
     def _copy(self, files: Sequence[ListedFile]) -> None:
@@ -97,7 +97,7 @@ class Copy:
             self._kept[file.path] = (file.size, sha256)
             is_time = self._pace.take_turn()
         if is_time:
-            with contextlib.suppress(StaleError):  # Whoever has the job now may have said already that it is whole.
+            with contextlib.suppress(StandbyError):  # The active server may have said already that it is whole.
                 require(self.is_wanted)
                 self._tell(is_complete=False)
 

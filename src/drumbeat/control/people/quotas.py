@@ -14,7 +14,7 @@ from drumbeat.control.people.tokens import require_person
 from drumbeat.core.fair_share import recent_use
 from drumbeat.core.life.job import Job
 from drumbeat.core.quotas import EVERYONE, Payer, Quota, QuotaKind, refused_waiting
-from drumbeat.ports import ALL_COMPUTES, HALF_LIFE_SETTING
+from drumbeat.ports import HALF_LIFE_SETTING
 from drumbeat.protocol.errors import NotFoundError, RefusedError, SpecError
 from drumbeat.protocol.states import State
 
@@ -95,21 +95,16 @@ class Quotas:
         of_persons = {(QuotaKind.PERSON, person): amount for person, amount in recent.items()}
         return [CurrentUse(*key, slots[key], gpus[key], waiting[key], of_persons.get(key, 0.0)) for key in sorted(keys)]
 
-    def room(self, job: Job) -> int | None:
-        """Finds that quotas let a job wait that a person submits, and returns the count of bookings at which they did.
-
-        None = no quota limits it. Raises RefusedError. Only on the loop's thread.
-        """
+    def require_room(self, job: Job) -> None:
+        """Raises RefusedError unless quotas let a job wait that a person submits. Only on the loop's thread."""
         quotas = [one for one in self.all() if one.waiting is not None]
         if job.parent or job.state is not State.QUEUED or not quotas:
-            return None
-        booked = self._store.booked(ALL_COMPUTES)
+            return
         waiting = Counter(key for one in self._waiting() for key in _keys(one))
         counts = {kind: waiting[kind, name] for kind, name in _keys(job)}
         if refusal := refused_waiting(quotas, Payer(job.person, job.plan.experiment), counts):
             fix = "Wait until one of them has started, cancel one, or ask an owner of the server: drumbeat quota set."
             raise RefusedError(refusal, where=f"job {job.name}", fix=fix)
-        return booked
 
     def _waiting(self) -> list[Job]:
         """Jobs in queues that persons submitted; trials and steps belong to their parents."""

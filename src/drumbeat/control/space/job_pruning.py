@@ -107,12 +107,12 @@ class JobPruner:
             self._loop.call(lambda: self._say(name, "logs and checkpoints were removed by prune"))
 
     def _say(self, name: str, sentence: str) -> None:
-        """Adds a line to the story of a job that has ended; what another server holds is said in the log alone."""
+        """Adds a line to the story of a job that has ended, unless it was changed meanwhile."""
         record = self._store.load(name)
         job = record.job
         line = StoryEntry(self._loop.clock.now(), job.state, job.reason, sentence, job.attempt, job.round)
         try:
-            self._store.commit(self._loop.token, [Change(job, record.version, story=(line,))])
+            self._store.commit([Change(job, record.version, story=(line,))])
         except StaleError as error:
             log.info("the story of job %s doesn't say it: %s", name, error)
         else:

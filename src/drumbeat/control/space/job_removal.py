@@ -22,7 +22,7 @@ from drumbeat.core import deletion_rules
 from drumbeat.core.life.events import DROPPED_WITH_JOB
 from drumbeat.ports import JobSpace, Removal
 from drumbeat.protocol.api.space import KeptItem, SpaceItem
-from drumbeat.protocol.errors import NotFoundError, StaleError, StorageError
+from drumbeat.protocol.errors import NotFoundError, StorageError
 from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.stores.folder import FolderArtifacts
 
@@ -99,11 +99,7 @@ class JobRemoval:
                 "asked_until": job.submitted_at.timestamp(),
             }
         )
-        try:
-            self._store.delete_job(self._loop.token, name, note)
-        except StaleError:
-            self._loop.beat()  # This server had been replaced; now it is a new one.
-            self._store.delete_job(self._loop.token, name, note)
+        self._store.delete_job(name, note)
 
     def finish_removals(self) -> None:
         """Removes the files of jobs whose rows are gone already."""

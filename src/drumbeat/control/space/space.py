@@ -92,7 +92,7 @@ class Space:
         try:
             deleted = self._store.load(name).job
         except NotFoundError:
-            self._store.delete_job(self._loop.token, name)  # Raises for a name that no job has had.
+            self._store.delete_job(name)  # Raises for a name that no job has had.
             self._removal.finish_removals()
             return Freed()
         self._removal.await_end(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 
@@ -25,7 +25,10 @@ class ErrorView(ProblemView):
 
 @dataclass(frozen=True)
 class VersionView:
-    """The server's identity. protocol: client and server must have the same."""
+    """The server's identity. protocol: client and server must have the same.
+
+    stands_by: another server over the same database is the active one, and answers everything else.
+    """
 
     version: str
     protocol: int
@@ -33,6 +36,7 @@ class VersionView:
     host: str
     pid: int
     home: str
+    stands_by: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,8 @@ class SpareView:
 class StatusView:
     """The server's state.
 
-    idle_stop_s: it stops after that long with nothing to do; 0 = never. others: servers over the same store.
+    idle_stop_s: it stops after that long with nothing to do; 0 = never. others: servers over the same database,
+    which take over when this one ends.
     """
 
     uptime_s: float
@@ -75,6 +80,8 @@ class StatusView:
     """Prepared interpreters on the server's machine that no job has."""
     mlflow: str = ""
     """The address, without credentials, of the MLflow server that runs are copied to; "" = none."""
+    active_url: str = ""
+    """The address of the active server, where this one stands by; "" = this is it, or it isn't known."""
 
 
 @dataclass(frozen=True, kw_only=True)

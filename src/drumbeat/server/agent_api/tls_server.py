@@ -22,6 +22,7 @@ from drumbeat.server import errors
 from drumbeat.server.access.connections import Connections, HttpConnection
 from drumbeat.server.access.request_guard import LAST, CheckSecret, require_secret, values
 from drumbeat.server.access.request_sizes import TrafficMeter
+from drumbeat.server.access.standby_guard import StandbyGuard
 from drumbeat.server.agent_api import inputs, metrics, programs, sync, tunnels
 from drumbeat.server.context import ServerContext
 
@@ -47,7 +48,7 @@ def agents_app(context: ServerContext, hosts: Callable[[], frozenset[str]]) -> A
         app.include_router(each.router)
     errors.install(app)
     app.add_middleware(TrafficMeter, traffic=context.traffic)
-    return AgentsOnly(app, context.control.secrets.check, hosts)
+    return AgentsOnly(StandbyGuard(app, context.is_active, context.active_url), context.control.secrets.check, hosts)
 
 
 class AgentsOnly:

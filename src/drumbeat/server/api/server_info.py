@@ -66,7 +66,7 @@ def _is_done(control: Control) -> bool:
     """Whether nothing is unfinished; what follows the end of the last job is waited for."""
     end = time.monotonic() + AFTER_THE_END_S
     while control.has_unfinished_work(with_notices=False):
-        if time.monotonic() > end or control.store.heads():
+        if time.monotonic() > end or control.store.unfinished():
             return False
         time.sleep(0.02)
     return True
@@ -74,12 +74,12 @@ def _is_done(control: Control) -> bool:
 
 def _refusal(control: Control) -> ConflictError:
     """Why the server isn't stopped."""
-    jobs = [one.name for one in control.store.heads()]
+    jobs = [one.job.name for one in control.store.unfinished()]
     if jobs:
         how_many = "1 job isn't" if len(jobs) == 1 else f"{len(jobs)} jobs aren't"
         return ConflictError(f"{how_many} finished: {list_first(jobs, MAX_NAMED)}", fix=STOP_FIX)
-    if ended := control.pending_outputs.own():
-        what = f"outputs are still being put in their places: those of {list_first(ended, MAX_NAMED)}"
+    if ended := control.pending_outputs.all():
+        what = f"outputs are still being put in their places: those of {list_first([*ended], MAX_NAMED)}"
         return ConflictError(what, fix=PUBLISHING_FIX)
     return ConflictError("the end of the last job is being seen to", fix="Try again in a moment, or with --force.")
 
@@ -87,7 +87,7 @@ def _refusal(control: Control) -> ConflictError:
 @router.get("/version")
 async def version(context: ContextOf) -> VersionView:
     """Who answers."""
-    return VersionView(**asdict(context.identity))
+    return VersionView(**asdict(context.identity), stands_by=not context.control.is_active)
 
 
 @router.get("/status")
@@ -95,8 +95,8 @@ def status(context: ContextOf) -> StatusView:
     """How the server is."""
     return StatusView(
         uptime_s=time.monotonic() - context.started,
-        unfinished=tuple(one.name for one in context.control.store.heads()),
-        publishing=tuple(context.control.pending_outputs.own()),
+        unfinished=tuple(one.job.name for one in context.control.store.unfinished()),
+        publishing=tuple(context.control.pending_outputs.all()),
         idle_s=context.traffic.idle_s(own=1),
         idle_stop_s=context.idle_stop_s,
         doors=tuple(DoorView(**asdict(one)) for one in context.doors.shown()) if context.doors else (),
@@ -104,6 +104,7 @@ def status(context: ContextOf) -> StatusView:
         retain_s=context.control.space.retention.retain_s,
         spares=tuple(context.control.space.spares()),
         mlflow=context.control.mlflow.url,
+        active_url=context.control.addresses.active_url,
     )
 
 
@@ -126,7 +127,7 @@ def set_mlflow_server(body: MlflowServerBody, control: ControlOf) -> MlflowServe
 def stop(context: ContextOf, body: StopRequest | None = None) -> dict[str, bool]:
     """Ends the server and the interpreters that it has prepared for later jobs; jobs that run go on without it.
 
-    One that isn't the only one is followed by another.
+    One that isn't the only one is followed by another that stands by.
     """
     is_forced = body is not None and body.force
     if not is_forced and not context.control.addresses.others and not _is_done(context.control):

@@ -31,12 +31,14 @@ def readiness(control: Control, folder: str) -> list[Check]:
     return [
         *liveness(control),
         Check("lease", _lease(control)),
-        Check("store", _problem(lambda: control.store.booked("local"))),
+        Check("store", _problem(control.store.other_servers)),
         Check("disk", "" if os.access(folder, os.W_OK) else "the server's folder can't be written to"),
     ]
 
 
 def _lease(control: Control) -> str:
+    if not control.is_active:
+        return "this server stands by; another one is active"
     age_s = control.loop.beat_age_s
     return f"the lease was last renewed {age_s:.0f} s ago" if age_s > MAX_BEAT_AGE_S else ""
 

@@ -116,7 +116,7 @@ def _disks(sources: MetricSources, field: str) -> Values:
 
 
 def _outbox(sources: MetricSources) -> Values:
-    pending = sources.control.store.outbox(sources.control.loop.token)
+    pending = sources.control.store.outbox()
     return {("waiting",): float(len(pending)), ("failing",): float(sum(one.tries > 0 for one in pending))}
 
 

@@ -10,7 +10,8 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
@@ -76,27 +77,52 @@ def _serve(home: Home, options: Options, make_control: Callable[[Path, Endpoints
         print(options.name_warning, file=sys.stderr)  # noqa: T201 - the person who started it looks there
     at_home = home.listen()
     doors = _doors(home, options)
-    control = make_control(home.path, Endpoints((home_socket.address_in(home.path),), doors))
+    endpoints = Endpoints((home_socket.address_in(home.path),), doors, options.url_elsewhere(port))
+    control = make_control(home.path, endpoints)
     doors.open_again()
-    sender = _otlp(options, control)
-    control.start()
-    if sender:
-        sender.start()
-    try:
+    with ExitStack() as closes:
+        closes.callback(log.info, "stopped")
+        closes.callback(doors.close)
+        closes.callback(home.withdraw)
         while True:
-            idle_stop_s = _listen(Stand(home, options, control, doors), [*listeners, at_home], told)
-            if told.is_told or not control.must_stay():
-                break
-            # Something came in at the very end of the idle time.
-            options = replace(options, idle_stop_s=idle_stop_s)
+            with _running(control, options):
+                options = _serve_on(Stand(home, options, control, doors), [*listeners, at_home], told)
+            if told.is_told or not control.standby.is_replaced:
+                return
+            if control.store.is_alone:
+                raise ConflictError("another server has taken this home", where=str(home.path))
             listeners, at_home = bind(options, port), home.listen()
+            control = make_control(home.path, endpoints)
+
+
+def _serve_on(stand: Stand, listeners: list[socket.socket], told: StopSignals) -> Options:
+    """Serves until told to stop, until another server is the active one, or until nothing is left to do.
+
+    Returns the options by then.
+    """
+    port = listeners[0].getsockname()[1]
+    while True:
+        options = replace(stand.options, idle_stop_s=_listen(stand, listeners, told))
+        if told.is_told or stand.control.standby.is_replaced or not stand.control.must_stay():
+            return options
+        # Something came in at the very end of the idle time.
+        stand = replace(stand, options=options)
+        listeners = [*bind(options, port), stand.home.listen()]
+
+
+@contextmanager
+def _running(control: Control, options: Options) -> Generator[None]:
+    """Starts a control room, and stops it at the end of the block."""
+    sender = _otlp(options, control)
+    try:
+        control.start()
+        if sender:
+            sender.start()
+        yield
     finally:
-        home.withdraw()
         if sender:
             sender.stop()
         control.stop()
-        doors.close()
-        log.info("stopped")
 
 
 def _otlp(options: Options, control: Control) -> OtlpSender | None:
@@ -151,7 +177,8 @@ def _listen(stand: Stand, listeners: list[socket.socket], told: StopSignals) -> 
     url = options.url(port)
     running = Running(app, context, on_ready=lambda: _announce(home, context, url), on_end=home.withdraw)
     context.stop, told.stop = told.now, running.stop
-    if not told.is_told:
+    stand.control.standby.on_replaced = running.stop
+    if not told.is_told and not stand.control.standby.is_replaced:
         running.run(sockets=listeners)
     return context.idle_stop_s
 

@@ -21,8 +21,8 @@ from drumbeat.stores.sql.database_errors import refusals
 
 BUSY_S = 10.0
 """How long a write waits for another process's."""
-LOCKS_S = {"idle_in_transaction_session_timeout": 8, "lock_timeout": 8, "statement_timeout": 30}
-"""PostgreSQL's settings: a server that stands still in a transaction holds others up for less than its lease lasts."""
+LOCKS_S = {"idle_in_transaction_session_timeout": 4, "lock_timeout": 8, "statement_timeout": 30}
+"""PostgreSQL's settings: a transaction that stands still holds others up for less than a lease lasts."""
 _LIMITS = {
     "connect_timeout": 10, "tcp_user_timeout": 15_000, "keepalives_idle": 5, "keepalives_interval": 5,
     "keepalives_count": 3,

@@ -13,28 +13,23 @@ from sqlalchemy import ColumnElement, Connection, Select, bindparam, delete, fun
 
 from drumbeat.core.life.events import StoryEntry
 from drumbeat.core.life.job import Job
-from drumbeat.ports import Change, ExperimentUse, Head, JobFilter, Record, Submission
+from drumbeat.ports import Change, ExperimentUse, JobFilter, Record, Submission
 from drumbeat.protocol import wire
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError
 from drumbeat.protocol.states import Reason, State
-from drumbeat.stores.sql.leases import UNFINISHED, is_free_for
+from drumbeat.stores.sql.leases import UNFINISHED
 from drumbeat.stores.sql.resources import note_uses
 from drumbeat.stores.sql.schema import jobs, removals, story, submissions
-from drumbeat.stores.sql.slots import count_in_all
 
 _SOME = 500
 """Names in one statement; databases limit its values."""
 
 # Statements that are run for each event stand here ready: making one anew takes longer than SQLite does.
-_REWRITE = update(jobs).where(
-    jobs.c.name == bindparam("its_name"),
-    jobs.c.version == bindparam("its_version"),
-    is_free_for(bindparam("its_token")),
-)
+_REWRITE = update(jobs).where(jobs.c.name == bindparam("its_name"), jobs.c.version == bindparam("its_version"))
 """Sets the columns that it is given."""
 
-_HEADS = select(jobs.c.name, jobs.c.version, jobs.c.lease, jobs.c.archived)
+_HEADS = select(jobs.c.name, jobs.c.version, jobs.c.archived)
 """What tells whether a record that is remembered is still the job's."""
 
 
@@ -94,13 +89,6 @@ def request(connection: Connection, name: str) -> JobRequest:
 def unfinished(connection: Connection, remembered: Remembered) -> list[Record]:
     """Every job that hasn't ended, oldest first."""
     return _records(connection, _HEADS.where(jobs.c.state.in_(UNFINISHED)).order_by(jobs.c.number), remembered)
-
-
-def heads(connection: Connection) -> list[Head]:
-    """The same jobs in short, without reading what is long."""
-    chosen = select(jobs.c.name, jobs.c.version, jobs.c.lease, jobs.c.state).where(jobs.c.state.in_(UNFINISHED))
-    rows = connection.execute(chosen.order_by(jobs.c.number))
-    return [Head(row.name, row.version, row.lease, State(row.state)) for row in rows]
 
 
 def page(connection: Connection, chosen: JobFilter, remembered: Remembered) -> list[Record]:
@@ -164,7 +152,7 @@ def _records(
     fresh = _parsed(connection, [name for name in looked_up if name not in found])
     remembered.put(fresh.values())
     found.update(fresh)
-    return [replace(found[row.name], lease=row.lease, archived=row.archived) for row in rows]
+    return [replace(found[row.name], archived=row.archived) for row in rows]
 
 
 def _parsed(connection: Connection, names: Sequence[str]) -> dict[str, Record]:
@@ -191,23 +179,21 @@ def read_story(connection: Connection, name: str) -> list[StoryEntry]:
 
 
 # --- writing ----------------------------------------------------------------------------------------------------
-def add(connection: Connection, token: int, new: Submission) -> Record:
+def add(connection: Connection, new: Submission) -> Record:
     """Writes a new job, what was sent, and its story. Raises ConflictError when its name is taken."""
     name = new.job.name
     if connection.scalar(select(jobs.c.number).where(jobs.c.name == name)) is not None:
         raise ConflictError(f"there is a job {name} already", fix="Give it another name.")
     version = _free_name(connection, name)
     job = replace(new.job, first_version=version)
-    fixed = {"name": job.name, "submitted_at": job.submitted_at, "lease": token, "version": version, "archived": False}
+    fixed = {"name": job.name, "submitted_at": job.submitted_at, "version": version, "archived": False}
     spec = json.dumps(new.spec, separators=(",", ":"))
     connection.execute(insert(jobs).values(**fixed, **_columns(job)))
     request = wire.dumps(new.request) if new.request else ""
     connection.execute(insert(submissions).values(key=new.key, job=job.name, spec=spec, request=request))
     add_story(connection, [(job.name, entry) for entry in new.story])
     note_uses(connection, job.name, new.uses)
-    if new.booked_in_all is not None:
-        count_in_all(connection, new.booked_in_all)
-    return Record(job, version, json.loads(spec), lease=token)
+    return Record(job, version, json.loads(spec))
 
 
 def _free_name(connection: Connection, name: str) -> int:
@@ -222,14 +208,12 @@ def _free_name(connection: Connection, name: str) -> int:
     return int(deleted.version) + 1
 
 
-def rewrite(connection: Connection, token: int, change: Change) -> None:
+def rewrite(connection: Connection, change: Change) -> None:
     """Puts a job's new value in place of the version it was made from. Raises StaleError, NotFoundError."""
-    name = change.job.name
-    guard = {"its_name": name, "its_version": change.version, "its_token": token}
-    columns = {"version": change.version + 1, "lease": token, **_columns(change.job)}
-    written = connection.execute(_REWRITE, guard | columns)
-    if written.rowcount != 1:
-        raise _why_stale(connection, token, change)
+    guard = {"its_name": change.job.name, "its_version": change.version}
+    columns = {"version": change.version + 1, **_columns(change.job)}
+    if connection.execute(_REWRITE, guard | columns).rowcount != 1:
+        raise _why_stale(connection, change)
 
 
 def add_story(connection: Connection, lines: Sequence[tuple[str, StoryEntry]]) -> None:
@@ -275,14 +259,12 @@ def _story_row(job: str, entry: StoryEntry) -> dict[str, object]:
     }
 
 
-def _why_stale(connection: Connection, token: int, change: Change) -> StaleError | NotFoundError:
+def _why_stale(connection: Connection, change: Change) -> StaleError | NotFoundError:
     name = change.job.name
-    row = connection.execute(select(jobs.c.version, jobs.c.lease).where(jobs.c.name == name)).first()
-    if row is None:
+    version = connection.scalar(select(jobs.c.version).where(jobs.c.name == name))
+    if version is None:
         return no_job(name)
-    if row.version != change.version:
-        return StaleError(f"job {name} has moved on from version {change.version} to {row.version}")
-    return StaleError(f"job {name} is held by server {row.lease}, not {token}")
+    return StaleError(f"job {name} has moved on from version {change.version} to {version}")
 
 
 def no_job(name: str) -> NotFoundError:

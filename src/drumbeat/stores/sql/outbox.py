@@ -6,20 +6,19 @@ import json
 from collections.abc import Iterable
 from functools import lru_cache
 
-from sqlalchemy import Connection, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
 from drumbeat.core.life.events import Effect
 from drumbeat.ports import Change, PendingEffect
 from drumbeat.protocol import wire
-from drumbeat.stores.sql.schema import jobs, outbox
+from drumbeat.stores.sql.schema import outbox
 
 _ALL = select(outbox).order_by(outbox.c.id)
-_OF_SERVER = _ALL.join(jobs, jobs.c.name == outbox.c.job).where(jobs.c.lease == bindparam("its_token"))
 
 
-def pending(connection: Connection, token: int | None) -> list[PendingEffect]:
-    """Every effect that isn't done, oldest first; with a token, only of jobs that this server holds."""
-    rows = connection.execute(_ALL) if token is None else connection.execute(_OF_SERVER, {"its_token": token})
+def pending(connection: Connection) -> list[PendingEffect]:
+    """Every effect that isn't done, oldest first."""
+    rows = connection.execute(_ALL)
     return [PendingEffect(row.id, row.job, row.attempt, row.n, read_effect(row.effect), row.tries) for row in rows]
 
 

@@ -10,9 +10,9 @@ from drumbeat.protocol.errors import ConflictError
 from drumbeat.stores.sql import outbox as effects
 from drumbeat.stores.sql.jobs import no_job
 from drumbeat.stores.sql.leases import UNFINISHED
-from drumbeat.stores.sql.schema import asset_uses, inbox, jobs, outbox, removals, reservations, story, submissions
+from drumbeat.stores.sql.schema import asset_uses, jobs, outbox, removals, reservations, story, submissions
 
-_OF_A_JOB: tuple[Table, ...] = (story, outbox, inbox, reservations, asset_uses, submissions)
+_OF_A_JOB: tuple[Table, ...] = (story, outbox, reservations, asset_uses, submissions)
 
 
 def delete_job(connection: Connection, name: str, note: str) -> None:
@@ -25,9 +25,7 @@ def delete_job(connection: Connection, name: str, note: str) -> None:
         return
     if row.state in UNFINISHED:
         raise ConflictError(f"job {name} is {row.state}", fix=f"Cancel it first: drumbeat cancel {name}")
-    if any(
-        one.job == name and not isinstance(one.effect, DROPPED_WITH_JOB) for one in effects.pending(connection, None)
-    ):
+    if any(one.job == name and not isinstance(one.effect, DROPPED_WITH_JOB) for one in effects.pending(connection)):
         what = f"job {name} has ended, and its nodes or outputs are still being finalized"
         raise ConflictError(what, fix=f"Try again in a moment; see why: drumbeat show {name}")
     for table in _OF_A_JOB:

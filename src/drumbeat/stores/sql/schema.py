@@ -23,7 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
 
-HEAD = "0016"
+HEAD = "0017"
 """The database revision that this code reads and writes."""
 
 Serial = BigInteger().with_variant(Integer, "sqlite")
@@ -79,16 +79,24 @@ servers = Table(
     "servers",
     metadata,
     Column("token", Serial, primary_key=True),
-    Column("beats", BigInteger, nullable=False),
     Column("started_at", UtcTime, nullable=False),
-    Column("address", Text, nullable=False, server_default=""),
+    Column("address", Text, nullable=False),
+    Column("url", Text, nullable=False),
     Column("doors", Text, nullable=False, server_default="{}"),
+    Column("seen_at", Double, nullable=False),
     sqlite_autoincrement=True,
 )
-"""Server processes that live, or that nobody has replaced yet. A token is never given twice. beats: `LEFT` of one that
-ended in good order. doors: JSON, compute to addresses."""
+"""Server processes: the active one, and those that stand by. address, url, doors: see `LiveServer`; doors as JSON.
+seen_at: seconds of the lease's clock at which the process last tried to take the lease."""
 
-LEFT = -1
+lease = Table(
+    "lease",
+    metadata,
+    Column("epoch", BigInteger, primary_key=True, autoincrement=False),
+    Column("holder", BigInteger, nullable=False),
+    Column("expires_at", Double, nullable=False),
+)
+"""One row. epoch: grows whenever a server takes the lease. holder: its token, 0 = none. expires_at: seconds."""
 
 jobs = Table(
     "jobs",
@@ -96,7 +104,6 @@ jobs = Table(
     Column("number", Serial, primary_key=True),
     Column("name", Text, nullable=False, unique=True),
     Column("version", BigInteger, nullable=False),
-    Column("lease", BigInteger, nullable=False),
     Column("archived", Boolean, nullable=False),
     Column("state", Text, nullable=False),
     Column("reason", Text, nullable=False),
@@ -158,26 +165,6 @@ outbox = Table(
     sqlite_autoincrement=True,
 )
 """Effects that aren't done."""
-
-inbox = Table(
-    "inbox",
-    metadata,
-    Column("id", Serial, primary_key=True),
-    Column("job", Text, ForeignKey("jobs.name"), nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("message", Text, nullable=False),
-    Index(None, "job"),
-    sqlite_autoincrement=True,
-)
-"""Messages that came to servers which don't hold the job."""
-
-bookings = Table(
-    "bookings",
-    metadata,
-    Column("compute", Text, primary_key=True),
-    Column("count", BigInteger, nullable=False),
-)
-"""How often slots of a compute were taken or given back. Whoever books locks the row: one waits for the other."""
 
 reservations = Table(
     "reservations",

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,16 +15,11 @@ from drumbeat.core.fair_share import HeldSlots, PastUse
 from drumbeat.core.life.events import StoryEntry
 from drumbeat.core.quotas import Quota
 from drumbeat.ports import (
-    LEASE_TIMEOUT,
     Change,
     ExperimentUse,
-    Head,
     History,
     JobFilter,
-    Letter,
     LiveServer,
-    Message,
-    Ownership,
     PendingEffect,
     PersonToken,
     Record,
@@ -39,10 +33,8 @@ from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import ConflictError
 from drumbeat.protocol.states import State
 from drumbeat.stores.sql import (
-    inbox,
     job_histories,
     jobs,
-    leases,
     outbox,
     people,
     removals,
@@ -51,19 +43,17 @@ from drumbeat.stores.sql import (
     usage,
 )
 from drumbeat.stores.sql.database import Database, parse_url
+from drumbeat.stores.sql.leases import Lease, LeaseRules
 from drumbeat.stores.sql.schema import facts, settings
 from drumbeat.stores.sql.upgrade import upgrade
 
 T = TypeVar("T")
 
 
-def make_store(
-    place: str | Path, *, monotonic: Callable[[], float] = time.monotonic, lease_timeout: timedelta = LEASE_TIMEOUT
-) -> SqlStore:
+def make_store(place: str | Path, rules: LeaseRules | None = None) -> SqlStore:
     """The store at a URL, or in an SQLite file at a path, its tables made or brought up to date.
 
-    lease_timeout: how long a server may be silent, by `monotonic`, before `claim` replaces it; several times the time
-    between beats. Raises RefusedError, StorageError, VersionError.
+    Raises RefusedError, StorageError, VersionError.
     """
     database = Database(parse_url(place))
     try:
@@ -71,78 +61,87 @@ def make_store(
     except BaseException:
         database.close()
         raise
-    return SqlStore(database, leases.Watch(monotonic, lease_timeout))
+    return SqlStore(database, rules)
 
 
 class SqlStore:
-    """Jobs, stories, the outbox, the inbox, reservations, resources, persons, and the catalog, in a database.
+    """Jobs, stories, the outbox, reservations, resources, persons, and the catalog, in a database.
 
-    What a call has returned from is durable. Safe from any thread; several processes may be over one database.
-
-    A server opens the store with `lease()`; every write to a job carries that token, and a write to a job that another
-    live server holds raises StaleError and changes nothing. The wall clock decides nothing about leases.
+    What a call has returned from is durable. Safe from any thread; several processes may be over one database. One of
+    them, the active server, has the lease: once another one has taken it, every write raises StandbyError and changes
+    nothing.
     """
 
-    def __init__(self, database: Database, watch: leases.Watch) -> None:
+    def __init__(self, database: Database, rules: LeaseRules | None = None) -> None:
         self._database = database
-        self._watch = watch
+        self._lease = Lease(rules or LeaseRules(), is_sqlite=database.is_sqlite)
         self._remembered = jobs.Remembered()
 
-    # --- leases ---
-    def lease(self, ownership: Ownership, *, address: str = "") -> int:
-        """Registers a server, and returns its token, which is larger than any before.
+    @contextmanager
+    def _write(self) -> Generator[Connection]:
+        """A transaction to write in, refused once another server has taken the lease."""
+        with self._database.write() as connection:
+            self._lease.fence(connection)
+            yield connection
 
-        address: where agents call the server.
+    # --- the lease ---
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other server can be over the database: then the lease is taken at once."""
+        return self._lease.rules.is_alone
+
+    def take_lease(self, address: str = "", url: str = "") -> bool:
+        """Takes the lease if it is free, and returns whether this server is the active one.
+
+        The first call lists this server among the others, with the addresses at which agents of its machine and
+        clients call it; each call tells them that it is still there. The lease expires by the database's clock.
         """
         with self._database.write() as connection:
-            return leases.new_lease(connection, ownership, address)
+            token = self._lease.register(connection, address, url)
+            epoch = self._lease.take(connection, token)
+        self._lease.token = token
+        if epoch is not None:
+            self._lease.epoch = epoch
+        return epoch is not None
 
-    def leave(self, token: int) -> None:
-        """The server ends in good order: whoever claims next needn't wait for its silence. Twice is as once."""
+    def renew_lease(self) -> None:
+        """Lets the lease last for `LEASE_TIMEOUT` from now. Raises StandbyError when another server has it."""
         with self._database.write() as connection:
-            leases.leave(connection, token)
+            self._lease.renew(connection)
 
-    def live_servers(self) -> list[LiveServer]:
-        """Those that have an address; the newest first."""
+    def require_lease(self) -> None:
+        """Raises StandbyError unless this server has the lease."""
         with self._database.read() as connection:
-            return leases.live(connection)
+            self._lease.require(connection)
 
-    def show_doors(self, token: int, doors: Mapping[str, tuple[str, ...]]) -> None:
-        """From now on these are the doors of this server; nothing, if it has been replaced."""
+    def leave(self) -> None:
+        """Gives up the lease, so that no other server need wait for its end, and leaves the list. Idempotent."""
         with self._database.write() as connection:
-            leases.show_doors(connection, token, doors)
+            self._lease.leave(connection)
+        self._lease.left()
 
-    def beat(self, token: int) -> None:
-        """The server of this token lives. Raises StaleError when it has been replaced."""
-        with self._database.write() as connection:
-            leases.beat(connection, token)
-
-    def claim(self, token: int) -> list[str]:
-        """Takes over what servers held that have left, or haven't beaten for a while by this process's monotonic clock,
-        and gives the names of the jobs that are this server's since then. Raises StaleError as `beat` does.
-        """
+    def other_servers(self) -> list[LiveServer]:
+        """The other servers that can be called, the newest first."""
         with self._database.read() as connection:
-            beats = leases.beats_of_others(connection, token)
-        silent = self._watch.silent(beats)
-        if not silent:
-            return []
+            return self._lease.others(connection)
+
+    def show_doors(self, doors: Mapping[str, tuple[str, ...]]) -> None:
+        """Lists where agents on other machines call this server, by compute."""
         with self._database.write() as connection:
-            return leases.replace_servers(connection, token, silent)
+            self._lease.show_doors(connection, doors)
 
     # --- writing jobs ---
-    def submit(self, token: int, submission: Submission) -> tuple[Record, bool]:
+    def submit(self, submission: Submission) -> tuple[Record, bool]:
         """Writes a job, its story and its key in one transaction; (record, True).
 
         The same key again gives the record that there is, and False. Another key with the same job name raises
-        ConflictError, and so do the name of a deleted job whose files are still being removed, and a booking since the
-        submission's `booked_in_all`. A job that takes the name of a deleted one goes on with its versions, so that no
-        server takes one for the other.
+        ConflictError, and so does the name of a deleted job whose files are still being removed. A job that takes the
+        name of a deleted one goes on with its versions, so that nobody takes one for the other.
         """
         try:
-            with self._database.write() as connection:
-                leases.require_live(connection, token)
+            with self._write() as connection:
                 found = jobs.by_key(connection, submission.key, self._remembered)
-                record = found or jobs.add(connection, token, submission)
+                record = found or jobs.add(connection, submission)
         except ConflictError:
             # Where writers run side by side, the same key may have come in between: then that job is the answer.
             if found := self.submitted(submission.key):
@@ -161,48 +160,41 @@ class SqlStore:
         with self._database.read() as connection:
             return jobs.request(connection, name)
 
-    def commit(self, token: int, changes: Sequence[Change]) -> None:
+    def commit(self, changes: Sequence[Change]) -> None:
         """Writes all of the changes in one transaction. Raises StaleError, and writes nothing, when any job's version
-        has moved on or its lease is another's; NotFoundError when there is no such job; ConflictError when slots of
-        the compute were booked after the change's `booked`.
+        has moved on; NotFoundError when there is no such job.
         """
-        with self._database.write() as connection:
-            leases.require_live(connection, token)
-            # In order of names, so that two writers never wait for each other in a ring.
-            for change in sorted(changes, key=lambda one: one.job.name):
-                jobs.rewrite(connection, token, change)
+        with self._write() as connection:
+            for change in changes:
+                jobs.rewrite(connection, change)
             jobs.add_story(connection, [(change.job.name, entry) for change in changes for entry in change.story])
             outbox.remove(connection, [one for change in changes for one in change.done])
-            inbox.clear(connection, [change.job for change in changes if change.job.state.is_terminal])
             for change in changes:
                 outbox.add(connection, change)
             slots.rebook(connection, changes)
-        self._remember(token, changes)
+        self._remember(changes)
 
-    def _remember(self, token: int, changes: Sequence[Change]) -> None:
+    def _remember(self, changes: Sequence[Change]) -> None:
         known = [(self._remembered.get(change.job.name, change.version), change) for change in changes]
         self._remembered.put(
-            replace(record, job=change.job, version=change.version + 1, lease=token)
+            replace(record, job=change.job, version=change.version + 1)
             for record, change in known
             if record is not None
         )
 
     def archive(self, name: str, *, is_archived: bool) -> None:
         """Hides a job from lists, or shows it again. Raises NotFoundError; ConflictError while it is unfinished."""
-        with self._database.write() as connection:
+        with self._write() as connection:
             jobs.archive(connection, name, is_archived=is_archived)
 
-    def delete_job(self, token: int, name: str, note: str = "") -> None:
+    def delete_job(self, name: str, note: str = "") -> None:
         """Deletes a job that has ended, with its story, its submission and its uses, in one transaction.
 
         From then on no call shows the job, and `removals` names it until `removed` is called. note: what the server
-        that removes the files has to know, whichever it is. Any live server may
-        delete it: nothing is left to do for its holder. Idempotent. Raises NotFoundError for a name that no job has
-        had; ConflictError while the job is unfinished, or its nodes or outputs are still being finalized; StaleError
-        when the server has been replaced.
+        that removes the files has to know, whichever it is. Idempotent. Raises NotFoundError for a name that no job
+        has had; ConflictError while the job is unfinished, or its nodes or outputs are still being finalized.
         """
-        with self._database.write() as connection:
-            leases.require_live(connection, token)
+        with self._write() as connection:
             removals.delete_job(connection, name, note)
 
     def removals(self, *, finished: bool = False) -> dict[str, str]:
@@ -220,7 +212,7 @@ class SqlStore:
         Until the end of the block, which is to be short, no server finishes this removal, so that no new job gets the
         name. Nothing else is asked of the store within the block.
         """
-        with self._database.write() as connection:
+        with self._write() as connection:
             yield removals.hold(connection, name)
 
     def removed(self, name: str, version: int) -> None:
@@ -228,7 +220,7 @@ class SqlStore:
 
         version: of the removal. The removal of a later job of the same name stays.
         """
-        with self._database.write() as connection:
+        with self._write() as connection:
             removals.finish(connection, name, version)
 
     # --- reading jobs ---
@@ -241,11 +233,6 @@ class SqlStore:
         """Every job that isn't in a terminal state, oldest first."""
         with self._database.read() as connection:
             return jobs.unfinished(connection, self._remembered)
-
-    def heads(self) -> list[Head]:
-        """The same jobs, in the same order, in short."""
-        with self._database.read() as connection:
-            return jobs.heads(connection)
 
     def experiments(self) -> list[ExperimentUse]:
         """Returns the names of experiments that jobs have, archived jobs included, by name."""
@@ -276,15 +263,15 @@ class SqlStore:
         with self._database.read() as connection:
             return job_histories.read(connection, names, since)
 
-    # --- outbox, inbox, slots ---
-    def outbox(self, token: int | None = None) -> list[PendingEffect]:
-        """Every effect that isn't done, oldest first. token: only of jobs that this server holds."""
+    # --- outbox, slots ---
+    def outbox(self) -> list[PendingEffect]:
+        """Every effect that isn't done, oldest first."""
         with self._database.read() as connection:
-            return outbox.pending(connection, token)
+            return outbox.pending(connection)
 
     def tried(self, effect: int) -> None:
         """Counts a try of an effect that failed."""
-        with self._database.write() as connection:
+        with self._write() as connection:
             outbox.count_try(connection, effect)
 
     def done(self, effect: int, *, release: tuple[str, int] | None = None, at: datetime | None = None) -> None:
@@ -292,46 +279,22 @@ class SqlStore:
 
         at: when; what the attempt has used is added to the past use of its person then.
         """
-        with self._database.write() as connection:
+        with self._write() as connection:
             outbox.remove(connection, [effect])
             if release and at:
                 usage.charge(connection, *release, at)
             if release:
-                slots.give_back(connection, *release)
-
-    def post(self, job: str, message: Message) -> None:
-        """Keeps a message for the server that holds the job. For a job that can make nothing of it any more it is
-        nothing; raises NotFoundError when there is no such job.
-        """
-        with self._database.write() as connection:
-            inbox.post(connection, job, message, self._remembered)
-
-    def inbox(self, token: int) -> list[Letter]:
-        """The messages that wait for this server, in the order in which they came."""
-        with self._database.read() as connection:
-            return inbox.letters(connection, token)
-
-    def heard(self, letters: Iterable[int]) -> None:
-        """Those letters have been acted on. Hearing one twice must do no harm: the server may die before this."""
-        with self._database.write() as connection:
-            inbox.remove(connection, letters)
+                slots.release(connection, release[0], release[1:])
 
     def reservations(self, compute: str) -> list[Reservation]:
         """The slots that are held."""
         with self._database.read() as connection:
             return slots.reserved(connection, compute)
 
-    def booked(self, compute: str) -> int:
-        """Grows whenever slots of the compute are taken or given back. Read before `reservations`, and given with a
-        `Change`, it makes sure that two servers never give the same slots to two jobs.
-        """
-        with self._database.read() as connection:
-            return slots.booked(connection, compute)
-
     # --- settings ---
     def agreed(self, name: str, value: str) -> str:
         """What the first server that ever asked for this name gave as its value."""
-        with suppress(ConflictError), self._database.write() as connection:
+        with suppress(ConflictError), self._write() as connection:
             if _fact(connection, name) is None:
                 connection.execute(insert(facts).values(name=name, value=value))
         with self._database.read() as connection:
@@ -344,7 +307,7 @@ class SqlStore:
 
     def set_setting(self, name: str, value: str) -> None:
         """Keeps the value of a setting, or removes it ("")."""
-        with self._database.write() as connection:
+        with self._write() as connection:
             if connection.execute(update(settings).where(settings.c.name == name).values(value=value)).rowcount == 0:
                 connection.execute(insert(settings).values(name=name, value=value))
 
@@ -361,12 +324,12 @@ class SqlStore:
 
     def add_token(self, token: PersonToken) -> None:
         """Keeps a token. Raises ConflictError when the person has one."""
-        with self._database.write() as connection:
+        with self._write() as connection:
             people.add(connection, token)
 
     def remove_token(self, person: str) -> None:
         """Removes the token of a person. Raises NotFoundError."""
-        with self._database.write() as connection:
+        with self._write() as connection:
             people.remove(connection, person)
 
     def quotas(self) -> list[Quota]:
@@ -376,9 +339,8 @@ class SqlStore:
 
     def set_quota(self, quota: Quota) -> None:
         """Keeps a quota, in place of the one of its kind and name; one without limits is removed."""
-        with self._database.write() as connection:
+        with self._write() as connection:
             usage.set_quota(connection, quota)
-            slots.count_in_all(connection)
 
     def held_slots(self) -> list[HeldSlots]:
         """What each attempt holds, with its person and experiment, by compute, job and attempt."""
@@ -416,16 +378,16 @@ class SqlStore:
 
     def _write_again(self, write: Callable[[Connection], T]) -> T:
         try:
-            with self._database.write() as connection:
+            with self._write() as connection:
                 return write(connection)
         except ConflictError:
             # Where writers run side by side, another one may have inserted the same row in between.
-            with self._database.write() as connection:
+            with self._write() as connection:
                 return write(connection)
 
     def remove_resource(self, kind: str, name: str, version: str = "") -> None:
         """Removes one. The number of a version isn't given again while a newer one exists. Raises NotFoundError."""
-        with self._database.write() as connection:
+        with self._write() as connection:
             resources.remove(connection, kind, name, version)
 
     def users(self, kind: str, name: str, version: str) -> list[tuple[str, str]]:
