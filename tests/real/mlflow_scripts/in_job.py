@@ -7,8 +7,8 @@ import mlflow
 from mlflow import MlflowClient
 
 rank, client = int(os.environ["RANK"]), MlflowClient()
-run_id = os.environ["MLFLOW_RUN_ID"]
-mlflow.set_experiment("chosen by the script")
+run_id, own = os.environ["MLFLOW_RUN_ID"], os.environ["MLFLOW_EXPERIMENT_ID"]
+chosen = mlflow.set_experiment("chosen by the script").experiment_id
 for step in range(3):
     mlflow.log_metric("loss", 10 * rank + step, step=step)
 assert mlflow.active_run().info.run_id == run_id
@@ -29,14 +29,13 @@ if rank == 0:
         mlflow.log_metric("loss", 0.5)
         mlflow.log_dict({"a": 1}, "d.json")
     assert mlflow.artifacts.load_dict(f"runs:/{child.info.run_id}/d.json") == {"a": 1}
-    here = [os.environ["MLFLOW_EXPERIMENT_ID"]]
-    found = client.search_runs(here, "metrics.loss = 0.5 and tags.`mlflow.runName` = 'child'")
+    found = client.search_runs([chosen], "metrics.loss = 0.5 and tags.`mlflow.runName` = 'child'")
     assert [one.info.run_id for one in found] == [child.info.run_id], found
-    found = client.search_runs(here, "params.lr = '0.1'", order_by=["metrics.loss DESC"])
+    found = client.search_runs([own], "params.lr = '0.1'", order_by=["metrics.loss DESC"])
     assert [one.info.run_id for one in found] == [run_id]
     client.create_registered_model("net")
     client.create_model_version("net", f"{mlflow.active_run().info.artifact_uri}/many", run_id)
     client.set_registered_model_alias("net", "best", "1")
     assert client.get_model_version_by_alias("net", "best").run_id == run_id
     assert [one.name for one in client.search_registered_models("name = 'net'")] == ["net"]
-    assert client.get_experiment_by_name(os.environ["MLFLOW_EXPERIMENT_NAME"]).experiment_id == here[0]
+    assert client.get_experiment_by_name(os.environ["MLFLOW_EXPERIMENT_NAME"]).experiment_id == own
