@@ -1,3 +1,3 @@
 """The version of drumbeat: the one place that holds it."""
 
-__version__ = "0.2.0"
+__version__ = "0.3.0.dev0"
