@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
 
 from drumbeat.dialect.reading.error_messages import nearest, no_version
 from drumbeat.ports import Resource, Use
@@ -16,6 +16,11 @@ from drumbeat.stores.sql.schema import asset_uses, resources
 
 _ALL_OF: Mapping[str, str] = {"environment": "--name ", "component": "--name "}
 """What stands before a name where all its versions are listed."""
+
+
+# Constructing a statement costs more than executing it: the loop reads quotas at each placement.
+_OF_KIND = select(resources).where(resources.c.kind == bindparam("its_kind")).order_by(resources.c.number.desc())
+_OF_NAME = _OF_KIND.where(resources.c.name == bindparam("its_name"))
 
 
 def add(connection: Connection, resource: Resource) -> tuple[Resource, bool]:
@@ -75,9 +80,8 @@ def _missing(connection: Connection, kind: str, name: str, version: str) -> NotF
 
 def versions(connection: Connection, kind: str, name: str | None) -> list[Resource]:
     """Newest first."""
-    wanted = [resources.c.kind == kind, *([resources.c.name == name] if name is not None else [])]
-    rows = connection.execute(select(resources).where(*wanted).order_by(resources.c.number.desc()))
-    return [_resource(row) for row in rows]
+    statement = _OF_KIND if name is None else _OF_NAME
+    return [_resource(row) for row in connection.execute(statement, {"its_kind": kind, "its_name": name})]
 
 
 def remove(connection: Connection, kind: str, name: str, version: str) -> None:
