@@ -8,7 +8,8 @@ import pytest
 from drumbeat.control.control import Control, Setting
 from drumbeat.dialect.compute.computes import Compute
 from drumbeat.dialect.compute.netlab import NetlabCompute
-from drumbeat.ports import Engine, Machine
+from drumbeat.ports import Engine
+from drumbeat.protocol.api.computes import Machine
 from drumbeat.protocol.errors import EngineError
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.wiring import SystemClock

@@ -21,7 +21,7 @@ from drumbeat.client.connection import Connection
 from drumbeat.client.store_transfers import Download
 from drumbeat.control.catalog.datastores import Datastores
 from drumbeat.control.control import Control, Setting
-from drumbeat.ports import Written
+from drumbeat.protocol.api.data import Written
 from drumbeat.protocol.errors import ConflictError, RefusedError, SpecError
 from drumbeat.stores.data import StoreAccess
 from drumbeat.stores.folder import FolderArtifacts

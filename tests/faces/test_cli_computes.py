@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.cli.commands.computes import say_made
-from drumbeat.protocol.api.computes import ComputeView, HeldView, MachineView, ScaleView, Tier
+from drumbeat.protocol.api.computes import ComputeView, HeldView, Machine, Scale, Tier
 from drumbeat.protocol.errors import ConflictError
 from tests.unit.cli.fake_server import FakeServer, Type, typing_in
 from tests.unit.cli.samples import NOON, sample
@@ -24,8 +24,8 @@ def drumbeat(server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def rack() -> ComputeView:
     machines = (
-        sample(MachineView, "gpu-1", 8, ("0", "1"), 65536, "running", "reachable"),
-        sample(MachineView, "gpu-2", 8, ("0", "1"), 65536, "unusable", "", "ssh: no route to host \x1b[2J"),
+        sample(Machine, "gpu-1", 8, ("0", "1"), 65536, state="running", word="reachable"),
+        sample(Machine, "gpu-2", 8, ("0", "1"), 65536, state="unusable", unusable="ssh: no route to host \x1b[2J"),
     )
     held = (sample(HeldView, "mnist-7f3a", 1, 0, "gpu-1", 2, ("0",)),)
     spec = {"name": "rack", "type": "ssh", "hosts": [{"address": "gpu-1"}, {"address": "gpu-2"}]}
@@ -80,7 +80,7 @@ def test_what_cant_be_meant_is_refused_before_a_server_is_asked(
 
 
 def test_list_has_a_row_for_each_compute_and_a_line_for_each_trouble(drumbeat: Type, server: FakeServer):
-    local = sample(ComputeView, "local", "local", (sample(MachineView, "laptop", 8, ("0",)),))
+    local = sample(ComputeView, "local", "local", (sample(Machine, "laptop", 8, ("0",)),))
     broken = sample(ComputeView, "lab", "netlab", (), trouble="it needs root. Start the server as root")
     server.known_computes = [local, rack(), broken]
     assert [line.split() for line in drumbeat("compute", "list").stdout.splitlines()[2:]] == [
@@ -132,7 +132,7 @@ def test_delete_says_that_it_is_gone_or_why_not(drumbeat: Type, server: FakeServ
 
 
 def test_scale_changes_what_is_given_and_says_the_numbers_in_effect(drumbeat: Type, server: FakeServer):
-    scale = ScaleView(0, 4, 60.0, None, 3.0, Tier.DEDICATED, {})
+    scale = Scale(0, 4, 60.0, None, 3.0, Tier.DEDICATED, {})
     server.known_computes = [sample(ComputeView, "lab", "netlab", (), spec={}, scale=scale, remarks=("so and so",))]
     shown = drumbeat("compute", "scale", "lab", "--min", 0, "--idle-time", 60)
     assert shown.stdout == (
@@ -149,8 +149,8 @@ def test_scale_without_a_number_is_refused(drumbeat: Type, server: FakeServer):
 
 
 def test_show_has_the_numbers_the_states_and_the_notes(drumbeat: Type, server: FakeServer):
-    scale = ScaleView(0, 2, 300.0, 600.0, 31.0, Tier.LOW_PRIORITY, {"tier": "PreemptMode"})
-    machine = sample(MachineView, "n1", 4, (), 0, "off", "idle~", "", "it is switched off", NOON)
+    scale = Scale(0, 2, 300.0, 600.0, 31.0, Tier.LOW_PRIORITY, {"tier": "PreemptMode"})
+    machine = sample(Machine, "n1", 4, state="off", word="idle~", why="it is switched off", since=NOON)
     server.known_computes = [sample(ComputeView, "rack", "slurm", (machine,), scale=scale, remarks=("otherwise",))]
     text = " ".join(drumbeat("compute", "show", "rack").stdout.split())
     assert "0 to 2; switched off after 300 s without a job; a start usually takes 31 s, at most 600 s" in text
@@ -162,7 +162,7 @@ def test_show_has_the_numbers_the_states_and_the_notes(drumbeat: Type, server: F
 
 def test_machines_of_a_new_compute_that_start_are_said_to_start_in_one_line():
     machines = tuple(
-        sample(MachineView, f"node-{n}", 2, (), 0, "preparing", "silent", "it is starting") for n in range(3)
+        sample(Machine, f"node-{n}", 2, state="preparing", word="silent", unusable="it is starting") for n in range(3)
     )
     said = say_made(sample(ComputeView, "lab", "netlab", machines))
     assert "\n  starting: node-0, node-1, node-2\n" in said

@@ -23,8 +23,8 @@ from drumbeat.engines.netlab.engine import NetlabEngine
 from drumbeat.engines.netlab.lab import Lab, require_tools
 from drumbeat.host import processes
 from drumbeat.host.gangs import living_agent, members
-from drumbeat.ports import Gang, Machine
-from drumbeat.protocol.api.computes import NodeState
+from drumbeat.ports import Gang
+from drumbeat.protocol.api.computes import Machine, NodeState
 from drumbeat.protocol.errors import EngineError
 
 from .guard import guarded

@@ -22,7 +22,8 @@ from drumbeat.dialect.compute.slurm import SlurmCompute
 from drumbeat.engines.contract import EngineContract, a_gang, stop
 from drumbeat.engines.slurm.engine import SlurmEngine
 from drumbeat.host.processes import command_lines
-from drumbeat.ports import Engine, Gang, Machine, NoMachinesError
+from drumbeat.ports import Engine, Gang, NoMachinesError
+from drumbeat.protocol.api.computes import Machine
 from drumbeat.protocol.api.jobs import JobView
 from drumbeat.protocol.errors import EngineError, UnreachableError
 from tools.slurmlab import SlurmLab, missing, slurm_lab, until

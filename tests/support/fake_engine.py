@@ -6,7 +6,8 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from drumbeat.ports import Gang, Machine, Sighting
+from drumbeat.ports import Gang, Sighting
+from drumbeat.protocol.api.computes import Machine
 from drumbeat.protocol.errors import DrumbeatError, EngineError
 
 

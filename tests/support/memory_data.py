@@ -11,7 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 from urllib.parse import quote, unquote, urlsplit
 
-from drumbeat.ports.data import Entry, Written
+from drumbeat.ports.data import Entry
+from drumbeat.protocol.api.data import Written
 from drumbeat.protocol.errors import ConflictError, NotFoundError, RefusedError
 from drumbeat.protocol.input_listing import Link, ListedFile, Listing, listing
 

@@ -13,7 +13,8 @@ from drumbeat.engines.start_errors import not_started
 from drumbeat.host.gangs import Gangs, StuckError
 from drumbeat.host.gpus import gpus
 from drumbeat.host.machine import memory_mib
-from drumbeat.ports import Gang, Machine, Sighting
+from drumbeat.ports import Gang, Sighting
+from drumbeat.protocol.api.computes import Machine
 from drumbeat.protocol.errors import UnreachableError
 
 

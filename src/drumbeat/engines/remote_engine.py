@@ -19,7 +19,8 @@ from drumbeat.core.life.events import Loss
 from drumbeat.engines.enrolment import enrolment
 from drumbeat.engines.remote_host import Answer, Host, KnownHost, machine_of
 from drumbeat.engines.unwanted_gangs import Wanted, unwanted
-from drumbeat.ports import Gang, Machine, Sighting
+from drumbeat.ports import Gang, Sighting
+from drumbeat.protocol.api.computes import Machine
 from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
 
 log = logging.getLogger(__name__)

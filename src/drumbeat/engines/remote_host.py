@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from drumbeat.ports import Machine
-from drumbeat.protocol.api.computes import NodeState
+from drumbeat.protocol.api.computes import Machine, NodeState
 
 LEAVE_NOTICE_S = 300.0
 """So long before a machine's end the ranks on it are told to save and stop."""

@@ -8,15 +8,13 @@ synchronous and may block; the control room runs them where blocking does no har
 from drumbeat.ports.artifacts import JobSpace, LogChunk, SnapshotSpace, StoredFile, iter_pieces
 from drumbeat.ports.catalog import Resource, Use
 from drumbeat.ports.clock import Clock
-from drumbeat.ports.data import DataAccess, Entry, Written
+from drumbeat.ports.data import DataAccess, Entry
 from drumbeat.ports.engines import (
     Doors,
     ElasticEngine,
     Engine,
     Gang,
-    Machine,
     NoMachinesError,
-    Scale,
     ScaledEngine,
     Sighting,
 )
@@ -54,7 +52,6 @@ __all__ = [
     "JobSpace",
     "LiveServer",
     "LogChunk",
-    "Machine",
     "MachineCaches",
     "NoMachinesError",
     "PendingEffect",
@@ -65,13 +62,11 @@ __all__ = [
     "Resource",
     "RunFile",
     "Sampler",
-    "Scale",
     "ScaledEngine",
     "Sighting",
     "SnapshotSpace",
     "StoredFile",
     "Submission",
     "Use",
-    "Written",
     "iter_pieces",
 ]

@@ -6,17 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from drumbeat.protocol.api.data import Written
 from drumbeat.protocol.input_listing import Link, ListedFile, Listing
-
-
-@dataclass(frozen=True)
-class Written:
-    """A file that was put into a datastore. tag: what the store calls this content of it."""
-
-    path: str
-    size: int
-    sha256: str
-    tag: str = ""
 
 
 @dataclass(frozen=True)

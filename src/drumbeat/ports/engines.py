@@ -4,62 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Protocol, runtime_checkable
 
 from drumbeat.core.life.events import Loss
 from drumbeat.core.resource_needs import Slot
-from drumbeat.protocol.api.computes import NodeState, Tier
+from drumbeat.protocol.api.computes import Machine, Scale
 from drumbeat.protocol.errors import UnreachableError
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.unique_names import gang_name, unique_name
 
 _MARK = "."
-
-
-@dataclass(frozen=True)
-class Machine:
-    """A machine of a compute: what it has, whoever uses it now.
-
-    word: the engine's own for how it is. unusable: why nothing may be started on it now, "" = it may be; what runs
-    there already isn't touched by that. is_awaited: it was asked for the first time and hasn't answered yet.
-    """
-
-    name: str
-    cpus: int
-    gpus: tuple[str, ...] = ()
-    memory_mib: int = 0
-    word: str = ""
-    unusable: str = ""
-    is_awaited: bool = False
-    state: NodeState = NodeState.IDLE
-    """As the engine sees it: where drumbeat chooses machines, it knows itself which of them jobs use."""
-    why: str = ""
-    """Why it is in that state, "" = there is nothing to say, or `unusable` says it."""
-    since: datetime | None = None
-    """When it entered that state, where the cluster itself tells; None = as the server sees it."""
-    is_for_gpus: bool = False
-    """Only jobs with GPUs may run on it."""
-
-
-@dataclass(frozen=True)
-class Scale:
-    """The numbers by which machines of a compute come and go, as they are in effect.
-
-    start_timeout_s: how long a machine may take to start. usual_start_s: how long it usually takes here.
-    """
-
-    min_instances: int
-    max_instances: int
-    idle_time_s: float | None = None
-    """After so long without a job a machine is switched off; None = never."""
-    start_timeout_s: float | None = None
-    usual_start_s: float | None = None
-    tier: Tier = Tier.DEDICATED
-    set_by: Mapping[str, str] = field(default_factory=dict[str, str])
-    """By key of a compute's file, what sets it instead: a setting of the cluster's. Empty = the file itself does."""
 
 
 @dataclass(frozen=True)

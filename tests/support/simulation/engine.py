@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from drumbeat.core.life.events import Loss
-from drumbeat.ports import Gang, Machine, Sighting
+from drumbeat.ports import Gang, Sighting
+from drumbeat.protocol.api.computes import Machine
 from drumbeat.protocol.errors import EngineError, UnreachableError
 from tests.support.simulation.nodes import Node
 

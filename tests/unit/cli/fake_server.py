@@ -14,7 +14,7 @@ from drumbeat.cli.main import app
 from drumbeat.cli.terminal.connect import MAKER
 from drumbeat.client.environment_files import given
 from drumbeat.client.job_upload import described
-from drumbeat.protocol.api.computes import AliasView, ComputeView, MachineView
+from drumbeat.protocol.api.computes import AliasView, ComputeView, Machine
 from drumbeat.protocol.api.environments import EnvironmentView
 from drumbeat.protocol.api.jobs import End, Event, FileView, JobView, LogPiece, PreviewView
 from drumbeat.protocol.api.server import DoorView, ServerView
@@ -166,7 +166,7 @@ class FakeServer:
     def create_compute(self, compute: Path | dict[str, object], *, sets: Sequence[str] = ()) -> ComputeView:
         document, _ = described(compute, sets)
         self._called("create_compute", document)
-        machines = tuple(sample(MachineView, f"node-{n}", 4) for n in range(int(document.get("nodes", 2))))
+        machines = tuple(sample(Machine, f"node-{n}", 4) for n in range(int(document.get("nodes", 2))))
         made = sample(ComputeView, str(document["name"]), str(document["type"]), machines, spec=document)
         self.known_computes.append(made)
         return made

@@ -19,8 +19,9 @@ from drumbeat.control.loop.outbox import RETRY_INTERVAL_S
 from drumbeat.core.life.events import NodeLost, StopGang
 from drumbeat.engines.local import LocalEngine
 from drumbeat.host.gangs import Gangs
-from drumbeat.ports import Change, Machine, Sighting
+from drumbeat.ports import Change, Sighting
 from drumbeat.protocol.agent import Phase, RankExit
+from drumbeat.protocol.api.computes import Machine
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import (
     EngineError,

@@ -12,7 +12,7 @@ import pytest
 
 from drumbeat.dialect.compute.kubernetes import KubernetesCompute
 from drumbeat.engines.kubernetes.machines import machines
-from drumbeat.ports import Machine
+from drumbeat.protocol.api.computes import Machine
 from drumbeat.protocol.api.requests import JobRequest
 from tests.support.fake_engine import FakeEngine
 from tests.support.memory_store import MemoryStore

@@ -20,7 +20,8 @@ from drumbeat.control.outputs.resumable_copy import Copy
 from drumbeat.core.child_jobs import SweepProgress, TrialProgress
 from drumbeat.core.life.job import Job, Published
 from drumbeat.core.life.output_publication import outputs_left
-from drumbeat.ports import Resource, Written
+from drumbeat.ports import Resource
+from drumbeat.protocol.api.data import Written
 from drumbeat.protocol.errors import (
     CertificateError,
     ConflictError,

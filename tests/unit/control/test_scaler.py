@@ -18,8 +18,8 @@ from drumbeat.control.control import Control, Setting
 from drumbeat.core.autoscaling import LEAVE_TIME
 from drumbeat.core.resource_needs import Slot
 from drumbeat.dialect.compute.computes import Compute
-from drumbeat.ports import ElasticEngine, Engine, Machine, Scale
-from drumbeat.protocol.api.computes import NodeState
+from drumbeat.ports import ElasticEngine, Engine
+from drumbeat.protocol.api.computes import Machine, NodeState, Scale
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.states import Reason, State
@@ -143,8 +143,8 @@ def test_machines_start_for_a_job_which_says_so_and_go_when_they_were_idle(town:
     assert {slot.machine for slot in town.job("a").slots} == {"a", "b"}
     town.look(3600)
     assert town.lab.states["a"] is NodeState.IDLE, "nothing is scaled down under a job"
-    states = town.control.computes.show("lab").states
-    assert [states[name].state for name in "abc"] == [NodeState.RUNNING, NodeState.RUNNING, NodeState.OFF]
+    machines = town.control.computes.show("lab").machines
+    assert [machine.state for machine in machines] == [NodeState.RUNNING, NodeState.RUNNING, NodeState.OFF]
 
     town.control.jobs.cancel("a", by="ann")
     town.carry_out()

@@ -84,7 +84,7 @@ CLASSES: tuple[Any, ...] = (
     data.DataView,
     data.EntryView,
     data.ListingView,
-    data.WrittenView,
+    data.Written,
     environments.EnvironmentView,
     environments.RegistryView,
     jobs.JobWithStory,
@@ -127,7 +127,7 @@ CLASSES: tuple[Any, ...] = (
 )
 BODIES = (people.HalfLife, people.QuotaLimits, people.TokenRequest, sessions.SessionStartRequest)
 """Of requests, which the server has pydantic read."""
-RENAMED: dict[str, Any] = {}
+RENAMED: dict[str, Any] = {"WrittenView": data.Written}
 """By the name that 0.2 has for it, today's class."""
 
 BY_NAME = {one.__name__: one for one in (*CLASSES, *BODIES)} | RENAMED

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-    from drumbeat.protocol.api.computes import ComputeView, MachineView, ScaleView
+    from drumbeat.protocol.api.computes import ComputeView, Machine, Scale
 
 
 app = new_family(
@@ -181,7 +181,7 @@ def say_states(compute: ComputeView) -> str:
     return ", ".join(f"{states[state]} {state}" for state in map(str, NodeState) if states[state])
 
 
-def say_scale(scale: ScaleView) -> str:
+def say_scale(scale: Scale) -> str:
     """The numbers by which machines come and go."""
     if scale.min_instances == scale.max_instances:
         return f"{scale.max_instances}, always"
@@ -221,7 +221,7 @@ def render_compute(compute: ComputeView) -> list[RenderableType]:
     return [*shown, heading("Made from"), cell(_written(compute))] if compute.spec else shown
 
 
-def _machine_row(compute: ComputeView, one: MachineView) -> tuple[object, ...]:
+def _machine_row(compute: ComputeView, one: Machine) -> tuple[object, ...]:
     held = [each for each in compute.held if each.machine == one.name]
     cpus = f"{sum(each.cpus for each in held)} of {one.cpus} held"
     gpus = f"{sum(len(each.gpus) for each in held)} of {len(one.gpus)} held" if one.gpus else ""

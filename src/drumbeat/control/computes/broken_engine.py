@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from drumbeat.ports import Gang, Machine, Sighting
+from drumbeat.ports import Gang, Sighting
+from drumbeat.protocol.api.computes import Machine
 from drumbeat.protocol.errors import EngineError, UnreachableError
 
 

@@ -10,8 +10,8 @@ from drumbeat.control.loop.placer import Cap
 from drumbeat.dialect.compute.compute_keys import SCALE_KEYS, ScaledCompute
 from drumbeat.dialect.compute.computes import Compute as Spec
 from drumbeat.dialect.compute.computes import compute_from
-from drumbeat.ports import ElasticEngine, Engine, Machine, Scale
-from drumbeat.protocol.api.computes import NodeState
+from drumbeat.ports import ElasticEngine, Engine
+from drumbeat.protocol.api.computes import Machine, NodeState, Scale
 
 MISSING_AFTER_S = 300.0
 """After so long a machine that can't be used is missing. Before, as while it is restarted, the first job that needs it

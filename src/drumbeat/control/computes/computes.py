@@ -2,42 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from drumbeat.control.computes.agent_addresses import AgentAddresses
 from drumbeat.control.computes.compute_state import ComputeState
 from drumbeat.control.computes.engines import Engines
-from drumbeat.control.computes.node_states import NodeStates, Seen
+from drumbeat.control.computes.node_states import NodeStates
 from drumbeat.control.computes.scaler import limits_of
 from drumbeat.control.loop.loop import Loop
 from drumbeat.core import autoscaling
 from drumbeat.dialect.compute.compute_keys import ScaledCompute
 from drumbeat.dialect.compute.computes import compute_from
 from drumbeat.dialect.compute.remote_compute import RemoteCompute
-from drumbeat.ports import ElasticEngine, Machine, Reservation, Scale
-
-
-@dataclass(frozen=True)
-class ComputeUsage:
-    """A compute, who holds its slots, and how many jobs wait for them."""
-
-    name: str
-    engine: str
-    machines: tuple[Machine, ...]
-    held: tuple[Reservation, ...]
-    waiting: int
-    """How many jobs wait for its slots."""
-    trouble: str = ""
-    """Why no job can start there now, "" = jobs can."""
-    spec: Mapping[str, object] = field(default_factory=dict[str, object])
-    """The document that a person wrote, empty for a compute of the server's own."""
-    states: Mapping[str, Seen] = field(default_factory=dict[str, Seen])
-    """Of each machine."""
-    scale: Scale | None = None
-    """How many machines there are; None = that isn't known yet."""
-    remarks: tuple[str, ...] = ()
-    """What of the document is otherwise than the cluster has it."""
+from drumbeat.ports import ElasticEngine, Reservation
+from drumbeat.protocol.api.computes import ComputeView, HeldView, Machine, Scale
 
 
 class Computes:
@@ -46,16 +25,16 @@ class Computes:
     def __init__(self, loop: Loop, engines: Engines, addresses: AgentAddresses, states: NodeStates) -> None:
         self._loop, self._engines, self._addresses, self._states = loop, engines, addresses, states
 
-    def list(self) -> list[ComputeUsage]:
+    def list(self) -> list[ComputeView]:
         """All computes."""
         queued = self._queued()
         return [self._view(name, state, queued) for name, state in self._engines.all().items()]
 
-    def show(self, name: str) -> ComputeUsage:
+    def show(self, name: str) -> ComputeView:
         """One compute. Raises NotFoundError."""
         return self._view(name, self._engines.known(name), self._queued())
 
-    def create(self, document: Mapping[str, object], source: str = "compute") -> tuple[ComputeUsage, bool]:
+    def create(self, document: Mapping[str, object], source: str = "compute") -> tuple[ComputeView, bool]:
         """Creates the compute of a document; returns it, and whether it is new. The same document again succeeds.
 
         Raises SpecError; ConflictError when jobs use another compute of this name; RefusedError and EngineError when
@@ -68,7 +47,7 @@ class Computes:
         is_new = self._engines.create(spec)
         return self.show(spec.name), is_new
 
-    def scale(self, name: str, changes: Mapping[str, object]) -> ComputeUsage:
+    def scale(self, name: str, changes: Mapping[str, object]) -> ComputeView:
         """Changes `min_instances`, `max_instances`, `idle_time_before_scale_down` of a compute that jobs may use.
 
         Raises NotFoundError, SpecError; RefusedError where the number of machines is fixed.
@@ -83,21 +62,29 @@ class Computes:
     def _queued(self) -> list[str]:
         return [job.plan.compute for job in self._loop.jobs_queued(self._loop.unfinished())]
 
-    def _view(self, name: str, state: ComputeState, queued: list[str]) -> ComputeUsage:
-        held = tuple(self._loop.store.reservations(name))
+    def _view(self, name: str, state: ComputeState, queued: list[str]) -> ComputeView:
+        held = self._loop.store.reservations(name)
         busy = {one.slot.machine for one in held}
-        return ComputeUsage(
+        return ComputeView(
             name,
             state.engine.name,
-            state.machines,
-            held,
-            queued.count(name),
-            state.trouble,
-            state.document or {},
-            {machine.name: self._states.of(name, machine, busy) for machine in state.machines},
-            _scale(state),
-            _remarks(state),
+            machines=tuple(self._as_seen(name, machine, busy) for machine in state.machines),
+            held=tuple(_held(one) for one in held),
+            waiting=queued.count(name),
+            trouble=state.trouble,
+            spec=dict(state.document or {}),
+            scale=_scale(state),
+            remarks=_remarks(state),
         )
+
+    def _as_seen(self, compute: str, machine: Machine, busy: Collection[str]) -> Machine:
+        seen = self._states.of(compute, machine, busy)
+        return replace(machine, state=seen.state, since=seen.since, why=machine.why or machine.unusable)
+
+
+def _held(one: Reservation) -> HeldView:
+    slot = one.slot
+    return HeldView(one.job, one.attempt, slot.node, slot.machine, slot.cpus, slot.gpus)
 
 
 def _scale(state: ComputeState) -> Scale | None:

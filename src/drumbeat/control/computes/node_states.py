@@ -8,8 +8,7 @@ from datetime import datetime
 
 from drumbeat.control.computes.engines import Engines
 from drumbeat.control.loop.loop import Loop
-from drumbeat.ports import Machine
-from drumbeat.protocol.api.computes import NodeState
+from drumbeat.protocol.api.computes import Machine, NodeState
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from drumbeat.dialect.data.paths import OfJob, reference_to
-from drumbeat.ports import DataAccess, Entry, StoredFile, Written
+from drumbeat.ports import DataAccess, Entry, StoredFile
+from drumbeat.protocol.api.data import Written
 from drumbeat.protocol.errors import ConflictError, NotFoundError, RefusedError, StorageError
 from drumbeat.protocol.input_listing import Link, ListedFile, Listing, listing
 from drumbeat.stores.folder import FolderArtifacts

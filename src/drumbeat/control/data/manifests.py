@@ -15,7 +15,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from drumbeat.ports import DataAccess, Entry, Written
+from drumbeat.ports import DataAccess, Entry
+from drumbeat.protocol.api.data import Written
 from drumbeat.protocol.errors import ConflictError, ForbiddenError, NotFoundError, RefusedError
 from drumbeat.protocol.folder_layout import MANIFEST, content_key, upload_key
 from drumbeat.protocol.input_listing import Link, ListedFile, Listing

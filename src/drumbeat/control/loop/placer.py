@@ -17,7 +17,8 @@ from drumbeat.core.life.job import Job
 from drumbeat.core.resource_needs import Slot
 from drumbeat.core.scheduler import Placed, place
 from drumbeat.core.slot_fitting import Holding, Room
-from drumbeat.ports import Machine, Record
+from drumbeat.ports import Record
+from drumbeat.protocol.api.computes import Machine
 from drumbeat.protocol.states import Reason
 
 if TYPE_CHECKING:

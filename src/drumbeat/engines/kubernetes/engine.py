@@ -27,8 +27,8 @@ from drumbeat.engines.kubernetes.unreachable_nodes import GRACE_S, QUIET_S, Node
 from drumbeat.engines.own_address import route_to
 from drumbeat.engines.poller import Poller
 from drumbeat.engines.unwanted_gangs import Wanted, unwanted
-from drumbeat.ports import Gang, Machine, Sighting
-from drumbeat.protocol.api.computes import NodeState
+from drumbeat.ports import Gang, Sighting
+from drumbeat.protocol.api.computes import Machine, NodeState
 from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
 from drumbeat.protocol.fault_points import faultpoint
 from drumbeat.protocol.plurals import counted

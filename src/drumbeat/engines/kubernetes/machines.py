@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from drumbeat.dialect.compute.kubernetes import KubernetesCompute
 from drumbeat.engines.kubernetes.node_states import Occupant, is_passing, judged_node, occupied
-from drumbeat.ports import Machine, NoMachinesError
-from drumbeat.protocol.api.computes import NodeState
+from drumbeat.ports import NoMachinesError
+from drumbeat.protocol.api.computes import Machine, NodeState
 from drumbeat.protocol.plurals import name_some
 
 Json = Mapping[str, Any]

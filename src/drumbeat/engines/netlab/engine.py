@@ -16,8 +16,8 @@ from drumbeat.engines.netlab.lab import LEAVING, PARKED, Lab
 from drumbeat.engines.remote_engine import RemoteEngine, understood
 from drumbeat.engines.remote_host import Answer, Host
 from drumbeat.host.own_programs import program
-from drumbeat.ports import Gang, Machine, Sighting
-from drumbeat.protocol.api.computes import NodeState
+from drumbeat.ports import Gang, Sighting
+from drumbeat.protocol.api.computes import Machine, NodeState
 from drumbeat.protocol.errors import EngineError, UnreachableError
 from drumbeat.protocol.programs import HOST
 

@@ -22,7 +22,8 @@ from drumbeat.engines.ray.machines import heads, machines, no_machines
 from drumbeat.engines.ray.names import prefix
 from drumbeat.engines.ray.states import GangView, judged
 from drumbeat.engines.unwanted_gangs import Wanted, unwanted
-from drumbeat.ports import Gang, Machine, Scale, Sighting
+from drumbeat.ports import Gang, Sighting
+from drumbeat.protocol.api.computes import Machine, Scale
 from drumbeat.protocol.errors import DrumbeatError, EngineError, Problem, UnreachableError
 from drumbeat.protocol.fault_points import faultpoint
 

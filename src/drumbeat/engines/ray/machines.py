@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from drumbeat.dialect.compute.ray import RayCompute
-from drumbeat.ports import Machine, NoMachinesError
-from drumbeat.protocol.api.computes import NodeState
+from drumbeat.ports import NoMachinesError
+from drumbeat.protocol.api.computes import Machine, NodeState
 
 Json = Mapping[str, Any]
 

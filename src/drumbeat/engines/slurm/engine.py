@@ -30,7 +30,8 @@ from drumbeat.engines.slurm.render import agents_folder, batch_script, gang_fold
 from drumbeat.engines.start_errors import not_started
 from drumbeat.engines.unwanted_gangs import Wanted, unwanted
 from drumbeat.host.gangs import write_private
-from drumbeat.ports import Gang, Machine, Scale, Sighting
+from drumbeat.ports import Gang, Sighting
+from drumbeat.protocol.api.computes import Machine, Scale
 from drumbeat.protocol.errors import DrumbeatError, EngineError, Problem, UnreachableError
 from drumbeat.protocol.fault_points import faultpoint
 

@@ -15,7 +15,8 @@ from drumbeat.engines.slurm.job_states import Stage
 from drumbeat.engines.slurm.loss_reasons import preemption_notice
 from drumbeat.engines.slurm.node_states import NodeWord
 from drumbeat.engines.slurm.power_saving import Power
-from drumbeat.ports import Machine, NoMachinesError, Scale
+from drumbeat.ports import NoMachinesError
+from drumbeat.protocol.api.computes import Machine, Scale
 from drumbeat.protocol.errors import EngineError
 
 MACHINES_S, ELASTIC_MACHINES_S, POWER_S = 10.0, 3.0, 300.0

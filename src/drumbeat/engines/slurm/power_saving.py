@@ -9,8 +9,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from drumbeat.ports import Scale
-from drumbeat.protocol.api.computes import Tier
+from drumbeat.protocol.api.computes import Scale, Tier
 
 _NEVER = ("", "INFINITE", "NONE", "UNLIMITED", "(null)", "-1")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -26,20 +26,26 @@ class NodeState(StrEnum):
 
 
 @dataclass(frozen=True)
-class MachineView:
-    """A machine of a compute. word: the engine's own for its state. unusable: why nothing may be started on it now."""
+class Machine:
+    """A machine of a compute: what it has, and how it is.
+
+    word: the engine's own for how it is. unusable: why nothing may be started on it now, "" = it may be; what runs
+    there already isn't touched by that. is_awaited: it was asked for the first time and hasn't answered yet.
+    """
 
     name: str
     cpus: int
-    gpus: tuple[str, ...]
-    memory_mib: int
-    state: NodeState
-    word: str
-    unusable: str
+    gpus: tuple[str, ...] = ()
+    memory_mib: int = 0
+    word: str = ""
+    unusable: str = ""
+    is_awaited: bool = False
+    state: NodeState = NodeState.IDLE
+    """As its engine sees it. The API shows as running those, too, whose slots drumbeat has given to jobs."""
     why: str = ""
-    """Why it is in its state, "" = there is nothing to say."""
+    """Why it is in that state, "" = there is nothing to say, or `unusable` says it."""
     since: datetime | None = None
-    """When it entered its state: as its cluster tells, else as the server saw it."""
+    """When it entered that state: as its cluster tells, else, in the API, as the server saw it."""
     is_for_gpus: bool = False
     """Only jobs with GPUs may run on it."""
 
@@ -64,20 +70,21 @@ class Tier(StrEnum):
 
 
 @dataclass(frozen=True)
-class ScaleView:
-    """How many machines a compute has, at least and at most, and when an idle one is switched off.
+class Scale:
+    """How many machines a compute has, at least and at most, and when they come and go: the numbers in effect.
 
-    idle_time_s, start_timeout_s, usual_start_s: None = never; no limit; not known yet. set_by: by key of the compute's
-    file, the cluster's setting that is in effect instead.
+    start_timeout_s: how long a machine may take to start. usual_start_s: how long it usually takes here.
     """
 
     min_instances: int
     max_instances: int
-    idle_time_s: float | None
-    start_timeout_s: float | None
-    usual_start_s: float | None
-    tier: Tier
-    set_by: dict[str, str]
+    idle_time_s: float | None = None
+    """After so long without a job a machine is switched off; None = never."""
+    start_timeout_s: float | None = None
+    usual_start_s: float | None = None
+    tier: Tier = Tier.DEDICATED
+    set_by: dict[str, str] = field(default_factory=dict[str, str])
+    """By key of a compute's file, what sets it instead: a setting of the cluster's. Empty = the file itself does."""
 
 
 @dataclass(frozen=True)
@@ -89,18 +96,18 @@ class ComputeView:
 
     name: str
     engine: str
-    machines: tuple[MachineView, ...]
+    machines: tuple[Machine, ...]
     held: tuple[HeldView, ...]
     waiting: int
     trouble: str
     spec: dict[str, Any]
-    scale: ScaleView | None = None
+    scale: Scale | None = None
     """How many machines there are; None = that isn't known yet."""
     remarks: tuple[str, ...] = ()
     """What of its file is otherwise than the cluster has it."""
 
     @property
-    def machines_for_all(self) -> tuple[MachineView, ...]:
+    def machines_for_all(self) -> tuple[Machine, ...]:
         """The machines on which jobs run that ask for no GPUs: all, if each is kept for jobs with GPUs."""
         return tuple(one for one in self.machines if not one.is_for_gpus) or self.machines
 

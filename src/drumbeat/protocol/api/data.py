@@ -92,10 +92,10 @@ class ListingView:
 
 
 @dataclass(frozen=True)
-class WrittenView:
-    """A file that was written into a store. tag: what the store calls this content of it."""
+class Written:
+    """A file that was put into a datastore. tag: what the store calls this content of it."""
 
     path: str
     size: int
     sha256: str
-    tag: str
+    tag: str = ""

@@ -41,7 +41,10 @@ class VersionView:
 
 @dataclass(frozen=True)
 class DoorView:
-    """An address at which agents on other hosts reach the server. ends: when the certificate shown there expires."""
+    """An address at which agents on other hosts reach the server.
+
+    ends: when the certificate that is shown there now expires; it is renewed before.
+    """
 
     address: str
     port: int

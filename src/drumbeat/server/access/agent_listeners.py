@@ -13,11 +13,11 @@ import socket
 import threading
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from drumbeat.ports import Clock
+from drumbeat.protocol.api.server import DoorView
 from drumbeat.protocol.errors import DrumbeatError
 from drumbeat.server.access.listen_addresses import HostAddress, address_of, literal, not_listened, plain
 from drumbeat.server.access.name_lookups import NameLookups
@@ -45,15 +45,6 @@ class Door:
     def host(self) -> str:
         """As agents call it: what `Host` says."""
         return f"{self.address.host}:{self.port}"
-
-
-@dataclass(frozen=True)
-class DoorShown:
-    """What a person is told of a door. ends: when the certificate that is shown now does; it is renewed before."""
-
-    address: str
-    port: int
-    ends: datetime
 
 
 class Tending(Protocol):
@@ -189,10 +180,10 @@ class TlsDoors:
         assert self._own is not None  # noqa: S101 - no door is open without
         return self._own[1].context()
 
-    def shown(self) -> list[DoorShown]:
+    def shown(self) -> list[DoorView]:
         """The doors that are open."""
         own = self._own
-        return [DoorShown(door.address.name, door.port, own[1].end) for door in self._doors.values()] if own else []
+        return [DoorView(door.address.name, door.port, own[1].end) for door in self._doors.values()] if own else []
 
     def begin(self, tending: Tending) -> None:
         """From now on that one lets agents in."""

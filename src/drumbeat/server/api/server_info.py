@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from drumbeat.control.control import Control
 from drumbeat.ports.mlflow_server import MlflowAddress
-from drumbeat.protocol.api.server import DoorView, StatusView, VersionView
+from drumbeat.protocol.api.server import StatusView, VersionView
 from drumbeat.protocol.errors import ConflictError
 from drumbeat.protocol.metrics import MlflowCredential
 from drumbeat.protocol.plurals import list_first
@@ -99,7 +99,7 @@ def status(context: ContextOf) -> StatusView:
         publishing=tuple(context.control.pending_outputs.all()),
         idle_s=context.traffic.idle_s(own=1),
         idle_stop_s=context.idle_stop_s,
-        doors=tuple(DoorView(**asdict(one)) for one in context.doors.shown()) if context.doors else (),
+        doors=tuple(context.doors.shown()) if context.doors else (),
         others=tuple(context.control.addresses.others),
         retain_s=context.control.space.retention.retain_s,
         spares=tuple(context.control.space.spares()),

@@ -14,8 +14,7 @@ from starlette.responses import StreamingResponse
 from drumbeat.control.data.manifests import Manifest, known, put, replace_file
 from drumbeat.dialect.data.paths import InStore, Local, OfAsset, OfJob, reference_to
 from drumbeat.ports import DataAccess
-from drumbeat.ports.data import Written
-from drumbeat.protocol.api.data import EntryView, ListingView, WrittenView
+from drumbeat.protocol.api.data import EntryView, ListingView, Written
 from drumbeat.protocol.errors import ForbiddenError, NotFoundError, RefusedError, SpecError
 from drumbeat.protocol.folder_layout import MANIFEST
 from drumbeat.protocol.input_listing import ListedFile, Listing
@@ -118,7 +117,7 @@ async def write_file_at(
     request: Request,
     content_length: Annotated[int, Header(ge=0)],
     is_listed: bool = False,
-) -> WrittenView:
+) -> Written:
     """Puts a file below an address, whole or not at all; the answer has its SHA-256.
 
     Manifests of the folders that it is in, and that list it, then have what it is now. is_listed: the caller writes
@@ -129,7 +128,7 @@ async def write_file_at(
     pieces = Arriving(request.stream())
     write = control.data.write if is_listed else partial(replace_file, control.data)
     put_there = lambda: write(exact, path, pieces, content_length)  # noqa: E731 - it runs in a thread
-    return _written(await to_thread.run_sync(put_there, limiter=WRITES))
+    return await to_thread.run_sync(put_there, limiter=WRITES)
 
 
 @router.get("/manifest")
@@ -150,10 +149,6 @@ def write_manifest(body: ManifestBody, control: ControlOf) -> Response:
         _require_inner(path)
     put(control.data, _to_write(body.uri, control), Manifest(body.by, body.complete, files))
     return Response(status_code=204)
-
-
-def _written(file: Written) -> WrittenView:
-    return WrittenView(file.path, file.size, file.sha256, file.tag)
 
 
 def _listed(data: DataAccess, uri: str, *, is_file: bool, either: bool) -> Listing:

@@ -88,9 +88,9 @@ def _oldest(sources: MetricSources) -> Values:
 
 def _nodes(sources: MetricSources) -> Values:
     counts: Values = {}
-    for usage in sources.control.computes.list():
-        for seen in usage.states.values():
-            key = (usage.name, seen.state)
+    for compute in sources.control.computes.list():
+        for machine in compute.machines:
+            key = (compute.name, machine.state)
             counts[key] = counts.get(key, 0.0) + 1
     return counts
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from drumbeat.dialect.data.credentials import AzureCredentials
 from drumbeat.dialect.data.datastores import AzureBlobDatastore, DataLakeDatastore, account_url
-from drumbeat.ports import Written
+from drumbeat.protocol.api.data import Written
 from drumbeat.protocol.errors import (
     ConflictError,
     ForbiddenError,

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from drumbeat.ports import Written
+from drumbeat.protocol.api.data import Written
 from drumbeat.protocol.errors import (
     CertificateError,
     ConflictError,

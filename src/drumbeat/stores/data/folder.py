@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
-from drumbeat.ports import Written
+from drumbeat.protocol.api.data import Written
 from drumbeat.protocol.errors import (
     ConflictError,
     ForbiddenError,

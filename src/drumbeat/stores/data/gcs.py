@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from drumbeat.dialect.data.credentials import GcsCredentials
 from drumbeat.dialect.data.datastores import GcsDatastore
-from drumbeat.ports import Written
+from drumbeat.protocol.api.data import Written
 from drumbeat.protocol.errors import ConflictError, ForbiddenError, NotFoundError, StorageError, UnreachableError
 from drumbeat.protocol.input_listing import Link
 from drumbeat.stores.data.backend_contract import (

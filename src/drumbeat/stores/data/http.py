@@ -13,7 +13,7 @@ import httpx
 
 from drumbeat.dialect.data.credentials import HttpCredentials
 from drumbeat.dialect.data.datastores import HttpDatastore
-from drumbeat.ports import Written
+from drumbeat.protocol.api.data import Written
 from drumbeat.protocol.errors import (
     ConflictError,
     ForbiddenError,

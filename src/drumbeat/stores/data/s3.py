@@ -9,7 +9,7 @@ from typing import Any
 
 from drumbeat.dialect.data.credentials import S3Credentials
 from drumbeat.dialect.data.datastores import S3Datastore
-from drumbeat.ports import Written
+from drumbeat.protocol.api.data import Written
 from drumbeat.protocol.errors import (
     ConflictError,
     ForbiddenError,

@@ -15,7 +15,7 @@ from typing import Any
 
 from drumbeat.dialect.data.credentials import SftpCredentials
 from drumbeat.dialect.data.datastores import SftpDatastore
-from drumbeat.ports import Written
+from drumbeat.protocol.api.data import Written
 from drumbeat.protocol.errors import (
     ConflictError,
     ForbiddenError,

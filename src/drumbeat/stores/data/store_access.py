@@ -14,7 +14,8 @@ from urllib.parse import unquote, urlsplit
 from drumbeat.dialect.data import datastores as spec_of
 from drumbeat.dialect.data.credentials import split
 from drumbeat.dialect.data.datastores import Datastore, account_url
-from drumbeat.ports import Entry, Written
+from drumbeat.ports import Entry
+from drumbeat.protocol.api.data import Written
 from drumbeat.protocol.errors import (
     ConflictError,
     DrumbeatError,
