@@ -135,7 +135,7 @@ def test_a_state_that_cannot_be_stored_is_told_to_all_who_look(house: House, mon
     heard = notices()
     assert next(heard) == ""
     with monkeypatch.context() as patch:
-        patch.setattr(house.control.store, "beat", full)
+        patch.setattr(house.control.store, "renew_lease", full)
         told = next(filter(None, heard))
         assert told.startswith("its state can't be stored: drumbeat.db: database: the disk is full")
         assert "\ndrumbeat_store_takes_changes 0.0\n" in house.http.get("/metrics").text

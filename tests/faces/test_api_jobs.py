@@ -172,7 +172,7 @@ def test_computes_show_machines_and_what_is_held(house: House) -> None:
 
 def test_the_server_says_who_it_is_and_what_it_does(house: House) -> None:
     version = house.http.get("/api/v1/version").json()
-    assert set(version) == {"version", "protocol", "boot_id", "host", "pid", "home"}
+    assert set(version) == {"version", "protocol", "boot_id", "host", "pid", "home", "stands_by"}
     assert version["protocol"] == 1
     name = house.submit("unfinished")
     status = house.http.get("/api/v1/status").json()

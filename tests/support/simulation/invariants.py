@@ -227,6 +227,8 @@ def mend(world: World) -> None:
     for node in world.nodes():
         node.is_cut_off = False
     world.standbys.mend()
+    while sum(server.is_awake and server.is_active for server in world.servers) != 1:
+        world.tick(1.0)  # The lease of a server that is gone expires; one that was replaced learns of it.
     sight = world.look()
     for quota in list(sight.quotas):
         jobs = [record.job for record in sight.records.values() if not record.job.state.is_terminal]
