@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.protocol.api.computes import ComputeView, MachineView
+from drumbeat.protocol.api.computes import ComputeView, Machine
 from drumbeat.protocol.api.environments import EnvironmentView
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.plan import PythonEnvironment
@@ -174,8 +174,8 @@ def test_a_list_of_one_that_isnt_there_says_so(drumbeat: Type, server: FakeServe
 
 
 def test_a_build_is_a_job_on_every_machine_that_can_be_used(drumbeat: Type, server: FakeServer):
-    machines = (sample(MachineView, "a", 4), sample(MachineView, "b", 4), sample(MachineView, "c", 4, unusable="away"))
-    kept = sample(MachineView, "g", 4, is_for_gpus=True)
+    machines = (sample(Machine, "a", 4), sample(Machine, "b", 4), sample(Machine, "c", 4, unusable="away"))
+    kept = sample(Machine, "g", 4, is_for_gpus=True)
     server.known_computes = [sample(ComputeView, "rack", "ssh", (*machines, kept))]
     shown = drumbeat("environment", "build", "mine:2", "--compute", "rack", "--detach")
     assert shown.stdout == f"{a_job().name}\n"

@@ -12,7 +12,7 @@ import pytest
 
 from drumbeat.cli.commands.predict import SENT, PredictionOptions, show_prediction
 from drumbeat.cli.job_options.file_or_command import Chosen
-from drumbeat.protocol.api.computes import ComputeView, MachineView
+from drumbeat.protocol.api.computes import ComputeView, Machine
 from drumbeat.protocol.api.jobs import JobView, PreviewView
 from drumbeat.protocol.api.metrics import PointView, PrimaryView
 from drumbeat.protocol.api.preflight import LinkView, NodePreflightView, PreflightView
@@ -28,7 +28,7 @@ NODES = tuple(
 )
 LINKS = (LinkView(1, 0, FAST, FAST, 210), LinkView(2, 0, SLOW, FAST, 220), LinkView(2, 1, -1, -1, -1, "no answer"))
 CHECKED = PreflightView("pre-flight of 3 nodes: node 2 (m2) can't call node 1 (m1)", ("one",), NODES, LINKS)
-MACHINES = tuple(sample(MachineView, name=f"m{number}", cpus=4) for number in range(3))
+MACHINES = tuple(sample(Machine, name=f"m{number}", cpus=4) for number in range(3))
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from drumbeat.protocol.api.computes import MachineView
+from drumbeat.protocol.api.computes import Machine
 from drumbeat.protocol.api.jobs import JobWithStory
 from tools.kubelab import binaries
 from tools.kubelab.lab import NAMESPACE, USER, KubeLab, kube_lab
@@ -59,7 +59,7 @@ def submitted(house: House, go: Path) -> JobWithStory:
     return house.client.get(job)
 
 
-def machines(house: House) -> dict[str, MachineView]:
+def machines(house: House) -> dict[str, Machine]:
     return {one.name: one for one in house.client.compute("rack").machines}
 
 

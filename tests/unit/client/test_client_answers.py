@@ -1,7 +1,7 @@
 from datetime import UTC, datetime
 
 from drumbeat.client.responses import view
-from drumbeat.protocol.api.computes import MachineView
+from drumbeat.protocol.api.computes import Machine
 from drumbeat.protocol.api.jobs import StoryLine
 from drumbeat.protocol.states import State
 
@@ -21,4 +21,4 @@ def test_keys_and_words_of_a_newer_server_are_tolerated() -> None:
     line = view(StoryLine, {**LINE, "state": "hibernating", "reason": "it_is_winter", "color": "white"})
     assert (line.state, line.reason) == ("hibernating", "it_is_winter")
     machine = {"name": "a", "cpus": 1, "gpus": [], "memory_mib": 1, "state": "asleep", "word": "", "unusable": ""}
-    assert view(MachineView, machine).state == "asleep"
+    assert view(Machine, machine).state == "asleep"
