@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drumbeat.client.connection import LISTING_TIMEOUT, Connection, part
+from drumbeat.client.connection import LISTING_TIMEOUT, Connection
 from drumbeat.client.responses import view, views
 from drumbeat.protocol.api.data import DataView, EntryView, ListingView
 from drumbeat.protocol.errors import DrumbeatError, SpecError
@@ -47,16 +47,6 @@ class DataCalls:
     connection: Connection
 
     # --- data by name -----------------------------------------------------------------------------------------
-    def data(self, name: str | None = None) -> list[DataView]:
-        """The newest version of each name; with a name, all versions of it, the newest first."""
-        found = self.connection.call("GET", "/data", params={"name": name} if name else {})
-        return views(DataView, found)
-
-    def get_data(self, name: str, version: str = "") -> DataView:
-        """One version, "" = the newest, with the jobs that used it. Raises NotFoundError."""
-        path = f"/data/{part(name)}" + (f"/versions/{part(version)}" if version else "")
-        return view(DataView, self.connection.call("GET", path))
-
     def create_data(
         self, data: GivenData, *, sets: Sequence[str] = (), seen: Seen = _unseen, told: Told = _unseen
     ) -> DataView:
@@ -92,10 +82,6 @@ class DataCalls:
             if not found or error.fields:
                 raise
             raise type(error)(error.what, where=f"{here}{rest}", fix=error.fix) from None
-
-    def delete_data(self, name: str, version: str) -> None:
-        """Forgets a version; its content stays. Raises NotFoundError."""
-        self.connection.call("DELETE", f"/data/{part(name)}/versions/{part(version)}")
 
     def _brought(self, place: Path, asked: DataAsset, heard: Heard) -> Brought:
         is_file = asked.type == "uri_file"

@@ -12,10 +12,11 @@ from drumbeat.client.connection import Connection, part
 from drumbeat.client.responses import view, views
 from drumbeat.protocol import wire
 from drumbeat.protocol.api.components import ComponentView
-from drumbeat.protocol.api.data import DatastoreView
+from drumbeat.protocol.api.data import DatastoreView, DataView
 from drumbeat.protocol.api.environments import EnvironmentView, RegistryView
 from drumbeat.protocol.api.notices import NoticeTargetView
 from drumbeat.resources.component import COMPONENT
+from drumbeat.resources.data import DATA
 from drumbeat.resources.datastore import DATASTORE
 from drumbeat.resources.environment import ENVIRONMENT
 from drumbeat.resources.kind import Kind
@@ -125,6 +126,19 @@ class ResourceCalls:
     def delete_datastore(self, name: str) -> None:
         """Deletes the entry of a datastore; what lies in it stays. Raises NotFoundError."""
         self.delete_resource(DATASTORE, name)
+
+    # --- data -------------------------------------------------------------------------------------------------
+    def data(self, name: str | None = None) -> list[DataView]:
+        """The newest version of each name; with a name, all versions of it, the newest first."""
+        return self.resources(DATA, name)
+
+    def get_data(self, name: str, version: str = "") -> DataView:
+        """One version, "" = the newest, with the jobs that used it. Raises NotFoundError."""
+        return self.resource(DATA, name, version)
+
+    def delete_data(self, name: str, version: str) -> None:
+        """Forgets a version; its content stays. Raises NotFoundError."""
+        self.delete_resource(DATA, name, version)
 
     # --- environments -----------------------------------------------------------------------------------------
     def environments(self, name: str | None = None, *, curated: bool = False) -> list[EnvironmentView]:
