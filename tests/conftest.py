@@ -1,8 +1,11 @@
 """Rules for every test: feature ids exist, folders give marks, files with processes are lanes, long lanes go first."""
 
+import faulthandler
 import os
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO
 
 import hypothesis
 import pytest
@@ -21,9 +24,16 @@ SERVERS = frozenset({"stores", "postgres"})
 ENGINES = frozenset({"local", "netlab", "ssh", "slurm"})
 """Values of parameters that divide the lane of a file: its tests on one engine share nothing with those on another."""
 DURATIONS = TESTS / "durations.toml"
+AFTER_TIMEOUT_S = 180
+"""From the timeout of a test, which can't end what catches it or hangs in a finalizer, to the end of its process."""
 
 
-def pytest_configure() -> None:
+STDERR = pytest.StashKey[TextIO]()
+"""The process's own standard error: that of a test is captured."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[STDERR] = os.fdopen(os.dup(2), "w")
     # A machine's GPUs are for the tests of GPUs: all others go the same way everywhere. Workers hear it from here.
     os.environ.setdefault("TESTS_GPUS", ",".join(gpus(os.environ)))
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
@@ -46,6 +56,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 raise pytest.UsageError(f"{item.nodeid}: feature {sorted(unknown)} isn't in docs/features.toml")
     put_longest_first(items)
     leave_out_other_parts(config, items)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """A process that outlives the timeout of its test says where all of its threads are, and ends.
+
+    The workers beside it go on, and the run names the test. Without this it would have no end, and nobody would know why.
+    """
+    mark = item.get_closest_marker("timeout")
+    seconds = float(mark.args[0] if mark else item.config.getini("timeout"))
+    if not seconds:
+        return (yield)
+    faulthandler.dump_traceback_later(seconds + AFTER_TIMEOUT_S, exit=True, file=item.config.stash[STDERR])
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def leave_out_other_parts(config: pytest.Config, items: list[pytest.Item]) -> None:
