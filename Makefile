@@ -100,7 +100,7 @@ bench-lowband: setup ## Rare and small updates on a link of 200 Mbit/s beside st
 	$(PYTHON) -m bench.lowband --write docs/bench/lowband.md
 
 fuzz: setup ## Hostile input for the API, the YAML reader and the path checks, for FUZZ_S seconds each (60); EXAMPLES of each property (2000)
-	DRUMBEAT_FUZZ_S=$(or $(FUZZ_S),60) TESTS_EXAMPLES=$(or $(EXAMPLES),2000) $(PYTEST) -q tests/fuzz tests/unit/dialect/test_spec_fuzz.py
+	DRUMBEAT_FUZZ_S=$(or $(FUZZ_S),60) TESTS_EXAMPLES=$(or $(EXAMPLES),2000) $(PYTEST) -q tests/fuzz tests/unit/jobfile/test_spec_fuzz.py
 
 stability: setup ## The suite again and again, each run noted in docs/stability.md (PART=real or whole, RUNS=30, UNTIL=05:10, STALLED=yes)
 	$(PYTHON) -m tools.stability --part $(or $(PART),real) --runs $(or $(RUNS),30) --jobs $(JOBS) $(if $(UNTIL),--until $(UNTIL)) $(if $(STALLED),--stalled)

@@ -20,7 +20,7 @@ from bench.start import describe_machine
 from bench.start_report import publish
 from bench.start_runs import HERE
 from drumbeat.client import Client
-from drumbeat.stores.sql import make_store
+from drumbeat.server.database import make_store
 from tests.support.sample_jobs import ended, submission
 
 BARE = """

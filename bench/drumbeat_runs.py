@@ -24,9 +24,9 @@ from bench.start_runs import (
     start,
     wait_for_step,
 )
-from drumbeat.agent.keeper import spare_folders
 from drumbeat.client import Client
-from drumbeat.protocol.errors import NotFoundError
+from drumbeat.model.errors import NotFoundError
+from drumbeat.node.supervisor import spare_folders
 
 JOB = """\
 experiment_name: bench-start

@@ -22,7 +22,7 @@ from bench.start import describe_machine
 from bench.start_report import publish
 from bench.start_runs import BIN, HERE
 from drumbeat.client import Client
-from drumbeat.protocol.api.jobs import End, LogPiece
+from drumbeat.model.api.jobs import End, LogPiece
 
 SCRIPT = HERE / "write_lines.py"
 LINES = 200_000

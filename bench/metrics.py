@@ -29,8 +29,8 @@ from bench.serving import MIB, command_of, processes_of, serving
 from bench.start import describe_machine
 from bench.start_runs import HERE
 from drumbeat.client import Client
-from drumbeat.protocol.metrics import Point, PointsLogged, run_id
-from drumbeat.stores.metrics import make_metric_store
+from drumbeat.model.metrics import Point, PointsLogged, run_id
+from drumbeat.server.metrics.tables import make_metric_store
 from tools.kept_folder import KEPT
 
 MLFLOW = "3.17.2"

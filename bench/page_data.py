@@ -9,14 +9,14 @@ from pathlib import Path
 from sqlalchemy import Connection, create_engine, insert, literal, select
 
 from drumbeat.core.child_jobs import SweepProgress, TrialProgress, trial_name
-from drumbeat.core.life.job import Job
-from drumbeat.ports import Submission
-from drumbeat.protocol.metrics import Point, PointsLogged, RunCreated, experiment_id, run_id
-from drumbeat.protocol.states import Reason, State
-from drumbeat.stores.folder.artifacts import FolderArtifacts
-from drumbeat.stores.metrics.schema import blocks, points, series
-from drumbeat.stores.metrics.store import make_metric_store
-from drumbeat.stores.sql import make_store
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.model.metrics import Point, PointsLogged, RunCreated, experiment_id, run_id
+from drumbeat.model.states import Reason, State
+from drumbeat.server.database import make_store
+from drumbeat.server.database.records import Submission
+from drumbeat.server.home_folder.artifacts import FolderArtifacts
+from drumbeat.server.metrics.tables.schema import blocks, points, series
+from drumbeat.server.metrics.tables.store import make_metric_store
 from tests.support.sample_jobs import submission
 
 JOBS, TRIALS, CURVES, MILLION = 10_000, 1000, 20, 1_000_000

@@ -10,7 +10,7 @@ from typing import TextIO
 import hypothesis
 import pytest
 
-from drumbeat.host.gpus import gpus
+from drumbeat.node.host.gpus import gpus
 from tests.runs import is_quick, is_thorough
 from tools.make_features_docs import read_features
 
@@ -62,8 +62,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """A process that outlives the timeout of its test says where all of its threads are, and ends.
 
-    The workers beside it go on, and the run names the test. Without this the run would have no end, and nobody would know
-    why.
+    The workers beside it go on, and the run names the test. Without this the run would have no end, and nobody would
+    know why.
     """
     mark = item.get_closest_marker("timeout")
     seconds = float(mark.args[0] if mark else item.config.getini("timeout"))

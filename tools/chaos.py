@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 
 from drumbeat.engines.netlab.lab import require_tools
-from drumbeat.protocol.errors import EngineError
+from drumbeat.model.errors import EngineError
 from tests.chaos.instants import ENGINES, Instant, draw
 from tests.chaos.mortal import Mortal
 from tests.chaos.playing import Play, story

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from drumbeat import Client
-from drumbeat.protocol.api.jobs import JobView
+from drumbeat.model.api.jobs import JobView
 from tools.kept_folder import KEPT
 
 NODES = KEPT / "drumbeat"

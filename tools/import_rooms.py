@@ -1,12 +1,15 @@
-"""Two contracts of the import linter.
+"""Three contracts of the import linter.
 
 "rooms": each room of the package imports only the rooms on its line. A room is a module or package directly under the
-root package; `agent.keeper` is a room inside another one, and its line speaks of the rooms beside it. As soon as one
+root package; `node.supervisor` is a room inside another one, and its line speaks of the rooms beside it. As soon as one
 room inside another has a line, every package there needs one, and so does every module that a line names; other
 modules stand above them all. Rooms that don't exist yet are no error. Modules whose name starts with `_` are open to
 all, and the root package's own `__init__`, which re-exports lazily, is left out.
 
 "circles": no module imports itself by way of others, late imports and those of types included.
+
+"own": modules whose name is, or ends in `_` and, one of the endings (`routes`, `slot_tables`) are imported by their own
+package, by modules of the same ending, and by the makers, which put those of all packages together.
 """
 
 from collections import defaultdict
@@ -80,7 +83,7 @@ def find_circles(graph: ImportGraph, root: str, knots: set[str]) -> list[str]:
     return [
         f"{' and '.join(circle)} import one another"
         for circle in sorted(circles)
-        if not all(module.split(".")[1] in knots for module in circle)
+        if not any(all(module.startswith(f"{root}.{knot}.") for module in circle) for knot in knots)
     ]
 
 
@@ -119,6 +122,24 @@ def _visit_all(imports: dict[str, list[str]], finish: Callable[[str], None]) -> 
                 ahead += [(target, False) for target in imports.get(one, [])]
 
 
+def find_foreign(graph: ImportGraph, root: str, endings: set[str], makers: set[str]) -> list[str]:
+    """Returns one sentence per import of what is another package's own."""
+    found: list[str] = []
+    for module in sorted(graph.modules):
+        ending = module.rpartition(".")[2].rpartition("_")[2]
+        if ending not in endings or module.count(".") < 2:
+            continue
+        package = module.rpartition(".")[0]
+        found += [
+            f"{importer} imports {module}, which is {package}'s own"
+            for importer in sorted(graph.find_modules_that_directly_import(module))
+            if not f"{importer}.".startswith(f"{package}.")
+            and importer.rpartition(".")[2].rpartition("_")[2] != ending
+            and importer.removeprefix(f"{root}.") not in makers
+        ]
+    return found
+
+
 class RoomsContract(Contract):
     """Settings: `rooms`, a list of lines `room -> rooms that it may import`."""
 
@@ -146,4 +167,20 @@ class CirclesContract(Contract):
 
     def render_broken_contract(self, check: ContractCheck) -> None:
         for sentence in check.metadata["circles"]:
+            output.print_error(sentence, bold=False)
+
+
+class OwnContract(Contract):
+    """Settings: `endings` of the names of modules that are their package's own; `makers`, which may import them all."""
+
+    endings = fields.SetField(subfield=fields.StringField())
+    makers = fields.SetField(subfield=fields.StringField())
+
+    def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:  # noqa: ARG002, FBT001 - the linter's own signature
+        root = self.session_options["root_packages"][0]
+        foreign = find_foreign(graph, root, set(self.endings), set(self.makers))
+        return ContractCheck(kept=not foreign, metadata={"foreign": foreign})
+
+    def render_broken_contract(self, check: ContractCheck) -> None:
+        for sentence in check.metadata["foreign"]:
             output.print_error(sentence, bold=False)

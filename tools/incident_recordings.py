@@ -20,8 +20,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from drumbeat.protocol import wire
-from drumbeat.stores.sql import make_store
+from drumbeat.model import wire
+from drumbeat.server.database import make_store
 from tests.real.house import House, a_house
 from tests.support.incidents import JUDGE, RULES, Incident
 from tests.unit.core.recordings import RECORDINGS, path_of

@@ -5,9 +5,9 @@ import sys
 from pathlib import Path
 from typing import cast
 
-from drumbeat.control.control import Control
 from drumbeat.server.app import make_app
 from drumbeat.server.context import ServerContext
+from drumbeat.server.control import Control
 from tools.generated_page import write_or_check
 
 PLACE = Path(__file__).parent.parent / "docs" / "openapi.json"

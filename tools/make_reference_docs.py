@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from drumbeat.core.reason_table import MOVES, REASONS
-from drumbeat.protocol.errors import DrumbeatError
-from drumbeat.protocol.states import Reason, Retry, State
+from drumbeat.model.errors import DrumbeatError
+from drumbeat.model.states import Reason, Retry, State
 from drumbeat.server.errors import status_of
 from tools.generated_page import write_or_check
 
@@ -54,7 +54,7 @@ def states_page() -> str:
 def errors_page() -> str:
     """Every error code with its meaning and HTTP status."""
     lines = [
-        "# Errors", "", GENERATED.format(source="src/drumbeat/protocol/errors.py"), "",
+        "# Errors", "", GENERATED.format(source="src/drumbeat/model/errors.py"), "",
         "Every error message states what failed, where, and what to do. Over HTTP, an error is an object",
         "`{code, what, where, fix, fields}`; `fields` lists all problems when there are several.", "",
     ]  # fmt: skip

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drumbeat.engines.netlab.lab import Lab, require_tools
-from drumbeat.protocol.errors import EngineError
+from drumbeat.model.errors import EngineError
 from tools.debian_packages import install
 
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch")

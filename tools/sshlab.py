@@ -13,7 +13,7 @@ from pathlib import Path
 
 from drumbeat.engines.netlab.lab import Lab, require_tools
 from drumbeat.engines.ssh.login import Login
-from drumbeat.protocol.errors import EngineError
+from drumbeat.model.errors import EngineError
 from tools.debian_packages import install
 
 SSHD = "/usr/sbin/sshd"

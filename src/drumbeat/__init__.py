@@ -69,7 +69,7 @@ def __getattr__(name: str) -> Any:
         globals()[name] = importlib.import_module("drumbeat.rank.metric_log").log
         return globals()[name]
     if name in _OF_DIALECT or name in _AZURE_NAMES:
-        return getattr(importlib.import_module("drumbeat.dialect"), _AZURE_NAMES.get(name, name))
+        return getattr(importlib.import_module("drumbeat.jobfile"), _AZURE_NAMES.get(name, name))
     if name in _NOT_YET:
         raise ImportError(f"this version of drumbeat has no {name}: {_NOT_YET[name]}")
     raise AttributeError(f"module 'drumbeat' has no attribute {name!r}")

@@ -13,27 +13,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from drumbeat.control.catalog.datastores import ALWAYS_THERE, Datastores
-from drumbeat.control.computes.agent_addresses import Endpoints
-from drumbeat.control.control import Control, Setting
-from drumbeat.control.metrics.metrics import MetricPlace
-from drumbeat.dialect.compute.computes import Compute
-from drumbeat.dialect.compute.kubernetes import KubernetesCompute
-from drumbeat.dialect.compute.netlab import NetlabCompute
-from drumbeat.dialect.compute.ray import RayCompute
-from drumbeat.dialect.compute.slurm import SlurmCompute
-from drumbeat.dialect.compute.ssh import SshCompute, SshHost
 from drumbeat.engines.local import LocalEngine
-from drumbeat.ports import Engine, MachineCaches
-from drumbeat.protocol.api.space import SpaceKind
-from drumbeat.protocol.errors import RefusedError
-from drumbeat.samplers.bayesian import BayesianSamplers
+from drumbeat.jobfile.compute.computes import Compute
+from drumbeat.jobfile.compute.kubernetes import KubernetesCompute
+from drumbeat.jobfile.compute.netlab import NetlabCompute
+from drumbeat.jobfile.compute.ray import RayCompute
+from drumbeat.jobfile.compute.slurm import SlurmCompute
+from drumbeat.jobfile.compute.ssh import SshCompute, SshHost
+from drumbeat.model.api.space import SpaceKind
+from drumbeat.model.errors import RefusedError
+from drumbeat.ports.engines import Engine
+from drumbeat.ports.space import MachineCaches
+from drumbeat.server.computes.agent_addresses import Endpoints
+from drumbeat.server.control import Control, Setting
+from drumbeat.server.data.datastores import ALWAYS_THERE, Datastores
+from drumbeat.server.database import SqlStore
 from drumbeat.server.home import first_written, shared_folder
 from drumbeat.server.home_copy import require_original
+from drumbeat.server.metrics.metrics import MetricPlace
+from drumbeat.server.metrics.mlflow_choice import MlflowFile
+from drumbeat.server.metrics.tables import SqlMetricStore
 from drumbeat.server.process.clock import SystemClock
-from drumbeat.stores.metrics import SqlMetricStore
-from drumbeat.stores.mlflow_choice import MlflowFile
-from drumbeat.stores.sql import SqlStore
+from drumbeat.server.sweeps.samplers.bayesian import BayesianSamplers
 
 
 def make_control(home: Path, endpoints: Endpoints) -> Control:
@@ -43,10 +44,10 @@ def make_control(home: Path, endpoints: Endpoints) -> Control:
     one is active, and the others stand by. Without it the database is a file in `home`, which is locked: no other
     server can be over it.
     """
-    from drumbeat.stores.data import StoreAccess
-    from drumbeat.stores.event_files.reader import TensorBoardReader
-    from drumbeat.stores.folder import FolderArtifacts
-    from drumbeat.stores.sql import LeaseRules, make_store
+    from drumbeat.server.data.stores import StoreAccess
+    from drumbeat.server.database import LeaseRules, make_store
+    from drumbeat.server.home_folder import FolderArtifacts
+    from drumbeat.server.metrics.event_files.reader import TensorBoardReader
 
     clock = SystemClock()
     url = os.environ.get("DRUMBEAT_DATABASE")
@@ -86,7 +87,7 @@ def _metrics(place: str | Path) -> MetricPlace:
     """Returns where metrics are kept: a file, or a schema in the servers' PostgreSQL database."""
 
     def open_store() -> SqlMetricStore:
-        from drumbeat.stores.metrics import make_metric_store
+        from drumbeat.server.metrics.tables import make_metric_store
 
         return make_metric_store(place)
 
@@ -98,14 +99,14 @@ def _mlflow(home: Path, environ: Mapping[str, str]) -> MlflowFile:
 
     It is kept in the home and not in the database: each server over a database is told for itself.
     """
-    from drumbeat.stores.mlflow_choice import MlflowFile
+    from drumbeat.server.metrics.mlflow_choice import MlflowFile
 
     return MlflowFile(home / "mlflow.json", environ)
 
 
 def _caches(home: Path, shared: Path, *, has_file: bool) -> MachineCaches:
     """What this machine keeps for jobs, and what else the server has on its own disk."""
-    from drumbeat.agent.cache_usage import LocalCaches
+    from drumbeat.node.inputs.cache_usage import LocalCaches
 
     measured: list[tuple[SpaceKind, str, str]] = [
         ("datastore", name, str(shared / "datastores" / name)) for name in ALWAYS_THERE
@@ -201,7 +202,7 @@ ENGINES: dict[str, Callable[[Any, Site], Engine]] = {
     "kubernetes": _kubernetes,
     "ray": _ray,
 }
-"""Type of a compute to what makes its engine, given its spec (a class of `dialect.compute`)."""
+"""Type of a compute to what makes its engine, given its spec (a class of `jobfile.compute`)."""
 
 
 def _mark(site: Site) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 
-from drumbeat.protocol.states import State
+from drumbeat.model.states import State
 from tests.real.house import House, until
 
 SOCKET = "server.sock"

@@ -13,8 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
-from drumbeat.protocol.metric_lines import line_of
-from drumbeat.protocol.metrics import Point, PointsLogged, RunCreated, run_id
+from drumbeat.model.metric_lines import line_of
+from drumbeat.model.metrics import Point, PointsLogged, RunCreated, run_id
 from tests.attacks.targets import Attempt, start_job
 from tests.real.house import House, until
 

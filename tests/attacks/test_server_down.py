@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from drumbeat import Client
-from drumbeat.agent.ground.server_link import Link
-from drumbeat.protocol import home_socket
-from drumbeat.protocol.agent import Enrolment
-from drumbeat.protocol.errors import DrumbeatError, UnreachableError
-from drumbeat.protocol.plan import Plan
-from drumbeat.protocol.states import State
+from drumbeat.model import home_socket
+from drumbeat.model.agent import Enrolment
+from drumbeat.model.errors import DrumbeatError, UnreachableError
+from drumbeat.model.plan import Plan
+from drumbeat.model.states import State
+from drumbeat.node.platform.server_link import Link
 from tests.attacks.strangers import STRANGER, needs_stranger, stranger
 from tests.attacks.targets import start_job
 from tests.real.house import House, a_house, until

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from drumbeat.agent.companions import node_tunnels
-from drumbeat.launch.services import ServicePlace
-from drumbeat.protocol.errors import ConflictError
+from drumbeat.launchers.services import ServicePlace
+from drumbeat.model.errors import ConflictError
+from drumbeat.node.sidecars import node_tunnels
 from tests.attacks.strangers import STRANGER, needs_stranger, run_as_stranger, stranger
 from tests.attacks.targets import Attempt
 from tests.real.house import House

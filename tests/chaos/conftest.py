@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from drumbeat.protocol import fault_points
+from drumbeat.model import fault_points
 from tests.real.house import a_house
 
 from .mortal import Mortal

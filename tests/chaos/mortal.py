@@ -15,9 +15,9 @@ from pathlib import Path
 import httpx
 
 from drumbeat.core.reason_table import MOVES
-from drumbeat.protocol.api.jobs import JobView
-from drumbeat.protocol.errors import DrumbeatError
-from drumbeat.protocol.states import State
+from drumbeat.model.api.jobs import JobView
+from drumbeat.model.errors import DrumbeatError
+from drumbeat.model.states import State
 from tests.real.house import House, until
 
 LINES = 12

@@ -8,8 +8,8 @@ from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from drumbeat.protocol.api.jobs import JobView
-from drumbeat.protocol.states import Reason
+from drumbeat.model.api.jobs import JobView
+from drumbeat.model.states import Reason
 from tests.real.house import until
 
 from .instants import PHASES, Instant

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 from drumbeat import Client
-from drumbeat.protocol.errors import ConflictError
+from drumbeat.model.errors import ConflictError
 from tests.real.house import House, a_house, until
 from tests.real.places import Place
 from tools.slurmlab import SlurmLab
@@ -29,7 +29,7 @@ def victim(house: House, who: str, job: str, node: int) -> psutil.Process | None
     own = {
         "server": ("drumbeat.server", rf"{re.escape(str(house.home))}$"),
         "agent": ("drumbeat.agent", rf".*[/-]{job}\.1/{node}/enrolment\.json$"),
-        "keeper": ("drumbeat.agent.keeper.keeper", rf".*[/-]{job}\.1/{node}(/root)?/keeper$"),
+        "keeper": ("drumbeat.node.supervisor.keeper", rf".*[/-]{job}\.1/{node}(/root)?/keeper$"),
     }
     module, place = own[who]
     for process, words in programs_in(house.folder):
@@ -189,7 +189,7 @@ class Clustered(Networked):
         """Slurm's own daemons stay."""
         self.ask(self.house.client.status)
         gangs = [*(self.cluster.shared / "gangs").glob("*"), *self.cluster.folder.glob("scratch/*/drumbeat-*/[!.]*")]
-        ours = ("drumbeat.agent", "drumbeat.host")
+        ours = ("drumbeat.agent", "drumbeat.node.host")
         programs = ((process, " ".join(words)) for process, words in programs_in(self.cluster.folder))
         agents = [process.pid for process, words in programs if any(one in words for one in ours)]
         return [*gangs, *agents, *self.cluster.slurm("squeue", "-h", "-o", "%i %T").splitlines()]

@@ -6,8 +6,8 @@ import contextlib
 
 import pytest
 
-from drumbeat.protocol.errors import DrumbeatError, NotFoundError
-from drumbeat.protocol.fault_points import ELSEWHERE
+from drumbeat.model.errors import DrumbeatError, NotFoundError
+from drumbeat.model.fault_points import ELSEWHERE
 from tests.real.house import until
 
 from .mortal import Mortal, check

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.protocol.fault_points import ELSEWHERE, POINTS
+from drumbeat.model.fault_points import ELSEWHERE, POINTS
 
 from .mortal import COMMANDS, Mortal, check
 from .points import SIMULATED

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.protocol.api.jobs import JobView
+from drumbeat.model.api.jobs import JobView
 from tests.real.house import House, a_house, until
 from tests.real.store_servers import WebServer, a_web_server
 from tests.runs import is_quick

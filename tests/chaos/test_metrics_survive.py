@@ -53,7 +53,7 @@ def kill_agents(house: House) -> None:
 
 
 def kill_endpoints(house: House) -> None:
-    kill(house, "drumbeat.agent.metrics.endpoint_process")
+    kill(house, "drumbeat.node.metrics.endpoint_process")
 
 
 def kill_agents_and_endpoints(house: House) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.protocol.errors import DrumbeatError
-from drumbeat.protocol.states import State
+from drumbeat.model.errors import DrumbeatError
+from drumbeat.model.states import State
 from tests.real.house import until
 
 from .mortal import Mortal, nothing_is_left

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.control.data.manifests import Whole, find
-from drumbeat.protocol.errors import DrumbeatError
-from drumbeat.protocol.folder_layout import MANIFEST
-from drumbeat.stores.data import StoreAccess
+from drumbeat.model.errors import DrumbeatError
+from drumbeat.model.folder_layout import MANIFEST
+from drumbeat.server.data.manifests import Whole, find
+from drumbeat.server.data.stores import StoreAccess
 from tests.real.house import until
 from tests.real.store_servers import Azurite, an_azurite
 

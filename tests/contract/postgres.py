@@ -16,8 +16,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from drumbeat.stores.sql import make_store
-from drumbeat.stores.sql.schema import metadata
+from drumbeat.server.database import make_store
+from drumbeat.server.database.schema import metadata
 from tools.debian_packages import install
 
 GUARD = """

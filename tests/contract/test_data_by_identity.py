@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from drumbeat.dialect.data.datastores import Datastore, datastore_from
-from drumbeat.protocol.errors import ForbiddenError
-from drumbeat.stores.data import StoreAccess
-from drumbeat.stores.data.certificates import REQUESTS_VARIABLES
+from drumbeat.jobfile.data.datastores import Datastore, datastore_from
+from drumbeat.model.errors import ForbiddenError
+from drumbeat.server.data.stores import StoreAccess
+from drumbeat.server.data.stores.certificates import REQUESTS_VARIABLES
 from tests.real.identities import (
     Authority,
     Certificate,

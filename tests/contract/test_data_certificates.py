@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.control.catalog.data_assets import DataAssets
-from drumbeat.control.catalog.datastores import Datastores
-from drumbeat.control.data.job_output_reader import JobOutputs
-from drumbeat.control.outputs.output_publisher import PASSING
-from drumbeat.control.outputs.publish_and_register import Publishing
-from drumbeat.dialect.data.datastores import Datastore, datastore_from
-from drumbeat.protocol.errors import CertificateError, ForbiddenError, RefusedError
-from drumbeat.protocol.plan import OutputPlan
-from drumbeat.protocol.states import State
-from drumbeat.stores.data import StoreAccess
-from drumbeat.stores.data.certificates import BOTOCORE_VARIABLES, REQUESTS_VARIABLES
-from drumbeat.stores.folder import FolderArtifacts
+from drumbeat.jobfile.data.datastores import Datastore, datastore_from
+from drumbeat.model.errors import CertificateError, ForbiddenError, RefusedError
+from drumbeat.model.plan import OutputPlan
+from drumbeat.model.states import State
+from drumbeat.server.data.data_assets import DataAssets
+from drumbeat.server.data.datastores import Datastores
+from drumbeat.server.data.job_output_reader import JobOutputs
+from drumbeat.server.data.stores import StoreAccess
+from drumbeat.server.data.stores.certificates import BOTOCORE_VARIABLES, REQUESTS_VARIABLES
+from drumbeat.server.home_folder import FolderArtifacts
+from drumbeat.server.outputs.output_publisher import PASSING
+from drumbeat.server.outputs.publish_and_register import Publishing
 from drumbeat.wiring import SystemClock
 from tests.real.identities import Certificate, a_bucket_server, a_certificate, a_tls_front, made_out_anew
 from tests.real.store_servers import S3Server, WebServer, an_azurite, s3_server, web_server

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.dialect.data.datastores import Datastore, FolderDatastore
-from drumbeat.protocol.errors import NotFoundError, RefusedError
-from drumbeat.stores.data import StoreAccess
+from drumbeat.jobfile.data.datastores import Datastore, FolderDatastore
+from drumbeat.model.errors import NotFoundError, RefusedError
+from drumbeat.server.data.stores import StoreAccess
 from tests.real.store_servers import (
     Azurite,
     S3Server,

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.client.connection import TIMEOUT
-from drumbeat.dialect.data.datastores import (
+from drumbeat.jobfile.data.datastores import (
     AzureFileDatastore,
     Datastore,
     FolderDatastore,
@@ -27,7 +27,7 @@ from drumbeat.dialect.data.datastores import (
     SftpDatastore,
     datastore_from,
 )
-from drumbeat.protocol.errors import (
+from drumbeat.model.errors import (
     ConflictError,
     DrumbeatError,
     ForbiddenError,
@@ -37,10 +37,10 @@ from drumbeat.protocol.errors import (
     UnknownNameError,
     UnreachableError,
 )
-from drumbeat.protocol.input_listing import ListedFile
-from drumbeat.stores.data import StoreAccess
-from drumbeat.stores.data.azure import AzureBackend
-from drumbeat.stores.data.backend_contract import Patience, Wanted
+from drumbeat.model.input_listing import ListedFile
+from drumbeat.server.data.stores import StoreAccess
+from drumbeat.server.data.stores.azure import AzureBackend
+from drumbeat.server.data.stores.backend_contract import Patience, Wanted
 from tests.real.store_servers import (
     Azurite,
     S3Server,

@@ -13,9 +13,9 @@ import pytest
 
 from drumbeat.engines.contract import PATIENCE_S, EngineContract, a_gang
 from drumbeat.engines.local import LocalEngine
-from drumbeat.host.gangs import living_agent, members
-from drumbeat.host.processes import command_lines
-from drumbeat.ports import Gang
+from drumbeat.node.host.gangs import living_agent, members
+from drumbeat.node.host.processes import command_lines
+from drumbeat.ports.engines import Gang
 from tests.support.fake_engine import FakeEngine
 
 pytestmark = pytest.mark.feature("C4")

@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from drumbeat.stores.folder import FolderArtifacts
+from drumbeat.server.home_folder import FolderArtifacts
 from tests.support.artifacts_contract import ArtifactsContract
 
 pytestmark = [pytest.mark.contract, pytest.mark.feature("X5", "M1")]

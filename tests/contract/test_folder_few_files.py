@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.protocol.errors import UnreachableError
-from drumbeat.stores.data.backend_contract import Wanted
-from drumbeat.stores.data.folder import FolderBackend
+from drumbeat.model.errors import UnreachableError
+from drumbeat.server.data.stores.backend_contract import Wanted
+from drumbeat.server.data.stores.folder import FolderBackend
 
 
 def test_a_server_without_files_to_open_is_asked_again(tmp_path: Path):

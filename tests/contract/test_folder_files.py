@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.protocol.errors import ForbiddenError, StorageError
-from drumbeat.protocol.logs import LogName
-from drumbeat.stores.folder import FolderArtifacts, atomic_files
-from drumbeat.stores.folder.journal import RECORD_SIZE
-from drumbeat.stores.folder.logs import JOURNAL, LONGEST_PIECE
+from drumbeat.model.errors import ForbiddenError, StorageError
+from drumbeat.model.logs import LogName
+from drumbeat.server.home_folder import FolderArtifacts, atomic_files
+from drumbeat.server.home_folder.journal import RECORD_SIZE
+from drumbeat.server.home_folder.logs import JOURNAL, LONGEST_PIECE
 from tests.support.artifacts_access import LOG, contents, described, give, sha, text
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from drumbeat.stores.folder import FolderArtifacts
+from drumbeat.server.home_folder import FolderArtifacts
 from tests.support.run_files_contract import RunFilesContract
 
 pytestmark = [pytest.mark.contract, pytest.mark.feature("M2", "X5")]

@@ -19,13 +19,13 @@ from typing import Any
 import pytest
 from sqlalchemy import Boolean, Connection, DateTime, MetaData, Table, insert, text
 
-from drumbeat.control.computes.agent_addresses import Endpoints
-from drumbeat.control.control import Control
-from drumbeat.ports import JobFilter
-from drumbeat.stores.metrics.store import REVISIONS as METRICS
-from drumbeat.stores.metrics.store import SCHEMA
-from drumbeat.stores.sql.database import Database, parse_url
-from drumbeat.stores.sql.upgrade import JOBS, Revisions, upgrade
+from drumbeat.server.computes.agent_addresses import Endpoints
+from drumbeat.server.control import Control
+from drumbeat.server.database.database import Database, parse_url
+from drumbeat.server.database.records import JobFilter
+from drumbeat.server.database.upgrade import JOBS, Revisions, upgrade
+from drumbeat.server.metrics.tables.store import REVISIONS as METRICS
+from drumbeat.server.metrics.tables.store import SCHEMA
 from drumbeat.wiring import make_control
 from tests.contract.postgres import Cluster
 from tests.faces.api_house import client_of, served

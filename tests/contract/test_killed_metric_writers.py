@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.protocol.metrics import Source, run_id
-from drumbeat.stores.metrics import make_metric_store
+from drumbeat.model.metrics import Source, run_id
+from drumbeat.server.metrics.tables import make_metric_store
 
 from .test_killed_writers import last_words
 
@@ -24,9 +24,9 @@ ROUNDS = 6
 WRITER = """
 import os, sys, threading
 from pathlib import Path
-from drumbeat.protocol.metric_lines import line_of, spooled
-from drumbeat.protocol.metrics import Point, PointsLogged, Source, run_id
-from drumbeat.stores.metrics import make_metric_store
+from drumbeat.model.metric_lines import line_of, spooled
+from drumbeat.model.metrics import Point, PointsLogged, Source, run_id
+from drumbeat.server.metrics.tables import make_metric_store
 
 store = make_metric_store(Path(sys.argv[1]))
 

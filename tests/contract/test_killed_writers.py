@@ -10,9 +10,9 @@ import time
 
 import pytest
 
-from drumbeat.ports import JobFilter
-from drumbeat.stores.folder import FolderArtifacts
-from drumbeat.stores.sql import make_store
+from drumbeat.server.database import make_store
+from drumbeat.server.database.records import JobFilter
+from drumbeat.server.home_folder import FolderArtifacts
 from tests.runs import is_thorough
 from tests.support.artifacts_access import contents, text
 
@@ -29,7 +29,7 @@ STORE_WRITER = """
 import itertools, sys
 from dataclasses import replace
 from pathlib import Path
-from drumbeat.stores.sql import make_store
+from drumbeat.server.database import make_store
 from tests.support.sample_jobs import SLOTS, STOP, line, submission
 from drumbeat.ports import Change, JobFilter
 
@@ -58,8 +58,8 @@ for n in itertools.count():
 FILES_WRITER = """
 import hashlib, itertools, sys
 from pathlib import Path
-from drumbeat.protocol.logs import LogName
-from drumbeat.stores.folder import FolderArtifacts
+from drumbeat.model.logs import LogName
+from drumbeat.server.home_folder import FolderArtifacts
 
 files = FolderArtifacts(Path(sys.argv[1]))
 round = int(sys.argv[2])

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, text
 
-from drumbeat.protocol.errors import ConflictError, StorageError
-from drumbeat.stores.metrics.group_writer import GroupWriter
-from drumbeat.stores.sql.database import Database, parse_url
+from drumbeat.model.errors import ConflictError, StorageError
+from drumbeat.server.database.database import Database, parse_url
+from drumbeat.server.metrics.tables.group_writer import GroupWriter
 
 pytestmark = [pytest.mark.contract, pytest.mark.feature("M2")]
 

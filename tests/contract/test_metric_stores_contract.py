@@ -4,9 +4,9 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
-from drumbeat.stores.metrics import make_metric_store
-from drumbeat.stores.metrics.schema import metadata
-from drumbeat.stores.sql.database import Database, parse_url
+from drumbeat.server.database.database import Database, parse_url
+from drumbeat.server.metrics.tables import make_metric_store
+from drumbeat.server.metrics.tables.schema import metadata
 from tests.support.metrics_contract import MetricStoreContract
 
 pytestmark = [pytest.mark.contract, pytest.mark.feature("M2", "M8")]

@@ -9,11 +9,11 @@ import psycopg
 import pytest
 from sqlalchemy import text
 
-from drumbeat.protocol.errors import AwayError, StorageError
-from drumbeat.stores.sql import LeaseRules, make_store
-from drumbeat.stores.sql import database as sql_database
-from drumbeat.stores.sql import upgrade as sql_upgrade
-from drumbeat.stores.sql.database import Database, parse_url
+from drumbeat.model.errors import AwayError, StorageError
+from drumbeat.server.database import LeaseRules, make_store
+from drumbeat.server.database import database as sql_database
+from drumbeat.server.database import upgrade as sql_upgrade
+from drumbeat.server.database.database import Database, parse_url
 
 pytestmark = [pytest.mark.contract, pytest.mark.feature("F5"), pytest.mark.xdist_group("postgres")]
 

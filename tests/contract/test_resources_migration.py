@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 import pytest
 from sqlalchemy import text
 
-from drumbeat.control.catalog.aliases import read_aliases
-from drumbeat.core.quotas import Quota, QuotaKind
-from drumbeat.ports import Resource
-from drumbeat.stores.sql import make_store
-from drumbeat.stores.sql.database import Database, parse_url
-from drumbeat.stores.sql.upgrade import JOBS, upgrade
+from drumbeat.core.scheduling.quotas import Quota, QuotaKind
+from drumbeat.server.database import make_store
+from drumbeat.server.database.database import Database, parse_url
+from drumbeat.server.database.upgrade import JOBS, upgrade
+from drumbeat.server.resources.aliases import read_aliases
+from drumbeat.server.resources.records import Resource
 
 pytestmark = [pytest.mark.contract, pytest.mark.feature("U2")]
 

@@ -16,14 +16,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from drumbeat.core.child_jobs import TrialProgress
-from drumbeat.core.sweeping import sobol_sampling
-from drumbeat.core.sweeping.random_sampling import draw
-from drumbeat.core.sweeping.trial_values import texts
-from drumbeat.dialect import RandomSampling, SweepJob, from_dict
-from drumbeat.protocol.errors import RefusedError, UnreachableError
-from drumbeat.protocol.states import State
-from drumbeat.samplers.bayesian import MAX_AT_ONCE, BayesianSamplers
-from drumbeat.samplers.optuna_client import OptunaProcess
+from drumbeat.core.sweeps import sobol_sampling
+from drumbeat.core.sweeps.random_sampling import draw
+from drumbeat.core.sweeps.trial_values import texts
+from drumbeat.jobfile import RandomSampling, SweepJob, from_dict
+from drumbeat.model.errors import RefusedError, UnreachableError
+from drumbeat.model.states import State
+from drumbeat.server.sweeps.samplers.bayesian import MAX_AT_ONCE, BayesianSamplers
+from drumbeat.server.sweeps.samplers.optuna_client import OptunaProcess
 
 pytestmark = pytest.mark.feature("S1")
 pytest.importorskip("optuna", reason="needs Optuna: pip install optuna")
@@ -159,7 +159,8 @@ def test_idle_process_ends_and_starts_with_the_next_question():
 
 def test_process_ends_when_its_server_is_killed():
     script = (
-        "import os, signal; from drumbeat.samplers.optuna_client import OptunaProcess; process = OptunaProcess();"
+        "import os, signal; from drumbeat.server.sweeps.samplers.optuna_client import OptunaProcess;"
+        "process = OptunaProcess();"
         "process.ask({'space': {}, 'goal': 'minimize', 'seed': 1, 'trials': [], 'count': 1});"
         "print(process.pid, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
     )

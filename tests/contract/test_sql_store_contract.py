@@ -1,8 +1,8 @@
 import pytest
 from sqlalchemy import text
 
-from drumbeat.stores.sql import make_store as make_sql_store
-from drumbeat.stores.sql.database import Database, parse_url
+from drumbeat.server.database import make_store as make_sql_store
+from drumbeat.server.database.database import Database, parse_url
 from tests.support.store_contract import StoreContract
 
 pytestmark = [pytest.mark.contract, pytest.mark.feature("C3", "F5")]

@@ -19,13 +19,13 @@ from sqlalchemy import create_engine, event
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
-from drumbeat.ports import JobFilter
-from drumbeat.protocol import wire
-from drumbeat.protocol.errors import RefusedError, StorageError, VersionError
-from drumbeat.stores.sql import LeaseRules, make_store
-from drumbeat.stores.sql.database import Database, parse_url
-from drumbeat.stores.sql.schema import HEAD, metadata
-from drumbeat.stores.sql.upgrade import JOBS, Revisions, upgrade
+from drumbeat.model import wire
+from drumbeat.model.errors import RefusedError, StorageError, VersionError
+from drumbeat.server.database import LeaseRules, make_store
+from drumbeat.server.database.database import Database, parse_url
+from drumbeat.server.database.records import JobFilter
+from drumbeat.server.database.schema import HEAD, metadata
+from drumbeat.server.database.upgrade import JOBS, Revisions, upgrade
 from tests.support.sample_jobs import sample_job, started, submission
 from tests.support.store_witness import everything, listed
 
@@ -75,7 +75,7 @@ KILLED_UPGRADE = """
 import itertools, os, pathlib, signal, sys
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
-from drumbeat.stores.sql import make_store
+from drumbeat.server.database import make_store
 
 statements, last = itertools.count(1), int(sys.argv[2])
 die = lambda *_: next(statements) == last and os.kill(os.getpid(), signal.SIGKILL)
@@ -128,7 +128,7 @@ def upgrade_to(revision, file):
 def test_an_up_to_date_database_is_opened_without_alembic(store, file):
     script = """if True:
         import sys
-        from drumbeat.stores.sql import LeaseRules, make_store
+        from drumbeat.server.database import LeaseRules, make_store
         make_store("sqlite:///" + sys.argv[1]).close()
         print("alembic" in sys.modules)
     """

@@ -12,20 +12,20 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from drumbeat.control.control import Control, Setting
-from drumbeat.control.metrics.metrics import MetricPlace
-from drumbeat.protocol import home_socket, wire
-from drumbeat.protocol.agent import AgentStatus, Phase, RankExit
-from drumbeat.protocol.api.requests import JobRequest
-from drumbeat.protocol.roster import Member
-from drumbeat.protocol.unique_names import gang_name
+from drumbeat.model import home_socket, wire
+from drumbeat.model.agent import AgentStatus, Phase, RankExit
+from drumbeat.model.api.requests import JobRequest
+from drumbeat.model.roster import Member
+from drumbeat.model.unique_names import gang_name
 from drumbeat.server.access.agent_listeners import TlsDoors
 from drumbeat.server.access.request_guard import allowed_hosts
 from drumbeat.server.app import make_app
 from drumbeat.server.context import Identity, ServerContext
+from drumbeat.server.control import Control, Setting
 from drumbeat.server.home import machine
+from drumbeat.server.home_folder import FolderArtifacts
+from drumbeat.server.metrics.metrics import MetricPlace
 from drumbeat.server.process.uvicorn_server import Running
-from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.wiring import SystemClock
 from tests.support.fake_engine import FakeEngine
 from tests.support.memory_metrics import MemoryMetricStore

@@ -15,9 +15,9 @@ import httpx
 import pytest
 
 from drumbeat.client import Client
+from drumbeat.model import wire
+from drumbeat.model.agent import Directive, Order, Phase, Remark
 from drumbeat.ports.engines import node_secret
-from drumbeat.protocol import wire
-from drumbeat.protocol.agent import Directive, Order, Phase, Remark
 
 from .api_house import BEARER, TOKEN, House, client_of, eventually, house_in, raw
 

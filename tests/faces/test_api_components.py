@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.client import Client
-from drumbeat.protocol.errors import ConflictError, NotFoundError, SpecError
+from drumbeat.model.errors import ConflictError, NotFoundError, SpecError
 from tests.faces.api_house import TOKEN, House, house_in
 
 pytestmark = pytest.mark.feature("P1")

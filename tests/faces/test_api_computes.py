@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.control.control import Control, Setting
-from drumbeat.dialect.compute.computes import Compute
-from drumbeat.dialect.compute.netlab import NetlabCompute
-from drumbeat.ports import Engine
-from drumbeat.protocol.api.computes import Machine
-from drumbeat.protocol.errors import EngineError
-from drumbeat.stores.folder import FolderArtifacts
+from drumbeat.jobfile.compute.computes import Compute
+from drumbeat.jobfile.compute.netlab import NetlabCompute
+from drumbeat.model.api.computes import Machine
+from drumbeat.model.errors import EngineError
+from drumbeat.ports.engines import Engine
+from drumbeat.server.control import Control, Setting
+from drumbeat.server.home_folder import FolderArtifacts
 from drumbeat.wiring import SystemClock
 from tests.faces.api_house import House, eventually, served
 from tests.support.fake_engine import FakeEngine
@@ -121,7 +121,7 @@ def test_odd_names_are_no_computes(house: House, name: str):
 
 def test_the_python_client_does_the_same(house: House, tmp_path: Path):
     from drumbeat.client import Client
-    from drumbeat.protocol.errors import ConflictError, NotFoundError, SpecError
+    from drumbeat.model.errors import ConflictError, NotFoundError, SpecError
 
     file = tmp_path / "lab.yml"
     file.write_text("name: lab\ntype: netlab\n")

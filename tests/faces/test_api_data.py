@@ -19,12 +19,12 @@ from drumbeat.client import Client
 from drumbeat.client.calls.data import Heard, brought
 from drumbeat.client.connection import Connection
 from drumbeat.client.store_transfers import Download
-from drumbeat.control.catalog.datastores import Datastores
-from drumbeat.control.control import Control, Setting
-from drumbeat.protocol.api.data import Written
-from drumbeat.protocol.errors import ConflictError, RefusedError, SpecError
-from drumbeat.stores.data import StoreAccess
-from drumbeat.stores.folder import FolderArtifacts
+from drumbeat.model.api.data import Written
+from drumbeat.model.errors import ConflictError, RefusedError, SpecError
+from drumbeat.server.control import Control, Setting
+from drumbeat.server.data.datastores import Datastores
+from drumbeat.server.data.stores import StoreAccess
+from drumbeat.server.home_folder import FolderArtifacts
 from drumbeat.wiring import SystemClock
 from tests.faces.api_house import BEARER, TOKEN, House, raw, served
 from tests.real.store_servers import a_web_server

@@ -22,18 +22,18 @@ from urllib.parse import urlsplit
 import pytest
 from starlette.routing import Match
 
-from drumbeat.agent.ground.server_link import Link
-from drumbeat.control.control import Control, Setting
+from drumbeat.model import wire
+from drumbeat.model.agent import Enrolment, Phase
+from drumbeat.model.errors import DrumbeatError, EngineError, StaleError, UnauthorizedError, UnreachableError
+from drumbeat.node.platform.server_link import Link
 from drumbeat.ports.engines import node_secret
-from drumbeat.protocol import wire
-from drumbeat.protocol.agent import Enrolment, Phase
-from drumbeat.protocol.errors import DrumbeatError, EngineError, StaleError, UnauthorizedError, UnreachableError
-from drumbeat.server import agent_api
 from drumbeat.server.access.agent_listeners import DoorRules, HandshakePatience, TlsDoors
 from drumbeat.server.access.certificate_authority import Authority
 from drumbeat.server.access.connections import Connections
-from drumbeat.server.agent_api.tls_server import Doorway, agents_app
-from drumbeat.stores.folder import FolderArtifacts
+from drumbeat.server.control import Control, Setting
+from drumbeat.server.home_folder import FolderArtifacts
+from drumbeat.server.nodes import agent_api
+from drumbeat.server.nodes.agent_api.tls_server import Doorway, agents_app
 from drumbeat.wiring import SystemClock
 from tests.support.fake_engine import FakeEngine
 from tests.support.memory_store import MemoryStore
@@ -510,7 +510,7 @@ def test_an_address_that_is_not_here_yet_is_no_refusal(tmp_path: Path, address: 
 def test_a_job_waits_for_the_address_that_its_agents_call_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("drumbeat.control.loop.outbox.RETRY_INTERVAL_S", 0.01)
+    monkeypatch.setattr("drumbeat.server.loop.outbox.RETRY_INTERVAL_S", 0.01)
     with doors_in(tmp_path) as there:
         there.engine.addresses = ["10.254.253.252"]  # Its interface comes up later than the server.
         answer = there.house.http.post("/api/v1/jobs", json={"document": {"command": "true", "name": "early"}})
@@ -549,8 +549,8 @@ from pathlib import Path
 from pkgutil import iter_modules
 from urllib.parse import urlsplit
 import socket
-from drumbeat.agent.ground.server_addresses import address_towards
-from drumbeat.protocol.errors import UnreachableError
+from drumbeat.node.platform.server_addresses import address_towards
+from drumbeat.model.errors import UnreachableError
 from drumbeat.server.access.agent_listeners import DoorRules, TlsDoors
 from drumbeat.wiring import SystemClock
 import logging

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from drumbeat.client import Client
-from drumbeat.dialect.environments.environment_keys import Environment
-from drumbeat.protocol.errors import ConflictError, NotFoundError, SpecError, UnknownNameError
+from drumbeat.jobfile.environments.environment_keys import Environment
+from drumbeat.model.errors import ConflictError, NotFoundError, SpecError, UnknownNameError
 from tests.faces.api_house import TOKEN, House, house_in
 
 pytestmark = pytest.mark.feature("E1")

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from drumbeat.protocol.errors import every_error, from_dict
+from drumbeat.model.errors import every_error, from_dict
 from drumbeat.server.errors import STATUSES, status_of
 
 from .api_house import DOCUMENT, House, client_of, house_in

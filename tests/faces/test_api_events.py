@@ -8,10 +8,10 @@ import httpx
 import pytest
 from httpx_sse import EventSource
 
-from drumbeat.protocol.errors import NotFoundError
-from drumbeat.protocol.metric_lines import line_of
-from drumbeat.protocol.metrics import Point, PointsLogged, run_id
-from drumbeat.server.api.job_events import Follower
+from drumbeat.model.errors import NotFoundError
+from drumbeat.model.metric_lines import line_of
+from drumbeat.model.metrics import Point, PointsLogged, run_id
+from drumbeat.server.jobs.event_routes import Follower
 
 from .api_house import House, client_of, eventually, house_in
 

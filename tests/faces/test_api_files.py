@@ -137,7 +137,7 @@ def test_a_sender_that_goes_away_leaves_nothing(house: House, caplog: pytest.Log
     eventually(lambda: house.context.traffic.in_flight == 0)
     assert house.http.head(f"/api/v1/snapshots/{digest}").status_code == 404
     # A machine that stands still for a while is told of, too.
-    assert not [one for one in caplog.records if one.name != "drumbeat.control.gangs.gang_watch"]
+    assert not [one for one in caplog.records if one.name != "drumbeat.server.nodes.gang_watch"]
 
 
 def test_a_snapshot_of_other_bytes_is_not_kept(house: House, tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.protocol.agent import Phase
-from drumbeat.stores.sql.database_errors import as_storage_error
+from drumbeat.model.agent import Phase
+from drumbeat.server.database.database_errors import as_storage_error
 
 from .api_house import House, house_in
 

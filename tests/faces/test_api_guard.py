@@ -7,12 +7,12 @@ from typing import NoReturn, cast
 import httpx
 import pytest
 
-from drumbeat.control.control import Control
-from drumbeat.control.gangs.engine_gangs import Secrets
-from drumbeat.control.people.tokens import Tokens
 from drumbeat.server.access.request_guard import HEALTH, allowed_hosts
 from drumbeat.server.app import make_app
 from drumbeat.server.context import ServerContext
+from drumbeat.server.control import Control
+from drumbeat.server.nodes.engine_gangs import Secrets
+from drumbeat.server.users.tokens import Tokens
 from drumbeat.wiring import SystemClock
 from tests.support.memory_store import MemoryStore
 

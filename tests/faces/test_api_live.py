@@ -9,8 +9,8 @@ import httpx
 import pytest
 from httpx_sse import EventSource
 
-from drumbeat.control.bus import job_topic
-from drumbeat.protocol.agent import Phase, RankExit
+from drumbeat.model.agent import Phase, RankExit
+from drumbeat.server.loop.bus import job_topic
 
 from .api_house import House, client_of, house_in
 

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from drumbeat.client import Client
-from drumbeat.ports.engines import node_secret
-from drumbeat.protocol.errors import ConflictError, NotFoundError
-from drumbeat.protocol.metric_lines import line_of
-from drumbeat.protocol.metrics import (
+from drumbeat.model.errors import ConflictError, NotFoundError
+from drumbeat.model.metric_lines import line_of
+from drumbeat.model.metrics import (
     MetricRecord,
     ParamsLogged,
     Point,
@@ -23,6 +22,7 @@ from drumbeat.protocol.metrics import (
     node_rank,
     run_id,
 )
+from drumbeat.ports.engines import node_secret
 from tests.support.removal_contract import finish_removal
 
 from .api_house import BEARER, TOKEN, House, eventually, house_in

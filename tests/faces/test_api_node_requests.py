@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from drumbeat.protocol import wire
-from drumbeat.protocol.agent import Directive, Phase
+from drumbeat.model import wire
+from drumbeat.model.agent import Directive, Phase
 
 from .api_house import Agent, House, house_in
 

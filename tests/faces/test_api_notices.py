@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.control.control import Control, Setting
-from drumbeat.protocol.agent import Phase, RankExit
-from drumbeat.protocol.errors import StorageError
+from drumbeat.model.agent import Phase, RankExit
+from drumbeat.model.errors import StorageError
+from drumbeat.server.control import Control, Setting
+from drumbeat.server.home_folder import FolderArtifacts
 from drumbeat.server.log_storage_errors import LASTS_S, Notices
-from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.wiring import SystemClock
 from tests.support.fake_clock import FakeClock
 from tests.support.fake_engine import FakeEngine

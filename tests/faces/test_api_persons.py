@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from drumbeat.protocol.metrics import run_id
+from drumbeat.model.metrics import run_id
 from drumbeat.server.access.home_token import user_of_server
 
 from .api_house import DOCUMENT, House, house_in

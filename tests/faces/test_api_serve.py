@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from drumbeat.client import Client
-from drumbeat.protocol.errors import RefusedError
+from drumbeat.model.errors import RefusedError
 from drumbeat.server.process.serve import EXIT_TAKEN
 from tests.real.started import free_ports
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from drumbeat.agent.stacks import find_py_spy
-from drumbeat.protocol import wire
-from drumbeat.protocol.agent import Directive, NodeRequest, Phase
-from drumbeat.protocol.stacks import DIGEST_HEADER, NodeFacts, ProcessFacts, RankFacts, StackFrame, ThreadStack
+from drumbeat.model import wire
+from drumbeat.model.agent import Directive, NodeRequest, Phase
+from drumbeat.model.stacks import DIGEST_HEADER, NodeFacts, ProcessFacts, RankFacts, StackFrame, ThreadStack
+from drumbeat.node.stacks import find_py_spy
 
 from .api_house import Agent, House, house_in
 

@@ -13,13 +13,13 @@ from typing import Any
 import httpx
 import pytest
 
-from drumbeat.control.data.inputs import Inputs
-from drumbeat.core.life.job import Job
-from drumbeat.protocol import wire
-from drumbeat.protocol.agent import Phase
-from drumbeat.protocol.errors import ForbiddenError, NotFoundError, UnreachableError
-from drumbeat.protocol.input_listing import Listing
-from drumbeat.protocol.plan import InputPlan
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.model import wire
+from drumbeat.model.agent import Phase
+from drumbeat.model.errors import ForbiddenError, NotFoundError, UnreachableError
+from drumbeat.model.input_listing import Listing
+from drumbeat.model.plan import InputPlan
+from drumbeat.server.data.inputs import Inputs
 from tests.support.memory_data import ROOT, MemoryData
 from tests.support.removal_contract import finish_removal
 

@@ -12,10 +12,10 @@ import pytest
 from drumbeat.cli.terminal.failures import Exit
 from drumbeat.cli.terminal.job_names import MAX_JOBS_SEARCHED
 from drumbeat.client.discovery import here
-from drumbeat.protocol.api.computes import ComputeView
-from drumbeat.protocol.api.jobs import ExitView, FailureView, NodeView, ObservedView, OutputView, VerdictView
-from drumbeat.protocol.api.server import DoorView
-from drumbeat.protocol.errors import UnreachableError
+from drumbeat.model.api.computes import ComputeView
+from drumbeat.model.api.jobs import ExitView, FailureView, NodeView, ObservedView, OutputView, VerdictView
+from drumbeat.model.api.server import DoorView
+from drumbeat.model.errors import UnreachableError
 from tests.unit.cli.fake_server import FakeServer, Type
 from tests.unit.cli.samples import NOON, a_failed_job, a_job, after, sample, story
 from tests.unit.cli.test_cli_planview import preview
@@ -432,7 +432,7 @@ def test_version(drumbeat: Type, words: tuple[str, ...]):
     assert drumbeat(*words).stdout.startswith("drumbeat ")
 
 
-SLOW = ("httpx", "pydantic", "rich", "ruamel", "drumbeat.dialect")
+SLOW = ("httpx", "pydantic", "rich", "ruamel", "drumbeat.jobfile")
 
 
 def test_nothing_slow_is_loaded_before_a_command_needs_it():
@@ -446,7 +446,7 @@ print([name for name in {SLOW} if name in sys.modules])
     assert loaded.stdout == "[]\n"
 
 
-COSTLY = ("rich", "pygments", "click", "packaging", "drumbeat.core", "drumbeat.dialect.sweeping")
+COSTLY = ("rich", "pygments", "click", "packaging", "drumbeat.core", "drumbeat.jobfile.sweeping")
 
 
 def test_submitted_job_loads_no_other_command_and_nothing_that_draws(tmp_path: Path):

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from drumbeat.cli.commands.computes import say_made
-from drumbeat.protocol.api.computes import ComputeView, HeldView, Machine, Scale, Tier
-from drumbeat.protocol.errors import ConflictError
+from drumbeat.model.api.computes import ComputeView, HeldView, Machine, Scale, Tier
+from drumbeat.model.errors import ConflictError
 from tests.unit.cli.fake_server import FakeServer, Type, typing_in
 from tests.unit.cli.samples import NOON, sample
 

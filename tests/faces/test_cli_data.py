@@ -15,8 +15,8 @@ from drumbeat.cli.commands.data import data_table, entry_table, render_data, say
 from drumbeat.cli.terminal.connect import MAKER
 from drumbeat.client.resource_files import described
 from drumbeat.client.store_transfers import Transfer
-from drumbeat.protocol.api.data import DatastoreView, DataUse, DataView, EntryView
-from drumbeat.protocol.errors import NotFoundError
+from drumbeat.model.api.data import DatastoreView, DataUse, DataView, EntryView
+from drumbeat.model.errors import NotFoundError
 from drumbeat.resources.kind import Kind
 from tests.unit.cli.fake_server import Type, typing_in
 from tests.unit.cli.samples import sample

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.protocol.api.computes import ComputeView, Machine
-from drumbeat.protocol.api.environments import EnvironmentView
-from drumbeat.protocol.errors import RefusedError
-from drumbeat.protocol.plan import PythonEnvironment
+from drumbeat.model.api.computes import ComputeView, Machine
+from drumbeat.model.api.environments import EnvironmentView
+from drumbeat.model.errors import RefusedError
+from drumbeat.model.plan import PythonEnvironment
 from tests.unit.cli.fake_server import FakeServer, Type, typing_in
 from tests.unit.cli.samples import a_job, sample
 

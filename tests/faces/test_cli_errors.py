@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.protocol.errors import Problem, RefusedError, SpecError, UnreachableError
+from drumbeat.model.errors import Problem, RefusedError, SpecError, UnreachableError
 from tests.unit.cli.fake_server import FakeServer, Type
 from tests.unit.cli.samples import a_job
 

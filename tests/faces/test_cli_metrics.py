@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from drumbeat.cli.main import app
-from drumbeat.protocol.metrics import ParamsLogged, Point, PointsLogged, RunCreated, node_rank, run_id
+from drumbeat.model.metrics import ParamsLogged, Point, PointsLogged, RunCreated, node_rank, run_id
 
 from .api_house import TOKEN, House, house_in
 from .test_api_metrics import points, send

@@ -12,12 +12,12 @@ import pytest
 
 from drumbeat.cli.commands.predict import SENT, PredictionOptions, show_prediction
 from drumbeat.cli.job_options.file_or_command import Chosen
-from drumbeat.protocol.api.computes import ComputeView, Machine
-from drumbeat.protocol.api.jobs import JobView, PreviewView
-from drumbeat.protocol.api.metrics import PointView, PrimaryView
-from drumbeat.protocol.api.preflight import LinkView, NodePreflightView, PreflightView
-from drumbeat.protocol.errors import RefusedError
-from drumbeat.protocol.plan import Plan
+from drumbeat.model.api.computes import ComputeView, Machine
+from drumbeat.model.api.jobs import JobView, PreviewView
+from drumbeat.model.api.metrics import PointView, PrimaryView
+from drumbeat.model.api.preflight import LinkView, NodePreflightView, PreflightView
+from drumbeat.model.errors import RefusedError
+from drumbeat.model.plan import Plan
 from tests.unit.cli.fake_server import FakeServer, Type, in_memory, typing_in
 from tests.unit.cli.samples import NOON, a_job, after, sample
 

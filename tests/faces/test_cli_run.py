@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.protocol.api.jobs import End, VerdictView
-from drumbeat.protocol.errors import UnreachableError
+from drumbeat.model.api.jobs import End, VerdictView
+from drumbeat.model.errors import UnreachableError
 from tests.unit.cli.fake_server import FakeServer, Type, in_memory, typing_in
 from tests.unit.cli.samples import a_failed_job, a_job, after, piece, story
 
@@ -208,7 +208,7 @@ def test_a_second_ctrl_c_without_a_terminal_detaches(run: Type, server: FakeServ
 IN_A_TERMINAL = """
 from drumbeat.cli.terminal.connect import MAKER
 from drumbeat.cli.main import main
-from drumbeat.protocol.api.jobs import End
+from drumbeat.model.api.jobs import End
 from tests.unit.cli.fake_server import FakeServer
 from tests.unit.cli.samples import a_job, after, piece, story
 server = FakeServer(jobs={"mnist-7f3a": a_job()}, is_endless=True)

@@ -15,8 +15,8 @@ from drumbeat.cli.job_options.job_file_text import job_file_text
 from drumbeat.cli.job_options.options import JobOptions
 from drumbeat.core.planning import plan as planning
 from drumbeat.core.planning.plan import Facts, Sources
-from drumbeat.dialect import load, loads, to_dict
-from drumbeat.dialect.job.job import CommandJob
+from drumbeat.jobfile import load, loads, to_dict
+from drumbeat.jobfile.job.job import CommandJob
 from tests.unit.cli.fake_server import FakeServer, Type
 
 pytestmark = pytest.mark.feature("J7")

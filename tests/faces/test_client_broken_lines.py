@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from drumbeat.client import Client, connection
-from drumbeat.control.bus import job_topic
-from drumbeat.protocol.errors import AwayError, NotFoundError, UnreachableError
+from drumbeat.model.errors import AwayError, NotFoundError, UnreachableError
+from drumbeat.server.loop.bus import job_topic
 
 from .api_house import BEARER, DOCUMENT, TOKEN, House, eventually, house_in
 

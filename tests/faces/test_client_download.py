@@ -11,7 +11,7 @@ import pytest
 from drumbeat.client import Client
 from drumbeat.client.connection import Connection
 from drumbeat.client.job_downloads import place_in
-from drumbeat.protocol.errors import ConflictError, ForbiddenError, NotFoundError, UnreachableError
+from drumbeat.model.errors import ConflictError, ForbiddenError, NotFoundError, UnreachableError
 
 from .api_house import TOKEN, House, eventually, house_in
 
@@ -237,7 +237,7 @@ def test_no_path_of_a_server_leads_out_of_the_folder(tmp_path: Path, path: str) 
 
 @pytest.mark.feature("X5")
 def test_a_hostile_server_overwrites_nothing(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from drumbeat.protocol.api.jobs import FileView
+    from drumbeat.model.api.jobs import FileView
 
     monkeypatch.setattr(client, "files", lambda _: [FileView("plan.json", 1), FileView("../outside", 1)])
     with pytest.raises(ForbiddenError):

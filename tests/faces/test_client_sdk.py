@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from drumbeat.client import Client, git_commit
-from drumbeat.protocol.agent import Phase
-from drumbeat.protocol.api.jobs import End, JobView, LogPiece, StoryLine
-from drumbeat.protocol.errors import (
+from drumbeat.model.agent import Phase
+from drumbeat.model.api.jobs import End, JobView, LogPiece, StoryLine
+from drumbeat.model.errors import (
     ConflictError,
     NotFoundError,
     RefusedError,
@@ -99,7 +99,7 @@ def test_pipelines_steps_and_sweeps_of_components_record_the_commit(
 def test_a_job_made_in_python_counts_its_paths_from_here(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from drumbeat.dialect import CommandJob, command
+    from drumbeat.jobfile import CommandJob, command
 
     (tmp_path / "src").mkdir()
     monkeypatch.chdir(tmp_path)

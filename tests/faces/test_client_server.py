@@ -21,10 +21,10 @@ import pytest
 from drumbeat.client import Client, autostart, connection, discovery, job_events
 from drumbeat.client.connection import Connection
 from drumbeat.client.discovery import Where, find, here, where_of
-from drumbeat.protocol import home_socket
-from drumbeat.protocol.agent import Phase
-from drumbeat.protocol.api.jobs import End, Event, LogPiece, StoryLine
-from drumbeat.protocol.errors import AwayError, UnauthorizedError, UnreachableError, VersionError
+from drumbeat.model import home_socket
+from drumbeat.model.agent import Phase
+from drumbeat.model.api.jobs import End, Event, LogPiece, StoryLine
+from drumbeat.model.errors import AwayError, UnauthorizedError, UnreachableError, VersionError
 from drumbeat.server import context
 from drumbeat.server.home import Home
 from drumbeat.server.process import serve

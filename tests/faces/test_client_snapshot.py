@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.agent.ground.snapshot_archive import unpack
 from drumbeat.client.snapshot import LEAVE_OUT, pack
-from drumbeat.protocol.errors import RefusedError, SpecError
+from drumbeat.model.errors import RefusedError, SpecError
+from drumbeat.node.platform.snapshot_archive import unpack
 
 
 def members_of(folder: Path, *, is_data: bool = False) -> list[tarfile.TarInfo]:

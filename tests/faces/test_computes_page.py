@@ -2,7 +2,7 @@
 
 import pytest
 
-from drumbeat.dialect.compute.computes import CLASSES, load_compute
+from drumbeat.jobfile.compute.computes import CLASSES, load_compute
 from tools import make_computes_docs
 
 

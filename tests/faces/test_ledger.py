@@ -13,10 +13,10 @@ from typer.testing import CliRunner, Result
 from drumbeat.cli.main import app
 from drumbeat.cli.terminal.failures import Exit
 from drumbeat.client import Client
-from drumbeat.protocol.agent import Phase, RankExit
-from drumbeat.protocol.api.ledger import LedgerGroup, TimeClass
-from drumbeat.protocol.errors import NotFoundError
-from drumbeat.protocol.metrics import Point, PointsLogged, run_id
+from drumbeat.model.agent import Phase, RankExit
+from drumbeat.model.api.ledger import LedgerGroup, TimeClass
+from drumbeat.model.errors import NotFoundError
+from drumbeat.model.metrics import Point, PointsLogged, run_id
 
 from .api_house import TOKEN, House, house_in
 from .test_api_metrics import send

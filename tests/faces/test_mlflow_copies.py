@@ -8,13 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from drumbeat.control.metrics import run_copies
-from drumbeat.control.metrics.mlflow_target import MlflowTarget
-from drumbeat.control.metrics.run_copies import RunCopies
-from drumbeat.ports.metrics import RunSearch
-from drumbeat.ports.mlflow_server import MlflowAddress
-from drumbeat.protocol.errors import ConflictError, RefusedError, UnreachableError
-from drumbeat.protocol.metrics import (
+from drumbeat.model.errors import ConflictError, RefusedError, UnreachableError
+from drumbeat.model.metrics import (
     ParamsLogged,
     Point,
     PointsLogged,
@@ -26,9 +21,14 @@ from drumbeat.protocol.metrics import (
     experiment_id,
     run_id,
 )
-from drumbeat.stores.folder import FolderArtifacts
-from drumbeat.stores.mlflow_choice import MlflowFile
-from drumbeat.stores.mlflow_server import HttpMlflowServer
+from drumbeat.server.home_folder import FolderArtifacts
+from drumbeat.server.metrics import run_copies
+from drumbeat.server.metrics.metric_records import RunSearch
+from drumbeat.server.metrics.mlflow_address import MlflowAddress
+from drumbeat.server.metrics.mlflow_choice import MlflowFile
+from drumbeat.server.metrics.mlflow_server import HttpMlflowServer
+from drumbeat.server.metrics.mlflow_target import MlflowTarget
+from drumbeat.server.metrics.run_copies import RunCopies
 from tests.faces.api_house import TOKEN, eventually, house_in
 from tests.support.memory_metrics import MemoryMetricStore
 

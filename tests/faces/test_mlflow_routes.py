@@ -5,9 +5,9 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from drumbeat.protocol.agent import Phase
-from drumbeat.protocol.errors import StorageError
-from drumbeat.protocol.metrics import Point, PointsLogged, experiment_id, run_id
+from drumbeat.model.agent import Phase
+from drumbeat.model.errors import StorageError
+from drumbeat.model.metrics import Point, PointsLogged, experiment_id, run_id
 from tests.faces.api_house import House, eventually, house_in, raw
 
 pytestmark = pytest.mark.feature("M2")

@@ -20,13 +20,13 @@ from typer.testing import CliRunner
 
 from drumbeat.cli.main import app
 from drumbeat.client import Client
-from drumbeat.control.catalog.notice_targets import NoticeTargets
-from drumbeat.control.notices import send_notice, webhook_and_mail
-from drumbeat.control.notices.webhook_and_mail import NoticeText, deliver
-from drumbeat.core.life.events import SendNotice
-from drumbeat.dialect.notices.targets import AnyTarget
-from drumbeat.protocol.errors import AwayError, DrumbeatError, NotFoundError, RefusedError, SpecError, UnreachableError
+from drumbeat.core.lifecycle.events import SendNotice
+from drumbeat.jobfile.notices.targets import AnyTarget
+from drumbeat.model.errors import AwayError, DrumbeatError, NotFoundError, RefusedError, SpecError, UnreachableError
 from drumbeat.resources.notice_target import NOTICE_TARGET
+from drumbeat.server.notices import send_notice, webhook_and_mail
+from drumbeat.server.notices.notice_targets import NoticeTargets
+from drumbeat.server.notices.webhook_and_mail import NoticeText, deliver
 from tests.real.identities import a_certificate
 
 from .api_house import TOKEN, House, house_in

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from drumbeat.protocol.agent import Phase
+from drumbeat.model.agent import Phase
 from drumbeat.server.operations.metric_table import METRICS, SCRAPE
 
 from .api_house import House, house_in

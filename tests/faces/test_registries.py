@@ -12,7 +12,7 @@ import pytest
 
 from drumbeat.cli.terminal.connect import MAKER
 from drumbeat.client import Client
-from drumbeat.dialect.environments.registries import Registry, RegistryCredentials
+from drumbeat.jobfile.environments.registries import Registry, RegistryCredentials
 from tests.unit.cli.fake_server import Type, typing_in
 
 from .api_house import TOKEN, House, house_in

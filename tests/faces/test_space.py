@@ -10,8 +10,8 @@ import pytest
 
 from drumbeat.cli.terminal.age import parse_age
 from drumbeat.client import Client
-from drumbeat.protocol.api.space import Freed, KeptItem, SpaceItem
-from drumbeat.protocol.errors import ConflictError, NotFoundError, RefusedError
+from drumbeat.model.api.space import Freed, KeptItem, SpaceItem
+from drumbeat.model.errors import ConflictError, NotFoundError, RefusedError
 from tests.unit.cli.fake_server import FakeServer, Type
 from tests.unit.cli.samples import a_job
 
@@ -139,7 +139,7 @@ def test_prune_says_what_would_go_and_what_is_kept(drumbeat: Type, server: FakeS
 ASKING = """
 from drumbeat.cli.terminal.connect import MAKER
 from drumbeat.cli.main import main
-from drumbeat.protocol.api.space import Freed, SpaceItem
+from drumbeat.model.api.space import Freed, SpaceItem
 from tests.unit.cli.fake_server import FakeServer
 from tests.unit.cli.samples import a_job
 job = SpaceItem("job", "a", 4096, parts={"outputs": 1024, "logs": 0, "checkpoints": 3072, "other": 0})

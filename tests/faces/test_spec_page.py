@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from drumbeat.dialect import Input, Output, loads
+from drumbeat.jobfile import Input, Output, loads
 from tools import make_jobfile_docs
 
 
@@ -32,6 +32,6 @@ def test_description_of_an_output_is_told_as_that_of_an_input() -> None:
 
 
 def test_importing_the_room_loads_neither_pydantic_nor_a_yaml_reader() -> None:
-    script = "import sys, drumbeat.dialect; print([m for m in ('pydantic', 'ruamel.yaml') if m in sys.modules])"
+    script = "import sys, drumbeat.jobfile; print([m for m in ('pydantic', 'ruamel.yaml') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

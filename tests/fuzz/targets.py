@@ -17,12 +17,12 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["drumbeat", "ruamel"]):
-    from drumbeat.agent.ground.snapshot_archive import unpack
     from drumbeat.client.job_downloads import place_in
-    from drumbeat.dialect import job_file
-    from drumbeat.dialect.reading import writer
-    from drumbeat.protocol.errors import DrumbeatError, ForbiddenError, RefusedError, SpecError, StorageError
-    from drumbeat.stores.folder.paths import inside, log_at, one_name
+    from drumbeat.jobfile import job_file
+    from drumbeat.jobfile.reading import writer
+    from drumbeat.model.errors import DrumbeatError, ForbiddenError, RefusedError, SpecError, StorageError
+    from drumbeat.node.platform.snapshot_archive import unpack
+    from drumbeat.server.home_folder.paths import inside, log_at, one_name
 
 HOUSE = Path(tempfile.mkdtemp(prefix="fuzz-")).resolve()
 FOLDER = HOUSE / "folder"

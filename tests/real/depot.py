@@ -9,21 +9,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from drumbeat.control.control import Control, Setting
-from drumbeat.core.life.events import StoryEntry
-from drumbeat.core.life.job import Job
-from drumbeat.core.resource_needs import Need, Policy
+from drumbeat.core.lifecycle.events import StoryEntry
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.core.scheduling.resource_needs import Need, Policy
 from drumbeat.engines.local import LocalEngine
 from drumbeat.engines.netlab.engine import NetlabEngine
 from drumbeat.engines.netlab.lab import Lab
-from drumbeat.launch import ranks
-from drumbeat.ports import Engine, Submission
-from drumbeat.protocol import home_socket
-from drumbeat.protocol.errors import NotFoundError
-from drumbeat.protocol.plan import InputPlan, Plan
-from drumbeat.protocol.states import Reason, State
+from drumbeat.launchers import ranks
+from drumbeat.model import home_socket
+from drumbeat.model.errors import NotFoundError
+from drumbeat.model.plan import InputPlan, Plan
+from drumbeat.model.states import Reason, State
+from drumbeat.ports.engines import Engine
 from drumbeat.server.access.agent_listeners import DoorRules, TlsDoors
-from drumbeat.stores.folder import FolderArtifacts
+from drumbeat.server.control import Control, Setting
+from drumbeat.server.database.records import Submission
+from drumbeat.server.home_folder import FolderArtifacts
 from drumbeat.wiring import SystemClock
 from tests.faces.api_house import served
 from tests.support.agent_gang import end_all

@@ -7,7 +7,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from drumbeat.protocol.api.jobs import JobView
+from drumbeat.model.api.jobs import JobView
 
 from .house import House
 

@@ -17,21 +17,21 @@ from urllib.parse import parse_qs, urlsplit
 
 import psutil
 
-from drumbeat.agent.metrics.folder import MetricsFolder, end_endpoint
-from drumbeat.protocol import home_socket, wire
-from drumbeat.protocol.agent import Enrolment
-from drumbeat.protocol.metric_lines import spooled
-from drumbeat.protocol.metrics import MetricRecord, Point, PointsLogged, run_id
-from drumbeat.protocol.plan import Plan, Rank
+from drumbeat.model import home_socket, wire
+from drumbeat.model.agent import Enrolment
+from drumbeat.model.metric_lines import spooled
+from drumbeat.model.metrics import MetricRecord, Point, PointsLogged, run_id
+from drumbeat.model.plan import Plan, Rank
+from drumbeat.node.metrics.folder import MetricsFolder, end_endpoint
 from tests.support.agent_server import HomeSocketServer
 
 from .house import until
 
 AGENT = """
 import sys
-from drumbeat.agent.metrics.endpoint_supervisor import MetricsSupervisor
-from drumbeat.protocol import home_socket, wire
-from drumbeat.protocol.agent import Enrolment
+from drumbeat.node.metrics.endpoint_supervisor import MetricsSupervisor
+from drumbeat.model import home_socket, wire
+from drumbeat.model.agent import Enrolment
 enrolment = wire.loads(Enrolment, open(sys.argv[1]).read())
 supervisor = MetricsSupervisor(enrolment, lambda text: print(text, file=sys.stderr))
 supervisor.begin()

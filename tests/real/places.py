@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from drumbeat.engines.netlab.lab import Lab, require_tools
-from drumbeat.host.gangs import members
-from drumbeat.protocol.errors import EngineError
+from drumbeat.model.errors import EngineError
+from drumbeat.node.host.gangs import members
 from tools import slurmlab
 from tools.slurmlab import SlurmLab
 from tools.sshlab import SshLab, missing, ssh_lab

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from drumbeat.protocol.api.jobs import JobWithStory
+from drumbeat.model.api.jobs import JobWithStory
 
 from .house import House, until
 

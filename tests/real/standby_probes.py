@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from drumbeat.agent.keeper import rank_start
-from drumbeat.agent.keeper.confinement import Subreaper
-from drumbeat.agent.keeper.standby import Standby, write_hook
-from drumbeat.launch.warm_start_fit import PER_ROUND
-from drumbeat.protocol.keeper import ProcessStart, StandbyOrder
+from drumbeat.launchers.warm_start_fit import PER_ROUND
+from drumbeat.model.keeper import ProcessStart, StandbyOrder
+from drumbeat.node.supervisor import rank_start
+from drumbeat.node.supervisor.confinement import Subreaper
+from drumbeat.node.supervisor.standby import Standby, write_hook
 
 
 @dataclass(frozen=True)

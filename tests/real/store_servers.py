@@ -29,7 +29,7 @@ from typing import Any
 
 import pytest
 
-from drumbeat.dialect.data.datastores import AzureBlobDatastore, HttpDatastore, S3Datastore, SftpDatastore
+from drumbeat.jobfile.data.datastores import AzureBlobDatastore, HttpDatastore, S3Datastore, SftpDatastore
 from tools.kept_programs import AZURITE, SEAWEED
 from tools.sshlab import SSHD, missing_openssh
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from drumbeat.host.gangs import GANG, Gangs, living_agent
+from drumbeat.node.host.gangs import GANG, Gangs, living_agent
 
 from .house import House, line_of, until
 
@@ -45,7 +45,7 @@ def test_server_agents_and_keepers_killed_at_once_leave_nothing_and_the_job_goes
 
 
 def is_keeper(process: psutil.Process) -> bool:
-    return "drumbeat.agent.keeper.keeper" in line_of(process)
+    return "drumbeat.node.supervisor.keeper" in line_of(process)
 
 
 def the_keeper(house: House) -> list[psutil.Process]:

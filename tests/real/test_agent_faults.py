@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.protocol import home_socket
-from drumbeat.protocol.agent import Order, Phase
+from drumbeat.model import home_socket
+from drumbeat.model.agent import Order, Phase
 from tests.support.agent_gang import AgentGang, mentioning
 from tests.support.agent_server import HomeSocketServer
 

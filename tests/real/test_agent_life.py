@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.protocol.agent import Order, Phase
-from drumbeat.protocol.plan import InputPlan, OutputPlan
+from drumbeat.model.agent import Order, Phase
+from drumbeat.model.plan import InputPlan, OutputPlan
 from tests.support.agent_gang import AgentGang, mentioning
 
 

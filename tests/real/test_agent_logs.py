@@ -5,9 +5,9 @@ from urllib.parse import unquote
 
 import pytest
 
-from drumbeat.agent.logs.failure_excerpt import failure_excerpt
-from drumbeat.agent.logs.sender import PIECE, GrowingLog
-from drumbeat.protocol.agent import Phase
+from drumbeat.model.agent import Phase
+from drumbeat.node.logs.failure_excerpt import failure_excerpt
+from drumbeat.node.logs.sender import PIECE, GrowingLog
 from tests.support.agent_gang import AgentGang
 
 pytestmark = pytest.mark.feature("M1")
@@ -104,7 +104,7 @@ class Calm(random.Random):
 
 
 def try_to_send(log: GrowingLog, server: MoodyServer) -> bool:
-    from drumbeat.protocol.errors import UnreachableError
+    from drumbeat.model.errors import UnreachableError
 
     try:
         return log.send_piece(server)  # type: ignore[arg-type]

@@ -9,11 +9,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from drumbeat.control.control import Control, Setting
 from drumbeat.engines.local import LocalEngine
 from drumbeat.ports.engines import node_secret
 from drumbeat.server.access.agent_listeners import DoorRules, TlsDoors
-from drumbeat.stores.folder import FolderArtifacts
+from drumbeat.server.control import Control, Setting
+from drumbeat.server.home_folder import FolderArtifacts
 from drumbeat.wiring import SystemClock
 from tests.faces.api_house import client_of, served
 from tests.real.house import contents, until

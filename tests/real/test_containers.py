@@ -12,9 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from drumbeat.protocol.agent import Order, Phase
-from drumbeat.protocol.api.jobs import JobView
-from drumbeat.protocol.plan import Container
+from drumbeat.model.agent import Order, Phase
+from drumbeat.model.api.jobs import JobView
+from drumbeat.model.plan import Container
 from tests.support.agent_gang import AgentGang
 from tools.slurmlab import SlurmLab
 
@@ -127,7 +127,7 @@ def test_nothing_survives_the_end_of_the_job(boxed: House, first: str):
     until(lambda: sum("begun" in text for text in boxed.logs(job.name).values()) == 4, what="the start")
     until(lambda: len(sleepers(nap)) >= 12, what="the start of every sleeper")
     if first != "nobody":
-        kill(boxed, "drumbeat.agent.keeper.keeper" if first == "keeper" else "drumbeat.agent")
+        kill(boxed, "drumbeat.node.supervisor.keeper" if first == "keeper" else "drumbeat.agent")
     if first != "keeper":
         boxed.client.cancel(job.name)
     ended(boxed, job)

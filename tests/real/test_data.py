@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.client import git_commit
-from drumbeat.protocol.errors import ConflictError, ForbiddenError, NotFoundError, UnknownNameError
+from drumbeat.model.errors import ConflictError, ForbiddenError, NotFoundError, UnknownNameError
 from drumbeat.server.access.home_token import user_of_server
 
 from .house import House, contents, until

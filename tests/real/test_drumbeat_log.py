@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import drumbeat
-from drumbeat.launch.tracking_variables import variables
+from drumbeat.launchers.tracking_variables import variables
 from drumbeat.rank import metric_log
 
 from .house import until

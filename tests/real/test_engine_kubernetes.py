@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from drumbeat.core.life.events import Loss
-from drumbeat.dialect.compute.kubernetes import KubernetesCompute
+from drumbeat.core.lifecycle.events import Loss
 from drumbeat.engines.contract import EngineContract, a_gang, stop
-from drumbeat.ports import Engine, Gang, Sighting
-from drumbeat.protocol.errors import EngineError, UnreachableError
+from drumbeat.jobfile.compute.kubernetes import KubernetesCompute
+from drumbeat.model.errors import EngineError, UnreachableError
+from drumbeat.ports.engines import Engine, Gang, Sighting
 from tools.kubelab import binaries
 from tools.kubelab.lab import GRACE_S, NAMESPACE, USER, KubeLab, kube_lab, until
 

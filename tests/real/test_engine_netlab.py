@@ -16,16 +16,16 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.core.resource_needs import Slot
+from drumbeat.core.scheduling.resource_needs import Slot
 from drumbeat.engines.contract import EngineContract, a_gang, stop
 from drumbeat.engines.netlab import lab as netlab
 from drumbeat.engines.netlab.engine import NetlabEngine
 from drumbeat.engines.netlab.lab import Lab, require_tools
-from drumbeat.host import processes
-from drumbeat.host.gangs import living_agent, members
-from drumbeat.ports import Gang
-from drumbeat.protocol.api.computes import Machine, NodeState
-from drumbeat.protocol.errors import EngineError
+from drumbeat.model.api.computes import Machine, NodeState
+from drumbeat.model.errors import EngineError
+from drumbeat.node.host import processes
+from drumbeat.node.host.gangs import living_agent, members
+from drumbeat.ports.engines import Gang
 
 from .guard import guarded
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from drumbeat.core.life.events import Loss
-from drumbeat.dialect.compute.ray import RayCompute
+from drumbeat.core.lifecycle.events import Loss
 from drumbeat.engines.contract import EngineContract, a_gang, stop
 from drumbeat.engines.netlab.lab import require_tools
 from drumbeat.engines.ray.engine import RayEngine
-from drumbeat.host.processes import command_lines
-from drumbeat.ports import Engine, Gang, Sighting
-from drumbeat.protocol.errors import EngineError
+from drumbeat.jobfile.compute.ray import RayCompute
+from drumbeat.model.errors import EngineError
+from drumbeat.node.host.processes import command_lines
+from drumbeat.ports.engines import Engine, Gang, Sighting
 from tools.raylab import environment
 from tools.raylab.lab import RayLab, ray_lab, until
 

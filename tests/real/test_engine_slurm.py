@@ -17,15 +17,15 @@ import psutil
 import pytest
 
 from drumbeat import Client
-from drumbeat.core.life.events import Loss
-from drumbeat.dialect.compute.slurm import SlurmCompute
+from drumbeat.core.lifecycle.events import Loss
 from drumbeat.engines.contract import EngineContract, a_gang, stop
 from drumbeat.engines.slurm.engine import SlurmEngine
-from drumbeat.host.processes import command_lines
-from drumbeat.ports import Engine, Gang, NoMachinesError
-from drumbeat.protocol.api.computes import Machine
-from drumbeat.protocol.api.jobs import JobView
-from drumbeat.protocol.errors import EngineError, UnreachableError
+from drumbeat.jobfile.compute.slurm import SlurmCompute
+from drumbeat.model.api.computes import Machine
+from drumbeat.model.api.jobs import JobView
+from drumbeat.model.errors import EngineError, UnreachableError
+from drumbeat.node.host.processes import command_lines
+from drumbeat.ports.engines import Engine, Gang, NoMachinesError
 from tools.slurmlab import SlurmLab, missing, slurm_lab, until
 
 from .guard import guarded
@@ -362,7 +362,7 @@ def test_the_secret_is_in_no_script_argument_or_environment(house: House, lab: S
     assert secret not in lab.slurm("scontrol", "show", "job", slurm_job(lab))
     assert secret not in lab.slurm("scontrol", "write", "batch_script", slurm_job(lab), "-")
     shown = [words for one in psutil.process_iter() for words in words_of(one)]
-    assert any("drumbeat.host.slurm_step" in words for words in shown)
+    assert any("drumbeat.node.host.slurm_step" in words for words in shown)
     assert not [words for words in shown if secret in words]
     (tmp_path / "go").touch()
     reach(house, job, "completed")

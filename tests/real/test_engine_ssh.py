@@ -12,18 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.core.resource_needs import Slot
-from drumbeat.dialect.compute.computes import compute_from
+from drumbeat.core.scheduling.resource_needs import Slot
 from drumbeat.engines.contract import EngineContract, a_gang, stop
 from drumbeat.engines.own_address import route_to
 from drumbeat.engines.remote_host import Host
 from drumbeat.engines.ssh.engine import SshEngine
 from drumbeat.engines.ssh.login import Login
 from drumbeat.engines.ssh.ssh_host import SshHost
-from drumbeat.host import processes
-from drumbeat.host.gangs import living_agent, members
-from drumbeat.ports import Engine, Gang
-from drumbeat.protocol.errors import EngineError, UnreachableError
+from drumbeat.jobfile.compute.computes import compute_from
+from drumbeat.model.errors import EngineError, UnreachableError
+from drumbeat.node.host import processes
+from drumbeat.node.host.gangs import living_agent, members
+from drumbeat.ports.engines import Engine, Gang
 from drumbeat.wiring import Site, make_engine
 from tools.sshlab import SshLab, missing, ssh_lab
 

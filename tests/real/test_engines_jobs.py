@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.protocol.api.jobs import JobView
+from drumbeat.model.api.jobs import JobView
 
 from .house import until
 from .places import PLACES, Place

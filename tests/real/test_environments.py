@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.protocol.agent import AgentStatus, Order, Phase
-from drumbeat.protocol.api.jobs import JobView
-from drumbeat.protocol.plan import PythonEnvironment
-from drumbeat.protocol.python_fingerprint import read
+from drumbeat.model.agent import AgentStatus, Order, Phase
+from drumbeat.model.api.jobs import JobView
+from drumbeat.model.plan import PythonEnvironment
+from drumbeat.model.python_fingerprint import read
 from tests.support.agent_gang import AgentGang, mentioning
 from tools.kept_programs import UV
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat import Client
-from drumbeat.protocol.api.jobs import JobView
+from drumbeat.model.api.jobs import JobView
 
 from . import places
 from .house import House, a_house

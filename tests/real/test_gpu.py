@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.host.gpus import gpus
+from drumbeat.node.host.gpus import gpus
 
 from .gpus import CPU, job_of, run_job, said, used_mib
 from .house import House, a_house, until

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from drumbeat.agent.stacks import find_py_spy
+from drumbeat.node.stacks import find_py_spy
 from tools.hangs.case import Case
 from tools.hangs.on_gpu import HANGS, WORKING
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.protocol.api.jobs import JobView
+from drumbeat.model.api.jobs import JobView
 from tools.imagenet import FLOOR
 
 from .gpus import GPU, run_job

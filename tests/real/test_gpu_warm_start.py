@@ -9,8 +9,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from drumbeat.agent.keeper import spare_folders
-from drumbeat.agent.keeper.standby_pool import AFTER_S
+from drumbeat.node.supervisor import spare_folders
+from drumbeat.node.supervisor.standby_pool import AFTER_S
 
 from .gpus import CPU, GPU, has_gpu_open, job_of, processes_on_gpus
 from .house import House, a_house, until

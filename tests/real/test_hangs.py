@@ -10,8 +10,8 @@ from shutil import which
 
 import pytest
 
-from drumbeat.agent.stacks import find_py_spy
-from drumbeat.protocol.errors import RefusedError
+from drumbeat.model.errors import RefusedError
+from drumbeat.node.stacks import find_py_spy
 
 from .house import House, a_house, until
 

@@ -21,7 +21,7 @@ set -e
 mount -t tmpfs -o size=1m none {disk}
 mkdir {disk}/gangs
 mount -o remount,ro {disk}
-exec {python} -I -m drumbeat.host {verb}
+exec {python} -I -m drumbeat.node.host {verb}
 """
 
 

@@ -14,11 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from drumbeat.agent.runtimes import container_engine
-from drumbeat.agent.runtimes.environments.garbage_collection import collect
-from drumbeat.agent.runtimes.images import folders
-from drumbeat.agent.runtimes.images.folders import ImagePlace
-from drumbeat.protocol.api.jobs import JobView
+from drumbeat.model.api.jobs import JobView
+from drumbeat.node.environments.garbage_collection import collect
+from drumbeat.node.images import container_engine, folders
+from drumbeat.node.images.folders import ImagePlace
 
 from .boxes import IMAGE, a_podman, podman
 from .house import House, a_house
@@ -151,7 +150,7 @@ def test_a_build_that_fails_is_told_with_its_line_and_its_own_words(house: House
 def test_a_build_whose_agent_is_killed_goes_on_and_one_that_is_killed_is_built_by_the_next_job(
     house: House, storage: dict[str, str]
 ):
-    for who in ("drumbeat.agent.keeper.errand_process", "drumbeat.agent"):
+    for who in ("drumbeat.node.supervisor.errand_process", "drumbeat.agent"):
         (port,) = free_ports(1)
         waits = f"bash -c 'read < /dev/tcp/127.0.0.1/{port}'; echo there > /made"  # Builds have the node's network.
         folder(house, f"FROM {IMAGE}\nRUN echo first\nRUN {waits}\n")
@@ -163,7 +162,7 @@ def test_a_build_whose_agent_is_killed_goes_on_and_one_that_is_killed_is_built_b
                     with contextlib.suppress(psutil.NoSuchProcess):
                         if who in process.cmdline():
                             process.kill()
-        if who == "drumbeat.agent.keeper.errand_process":
+        if who == "drumbeat.node.supervisor.errand_process":
             assert "image build was ended from outside" in ended(house, job, "failed").sentence
             job = house.client.submit(job_file(house))
         assert house.logs(ended(house, job).name)[0] == "rank 0, there\n"

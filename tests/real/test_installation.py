@@ -48,7 +48,7 @@ def test_wheel_holds_agent_and_migrations_and_no_tests(wheel: Path):
     names = zipfile.ZipFile(wheel).namelist()
     folders = {name.partition("/")[0] for name in names}
     assert folders == {"drumbeat", f"drumbeat-{__version__}.dist-info"}
-    assert "drumbeat/agent/__main__.py" in names
+    assert "drumbeat/node/agent/__main__.py" in names
     assert "drumbeat/py.typed" in names
     here = Path(__file__).parents[2] / "src" / "drumbeat" / "stores" / "sql" / "migrations" / "versions"
     migrations = {f"drumbeat/stores/sql/migrations/versions/{file.name}" for file in here.glob("*.py")}

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from drumbeat.agent.keeper import listener
-from drumbeat.agent.keeper.round_records import Records
-from drumbeat.host import processes
-from drumbeat.host.machine import boot
-from drumbeat.protocol.keeper import exit_to_wire
+from drumbeat.model.keeper import exit_to_wire
+from drumbeat.node.host import processes
+from drumbeat.node.host.machine import boot
+from drumbeat.node.supervisor import listener
+from drumbeat.node.supervisor.round_records import Records
 from tests.support.agent_gang import end_all, mentioning
 
 from .house import until
@@ -31,7 +31,7 @@ class Kept:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        self.process = subprocess.Popen([sys.executable, "-I", "-m", "drumbeat.agent.keeper.keeper", str(folder)])
+        self.process = subprocess.Popen([sys.executable, "-I", "-m", "drumbeat.node.supervisor.keeper", str(folder)])
         self.connect()
 
     def connect(self) -> None:
@@ -412,7 +412,7 @@ def test_the_next_keeper_ends_what_a_killed_one_left_and_says_that_the_round_is_
 
 def test_a_second_keeper_in_a_folder_leaves(kept):
     other = subprocess.run(
-        [sys.executable, "-I", "-m", "drumbeat.agent.keeper.keeper", str(kept.folder)],
+        [sys.executable, "-I", "-m", "drumbeat.node.supervisor.keeper", str(kept.folder)],
         capture_output=True,
         text=True,
         check=False,

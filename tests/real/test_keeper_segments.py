@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.agent.keeper import confinement
+from drumbeat.node.supervisor import confinement
 
 from .house import until
 from .test_keeper_holds import Kept, finish

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.agent.ground.agent_log import Journal
-from drumbeat.agent.keeper import confinement, listener
-from drumbeat.agent.keeper.client import KeeperClient
-from drumbeat.agent.keeper.confinement import WAYS
-from drumbeat.host import processes
-from drumbeat.protocol.agent import Order
+from drumbeat.model.agent import Order
+from drumbeat.node.host import processes
+from drumbeat.node.platform.agent_log import Journal
+from drumbeat.node.supervisor import confinement, listener
+from drumbeat.node.supervisor.client import KeeperClient
+from drumbeat.node.supervisor.confinement import WAYS
 from tests.support.agent_gang import AgentGang, mentioning
 
 from .house import until
@@ -283,7 +283,7 @@ def test_what_another_process_has_as_its_number_by_now_is_left_alone(tmp_path: P
 
 CLOSES = """
 import os
-from drumbeat.agent.keeper.namespaces import Namespace
+from drumbeat.node.supervisor.namespaces import Namespace
 
 there = Namespace()
 child = os.fork()

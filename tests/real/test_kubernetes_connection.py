@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from drumbeat.dialect.compute.kubernetes import KubernetesCompute
 from drumbeat.engines.kubernetes.exec_plugin import VERSIONS, Plugin
-from drumbeat.protocol.errors import EngineError, UnreachableError
+from drumbeat.jobfile.compute.kubernetes import KubernetesCompute
+from drumbeat.model.errors import EngineError, UnreachableError
 
 from .identities import a_certificate, a_tls_front
 

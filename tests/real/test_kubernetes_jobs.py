@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from drumbeat.protocol.api.computes import Machine
-from drumbeat.protocol.api.jobs import JobWithStory
+from drumbeat.model.api.computes import Machine
+from drumbeat.model.api.jobs import JobWithStory
 from tools.kubelab import binaries
 from tools.kubelab.lab import NAMESPACE, USER, KubeLab, kube_lab
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.protocol.api.jobs import JobWithStory
+from drumbeat.model.api.jobs import JobWithStory
 from tools.kubelab import binaries
 from tools.kubelab.lab import USER
 from tools.kubelab.real_lab import IMAGE, RealKubeLab, missing, real_kube_lab

@@ -12,13 +12,13 @@ from dataclasses import replace
 
 import pytest
 
-from drumbeat.agent.stacks import find_py_spy
-from drumbeat.agent.stacks.rank_looks import RankLooks
-from drumbeat.agent.stacks.silence import SilenceLimits, SilenceWatch
-from drumbeat.control.gangs.closer_look import Ask, CloserLook
-from drumbeat.control.gangs.rendezvous_look import RendezvousLook
-from drumbeat.control.gangs.stacks import JobFacts
 from drumbeat.core.diagnosis.hangs.rendezvous import RendezvousState, RendezvousVerdict
+from drumbeat.node.stacks import find_py_spy
+from drumbeat.node.stacks.rank_looks import RankLooks
+from drumbeat.node.stacks.silence import SilenceLimits, SilenceWatch
+from drumbeat.server.nodes.closer_look import Ask, CloserLook
+from drumbeat.server.nodes.rendezvous_look import RendezvousLook
+from drumbeat.server.nodes.stacks import JobFacts
 from tests.unit.core.jobs import running
 from tools.hangs.case import PLAIN, READY, busy
 from tools.hangs.scene import Ranks, started

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from drumbeat.engines.netlab.lab import require_tools
-from drumbeat.protocol.errors import EngineError
+from drumbeat.model.errors import EngineError
 
 pytest.importorskip("torch", reason="needs torch: run tools/setup.sh")
 

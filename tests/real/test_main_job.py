@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.launch.environment_variables import SCRUBBED
-from drumbeat.protocol.metrics import experiment_id, run_id
-from drumbeat.protocol.process import is_scrubbed
+from drumbeat.launchers.environment_variables import SCRUBBED
+from drumbeat.model.metrics import experiment_id, run_id
+from drumbeat.model.process import is_scrubbed
 
 from .house import House, until
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from drumbeat.launch.tracking_variables import variables
-from drumbeat.protocol.metrics import RunCreated, run_id
+from drumbeat.launchers.tracking_variables import variables
+from drumbeat.model.metrics import RunCreated, run_id
 
 from . import mlflows
 from .house import until

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.protocol.metrics import run_id
+from drumbeat.model.metrics import run_id
 
 from . import mlflows
 from .house import House

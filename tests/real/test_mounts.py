@@ -17,9 +17,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from drumbeat.agent.inputs.mounting.unmounting import mounted, state, unmount
-from drumbeat.host.processes import is_alive, kill_all
-from drumbeat.protocol.fault_points import ELSEWHERE
+from drumbeat.model.fault_points import ELSEWHERE
+from drumbeat.node.host.processes import is_alive, kill_all
+from drumbeat.node.inputs.mounting.unmounting import mounted, state, unmount
 from tests.support.memory_data import Answer, Asked, MemoryData
 from tools import debian_packages
 
@@ -187,11 +187,11 @@ def drop_pages() -> None:
 # --- mounts of others -------------------------------------------------------------------------------------------
 ANEW = """
 import ctypes, os, subprocess, sys
-from drumbeat.agent.inputs.input_stager import InputStager
-from drumbeat.protocol.agent import Enrolment
-from drumbeat.protocol.errors import StorageError
-from drumbeat.protocol.plan import Plan
-import drumbeat.agent.inputs.mounting.unmounting  # As nobody nothing can be imported.
+from drumbeat.node.inputs.input_stager import InputStager
+from drumbeat.model.agent import Enrolment
+from drumbeat.model.errors import StorageError
+from drumbeat.model.plan import Plan
+import drumbeat.node.inputs.mounting.unmounting  # As nobody nothing can be imported.
 if sys.argv[1] == "nobody":
     os.setuid(65534)
 plan = Plan("j", "e", "pytorch", 1, 1, "true", ())

@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from drumbeat.engines.netlab.lab import require_tools
-from drumbeat.protocol.api.jobs import JobView
-from drumbeat.protocol.errors import EngineError
+from drumbeat.model.api.jobs import JobView
+from drumbeat.model.errors import EngineError
 
 from . import mpis
 from .house import House, a_house, line_of, until
@@ -397,7 +397,7 @@ def test_a_canceled_mpi_job_has_its_grace_time_with_mpi_in_it(jobs: Jobs):
     logs = jobs.house.logs(job.name)  # That of rank 0 has what mpirun itself says, too.
     assert all("saved 6" in text.splitlines() for text in logs.values()), logs
     until(
-        lambda: not processes_of(jobs.house, "mpirun", "orted", "prted", "hydra", "drumbeat.agent.launchers.mpi"),
+        lambda: not processes_of(jobs.house, "mpirun", "orted", "prted", "hydra", "drumbeat.node.launchers.mpi"),
         what="the end",
     )
 

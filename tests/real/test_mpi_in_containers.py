@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from drumbeat.agent.runtimes import container_engine
-from drumbeat.agent.runtimes.images import inspection
 from drumbeat.engines.netlab.lab import require_tools
-from drumbeat.protocol.api.jobs import JobView
-from drumbeat.protocol.errors import EngineError
+from drumbeat.model.api.jobs import JobView
+from drumbeat.model.errors import EngineError
+from drumbeat.node.images import container_engine, inspection
 
 from . import mpis
 from .boxes import IMAGE, MPI_IMAGE, a_podman, debian_with_mpi, podman

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from drumbeat.protocol.errors import DrumbeatError
+from drumbeat.model.errors import DrumbeatError
 
 from .house import House, a_house, contents, until
 from .ways_in import HERE, KINDS, Way, Ways, all_ways

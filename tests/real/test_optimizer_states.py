@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.distributed.checkpoint.state_dict import get_state_dict
 
-from drumbeat.protocol.errors import RefusedError
+from drumbeat.model.errors import RefusedError
 from drumbeat.train import Checkpoints
 from drumbeat.train.checkpoint_files import CheckpointFiles
 from drumbeat.train.checkpoint_folder import CheckpointFolder, Generation

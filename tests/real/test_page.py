@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from drumbeat.protocol.states import JobKind
+from drumbeat.model.states import JobKind
 from drumbeat.server.page.first_requests import KnownJob, first_requests
 
 from .browsers import Seen, drive, find_browser, run_own_tests

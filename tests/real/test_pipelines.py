@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.protocol.api.jobs import JobWithStory
-from drumbeat.protocol.api.pipelines import StepView
-from drumbeat.protocol.errors import ConflictError, NotFoundError, NotYetError, SpecError, UnknownNameError
-from drumbeat.protocol.states import State
+from drumbeat.model.api.jobs import JobWithStory
+from drumbeat.model.api.pipelines import StepView
+from drumbeat.model.errors import ConflictError, NotFoundError, NotYetError, SpecError, UnknownNameError
+from drumbeat.model.states import State
 
 from .house import House, until
 

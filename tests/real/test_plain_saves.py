@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.agent.torn_files.formats import Content, content
-from drumbeat.protocol.agent import Order, Phase
+from drumbeat.model.agent import Order, Phase
+from drumbeat.node.torn_files.formats import Content, content
 from tests.support.agent_gang import AgentGang
 
 from .house import a_house, until

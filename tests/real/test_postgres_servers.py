@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from drumbeat.engines.netlab.lab import Lab, require_tools
-from drumbeat.protocol.errors import ConflictError, DrumbeatError, EngineError
+from drumbeat.model.errors import ConflictError, DrumbeatError, EngineError
 from tests.contract.postgres import Cluster, a_cluster
 
 from .guard import guarded

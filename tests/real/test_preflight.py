@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.agent.preflight.preflight import BUDGET_S, OUT, Preflight
 from drumbeat.core.diagnosis.preflight import CheckedNode, judge
 from drumbeat.engines.netlab.lab import Lab, require_tools
-from drumbeat.protocol import wire
-from drumbeat.protocol.agent import Enrolment
-from drumbeat.protocol.errors import DrumbeatError, EngineError
-from drumbeat.protocol.plan import Plan, Rank
-from drumbeat.protocol.preflight import NodeCheck
-from drumbeat.protocol.roster import Member
+from drumbeat.model import wire
+from drumbeat.model.agent import Enrolment
+from drumbeat.model.errors import DrumbeatError, EngineError
+from drumbeat.model.plan import Plan, Rank
+from drumbeat.model.preflight import NodeCheck
+from drumbeat.model.roster import Member
+from drumbeat.node.preflight.preflight import BUDGET_S, OUT, Preflight
 
 from .house import House, a_house
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.agent.runtimes import modules_for_ranks, program_end
-from drumbeat.protocol import folder_layout
-from drumbeat.protocol.api.jobs import JobWithStory
+from drumbeat.model import folder_layout
+from drumbeat.model.api.jobs import JobWithStory
+from drumbeat.node.environments import modules_for_ranks, program_end
 
 from .house import House, a_house
 

@@ -18,10 +18,10 @@ from typing import Any
 import psutil
 import pytest
 
-from drumbeat.agent.launchers.ray import wait_for_cluster
-from drumbeat.launch.ray import place
-from drumbeat.protocol.api.jobs import JobView
-from drumbeat.protocol.roster import Member
+from drumbeat.launchers.ray import place
+from drumbeat.model.api.jobs import JobView
+from drumbeat.model.roster import Member
+from drumbeat.node.launchers.ray import wait_for_cluster
 from tools import ray_environment
 from tools.ray_environment import Ray
 

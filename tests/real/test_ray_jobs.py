@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.agent.preflight.preflight import BUDGET_S
 from drumbeat.engines.netlab.lab import require_tools
-from drumbeat.protocol.errors import EngineError
+from drumbeat.model.errors import EngineError
+from drumbeat.node.preflight.preflight import BUDGET_S
 from tools.raylab import environment
 from tools.raylab.elastic import elastic_ray
 from tools.raylab.lab import RayLab, ray_lab

@@ -14,7 +14,7 @@ from drumbeat.engines.agent_archive import agent_archive
 from drumbeat.engines.contract import a_gang
 from drumbeat.engines.enrolment import enrolment
 from drumbeat.engines.ray import gang_program
-from drumbeat.host.gangs import living_agent
+from drumbeat.node.host.gangs import living_agent
 
 from .guard import guarded
 from .house import until
@@ -29,7 +29,7 @@ def test_node_is_started_once_outlives_its_parent_and_is_ended_whole(tmp_path: P
     monkeypatch.chdir(tmp_path)
     file = tmp_path / gang_program.AGENT_FILE
     file.write_bytes(agent_archive().content)
-    command = [sys.executable, "-I", str(file), "drumbeat.host.ray_node", "g.1", "0"]
+    command = [sys.executable, "-I", str(file), "drumbeat.node.host.ray_node", "g.1", "0"]
     text = enrolment(a_gang(), 0, root="", checkpoints="/kept")
     with guarded(tmp_path):
         request = {"enrolment": text, "gpus": [], "address": "10.1.1.1"}
@@ -52,7 +52,7 @@ def test_machine_that_cant_start_a_node_says_why(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(tempfile, "tempdir", None)
     own = gang_program.own_folder()
     own.mkdir(0o755)
-    command = [sys.executable, "-I", str(file), "drumbeat.host.ray_node", "g.1", "0"]
+    command = [sys.executable, "-I", str(file), "drumbeat.node.host.ray_node", "g.1", "0"]
     request = {"enrolment": enrolment(a_gang(), 0, root="", checkpoints="/kept"), "gpus": [], "address": ""}
     assert gang_program.answer_of(command, request) == {
         "error": f"it isn't private: remove it, or `chmod 700` it if it's yours: {own}"

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.protocol.api.jobs import JobView
-from drumbeat.protocol.errors import SpecError
+from drumbeat.model.api.jobs import JobView
+from drumbeat.model.errors import SpecError
 from tools import curated_environments
 from tools.matrix.rows import ROWS
 from tools.matrix.rows.horovod import DIGITS, RECIPE

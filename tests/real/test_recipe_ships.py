@@ -21,8 +21,8 @@ import numpy as np
 import torch
 from PIL import Image
 
-from drumbeat.dialect import PipelineJob
-from drumbeat.dialect.job_file import load
+from drumbeat.jobfile import PipelineJob
+from drumbeat.jobfile.job_file import load
 from recipes.ships.airbus import (
     SEGMENTATIONS,
     SIDE,

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from drumbeat.host import processes
+from drumbeat.node.host import processes
 from drumbeat.rehearsal.job_record import collect
 from drumbeat.rehearsal.metric_comparison import compare_series, last_values, main_series
 from drumbeat.rehearsal.target_processes import TargetProcess

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from drumbeat.protocol.api.jobs import JobView
+from drumbeat.model.api.jobs import JobView
 
 from .house import House, line_of, until
 
@@ -83,7 +83,7 @@ def test_what_was_started_on_another_node_ends_with_who_asked_for_it(own_house: 
     """
     name = job(own_house, script)
     until(lambda: "begun" in own_house.logs(name).get(0, ""))
-    asker = next(p for p in own_house.processes() if "drumbeat.agent.launchers.remote.ssh_stand_in" in line_of(p))
+    asker = next(p for p in own_house.processes() if "drumbeat.node.launchers.remote.ssh_stand_in" in line_of(p))
     asker.send_signal(signal.SIGKILL)
     assert ended(own_house, name).state == "completed"
     until(lambda: not [p for p in own_house.processes() if "4321" in line_of(p)])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.engines.netlab.lab import require_tools
-from drumbeat.protocol.errors import EngineError, RefusedError, SpecError
+from drumbeat.model.errors import EngineError, RefusedError, SpecError
 
 from .house import House, a_house, until
 

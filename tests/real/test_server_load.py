@@ -23,8 +23,8 @@ import psutil
 import pytest
 
 from drumbeat import Client
-from drumbeat.protocol.errors import ConflictError, StorageError
-from drumbeat.protocol.states import State
+from drumbeat.model.errors import ConflictError, StorageError
+from drumbeat.model.states import State
 
 from .house import House, until
 

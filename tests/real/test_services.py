@@ -17,7 +17,7 @@ import pytest
 import websockets.sync.client as websocket
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from drumbeat.protocol.errors import ConflictError, NotFoundError, RefusedError
+from drumbeat.model.errors import ConflictError, NotFoundError, RefusedError
 from tools.installer import run_installer
 from tools.kept_folder import KEPT
 

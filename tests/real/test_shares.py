@@ -13,9 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from drumbeat.agent.inputs.missing_share import MissingShareError
-from drumbeat.agent.inputs.shares import daemons, mounted_at, require
-from drumbeat.protocol.shares import SharePlan
+from drumbeat.model.shares import SharePlan
+from drumbeat.node.inputs.missing_share import MissingShareError
+from drumbeat.node.inputs.shares import daemons, mounted_at, require
 from tools import debian_packages, sshlab
 
 from . import places

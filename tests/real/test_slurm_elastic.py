@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.protocol.api.computes import ComputeView
+from drumbeat.model.api.computes import ComputeView
 from tools.elastic_slurmlab import RESUME_TIMEOUT_S, ElasticLab, elastic_lab
 from tools.slurmlab import missing, until
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from drumbeat.agent.cache_usage import LocalCaches
-from drumbeat.agent.keeper import spare_folders
-from drumbeat.agent.keeper.standby_pool import AFTER_S
-from drumbeat.agent.runtimes.environments import job_layer
-from drumbeat.host import processes
-from drumbeat.launch.warm_start_fit import PER_ROUND
+from drumbeat.launchers.warm_start_fit import PER_ROUND
+from drumbeat.node.environments import job_layer
+from drumbeat.node.host import processes
+from drumbeat.node.inputs.cache_usage import LocalCaches
+from drumbeat.node.supervisor import spare_folders
+from drumbeat.node.supervisor.standby_pool import AFTER_S
 
 from .house import until
 from .test_keeper_holds import Kept

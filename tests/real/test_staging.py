@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.protocol.errors import AwayError, StorageError
-from drumbeat.protocol.fault_points import ELSEWHERE
-from drumbeat.protocol.input_listing import Link, ListedFile
+from drumbeat.model.errors import AwayError, StorageError
+from drumbeat.model.fault_points import ELSEWHERE
+from drumbeat.model.input_listing import Link, ListedFile
 from tests.support.memory_data import Answer, Asked, MemoryData
 
 from .depot import Depot, a_depot, remote

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.agent.inputs.cache.files import Files, name_of
-from drumbeat.agent.inputs.cache.partial_file import PIECE, Part, claim, piece_at, piece_count
-from drumbeat.agent.inputs.cache.small_file import Small, claim_small
-from drumbeat.agent.inputs.fetching.http_client import Lines, Patience
-from drumbeat.agent.inputs.fetching.peer_client import PeerClient, Place
-from drumbeat.agent.inputs.fetching.peer_server import DataServer
 from drumbeat.engines.netlab.lab import Lab, require_tools
-from drumbeat.protocol.errors import EngineError
-from drumbeat.protocol.input_listing import ListedFile
+from drumbeat.model.errors import EngineError
+from drumbeat.model.input_listing import ListedFile
+from drumbeat.node.inputs.cache.files import Files, name_of
+from drumbeat.node.inputs.cache.partial_file import PIECE, Part, claim, piece_at, piece_count
+from drumbeat.node.inputs.cache.small_file import Small, claim_small
+from drumbeat.node.inputs.fetching.http_client import Lines, Patience
+from drumbeat.node.inputs.fetching.peer_client import PeerClient, Place
+from drumbeat.node.inputs.fetching.peer_server import DataServer
 from tests.support.memory_data import Answer, MemoryData
 
 from .depot import Depot, a_lab_depot, remote

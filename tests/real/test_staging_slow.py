@@ -16,19 +16,19 @@ from typing import Any
 
 import pytest
 
-from drumbeat.agent.inputs.cache.files import Files, name_of
-from drumbeat.agent.inputs.cache.partial_file import PIECE
-from drumbeat.agent.inputs.cache.small_file import SMALL
-from drumbeat.agent.inputs.fetching.fetch_context import Means
-from drumbeat.agent.inputs.fetching.fetch_threads import Fetch
-from drumbeat.agent.inputs.fetching.http_client import Patience
-from drumbeat.agent.inputs.fetching.piece_queue import Want
-from drumbeat.agent.inputs.fetching.progress import Meter
-from drumbeat.agent.inputs.mounting.input_reader import RangeReader
-from drumbeat.agent.inputs.snapshots import bring
-from drumbeat.protocol import wire
-from drumbeat.protocol.errors import ConflictError, NoConnectionError, StorageError, UnreachableError
-from drumbeat.protocol.input_listing import Link
+from drumbeat.model import wire
+from drumbeat.model.errors import ConflictError, NoConnectionError, StorageError, UnreachableError
+from drumbeat.model.input_listing import Link
+from drumbeat.node.inputs.cache.files import Files, name_of
+from drumbeat.node.inputs.cache.partial_file import PIECE
+from drumbeat.node.inputs.cache.small_file import SMALL
+from drumbeat.node.inputs.fetching.fetch_context import Means
+from drumbeat.node.inputs.fetching.fetch_threads import Fetch
+from drumbeat.node.inputs.fetching.http_client import Patience
+from drumbeat.node.inputs.fetching.piece_queue import Want
+from drumbeat.node.inputs.fetching.progress import Meter
+from drumbeat.node.inputs.mounting.input_reader import RangeReader
+from drumbeat.node.inputs.snapshots import bring
 from tests.support.memory_data import ROOT, Answer, Asked, MemoryData
 
 from .depot import a_depot, remote

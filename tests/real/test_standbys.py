@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from drumbeat.agent.keeper.standby_pool import AFTER_S
-from drumbeat.host import processes
-from drumbeat.launch.warm_start_fit import PER_ROUND
+from drumbeat.launchers.warm_start_fit import PER_ROUND
+from drumbeat.node.host import processes
+from drumbeat.node.supervisor.standby_pool import AFTER_S
 
 from .house import until
 from .test_keeper_holds import Kept

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from drumbeat.protocol.states import State
+from drumbeat.model.states import State
 
 from .house import House
 

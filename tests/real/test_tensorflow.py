@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from drumbeat.protocol.api.jobs import JobView
+from drumbeat.model.api.jobs import JobView
 from tools.failures.failure import of_job
 
 from .house import House, a_house, until

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("torch", reason="needs torch: run tools/setup.sh")
 
-from drumbeat.launch.tracking_variables import variables
+from drumbeat.launchers.tracking_variables import variables
 
 from . import mpis
 from .house import a_house, until

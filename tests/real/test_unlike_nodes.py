@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.protocol.api.jobs import JobView
+from drumbeat.model.api.jobs import JobView
 from tools.slurmlab import SlurmLab
 
 from .boxes import IMAGE, a_podman, make_image

@@ -12,7 +12,7 @@ import httpx
 import psutil
 import pytest
 
-from drumbeat.stores.sql.schema import HEAD
+from drumbeat.server.database.schema import HEAD
 from tests.support.golden import differences
 from tools.earlier_version import earlier_version
 from tools.golden_home import CORES, Api

@@ -17,10 +17,10 @@ from typing import Any
 import psutil
 import pytest
 
-from drumbeat.dialect.data.datastores import datastore_from
-from drumbeat.stores.data import StoreAccess
-from drumbeat.stores.data.azure_blocks import BLOCK
-from drumbeat.stores.data.s3_parts import PART
+from drumbeat.jobfile.data.datastores import datastore_from
+from drumbeat.server.data.stores import StoreAccess
+from drumbeat.server.data.stores.azure_blocks import BLOCK
+from drumbeat.server.data.stores.s3_parts import PART
 
 from .house import DRUMBEAT, House, until
 from .relays import Relay, a_relay
@@ -35,8 +35,8 @@ HALF = 2 * PART + 500
 
 WRITES_HALF = """
 import json, os, sys
-from drumbeat.dialect.data.datastores import datastore_from
-from drumbeat.stores.data import StoreAccess
+from drumbeat.jobfile.data.datastores import datastore_from
+from drumbeat.server.data.stores import StoreAccess
 
 told = json.loads(sys.stdin.readline())
 def pieces():

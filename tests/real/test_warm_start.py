@@ -13,9 +13,9 @@ from typing import Any
 import psutil
 import pytest
 
-from drumbeat.agent.keeper import spare_folders
-from drumbeat.agent.keeper.standby import write_hook
-from drumbeat.agent.keeper.standby_pool import AFTER_S
+from drumbeat.node.supervisor import spare_folders
+from drumbeat.node.supervisor.standby import write_hook
+from drumbeat.node.supervisor.standby_pool import AFTER_S
 from drumbeat.rehearsal import target_processes
 
 from .house import House, a_house, until

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.agent.inputs.mounting.unmounting import mounted, unmount
-from drumbeat.protocol.errors import RefusedError
+from drumbeat.model.errors import RefusedError
+from drumbeat.node.inputs.mounting.unmounting import mounted, unmount
 
 from .boxes import IMAGE, a_podman
 from .house import House, a_house, contents, until

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.protocol.agent import AgentStatus, Order, Phase
-from drumbeat.protocol.plan import PythonEnvironment, SourceBuild
+from drumbeat.model.agent import AgentStatus, Order, Phase
+from drumbeat.model.plan import PythonEnvironment, SourceBuild
 from tests.support.agent_gang import AgentGang, mentioning
 
 from .guard import guarded

@@ -10,11 +10,11 @@ import time
 from pathlib import Path
 from typing import Any, Self
 
-from drumbeat.launch import ranks
-from drumbeat.protocol import wire
-from drumbeat.protocol.agent import AgentStatus, Enrolment, Order, Phase
-from drumbeat.protocol.plan import Plan
-from drumbeat.protocol.programs import AGENT
+from drumbeat.launchers import ranks
+from drumbeat.model import wire
+from drumbeat.model.agent import AgentStatus, Enrolment, Order, Phase
+from drumbeat.model.plan import Plan
+from drumbeat.model.programs import AGENT
 from tests.support.agent_server import AgentServer
 
 
@@ -107,7 +107,7 @@ class AgentGang:
 
     def keeper(self, node: int = 0) -> int:
         """The pid of the node's keeper, 0 = none. A namespace's first process is a fork of it, and looks the same."""
-        wanted = b"drumbeat.agent.keeper.keeper\0" + os.fsencode(self.root(node) / "keeper") + b"\0"
+        wanted = b"drumbeat.node.supervisor.keeper\0" + os.fsencode(self.root(node) / "keeper") + b"\0"
         found = {pid for pid in mentioning(str(self.root(node))) if wanted in _read(pid, "cmdline")}
         return next((pid for pid in found if _parent(pid) not in found), 0)
 

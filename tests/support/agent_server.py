@@ -17,11 +17,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from drumbeat.protocol import home_socket, wire
-from drumbeat.protocol.agent import AgentStatus, Directive, Order, Phase
-from drumbeat.protocol.errors import DrumbeatError, NotFoundError, StaleError, UnauthorizedError
-from drumbeat.protocol.logs import LogName
-from drumbeat.protocol.roster import Roster
+from drumbeat.model import home_socket, wire
+from drumbeat.model.agent import AgentStatus, Directive, Order, Phase
+from drumbeat.model.errors import DrumbeatError, NotFoundError, StaleError, UnauthorizedError
+from drumbeat.model.logs import LogName
+from drumbeat.model.roster import Roster
 
 _STATUS = {"stale": 410, "not_found": 404, "unauthorized": 401}
 

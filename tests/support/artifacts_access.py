@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from drumbeat.ports import LogChunk
-from drumbeat.protocol.logs import LogName
-from drumbeat.stores.folder import FolderArtifacts
+from drumbeat.model.logs import LogName
+from drumbeat.server.home_folder import FolderArtifacts
+from drumbeat.server.home_folder.stored_files import LogChunk
 
 Open = Callable[[], FolderArtifacts]
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from drumbeat.protocol.errors import ConflictError, ForbiddenError, NotFoundError
-from drumbeat.protocol.logs import LogName
-from drumbeat.stores.folder import FolderArtifacts
+from drumbeat.model.errors import ConflictError, ForbiddenError, NotFoundError
+from drumbeat.model.logs import LogName
+from drumbeat.server.home_folder import FolderArtifacts
 from tests.support.artifacts_access import HOSTILE, LOG, Open, contents, give, sha
 from tests.support.log_contract import LogContract
 from tests.support.output_contract import OutputContract

@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from drumbeat.ports import Resource, Submission, Use
-from drumbeat.protocol.errors import ConflictError, NotFoundError
-from drumbeat.stores.sql import SqlStore
+from drumbeat.model.errors import ConflictError, NotFoundError
+from drumbeat.server.database import SqlStore
+from drumbeat.server.database.records import Submission
+from drumbeat.server.resources.records import Resource, Use
 from tests.support.lease_contract import Open
 from tests.support.sample_jobs import submission
 from tests.support.store_witness import at_once

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from drumbeat.ports import DataAccess
-from drumbeat.protocol.errors import (
+from drumbeat.model.errors import (
     ConflictError,
     DrumbeatError,
     ForbiddenError,
@@ -20,7 +19,8 @@ from drumbeat.protocol.errors import (
     RefusedError,
     StorageError,
 )
-from drumbeat.protocol.input_listing import Link, ListedFile, Listing
+from drumbeat.model.input_listing import Link, ListedFile, Listing
+from drumbeat.ports.data import DataAccess
 
 ODD = ("a b", "#1", "why?", "100%", "%41", "a+b&c=d", "Größe-東京", "it's", "semi;colon", ".hidden", "[x]{y}", "~t")
 """Names that somebody's URL handling breaks on."""

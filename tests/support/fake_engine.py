@@ -6,9 +6,9 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from drumbeat.ports import Gang, Sighting
-from drumbeat.protocol.api.computes import Machine
-from drumbeat.protocol.errors import DrumbeatError, EngineError
+from drumbeat.model.api.computes import Machine
+from drumbeat.model.errors import DrumbeatError, EngineError
+from drumbeat.ports.engines import Gang, Sighting
 
 
 @dataclass

@@ -7,9 +7,9 @@ from typing import Protocol
 
 import pytest
 
-from drumbeat.ports import LEASE_TIMEOUT, LiveServer
-from drumbeat.protocol.errors import StandbyError
-from drumbeat.stores.sql import LeaseRules, SqlStore
+from drumbeat.model.errors import StandbyError
+from drumbeat.server.database import LeaseRules, SqlStore
+from drumbeat.server.loop.ownership import LEASE_TIMEOUT, LiveServer
 from tests.support.fake_clock import FakeClock
 from tests.support.sample_jobs import ended, started, submission
 from tests.support.store_witness import at_once

@@ -7,10 +7,10 @@ from threading import Barrier
 
 import pytest
 
-from drumbeat.ports import LogChunk
-from drumbeat.protocol.errors import ForbiddenError
-from drumbeat.protocol.logs import NODE_LOG, LogName
-from drumbeat.stores.folder import FolderArtifacts
+from drumbeat.model.errors import ForbiddenError
+from drumbeat.model.logs import NODE_LOG, LogName
+from drumbeat.server.home_folder import FolderArtifacts
+from drumbeat.server.home_folder.stored_files import LogChunk
 from tests.support.artifacts_access import LOG, ArtifactsAccess, Open, text
 
 

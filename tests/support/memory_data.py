@@ -11,10 +11,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 from urllib.parse import quote, unquote, urlsplit
 
+from drumbeat.model.api.data import Written
+from drumbeat.model.errors import ConflictError, NotFoundError, RefusedError
+from drumbeat.model.input_listing import Link, ListedFile, Listing, listing
 from drumbeat.ports.data import Entry
-from drumbeat.protocol.api.data import Written
-from drumbeat.protocol.errors import ConflictError, NotFoundError, RefusedError
-from drumbeat.protocol.input_listing import Link, ListedFile, Listing, listing
 
 ROOT = "memory://store"
 _RANGE = re.compile(r"bytes=(\d+)-(\d*)")

@@ -12,8 +12,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, MetaData, StaticPool, create_engine
 
-from drumbeat.stores.sql.database import Database
-from drumbeat.stores.sql.database_errors import refusals
+from drumbeat.server.database.database import Database
+from drumbeat.server.database.database_errors import refusals
 
 
 class MemoryDatabase(Database):

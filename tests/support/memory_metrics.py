@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from drumbeat.stores.metrics.schema import metadata
-from drumbeat.stores.metrics.store import SqlMetricStore
+from drumbeat.server.metrics.tables.schema import metadata
+from drumbeat.server.metrics.tables.store import SqlMetricStore
 from tests.support.memory_database import MemoryDatabase
 
 

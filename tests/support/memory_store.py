@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from drumbeat.stores.sql.jobs import Remembered
-from drumbeat.stores.sql.leases import LeaseRules
-from drumbeat.stores.sql.schema import metadata
-from drumbeat.stores.sql.store import SqlStore
+from drumbeat.server.database.schema import metadata
+from drumbeat.server.database.store import SqlStore
+from drumbeat.server.jobs.tables import Remembered
+from drumbeat.server.loop.lease_tables import LeaseRules
 from tests.support.memory_database import MemoryDatabase
 
 

@@ -8,17 +8,10 @@ from typing import Any
 
 import pytest
 
-from drumbeat.ports.metrics import NEXT_VERSION, Document, Order, RunSearch
-from drumbeat.protocol.errors import ConflictError, NotFoundError, SpecError
-from drumbeat.protocol.metrics import (
-    InputsLogged,
-    ParamsLogged,
-    RunUpdated,
-    TagsSet,
-    experiment_id,
-    run_id,
-)
-from drumbeat.stores.metrics import SqlMetricStore
+from drumbeat.model.errors import ConflictError, NotFoundError, SpecError
+from drumbeat.model.metrics import InputsLogged, ParamsLogged, RunUpdated, TagsSet, experiment_id, run_id
+from drumbeat.server.metrics.metric_records import NEXT_VERSION, Document, Order, RunSearch
+from drumbeat.server.metrics.tables import SqlMetricStore
 from tests.support.metric_records_contract import RUN, created, logged
 
 

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from drumbeat.ports.metrics import RefusedParam, RunSearch
-from drumbeat.protocol.errors import ConflictError, NotFoundError
-from drumbeat.protocol.metric_lines import Spooled
-from drumbeat.protocol.metrics import (
+from drumbeat.model.errors import ConflictError, NotFoundError
+from drumbeat.model.metric_lines import Spooled
+from drumbeat.model.metrics import (
     InputsLogged,
     MetricRecord,
     OutputsLogged,
@@ -30,8 +29,9 @@ from drumbeat.protocol.metrics import (
     node_rank,
     run_id,
 )
-from drumbeat.protocol.mlflow_writes import MAX_METRICS_IN_BATCH
-from drumbeat.stores.metrics import SqlMetricStore
+from drumbeat.model.mlflow_writes import MAX_METRICS_IN_BATCH
+from drumbeat.server.metrics.metric_records import RefusedParam, RunSearch
+from drumbeat.server.metrics.tables import SqlMetricStore
 
 RUN = run_id("calm-fox")
 NESTED = "0123456789abcdef" * 2

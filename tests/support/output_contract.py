@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from drumbeat.protocol.errors import StaleError
-from drumbeat.stores.folder import FolderArtifacts
+from drumbeat.model.errors import StaleError
+from drumbeat.server.home_folder import FolderArtifacts
 from tests.support.artifacts_access import ArtifactsAccess, Open, contents, described, give
 
 

@@ -7,12 +7,13 @@ from datetime import timedelta
 
 import pytest
 
-from drumbeat.core.fair_share import HALF_LIFE, HeldSlots, PastUse, charged
-from drumbeat.core.quotas import Quota, QuotaKind
-from drumbeat.ports import HALF_LIFE_SETTING, JobFilter, PersonToken
-from drumbeat.protocol.errors import ConflictError, NotFoundError
-from drumbeat.protocol.principal import Role
-from drumbeat.stores.sql import SqlStore
+from drumbeat.core.scheduling.fair_share import HALF_LIFE, HeldSlots, PastUse, charged
+from drumbeat.core.scheduling.quotas import Quota, QuotaKind
+from drumbeat.model.errors import ConflictError, NotFoundError
+from drumbeat.model.principal import Role
+from drumbeat.server.database import SqlStore
+from drumbeat.server.database.records import JobFilter
+from drumbeat.server.users.person_token import HALF_LIFE_SETTING, PersonToken
 from tests.support.lease_contract import Open
 from tests.support.sample_jobs import NOON, SLOTS, started, submission
 from tests.support.store_witness import listed

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from drumbeat.core.life.events import KeepStory
-from drumbeat.ports import Removal
-from drumbeat.protocol.errors import ConflictError, NotFoundError, StandbyError, StorageError
-from drumbeat.stores.sql import SqlStore
+from drumbeat.core.lifecycle.events import KeepStory
+from drumbeat.model.errors import ConflictError, NotFoundError, StandbyError, StorageError
+from drumbeat.server.database import SqlStore
+from drumbeat.server.database.records import Removal
 from tests.support.catalog_contract import asset
 from tests.support.lease_contract import LeaseContract, Open
 from tests.support.sample_jobs import STOP, ended, line, sample_job, started, submission

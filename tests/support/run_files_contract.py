@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from drumbeat.ports import RunFile
-from drumbeat.protocol.errors import ConflictError, ForbiddenError, NotFoundError
+from drumbeat.model.errors import ConflictError, ForbiddenError, NotFoundError
+from drumbeat.server.home_folder.run_file import RunFile
 from tests.support.artifacts_access import HOSTILE, Open
 
 JOBS = ("", "train-1")

@@ -6,14 +6,14 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from drumbeat.core.end_verdict import Verdict
-from drumbeat.core.life.events import StartGang, StopGang, StoryEntry
-from drumbeat.core.life.job import Failure, Job, Observed
-from drumbeat.core.resource_needs import Need, Policy, Slot
-from drumbeat.ports import Change, Record, Submission
-from drumbeat.protocol.agent import AgentStatus, Phase, RankExit
-from drumbeat.protocol.plan import InputPlan, OutputPlan, Plan, Rank
-from drumbeat.protocol.roster import Member, Roster
-from drumbeat.protocol.states import Reason, State
+from drumbeat.core.lifecycle.events import StartGang, StopGang, StoryEntry
+from drumbeat.core.lifecycle.job import Failure, Job, Observed
+from drumbeat.core.scheduling.resource_needs import Need, Policy, Slot
+from drumbeat.model.agent import AgentStatus, Phase, RankExit
+from drumbeat.model.plan import InputPlan, OutputPlan, Plan, Rank
+from drumbeat.model.roster import Member, Roster
+from drumbeat.model.states import Reason, State
+from drumbeat.server.database.records import Change, Record, Submission
 
 NOON = datetime(2031, 5, 6, 12, 0, 0, 123456, UTC)
 SLOTS = (Slot(0, "box", 2, ("0", "1")), Slot(1, "box", 2, ("2", "3")))

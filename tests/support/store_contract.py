@@ -10,10 +10,11 @@ from datetime import timedelta, timezone
 
 import pytest
 
-from drumbeat.ports import JobFilter, PendingEffect, Reservation, Resource
-from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError
-from drumbeat.protocol.states import State
-from drumbeat.stores.sql import SqlStore
+from drumbeat.model.errors import ConflictError, NotFoundError, StaleError
+from drumbeat.model.states import State
+from drumbeat.server.database import SqlStore
+from drumbeat.server.database.records import JobFilter, PendingEffect, Reservation
+from drumbeat.server.resources.records import Resource
 from tests.support.catalog_contract import CatalogContract, asset
 from tests.support.lease_contract import LeaseContract, Open
 from tests.support.people_contract import PeopleContract

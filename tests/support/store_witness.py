@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 from typing import TypeVar
 
-from drumbeat.ports import JobFilter
-from drumbeat.stores.sql import SqlStore
+from drumbeat.server.database import SqlStore
+from drumbeat.server.database.records import JobFilter
 
 T = TypeVar("T")
 

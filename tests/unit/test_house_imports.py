@@ -10,7 +10,7 @@ from pathlib import Path
 import grimp
 import pytest
 
-from drumbeat.protocol.programs import PROGRAMS
+from drumbeat.model.programs import PROGRAMS
 from tools.import_rooms import find_breaches, find_circles, parse_rooms
 
 SOURCE = Path(__file__).parents[2] / "src" / "drumbeat"

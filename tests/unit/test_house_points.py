@@ -1,11 +1,11 @@
-"""Every place where a process may die is one where a test has it die (`protocol.faults`)."""
+"""Every place where a process may die is one where a test has it die (`model.faults`)."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-from drumbeat.protocol.fault_points import ELSEWHERE
+from drumbeat.model.fault_points import ELSEWHERE
 
 TESTS = Path(__file__).parents[1]
 SIMULATED = frozenset({

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.protocol.errors import UnreachableError, every_error
+from drumbeat.model.errors import UnreachableError, every_error
 from tools.make_reference_docs import errors_page
 
 MAKEFILE = Path(__file__).parents[2] / "Makefile"

@@ -10,12 +10,12 @@ from typing import Any, Self
 
 import pytest
 
-from drumbeat.agent.cache_usage import LocalCaches
-from drumbeat.agent.metrics.artifacts import NodeArtifacts
-from drumbeat.agent.runtimes.environments.garbage_collection import size_of
 from drumbeat.client.snapshot import Subject, entries_of
-from drumbeat.stores.folder.artifacts import FolderArtifacts
-from drumbeat.stores.folder.run_files import FolderRunFiles
+from drumbeat.node.environments.garbage_collection import size_of
+from drumbeat.node.inputs.cache_usage import LocalCaches
+from drumbeat.node.metrics.artifacts import NodeArtifacts
+from drumbeat.server.home_folder.artifacts import FolderArtifacts
+from drumbeat.server.home_folder.run_files import FolderRunFiles
 
 pytestmark = pytest.mark.feature("M9")
 

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 
 from drumbeat import Client
-from drumbeat.protocol.api.jobs import JobView
+from drumbeat.model.api.jobs import JobView
 
 NODES = 2
 RANKS_PER_NODE = 2

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
-from drumbeat.protocol.errors import EngineError
+from drumbeat.model.errors import EngineError
 from tests.real.house import a_house
 from tests.support.incidents import JUDGE, RULES, Incident
 from tools.faults import records

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from drumbeat.engines.netlab.lab import require_tools
-from drumbeat.protocol.errors import EngineError
+from drumbeat.model.errors import EngineError
 from tests.real.house import House, a_house
 from tests.real.places import BARE_PYTHON, Place, netlab, slurm
 from tools import slurmlab

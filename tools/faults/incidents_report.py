@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from drumbeat.protocol.states import Reason
+from drumbeat.model.states import Reason
 from tools.faults.incidents import Finding, count_right
 from tools.faults.torchrun_blame import Theirs
 

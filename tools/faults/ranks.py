@@ -246,7 +246,7 @@ def kill_keeper(scene: Scene) -> Seen:
     job = play.submit("max_retries: 1, grace_s: 5")
     until(lambda: play.is_up() and all((play.marks / f"daemon.{rank}").exists() for rank in (0, 1)), "the start")
     old = mentioning_marks(play)
-    (keeper,) = [pid for pid in find(str(play.at.home), "drumbeat.agent.keeper.keeper") if is_of(pid, job)][:1]
+    (keeper,) = [pid for pid in find(str(play.at.home), "drumbeat.node.supervisor.keeper") if is_of(pid, job)][:1]
     os.kill(keeper, signal.SIGKILL)
     seconds = until(lambda: not set(old) & set(mentioning_marks(play)), "the end of what it had started")
     ended = play.end(job)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import psutil
 
-from drumbeat.protocol.api.jobs import JobView
+from drumbeat.model.api.jobs import JobView
 from tests.real.house import House, a_house
 from tests.support.agent_gang import end_all
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from drumbeat.protocol.api.jobs import JobView
+from drumbeat.model.api.jobs import JobView
 from tests.real.house import House
 from tools.faults.scene import DEADLINE_S, Missed, Play, Scene, Seen, until
 

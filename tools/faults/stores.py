@@ -10,8 +10,8 @@ import time
 import httpx
 import pytest
 
-from drumbeat.protocol.api.jobs import JobView
-from drumbeat.protocol.errors import DrumbeatError
+from drumbeat.model.api.jobs import JobView
+from drumbeat.model.errors import DrumbeatError
 from tests.contract.postgres import Cluster, a_cluster
 from tests.real.house import House, a_house
 from tests.real.relays import Relay, a_relay

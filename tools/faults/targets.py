@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import psutil
 
-from drumbeat.host import processes
+from drumbeat.node.host import processes
 from tests.real.house import until
 from tools.faults.engines import LOW, Ground
 
@@ -67,7 +67,7 @@ def rank_of(job: str, number: int) -> psutil.Process:
 
 def _keeper_of(rank: psutil.Process) -> psutil.Process:
     """Returns the outermost keeper above a rank: its child of the same name holds the namespaces."""
-    keepers = [above for above in rank.parents() if "drumbeat.agent.keeper.keeper" in above.cmdline()]
+    keepers = [above for above in rank.parents() if "drumbeat.node.supervisor.keeper" in above.cmdline()]
     assert keepers, f"no keeper above {rank}: {[above.cmdline() for above in rank.parents()]}"
     return keepers[-1]
 

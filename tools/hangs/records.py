@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from drumbeat.protocol import wire
+from drumbeat.model import wire
 from tools.hangs.scene import Finding
 
 PAGE, GPU_PAGE = Path("docs/hang-set.md"), Path("docs/hang-set-gpu.md")

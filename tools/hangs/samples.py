@@ -14,11 +14,11 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from drumbeat.agent.stacks.rank_looks import RankLooks
-from drumbeat.control.gangs.stacks import JobFacts
-from drumbeat.control.gangs.straggler_samples import SAMPLED_S
 from drumbeat.core.diagnosis.hangs.stragglers import WaitRecord
-from drumbeat.protocol import wire
+from drumbeat.model import wire
+from drumbeat.node.stacks.rank_looks import RankLooks
+from drumbeat.server.nodes.stacks import JobFacts
+from drumbeat.server.nodes.straggler_samples import SAMPLED_S
 from tools.hangs import scene
 from tools.hangs.on_gpu import TRAININGS
 

@@ -14,14 +14,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from drumbeat.agent.stacks import find_py_spy, procfs
-from drumbeat.agent.stacks.rank_looks import RankLooks
-from drumbeat.control.gangs.closer_look import Ask, CloserLook
-from drumbeat.control.gangs.silence_look import SilenceLook
-from drumbeat.control.gangs.stacks import JobFacts
 from drumbeat.core.diagnosis.hangs.hang_verdict import HangVerdict, Stillness
-from drumbeat.host import processes
-from drumbeat.launch.tracking_variables import ENDPOINT
+from drumbeat.launchers.tracking_variables import ENDPOINT
+from drumbeat.node.host import processes
+from drumbeat.node.stacks import find_py_spy, procfs
+from drumbeat.node.stacks.rank_looks import RankLooks
+from drumbeat.server.nodes.closer_look import Ask, CloserLook
+from drumbeat.server.nodes.silence_look import SilenceLook
+from drumbeat.server.nodes.stacks import JobFacts
 from tools.hangs.case import NEEDS_GPU, Case
 
 HANG_AFTER_S = 3.0

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from drumbeat.engines.netlab.lab import Lab, require_tools
-from drumbeat.protocol.errors import EngineError
+from drumbeat.model.errors import EngineError
 from tools.kept_folder import KEPT
 from tools.kubelab.lab import KubeLab
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from drumbeat import Client
 from drumbeat.engines.netlab.lab import Lab
-from drumbeat.protocol.api.jobs import JobView
+from drumbeat.model.api.jobs import JobView
 from tools.matrix.place import Place, place_on
 from tools.matrix.row import ENOUGH
 from tools.matrix.rows import ROWS

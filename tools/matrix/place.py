@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drumbeat import Client
-from drumbeat.protocol.errors import ConflictError
+from drumbeat.model.errors import ConflictError
 from tools.demo_on import ENGINES
 
 OWN_ADDRESSES = {"kubernetes": "kubernetes-real"}

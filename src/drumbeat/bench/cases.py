@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from drumbeat.protocol.errors import Problem, SpecError
+from drumbeat.model.errors import Problem, SpecError
 
 MODELS = ("resnet50", "resnet101", "resnet152", "mobilenet_v2")
 PYTORCH, KERAS, TENSORFLOW = "pytorch", "keras", "tensorflow"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from drumbeat.protocol.errors import RefusedError
+from drumbeat.model.errors import RefusedError
 
 _PACKAGED = Path(__file__).with_name("imagenet")
 _IN_CLONE = Path(__file__).parents[3] / "recipes" / "imagenet"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from drumbeat.bench.cases import Benchmark, Case
-from drumbeat.protocol.errors import ConflictError, SpecError
+from drumbeat.model.errors import ConflictError, SpecError
 
 FORMAT = 1
 

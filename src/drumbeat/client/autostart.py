@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drumbeat.client.discovery import ServerAddress, find
-from drumbeat.protocol.errors import StorageError, UnreachableError
-from drumbeat.protocol.programs import SERVER
+from drumbeat.model.errors import StorageError, UnreachableError
+from drumbeat.model.programs import SERVER
 
 DEADLINE_S = 120.0
 LOOK_S = 0.01

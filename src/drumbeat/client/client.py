@@ -23,15 +23,15 @@ from drumbeat.client.connection import Connection, part
 from drumbeat.client.discovery import where_of
 from drumbeat.client.job_request import request_of
 from drumbeat.client.responses import view, views
-from drumbeat.protocol import wire
-from drumbeat.protocol.api.jobs import End, Event, FileView, JobView, JobWithStory, LogPiece, PreviewView, StoryLine
-from drumbeat.protocol.api.page import DefinitionView, PageLinkView
-from drumbeat.protocol.api.pipelines import PipelineView
-from drumbeat.protocol.api.server import ServerView
-from drumbeat.protocol.api.space import Freed, Usage
-from drumbeat.protocol.api.sweeps import SweepView, TrialView
-from drumbeat.protocol.errors import NotFoundError
-from drumbeat.protocol.states import JobKind
+from drumbeat.model import wire
+from drumbeat.model.api.jobs import End, Event, FileView, JobView, JobWithStory, LogPiece, PreviewView, StoryLine
+from drumbeat.model.api.page import DefinitionView, PageLinkView
+from drumbeat.model.api.pipelines import PipelineView
+from drumbeat.model.api.server import ServerView
+from drumbeat.model.api.space import Freed, Usage
+from drumbeat.model.api.sweeps import SweepView, TrialView
+from drumbeat.model.errors import NotFoundError
+from drumbeat.model.states import JobKind
 
 if TYPE_CHECKING:
     from drumbeat.client.job_upload import GivenJob
@@ -55,7 +55,7 @@ class Client(
     home: the server's home folder; None = `$DRUMBEAT_HOME`, else this user's. url, token: of a server elsewhere, or
     the URLs of all servers over its database, separated by commas: calls go to the active one. None =
     `$DRUMBEAT_SERVER`, `$DRUMBEAT_TOKEN`, else those in the home folder. idle_stop_s: for a server that is started.
-    Everything that is refused or fails is an error of `drumbeat.protocol.errors`. For one thread at a time; a stream
+    Everything that is refused or fails is an error of `drumbeat.model.errors`. For one thread at a time; a stream
     may be read in another.
     """
 

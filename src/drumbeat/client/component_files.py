@@ -8,21 +8,21 @@ from pathlib import Path
 from typing import Any, cast
 
 from drumbeat.client.environment_files import with_environments
-from drumbeat.dialect.data.paths import local_path
-from drumbeat.dialect.pipelines.component import CommandComponent
-from drumbeat.dialect.pipelines.component_file import (
+from drumbeat.jobfile.data.paths import local_path
+from drumbeat.jobfile.pipelines.component import CommandComponent
+from drumbeat.jobfile.pipelines.component_file import (
     COMPONENT,
     component_from,
     component_path,
     load_component_text,
     registered_name,
 )
-from drumbeat.dialect.pipelines.component_trials import with_component
-from drumbeat.dialect.pipelines.graph import StepCount
-from drumbeat.dialect.pipelines.step_types import is_other
-from drumbeat.dialect.reading.loader import load_text, read_text
-from drumbeat.dialect.reading.writer import to_dict
-from drumbeat.protocol.errors import SpecError
+from drumbeat.jobfile.pipelines.component_trials import with_component
+from drumbeat.jobfile.pipelines.graph import StepCount
+from drumbeat.jobfile.pipelines.step_types import is_other
+from drumbeat.jobfile.reading.loader import load_text, read_text
+from drumbeat.jobfile.reading.writer import to_dict
+from drumbeat.model.errors import SpecError
 
 MAX_DEPTH = 20
 """Component files that name one another, one inside the other."""

@@ -16,8 +16,8 @@ import httpx
 
 from drumbeat.client import autostart, discovery
 from drumbeat.client.discovery import MachineIdentity, ServerAddress, Where
-from drumbeat.protocol import home_socket
-from drumbeat.protocol.errors import (
+from drumbeat.model import home_socket
+from drumbeat.model.errors import (
     AwayError,
     DrumbeatError,
     NotFoundError,

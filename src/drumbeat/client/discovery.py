@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from drumbeat.protocol import wire
-from drumbeat.protocol.errors import UnauthorizedError, VersionError
+from drumbeat.model import wire
+from drumbeat.model.errors import UnauthorizedError, VersionError
 
 PROTOCOL = 1
 """What this client speaks; a server of another number isn't talked to."""

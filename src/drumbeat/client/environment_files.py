@@ -8,17 +8,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from drumbeat.dialect.data.paths import local_path
-from drumbeat.dialect.environments import conda
-from drumbeat.dialect.environments.included_files import beside, is_requirements
-from drumbeat.dialect.environments.requirements import included, included_by, refuse_secrets
-from drumbeat.dialect.reading.loader import read_text
-from drumbeat.protocol import wire
-from drumbeat.protocol.api.requests import MAX_FILES, EnvironmentFiles
-from drumbeat.protocol.errors import SpecError
+from drumbeat.jobfile.data.paths import local_path
+from drumbeat.jobfile.environments import conda
+from drumbeat.jobfile.environments.included_files import beside, is_requirements
+from drumbeat.jobfile.environments.requirements import included, included_by, refuse_secrets
+from drumbeat.jobfile.reading.loader import read_text
+from drumbeat.model import wire
+from drumbeat.model.api.requests import MAX_FILES, EnvironmentFiles
+from drumbeat.model.errors import SpecError
 
 if TYPE_CHECKING:
-    from drumbeat.dialect.reading.frozen_model import Model
+    from drumbeat.jobfile.reading.frozen_model import Model
 
     GivenEnvironment = str | Path | Mapping[str, Any] | Model
 
@@ -105,9 +105,9 @@ def with_environments(table: Mapping[str, Any], base: Path) -> dict[str, Any]:
 
 
 def _read(path: Path, written: str) -> dict[str, Any]:
-    from drumbeat.dialect.environments.environment_keys import load_environment
-    from drumbeat.dialect.pipelines.absolute_paths import environment_with_absolute_paths
-    from drumbeat.dialect.reading.writer import to_dict
+    from drumbeat.jobfile.environments.environment_keys import load_environment
+    from drumbeat.jobfile.pipelines.absolute_paths import environment_with_absolute_paths
+    from drumbeat.jobfile.reading.writer import to_dict
 
     if not path.is_file():
         raise SpecError(f"there is no file {path}", where=f"environment: {written}", fix="It describes an environment.")
@@ -116,8 +116,8 @@ def _read(path: Path, written: str) -> dict[str, Any]:
 
 def given(environment: GivenEnvironment, sets: Sequence[str], keep: Keep) -> dict[str, Any]:
     """The request that makes an environment: what a file, a mapping or an object describes. Raises SpecError."""
-    from drumbeat.dialect.environments.environment_keys import environment_from, load_environment
-    from drumbeat.dialect.reading.writer import to_dict
+    from drumbeat.jobfile.environments.environment_keys import environment_from, load_environment
+    from drumbeat.jobfile.reading.writer import to_dict
 
     if isinstance(environment, str | Path):
         path = Path(environment)
@@ -158,7 +158,7 @@ def _take_in(name: str, others: Sequence[str], base: Path, files: dict[str, str]
 
 
 def _written_out(table: Mapping[str, Any], around: Around) -> EnvironmentFiles:
-    from drumbeat.dialect.environments.inline_conda import lines_of, requirements_in
+    from drumbeat.jobfile.environments.inline_conda import lines_of, requirements_in
 
     files: dict[str, str] = {}
     _take_in("", included_by(requirements_in(table)), around.base, files)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pathspec import GitIgnoreSpec
 
-from drumbeat.protocol.errors import SpecError, StorageError
+from drumbeat.model.errors import SpecError, StorageError
 
 ALWAYS = frozenset({".git", "__pycache__"})
 """Never part of what a job needs; Python's caches would make unchanged code look changed."""

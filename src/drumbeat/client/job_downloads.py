@@ -14,9 +14,9 @@ import httpx
 
 from drumbeat.client.connection import Connection, again, part
 from drumbeat.client.partial_file_names import partial_of
-from drumbeat.protocol.api.jobs import HOLES_HEADER
-from drumbeat.protocol.errors import ConflictError, ForbiddenError, RefusedError, StorageError, UnreachableError
-from drumbeat.protocol.sparse_files import append
+from drumbeat.model.api.jobs import HOLES_HEADER
+from drumbeat.model.errors import ConflictError, ForbiddenError, RefusedError, StorageError, UnreachableError
+from drumbeat.model.sparse_files import append
 
 PIECE = 1 << 20
 BEGINNINGS = 5

@@ -14,8 +14,8 @@ from httpx_sse import EventSource, ServerSentEvent, SSEError
 
 from drumbeat.client.connection import LONGEST_PAUSE_S, PATIENCE_S, TIMEOUT, Connection, part, unreachable
 from drumbeat.client.responses import view_in
-from drumbeat.protocol.api.jobs import End, Event, JobView, LogPiece, StoryLine
-from drumbeat.protocol.errors import AwayError, UnreachableError
+from drumbeat.model.api.jobs import End, Event, JobView, LogPiece, StoryLine
+from drumbeat.model.errors import AwayError, UnreachableError
 
 KINDS: dict[str, type[Event]] = {"story": StoryLine, "state": JobView, "log": LogPiece, "end": End}
 

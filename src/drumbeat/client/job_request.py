@@ -8,7 +8,7 @@ from typing import Any
 
 from drumbeat.client.connection import Connection
 from drumbeat.client.job_upload import JobParcel, WrittenJob, experiment_of, with_properties
-from drumbeat.protocol.api.requests import MAX_NOTES, JobRequest
+from drumbeat.model.api.requests import MAX_NOTES, JobRequest
 
 
 def request_of(job: WrittenJob, connection: Connection, *, is_sending: bool) -> JobRequest:

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from drumbeat.client.connection import Connection, part
-from drumbeat.protocol.api.requests import EnvironmentFiles
-from drumbeat.protocol.errors import NotFoundError, SpecError
+from drumbeat.model.api.requests import EnvironmentFiles
+from drumbeat.model.errors import NotFoundError, SpecError
 
 if TYPE_CHECKING:
     from drumbeat.client.snapshot import Snapshot
-    from drumbeat.dialect.reading.frozen_model import Model
+    from drumbeat.jobfile.reading.frozen_model import Model
 
 
 class JobDraft(Protocol):
@@ -63,8 +63,8 @@ def written(job: GivenJob, given: Given) -> WrittenJob:
 
 def _read(job: GivenJob, sets: Sequence[str]) -> WrittenJob:
     if isinstance(job, str | Path):
-        from drumbeat.dialect.job_file import load_file
-        from drumbeat.dialect.reading.writer import to_dict
+        from drumbeat.jobfile.job_file import load_file
+        from drumbeat.jobfile.reading.writer import to_dict
 
         loaded = load_file(job, overrides=sets)
         return WrittenJob(to_dict(loaded.job), loaded.base, loaded.source, loaded.text)
@@ -72,16 +72,16 @@ def _read(job: GivenJob, sets: Sequence[str]) -> WrittenJob:
         raise SpecError("values are set in a job file; this job was made in Python", fix="Set them on the object.")
     if isinstance(job, Mapping):
         return WrittenJob(dict(job), Path.cwd(), "job")
-    from drumbeat.dialect.reading.frozen_model import Model
-    from drumbeat.dialect.reading.writer import to_dict
+    from drumbeat.jobfile.reading.frozen_model import Model
+    from drumbeat.jobfile.reading.writer import to_dict
 
     return WrittenJob(to_dict(job if isinstance(job, Model) else job.to_job()), Path.cwd(), "job")
 
 
 def described(compute: GivenCompute, sets: Sequence[str]) -> tuple[dict[str, Any], str]:
     """The compute as a document, and where it was written. Raises SpecError."""
-    from drumbeat.dialect.compute.computes import compute_from, load_compute
-    from drumbeat.dialect.reading.writer import to_dict
+    from drumbeat.jobfile.compute.computes import compute_from, load_compute
+    from drumbeat.jobfile.reading.writer import to_dict
 
     if isinstance(compute, str | Path):
         return to_dict(load_compute(compute, sets)), str(compute)
@@ -162,7 +162,7 @@ class JobParcel:
 
     def code_place(self) -> Path | None:
         """Where the code is on this machine; None when there is none here. Raises SpecError."""
-        from drumbeat.dialect.data.paths import local_path
+        from drumbeat.jobfile.data.paths import local_path
 
         code = self._command.get("code")
         path = local_path(code) if isinstance(code, str) else None
@@ -203,14 +203,14 @@ class JobParcel:
 
     def _local_path(self, path: object, key: str) -> str | None:
         """The path of an input on this machine; None for one that is elsewhere, and for none. Raises SpecError."""
-        from drumbeat.dialect.data.paths import Local, reference_to
+        from drumbeat.jobfile.data.paths import Local, reference_to
 
         found = reference_to(path, f"{self.written.source}: {key}") if isinstance(path, str) else None
         return found.path if isinstance(found, Local) else None
 
     def _on_share(self, place: Path) -> Path | None:
         """An input on a share of the job's compute: it needn't be seen here, and is used where it is."""
-        from drumbeat.dialect.compute.computes import compute_from
+        from drumbeat.jobfile.compute.computes import compute_from
 
         if not place.is_absolute() or ".." in place.parts or not (spec := self._compute_spec) or not spec.get("shares"):
             return None
@@ -227,7 +227,7 @@ class JobParcel:
 
     def _compute_sees(self, place: Path) -> bool:
         """Whether the nodes of the job's compute find it where it is."""
-        from drumbeat.dialect.compute.computes import compute_from
+        from drumbeat.jobfile.compute.computes import compute_from
 
         spec = self._compute_spec
         return not spec or compute_from(spec).sees(place)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from drumbeat.client.ignore_files import ALWAYS, FILES, IgnoreRules
 from drumbeat.client.snapshot import holds, is_empty
-from drumbeat.dialect.reading.error_messages import nearest, short
-from drumbeat.protocol.plurals import counted
+from drumbeat.jobfile.reading.error_messages import nearest, short
+from drumbeat.model.plurals import counted
 
 DEFAULT_OUTPUTS = "outputs"
 """The folder in which the ranks of a job find its default output."""

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from drumbeat.protocol.errors import SpecError
+from drumbeat.model.errors import SpecError
 from drumbeat.resources.kind import CREDENTIALS as KEY
 from drumbeat.resources.kind import Kind
 
 if TYPE_CHECKING:
-    from drumbeat.dialect.reading.frozen_model import Model
+    from drumbeat.jobfile.reading.frozen_model import Model
 
     Given = str | Path | Mapping[str, Any] | Model
 
@@ -25,7 +25,7 @@ ENVIRONMENT, FILE = "env:", "file:"
 
 def described(kind: Kind[Any], given: Given, sets: Sequence[str] = ()) -> tuple[dict[str, Any], str]:
     """A resource as a document, its secrets in the clear, and where it was written. Raises SpecError."""
-    from drumbeat.dialect.data.credentials import split
+    from drumbeat.jobfile.data.credentials import split
 
     model, base, source = _read(kind, given, sets)
     document, secrets = split(kind.anchored(model, base))
@@ -34,7 +34,7 @@ def described(kind: Kind[Any], given: Given, sets: Sequence[str] = ()) -> tuple[
 
 def _read(kind: Kind[Any], given: Given, sets: Sequence[str]) -> tuple[Model, Path, str]:
     """The model, the folder that relative paths in it count from, and where it was written."""
-    from drumbeat.dialect.reading.loader import load_model
+    from drumbeat.jobfile.reading.loader import load_model
 
     if isinstance(given, str | Path):
         file = Path(given)
@@ -48,9 +48,9 @@ def _read(kind: Kind[Any], given: Given, sets: Sequence[str]) -> tuple[Model, Pa
 
 def looked_up(file: Path, sets: Sequence[str]) -> list[str]:
     """What stands for a secret in a file, as further settings; a file that can't be read is refused by its reader."""
-    from drumbeat.dialect.reading.loader import read_text
-    from drumbeat.dialect.reading.overrides import apply
-    from drumbeat.dialect.reading.yaml_tree import parse, plain, quoted
+    from drumbeat.jobfile.reading.loader import read_text
+    from drumbeat.jobfile.reading.overrides import apply
+    from drumbeat.jobfile.reading.yaml_tree import parse, plain, quoted
 
     try:
         root = parse(read_text(file).removeprefix("\ufeff"), str(file))

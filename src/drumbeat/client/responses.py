@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, TypeVar
 
-from drumbeat.protocol import wire
+from drumbeat.model import wire
 
 T = TypeVar("T")
 

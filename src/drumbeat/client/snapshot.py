@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
 from drumbeat.client.ignore_files import FILES, WHOLE, IgnoreRules
-from drumbeat.protocol.errors import RefusedError
+from drumbeat.model.errors import RefusedError
 
 MAX_BYTES = 1 << 30
 """What a job may bring. What is said of a folder without refusing it: `remarks.py`."""

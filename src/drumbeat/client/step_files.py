@@ -10,9 +10,9 @@ from typing import Any, cast
 from drumbeat.client.component_files import FileOrigin, Inlined, StepSource, inline
 from drumbeat.client.connection import Connection
 from drumbeat.client.job_upload import JobParcel, WrittenJob, kept, with_properties
-from drumbeat.dialect.data.paths import local_path
-from drumbeat.protocol.api.requests import EnvironmentFiles, StepParts
-from drumbeat.protocol.errors import SpecError
+from drumbeat.jobfile.data.paths import local_path
+from drumbeat.model.api.requests import EnvironmentFiles, StepParts
+from drumbeat.model.errors import SpecError
 
 
 @dataclass(frozen=True)

@@ -20,17 +20,12 @@ from drumbeat.client import partial_file_names
 from drumbeat.client.connection import LISTING_TIMEOUT, Connection, again
 from drumbeat.client.job_downloads import check_folder, place_in
 from drumbeat.client.upload_files import SourceFile
-from drumbeat.protocol import folder_layout
-from drumbeat.protocol.api.data import ListingView
-from drumbeat.protocol.errors import (
-    ConflictError,
-    NotFoundError,
-    StorageError,
-    UnreachableError,
-)
-from drumbeat.protocol.input_listing import ListedFile
-from drumbeat.protocol.manifest_pace import ManifestPace
-from drumbeat.protocol.sparse_files import append
+from drumbeat.model import folder_layout
+from drumbeat.model.api.data import ListingView
+from drumbeat.model.errors import ConflictError, NotFoundError, StorageError, UnreachableError
+from drumbeat.model.input_listing import ListedFile
+from drumbeat.model.manifest_pace import ManifestPace
+from drumbeat.model.sparse_files import append
 
 AT_ONCE = 4
 """Files that are on their way at a time."""

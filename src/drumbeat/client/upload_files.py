@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from errno import ELOOP, ENOENT, ENOTDIR
 from pathlib import Path
 
-from drumbeat.dialect.reading.error_messages import short
-from drumbeat.protocol.errors import RefusedError, StorageError
-from drumbeat.protocol.plurals import list_first
-from drumbeat.protocol.wire import is_utf8
+from drumbeat.jobfile.reading.error_messages import short
+from drumbeat.model.errors import RefusedError, StorageError
+from drumbeat.model.plurals import list_first
+from drumbeat.model.wire import is_utf8
 
 NAMED = 3
 """Links that are named in a sentence."""

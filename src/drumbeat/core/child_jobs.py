@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from drumbeat.protocol.states import JobKind, State
+from drumbeat.model.states import JobKind, State
 
 
 @dataclass(frozen=True)

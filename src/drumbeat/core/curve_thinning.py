@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import cast
 
-from drumbeat.protocol.metrics import Point
+from drumbeat.model.metrics import Point
 
 MIN_POINTS = 4
 """A curve shows at least its first, lowest, highest and last point."""

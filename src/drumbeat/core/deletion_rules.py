@@ -13,14 +13,14 @@ from datetime import datetime, timedelta
 from typing import Any, cast
 
 from drumbeat.core.child_jobs import trial_name
-from drumbeat.core.life.job import Job
-from drumbeat.core.life.output_publication import outputs_left
-from drumbeat.core.life.sweep import leading_trial
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.core.lifecycle.output_publication import outputs_left
+from drumbeat.core.lifecycle.sweep import leading_trial
 from drumbeat.core.pipelines.registered_components import digests_of, parts_of
-from drumbeat.dialect.data.paths import OfJob, reference_to
-from drumbeat.protocol.api.space import KeptItem
-from drumbeat.protocol.errors import SpecError
-from drumbeat.protocol.states import State
+from drumbeat.jobfile.data.paths import OfJob, reference_to
+from drumbeat.model.api.space import KeptItem
+from drumbeat.model.errors import SpecError
+from drumbeat.model.states import State
 
 SNAPSHOT = "snapshot:"
 

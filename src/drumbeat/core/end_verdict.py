@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from drumbeat.protocol.states import Reason
+from drumbeat.model.states import Reason
 
 
 @dataclass(frozen=True)

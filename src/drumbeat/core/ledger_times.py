@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import chain, pairwise
 
-from drumbeat.core.life.events import StoryEntry
+from drumbeat.core.lifecycle.events import StoryEntry
 from drumbeat.core.reason_table import REASONS
-from drumbeat.protocol.api.ledger import TimeClass
-from drumbeat.protocol.states import Reason, State
+from drumbeat.model.api.ledger import TimeClass
+from drumbeat.model.states import Reason, State
 
 Round = tuple[int, int]
 """Attempt and round."""

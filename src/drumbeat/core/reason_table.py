@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
-from drumbeat.protocol.states import Reason, Retry, State
+from drumbeat.model.states import Reason, Retry, State
 
 MOVES: dict[State, frozenset[State]] = {
     State.QUEUED: frozenset({State.PROVISIONING, State.CANCELED, State.FAILED}),

@@ -14,18 +14,18 @@ from dataclasses import replace
 
 import pytest
 
-from drumbeat import launch
-from drumbeat.core.resource_needs import Slot
-from drumbeat.ports import Engine, Gang
-from drumbeat.protocol.errors import UnreachableError
-from drumbeat.protocol.plan import Plan
+from drumbeat import launchers
+from drumbeat.core.scheduling.resource_needs import Slot
+from drumbeat.model.errors import UnreachableError
+from drumbeat.model.plan import Plan
+from drumbeat.ports.engines import Engine, Gang
 
 PATIENCE_S = 120.0
 
 
 def a_gang(job: str = "contract", nodes: int = 2, attempt: int = 1) -> Gang:
     """A gang whose agents call a server that isn't there."""
-    plan = Plan(job, "exp", "pytorch", nodes, 1, "true", launch.ranks("pytorch", nodes, 1), grace_s=1.0)
+    plan = Plan(job, "exp", "pytorch", nodes, 1, "true", launchers.ranks("pytorch", nodes, 1), grace_s=1.0)
     slots = tuple(Slot(node, "m", 1) for node in range(nodes))
     return Gang(job, attempt, plan, slots, secret="not-to-be-seen", servers=("http://127.0.0.1:9",))  # noqa: S106
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from drumbeat.ports import Gang
-from drumbeat.protocol import wire
-from drumbeat.protocol.agent import Enrolment
+from drumbeat.model import wire
+from drumbeat.model.agent import Enrolment
+from drumbeat.ports.engines import Gang
 
 
 def enrolment(  # noqa: PLR0913 (keywords, most with a default)

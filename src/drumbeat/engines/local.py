@@ -10,12 +10,12 @@ from pathlib import Path
 
 from drumbeat.engines.enrolment import enrolment
 from drumbeat.engines.start_errors import not_started
-from drumbeat.host.gangs import Gangs, StuckError
-from drumbeat.host.gpus import gpus
-from drumbeat.host.machine import memory_mib
-from drumbeat.ports import Gang, Sighting
-from drumbeat.protocol.api.computes import Machine
-from drumbeat.protocol.errors import UnreachableError
+from drumbeat.model.api.computes import Machine
+from drumbeat.model.errors import UnreachableError
+from drumbeat.node.host.gangs import Gangs, StuckError
+from drumbeat.node.host.gpus import gpus
+from drumbeat.node.host.machine import memory_mib
+from drumbeat.ports.engines import Gang, Sighting
 
 
 @dataclass

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from drumbeat.protocol.errors import DrumbeatError, Problem
+from drumbeat.model.errors import DrumbeatError, Problem
 
 log = logging.getLogger(__name__)
 

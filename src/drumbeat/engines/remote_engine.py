@@ -1,7 +1,7 @@
 """What the engines have in common whose machines are reached by a command: netlab's namespaces, ssh's hosts.
 
-Each machine is asked by a thread of its own, once for all gangs, by `python -m drumbeat.host`. One that doesn't answer
-is unusable and nothing more: what runs there is not given up for it.
+Each machine is asked by a thread of its own, once for all gangs, by `python -m drumbeat.node.host`. One that doesn't
+answer is unusable and nothing more: what runs there is not given up for it.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from drumbeat.core.life.events import Loss
+from drumbeat.core.lifecycle.events import Loss
 from drumbeat.engines.enrolment import enrolment
 from drumbeat.engines.remote_host import Answer, Host, KnownHost, machine_of
 from drumbeat.engines.unwanted_gangs import Wanted, unwanted
-from drumbeat.ports import Gang, Sighting
-from drumbeat.protocol.api.computes import Machine
-from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
+from drumbeat.model.api.computes import Machine
+from drumbeat.model.errors import DrumbeatError, EngineError, UnreachableError
+from drumbeat.ports.engines import Gang, Sighting
 
 log = logging.getLogger(__name__)
 
@@ -316,7 +316,7 @@ def _word(gone: Mapping[int, str], silent: set[str], nodes: int) -> str:
 
 
 def understood(answer: bytes, said: bytes) -> Answer:
-    """The answer of `drumbeat.host`, the last line: what a login shell reads may print something before it.
+    """The answer of `drumbeat.node.host`, the last line: what a login shell reads may print something before it.
 
     Raises EngineError with its refusal, UnreachableError when there is none.
     """

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from drumbeat.protocol.api.computes import Machine, NodeState
+from drumbeat.model.api.computes import Machine, NodeState
 
 LEAVE_NOTICE_S = 300.0
 """So long before a machine's end the ranks on it are told to save and stop."""
@@ -23,7 +23,7 @@ class Reach(Protocol):
     """The way to one machine."""
 
     def ask(self, verb: str, request: Mapping[str, object]) -> Answer:
-        """What `drumbeat.host` answers there. Raises UnreachableError, and EngineError with the machine's refusal."""
+        """What `drumbeat.node.host` answers there. Raises UnreachableError, and EngineError with its refusal."""
         ...
 
 

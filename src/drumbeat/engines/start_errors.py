@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from drumbeat.host.machine import PASSING
-from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
+from drumbeat.model.errors import DrumbeatError, EngineError, UnreachableError
+from drumbeat.node.host.machine import PASSING
 
 
 def not_started(error: OSError, folder: Path, fix: str = "") -> DrumbeatError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from drumbeat.protocol.errors import StorageError
+from drumbeat.model.errors import StorageError
 
 Wanted = Callable[[], set[str]]
 """The gangs that jobs want: each from before its start until it has ended. Raises StorageError."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from drumbeat.protocol.api.data import Written
-from drumbeat.protocol.input_listing import Link, ListedFile, Listing
+from drumbeat.model.api.data import Written
+from drumbeat.model.input_listing import Link, ListedFile, Listing
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from drumbeat.core.life.events import Loss
-from drumbeat.core.resource_needs import Slot
-from drumbeat.protocol.api.computes import Machine, Scale
-from drumbeat.protocol.errors import UnreachableError
-from drumbeat.protocol.plan import Plan
-from drumbeat.protocol.unique_names import gang_name, unique_name
+from drumbeat.core.lifecycle.events import Loss
+from drumbeat.core.scheduling.resource_needs import Slot
+from drumbeat.model.api.computes import Machine, Scale
+from drumbeat.model.errors import UnreachableError
+from drumbeat.model.plan import Plan
+from drumbeat.model.unique_names import gang_name, unique_name
 
 _MARK = "."
 

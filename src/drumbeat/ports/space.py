@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from drumbeat.protocol.api.server import SpareView
-from drumbeat.protocol.api.space import Freed, SpaceItem
+from drumbeat.model.api.server import SpareView
+from drumbeat.model.api.space import Freed, SpaceItem
 
 
 class MachineCaches(Protocol):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import http.client
 
 ADDRESS = "DRUMBEAT_METRICS"
-"""The variable with the address of the endpoint, in which the rank stands (`drumbeat.launch.tracking_variables`)."""
+"""The variable with the address of the endpoint, in which the rank stands (`drumbeat.launchers.tracking_variables`)."""
 MAX_CALLS = 200_000
 """Calls that wait to be sent; later ones are dropped meanwhile, and their number is printed at the end."""
 MAX_POINTS = 5_000

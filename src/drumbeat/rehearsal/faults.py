@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from drumbeat.protocol.errors import SpecError
+from drumbeat.model.errors import SpecError
 
 
 class FaultKind(StrEnum):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from drumbeat.protocol.errors import EngineError
+from drumbeat.model.errors import EngineError
 from drumbeat.rehearsal import target_processes
 from drumbeat.rehearsal.fault_costs import Strike
 from drumbeat.rehearsal.faults import DrawnFault, FaultKind

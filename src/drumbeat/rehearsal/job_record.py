@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from drumbeat.protocol.api.jobs import JobWithStory, StoryLine
+from drumbeat.model.api.jobs import JobWithStory, StoryLine
 from drumbeat.rehearsal.metric_comparison import Logged, LoggedPoint, SeriesKey
 
 if TYPE_CHECKING:

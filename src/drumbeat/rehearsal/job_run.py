@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from drumbeat.protocol.api.jobs import JobView
-from drumbeat.protocol.errors import DrumbeatError
-from drumbeat.protocol.states import State
+from drumbeat.model.api.jobs import JobView
+from drumbeat.model.errors import DrumbeatError
+from drumbeat.model.states import State
 from drumbeat.rehearsal import injection
 from drumbeat.rehearsal.fault_costs import Strike
 from drumbeat.rehearsal.faults import DrawnFault

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from drumbeat.protocol.metrics import SYSTEM
+from drumbeat.model.metrics import SYSTEM
 
 
 @dataclass(frozen=True)

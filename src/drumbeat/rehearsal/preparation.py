@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drumbeat.client.discovery import Where, find
-from drumbeat.protocol.errors import Problem, RefusedError, SpecError
+from drumbeat.model.errors import Problem, RefusedError, SpecError
 from drumbeat.rehearsal.faults import ALWAYS, FaultKind, parse_faults
 from drumbeat.rehearsal.rehearsal import RehearsalOrder
 from drumbeat.rehearsal.script_files import read_script
@@ -81,8 +81,8 @@ def prepare(
 
 def _read(file: Path, sets: tuple[str, ...]) -> tuple[dict[str, Any], Path]:
     """Returns the job as a document, and the folder from which its paths count. Raises SpecError for a sweep."""
-    from drumbeat.dialect.job_file import load_file
-    from drumbeat.dialect.reading.writer import to_dict
+    from drumbeat.jobfile.job_file import load_file
+    from drumbeat.jobfile.reading.writer import to_dict
 
     loaded = load_file(file, overrides=sets)
     document = to_dict(loaded.job)

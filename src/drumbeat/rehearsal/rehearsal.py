@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from drumbeat.protocol.api.jobs import PreviewView
-from drumbeat.protocol.errors import EngineError
-from drumbeat.protocol.states import State
+from drumbeat.model.api.jobs import PreviewView
+from drumbeat.model.errors import EngineError
+from drumbeat.model.states import State
 from drumbeat.rehearsal.fault_costs import Cost, cost_of
 from drumbeat.rehearsal.faults import DrawnFault, FaultKind, draw_faults
 from drumbeat.rehearsal.file_comparison import compare_files

@@ -16,15 +16,15 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from drumbeat.host import processes
-from drumbeat.protocol.programs import KEEPER
+from drumbeat.model.programs import KEEPER
+from drumbeat.node.host import processes
 
 _RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
 
 @dataclass(frozen=True)
 class TargetProcess:
-    """A process of a job. birth: as `host.processes.birth` has it."""
+    """A process of a job. birth: as `node.host.processes.birth` has it."""
 
     pid: int
     birth: str

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from drumbeat.protocol.api.components import ComponentView
+from drumbeat.model.api.components import ComponentView
 from drumbeat.resources.kind import Kept, Kind, Sentences
 
 if TYPE_CHECKING:
-    from drumbeat.dialect.reading.loader import DocumentKind
+    from drumbeat.jobfile.reading.loader import DocumentKind
 
 
 def _model() -> DocumentKind:
-    from drumbeat.dialect.pipelines.component_file import COMPONENT as MODEL
+    from drumbeat.jobfile.pipelines.component_file import COMPONENT as MODEL
 
     return MODEL
 

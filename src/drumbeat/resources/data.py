@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from drumbeat.protocol.api.data import DataView
+from drumbeat.model.api.data import DataView
 from drumbeat.resources.kind import Kind, Sentences
 
 if TYPE_CHECKING:
-    from drumbeat.dialect.reading.loader import DocumentKind
+    from drumbeat.jobfile.reading.loader import DocumentKind
 
 
 def _model() -> DocumentKind:
-    from drumbeat.dialect.data.assets import DATA as MODEL
+    from drumbeat.jobfile.data.assets import DATA as MODEL
 
     return MODEL
 

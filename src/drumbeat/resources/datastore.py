@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from drumbeat.protocol.api.data import DatastoreView
-from drumbeat.protocol.errors import DrumbeatError
+from drumbeat.model.api.data import DatastoreView
+from drumbeat.model.errors import DrumbeatError
 from drumbeat.resources.kind import Kept, Kind, Sentences
 
 if TYPE_CHECKING:
-    from drumbeat.dialect.data.datastores import Datastore
-    from drumbeat.dialect.reading.loader import DocumentKind
+    from drumbeat.jobfile.data.datastores import Datastore
+    from drumbeat.jobfile.reading.loader import DocumentKind
 
 DEFAULT = "workspaceblobstore"
 """Where data goes for which nobody names a datastore. Azure's clients know it by this name."""
@@ -31,14 +31,14 @@ PLACES = {
 
 
 def _model() -> DocumentKind:
-    from drumbeat.dialect.data.datastores import DATASTORE as MODEL
+    from drumbeat.jobfile.data.datastores import DATASTORE as MODEL
 
     return MODEL
 
 
 def _view(kept: Kept) -> DatastoreView:
-    from drumbeat.dialect.data.credentials import split
-    from drumbeat.dialect.data.datastores import kind_of_credentials
+    from drumbeat.jobfile.data.credentials import split
+    from drumbeat.jobfile.data.datastores import kind_of_credentials
 
     name, type_ = kept.name, str(kept.document.get("type", ""))
     try:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from drumbeat.protocol.api.environments import EnvironmentView
+from drumbeat.model.api.environments import EnvironmentView
 from drumbeat.resources.kind import Kind, Sentences
 
 if TYPE_CHECKING:
-    from drumbeat.dialect.reading.loader import DocumentKind
+    from drumbeat.jobfile.reading.loader import DocumentKind
 
 
 def _model() -> DocumentKind:
-    from drumbeat.dialect.environments.environment_keys import ENVIRONMENT as MODEL
+    from drumbeat.jobfile.environments.environment_keys import ENVIRONMENT as MODEL
 
     return MODEL
 

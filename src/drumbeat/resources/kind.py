@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from drumbeat.dialect.reading.frozen_model import Model
-    from drumbeat.dialect.reading.loader import DocumentKind
+    from drumbeat.jobfile.reading.frozen_model import Model
+    from drumbeat.jobfile.reading.loader import DocumentKind
 
 V = TypeVar("V")
-"""What users see of a resource: a dataclass of `protocol.api`."""
+"""What users see of a resource: a dataclass of `model.api`."""
 
 ALWAYS = datetime.min.replace(tzinfo=UTC)
 """When what the server has of its own was created."""
@@ -90,7 +90,7 @@ class Kind(Generic[V]):
     view: Callable[[Kept], V] = _no_view
     """Returns what users see of one: never a secret. Left out where the class of the service makes it."""
     model: Callable[[], DocumentKind]
-    """Returns which models its documents have. Secrets are below `credentials` (`dialect.data.credentials`)."""
+    """Returns which models its documents have. Secrets are below `credentials` (`jobfile.data.credentials`)."""
     has_versions: bool = False
     """Whether its resources are kept in versions, which never change; else a new one replaces the one of its name."""
     sealed_for: Callable[[Mapping[str, Any]], str] = field(default=lambda document: str(document["name"]))
@@ -106,7 +106,7 @@ class Kind(Generic[V]):
 
     def read(self, document: Mapping[str, Any], source: str = "") -> Model:
         """Returns the model in a mapping; messages call it `source`. Raises SpecError."""
-        from drumbeat.dialect.reading.loader import model_from
+        from drumbeat.jobfile.reading.loader import model_from
 
         return model_from(document, self.model(), source or self.name)
 

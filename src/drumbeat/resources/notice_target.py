@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from drumbeat.protocol.api.notices import NoticeTargetView
+from drumbeat.model.api.notices import NoticeTargetView
 from drumbeat.resources.kind import Kept, Kind, Sentences
 
 if TYPE_CHECKING:
-    from drumbeat.dialect.notices.targets import AnyTarget
-    from drumbeat.dialect.reading.loader import DocumentKind
+    from drumbeat.jobfile.notices.targets import AnyTarget
+    from drumbeat.jobfile.reading.loader import DocumentKind
 
 
 def _model() -> DocumentKind:
-    from drumbeat.dialect.notices.targets import TARGET
+    from drumbeat.jobfile.notices.targets import TARGET
 
     return TARGET
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from drumbeat.protocol.api.environments import RegistryView
+from drumbeat.model.api.environments import RegistryView
 from drumbeat.resources.kind import Kept, Kind, Sentences
 
 if TYPE_CHECKING:
-    from drumbeat.dialect.reading.loader import DocumentKind
+    from drumbeat.jobfile.reading.loader import DocumentKind
 
 
 def _model() -> DocumentKind:
-    from drumbeat.dialect.environments.registries import REGISTRY as MODEL
+    from drumbeat.jobfile.environments.registries import REGISTRY as MODEL
 
     return MODEL
 

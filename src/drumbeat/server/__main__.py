@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from drumbeat.server.process.serve import main
 
 if TYPE_CHECKING:
-    from drumbeat.control.computes.agent_addresses import Endpoints
-    from drumbeat.control.control import Control
+    from drumbeat.server.computes.agent_addresses import Endpoints
+    from drumbeat.server.control import Control
 
 
 def control_of(home: Path, endpoints: Endpoints) -> Control:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, nullcontext
 from fastapi import FastAPI
 
 from drumbeat._version import __version__
-from drumbeat.protocol.principal import Principal
+from drumbeat.model.principal import Principal
 from drumbeat.server import errors
 from drumbeat.server.access.callers import Callers
 from drumbeat.server.access.home_token import user_of_server
@@ -17,39 +17,37 @@ from drumbeat.server.access.request_guard import Guard
 from drumbeat.server.access.request_sizes import TrafficMeter
 from drumbeat.server.access.response_compression import Compression
 from drumbeat.server.access.standby_guard import StandbyGuard
-from drumbeat.server.agent_api import inputs, programs, sync, tunnels
-from drumbeat.server.agent_api import metrics as agent_metrics
-from drumbeat.server.api import (
-    aliases,
-    computes,
-    exec_sessions,
-    job_events,
-    job_files,
-    job_logs,
-    jobs,
-    ledger,
-    metrics,
-    monitoring,
-    nodes,
-    page_events,
-    page_sessions,
-    pipelines,
-    quotas,
-    resources,
-    server_info,
-    services,
-    space,
-    store_files,
-    sweeps,
-    tokens,
-)
+from drumbeat.server.computes import routes as computes
 from drumbeat.server.context import ServerContext
-from drumbeat.server.mlflow import service as mlflow
+from drumbeat.server.data import store_file_routes as store_files
+from drumbeat.server.jobs import event_routes as job_events
+from drumbeat.server.jobs import file_routes as job_files
+from drumbeat.server.jobs import ledger_routes as ledger
+from drumbeat.server.jobs import log_routes as job_logs
+from drumbeat.server.jobs import routes as jobs
+from drumbeat.server.metrics import routes as metrics
+from drumbeat.server.metrics.mlflow import service as mlflow
+from drumbeat.server.nodes import routes as nodes
+from drumbeat.server.nodes.agent_api import inputs, programs, sync, tunnels
+from drumbeat.server.nodes.agent_api import metrics as agent_metrics
 from drumbeat.server.openapi_description import add_routes, describe
+from drumbeat.server.operations import monitoring_routes as monitoring
+from drumbeat.server.operations import server_info
 from drumbeat.server.operations.process_metrics import Operations
 from drumbeat.server.operations.request_times import RequestTimes
+from drumbeat.server.page import event_routes as page_events
 from drumbeat.server.page import routes as page
+from drumbeat.server.page import session_routes as page_sessions
+from drumbeat.server.pipelines import routes as pipelines
+from drumbeat.server.resources import alias_routes as aliases
+from drumbeat.server.resources import routes as resources
+from drumbeat.server.services import exec_sessions
+from drumbeat.server.services import routes as services
 from drumbeat.server.services.ports import ServicePorts
+from drumbeat.server.space import routes as space
+from drumbeat.server.sweeps import routes as sweeps
+from drumbeat.server.users import quota_routes as quotas
+from drumbeat.server.users import routes as tokens
 
 
 def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> FastAPI:

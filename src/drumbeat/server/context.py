@@ -14,19 +14,20 @@ from fastapi import Depends, Request
 from starlette.requests import ClientDisconnect
 
 from drumbeat._version import __version__
-from drumbeat.control.control import Control
-from drumbeat.core.life.job import Job
-from drumbeat.ports import Record
-from drumbeat.protocol.principal import Principal
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.model.principal import Principal
 from drumbeat.server.access.agent_listeners import TlsDoors
 from drumbeat.server.access.callers import Callers
 from drumbeat.server.access.page_sessions import PageSessions
+from drumbeat.server.access.request_guard import bearer, valid_session
 from drumbeat.server.access.request_sizes import Traffic
+from drumbeat.server.control import Control
+from drumbeat.server.database.records import Record
 from drumbeat.server.fanout import Fanout
 from drumbeat.server.log_storage_errors import Notices
+from drumbeat.server.nodes.tunnels import Tunnels
 from drumbeat.server.operations.process_metrics import Operations
 from drumbeat.server.services.ports import ServicePorts
-from drumbeat.server.tunnels import Tunnels
 
 PROTOCOL = 1
 """Grows when a client of before can't talk to this server any more."""
@@ -137,6 +138,15 @@ async def while_connected(request: Request, call: Callable[[Callable[[], None]],
         return await away(lambda: call(go_on))
     finally:
         watching.cancel()
+
+
+def digest_of_caller(context: ServerContext, request: Request) -> str:
+    """The digest of the token that a request, or its session of the page, belongs to; "" = the home's."""
+    given = bearer(request.scope["headers"])
+    if given and context.callers:
+        return context.callers.digest_of(given)
+    session = valid_session(request.scope["headers"], context.sessions) if context.sessions else ""
+    return context.sessions.digest_of(session) if context.sessions else ""
 
 
 def _context(request: Request) -> ServerContext:

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 
-from drumbeat.protocol.errors import (
+from drumbeat.model.errors import (
     AwayError,
     ConflictError,
     DrumbeatError,

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from drumbeat.control.bus import Bus, Topic
+    from drumbeat.server.loop.bus import Bus, Topic
 
 
 class TopicBell:

@@ -13,8 +13,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from drumbeat.protocol import home_socket
-from drumbeat.protocol.errors import ConflictError, RefusedError, StorageError
+from drumbeat.model import home_socket
+from drumbeat.model.errors import ConflictError, RefusedError, StorageError
 
 
 def default_home(environ: Mapping[str, str]) -> Path:

@@ -14,8 +14,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from drumbeat.protocol.errors import RefusedError
-from drumbeat.protocol.plurals import name_some
+from drumbeat.model.errors import RefusedError
+from drumbeat.model.plurals import name_some
 from drumbeat.server.home import write_whole
 
 PLACE = "place.json"

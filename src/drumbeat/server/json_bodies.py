@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 
 from anyio import CapacityLimiter, to_thread
 
-from drumbeat.protocol.errors import RefusedError
+from drumbeat.model.errors import RefusedError
 
 T = TypeVar("T")
 

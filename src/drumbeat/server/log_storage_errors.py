@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from drumbeat.core.life.job import Job
+from drumbeat.core.lifecycle.job import Job
 
 LASTS_S = 30.0
 """How long a refusal counts: an agent tries again within 5 s, here or, with success maybe, at another server."""

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute, APIRouter
 from pydantic import TypeAdapter
 
-from drumbeat.protocol.api.server import ErrorView
+from drumbeat.model.api.server import ErrorView
 
 _ERROR = "#/components/schemas/ErrorView"
 

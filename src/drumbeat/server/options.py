@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from drumbeat.protocol.errors import RefusedError, StorageError
+from drumbeat.model.errors import RefusedError, StorageError
 from drumbeat.server.home import default_home
 
 MLFLOW = "DRUMBEAT_MLFLOW"

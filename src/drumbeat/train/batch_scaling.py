@@ -6,7 +6,7 @@ import math
 import os
 from dataclasses import dataclass
 
-from drumbeat.protocol.errors import RefusedError
+from drumbeat.model.errors import RefusedError
 from drumbeat.rank.parameters import log_parameters
 from drumbeat.train.data_shards import ranks_of_training, shard_in_mesh
 

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from drumbeat.protocol.errors import DrumbeatError, RefusedError
+from drumbeat.model.errors import DrumbeatError, RefusedError
 from drumbeat.train.checkpoint_folder import CheckpointFolder, Digest, Generation, Manifest
 from drumbeat.train.model_parts import (
     check_names_of_parts,

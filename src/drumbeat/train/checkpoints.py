@@ -23,7 +23,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from drumbeat.protocol.errors import RefusedError
+from drumbeat.model.errors import RefusedError
 from drumbeat.rank.metric_log import log, sync
 from drumbeat.train.batch_scaling import BatchScaling
 from drumbeat.train.checkpoint_files import CheckpointFiles

@@ -12,8 +12,8 @@ import os
 import sys
 from collections.abc import Mapping
 
-from drumbeat.protocol import mesh
-from drumbeat.protocol.errors import RefusedError
+from drumbeat.model import mesh
+from drumbeat.model.errors import RefusedError
 from drumbeat.train.launchers import read_identity
 from drumbeat.train.rank_group import check_ranks_have_met
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from drumbeat.protocol.errors import RefusedError
+from drumbeat.model.errors import RefusedError
 
 if TYPE_CHECKING:
     from torch.nn.parallel import DistributedDataParallel

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 
-from drumbeat.protocol.errors import RefusedError
+from drumbeat.model.errors import RefusedError
 from drumbeat.train.rank_identity import ENVIRONMENT, RankIdentity
 
 Variables = Mapping[str, str]

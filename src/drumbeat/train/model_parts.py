@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from drumbeat.protocol.errors import RefusedError
+from drumbeat.model.errors import RefusedError
 from drumbeat.train.rank_group import RankGroup
 
 if TYPE_CHECKING:

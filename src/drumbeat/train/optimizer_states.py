@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from drumbeat.protocol.errors import RefusedError
+from drumbeat.model.errors import RefusedError
 
 if TYPE_CHECKING:
     import torch

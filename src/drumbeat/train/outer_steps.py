@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from drumbeat.protocol.errors import RefusedError
+from drumbeat.model.errors import RefusedError
 from drumbeat.train.sent_bytes import SentBytes, average_gradients, is_plain_ddp, mean_in_place, size_of
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import socket
 import threading
 from typing import TYPE_CHECKING, Any
 
-from drumbeat.protocol.errors import RefusedError
+from drumbeat.model.errors import RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from drumbeat.protocol.errors import RefusedError
+from drumbeat.model.errors import RefusedError
 from drumbeat.train.backend import GLOO, MPI, NCCL, BackendChoice, RankHardware, choose_backend
 from drumbeat.train.launchers import read_identity
 from drumbeat.train.network_interface import interface_variables

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-from drumbeat.protocol.errors import RefusedError
+from drumbeat.model.errors import RefusedError
 from drumbeat.train.data_shards import own_shard, ranks_of_training
 from drumbeat.train.sample_record import SampleRecord
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from drumbeat.protocol.errors import RefusedError
+from drumbeat.model.errors import RefusedError
 from drumbeat.train import optimizer_states, random_states
 from drumbeat.train.model_parts import is_wrapped_for_all
 from drumbeat.train.optimizer_states import Entries, Path, as_text, paths_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drumbeat.protocol.states import Reason
+from drumbeat.model.states import Reason
 from tests.support.incidents.incident import Incident
 
 _TORCH, _CGROUP = frozenset({"torch"}), frozenset({"cgroup"})

@@ -8,7 +8,7 @@ last to exit.
 
 from __future__ import annotations
 
-from drumbeat.protocol.states import Reason
+from drumbeat.model.states import Reason
 from tests.support.incidents.incident import Incident
 
 _TORCH = frozenset({"torch"})

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from textwrap import dedent
 
 from drumbeat.core.reason_table import REASONS
-from drumbeat.protocol.states import Reason, Retry
+from drumbeat.model.states import Reason, Retry
 
 COMMON = '''\
 """What the scripts of the incidents share: without torch, ranks meet, and wait until they are ended."""

@@ -11,16 +11,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from drumbeat.core.life.events import StoryEntry
-from drumbeat.core.quotas import Quota
-from drumbeat.core.resource_needs import Slot
-from drumbeat.ports import JobFilter, PendingEffect, Record, Reservation
-from drumbeat.protocol.errors import RefusedError
-from drumbeat.protocol.states import Reason, State
-from drumbeat.stores.sql import LeaseRules, SqlStore, make_store
-from drumbeat.stores.sql.database import Database, parse_url
-from drumbeat.stores.sql.outbox import read_effect
-from drumbeat.stores.sql.schema import metadata
+from drumbeat.core.lifecycle.events import StoryEntry
+from drumbeat.core.scheduling.quotas import Quota
+from drumbeat.core.scheduling.resource_needs import Slot
+from drumbeat.model.errors import RefusedError
+from drumbeat.model.states import Reason, State
+from drumbeat.server.database import LeaseRules, SqlStore, make_store
+from drumbeat.server.database.database import Database, parse_url
+from drumbeat.server.database.records import JobFilter, PendingEffect, Record, Reservation
+from drumbeat.server.database.schema import metadata
+from drumbeat.server.loop.outbox_tables import read_effect
 from tests.support.memory_store import JobsDatabase, MemoryStore
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from drumbeat.core.life.job import Job
-from drumbeat.protocol.states import Reason, State
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.model.states import Reason, State
 from tests.support.simulation.backing import Sight
 from tests.support.simulation.violation import require
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from drumbeat.core.life.events import Loss
-from drumbeat.ports import Gang, Sighting
-from drumbeat.protocol.api.computes import Machine
-from drumbeat.protocol.errors import EngineError, UnreachableError
+from drumbeat.core.lifecycle.events import Loss
+from drumbeat.model.api.computes import Machine
+from drumbeat.model.errors import EngineError, UnreachableError
+from drumbeat.ports.engines import Gang, Sighting
 from tests.support.simulation.nodes import Node
 
 CPUS = 6

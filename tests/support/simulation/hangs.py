@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from drumbeat.core.life.events import StillnessSeen
-from drumbeat.core.life.hang_response import RESTART
-from drumbeat.core.life.job import Job
-from drumbeat.protocol.states import JobKind, Reason, State
+from drumbeat.core.lifecycle.events import StillnessSeen
+from drumbeat.core.lifecycle.hang_response import RESTART
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.model.states import JobKind, Reason, State
 from tests.support.simulation.action import Action, pick
 from tests.support.simulation.violation import require
 from tests.support.simulation.world import World

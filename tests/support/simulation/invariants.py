@@ -6,14 +6,14 @@ import itertools
 from collections import Counter
 from dataclasses import dataclass, field
 
-from drumbeat.core.life.events import StoryEntry
-from drumbeat.core.life.exit_code import exit_code
-from drumbeat.core.life.job import Failure, Job
+from drumbeat.core.lifecycle.events import StoryEntry
+from drumbeat.core.lifecycle.exit_code import exit_code
+from drumbeat.core.lifecycle.job import Failure, Job
 from drumbeat.core.reason_table import MOVES
-from drumbeat.ports import Record
-from drumbeat.protocol import wire
-from drumbeat.protocol.agent import RankExit
-from drumbeat.protocol.states import JobKind, Reason, State
+from drumbeat.model import wire
+from drumbeat.model.agent import RankExit
+from drumbeat.model.states import JobKind, Reason, State
+from drumbeat.server.database.records import Record
 from tests.support.simulation import elastic, people, pipelines, sweeps, waits
 from tests.support.simulation.action import Action
 from tests.support.simulation.backing import Sight

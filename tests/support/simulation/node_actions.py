@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drumbeat.core.life.events import Loss
+from drumbeat.core.lifecycle.events import Loss
 from tests.support.simulation.action import Action, pick
 from tests.support.simulation.nodes import MISSES_A_PEER
 from tests.support.simulation.world import World

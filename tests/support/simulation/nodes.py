@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from drumbeat.ports import Gang
-from drumbeat.protocol.agent import AgentStatus, Directive, Order, Phase, RankExit
-from drumbeat.protocol.roster import Member
+from drumbeat.model.agent import AgentStatus, Directive, Order, Phase, RankExit
+from drumbeat.model.roster import Member
+from drumbeat.ports.engines import Gang
 
 MISSES_A_PEER = 3
 """The exit code of a rank that failed because another one was gone, and says so."""

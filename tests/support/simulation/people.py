@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from drumbeat.core.life.job import Job
-from drumbeat.core.quotas import Quota, QuotaKind
-from drumbeat.protocol.states import JobKind, Reason, State
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.core.scheduling.quotas import Quota, QuotaKind
+from drumbeat.model.states import JobKind, Reason, State
 from tests.support.simulation.backing import Sight
 from tests.support.simulation.violation import require
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from drumbeat.core.child_jobs import PipelineProgress, StepProgress, step_name
-from drumbeat.core.life.job import Job
-from drumbeat.protocol.states import State
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.model.states import State
 from tests.support.simulation.backing import Sight
 from tests.support.simulation.violation import require
 

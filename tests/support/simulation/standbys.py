@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from drumbeat.agent.keeper import spare_folders
-from drumbeat.ports import Gang
-from drumbeat.protocol import fault_points
-from drumbeat.protocol.keeper import ProcessStart
+from drumbeat.model import fault_points
+from drumbeat.model.keeper import ProcessStart
+from drumbeat.node.supervisor import spare_folders
+from drumbeat.ports.engines import Gang
 from tests.support.fake_clock import FakeClock
 from tests.support.simulation.keepers import laws
 from tests.support.simulation.keepers.agents import NodeAgent

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from drumbeat.core.child_jobs import SweepProgress, trial_name
-from drumbeat.core.life.job import Job
+from drumbeat.core.lifecycle.job import Job
 from tests.support.simulation import pipelines
 from tests.support.simulation.backing import Sight
 from tests.support.simulation.violation import require

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from drumbeat.core.life.job import Job
+from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.reason_table import REASONS
-from drumbeat.core.resource_needs import Need
-from drumbeat.protocol.states import Reason, State
+from drumbeat.core.scheduling.resource_needs import Need
+from drumbeat.model.states import Reason, State
 
 _REASONS = {
     State.QUEUED: {

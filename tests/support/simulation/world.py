@@ -6,25 +6,26 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from drumbeat.control.computes.agent_addresses import Endpoints
-from drumbeat.control.control import Control, Setting
-from drumbeat.control.loop.outbox import Lane
-from drumbeat.control.metrics.metrics import MetricPlace
-from drumbeat.core.life.events import CheckpointSaved, StillnessSeen
-from drumbeat.core.life.job import Job
-from drumbeat.core.quotas import Quota
-from drumbeat.ports import PendingEffect, StoredFile
-from drumbeat.ports.metrics import HistoryPage, RunPage, RunSearch
-from drumbeat.protocol import fault_points
-from drumbeat.protocol.agent import AgentStatus
-from drumbeat.protocol.api.requests import JobRequest
-from drumbeat.protocol.errors import DrumbeatError, StaleError, StandbyError, StorageError, UnreachableError
-from drumbeat.protocol.metrics import Point, Run, RunCreated, run_id
-from drumbeat.protocol.principal import Principal
-from drumbeat.protocol.states import JobKind, State
-from drumbeat.stores.folder import FolderArtifacts
-from drumbeat.stores.metrics import SqlMetricStore
-from drumbeat.stores.sql import LeaseRules
+from drumbeat.core.lifecycle.events import CheckpointSaved, StillnessSeen
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.core.scheduling.quotas import Quota
+from drumbeat.model import fault_points
+from drumbeat.model.agent import AgentStatus
+from drumbeat.model.api.requests import JobRequest
+from drumbeat.model.errors import DrumbeatError, StaleError, StandbyError, StorageError, UnreachableError
+from drumbeat.model.metrics import Point, Run, RunCreated, run_id
+from drumbeat.model.principal import Principal
+from drumbeat.model.states import JobKind, State
+from drumbeat.server.computes.agent_addresses import Endpoints
+from drumbeat.server.control import Control, Setting
+from drumbeat.server.database import LeaseRules
+from drumbeat.server.database.records import PendingEffect
+from drumbeat.server.home_folder import FolderArtifacts
+from drumbeat.server.home_folder.stored_files import StoredFile
+from drumbeat.server.loop.outbox import Lane
+from drumbeat.server.metrics.metric_records import HistoryPage, RunPage, RunSearch
+from drumbeat.server.metrics.metrics import MetricPlace
+from drumbeat.server.metrics.tables import SqlMetricStore
 from tests.support.fake_clock import FakeClock
 from tests.support.simulation.backing import Backing, MemoryBacking, Sight
 from tests.support.simulation.engine import Engine

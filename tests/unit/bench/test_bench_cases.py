@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.bench.cases import Benchmark, Case, cases, check, job, lab, nodes
-from drumbeat.protocol.errors import SpecError
+from drumbeat.model.errors import SpecError
 
 pytestmark = pytest.mark.feature("B1")
 

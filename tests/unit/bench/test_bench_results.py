@@ -9,7 +9,7 @@ from drumbeat.bench.cases import Benchmark, Case, cases
 from drumbeat.bench.results import Results, load, load_or_begin, measurement_of
 from drumbeat.bench.scaling_chart import draw
 from drumbeat.bench.summary import summarize
-from drumbeat.protocol.errors import ConflictError, SpecError
+from drumbeat.model.errors import ConflictError, SpecError
 
 pytestmark = pytest.mark.feature("B1")
 

@@ -14,14 +14,14 @@ from drumbeat.cli.main import app
 from drumbeat.cli.terminal.connect import MAKER
 from drumbeat.client.environment_files import given
 from drumbeat.client.job_upload import described
-from drumbeat.protocol.api.computes import AliasView, ComputeView, Machine
-from drumbeat.protocol.api.environments import EnvironmentView
-from drumbeat.protocol.api.jobs import End, Event, FileView, JobView, LogPiece, PreviewView
-from drumbeat.protocol.api.server import DoorView, ServerView
-from drumbeat.protocol.api.space import Freed, SpaceItem
-from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError
-from drumbeat.protocol.plan import PythonEnvironment
-from drumbeat.protocol.states import TERMINAL
+from drumbeat.model.api.computes import AliasView, ComputeView, Machine
+from drumbeat.model.api.environments import EnvironmentView
+from drumbeat.model.api.jobs import End, Event, FileView, JobView, LogPiece, PreviewView
+from drumbeat.model.api.server import DoorView, ServerView
+from drumbeat.model.api.space import Freed, SpaceItem
+from drumbeat.model.errors import ConflictError, DrumbeatError, NotFoundError
+from drumbeat.model.plan import PythonEnvironment
+from drumbeat.model.states import TERMINAL
 from tests.unit.cli.samples import a_job, sample
 
 

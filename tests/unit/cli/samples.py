@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from enum import EnumType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from drumbeat.protocol.api.jobs import JobWithStory, LogPiece, StoryLine, VerdictView
+from drumbeat.model.api.jobs import JobWithStory, LogPiece, StoryLine, VerdictView
 
 T = TypeVar("T")
 

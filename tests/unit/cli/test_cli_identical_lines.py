@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from drumbeat.cli.follow.identical_lines import NEAR_LINES, NEAR_S, Folding, collapse
 from drumbeat.cli.follow.line_assembly import Line
 from drumbeat.cli.follow.log_lines import name_ranks, prefix_of
-from drumbeat.protocol.logs import LogName
+from drumbeat.model.logs import LogName
 
 
 def at(rank: int, *, per_node: int = 2, round_: int = 1) -> LogName:

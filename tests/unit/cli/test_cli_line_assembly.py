@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drumbeat.cli.follow.line_assembly import MAX_LINE_LENGTH, SILENT_S, Line, LineAssembler
-from drumbeat.protocol.logs import LogName
+from drumbeat.model.logs import LogName
 
 ZERO, ONE = LogName(1, 1, 0, 0), LogName(1, 1, 0, 1)
 

@@ -10,7 +10,7 @@ from drumbeat.cli.commands.data import with_options
 from drumbeat.cli.main import app
 from drumbeat.cli.terminal.styles import ink_for
 from drumbeat.client import Client
-from drumbeat.protocol.errors import SpecError
+from drumbeat.model.errors import SpecError
 from tests.unit.cli.fake_server import FakeServer
 
 FAKED = [name for name, one in vars(FakeServer).items() if inspect.isfunction(one) and not name.startswith("_")]

@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from drumbeat.cli.commands.plan_tables import render_pipeline, tree_of
-from drumbeat.protocol.api.pipelines import PipelineOutputView, PipelineView, StepView
-from drumbeat.protocol.states import JobKind, State
+from drumbeat.model.api.pipelines import PipelineOutputView, PipelineView, StepView
+from drumbeat.model.states import JobKind, State
 
 pytestmark = pytest.mark.feature("P1")
 

@@ -7,10 +7,10 @@ import pytest
 from rich.console import Console
 
 from drumbeat.cli.commands.plan_tables import render_plan, split_names
-from drumbeat.protocol.api.jobs import PreviewView, StepPreview
-from drumbeat.protocol.plan import Elastic, Growth, OutputPlan, Plan, PythonEnvironment, Rank
-from drumbeat.protocol.process import ProcessSpec
-from drumbeat.protocol.states import JobKind
+from drumbeat.model.api.jobs import PreviewView, StepPreview
+from drumbeat.model.plan import Elastic, Growth, OutputPlan, Plan, PythonEnvironment, Rank
+from drumbeat.model.process import ProcessSpec
+from drumbeat.model.states import JobKind
 from tests.unit.cli.samples import sample
 
 

@@ -11,11 +11,11 @@ import pytest
 from drumbeat.cli.follow.log_lines import LogLook
 from drumbeat.cli.follow.step_logs import StepLogs
 from drumbeat.cli.terminal.connect import MAKER
-from drumbeat.protocol.api.jobs import End, Event, LogPiece
-from drumbeat.protocol.api.pipelines import PipelineView, StepView
-from drumbeat.protocol.api.sweeps import SweepView, TrialView
-from drumbeat.protocol.errors import AwayError, DrumbeatError, NotFoundError, UnreachableError
-from drumbeat.protocol.states import JobKind, State
+from drumbeat.model.api.jobs import End, Event, LogPiece
+from drumbeat.model.api.pipelines import PipelineView, StepView
+from drumbeat.model.api.sweeps import SweepView, TrialView
+from drumbeat.model.errors import AwayError, DrumbeatError, NotFoundError, UnreachableError
+from drumbeat.model.states import JobKind, State
 from tests.unit.cli.fake_server import FakeServer, Type, in_memory, typing_in
 from tests.unit.cli.samples import NOON, a_job, piece, sample
 

@@ -4,7 +4,7 @@ import pytest
 
 from drumbeat.cli.follow.summary import exit_code_of, say_closing
 from drumbeat.cli.terminal.styles import Ink
-from drumbeat.protocol.api.jobs import OutputView
+from drumbeat.model.api.jobs import OutputView
 from tests.unit.cli.samples import a_failed_job, a_job, after, sample
 
 

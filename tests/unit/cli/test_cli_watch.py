@@ -10,7 +10,7 @@ from drumbeat.cli.follow.event_printer import Watch
 from drumbeat.cli.follow.live_line import SPINNER, LiveLine, Now, spin
 from drumbeat.cli.follow.log_lines import LogLook, LogView
 from drumbeat.cli.terminal.styles import Ink
-from drumbeat.protocol.api.jobs import End, Event, ExitView, NodeView
+from drumbeat.model.api.jobs import End, Event, ExitView, NodeView
 from tests.unit.cli.samples import NOON, a_job, after, piece, story
 
 CLEAR = "\r\x1b[2K"

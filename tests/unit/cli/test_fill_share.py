@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat import dialect
+from drumbeat import jobfile
 from drumbeat.cli.commands.compute_jobs import SCRIPT, fill_job
-from drumbeat.protocol.api.computes import ComputeView
-from drumbeat.protocol.errors import RefusedError, UnknownNameError
+from drumbeat.model.api.computes import ComputeView
+from drumbeat.model.errors import RefusedError, UnknownNameError
 from tests.unit.cli.samples import sample
 
 pytestmark = pytest.mark.feature("D9")
@@ -24,7 +24,7 @@ def test_job_reads_the_datastore_on_the_compute_and_writes_below_the_share() -> 
         "lab", {"source": {"type": "uri_folder", "path": URI, "mode": "ro_mount"}},
     )  # fmt: skip
     assert str(document["command"]).startswith("python3 - \"${{inputs.source}}\" '/mnt/my data/cats/2' <<")
-    dialect.from_dict(document, "fill")
+    jobfile.from_dict(document, "fill")
 
 
 def test_share_that_is_not_there_and_folder_outside_are_refused() -> None:

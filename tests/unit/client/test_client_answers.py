@@ -1,9 +1,9 @@
 from datetime import UTC, datetime
 
 from drumbeat.client.responses import view
-from drumbeat.protocol.api.computes import Machine
-from drumbeat.protocol.api.jobs import StoryLine
-from drumbeat.protocol.states import State
+from drumbeat.model.api.computes import Machine
+from drumbeat.model.api.jobs import StoryLine
+from drumbeat.model.states import State
 
 LINE = {
     "n": 1, "at": "2026-01-02T12:00:00Z", "state": "running", "reason": "ranks_running", "sentence": "4 ranks run",

@@ -16,13 +16,13 @@ from drumbeat.client.discovery import Where
 from drumbeat.client.environment_files import Around, files_of
 from drumbeat.client.snapshot import pack
 from drumbeat.client.step_files import Courier
-from drumbeat.dialect import from_dict, load_component, pipeline
-from drumbeat.dialect.data.inputs_outputs import DataType
-from drumbeat.dialect.job_file import load_file
-from drumbeat.dialect.pipelines.absolute_paths import with_absolute_paths
-from drumbeat.dialect.pipelines.component_file import component_path
-from drumbeat.dialect.reading.writer import to_dict
-from drumbeat.protocol.errors import SpecError
+from drumbeat.jobfile import from_dict, load_component, pipeline
+from drumbeat.jobfile.data.inputs_outputs import DataType
+from drumbeat.jobfile.job_file import load_file
+from drumbeat.jobfile.pipelines.absolute_paths import with_absolute_paths
+from drumbeat.jobfile.pipelines.component_file import component_path
+from drumbeat.jobfile.reading.writer import to_dict
+from drumbeat.model.errors import SpecError
 
 TRAIN = """\
 type: command

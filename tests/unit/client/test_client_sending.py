@@ -11,10 +11,10 @@ from drumbeat.client.connection import TIMEOUT, Connection, OpenConnection, chec
 from drumbeat.client.discovery import MachineIdentity, Where
 from drumbeat.client.job_events import ReconnectPause, read
 from drumbeat.client.job_upload import Given, JobParcel, WrittenJob, experiment_of, written
-from drumbeat.protocol.api.data import DataView
-from drumbeat.protocol.api.jobs import End
-from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError, UnreachableError
-from drumbeat.protocol.wire import to_wire
+from drumbeat.model.api.data import DataView
+from drumbeat.model.api.jobs import End
+from drumbeat.model.errors import ConflictError, DrumbeatError, NotFoundError, UnreachableError
+from drumbeat.model.wire import to_wire
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from drumbeat.client.discovery import Where, find, here
-from drumbeat.protocol.errors import UnauthorizedError
+from drumbeat.model.errors import UnauthorizedError
 
 
 def announce(folder: Path, **more: object) -> None:

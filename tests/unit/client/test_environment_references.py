@@ -7,7 +7,7 @@ import pytest
 from drumbeat.client.component_files import FileOrigin, inline, inline_trial
 from drumbeat.client.environment_files import with_environments
 from drumbeat.client.job_upload import Given, written
-from drumbeat.protocol.errors import SpecError
+from drumbeat.model.errors import SpecError
 
 ENVIRONMENT = "name: mine\nconda_file: ../conda.yml\n"
 

@@ -11,9 +11,9 @@ import pytest
 
 from drumbeat.client.connection import Connection
 from drumbeat.client.store_transfers import Download
-from drumbeat.protocol.api.data import ListingView
-from drumbeat.protocol.errors import UnreachableError
-from drumbeat.protocol.input_listing import ListedFile
+from drumbeat.model.api.data import ListingView
+from drumbeat.model.errors import UnreachableError
+from drumbeat.model.input_listing import ListedFile
 
 pytestmark = pytest.mark.feature("D10")
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from drumbeat import launch
-from drumbeat.core.life.events import AgentSaid, Decision, Event, Granted
-from drumbeat.core.life.job import Job
-from drumbeat.core.life.state_machine import decide
-from drumbeat.core.resource_needs import Need, Policy, Slot
-from drumbeat.protocol.agent import AgentStatus, Phase, RankExit
-from drumbeat.protocol.plan import Plan
-from drumbeat.protocol.roster import Member
+from drumbeat import launchers
+from drumbeat.core.lifecycle.events import AgentSaid, Decision, Event, Granted
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.core.lifecycle.state_machine import decide
+from drumbeat.core.scheduling.resource_needs import Need, Policy, Slot
+from drumbeat.model.agent import AgentStatus, Phase, RankExit
+from drumbeat.model.plan import Plan
+from drumbeat.model.roster import Member
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 RAISED = """epoch 3
@@ -37,7 +37,9 @@ def at(seconds: float) -> datetime:
 
 
 def a_plan(nodes: int = 2, per_node: int = 2) -> Plan:
-    return Plan("job-1", "exp", "pytorch", nodes, per_node, "python train.py", launch.ranks("pytorch", nodes, per_node))
+    return Plan(
+        "job-1", "exp", "pytorch", nodes, per_node, "python train.py", launchers.ranks("pytorch", nodes, per_node)
+    )
 
 
 def a_job(nodes: int = 2, per_node: int = 2, **policy: object) -> Job:

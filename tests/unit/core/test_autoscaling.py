@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drumbeat.core import autoscaling
-from drumbeat.core.autoscaling import Limits, ScaledMachine, ScaleStep, StartTimes
-from drumbeat.core.resource_needs import Slot
-from drumbeat.core.scheduler import Placed
-from drumbeat.core.slot_fitting import Room
-from drumbeat.protocol.api.computes import NodeState
-from drumbeat.protocol.states import Reason
+from drumbeat.core.scheduling import autoscaling
+from drumbeat.core.scheduling.autoscaling import Limits, ScaledMachine, ScaleStep, StartTimes
+from drumbeat.core.scheduling.resource_needs import Slot
+from drumbeat.core.scheduling.scheduler import Placed
+from drumbeat.core.scheduling.slot_fitting import Room
+from drumbeat.model.api.computes import NodeState
+from drumbeat.model.states import Reason
 
 pytestmark = pytest.mark.feature("C1", "C2")
 

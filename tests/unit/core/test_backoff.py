@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from drumbeat.core.end_verdict import Verdict
-from drumbeat.core.life import backoff
-from drumbeat.core.life.events import AgentSaid, CancelRequested, Granted, NodeLost, RetryDue, StopGang, TimeUp
-from drumbeat.core.life.job import Failure, Job
-from drumbeat.core.life.state_machine import decide
-from drumbeat.core.resource_needs import Policy
-from drumbeat.protocol.agent import Phase
-from drumbeat.protocol.states import Reason, State
+from drumbeat.core.lifecycle import backoff
+from drumbeat.core.lifecycle.events import AgentSaid, CancelRequested, Granted, NodeLost, RetryDue, StopGang, TimeUp
+from drumbeat.core.lifecycle.job import Failure, Job
+from drumbeat.core.lifecycle.state_machine import decide
+from drumbeat.core.scheduling.resource_needs import Policy
+from drumbeat.model.agent import Phase
+from drumbeat.model.states import Reason, State
 
 from .jobs import a_job, after, at, killed, running, said, slots
 

@@ -8,7 +8,7 @@ import pytest
 
 from drumbeat.core.diagnosis import tracebacks
 from drumbeat.core.diagnosis.blame import AT_ONCE_S, Exit, is_guess, verdict
-from drumbeat.protocol.states import Reason
+from drumbeat.model.states import Reason
 
 from .jobs import ABORTED, PEER_GONE, RAISED, ended, killed
 

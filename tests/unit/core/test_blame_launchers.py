@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from drumbeat.core.diagnosis.blame import AT_ONCE_S, verdict
-from drumbeat.protocol.agent import RankExit
-from drumbeat.protocol.states import Reason
+from drumbeat.model.agent import RankExit
+from drumbeat.model.states import Reason
 
 from .jobs import ABORTED, PEER_GONE, RAISED, ended, killed
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from drumbeat.core.diagnosis.blame import verdict
-from drumbeat.protocol.states import Reason
+from drumbeat.model.states import Reason
 
 from .jobs import ended
 

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from drumbeat.core.diagnosis.blame import Exit, verdict
-from drumbeat.protocol import wire
-from drumbeat.protocol.agent import RankExit
+from drumbeat.model import wire
+from drumbeat.model.agent import RankExit
 from tests.support.incidents import JUDGE, RULES, Incident, Said
 
 from .recordings import RECORDINGS, path_of

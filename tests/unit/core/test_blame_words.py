@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from drumbeat.core.diagnosis.blame import verdict
-from drumbeat.protocol.agent import LEFT_OUT, RankExit
-from drumbeat.protocol.states import Reason
+from drumbeat.model.agent import LEFT_OUT, RankExit
+from drumbeat.model.states import Reason
 
 from .jobs import PEER_GONE, RAISED, ended, killed
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from drumbeat.core.end_verdict import Verdict
-from drumbeat.core.life.cancellation import is_repeated, refusal
-from drumbeat.core.life.events import CancelRequested
-from drumbeat.core.life.job import Job, Published
-from drumbeat.protocol.plan import OutputPlan
-from drumbeat.protocol.states import Reason, State
+from drumbeat.core.lifecycle.cancellation import is_repeated, refusal
+from drumbeat.core.lifecycle.events import CancelRequested
+from drumbeat.core.lifecycle.job import Job, Published
+from drumbeat.model.plan import OutputPlan
+from drumbeat.model.states import Reason, State
 
 from .jobs import a_job
 

@@ -3,7 +3,7 @@
 import pytest
 
 from drumbeat.core.pipelines.child_names import check_child_names
-from drumbeat.protocol.errors import SpecError
+from drumbeat.model.errors import SpecError
 
 pytestmark = pytest.mark.feature("P1")
 

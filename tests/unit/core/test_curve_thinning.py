@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drumbeat.core.curve_thinning import higher, latest, lower, part_count, parts, thin
-from drumbeat.protocol.metrics import Point
+from drumbeat.model.metrics import Point
 
 pytestmark = pytest.mark.feature("M3")
 

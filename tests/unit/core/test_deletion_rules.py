@@ -15,7 +15,7 @@ from drumbeat.core.deletion_rules import (
     needs_of_asset,
     needs_of_job,
 )
-from drumbeat.protocol.states import State
+from drumbeat.model.states import State
 from tests.support.sample_jobs import full_job
 
 pytestmark = pytest.mark.feature("M9")

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drumbeat.core.life.backoff import queued_since
-from drumbeat.core.life.elastic_growth import FIRST_PAUSE, MAX_PAUSE, may_grow
-from drumbeat.core.life.events import (  # fmt: skip
+from drumbeat.core.lifecycle.backoff import queued_since
+from drumbeat.core.lifecycle.elastic_growth import FIRST_PAUSE, MAX_PAUSE, may_grow
+from drumbeat.core.lifecycle.events import (
     CancelRequested,
     CheckpointSaved,
     Decision,
@@ -23,10 +23,10 @@ from drumbeat.core.life.events import (  # fmt: skip
     StartGang,
     StopGang,
 )
-from drumbeat.core.life.job import Job
-from drumbeat.protocol.agent import Phase
-from drumbeat.protocol.plan import Elastic, Growth
-from drumbeat.protocol.states import Reason, State
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.model.agent import Phase
+from drumbeat.model.plan import Elastic, Growth
+from drumbeat.model.states import Reason, State
 
 from .jobs import START, a_job, after, at, done, ended, said, slots, told
 

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from drumbeat.core.autoscaling import capped
-from drumbeat.core.cluster_queue import enqueue, idle_nodes
-from drumbeat.core.elastic_placement import growth, idle_growth
-from drumbeat.core.quota_balances import NO_BALANCES, Balances
-from drumbeat.core.quotas import Allowances, HeldSlots, Payer, Quota, QuotaKind
-from drumbeat.core.resource_needs import Need, Slot
-from drumbeat.core.scheduler import Placed, Waiting, place
-from drumbeat.core.slot_fitting import Holding, Room
-from drumbeat.protocol.api.computes import NodeState
-from drumbeat.protocol.states import Reason
+from drumbeat.core.scheduling.autoscaling import capped
+from drumbeat.core.scheduling.cluster_queue import enqueue, idle_nodes
+from drumbeat.core.scheduling.elastic_placement import growth, idle_growth
+from drumbeat.core.scheduling.quota_balances import NO_BALANCES, Balances
+from drumbeat.core.scheduling.quotas import Allowances, HeldSlots, Payer, Quota, QuotaKind
+from drumbeat.core.scheduling.resource_needs import Need, Slot
+from drumbeat.core.scheduling.scheduler import Placed, Waiting, place
+from drumbeat.core.scheduling.slot_fitting import Holding, Room
+from drumbeat.model.api.computes import NodeState
+from drumbeat.model.states import Reason
 
 from .jobs import START, at
 

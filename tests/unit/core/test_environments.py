@@ -5,10 +5,10 @@ import pytest
 from drumbeat.core.planning import plan as planning
 from drumbeat.core.planning.environments import Found, Registered, Shelf, document_of, resolve, wanted_names
 from drumbeat.core.planning.plan import Facts, Sources
-from drumbeat.dialect.environments.environment_keys import Environment
-from drumbeat.dialect.job.job import CommandJob
-from drumbeat.protocol.api.requests import EnvironmentFiles
-from drumbeat.protocol.errors import SpecError, UnknownNameError
+from drumbeat.jobfile.environments.environment_keys import Environment
+from drumbeat.jobfile.job.job import CommandJob
+from drumbeat.model.api.requests import EnvironmentFiles
+from drumbeat.model.errors import SpecError, UnknownNameError
 
 
 def version(name: str, number: str, text: str = "numpy\n") -> Registered:

@@ -7,13 +7,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drumbeat.core.fair_share import HeldSlots, PastUse, charged, decayed, recent_use, say_half_life, say_use, use_of
-from drumbeat.core.quota_balances import Balances
-from drumbeat.core.quotas import Payer
-from drumbeat.core.resource_needs import Need
-from drumbeat.core.scheduler import Placed, Waiting, place
-from drumbeat.core.slot_fitting import Room
-from drumbeat.protocol.states import Reason
+from drumbeat.core.scheduling.fair_share import (
+    HeldSlots,
+    PastUse,
+    charged,
+    decayed,
+    recent_use,
+    say_half_life,
+    say_use,
+    use_of,
+)
+from drumbeat.core.scheduling.quota_balances import Balances
+from drumbeat.core.scheduling.quotas import Payer
+from drumbeat.core.scheduling.resource_needs import Need
+from drumbeat.core.scheduling.scheduler import Placed, Waiting, place
+from drumbeat.core.scheduling.slot_fitting import Room
+from drumbeat.model.states import Reason
 
 from .jobs import START, at
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from drumbeat.core.life.events import CancelRequested, Decision, StillnessSeen, TimeUp, ValueLogged
-from drumbeat.core.life.job import Job
-from drumbeat.core.life.state_machine import decide
-from drumbeat.protocol.agent import Phase
-from drumbeat.protocol.states import Reason, State
+from drumbeat.core.lifecycle.events import CancelRequested, Decision, StillnessSeen, TimeUp, ValueLogged
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.core.lifecycle.state_machine import decide
+from drumbeat.model.agent import Phase
+from drumbeat.model.states import Reason, State
 
 from .jobs import after, at, ended, running, said
 

@@ -10,8 +10,8 @@ import pytest
 from drumbeat.core.diagnosis.hangs import stack_report
 from drumbeat.core.diagnosis.hangs.activity import Activity, of_rank
 from drumbeat.core.diagnosis.hangs.hang_verdict import HangVerdict, Stillness, judge
-from drumbeat.protocol.stacks import NodeFacts, ProcessFacts, RankFacts, StackFrame, ThreadStack
-from drumbeat.protocol.wire import from_wire
+from drumbeat.model.stacks import NodeFacts, ProcessFacts, RankFacts, StackFrame, ThreadStack
+from drumbeat.model.wire import from_wire
 
 pytestmark = pytest.mark.feature("F4")
 

@@ -4,7 +4,7 @@ import pytest
 
 from drumbeat.core.diagnosis.hangs import waits
 from drumbeat.core.diagnosis.hangs.waits import Wait, WaitKind
-from drumbeat.protocol.stacks import StackFrame
+from drumbeat.model.stacks import StackFrame
 
 pytestmark = pytest.mark.feature("F4")
 

@@ -5,7 +5,7 @@ from typing import Literal
 
 import pytest
 
-from drumbeat.core.life.output_publication import outputs_left
+from drumbeat.core.lifecycle.output_publication import outputs_left
 from drumbeat.core.planning.inputs import (
     DataFacts,
     DataVersion,
@@ -19,12 +19,12 @@ from drumbeat.core.planning.inputs import (
 )
 from drumbeat.core.planning.outputs import is_published, is_registered, output_notes, plan_outputs
 from drumbeat.core.planning.path_on_compute import check_apart
-from drumbeat.dialect.data.inputs_outputs import Input, Output
-from drumbeat.dialect.data.paths import OfJob
-from drumbeat.protocol import folder_layout
-from drumbeat.protocol.errors import DrumbeatError, RefusedError, SpecError, UnknownNameError
-from drumbeat.protocol.plan import InputPlan, OutputPlan
-from drumbeat.protocol.states import State
+from drumbeat.jobfile.data.inputs_outputs import Input, Output
+from drumbeat.jobfile.data.paths import OfJob
+from drumbeat.model import folder_layout
+from drumbeat.model.errors import DrumbeatError, RefusedError, SpecError, UnknownNameError
+from drumbeat.model.plan import InputPlan, OutputPlan
+from drumbeat.model.states import State
 from tests.support.sample_jobs import submission
 
 FACTS = DataFacts(

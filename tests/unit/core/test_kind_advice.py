@@ -3,7 +3,7 @@
 import pytest
 
 from drumbeat.core.planning.node_resources import KindAdvice, parse_kind
-from drumbeat.protocol.errors import UnknownNameError
+from drumbeat.model.errors import UnknownNameError
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from drumbeat.core.life.job import Job
-from drumbeat.core.life.late_nodes import LATE_FOR, is_heard_late
-from drumbeat.protocol.agent import Phase
-from drumbeat.protocol.states import State
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.core.lifecycle.late_nodes import LATE_FOR, is_heard_late
+from drumbeat.model.agent import Phase
+from drumbeat.model.states import State
 
 from .jobs import START, a_job, status
 

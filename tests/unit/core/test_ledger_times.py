@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drumbeat.core import ledger_times
-from drumbeat.core.life.events import (  # fmt: skip
+from drumbeat.core.lifecycle.events import (
     AgentSaid,
     CancelRequested,
     Event,
@@ -22,11 +22,11 @@ from drumbeat.core.life.events import (  # fmt: skip
     StoryEntry,
     ValueLogged,
 )
-from drumbeat.core.life.job import Job
-from drumbeat.core.life.state_machine import decide
-from drumbeat.protocol.agent import Phase
-from drumbeat.protocol.api.ledger import TimeClass
-from drumbeat.protocol.states import Reason, State
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.core.lifecycle.state_machine import decide
+from drumbeat.model.agent import Phase
+from drumbeat.model.api.ledger import TimeClass
+from drumbeat.model.states import Reason, State
 
 from .jobs import START, a_job, at, done, said, slots
 

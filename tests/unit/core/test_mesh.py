@@ -10,12 +10,12 @@ import pytest
 
 from drumbeat.core.planning import plan as planning
 from drumbeat.core.planning.plan import Facts, Sources
-from drumbeat.dialect.job.job import CommandJob
-from drumbeat.launch import environment_variables
-from drumbeat.protocol import mesh
-from drumbeat.protocol.errors import SpecError
-from drumbeat.protocol.plan import Plan
-from drumbeat.protocol.roster import Member, Roster
+from drumbeat.jobfile.job.job import CommandJob
+from drumbeat.launchers import environment_variables
+from drumbeat.model import mesh
+from drumbeat.model.errors import SpecError
+from drumbeat.model.plan import Plan
+from drumbeat.model.roster import Member, Roster
 
 
 def a_job(sizes: dict[str, Any], **keys: Any) -> CommandJob:

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from drumbeat.core.life.events import Decision, Granted, NeverFits
-from drumbeat.core.life.job import Job
-from drumbeat.core.life.state_machine import decide
-from drumbeat.core.resource_needs import Need, Slot
-from drumbeat.core.scheduler import Waiting, place
-from drumbeat.core.slot_fitting import Holding, Room
-from drumbeat.protocol.agent import Phase
-from drumbeat.protocol.states import Reason, State
+from drumbeat.core.lifecycle.events import Decision, Granted, NeverFits
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.core.lifecycle.state_machine import decide
+from drumbeat.core.scheduling.resource_needs import Need, Slot
+from drumbeat.core.scheduling.scheduler import Waiting, place
+from drumbeat.core.scheduling.slot_fitting import Holding, Room
+from drumbeat.model.agent import Phase
+from drumbeat.model.states import Reason, State
 
 from .jobs import START, a_job, at, said
 

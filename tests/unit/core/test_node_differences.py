@@ -3,8 +3,8 @@
 import pytest
 
 from drumbeat.core.diagnosis.node_differences import difference
-from drumbeat.protocol.python_fingerprint import Fingerprint, read
-from drumbeat.protocol.roster import Member
+from drumbeat.model.python_fingerprint import Fingerprint, read
+from drumbeat.model.roster import Member
 
 pytestmark = pytest.mark.feature("E3")
 

@@ -11,12 +11,12 @@ from drumbeat.core.child_jobs import step_name
 from drumbeat.core.pipelines.expansion import expand
 from drumbeat.core.pipelines.graph import Data, Graph, OfStep
 from drumbeat.core.pipelines.step_jobs import step_document, step_request
-from drumbeat.dialect import PipelineJob, from_dict, loads
-from drumbeat.dialect.data.inputs_outputs import DataType
-from drumbeat.dialect.pipelines.component import CommandComponent
-from drumbeat.dialect.pipelines.component_trials import with_component
-from drumbeat.protocol.api.requests import JobRequest, StepParts
-from drumbeat.protocol.errors import NotYetError, SpecError
+from drumbeat.jobfile import PipelineJob, from_dict, loads
+from drumbeat.jobfile.data.inputs_outputs import DataType
+from drumbeat.jobfile.pipelines.component import CommandComponent
+from drumbeat.jobfile.pipelines.component_trials import with_component
+from drumbeat.model.api.requests import JobRequest, StepParts
+from drumbeat.model.errors import NotYetError, SpecError
 
 TRAIN: dict[str, Any] = {
     "name": "train",

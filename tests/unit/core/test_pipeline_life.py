@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drumbeat.core.child_jobs import PipelineProgress, StepProgress, step_name
-from drumbeat.core.life.events import (
+from drumbeat.core.lifecycle.events import (
     CancelChild,
     CancelRequested,
     ChildPostponed,
@@ -22,11 +22,11 @@ from drumbeat.core.life.events import (
     StepReused,
     SubmitChild,
 )
-from drumbeat.core.life.job import Job
-from drumbeat.core.life.state_machine import decide
-from drumbeat.core.resource_needs import Need, Policy
-from drumbeat.protocol.plan import Plan
-from drumbeat.protocol.states import JobKind, Reason, State
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.core.lifecycle.state_machine import decide
+from drumbeat.core.scheduling.resource_needs import Need, Policy
+from drumbeat.model.plan import Plan
+from drumbeat.model.states import JobKind, Reason, State
 
 pytestmark = pytest.mark.feature("P1")
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from drumbeat.core.pipelines.reuse import DECISIVE_EXTENSIONS, OTHER_EXTENSIONS, reuse_key
-from drumbeat.dialect.job.extensions import Extensions
-from drumbeat.protocol.plan import InputPlan, Plan, PythonEnvironment
+from drumbeat.jobfile.job.extensions import Extensions
+from drumbeat.model.plan import InputPlan, Plan, PythonEnvironment
 
 pytestmark = pytest.mark.feature("P1")
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from drumbeat.core.elastic_sizes import resized
 from drumbeat.core.planning import plan as planning
 from drumbeat.core.planning.plan import Facts, Planned, Sources
-from drumbeat.core.resource_needs import Need
-from drumbeat.dialect.job.job import CommandJob
-from drumbeat.protocol.errors import SpecError
-from drumbeat.protocol.plan import Elastic
+from drumbeat.core.scheduling.elastic_sizes import resized
+from drumbeat.core.scheduling.resource_needs import Need
+from drumbeat.jobfile.job.job import CommandJob
+from drumbeat.model.errors import SpecError
+from drumbeat.model.plan import Elastic
 
 
 def planned(cpus: int, gpus: int, **keys: Any) -> Planned:

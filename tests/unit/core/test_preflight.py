@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 from drumbeat.core.diagnosis.preflight import CheckedNode, judge, say_rate, say_time
-from drumbeat.core.life.events import Granted
-from drumbeat.core.life.job import Job
-from drumbeat.core.life.state_machine import decide
-from drumbeat.core.resource_needs import Slot
-from drumbeat.protocol.agent import Phase
-from drumbeat.protocol.preflight import LinkCheck, NodeCheck
-from drumbeat.protocol.states import Reason, State
+from drumbeat.core.lifecycle.events import Granted
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.core.lifecycle.state_machine import decide
+from drumbeat.core.scheduling.resource_needs import Slot
+from drumbeat.model.agent import Phase
+from drumbeat.model.preflight import LinkCheck, NodeCheck
+from drumbeat.model.states import Reason, State
 
 from .jobs import a_job, at, said
 

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drumbeat.core.cluster_queue import enqueue
-from drumbeat.core.fair_share import HeldSlots
-from drumbeat.core.quota_balances import Balances
-from drumbeat.core.quotas import EVERYONE, Allowances, Payer, Quota, QuotaKind, quota_of, refused_waiting
-from drumbeat.core.resource_needs import Need, Slot
-from drumbeat.core.scheduler import Placed, Waiting, place
-from drumbeat.core.slot_fitting import Holding, Room
-from drumbeat.protocol.states import Reason
+from drumbeat.core.scheduling.cluster_queue import enqueue
+from drumbeat.core.scheduling.fair_share import HeldSlots
+from drumbeat.core.scheduling.quota_balances import Balances
+from drumbeat.core.scheduling.quotas import EVERYONE, Allowances, Payer, Quota, QuotaKind, quota_of, refused_waiting
+from drumbeat.core.scheduling.resource_needs import Need, Slot
+from drumbeat.core.scheduling.scheduler import Placed, Waiting, place
+from drumbeat.core.scheduling.slot_fitting import Holding, Room
+from drumbeat.model.states import Reason
 
 from .jobs import START, at
 

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat import dialect
+from drumbeat import jobfile
 from drumbeat.core.planning import plan as planning
 from drumbeat.core.planning.node_resources import Kind, Size
 from drumbeat.core.planning.plan import Facts, Sources
 from drumbeat.core.planning.ray_cluster import plan_cluster, unused
-from drumbeat.core.resource_needs import Need
-from drumbeat.dialect.job.distribution import RayDistribution
-from drumbeat.dialect.job.job import CommandJob
-from drumbeat.protocol.errors import SpecError
-from drumbeat.protocol.plan import RayCluster
+from drumbeat.core.scheduling.resource_needs import Need
+from drumbeat.jobfile.job.distribution import RayDistribution
+from drumbeat.jobfile.job.job import CommandJob
+from drumbeat.model.errors import SpecError
+from drumbeat.model.plan import RayCluster
 
 pytestmark = pytest.mark.feature("L8")
 
@@ -107,7 +107,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "ray.md").read_text()
     "text", [one for one in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL) if "command:" in one]
 )
 def test_the_job_files_of_the_page_are_planned_as_it_says(text: str):
-    job = dialect.loads(text)
+    job = jobfile.loads(text)
     assert isinstance(job, CommandJob)
     made = planning.make(job, "j", "e", Sources(code="c" * 64), Facts(computes={"local": (8, 0)}))
     roles = [rank.role for rank in made.plan.ranks]

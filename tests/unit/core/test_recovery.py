@@ -7,10 +7,10 @@ from datetime import timedelta
 import pytest
 
 from drumbeat.core.end_verdict import Verdict
-from drumbeat.core.life.job import Failure
-from drumbeat.core.life.recovery import Next, after
-from drumbeat.core.resource_needs import Policy
-from drumbeat.protocol.states import Reason
+from drumbeat.core.lifecycle.job import Failure
+from drumbeat.core.lifecycle.recovery import Next, after
+from drumbeat.core.scheduling.resource_needs import Policy
+from drumbeat.model.states import Reason
 
 from .jobs import START
 

@@ -9,10 +9,10 @@ import pytest
 from drumbeat.core.pipelines.expansion import expand
 from drumbeat.core.pipelines.registered_components import RegisteredComponent, digests_of, resolve
 from drumbeat.core.pipelines.step_jobs import step_request
-from drumbeat.dialect import PipelineJob, from_dict
-from drumbeat.dialect.pipelines.component_file import RegisteredName, registered_name
-from drumbeat.protocol.api.requests import EnvironmentFiles, JobRequest, StepParts
-from drumbeat.protocol.errors import RefusedError, SpecError
+from drumbeat.jobfile import PipelineJob, from_dict
+from drumbeat.jobfile.pipelines.component_file import RegisteredName, registered_name
+from drumbeat.model.api.requests import EnvironmentFiles, JobRequest, StepParts
+from drumbeat.model.errors import RefusedError, SpecError
 
 pytestmark = pytest.mark.feature("P1")
 

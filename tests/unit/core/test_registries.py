@@ -7,8 +7,8 @@ import pytest
 from drumbeat.core.planning.containers import plan_container
 from drumbeat.core.planning.environments import Found
 from drumbeat.core.planning.registries import place_of, used
-from drumbeat.dialect.job.job import CommandJob
-from drumbeat.protocol.plan import BUILT, ImageBuild
+from drumbeat.jobfile.job.job import CommandJob
+from drumbeat.model.plan import BUILT, ImageBuild
 
 pytestmark = pytest.mark.feature("E5")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from drumbeat import launch
+from drumbeat import launchers
 from drumbeat.core.diagnosis.hangs.activity import Activity
 from drumbeat.core.diagnosis.hangs.rendezvous import RendezvousLimit, RendezvousState, RendezvousVerdict, Roll, judge
 from drumbeat.core.diagnosis.hangs.waits import Wait, WaitKind
@@ -39,7 +39,7 @@ def verdict(
     is_strict: bool = False,
 ) -> RendezvousVerdict:
     """Of a job with two ranks on each node."""
-    roll = Roll(launch.ranks("pytorch", nodes, 2), ("a", "b", "c", "d"), activities, left, there_s or {})
+    roll = Roll(launchers.ranks("pytorch", nodes, 2), ("a", "b", "c", "d"), activities, left, there_s or {})
     return judge(roll, RendezvousLimit(TIMEOUT_S, is_strict))
 
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drumbeat.core.cluster_queue import enqueue
-from drumbeat.core.resource_needs import Need, Slot
-from drumbeat.core.scheduler import Placed, Waiting, place
-from drumbeat.core.slot_fitting import Holding, Room, fit
-from drumbeat.protocol.api.computes import NodeState
-from drumbeat.protocol.states import Reason
+from drumbeat.core.scheduling.cluster_queue import enqueue
+from drumbeat.core.scheduling.resource_needs import Need, Slot
+from drumbeat.core.scheduling.scheduler import Placed, Waiting, place
+from drumbeat.core.scheduling.slot_fitting import Holding, Room, fit
+from drumbeat.model.api.computes import NodeState
+from drumbeat.model.states import Reason
 
 from .jobs import START, at
 

@@ -8,8 +8,8 @@ import pytest
 
 from drumbeat.core.diagnosis.blame import verdict
 from drumbeat.core.diagnosis.shutdown_deaths import remark
-from drumbeat.protocol.agent import Phase, RankExit
-from drumbeat.protocol.states import Reason, State
+from drumbeat.model.agent import Phase, RankExit
+from drumbeat.model.states import Reason, State
 
 from .jobs import PEER_GONE, after, ended, killed, running, said
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from drumbeat.core.planning.node_resources import Kind, Launcher, Size, find_launcher, parse_kind, size_up
-from drumbeat.core.resource_needs import Need
-from drumbeat.protocol.errors import SpecError, UnknownNameError
-from drumbeat.protocol.plan import Rank
+from drumbeat.core.scheduling.resource_needs import Need
+from drumbeat.model.errors import SpecError, UnknownNameError
+from drumbeat.model.plan import Rank
 
 pytestmark = [pytest.mark.feature("L11")]
 

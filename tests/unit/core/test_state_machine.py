@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from drumbeat.core.life.directive import directive
-from drumbeat.core.life.events import (  # fmt: skip
+from drumbeat.core.lifecycle.directive import directive
+from drumbeat.core.lifecycle.events import (
     CancelRequested,
     Event,
     GangRefused,
@@ -23,13 +23,13 @@ from drumbeat.core.life.events import (  # fmt: skip
     TimeUp,
     Waits,
 )
-from drumbeat.core.life.exit_code import exit_code
-from drumbeat.core.life.job import Job
-from drumbeat.core.life.state_machine import decide
-from drumbeat.core.life.transitions import is_same_trouble
-from drumbeat.protocol.agent import Order, Phase, Remark
-from drumbeat.protocol.plan import Rank
-from drumbeat.protocol.states import Reason, State
+from drumbeat.core.lifecycle.exit_code import exit_code
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.core.lifecycle.state_machine import decide
+from drumbeat.core.lifecycle.transitions import is_same_trouble
+from drumbeat.model.agent import Order, Phase, Remark
+from drumbeat.model.plan import Rank
+from drumbeat.model.states import Reason, State
 
 from .jobs import RAISED, a_job, after, at, done, ended, running, said, slots, told
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from drumbeat.core.life.events import (  # fmt: skip
+from drumbeat.core.lifecycle.events import (
     CancelRequested,
     Event,
     GangRefused,
@@ -16,10 +16,10 @@ from drumbeat.core.life.events import (  # fmt: skip
     NodeLost,
     StopGang,
 )
-from drumbeat.core.life.job import Job
-from drumbeat.core.life.state_machine import JUDGE_AFTER
-from drumbeat.protocol.agent import Phase
-from drumbeat.protocol.states import Reason, State
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.core.lifecycle.state_machine import JUDGE_AFTER
+from drumbeat.model.agent import Phase
+from drumbeat.model.states import Reason, State
 
 from .jobs import PEER_GONE, RAISED, a_job, after, at, done, ended, running, said, slots, told
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from drumbeat.core.life.events import (
+from drumbeat.core.lifecycle.events import (
     CancelRequested,
     Granted,
     KeepStory,
@@ -16,14 +16,14 @@ from drumbeat.core.life.events import (
     OutputPublished,
     PublishOutputs,
 )
-from drumbeat.core.life.job import HeldUp, Job, Published
-from drumbeat.core.life.output_publication import PATIENCE, Whereabouts, is_over, whereabouts
-from drumbeat.core.life.state_machine import decide
-from drumbeat.core.resource_needs import Slot
-from drumbeat.protocol import wire
-from drumbeat.protocol.api.jobs import OutputPlace
-from drumbeat.protocol.plan import OutputPlan
-from drumbeat.protocol.states import State
+from drumbeat.core.lifecycle.job import HeldUp, Job, Published
+from drumbeat.core.lifecycle.output_publication import PATIENCE, Whereabouts, is_over, whereabouts
+from drumbeat.core.lifecycle.state_machine import decide
+from drumbeat.core.scheduling.resource_needs import Slot
+from drumbeat.model import wire
+from drumbeat.model.api.jobs import OutputPlace
+from drumbeat.model.plan import OutputPlan
+from drumbeat.model.states import State
 from tests.support.sample_jobs import submission
 
 pytestmark = pytest.mark.feature("D3")
@@ -173,6 +173,6 @@ def test_where_each_output_is():
 def test_a_job_and_its_effect_survive_being_written_down():
     kept = replace(ended(), published=(TOLD,), held_up=(HeldUp("log", "no answer", is_long=True),))
     assert wire.loads(Job, wire.dumps(kept)) == kept
-    from drumbeat.core.life.events import Effect
+    from drumbeat.core.lifecycle.events import Effect
 
     assert wire.from_wire(Effect, wire.to_wire(PublishOutputs(3))) == PublishOutputs(3)

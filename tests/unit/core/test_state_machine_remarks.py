@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from drumbeat.core.life.events import Granted
-from drumbeat.core.life.state_machine import decide
-from drumbeat.protocol.agent import Phase, Remark
-from drumbeat.protocol.states import State
+from drumbeat.core.lifecycle.events import Granted
+from drumbeat.core.lifecycle.state_machine import decide
+from drumbeat.model.agent import Phase, Remark
+from drumbeat.model.states import State
 
 from .jobs import START, a_job, after, said, slots
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drumbeat.core.life.events import (  # fmt: skip
+from drumbeat.core.lifecycle.events import (
     CancelRequested,
     Event,
     GangRefused,
@@ -21,13 +21,13 @@ from drumbeat.core.life.events import (  # fmt: skip
     Unheard,
     Waits,
 )
-from drumbeat.core.life.exit_code import exit_code
-from drumbeat.core.life.job import Job
-from drumbeat.core.life.state_machine import decide
-from drumbeat.core.life.verdict_rules import REASON_OF_LOSS
+from drumbeat.core.lifecycle.exit_code import exit_code
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.core.lifecycle.state_machine import decide
+from drumbeat.core.lifecycle.verdict_rules import REASON_OF_LOSS
 from drumbeat.core.reason_table import MOVES, REASONS
-from drumbeat.protocol.agent import Phase
-from drumbeat.protocol.states import Reason, Retry, State
+from drumbeat.model.agent import Phase
+from drumbeat.model.states import Reason, Retry, State
 
 from .jobs import PEER_GONE, a_job, at, ended, said, slots
 

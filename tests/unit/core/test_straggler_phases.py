@@ -7,7 +7,7 @@ import pytest
 from drumbeat.core.diagnosis.hangs.hang_verdict import HangVerdict
 from drumbeat.core.diagnosis.hangs.straggler_phases import RankPhases, of_samples
 from drumbeat.core.diagnosis.hangs.stragglers import WaitRecord
-from drumbeat.protocol.stacks import ProgramSamples, RankFacts, StackFrame, StackSample
+from drumbeat.model.stacks import ProgramSamples, RankFacts, StackFrame, StackSample
 
 pytestmark = pytest.mark.feature("F4")
 

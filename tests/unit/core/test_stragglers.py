@@ -12,7 +12,7 @@ import pytest
 from drumbeat.core.diagnosis.hangs.hang_verdict import HangVerdict, Stillness
 from drumbeat.core.diagnosis.hangs.straggler_phases import RankPhases
 from drumbeat.core.diagnosis.hangs.stragglers import MAX_WAITS, Look, WaitRecord
-from drumbeat.protocol.wire import from_wire
+from drumbeat.model.wire import from_wire
 
 pytestmark = pytest.mark.feature("F4")
 

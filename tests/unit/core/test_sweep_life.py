@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from drumbeat.core.child_jobs import SweepProgress, trial_name
-from drumbeat.core.life.events import (
+from drumbeat.core.lifecycle.events import (
     CancelChild,
     CancelRequested,
     ChildPostponed,
@@ -25,13 +25,13 @@ from drumbeat.core.life.events import (
     TimeUp,
     TrialsProposed,
 )
-from drumbeat.core.life.job import Job, Published
-from drumbeat.core.life.output_publication import is_over
-from drumbeat.core.life.state_machine import decide
-from drumbeat.core.life.sweep import MAX_FAILED_AT_FIRST, leading_trial
-from drumbeat.core.resource_needs import Need, Policy
-from drumbeat.protocol.plan import OutputPlan, Plan
-from drumbeat.protocol.states import Reason, State
+from drumbeat.core.lifecycle.job import Job, Published
+from drumbeat.core.lifecycle.output_publication import is_over
+from drumbeat.core.lifecycle.state_machine import decide
+from drumbeat.core.lifecycle.sweep import MAX_FAILED_AT_FIRST, leading_trial
+from drumbeat.core.scheduling.resource_needs import Need, Policy
+from drumbeat.model.plan import OutputPlan, Plan
+from drumbeat.model.states import Reason, State
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from drumbeat.engines.kubernetes.connection import is_as_good, refusal
-from drumbeat.protocol.errors import UnreachableError
+from drumbeat.model.errors import UnreachableError
 
 Json = dict[str, Any]
 CHANGED_QUOTA = (

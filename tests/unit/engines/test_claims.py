@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.host.gang_claims import claimed
-from drumbeat.host.gangs import Gangs
+from drumbeat.node.host.gang_claims import claimed
+from drumbeat.node.host.gangs import Gangs
 
 pytestmark = pytest.mark.feature("F6")
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from drumbeat.host.gang_claims import claimed
-from drumbeat.host.gangs import Gangs
+from drumbeat.node.host.gang_claims import claimed
+from drumbeat.node.host.gangs import Gangs
 gangs = Gangs(Path(sys.argv[1]))
 with claimed(gangs, sys.argv[2]):
     (gangs.folder / sys.argv[2] / sys.argv[3] / "root").mkdir(parents=True)

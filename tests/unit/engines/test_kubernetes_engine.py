@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from drumbeat.core.life.events import Loss
-from drumbeat.dialect.compute.kubernetes import KubernetesCompute
+from drumbeat.core.lifecycle.events import Loss
 from drumbeat.engines.contract import EngineContract, a_gang
 from drumbeat.engines.kubernetes import engine as module
 from drumbeat.engines.kubernetes.engine import KubernetesEngine
-from drumbeat.ports import Engine, Gang, NoMachinesError, Sighting
-from drumbeat.protocol.api.computes import NodeState
-from drumbeat.protocol.errors import EngineError, UnreachableError
+from drumbeat.jobfile.compute.kubernetes import KubernetesCompute
+from drumbeat.model.api.computes import NodeState
+from drumbeat.model.errors import EngineError, UnreachableError
+from drumbeat.ports.engines import Engine, Gang, NoMachinesError, Sighting
 
 from .kubernetes_cluster import FakeCluster, ended, waiting
 

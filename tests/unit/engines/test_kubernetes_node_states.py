@@ -9,7 +9,7 @@ import pytest
 
 from drumbeat.engines.kubernetes.node_states import Occupant, judged_node, occupied
 from drumbeat.engines.kubernetes.objects import occupants
-from drumbeat.protocol.api.computes import NodeState
+from drumbeat.model.api.computes import NodeState
 
 from .kubernetes_cluster import running
 

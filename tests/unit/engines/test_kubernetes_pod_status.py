@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from drumbeat.core.life.events import Loss
+from drumbeat.core.lifecycle.events import Loss
 from drumbeat.engines.gang_status import gang_word
 from drumbeat.engines.kubernetes.pod_status import Verdict, explained, hindrance, judged, own_events
 

@@ -6,7 +6,7 @@ import pytest
 
 from drumbeat.engines.kubernetes.connection import is_as_good, refusal
 from drumbeat.engines.kubernetes.machines import amount
-from drumbeat.protocol.errors import EngineError, UnreachableError
+from drumbeat.model.errors import EngineError, UnreachableError
 
 from .kubernetes_cluster import CHANGED_QUOTA
 

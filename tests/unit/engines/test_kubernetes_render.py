@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from drumbeat.core.resource_needs import Slot
-from drumbeat.dialect.compute.kubernetes import KubernetesCompute
+from drumbeat.core.scheduling.resource_needs import Slot
 from drumbeat.engines.agent_archive import AgentArchive
 from drumbeat.engines.contract import a_gang
 from drumbeat.engines.kubernetes.names import gang_name, owner
 from drumbeat.engines.kubernetes.own_pod_keys import merged
 from drumbeat.engines.kubernetes.render import Site, agent_map, pods, rendered, secret
-from drumbeat.ports import Gang
-from drumbeat.protocol.errors import EngineError
-from drumbeat.protocol.plan import Container, ImageBuild
+from drumbeat.jobfile.compute.kubernetes import KubernetesCompute
+from drumbeat.model.errors import EngineError
+from drumbeat.model.plan import Container, ImageBuild
+from drumbeat.ports.engines import Gang
 
 pytestmark = pytest.mark.feature("C4")
 
@@ -105,7 +105,7 @@ def test_pod_of_a_plain_compute():
                         "python3",
                         "-I",
                         "/drumbeat/agent/agent.pyz",
-                        "drumbeat.host.pod_start",
+                        "drumbeat.node.host.pod_start",
                         "/drumbeat/enrolment/enrolment.json",
                         "/drumbeat/work",
                         "/drumbeat/work/checkpoints",

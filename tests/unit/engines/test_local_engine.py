@@ -14,10 +14,10 @@ import pytest
 
 from drumbeat.engines.contract import a_gang
 from drumbeat.engines.local import LocalEngine
-from drumbeat.host import processes
-from drumbeat.host.gangs import OUTPUT, Gangs
-from drumbeat.host.gpus import gpus
-from drumbeat.protocol.errors import EngineError, UnreachableError
+from drumbeat.model.errors import EngineError, UnreachableError
+from drumbeat.node.host import processes
+from drumbeat.node.host.gangs import OUTPUT, Gangs
+from drumbeat.node.host.gpus import gpus
 
 HELD = [sys.executable, "-c", "print('up', flush=True); import time; time.sleep(600)"]
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from drumbeat.engines.poller import Poller
-from drumbeat.protocol.errors import UnreachableError
+from drumbeat.model.errors import UnreachableError
 from tests.threads import refuse_once
 
 PATIENCE_S = 20.0

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from drumbeat.core.life.events import Loss
-from drumbeat.core.resource_needs import Slot
-from drumbeat.dialect.compute.ray import RayCompute
+from drumbeat.core.lifecycle.events import Loss
+from drumbeat.core.scheduling.resource_needs import Slot
 from drumbeat.engines.contract import EngineContract, a_gang
 from drumbeat.engines.ray import engine as module
 from drumbeat.engines.ray.dashboard import Dashboard
 from drumbeat.engines.ray.engine import RayEngine
-from drumbeat.ports import Engine, Gang, NoMachinesError, Sighting
-from drumbeat.protocol.api.computes import NodeState
-from drumbeat.protocol.errors import EngineError, UnreachableError
+from drumbeat.jobfile.compute.ray import RayCompute
+from drumbeat.model.api.computes import NodeState
+from drumbeat.model.errors import EngineError, UnreachableError
+from drumbeat.ports.engines import Engine, Gang, NoMachinesError, Sighting
 
 from .ray_cluster import FakeRay, kill
 

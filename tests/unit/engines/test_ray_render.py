@@ -12,13 +12,13 @@ from types import ModuleType
 
 import pytest
 
-from drumbeat.core.resource_needs import Slot
-from drumbeat.dialect.compute.ray import RayCompute
+from drumbeat.core.scheduling.resource_needs import Slot
 from drumbeat.engines.agent_archive import AgentArchive
 from drumbeat.engines.contract import a_gang
 from drumbeat.engines.ray import gang_program, render, survey_program
 from drumbeat.engines.ray.autoscaler import Autoscaler, read_survey
 from drumbeat.engines.ray.dashboard import package
+from drumbeat.jobfile.compute.ray import RayCompute
 
 pytestmark = pytest.mark.feature("C4")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from drumbeat.core.life.events import Loss
+from drumbeat.core.lifecycle.events import Loss
 from drumbeat.engines.ray.names import actor_name, job_name, parse_actor, parse_job, prefix
 from drumbeat.engines.ray.states import GangView, judged, stuck_reason, verdict
 

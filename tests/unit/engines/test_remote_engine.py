@@ -15,8 +15,8 @@ from drumbeat.engines import remote_engine
 from drumbeat.engines.contract import a_gang
 from drumbeat.engines.remote_engine import RemoteEngine
 from drumbeat.engines.remote_host import Host
-from drumbeat.ports import Gang
-from drumbeat.protocol.errors import AwayError, EngineError, UnreachableError
+from drumbeat.model.errors import AwayError, EngineError, UnreachableError
+from drumbeat.ports.engines import Gang
 from tests.threads import refuse_once
 
 pytestmark = pytest.mark.feature("C4")

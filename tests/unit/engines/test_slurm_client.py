@@ -19,7 +19,7 @@ from drumbeat.engines.slurm.client import (
     read_nodes,
     read_owner,
 )
-from drumbeat.protocol.errors import EngineError, UnreachableError
+from drumbeat.model.errors import EngineError, UnreachableError
 
 pytestmark = pytest.mark.feature("C4")
 

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.core.life.events import Loss
-from drumbeat.dialect.compute.slurm import SlurmCompute
+from drumbeat.core.lifecycle.events import Loss
 from drumbeat.engines.agent_archive import agent_archive
 from drumbeat.engines.contract import a_gang
 from drumbeat.engines.slurm import engine as slurm_engine
@@ -21,8 +20,9 @@ from drumbeat.engines.slurm import job_lookup
 from drumbeat.engines.slurm.client import Ended, Slurm, SlurmJob, SlurmNode
 from drumbeat.engines.slurm.engine import SlurmEngine
 from drumbeat.engines.slurm.power_saving import Power
-from drumbeat.ports import NoMachinesError, Sighting
-from drumbeat.protocol.errors import EngineError, Problem, UnreachableError
+from drumbeat.jobfile.compute.slurm import SlurmCompute
+from drumbeat.model.errors import EngineError, Problem, UnreachableError
+from drumbeat.ports.engines import NoMachinesError, Sighting
 
 pytestmark = pytest.mark.feature("C4")
 NAME = "drumbeat-rack-m4rk-contract.1"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drumbeat.core.life.events import Loss
+from drumbeat.core.lifecycle.events import Loss
 from drumbeat.engines.slurm import job_states, node_states
 from drumbeat.engines.slurm.job_states import Stage
 

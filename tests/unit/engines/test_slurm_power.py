@@ -9,7 +9,7 @@ from drumbeat.engines.slurm.client import SlurmJob, read_preempted
 from drumbeat.engines.slurm.loss_reasons import preemption_notice
 from drumbeat.engines.slurm.node_states import NodeWord
 from drumbeat.engines.slurm.power_saving import Power
-from drumbeat.protocol.api.computes import NodeState, Tier
+from drumbeat.model.api.computes import NodeState, Tier
 
 pytestmark = pytest.mark.feature("C1", "C4")
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from drumbeat.core.resource_needs import Slot
-from drumbeat.dialect.compute.slurm import SlurmCompute
+from drumbeat.core.scheduling.resource_needs import Slot
 from drumbeat.engines.contract import a_gang
 from drumbeat.engines.slurm.render import batch_script
-from drumbeat.ports import Gang
+from drumbeat.jobfile.compute.slurm import SlurmCompute
+from drumbeat.ports.engines import Gang
 
 pytestmark = pytest.mark.feature("C4")
 
@@ -45,7 +45,7 @@ def test_the_script_of_a_plain_compute():
 umask 077
 exec srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=0 --wait=0 \\
   --cpu-bind=none --mpi=none --export=ALL --input=none \\
-  python3 -I /shared/db/agents/agent-0.pyz drumbeat.host.slurm_step /shared/db/gangs/drumbeat-rack-ab12cd-cifar.1
+  python3 -I /shared/db/agents/agent-0.pyz drumbeat.node.host.slurm_step /shared/db/gangs/drumbeat-rack-ab12cd-cifar.1
 """
     )
 
@@ -77,7 +77,7 @@ def test_everything_that_a_compute_can_say():
         "--exclusive",
         "--signal=TERM@120",
     ]
-    assert "\n  /opt/py/bin/python3.12 -I '/my shared/agents/agent-0.pyz' drumbeat.host.slurm_step '/my " in script
+    assert "\n  /opt/py/bin/python3.12 -I '/my shared/agents/agent-0.pyz' drumbeat.node.host.slurm_step '/my " in script
 
 
 def test_devices_that_a_job_needs_are_asked_for():

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.dialect.compute.ssh import SshCompute
 from drumbeat.engines.remote_host import Host
 from drumbeat.engines.ssh.engine import SshEngine
 from drumbeat.engines.ssh.login import Destination, Login
 from drumbeat.engines.ssh.ssh_host import SshHost
-from drumbeat.protocol.errors import UnreachableError
+from drumbeat.jobfile.compute.ssh import SshCompute
+from drumbeat.model.errors import UnreachableError
 
 pytestmark = pytest.mark.feature("C4")
 

@@ -13,7 +13,7 @@ import pytest
 from drumbeat.engines.agent_archive import agent_archive
 from drumbeat.engines.ssh.login import Login
 from drumbeat.engines.ssh.ssh_host import SshHost
-from drumbeat.protocol.errors import EngineError, UnreachableError
+from drumbeat.model.errors import EngineError, UnreachableError
 
 pytestmark = pytest.mark.feature("C4")
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.protocol.api.jobs import StoryLine
-from drumbeat.protocol.errors import RefusedError
-from drumbeat.protocol.states import Reason, State
+from drumbeat.model.api.jobs import StoryLine
+from drumbeat.model.errors import RefusedError
+from drumbeat.model.states import Reason, State
 from drumbeat.rehearsal.fault_costs import Cost
 from drumbeat.rehearsal.faults import ALWAYS, FaultKind
 from drumbeat.rehearsal.file_comparison import compare_files

@@ -2,7 +2,7 @@
 
 import pytest
 
-from drumbeat.protocol.errors import SpecError
+from drumbeat.model.errors import SpecError
 from drumbeat.rehearsal.fault_costs import Cost, Strike, cost_of
 from drumbeat.rehearsal.faults import FaultKind, draw_faults, parse_faults
 from drumbeat.rehearsal.metric_comparison import LoggedPoint, SeriesKey, compare_series, main_series, measures_time

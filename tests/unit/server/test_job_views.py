@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from drumbeat.core.child_jobs import SweepProgress, TrialProgress
-from drumbeat.core.life.hang_response import slow_subject
-from drumbeat.ports import Record
-from drumbeat.protocol.agent import Phase
-from drumbeat.protocol.api.jobs import BestTrialView, JobView
-from drumbeat.protocol.plan import OutputPlan
-from drumbeat.protocol.states import State
-from drumbeat.server.api.job_views import job_view
+from drumbeat.core.lifecycle.hang_response import slow_subject
+from drumbeat.model.agent import Phase
+from drumbeat.model.api.jobs import BestTrialView, JobView
+from drumbeat.model.plan import OutputPlan
+from drumbeat.model.states import State
+from drumbeat.server.database.records import Record
+from drumbeat.server.jobs.job_views import job_view
 from tests.unit.core.jobs import RAISED, after, ended, killed, running, said
 
 pytestmark = pytest.mark.feature("M3")

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from drumbeat.protocol.metrics import JsonObject, RunCreated, experiment_id
-from drumbeat.protocol.mlflow_calls import DENIED, INVALID, MlflowRefusal
-from drumbeat.server.mlflow import artifacts
-from drumbeat.server.mlflow.request import Call
-from drumbeat.server.mlflow.routes import find
-from drumbeat.server.mlflow.write_scope import WriteScope
-from drumbeat.stores.folder import FolderRunFiles
+from drumbeat.model.metrics import JsonObject, RunCreated, experiment_id
+from drumbeat.model.mlflow_calls import DENIED, INVALID, MlflowRefusal
+from drumbeat.server.home_folder import FolderRunFiles
+from drumbeat.server.metrics.mlflow import artifacts
+from drumbeat.server.metrics.mlflow.request import Call
+from drumbeat.server.metrics.mlflow.routes import find
+from drumbeat.server.metrics.mlflow.write_scope import WriteScope
 from tests.support.memory_metrics import MemoryMetricStore
 
 OWN, OTHERS, OUTSIDE = ("a" * 32, "own"), ("b" * 32, "others"), ("c" * 32, "")

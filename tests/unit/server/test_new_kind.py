@@ -19,21 +19,21 @@ from drumbeat.cli.terminal.connect import MAKER
 from drumbeat.client import Client
 from drumbeat.client.calls.resources import ResourceCalls
 from drumbeat.client.connection import api, checked
-from drumbeat.control.catalog.catalogs import Catalogs
-from drumbeat.control.catalog.datastores import Datastores
-from drumbeat.control.catalog.notice_targets import NoticeTargets
-from drumbeat.control.catalog.registries import Registries
-from drumbeat.control.catalog.resources import ResourceService
-from drumbeat.control.catalog.versions import VersionService
-from drumbeat.dialect.environments.registries import RegistryCredentials
-from drumbeat.dialect.reading.field_types import Name, Text
-from drumbeat.dialect.reading.frozen_model import Model
-from drumbeat.dialect.reading.loader import DocumentKind
-from drumbeat.protocol.errors import NotFoundError, SpecError, StorageError
+from drumbeat.jobfile.environments.registries import RegistryCredentials
+from drumbeat.jobfile.reading.field_types import Name, Text
+from drumbeat.jobfile.reading.frozen_model import Model
+from drumbeat.jobfile.reading.loader import DocumentKind
+from drumbeat.model.errors import NotFoundError, SpecError, StorageError
 from drumbeat.resources.kind import Kind, Sentences
 from drumbeat.server import errors
-from drumbeat.server.api.resources import resource_router
+from drumbeat.server.data.datastores import Datastores
+from drumbeat.server.notices.notice_targets import NoticeTargets
 from drumbeat.server.openapi_description import add_routes
+from drumbeat.server.resources.catalogs import Catalogs
+from drumbeat.server.resources.registries import Registries
+from drumbeat.server.resources.resources import ResourceService
+from drumbeat.server.resources.routes import resource_router
+from drumbeat.server.resources.versions import VersionService
 from tests.support.fake_clock import FakeClock
 from tests.support.memory_store import MemoryStore
 

@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from drumbeat.control.loop.loop import Applied
 from drumbeat.core.end_verdict import Verdict
-from drumbeat.core.life.events import Granted
-from drumbeat.core.life.job import Failure, Job
-from drumbeat.core.life.state_machine import decide
-from drumbeat.protocol.states import Reason
+from drumbeat.core.lifecycle.events import Granted
+from drumbeat.core.lifecycle.job import Failure, Job
+from drumbeat.core.lifecycle.state_machine import decide
+from drumbeat.model.states import Reason
+from drumbeat.server.loop.loop import Applied
 from drumbeat.server.operations.job_change_counts import JobCounts
 from drumbeat.server.operations.metric_table import METRICS, MetricSources
 from tests.unit.core.jobs import a_job, at, slots

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.protocol.errors import EngineError, UnreachableError
+from drumbeat.model.errors import EngineError, UnreachableError
 from drumbeat.server.access.listen_addresses import address_of, is_public
 from drumbeat.server.options import Options, parse
 

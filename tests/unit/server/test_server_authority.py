@@ -14,7 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from drumbeat.protocol.errors import EngineError
+from drumbeat.model.errors import EngineError
 from drumbeat.server.access.certificate import LIFE as SERVERS_LIFE
 from drumbeat.server.access.certificate import context_of
 from drumbeat.server.access.certificate_authority import LIFE, SKEW, Authority, Issued

@@ -5,7 +5,7 @@ import hashlib
 
 import pytest
 
-from drumbeat.protocol.principal import Principal, Role
+from drumbeat.model.principal import Principal, Role
 from drumbeat.server.access.callers import KEPT_S, MAX_KEPT, Callers
 
 pytestmark = pytest.mark.feature("X3")

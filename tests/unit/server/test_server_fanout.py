@@ -1,8 +1,8 @@
 import asyncio
 import threading
 
-from drumbeat.control.bus import Bus, job_topic
 from drumbeat.server.fanout import Fanout
+from drumbeat.server.loop.bus import Bus, job_topic
 
 JOB = job_topic("a")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.protocol.states import JobKind
+from drumbeat.model.states import JobKind
 from drumbeat.server.page.first_requests import GROUPS, KnownJob, first_requests, job_in
 from drumbeat.server.page.routes import files_of
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.protocol.errors import RefusedError
+from drumbeat.model.errors import RefusedError
 from drumbeat.server.home import LONGEST, check_length, default_home, shared_folder
 
 

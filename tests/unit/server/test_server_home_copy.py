@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.protocol.errors import RefusedError
+from drumbeat.model.errors import RefusedError
 from drumbeat.server.home_copy import PLACE, HomePlace, require_original
 
 NOTED = HomePlace("/var/drumbeat", 7, "m1")

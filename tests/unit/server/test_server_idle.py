@@ -6,7 +6,7 @@ import asyncio
 
 from fastapi import FastAPI
 
-from drumbeat.protocol.errors import AwayError
+from drumbeat.model.errors import AwayError
 from drumbeat.server.context import ServerContext
 from drumbeat.server.process.uvicorn_server import Running
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.protocol.principal import Principal, Role
+from drumbeat.model.principal import Principal, Role
 from drumbeat.server.access.permissions import is_reading, job_changed, refusal
 
 OWNER, CONTRIBUTOR, READER = (Principal(name, Role(name)) for name in ("owner", "contributor", "reader"))

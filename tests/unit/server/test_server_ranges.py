@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drumbeat.server.api.job_events import place_behind
-from drumbeat.server.api.job_files import Cut, cut_of
+from drumbeat.server.jobs.event_routes import place_behind
+from drumbeat.server.jobs.file_routes import Cut, cut_of
 
 
 @pytest.mark.parametrize(

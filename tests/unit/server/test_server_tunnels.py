@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from drumbeat.control.gangs.node_requests import NodeKey
-from drumbeat.protocol.errors import NotFoundError
-from drumbeat.server.tunnels import MAX_HELD, ByteStream, Tunnels
+from drumbeat.model.errors import NotFoundError
+from drumbeat.server.nodes.node_requests import NodeKey
+from drumbeat.server.nodes.tunnels import MAX_HELD, ByteStream, Tunnels
 
 pytestmark = pytest.mark.feature("M7")
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import false
 
-from drumbeat.control.loop.loop import Loop
-from drumbeat.stores.sql import SqlStore
-from drumbeat.stores.sql.leases import Lease
+from drumbeat.server.database import SqlStore
+from drumbeat.server.loop.lease_tables import Lease
+from drumbeat.server.loop.loop import Loop
 from tests.runs import is_thorough
 from tests.support.simulation.schedules import schedule
 from tests.support.simulation.shrink import Setup, failure

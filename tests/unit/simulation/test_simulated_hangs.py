@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from drumbeat.core.life import hang_response
-from drumbeat.core.life.job import Job
+from drumbeat.core.lifecycle import hang_response
+from drumbeat.core.lifecycle.job import Job
 from tests.support.simulation.schedules import schedule_with_hangs
 from tests.support.simulation.shrink import Setup, failure
 

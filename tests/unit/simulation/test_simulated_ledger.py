@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from drumbeat.core import ledger_times
-from drumbeat.protocol.api.ledger import TimeClass
+from drumbeat.model.api.ledger import TimeClass
 from tests.support.simulation.backing import MemoryBacking
 from tests.support.simulation.invariants import Checker, come_to_rest
 from tests.support.simulation.schedules import happen, schedule

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from drumbeat.agent.keeper import spare_folders
-from drumbeat.agent.keeper.keeper import Keeper
-from drumbeat.agent.keeper.machine import KeeperMachine
-from drumbeat.agent.keeper.rank_round import RankRound
-from drumbeat.agent.keeper.spare_keeper import SpareKeeper
-from drumbeat.agent.keeper.standby import Standby
-from drumbeat.agent.keeper.standby_pool import Standbys
-from drumbeat.protocol import fault_points
-from drumbeat.protocol.keeper import Adopt, LeaveNode
+from drumbeat.model import fault_points
+from drumbeat.model.keeper import Adopt, LeaveNode
+from drumbeat.node.supervisor import spare_folders
+from drumbeat.node.supervisor.keeper import Keeper
+from drumbeat.node.supervisor.machine import KeeperMachine
+from drumbeat.node.supervisor.rank_round import RankRound
+from drumbeat.node.supervisor.spare_keeper import SpareKeeper
+from drumbeat.node.supervisor.standby import Standby
+from drumbeat.node.supervisor.standby_pool import Standbys
 from tests.support.simulation import standbys
 from tests.support.simulation.action import Action
 from tests.support.simulation.backing import MemoryBacking

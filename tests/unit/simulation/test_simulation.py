@@ -7,20 +7,20 @@ from dataclasses import replace
 
 import pytest
 
-from drumbeat.control.control import Control
-from drumbeat.control.gangs.agents import Agents
-from drumbeat.control.loop.loop import Loop
-from drumbeat.control.loop.outbox import Outbox
-from drumbeat.control.loop.placer import Placer
-from drumbeat.core import scheduler, slot_fitting
-from drumbeat.core.life import ending, state_machine
-from drumbeat.core.life.events import Decision, GangSeen, Granted
-from drumbeat.core.life.job import Job
-from drumbeat.ports import Change, Record
-from drumbeat.protocol.agent import Phase
-from drumbeat.protocol.errors import StorageError
-from drumbeat.protocol.states import State
-from drumbeat.stores.sql import SqlStore
+from drumbeat.core.lifecycle import ending, state_machine
+from drumbeat.core.lifecycle.events import Decision, GangSeen, Granted
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.core.scheduling import scheduler, slot_fitting
+from drumbeat.model.agent import Phase
+from drumbeat.model.errors import StorageError
+from drumbeat.model.states import State
+from drumbeat.server.control import Control
+from drumbeat.server.database import SqlStore
+from drumbeat.server.database.records import Change, Record
+from drumbeat.server.loop.loop import Loop
+from drumbeat.server.loop.outbox import Outbox
+from drumbeat.server.loop.placer import Placer
+from drumbeat.server.nodes.agents import Agents
 from tests.chaos.points import SIMULATED
 from tests.support.simulation.action import Action
 from tests.support.simulation.schedules import schedule
@@ -109,7 +109,7 @@ def old_attempts_are_believed(patch: pytest.MonkeyPatch) -> None:
             event = replace(event, attempt=job.attempt)
         return decide(job, event, now)
 
-    patch.setattr("drumbeat.control.loop.loop.decide", believing)
+    patch.setattr("drumbeat.server.loop.loop.decide", believing)
     patch.setattr(Agents, "_current", lambda self, name, _attempt: self._loop.store.load(name).job)
 
 
@@ -143,7 +143,7 @@ def a_new_attempt_counts_as_seen(patch: pytest.MonkeyPatch) -> None:
             decided = replace(decided, job=replace(decided.job, observed=job.observed))
         return decided
 
-    patch.setattr("drumbeat.control.loop.loop.decide", remembering)
+    patch.setattr("drumbeat.server.loop.loop.decide", remembering)
 
 
 def results_are_not_kept(patch: pytest.MonkeyPatch) -> None:
@@ -173,7 +173,7 @@ def an_engine_that_is_away_is_not_told_of(patch: pytest.MonkeyPatch) -> None:
     def deaf(job: Job, event: object, now: object) -> object:
         return Decision(job) if isinstance(event, GangSeen) and not event.is_asked else decide(job, event, now)
 
-    patch.setattr("drumbeat.control.loop.loop.decide", deaf)
+    patch.setattr("drumbeat.server.loop.loop.decide", deaf)
 
 
 def kept_stories_are_empty(patch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drumbeat.protocol.errors import RefusedError
+from drumbeat.model.errors import RefusedError
 from drumbeat.train.batch_scaling import scaling_of
 
 pytestmark = pytest.mark.feature("T7")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.protocol.errors import RefusedError
+from drumbeat.model.errors import RefusedError
 from drumbeat.train.checkpoint_folder import MANIFEST, CheckpointFolder, Digest, Generation, Manifest
 
 pytestmark = pytest.mark.feature("T5")

@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
-from drumbeat.protocol.errors import RefusedError
+from drumbeat.model.errors import RefusedError
 from drumbeat.train import ResumableLoader, scaled
 from drumbeat.train.data_shards import shard_in_mesh
 

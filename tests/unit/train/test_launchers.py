@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from drumbeat.protocol.errors import RefusedError
+from drumbeat.model.errors import RefusedError
 from drumbeat.train.launchers import first_host, read_identity, tasks_on
 from drumbeat.train.rank_identity import RankIdentity
 

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.optim import lr_scheduler
 
-from drumbeat.protocol.errors import RefusedError
+from drumbeat.model.errors import RefusedError
 from drumbeat.train import BatchScaling, Checkpoints
 from drumbeat.train.batch_scaling import scaling_of
 

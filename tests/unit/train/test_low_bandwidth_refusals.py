@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from drumbeat.protocol.errors import RefusedError
+from drumbeat.model.errors import RefusedError
 from drumbeat.train import OuterSteps, compress, local_sgd
 
 pytestmark = pytest.mark.feature("T4")

@@ -12,7 +12,7 @@ pytest.importorskip("torch", reason="needs torch: run tools/setup.sh")
 import torch.distributed as dist
 from torch import nn
 
-from drumbeat.protocol.errors import RefusedError
+from drumbeat.model.errors import RefusedError
 from drumbeat.train import Checkpoints
 from drumbeat.train.rank_group import check_ranks_have_met
 

@@ -12,7 +12,7 @@ pytest.importorskip("torch", reason="needs torch: run tools/setup.sh")
 
 import torch
 
-from drumbeat.protocol.errors import RefusedError
+from drumbeat.model.errors import RefusedError
 from drumbeat.train.resumable_loader import EpochBatches, ResumableLoader
 
 pytestmark = pytest.mark.feature("T5", "T8")

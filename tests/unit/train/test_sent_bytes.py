@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from drumbeat.protocol.errors import RefusedError
+from drumbeat.model.errors import RefusedError
 from drumbeat.rank import metric_log
 from drumbeat.train import OuterSteps, local_sgd
 from drumbeat.train.sent_bytes import OF_DDP, SENT, VARIABLE

@@ -10,7 +10,7 @@ import typer
 
 from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.help import Yes, new_family
-from drumbeat.protocol.errors import DrumbeatError
+from drumbeat.model.errors import DrumbeatError
 
 if TYPE_CHECKING:
     from drumbeat.client import Client
@@ -67,8 +67,8 @@ def _compute_trouble(server: Client, target: str) -> str:
 def _environment_trouble(server: Client, target: str) -> str:
     """Why an alias for an environment would not work now: no such name or version; "" = it would."""
     from drumbeat.core.planning.environments import CURRENT
-    from drumbeat.dialect.environments.curated import CURATED, curated
-    from drumbeat.dialect.environments.references import parse_reference
+    from drumbeat.jobfile.environments.curated import CURATED, curated
+    from drumbeat.jobfile.environments.references import parse_reference
 
     if target == CURRENT:
         return ""

@@ -26,8 +26,8 @@ from drumbeat.bench.cases import cases as cases_of
 from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.json_output import print_json
 from drumbeat.cli.terminal.screen import cell, fill_table, make_table, show
-from drumbeat.protocol.errors import EngineError, Problem, SpecError
-from drumbeat.protocol.states import State
+from drumbeat.model.errors import EngineError, Problem, SpecError
+from drumbeat.model.states import State
 
 if TYPE_CHECKING:
     from drumbeat.bench.results import Measurement, Results
@@ -151,7 +151,7 @@ def _measure(client: Client, results: Results, to: Path, *, is_quiet: bool) -> N
 def _remove(client: Client, name: str) -> None:
     from contextlib import suppress
 
-    from drumbeat.protocol.errors import DrumbeatError
+    from drumbeat.model.errors import DrumbeatError
 
     with suppress(DrumbeatError):  # It is in use where a job of an interrupted run still ends; the next run removes it.
         client.delete_compute(name)

@@ -14,13 +14,13 @@ from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.formatting import say_moment
 from drumbeat.cli.terminal.json_output import print_json
 from drumbeat.cli.terminal.screen import fill_table, heading, make_table, pairs, show
-from drumbeat.protocol.plurals import list_first
+from drumbeat.model.plurals import list_first
 from drumbeat.resources.component import COMPONENT
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from drumbeat.protocol.api.components import ComponentView
+    from drumbeat.model.api.components import ComponentView
 
 MAX_JOBS = 5
 """Jobs that are named."""

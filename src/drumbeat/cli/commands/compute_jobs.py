@@ -16,17 +16,17 @@ from drumbeat.cli.terminal.help import AsJson
 from drumbeat.cli.terminal.json_output import print_json
 from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_table, show
 from drumbeat.core.diagnosis.preflight import say_rate, say_time
-from drumbeat.protocol.errors import RefusedError, UnknownNameError
-from drumbeat.protocol.plurals import counted
-from drumbeat.protocol.states import State
+from drumbeat.model.errors import RefusedError, UnknownNameError
+from drumbeat.model.plurals import counted
+from drumbeat.model.states import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rich.console import RenderableType
 
-    from drumbeat.protocol.api.computes import ComputeView
-    from drumbeat.protocol.api.preflight import LinkView, NodePreflightView, PreflightView
+    from drumbeat.model.api.computes import ComputeView
+    from drumbeat.model.api.preflight import LinkView, NodePreflightView, PreflightView
 
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The compute's name.")]
@@ -131,8 +131,8 @@ def fill_job(compute: ComputeView, share: str, source: str, folder: str = "") ->
 
     Raises UnknownNameError, RefusedError.
     """
-    from drumbeat.dialect.compute.computes import compute_from
-    from drumbeat.dialect.reading.error_messages import nearest
+    from drumbeat.jobfile.compute.computes import compute_from
+    from drumbeat.jobfile.reading.error_messages import nearest
 
     plans = compute_from(dict(compute.spec)).share_plans if compute.spec else ()
     plan = next((one for one in plans if one.name == share), None)

@@ -16,8 +16,8 @@ from drumbeat.cli.terminal.formatting import count, say_ago, say_size
 from drumbeat.cli.terminal.help import AsJson, Yes, add_command, new_family
 from drumbeat.cli.terminal.json_output import print_json
 from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_table, pairs, show
-from drumbeat.protocol.api.computes import NodeState
-from drumbeat.protocol.errors import SpecError
+from drumbeat.model.api.computes import NodeState
+from drumbeat.model.errors import SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-    from drumbeat.protocol.api.computes import ComputeView, Machine, Scale
+    from drumbeat.model.api.computes import ComputeView, Machine, Scale
 
 
 app = new_family(
@@ -248,8 +248,8 @@ def _free_gpus(compute: ComputeView) -> str:
 
 def _written(compute: ComputeView) -> str:
     """The compute's file."""
-    from drumbeat.dialect.compute.computes import compute_from
-    from drumbeat.dialect.reading.writer import dumps
+    from drumbeat.jobfile.compute.computes import compute_from
+    from drumbeat.jobfile.reading.writer import dumps
 
     try:
         return dumps(compute_from(compute.spec)).rstrip("\n")

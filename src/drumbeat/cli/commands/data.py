@@ -17,7 +17,7 @@ from drumbeat.cli.terminal.help import Yes, add_command, new_family
 from drumbeat.cli.terminal.json_output import print_json
 from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_table, pairs, show
 from drumbeat.cli.terminal.untrusted_text import make_safe
-from drumbeat.protocol.errors import SpecError
+from drumbeat.model.errors import SpecError
 from drumbeat.resources.data import DATA
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from drumbeat.client.store_transfers import Transfer
-    from drumbeat.protocol.api.data import DataView, EntryView
+    from drumbeat.model.api.data import DataView, EntryView
 
 app = new_family(DATA.sentences.about)
 
@@ -70,7 +70,7 @@ def create(
     server = connect()
     with progress() as seen:
         if file is not None:
-            from drumbeat.dialect.reading.yaml_tree import quoted
+            from drumbeat.jobfile.reading.yaml_tree import quoted
 
             added = [f"{key}={quoted(value)}" for key, value in options.items()]
             made = server.create_data(file, sets=[*(sets or []), *added], seen=seen, told=_note)
@@ -130,7 +130,7 @@ def show_data(reference: Reference, as_json: AsJson = False) -> None:
 
 def delete(reference: Reference, _yes: Yes = False) -> None:
     """Delete the entry of a version of data. The files stay in the store."""
-    from drumbeat.dialect.data.paths import is_asset_name
+    from drumbeat.jobfile.data.paths import is_asset_name
 
     name, version = _named(reference)
     server = connect()
@@ -160,7 +160,7 @@ def download(
 
 def _named(reference: str) -> tuple[str, str]:
     """Name and version, "" = the newest. Raises SpecError."""
-    from drumbeat.dialect.data.paths import OfAsset, is_asset_name, reference_to
+    from drumbeat.jobfile.data.paths import OfAsset, is_asset_name, reference_to
 
     if is_asset_name(reference):
         return reference, ""

@@ -18,8 +18,8 @@ from drumbeat.cli.terminal.job_names import find_job
 from drumbeat.cli.terminal.json_output import print_json
 from drumbeat.cli.terminal.screen import fill_table, heading, make_table, pairs, show
 from drumbeat.cli.terminal.untrusted_text import make_safe
-from drumbeat.protocol.api.space import Freed, KeptItem
-from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError, RefusedError
+from drumbeat.model.api.space import Freed, KeptItem
+from drumbeat.model.errors import ConflictError, DrumbeatError, NotFoundError, RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from drumbeat.client import Client
-    from drumbeat.protocol.api.space import SpaceItem, Usage
+    from drumbeat.model.api.space import SpaceItem, Usage
 
 
 Jobs = Annotated[list[str], typer.Argument(metavar="JOB…", help="Names of jobs, their beginnings, or @last.")]

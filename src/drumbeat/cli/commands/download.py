@@ -15,8 +15,8 @@ from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.formatting import count, say_size
 from drumbeat.cli.terminal.help import Job
 from drumbeat.cli.terminal.job_names import find_job
-from drumbeat.protocol.api.jobs import FileView
-from drumbeat.protocol.errors import NotFoundError, SpecError
+from drumbeat.model.api.jobs import FileView
+from drumbeat.model.errors import NotFoundError, SpecError
 
 if TYPE_CHECKING:
     from drumbeat.client import Client

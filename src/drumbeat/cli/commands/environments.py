@@ -18,16 +18,16 @@ from drumbeat.cli.terminal.help import Yes, add_command, new_family
 from drumbeat.cli.terminal.json_output import print_json
 from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_table, pairs, show
 from drumbeat.cli.terminal.untrusted_text import make_safe
-from drumbeat.protocol.errors import SpecError
-from drumbeat.protocol.plurals import list_first
+from drumbeat.model.errors import SpecError
+from drumbeat.model.plurals import list_first
 from drumbeat.resources.environment import ENVIRONMENT
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from drumbeat.client import Client
-    from drumbeat.protocol.api.environments import EnvironmentView
-    from drumbeat.protocol.plan import PythonEnvironment
+    from drumbeat.model.api.environments import EnvironmentView
+    from drumbeat.model.plan import PythonEnvironment
 
 app = new_family(ENVIRONMENT.sentences.about)
 
@@ -77,7 +77,7 @@ def _require_no_others(requirements: Path | None, conda: Path | None) -> None:
 
 
 def _described(name: str | None, requirements: Path | None, conda: Path | None, *, has_sets: bool) -> dict[str, object]:
-    from drumbeat.dialect.environments.included_files import REQUIREMENTS_SUFFIXES, is_requirements
+    from drumbeat.jobfile.environments.included_files import REQUIREMENTS_SUFFIXES, is_requirements
 
     if has_sets:
         raise SpecError("--set changes a value of a file, and none was named", where="--set", fix="Name it with -f.")
@@ -191,8 +191,8 @@ def delete(
 
 def _named(title: str) -> tuple[str, str]:
     """Name and version, "" = the newest. Raises SpecError."""
-    from drumbeat.dialect.environments.curated import curated
-    from drumbeat.dialect.environments.references import parse_reference
+    from drumbeat.jobfile.environments.curated import curated
+    from drumbeat.jobfile.environments.references import parse_reference
 
     resolved = parse_reference(title)
     if resolved.label not in ("", LATEST) and curated(resolved.name) is None:

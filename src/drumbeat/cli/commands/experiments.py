@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from drumbeat.protocol.api.metrics import ExperimentView
+    from drumbeat.model.api.metrics import ExperimentView
 
 app = new_family("List and rename experiments, which group jobs. A job names its own with `experiment_name`.")
 

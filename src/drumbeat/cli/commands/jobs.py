@@ -28,10 +28,10 @@ from drumbeat.cli.terminal.screen import (
     state_cell,
 )
 from drumbeat.cli.terminal.untrusted_text import make_safe, safe_lines
-from drumbeat.protocol.errors import AwayError, UnreachableError
-from drumbeat.protocol.mesh import say_mesh, say_place
-from drumbeat.protocol.metrics import SYSTEM
-from drumbeat.protocol.states import JobKind, Reason, State
+from drumbeat.model.errors import AwayError, UnreachableError
+from drumbeat.model.mesh import say_mesh, say_place
+from drumbeat.model.metrics import SYSTEM
+from drumbeat.model.states import JobKind, Reason, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from drumbeat.client import Client
-    from drumbeat.protocol.api.jobs import ExitView, JobView, JobWithStory, NodeView
-    from drumbeat.protocol.api.sessions import ServiceView
+    from drumbeat.model.api.jobs import ExitView, JobView, JobWithStory, NodeView
+    from drumbeat.model.api.sessions import ServiceView
 
 
 STATES = f"List only jobs in this state: {', '.join(State)}."

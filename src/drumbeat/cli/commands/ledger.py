@@ -13,7 +13,7 @@ from drumbeat.cli.terminal.formatting import say_duration
 from drumbeat.cli.terminal.job_names import find_job
 from drumbeat.cli.terminal.json_output import print_json
 from drumbeat.cli.terminal.screen import cell, fitted, make_console, show
-from drumbeat.protocol.api.ledger import LedgerGroup, LedgerRow, LedgerView, TimeClass
+from drumbeat.model.api.ledger import LedgerGroup, LedgerRow, LedgerView, TimeClass
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -16,14 +16,14 @@ from drumbeat.cli.terminal.help import Job
 from drumbeat.cli.terminal.job_names import find_job
 from drumbeat.cli.terminal.styles import ink_for
 from drumbeat.cli.terminal.untrusted_text import make_safe
-from drumbeat.protocol.errors import NotFoundError
-from drumbeat.protocol.states import JobKind
+from drumbeat.model.errors import NotFoundError
+from drumbeat.model.states import JobKind
 
 if TYPE_CHECKING:
     from drumbeat.cli.follow.background_reader import Batches
     from drumbeat.cli.follow.log_lines import Passing, Whole
     from drumbeat.cli.follow.step_logs import StepLogs
-    from drumbeat.protocol.api.jobs import Event, JobView, LogPiece
+    from drumbeat.model.api.jobs import Event, JobView, LogPiece
 
 
 RAW = "Print lines as they were written, without prefix or escaping; with --rank, pass the text through unchanged."
@@ -141,7 +141,7 @@ class Told:
 
 
 def _follow(batches: Batches[Event], chosen: Chosen, view: Passing | Whole) -> None:
-    from drumbeat.protocol.api.jobs import JobView, LogPiece
+    from drumbeat.model.api.jobs import JobView, LogPiece
 
     told = Told()
     try:

@@ -17,16 +17,16 @@ from drumbeat.cli.terminal.json_output import print_json
 from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_console, make_table, pairs, show
 from drumbeat.cli.terminal.styles import ink_for
 from drumbeat.cli.terminal.untrusted_text import make_safe
-from drumbeat.protocol.errors import NotFoundError, SpecError
-from drumbeat.protocol.metrics import SET_EXPERIMENT, SYSTEM
-from drumbeat.protocol.wire import to_wire
+from drumbeat.model.errors import NotFoundError, SpecError
+from drumbeat.model.metrics import SET_EXPERIMENT, SYSTEM
+from drumbeat.model.wire import to_wire
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
     from drumbeat.client import Client
-    from drumbeat.protocol.api.metrics import (
+    from drumbeat.model.api.metrics import (
         ComparedRow,
         ComparisonView,
         CurveView,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from drumbeat.cli.terminal.formatting import count, say_launch
 from drumbeat.cli.terminal.screen import cell, fill_table, fitted, heading, indented, make_table, pairs, state_cell
-from drumbeat.protocol.mesh import say_mesh, say_place
-from drumbeat.protocol.states import JobKind
+from drumbeat.model.mesh import say_mesh, say_place
+from drumbeat.model.states import JobKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from drumbeat.protocol.api.jobs import PreviewView, StepPreview
-    from drumbeat.protocol.api.pipelines import PipelineView, StepView
-    from drumbeat.protocol.plan import ImageBuild, Plan, PythonEnvironment, RankRuntime, RankTable, ServicePlan
-    from drumbeat.protocol.process import ProcessSpec
+    from drumbeat.model.api.jobs import PreviewView, StepPreview
+    from drumbeat.model.api.pipelines import PipelineView, StepView
+    from drumbeat.model.plan import ImageBuild, Plan, PythonEnvironment, RankRuntime, RankTable, ServicePlan
+    from drumbeat.model.process import ProcessSpec
 
 
 NODES_SHOWN, RANKS_SHOWN = 8, 64

@@ -30,8 +30,8 @@ from drumbeat.core.prediction import (
     predict,
     say_limit,
 )
-from drumbeat.protocol.api.jobs import JobWithStory
-from drumbeat.protocol.errors import NotFoundError, RefusedError, SpecError
+from drumbeat.model.api.jobs import JobWithStory
+from drumbeat.model.errors import NotFoundError, RefusedError, SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.help import Yes, new_family
 
 if TYPE_CHECKING:
-    from drumbeat.protocol.api.people import QuotaView
+    from drumbeat.model.api.people import QuotaView
 
 app = new_family("Limit what persons and experiments use at a time; see what they have used.")
 

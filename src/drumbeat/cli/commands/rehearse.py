@@ -17,7 +17,7 @@ from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.failures import Exit
 from drumbeat.cli.terminal.json_output import print_json
 from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_table, show
-from drumbeat.protocol.errors import DrumbeatError, SpecError
+from drumbeat.model.errors import DrumbeatError, SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ from drumbeat.cli.terminal.formatting import say_moment
 from drumbeat.cli.terminal.help import Yes, add_command, new_family
 from drumbeat.cli.terminal.json_output import print_json
 from drumbeat.cli.terminal.screen import fill_table, make_table, pairs, show
-from drumbeat.protocol.errors import SpecError
+from drumbeat.model.errors import SpecError
 from drumbeat.resources.datastore import DATASTORE, created
 from drumbeat.resources.kind import Kind
 from drumbeat.resources.notice_target import NOTICE_TARGET
@@ -169,7 +169,7 @@ def _delete_version(kind: Kind[Any]) -> Callable[..., None]:
 
 def split_title(title: str) -> tuple[str, str]:
     """Name and version, "" = the newest, of `mine`, `mine@latest` or `mine:2`. Raises SpecError."""
-    from drumbeat.dialect.pipelines.component_file import registered_name
+    from drumbeat.jobfile.pipelines.component_file import registered_name
 
     named = registered_name(title if title.startswith("azureml:") else f"azureml:{title}", "NAME[:VERSION]")
     return (named.name, named.version) if named else (title, "")

@@ -37,12 +37,12 @@ from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.failures import Exit
 from drumbeat.cli.terminal.json_output import print_json
 from drumbeat.cli.terminal.screen import make_console, show
-from drumbeat.protocol.errors import SpecError
-from drumbeat.protocol.states import JobKind
+from drumbeat.model.errors import SpecError
+from drumbeat.model.states import JobKind
 
 if TYPE_CHECKING:
     from drumbeat.client import Client
-    from drumbeat.protocol.api.jobs import JobView
+    from drumbeat.model.api.jobs import JobView
 
 MAX_TRIALS = 10
 """The trials of a sweep that are printed at its end."""
@@ -190,7 +190,7 @@ def _write(chosen: Chosen, file: Path | None, *, force: bool) -> None:
         raise SpecError(what, where=str(chosen.job), fix="Describe the job by options: drumbeat run --write FILE -- …")
     from drumbeat.cli.job_options.command_job import rebased
     from drumbeat.cli.job_options.job_file_text import job_file_text, write_job_file
-    from drumbeat.dialect.reading.writer import to_dict
+    from drumbeat.jobfile.reading.writer import to_dict
 
     head = f"A job file for drumbeat. Run it: drumbeat run {file}"
     text = job_file_text(rebased(to_dict(chosen.draft), file.absolute().parent), head)

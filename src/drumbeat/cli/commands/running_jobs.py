@@ -12,7 +12,7 @@ from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.help import AsJson, Job
 from drumbeat.cli.terminal.job_names import find_job
 from drumbeat.cli.terminal.json_output import print_json
-from drumbeat.protocol.errors import NotFoundError, SpecError
+from drumbeat.model.errors import NotFoundError, SpecError
 
 if TYPE_CHECKING:
     from drumbeat.client import Client

@@ -15,9 +15,9 @@ from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.failures import Exit
 from drumbeat.cli.terminal.formatting import count, say_duration, say_size
 from drumbeat.cli.terminal.help import new_family
-from drumbeat.protocol.api.server import DoorView, ServerView, SpareView
-from drumbeat.protocol.errors import UnreachableError
-from drumbeat.protocol.plurals import name_some
+from drumbeat.model.api.server import DoorView, ServerView, SpareView
+from drumbeat.model.errors import UnreachableError
+from drumbeat.model.plurals import name_some
 
 server_app = new_family("Start, stop and inspect the server. Commands start it when they need it.")
 

@@ -13,7 +13,7 @@ from drumbeat.cli.terminal.help import AsJson, add_command
 from drumbeat.cli.terminal.job_names import find_job
 from drumbeat.cli.terminal.json_output import print_json
 from drumbeat.cli.terminal.screen import fitted, heading, make_console, pairs, show, state_cell
-from drumbeat.core.sweeping.metric_order import sort_key
+from drumbeat.core.sweeps.metric_order import sort_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from drumbeat.client import Client
-    from drumbeat.protocol.api.sweeps import SweepView, TrialView
+    from drumbeat.model.api.sweeps import SweepView, TrialView
 
 
 app = typer.Typer(help="Show sweeps: their trials, and the best of them.", no_args_is_help=True)

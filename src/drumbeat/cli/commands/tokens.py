@@ -9,7 +9,7 @@ import typer
 
 from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.help import Yes, new_family
-from drumbeat.protocol.principal import Role
+from drumbeat.model.principal import Role
 
 app = new_family("Give persons tokens of their own for this server.")
 

@@ -12,9 +12,9 @@ import typer
 from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.formatting import say_duration, say_size
 from drumbeat.cli.terminal.screen import cell, fitted, make_console, show, state_cell
-from drumbeat.protocol.api.jobs import JobView
-from drumbeat.protocol.errors import NotFoundError
-from drumbeat.protocol.states import TERMINAL
+from drumbeat.model.api.jobs import JobView
+from drumbeat.model.errors import NotFoundError
+from drumbeat.model.states import TERMINAL
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -10,9 +10,9 @@ from drumbeat.cli.follow.log_lines import LogView
 from drumbeat.cli.terminal.formatting import say_countdown, say_duration
 from drumbeat.cli.terminal.styles import Ink
 from drumbeat.cli.terminal.untrusted_text import make_safe
-from drumbeat.protocol.agent import WAITS
-from drumbeat.protocol.api.jobs import TRANSFERRING, End, Event, JobView, LogPiece, StoryLine
-from drumbeat.protocol.states import TERMINAL, State
+from drumbeat.model.agent import WAITS
+from drumbeat.model.api.jobs import TRANSFERRING, End, Event, JobView, LogPiece, StoryLine
+from drumbeat.model.states import TERMINAL, State
 
 COUNTDOWN_AFTER_S = 1
 """How long ranks may take to stop before the grace time that is left is printed."""

@@ -18,9 +18,9 @@ from drumbeat.cli.follow.summary import exit_code_of, say_closing
 from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.styles import has_terminal, ink_for
 from drumbeat.cli.terminal.untrusted_text import make_safe
-from drumbeat.protocol.api.jobs import Event, JobView
-from drumbeat.protocol.errors import ConflictError, UnreachableError
-from drumbeat.protocol.states import State
+from drumbeat.model.api.jobs import Event, JobView
+from drumbeat.model.errors import ConflictError, UnreachableError
+from drumbeat.model.states import State
 
 if TYPE_CHECKING:
     from drumbeat.client import Client

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from drumbeat.cli.follow.line_assembly import Line
-from drumbeat.protocol.logs import LogName
+from drumbeat.model.logs import LogName
 
 NEAR_LINES = 200
 """How many folds stay open: lines further apart than that are not folded together."""

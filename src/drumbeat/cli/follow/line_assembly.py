@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from drumbeat.cli.terminal.untrusted_text import last_segment
-from drumbeat.protocol.logs import LogName
+from drumbeat.model.logs import LogName
 
 SILENT_S = 0.5
 BACK_S = 30.0

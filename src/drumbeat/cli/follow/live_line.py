@@ -1,8 +1,8 @@
 """One live line at the bottom of a terminal, with everything else printed above it; and what it says of a job.
 
 Where no line is live, `cli/follow/event_printer.py` prints progress as lines of its own. The words for a job that waits
-are the job's sentence, which the server writes: what is missing and the place in the queue in `core/scheduler.py`, for
-clusters with a queue of their own in `core/cluster_queue.py`.
+are the job's sentence, which the server writes: what is missing and the place in the queue in
+`core/scheduling/scheduler.py`, for clusters with a queue of their own in `core/scheduling/cluster_queue.py`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from unicodedata import east_asian_width
 
 from drumbeat.cli.terminal.formatting import say_countdown, say_duration, say_metric
 from drumbeat.cli.terminal.untrusted_text import make_safe
-from drumbeat.protocol.api.jobs import JobView
-from drumbeat.protocol.states import State
+from drumbeat.model.api.jobs import JobView
+from drumbeat.model.states import State
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _CLEAR = "\r\x1b[2K"

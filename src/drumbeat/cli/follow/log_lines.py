@@ -11,8 +11,8 @@ from drumbeat.cli.follow.identical_lines import Fold, Folding
 from drumbeat.cli.follow.line_assembly import Line, LineAssembler
 from drumbeat.cli.terminal.styles import Ink
 from drumbeat.cli.terminal.untrusted_text import make_safe
-from drumbeat.protocol.api.jobs import Event, LogPiece
-from drumbeat.protocol.logs import NODE_LOG, LogName, log_stem
+from drumbeat.model.api.jobs import Event, LogPiece
+from drumbeat.model.logs import NODE_LOG, LogName, log_stem
 
 
 @dataclass(frozen=True)

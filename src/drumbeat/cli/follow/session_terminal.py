@@ -13,13 +13,13 @@ from collections.abc import Generator, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from drumbeat.protocol import session_frames as frames
-from drumbeat.protocol.errors import DrumbeatError, UnreachableError
-from drumbeat.protocol.session_frames import FrameReader, frame, size_frame
+from drumbeat.model import session_frames as frames
+from drumbeat.model.errors import DrumbeatError, UnreachableError
+from drumbeat.model.session_frames import FrameReader, frame, size_frame
 
 if TYPE_CHECKING:
     from drumbeat.client import Client
-    from drumbeat.protocol.api.sessions import SessionView
+    from drumbeat.model.api.sessions import SessionView
 
 
 _PIECE_BYTES = 1 << 15

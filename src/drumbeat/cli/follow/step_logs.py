@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from drumbeat.cli.follow.log_lines import LogLook, LogView
-from drumbeat.protocol.api.jobs import End, Event, JobView, LogPiece
-from drumbeat.protocol.api.pipelines import StepView
-from drumbeat.protocol.errors import AwayError, NotFoundError, UnreachableError
-from drumbeat.protocol.states import JobKind
+from drumbeat.model.api.jobs import End, Event, JobView, LogPiece
+from drumbeat.model.api.pipelines import StepView
+from drumbeat.model.errors import AwayError, NotFoundError, UnreachableError
+from drumbeat.model.states import JobKind
 
 if TYPE_CHECKING:
     from drumbeat.client import Client

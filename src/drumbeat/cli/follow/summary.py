@@ -7,8 +7,8 @@ from shlex import quote as quoted
 from drumbeat.cli.terminal.formatting import say_duration, say_result
 from drumbeat.cli.terminal.styles import Ink
 from drumbeat.cli.terminal.untrusted_text import make_safe, safe_lines
-from drumbeat.protocol.api.jobs import JobView, VerdictView
-from drumbeat.protocol.states import JobKind, State
+from drumbeat.model.api.jobs import JobView, VerdictView
+from drumbeat.model.states import JobKind, State
 
 TAIL_LINES = 20
 

@@ -14,9 +14,9 @@ from drumbeat.cli.job_options.command_line import PARAMETER, SEPARATOR, shell_li
 from drumbeat.cli.job_options.environment_option import environment_of
 from drumbeat.cli.job_options.input_options import inputs_of, literals_in, outputs_of
 from drumbeat.cli.job_options.options import KEY_OF, JobOptions
-from drumbeat.dialect.job.job import CommandJob
-from drumbeat.dialect.reading.error_messages import short
-from drumbeat.protocol.errors import Problem, SpecError
+from drumbeat.jobfile.job.job import CommandJob
+from drumbeat.jobfile.reading.error_messages import short
+from drumbeat.model.errors import Problem, SpecError
 
 UNDECLARED = re.compile(r"Add it under `(input|output)s:`\.")
 SOURCE = "the command line"
@@ -25,8 +25,8 @@ Document = dict[str, Any]
 
 def draft_job(words: Sequence[str], options: JobOptions, sets: Sequence[str], name: str | None = None) -> CommandJob:
     """The checked job; its code is the current folder, and its paths count from it. Raises SpecError."""
-    from drumbeat.dialect.job_file import JOB
-    from drumbeat.dialect.reading.loader import model_from
+    from drumbeat.jobfile.job_file import JOB
+    from drumbeat.jobfile.reading.loader import model_from
 
     document = document_of(words, options, Path.cwd(), sets) | ({"name": name} if name else {})
     try:
@@ -57,7 +57,7 @@ def document_of(words: Sequence[str], options: JobOptions, folder: Path, sets: S
 
 def _changed(inputs: Document, sets: Sequence[str]) -> Document:
     """The inputs as `--set` leaves them; what can't be set is told when the job is read."""
-    from drumbeat.dialect.reading.overrides import apply
+    from drumbeat.jobfile.reading.overrides import apply
 
     changed = deepcopy(inputs)
     apply({"inputs": changed}, [one for one in sets if one.lstrip().startswith("inputs.")])
@@ -102,7 +102,7 @@ def _as_typed(problem: Problem, words: Sequence[str]) -> Problem:
 
 def require_project_folder(code: str | None) -> None:
     """Raises SpecError where the job's code would be the whole home folder, or the whole machine."""
-    from drumbeat.dialect.data.paths import local_path
+    from drumbeat.jobfile.data.paths import local_path
 
     local = local_path(code) if code is not None else None
     if local is None:
@@ -150,7 +150,7 @@ def _rebased_input(value: object, to: Path) -> object:
 
 def _from(path: str, to: Path) -> str:
     """A relative path as it is written in the folder `to`; any other as it is."""
-    from drumbeat.dialect.data.paths import local_path
+    from drumbeat.jobfile.data.paths import local_path
 
     local = local_path(path)
     if local is None or local.startswith(("/", "~")) or to.resolve() == Path.cwd().resolve():

@@ -12,14 +12,15 @@ from typing import Any
 from typer.core import TyperCommand
 from typer.exceptions import TyperException
 
-from drumbeat.protocol.errors import SpecError
+from drumbeat.model.errors import SpecError
 
 SEPARATOR = "--"
 WORDS = "drumbeat.words"
 """Key of a context's `meta`: the words behind `--`, or None where there is no `--`."""
 
 PARAMETER = "AZUREML_PARAMETER_"
-"""How the variable of a literal input begins that every process of the job has (`launch/environment_variables.py`)."""
+"""How the variable of a literal input begins that every process of the job has (`launchers/environment_variables.py`).
+"""
 
 EXPRESSION = re.compile(r"(\$\{\{.*?\}\})")
 PROGRAM = re.compile(r"python[0-9.]*|torchrun|accelerate|deepspeed|horovodrun|mpirun")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from drumbeat.dialect.environments.included_files import is_requirements
-from drumbeat.dialect.reading.error_messages import nearest
-from drumbeat.protocol.errors import SpecError
+from drumbeat.jobfile.environments.included_files import is_requirements
+from drumbeat.jobfile.reading.error_messages import nearest
+from drumbeat.model.errors import SpecError
 
 OPTION = "--env"
 IMAGE = "image:"
@@ -26,7 +26,7 @@ def environment_of(text: str, folder: Path) -> str | dict[str, Any]:
             raise SpecError("no image follows `image:`", where=OPTION, fix="For example: --env image:python:3.12")
         return {"image": image}
     if text.startswith("azureml:") or not _is_path(text):
-        from drumbeat.dialect.environments.references import parse_reference
+        from drumbeat.jobfile.environments.references import parse_reference
 
         return _reference(parse_reference, text)
     place = folder / Path(text).expanduser()
@@ -79,8 +79,8 @@ def _file(text: str, place: Path) -> dict[str, Any]:
 
 
 def _keys(place: Path) -> set[str]:
-    from drumbeat.dialect.reading.loader import read_text
-    from drumbeat.dialect.reading.yaml_tree import parse
+    from drumbeat.jobfile.reading.loader import read_text
+    from drumbeat.jobfile.reading.yaml_tree import parse
 
     root = parse(read_text(place), str(place), "`dependencies:`")
     return {*root.value} if isinstance(root.value, dict) else set()

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from drumbeat.cli.job_options.command_line import SCRIPT_SUFFIXES, SEPARATOR, require_separator
 from drumbeat.cli.job_options.options import KEY_OF, JobOptions
-from drumbeat.protocol.errors import SpecError
+from drumbeat.model.errors import SpecError
 
 if TYPE_CHECKING:
-    from drumbeat.dialect.job.job import CommandJob
+    from drumbeat.jobfile.job.job import CommandJob
 
 DEFAULT_FILE = Path("job.yml")
 
@@ -40,7 +40,7 @@ def choose(
         what = f"both a job file and a command: {file}, and {shlex.join([SEPARATOR, *words])}"
         raise SpecError(what, where=str(file), fix="Leave one of them out; --set changes a value of a job file.")
     from drumbeat.cli.job_options.command_job import draft_job, unused
-    from drumbeat.dialect.reading.writer import to_dict
+    from drumbeat.jobfile.reading.writer import to_dict
 
     draft = draft_job(words, options, sets, name)
     return Chosen(to_dict(draft), (), draft, [*unused(draft)])

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from drumbeat.dialect.reading.error_messages import nearest, shown
-from drumbeat.dialect.reading.yaml_tree import plain_word, unquoted
-from drumbeat.protocol.errors import SpecError
+from drumbeat.jobfile.reading.error_messages import nearest, shown
+from drumbeat.jobfile.reading.yaml_tree import plain_word, unquoted
+from drumbeat.model.errors import SpecError
 
 LOCAL_STARTS = ("./", "../", "/", "~/")
 LOCAL_WORDS = (".", "..", "~")
@@ -63,7 +63,7 @@ def _input(name: str, value: str, folder: Path) -> object:
 
 def _remote(value: str, where: str, folder: Path) -> dict[str, Any]:
     """Data elsewhere. Data by name has the type that it was registered with."""
-    from drumbeat.dialect.data.paths import Address, Local, OfAsset, reference_to
+    from drumbeat.jobfile.data.paths import Address, Local, OfAsset, reference_to
 
     match reference_to(value, where):
         case Local(path):

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from drumbeat.protocol.errors import ConflictError, SpecError, StorageError
+from drumbeat.model.errors import ConflictError, SpecError, StorageError
 
 WIDTH = 98
 COMMENTS = {
@@ -28,7 +28,7 @@ COMMENTS = {
 
 def job_file_text(document: Mapping[str, Any], head: str, comments: Mapping[str, str] = COMMENTS) -> str:
     """The commented job file, which loads as the same job."""
-    from drumbeat.dialect.reading.writer import dumps_document
+    from drumbeat.jobfile.reading.writer import dumps_document
 
     folded = {key: "\n".join(textwrap.wrap(text, WIDTH)) for key, text in comments.items()}
     lines = [f"# {line}" for line in textwrap.wrap(head, WIDTH)]

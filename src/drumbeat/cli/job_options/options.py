@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from drumbeat.protocol.errors import SpecError
+from drumbeat.model.errors import SpecError
 
 Nodes = Annotated[
     int | None, typer.Option("--nodes", metavar="N", help="Without a file: number of nodes; 1 by default.")

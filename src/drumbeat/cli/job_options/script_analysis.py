@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from drumbeat.dialect.reading.error_messages import nearest, words
-from drumbeat.protocol.errors import SpecError
+from drumbeat.jobfile.reading.error_messages import nearest, words
+from drumbeat.model.errors import SpecError
 
 USUAL_NAMES = ("train.py", "main.py")
 MAX_BYTES = 1 << 20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from drumbeat.protocol.errors import RefusedError
+from drumbeat.model.errors import RefusedError
 
 MAX_DAYS = 36_500
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}

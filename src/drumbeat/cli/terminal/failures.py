@@ -9,7 +9,7 @@ from enum import IntEnum
 
 from drumbeat.cli.terminal.styles import Ink, ink_for
 from drumbeat.cli.terminal.untrusted_text import make_safe
-from drumbeat.protocol.errors import DrumbeatError, Problem, SpecError, StorageError, UnreachableError
+from drumbeat.model.errors import DrumbeatError, Problem, SpecError, StorageError, UnreachableError
 
 
 class Exit(IntEnum):

@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from drumbeat.protocol.api.jobs import JobView
-    from drumbeat.protocol.api.metrics import PrimaryView
+    from drumbeat.model.api.jobs import JobView
+    from drumbeat.model.api.metrics import PrimaryView
 
 _UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 

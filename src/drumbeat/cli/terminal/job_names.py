@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from drumbeat.protocol.errors import NotFoundError
-from drumbeat.protocol.plurals import list_first
+from drumbeat.model.errors import NotFoundError
+from drumbeat.model.plurals import list_first
 
 if TYPE_CHECKING:
     from drumbeat.client import Client
-    from drumbeat.protocol.api.jobs import JobWithStory
+    from drumbeat.model.api.jobs import JobWithStory
 
 LAST = "@last"
 MAX_JOBS_SEARCHED = 1000

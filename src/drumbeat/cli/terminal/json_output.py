@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from drumbeat.protocol.wire import to_wire
+from drumbeat.model.wire import to_wire
 
 
 def print_json(value: object) -> None:

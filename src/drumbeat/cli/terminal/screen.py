@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from drumbeat.cli.terminal.untrusted_text import make_safe
-from drumbeat.protocol.states import State
+from drumbeat.model.states import State
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from drumbeat.client import job_upload
 from drumbeat.client.connection import Connection, part
 from drumbeat.client.responses import view, views
-from drumbeat.dialect.compute.compute_keys import SCALE_KEYS
-from drumbeat.protocol.api.computes import AliasView, ComputeView
+from drumbeat.jobfile.compute.compute_keys import SCALE_KEYS
+from drumbeat.model.api.computes import AliasView, ComputeView
 
 if TYPE_CHECKING:
     from drumbeat.client.job_upload import GivenCompute

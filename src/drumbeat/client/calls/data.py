@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from drumbeat.client.connection import LISTING_TIMEOUT, Connection
 from drumbeat.client.responses import view, views
-from drumbeat.protocol.api.data import DataView, EntryView, ListingView
-from drumbeat.protocol.errors import DrumbeatError, SpecError
-from drumbeat.protocol.folder_layout import UPLOADS
+from drumbeat.model.api.data import DataView, EntryView, ListingView
+from drumbeat.model.errors import DrumbeatError, SpecError
+from drumbeat.model.folder_layout import UPLOADS
 
 if TYPE_CHECKING:
     from drumbeat.client.store_transfers import Transfer
     from drumbeat.client.upload_files import SourceFile
-    from drumbeat.dialect.data.assets import DataAsset
+    from drumbeat.jobfile.data.assets import DataAsset
 
     GivenData = str | Path | Mapping[str, Any] | DataAsset
 
@@ -59,7 +59,7 @@ class DataCalls:
         asked, base, source = _asked(data, sets)
         asked = _of_file(asked, base)
         document = asked.model_dump(mode="json", exclude_unset=True)
-        from drumbeat.dialect.data.paths import Local, reference_to
+        from drumbeat.jobfile.data.paths import Local, reference_to
 
         place = reference_to(asked.path, f"{source}: path")
         if isinstance(place, Local):
@@ -165,7 +165,7 @@ def _sources(place: Path, told: Told) -> list[SourceFile]:
 
 
 def _is_there(connection: Connection, uri: str, source: SourceFile) -> bool:
-    from drumbeat.protocol.errors import NotFoundError
+    from drumbeat.model.errors import NotFoundError
 
     with suppress(NotFoundError):
         told = connection.call("GET", "/storage/listing", params={"uri": uri, "is_file": True})
@@ -188,7 +188,7 @@ def _who() -> str:
 
 def _asked(data: GivenData, sets: Sequence[str]) -> tuple[DataAsset, Path, str]:
     """The data, what its path counts from, and where it was written. Raises SpecError."""
-    from drumbeat.dialect.data.assets import data_from, load_data
+    from drumbeat.jobfile.data.assets import data_from, load_data
 
     if isinstance(data, str | Path):
         return load_data(data, sets), Path(data).absolute().parent, str(data)
@@ -199,7 +199,7 @@ def _asked(data: GivenData, sets: Sequence[str]) -> tuple[DataAsset, Path, str]:
 
 def _of_file(asked: DataAsset, base: Path) -> DataAsset:
     """The same; a file on this machine that was given no type is a `uri_file`."""
-    from drumbeat.dialect.data.paths import local_path
+    from drumbeat.jobfile.data.paths import local_path
 
     path = None if "type" in asked.model_fields_set else local_path(asked.path)
     is_file = path is not None and (base / Path(path).expanduser()).is_file()

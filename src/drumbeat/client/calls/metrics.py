@@ -9,8 +9,8 @@ from typing import Any
 
 from drumbeat.client.connection import Connection, part
 from drumbeat.client.responses import view, views
-from drumbeat.protocol.api.ledger import LedgerGroup, LedgerView
-from drumbeat.protocol.api.metrics import (
+from drumbeat.model.api.ledger import LedgerGroup, LedgerView
+from drumbeat.model.api.metrics import (
     ComparisonView,
     CurveView,
     ExperimentView,
@@ -19,7 +19,7 @@ from drumbeat.protocol.api.metrics import (
     MetricsView,
     PointView,
 )
-from drumbeat.protocol.metrics import MLFLOW_CREDENTIALS
+from drumbeat.model.metrics import MLFLOW_CREDENTIALS
 
 
 class MetricCalls:

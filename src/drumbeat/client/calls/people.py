@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from drumbeat.client.connection import Connection, part
 from drumbeat.client.responses import view, views
-from drumbeat.protocol.api.people import NewToken, QuotaView, TokenView, UsesView
+from drumbeat.model.api.people import NewToken, QuotaView, TokenView, UsesView
 
 
 class PeopleCalls:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from drumbeat.client import job_upload
 from drumbeat.client.connection import Connection, part
 from drumbeat.client.responses import view, views
-from drumbeat.protocol import wire
-from drumbeat.protocol.api.components import ComponentView
-from drumbeat.protocol.api.data import DatastoreView, DataView
-from drumbeat.protocol.api.environments import EnvironmentView, RegistryView
-from drumbeat.protocol.api.notices import NoticeTargetView
+from drumbeat.model import wire
+from drumbeat.model.api.components import ComponentView
+from drumbeat.model.api.data import DatastoreView, DataView
+from drumbeat.model.api.environments import EnvironmentView, RegistryView
+from drumbeat.model.api.notices import NoticeTargetView
 from drumbeat.resources.component import COMPONENT
 from drumbeat.resources.data import DATA
 from drumbeat.resources.datastore import DATASTORE
@@ -25,8 +25,8 @@ from drumbeat.resources.registry import REGISTRY
 
 if TYPE_CHECKING:
     from drumbeat.client.environment_files import GivenEnvironment
-    from drumbeat.dialect.pipelines.component_file import Component
-    from drumbeat.dialect.reading.frozen_model import Model
+    from drumbeat.jobfile.pipelines.component_file import Component
+    from drumbeat.jobfile.reading.frozen_model import Model
 
     Given = str | Path | Mapping[str, Any] | Model
     GivenComponent = str | Path | Mapping[str, Any] | Component

@@ -10,9 +10,9 @@ import httpx
 
 from drumbeat.client.connection import Connection, api, checked, part, unreachable
 from drumbeat.client.responses import view, views
-from drumbeat.protocol.api.nodes import NodeProcesses
-from drumbeat.protocol.api.sessions import ServiceLinkView, SessionView
-from drumbeat.protocol.api.stacks import NodeStacks
+from drumbeat.model.api.nodes import NodeProcesses
+from drumbeat.model.api.sessions import ServiceLinkView, SessionView
+from drumbeat.model.api.stacks import NodeStacks
 
 _WITHOUT_END = httpx.Timeout(None, connect=5.0)
 
@@ -44,7 +44,7 @@ class RunningJobCalls:
 
     @contextmanager
     def session_output(self, job: str, session: str) -> Generator[Iterator[bytes]]:
-        """The session's frames (`drumbeat.protocol.session_frames`) as they come; leaving the block ends it."""
+        """The session's frames (`drumbeat.model.session_frames`) as they come; leaving the block ends it."""
         path = f"/jobs/{part(job)}/sessions/{part(session)}/output"
         try:
             with self.connection.streaming(path, timeout=_WITHOUT_END) as response:

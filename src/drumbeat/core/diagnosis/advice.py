@@ -7,8 +7,8 @@ import signal
 
 from drumbeat.core.diagnosis.tracebacks import LogSummary
 from drumbeat.core.reason_table import REASONS
-from drumbeat.protocol.agent import RankExit
-from drumbeat.protocol.states import Reason
+from drumbeat.model.agent import RankExit
+from drumbeat.model.states import Reason
 
 _GPU_IS_FULL = (
     r"CUDA (?:error: )?out of memory|Cuda failure.*out of memory|Failed to CUDA \w*(?: \w+)?alloc"

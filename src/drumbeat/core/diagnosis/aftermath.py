@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from drumbeat.core.end_verdict import Verdict
-from drumbeat.protocol.agent import RankExit
-from drumbeat.protocol.plurals import name_ranks
-from drumbeat.protocol.states import Reason
+from drumbeat.model.agent import RankExit
+from drumbeat.model.plurals import name_ranks
+from drumbeat.model.states import Reason
 
 MAX_NAMED = 8
 """More ranks than these are counted, not named."""

@@ -21,8 +21,8 @@ from types import MappingProxyType
 from drumbeat.core.diagnosis import tracebacks
 from drumbeat.core.diagnosis.advice import advice_on
 from drumbeat.core.end_verdict import Verdict
-from drumbeat.protocol.agent import LEFT_OUT, RankExit
-from drumbeat.protocol.states import Reason
+from drumbeat.model.agent import LEFT_OUT, RankExit
+from drumbeat.model.states import Reason
 
 Exit = tuple[int, RankExit]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from drumbeat.protocol import python_fingerprint
-from drumbeat.protocol.plurals import list_first
-from drumbeat.protocol.python_fingerprint import Fingerprint
-from drumbeat.protocol.roster import Member
+from drumbeat.model import python_fingerprint
+from drumbeat.model.plurals import list_first
+from drumbeat.model.python_fingerprint import Fingerprint
+from drumbeat.model.roster import Member
 
 MAX_NAMED = 5
 """After this many images, nodes or packages, a sentence says how many more there are."""

@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from drumbeat.protocol.plurals import counted
-from drumbeat.protocol.preflight import LinkCheck, NodeCheck
+from drumbeat.model.plurals import counted
+from drumbeat.model.preflight import LinkCheck, NodeCheck
 
 SLOW_FACTOR = 4
 """A link counts as slow below this part of what a usual node reaches."""

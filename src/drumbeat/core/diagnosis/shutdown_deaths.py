@@ -1,7 +1,7 @@
 """The remark on ranks that died while their interpreters shut down, after their programs had ended well: pure.
 
 Such a rank has ended well (`RankExit.end_mark`). Which deaths count is decided on the node, by the mark that the rank's
-own Python has left: `agent/runtimes/program_end.py`.
+own Python has left: `node/environments/program_end.py`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from drumbeat.core.diagnosis.tracebacks import signal_name
-from drumbeat.protocol.agent import RankExit
-from drumbeat.protocol.plurals import name_ranks
+from drumbeat.model.agent import RankExit
+from drumbeat.model.plurals import name_ranks
 
 MAX_NAMED = 8
 """More ranks than these are counted, not named."""

@@ -10,7 +10,7 @@ import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from drumbeat.protocol.shared_logs import by_process, first_to_raise, split, unnamed
+from drumbeat.model.shared_logs import by_process, first_to_raise, split, unnamed
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _GROUP_PREFIX = re.compile(r"^ *[|+] ?")

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from drumbeat.core.pipelines.graph import Bound, Data, OfStep, Value
-from drumbeat.dialect.data.inputs_outputs import Input
-from drumbeat.dialect.data.parameter_values import Scalar
-from drumbeat.dialect.pipelines.step_inputs import data, parameter
-from drumbeat.dialect.reading.error_messages import shown
-from drumbeat.dialect.reading.expressions import Malformed, Reference, parts
-from drumbeat.protocol.errors import SpecError
+from drumbeat.jobfile.data.inputs_outputs import Input
+from drumbeat.jobfile.data.parameter_values import Scalar
+from drumbeat.jobfile.pipelines.step_inputs import data, parameter
+from drumbeat.jobfile.reading.error_messages import shown
+from drumbeat.jobfile.reading.expressions import Malformed, Reference, parts
+from drumbeat.model.errors import SpecError
 
 Resolve = Callable[[Reference], Value]
 """Gives what a reference points at, in the pipeline in which it is written. Raises SpecError without a place."""

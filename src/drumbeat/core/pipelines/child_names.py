@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from drumbeat.core.child_jobs import trial_name
-from drumbeat.protocol.errors import SpecError
-from drumbeat.protocol.plurals import counted
+from drumbeat.model.errors import SpecError
+from drumbeat.model.plurals import counted
 
 
 def check_child_names(steps: Iterable[str], max_trials: Mapping[str, int]) -> None:

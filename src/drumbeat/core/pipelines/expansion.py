@@ -14,17 +14,17 @@ from drumbeat.core.pipelines.binding import Resolve, bind_inputs, bind_ports, te
 from drumbeat.core.pipelines.graph import Bound, Data, Graph, OfStep, PipelineStep, Settings, Value
 from drumbeat.core.pipelines.outputs import placed, step_outputs
 from drumbeat.core.pipelines.scope import Scope, producer, settings_of
-from drumbeat.dialect.data.inputs_outputs import Input, Output
-from drumbeat.dialect.pipelines.component import CommandComponent
-from drumbeat.dialect.pipelines.graph import StepCount, depends_on, has_artifacts
-from drumbeat.dialect.pipelines.pipeline_job import PipelineComponent, PipelineJob, PipelineNode
-from drumbeat.dialect.pipelines.step_inputs import has_other_form
-from drumbeat.dialect.pipelines.step_types import CommandNode, OtherNode, ParallelNode, SweepNode, unfilled_ports
-from drumbeat.dialect.reading.error_messages import either
-from drumbeat.dialect.reading.expressions import Reference
-from drumbeat.dialect.reading.frozen_model import Model
-from drumbeat.protocol.errors import NotYetError, SpecError
-from drumbeat.protocol.folder_layout import ARTIFACTS
+from drumbeat.jobfile.data.inputs_outputs import Input, Output
+from drumbeat.jobfile.pipelines.component import CommandComponent
+from drumbeat.jobfile.pipelines.graph import StepCount, depends_on, has_artifacts
+from drumbeat.jobfile.pipelines.pipeline_job import PipelineComponent, PipelineJob, PipelineNode
+from drumbeat.jobfile.pipelines.step_inputs import has_other_form
+from drumbeat.jobfile.pipelines.step_types import CommandNode, OtherNode, ParallelNode, SweepNode, unfilled_ports
+from drumbeat.jobfile.reading.error_messages import either
+from drumbeat.jobfile.reading.expressions import Reference
+from drumbeat.jobfile.reading.frozen_model import Model
+from drumbeat.model.errors import NotYetError, SpecError
+from drumbeat.model.folder_layout import ARTIFACTS
 
 MAX_DEPTH = 20
 IN_A_COMPONENT = ("command", "code", "environment", "environment_variables", "resources", "distribution")

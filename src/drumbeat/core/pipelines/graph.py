@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from drumbeat.dialect.data.inputs_outputs import Input, Output
-from drumbeat.dialect.pipelines.component import CommandComponent
-from drumbeat.dialect.pipelines.pipeline_job import PipelineJob
-from drumbeat.dialect.pipelines.step_inputs import Scalar
-from drumbeat.dialect.pipelines.step_types import CommandNode, SweepNode
+from drumbeat.jobfile.data.inputs_outputs import Input, Output
+from drumbeat.jobfile.pipelines.component import CommandComponent
+from drumbeat.jobfile.pipelines.pipeline_job import PipelineJob
+from drumbeat.jobfile.pipelines.step_inputs import Scalar
+from drumbeat.jobfile.pipelines.step_types import CommandNode, SweepNode
 
 
 @dataclass(frozen=True)

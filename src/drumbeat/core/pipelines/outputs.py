@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from drumbeat.dialect.data.inputs_outputs import Output
-from drumbeat.dialect.pipelines.graph import bound_output
-from drumbeat.dialect.reading import expressions
-from drumbeat.dialect.reading.expressions import Reference
+from drumbeat.jobfile.data.inputs_outputs import Output
+from drumbeat.jobfile.pipelines.graph import bound_output
+from drumbeat.jobfile.reading import expressions
+from drumbeat.jobfile.reading.expressions import Reference
 
 OF_PLACE = ("path", "mode", "name", "version", "path_on_compute")
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from drumbeat.dialect.pipelines.component import CommandComponent
-from drumbeat.dialect.pipelines.component_file import RegisteredName, component_from, registered_name
-from drumbeat.dialect.pipelines.component_trials import with_component
-from drumbeat.dialect.pipelines.graph import StepCount
-from drumbeat.protocol import wire
-from drumbeat.protocol.api.requests import JobRequest, StepParts
-from drumbeat.protocol.errors import RefusedError, SpecError
+from drumbeat.jobfile.pipelines.component import CommandComponent
+from drumbeat.jobfile.pipelines.component_file import RegisteredName, component_from, registered_name
+from drumbeat.jobfile.pipelines.component_trials import with_component
+from drumbeat.jobfile.pipelines.graph import StepCount
+from drumbeat.model import wire
+from drumbeat.model.api.requests import JobRequest, StepParts
+from drumbeat.model.errors import RefusedError, SpecError
 
 MAX_DEPTH = 20
 """Registered components that name one another, one inside the other."""

@@ -1,7 +1,7 @@
 """When a step's earlier result may be taken instead of running it: the key of what its result depends on.
 
-Which earlier job with that key is taken is decided in `control/pipelines/earlier_results.py`. The keys that rule it out
-are `is_deterministic` in `dialect/pipelines/component.py` and `force_rerun` in `dialect/pipelines/pipeline_job.py`.
+Which earlier job with that key is taken is decided in `server/pipelines/earlier_results.py`. The keys that rule it out
+are `is_deterministic` in `jobfile/pipelines/component.py` and `force_rerun` in `jobfile/pipelines/pipeline_job.py`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from drumbeat.core.pipelines.graph import PipelineStep
-from drumbeat.protocol.plan import InputPlan, Plan, RankRuntime
+from drumbeat.model.plan import InputPlan, Plan, RankRuntime
 
 SETTLED = ("snapshot:", "azureml://jobs/")
 """How the addresses of inputs begin whose content never changes."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from drumbeat.core.pipelines.graph import Bound, OfStep, Settings
 from drumbeat.core.pipelines.outputs import parent_output
-from drumbeat.dialect.data.inputs_outputs import Output
-from drumbeat.dialect.data.paths import DEFAULT_DATASTORE
-from drumbeat.dialect.pipelines.pipeline_job import PipelineComponent, PipelineNode, PipelineSettings
-from drumbeat.dialect.pipelines.step_types import NodeHead
-from drumbeat.dialect.reading.frozen_model import Model
+from drumbeat.jobfile.data.inputs_outputs import Output
+from drumbeat.jobfile.data.paths import DEFAULT_DATASTORE
+from drumbeat.jobfile.pipelines.pipeline_job import PipelineComponent, PipelineNode, PipelineSettings
+from drumbeat.jobfile.pipelines.step_types import NodeHead
+from drumbeat.jobfile.reading.frozen_model import Model
 
 
 @dataclass(frozen=True)

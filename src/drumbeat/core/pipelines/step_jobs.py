@@ -9,11 +9,11 @@ from typing import Any
 from drumbeat.core.child_jobs import step_name
 from drumbeat.core.pipelines.graph import Bound, Data, Graph, OfStep, PipelineStep
 from drumbeat.core.pipelines.registered_components import default_key
-from drumbeat.dialect.data.paths import OfJob
-from drumbeat.dialect.pipelines.component_trials import trial_keys
-from drumbeat.dialect.pipelines.step_types import CommandNode, SweepNode
-from drumbeat.dialect.reading.writer import to_dict
-from drumbeat.protocol.api.requests import JobRequest, StepParts
+from drumbeat.jobfile.data.paths import OfJob
+from drumbeat.jobfile.pipelines.component_trials import trial_keys
+from drumbeat.jobfile.pipelines.step_types import CommandNode, SweepNode
+from drumbeat.jobfile.reading.writer import to_dict
+from drumbeat.model.api.requests import JobRequest, StepParts
 
 OF_A_COMMAND = ("limits", "queue_settings", "identity", "services")
 OF_A_SWEEP = (

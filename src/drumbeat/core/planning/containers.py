@@ -10,10 +10,10 @@ from pathlib import PurePosixPath
 
 from drumbeat.core.planning import registries
 from drumbeat.core.planning.environments import Found
-from drumbeat.dialect.job.distribution import RayDistribution
-from drumbeat.dialect.job.job import CommandJob
-from drumbeat.protocol.errors import NotYetError, SpecError
-from drumbeat.protocol.plan import Container, RankRuntime
+from drumbeat.jobfile.job.distribution import RayDistribution
+from drumbeat.jobfile.job.job import CommandJob
+from drumbeat.model.errors import NotYetError, SpecError
+from drumbeat.model.plan import Container, RankRuntime
 
 _ARGS = "resources.docker_args"
 _SHM_SIZE, _IPC = "--shm-size", "--ipc"

@@ -7,15 +7,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from drumbeat.dialect.environments.curated import CURATED, Curated, curated, folded, for_name, spellings
-from drumbeat.dialect.environments.definition import Build, Definition, define, of_curated
-from drumbeat.dialect.environments.environment_keys import Environment
-from drumbeat.dialect.environments.references import Reference, parse_reference
-from drumbeat.dialect.reading.error_messages import nearest, no_version
-from drumbeat.launch import dockerfile_reader
-from drumbeat.protocol.api.requests import EnvironmentFiles
-from drumbeat.protocol.errors import SpecError, UnknownNameError
-from drumbeat.protocol.plan import ImageBuild, PythonEnvironment
+from drumbeat.jobfile.environments.curated import CURATED, Curated, curated, folded, for_name, spellings
+from drumbeat.jobfile.environments.definition import Build, Definition, define, of_curated
+from drumbeat.jobfile.environments.environment_keys import Environment
+from drumbeat.jobfile.environments.references import Reference, parse_reference
+from drumbeat.jobfile.reading.error_messages import nearest, no_version
+from drumbeat.launchers import dockerfile_reader
+from drumbeat.model.api.requests import EnvironmentFiles
+from drumbeat.model.errors import SpecError, UnknownNameError
+from drumbeat.model.plan import ImageBuild, PythonEnvironment
 
 CURRENT = "current"
 """The environment that is there: the interpreter that the server runs on."""

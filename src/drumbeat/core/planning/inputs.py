@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 
 from drumbeat.core.planning.path_on_compute import appears_at
 from drumbeat.core.planning.refusals import Refusals
-from drumbeat.dialect.data.inputs_outputs import Input
-from drumbeat.dialect.data.paths import Address, InStore, Local, OfAsset, OfJob, Reference, file_name, reference_to
-from drumbeat.dialect.reading.error_messages import nearest, no_version
-from drumbeat.protocol.errors import RefusedError, UnknownNameError
-from drumbeat.protocol.folder_layout import ARTIFACTS, DEFAULT_OUTPUT, upload_key
-from drumbeat.protocol.plan import InputPlan
+from drumbeat.jobfile.data.inputs_outputs import Input
+from drumbeat.jobfile.data.paths import Address, InStore, Local, OfAsset, OfJob, Reference, file_name, reference_to
+from drumbeat.jobfile.reading.error_messages import nearest, no_version
+from drumbeat.model.errors import RefusedError, UnknownNameError
+from drumbeat.model.folder_layout import ARTIFACTS, DEFAULT_OUTPUT, upload_key
+from drumbeat.model.plan import InputPlan
 
 HERE = ("file:", "snapshot:")
 """What a client has brought, or what lies where a node sees it."""

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from drumbeat.core.resource_needs import Need
-from drumbeat.protocol.errors import SpecError, UnknownNameError
-from drumbeat.protocol.plan import Rank
+from drumbeat.core.scheduling.resource_needs import Need
+from drumbeat.model.errors import SpecError, UnknownNameError
+from drumbeat.model.plan import Rank
 
 Size = tuple[int, int]
 """CPU slots and devices, of a machine or of a node."""

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from drumbeat.core.planning.inputs import DataFacts, known_place
 from drumbeat.core.planning.path_on_compute import appears_at
-from drumbeat.dialect.data.inputs_outputs import Output
-from drumbeat.dialect.data.paths import DEFAULT_DATASTORE, Address, InStore, is_asset_name, reference_to
-from drumbeat.dialect.reading import expressions
-from drumbeat.protocol import folder_layout
-from drumbeat.protocol.errors import RefusedError, SpecError
-from drumbeat.protocol.plan import OutputPlan
-from drumbeat.protocol.states import State
+from drumbeat.jobfile.data.inputs_outputs import Output
+from drumbeat.jobfile.data.paths import DEFAULT_DATASTORE, Address, InStore, is_asset_name, reference_to
+from drumbeat.jobfile.reading import expressions
+from drumbeat.model import folder_layout
+from drumbeat.model.errors import RefusedError, SpecError
+from drumbeat.model.plan import OutputPlan
+from drumbeat.model.states import State
 
 
 def plan_outputs(

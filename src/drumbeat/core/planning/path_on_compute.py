@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from posixpath import normpath
 
-from drumbeat.dialect.data.inputs_outputs import Input, Output
-from drumbeat.dialect.data.paths import Local, reference_to
-from drumbeat.protocol.errors import RefusedError, SpecError
-from drumbeat.protocol.plan import InputPlan, OutputPlan
+from drumbeat.jobfile.data.inputs_outputs import Input, Output
+from drumbeat.jobfile.data.paths import Local, reference_to
+from drumbeat.model.errors import RefusedError, SpecError
+from drumbeat.model.plan import InputPlan, OutputPlan
 
 KERNELS_OWN = ("/proc", "/sys", "/dev")
 

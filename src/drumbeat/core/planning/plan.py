@@ -2,7 +2,7 @@
 
 What a job asks for is either planned, or refused in a sentence, or said in a note: nothing is silently ignored.
 Literals and the job's name are put into its command here; the paths of its inputs and outputs on a node by
-`launch/path_substitution.py`.
+`launchers/path_substitution.py`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from drumbeat.core.elastic_sizes import elastic_of, largest_world, stretched
-from drumbeat.core.elastic_sizes import notes as elastic_notes
 from drumbeat.core.planning.containers import container_notes, plan_container
 from drumbeat.core.planning.environments import CURRENT, Found, Shelf, current_notes, resolve
 from drumbeat.core.planning.inputs import HERE, DataFacts, PlannedInputs, UsedData, plan_inputs, say_staged
@@ -31,24 +29,26 @@ from drumbeat.core.planning.ray_cluster import plan_cluster, unused
 from drumbeat.core.planning.refusals import Refusals
 from drumbeat.core.planning.services import plan_services, service_commands, service_notes
 from drumbeat.core.planning.unsupported_keys import identity_notes, not_yet
-from drumbeat.core.resource_needs import Need, Policy
-from drumbeat.dialect.data.inputs_outputs import Input
-from drumbeat.dialect.data.parameter_values import passed
-from drumbeat.dialect.job.distribution import RayDistribution
-from drumbeat.dialect.job.job import CommandJob
-from drumbeat.dialect.reading import expressions
-from drumbeat.dialect.reading.error_messages import nearest
-from drumbeat.launch import environment_variables as rank_environment
-from drumbeat.launch import horovod
-from drumbeat.launch.launcher import JobShape, Launcher
-from drumbeat.launch.launcher_table import LAUNCHERS
-from drumbeat.protocol import folder_layout, mesh
-from drumbeat.protocol.api.requests import EnvironmentFiles
-from drumbeat.protocol.errors import NotYetError, Problem, RefusedError, SpecError, UnknownNameError
-from drumbeat.protocol.plan import Plan
-from drumbeat.protocol.plurals import counted
-from drumbeat.protocol.process import MAX_WORD_BYTES
-from drumbeat.protocol.shares import SharePlan
+from drumbeat.core.scheduling.elastic_sizes import elastic_of, largest_world, stretched
+from drumbeat.core.scheduling.elastic_sizes import notes as elastic_notes
+from drumbeat.core.scheduling.resource_needs import Need, Policy
+from drumbeat.jobfile.data.inputs_outputs import Input
+from drumbeat.jobfile.data.parameter_values import passed
+from drumbeat.jobfile.job.distribution import RayDistribution
+from drumbeat.jobfile.job.job import CommandJob
+from drumbeat.jobfile.reading import expressions
+from drumbeat.jobfile.reading.error_messages import nearest
+from drumbeat.launchers import environment_variables as rank_environment
+from drumbeat.launchers import horovod
+from drumbeat.launchers.launcher import JobShape, Launcher
+from drumbeat.launchers.launcher_table import LAUNCHERS
+from drumbeat.model import folder_layout, mesh
+from drumbeat.model.api.requests import EnvironmentFiles
+from drumbeat.model.errors import NotYetError, Problem, RefusedError, SpecError, UnknownNameError
+from drumbeat.model.plan import Plan
+from drumbeat.model.plurals import counted
+from drumbeat.model.process import MAX_WORD_BYTES
+from drumbeat.model.shares import SharePlan
 
 MAX_RANKS = 100_000
 """A plan names each rank: one of more would fill the server's memory before any compute could refuse it."""

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from itertools import zip_longest
 
 from drumbeat.core.planning.node_resources import Kind, Size, share
-from drumbeat.core.resource_needs import Need
-from drumbeat.dialect.job.distribution import RayDistribution
-from drumbeat.protocol.errors import SpecError
-from drumbeat.protocol.plan import RayCluster
+from drumbeat.core.scheduling.resource_needs import Need
+from drumbeat.jobfile.job.distribution import RayDistribution
+from drumbeat.model.errors import SpecError
+from drumbeat.model.plan import RayCluster
 
 CPUS, GPUS = "--num-cpus", "--num-gpus"
 OWNED = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from drumbeat.protocol.errors import DrumbeatError, Problem, RefusedError, SpecError
+from drumbeat.model.errors import DrumbeatError, Problem, RefusedError, SpecError
 
 T = TypeVar("T")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from drumbeat.dialect.job.job import CommandJob
-from drumbeat.dialect.job.services import Service, ServiceValue, SshService, TensorBoardService
-from drumbeat.dialect.reading import expressions
-from drumbeat.protocol.errors import Problem, SpecError
-from drumbeat.protocol.plan import ServicePlan
+from drumbeat.jobfile.job.job import CommandJob
+from drumbeat.jobfile.job.services import Service, ServiceValue, SshService, TensorBoardService
+from drumbeat.jobfile.reading import expressions
+from drumbeat.model.errors import Problem, SpecError
+from drumbeat.model.plan import ServicePlan
 
 COMMAND = "command"
 """The key in `properties` of a custom service that starts it."""

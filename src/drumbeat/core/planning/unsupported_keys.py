@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from drumbeat.dialect.data.inputs_outputs import Input
-from drumbeat.dialect.data.paths import local_path
-from drumbeat.dialect.job.job import CommandJob
-from drumbeat.protocol.errors import Problem
+from drumbeat.jobfile.data.inputs_outputs import Input
+from drumbeat.jobfile.data.paths import local_path
+from drumbeat.jobfile.job.job import CommandJob
+from drumbeat.model.errors import Problem
 
 _OF_AZURE = re.compile(r"(?:wasbs?|abfss?)://|https://[^/?]+\.(?:blob|dfs)\.core\.[^/?]+/(?!.*[?&]sig=)", re.IGNORECASE)
 """Addresses of Azure's stores without a signature."""

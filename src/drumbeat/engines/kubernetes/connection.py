@@ -13,10 +13,10 @@ from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
 
-from drumbeat.dialect.compute.kubernetes import KubernetesCompute
 from drumbeat.engines.kubernetes.exec_plugin import Plugin, PluginTokens
 from drumbeat.engines.kubernetes.kubeconfig import ChosenContext, chosen_context
-from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
+from drumbeat.jobfile.compute.kubernetes import KubernetesCompute
+from drumbeat.model.errors import DrumbeatError, EngineError, UnreachableError
 
 Json = dict[str, Any]
 TIMEOUT_S, CONNECT_TIMEOUT_S = 15.0, 5.0

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
-from drumbeat.dialect.compute.kubernetes import KubernetesCompute
 from drumbeat.engines.agent_archive import agent_archive
 from drumbeat.engines.kubernetes import machines, render, scheduling_gates
 from drumbeat.engines.kubernetes.connection import ClusterConnection
@@ -27,11 +26,12 @@ from drumbeat.engines.kubernetes.unreachable_nodes import GRACE_S, QUIET_S, Node
 from drumbeat.engines.own_address import route_to
 from drumbeat.engines.poller import Poller
 from drumbeat.engines.unwanted_gangs import Wanted, unwanted
-from drumbeat.ports import Gang, Sighting
-from drumbeat.protocol.api.computes import Machine, NodeState
-from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
-from drumbeat.protocol.fault_points import faultpoint
-from drumbeat.protocol.plurals import counted
+from drumbeat.jobfile.compute.kubernetes import KubernetesCompute
+from drumbeat.model.api.computes import Machine, NodeState
+from drumbeat.model.errors import DrumbeatError, EngineError, UnreachableError
+from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.plurals import counted
+from drumbeat.ports.engines import Gang, Sighting
 
 POLL_S, NODES_INTERVAL_S, JUDGE_INTERVAL_S = 2.0, 5.0, 10.0
 END_S = 50.0

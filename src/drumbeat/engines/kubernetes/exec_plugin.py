@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from drumbeat.protocol.errors import EngineError, UnreachableError
+from drumbeat.model.errors import EngineError, UnreachableError
 
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 PLUGIN_TIMEOUT_S = 60.0

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from drumbeat.dialect.compute.kubernetes import KubernetesCompute
 from drumbeat.engines.kubernetes.node_states import Occupant, is_passing, judged_node, occupied
-from drumbeat.ports import NoMachinesError
-from drumbeat.protocol.api.computes import Machine, NodeState
-from drumbeat.protocol.plurals import name_some
+from drumbeat.jobfile.compute.kubernetes import KubernetesCompute
+from drumbeat.model.api.computes import Machine, NodeState
+from drumbeat.model.plurals import name_some
+from drumbeat.ports.engines import NoMachinesError
 
 Json = Mapping[str, Any]
 _UNITS = {"": 1.0, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}

@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 import re
 
-from drumbeat.protocol.unique_names import parse_gang_name
+from drumbeat.model.unique_names import parse_gang_name
 
 OWNER, GANG, NODE = "drumbeat/owner", "drumbeat/gang", "drumbeat/node"
 """Labels: whose pod it is, of which gang (its object name), and of which node of the gang."""
 JOB = "drumbeat/job"
-"""Annotation: the gang's name in drumbeat (`protocol/unique_names.py`)."""
+"""Annotation: the gang's name in drumbeat (`model/unique_names.py`)."""
 _MAX_JOB = 36
 
 

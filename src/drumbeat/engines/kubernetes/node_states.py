@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from drumbeat.protocol.api.computes import NodeState
-from drumbeat.protocol.unique_names import parse_gang_name
+from drumbeat.model.api.computes import NodeState
+from drumbeat.model.unique_names import parse_gang_name
 
 Json = Mapping[str, Any]
 
@@ -134,7 +134,7 @@ def _in_brackets(message: str) -> str:
 
 @dataclass(frozen=True)
 class Occupant:
-    """A node of a job that is on a machine. gang: its name (`protocol/unique_names.py`)."""
+    """A node of a job that is on a machine. gang: its name (`model/unique_names.py`)."""
 
     gang: str
     node: int

@@ -9,15 +9,15 @@ from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
-from drumbeat.dialect.compute.kubernetes import KubernetesCompute
 from drumbeat.engines.agent_archive import AgentArchive
 from drumbeat.engines.kubernetes import render
 from drumbeat.engines.kubernetes.names import GANG, JOB, NODE, OWNER, gang_name, pod_name
 from drumbeat.engines.kubernetes.node_states import Occupant
 from drumbeat.engines.kubernetes.render import Site
 from drumbeat.engines.kubernetes.scheduling_gates import released_spec, supports_gates
-from drumbeat.ports import Gang
-from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
+from drumbeat.jobfile.compute.kubernetes import KubernetesCompute
+from drumbeat.model.errors import DrumbeatError, EngineError, UnreachableError
+from drumbeat.ports.engines import Gang
 
 Json = dict[str, Any]
 GONE, EXISTS = frozenset({404}), frozenset({409})

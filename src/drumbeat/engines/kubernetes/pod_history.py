@@ -3,7 +3,7 @@
 The first reason why a pod ends is kept: a pod that was preempted and then ended well in its grace time is preempted.
 
 The times that a pod has for its machine and its image are keys of the compute, with defaults in
-`dialect/compute/kubernetes.py`. The reasons to which the time for the image applies, such as ErrImagePull, are in
+`jobfile/compute/kubernetes.py`. The reasons to which the time for the image applies, such as ErrImagePull, are in
 the table `STUCK` in `engines/kubernetes/pod_status.py`.
 """
 
@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from drumbeat.core.life.events import Loss
+from drumbeat.core.lifecycle.events import Loss
 from drumbeat.engines.gang_status import gang_word
 from drumbeat.engines.kubernetes.names import pod_name
 from drumbeat.engines.kubernetes.pod_status import STARTING, Verdict, explained, hindrance, judged, own_events
-from drumbeat.ports import Sighting
+from drumbeat.ports.engines import Sighting
 
 Json = Mapping[str, Any]
 HINDERED_S = 30.0

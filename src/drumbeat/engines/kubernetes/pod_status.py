@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from drumbeat.core.life.events import Loss
+from drumbeat.core.lifecycle.events import Loss
 
 Json = Mapping[str, Any]
 

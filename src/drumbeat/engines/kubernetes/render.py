@@ -12,16 +12,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from drumbeat.dialect.compute.kubernetes import OWN_FOLDER, KubernetesCompute
 from drumbeat.engines.agent_archive import AgentArchive
 from drumbeat.engines.enrolment import enrolment
 from drumbeat.engines.kubernetes.machines import gpu_toleration
 from drumbeat.engines.kubernetes.names import GANG, JOB, NODE, OWNER, gang_name, pod_name
 from drumbeat.engines.kubernetes.own_pod_keys import Json, merged
 from drumbeat.engines.kubernetes.scheduling_gates import GATE
-from drumbeat.ports import Gang
-from drumbeat.protocol.errors import EngineError
-from drumbeat.protocol.programs import POD_START
+from drumbeat.jobfile.compute.kubernetes import OWN_FOLDER, KubernetesCompute
+from drumbeat.model.errors import EngineError
+from drumbeat.model.programs import POD_START
+from drumbeat.ports.engines import Gang
 
 AGENT_FOLDER, ENROLMENT_FOLDER, WORK = f"{OWN_FOLDER}/agent", f"{OWN_FOLDER}/enrolment", f"{OWN_FOLDER}/work"
 UPLOAD_S = 30

@@ -11,22 +11,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from drumbeat.core.autoscaling import StartTimes
+from drumbeat.core.scheduling.autoscaling import StartTimes
 from drumbeat.engines.netlab.lab import LEAVING, PARKED, Lab
 from drumbeat.engines.remote_engine import RemoteEngine, understood
 from drumbeat.engines.remote_host import Answer, Host
-from drumbeat.host.own_programs import program
-from drumbeat.ports import Gang, Sighting
-from drumbeat.protocol.api.computes import Machine, NodeState
-from drumbeat.protocol.errors import EngineError, UnreachableError
-from drumbeat.protocol.programs import HOST
+from drumbeat.model.api.computes import Machine, NodeState
+from drumbeat.model.errors import EngineError, UnreachableError
+from drumbeat.model.programs import HOST
+from drumbeat.node.host.own_programs import program
+from drumbeat.ports.engines import Gang, Sighting
 
 ASK_S = 30.0
 START_TIMEOUT_S = 60.0
 """After so long a node that was switched on and can't be used is no longer said to be starting."""
 DATA_CACHE = "DRUMBEAT_DATA_CACHE"
 """The variable that names the folder of a node's data: the nodes of a lab fetch as if each had a disk of its own
-(agent/ground/cache_folders.py)."""
+(node/platform/cache_folders.py)."""
 
 
 @dataclass(frozen=True)

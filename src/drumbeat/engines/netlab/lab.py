@@ -21,9 +21,9 @@ from typing import Any
 from drumbeat.engines.netlab.iproute import ip
 from drumbeat.engines.netlab.lab_holder import HELD, LOCK
 from drumbeat.engines.netlab.shaping import bits_per_s, burst_bytes
-from drumbeat.host import processes
-from drumbeat.protocol.errors import DrumbeatError, EngineError
-from drumbeat.protocol.programs import NETLAB_HOLDER
+from drumbeat.model.errors import DrumbeatError, EngineError
+from drumbeat.model.programs import NETLAB_HOLDER
+from drumbeat.node.host import processes
 
 UP_S = 20.0
 """How long the first node of a lab may take to come up, and each one after it."""

@@ -25,9 +25,9 @@ from typing import Any, NoReturn
 
 from drumbeat.engines.netlab.iproute import ip
 from drumbeat.engines.netlab.shaping import shape
-from drumbeat.host import processes
-from drumbeat.host.gangs import write_private
-from drumbeat.host.syscalls import call
+from drumbeat.node.host import processes
+from drumbeat.node.host.gangs import write_private
+from drumbeat.node.host.syscalls import call
 
 LOCK = "engine.lock"
 """Of a lab's folder: whoever uses the lab holds it, shared."""

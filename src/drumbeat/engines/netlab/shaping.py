@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from drumbeat.engines.netlab.iproute import tc
-from drumbeat.protocol.errors import EngineError
+from drumbeat.model.errors import EngineError
 
 _RATE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?)(?:bit|bit/s|bps)?", re.IGNORECASE)
 _FACTOR = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}

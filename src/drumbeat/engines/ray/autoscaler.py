@@ -14,7 +14,7 @@ from typing import Any
 from drumbeat.engines.ray import render
 from drumbeat.engines.ray.dashboard import Dashboard, package
 from drumbeat.engines.ray.states import STARTING_JOB
-from drumbeat.protocol.api.computes import Scale
+from drumbeat.model.api.computes import Scale
 
 SURVEY = ".survey"
 """Ends the name of the job that reads the numbers."""

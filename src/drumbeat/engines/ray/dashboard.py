@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from drumbeat.dialect.compute.ray import RayCompute
-from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
+from drumbeat.jobfile.compute.ray import RayCompute
+from drumbeat.model.errors import DrumbeatError, EngineError, UnreachableError
 
 Json = dict[str, Any]
 Listed = Literal["actors", "nodes", "placement_groups"]

@@ -11,8 +11,7 @@ import threading
 import time
 from dataclasses import dataclass, field, replace
 
-from drumbeat.core.autoscaling import StartTimes, say_time
-from drumbeat.dialect.compute.ray import RayCompute
+from drumbeat.core.scheduling.autoscaling import StartTimes, say_time
 from drumbeat.engines.own_address import route_to
 from drumbeat.engines.poller import Poller
 from drumbeat.engines.ray import autoscaler, render
@@ -22,10 +21,11 @@ from drumbeat.engines.ray.machines import heads, machines, no_machines
 from drumbeat.engines.ray.names import prefix
 from drumbeat.engines.ray.states import GangView, judged
 from drumbeat.engines.unwanted_gangs import Wanted, unwanted
-from drumbeat.ports import Gang, Sighting
-from drumbeat.protocol.api.computes import Machine, Scale
-from drumbeat.protocol.errors import DrumbeatError, EngineError, Problem, UnreachableError
-from drumbeat.protocol.fault_points import faultpoint
+from drumbeat.jobfile.compute.ray import RayCompute
+from drumbeat.model.api.computes import Machine, Scale
+from drumbeat.model.errors import DrumbeatError, EngineError, Problem, UnreachableError
+from drumbeat.model.fault_points import faultpoint
+from drumbeat.ports.engines import Gang, Sighting
 
 POLL_S, JUDGE_INTERVAL_S = 2.0, 10.0
 END_S, END_PAUSE_S, MAX_END_PAUSE_S = 100.0, 0.5, 5.0

@@ -2,7 +2,7 @@
 
     python gang_program.py start | stop        beside `gang.json` and the agent's file, `agent.pyz`
 
-`render.py` writes `gang.json`, with the bundles and how they are placed (`share_machines` in `dialect/compute/ray.py`).
+`render.py` writes `gang.json`, with the bundles and how they are placed (`share_machines` in `jobfile/compute/ray.py`).
 
 It runs with the cluster's own Python (3.9 or newer) and Ray, and imports nothing of drumbeat. Placement group and
 actors are detached: they outlive this job, which ends as soon as it has done its part. What it says are JSON lines.
@@ -50,7 +50,7 @@ def say(**line: object) -> None:
 
 # --- on a machine ---------------------------------------------------------------------------------------------------
 def own_folder() -> Path:
-    """The machine's folder, as `drumbeat.host.node_holder` has it."""
+    """The machine's folder, as `drumbeat.node.host.node_holder` has it."""
     return Path(tempfile.gettempdir(), f"drumbeat-{os.getuid()}-{os.uname().nodename}")
 
 
@@ -105,7 +105,7 @@ class BundleHolder:
             file = self._keep(archive)
         except OSError as error:
             return str(error)
-        words = [python or sys.executable, "-I", file, "drumbeat.host.ray_node", self.gang, str(self.node)]
+        words = [python or sys.executable, "-I", file, "drumbeat.node.host.ray_node", self.gang, str(self.node)]
         answer = answer_of(words, request)
         if "error" in answer:
             return str(answer["error"])
@@ -192,7 +192,7 @@ def end_node(gang: str, python: str = "", file: str = "") -> str:
             return str(error)
     file = file or str(Path(AGENT_FILE).absolute())
     request = {"folder": str(own), "gang": gang, "leave_s": 0.0}
-    answer = answer_of([python or sys.executable, "-I", file, "drumbeat.host", "stop"], request)
+    answer = answer_of([python or sys.executable, "-I", file, "drumbeat.node.host", "stop"], request)
     shutil.rmtree(agent_folder(gang), ignore_errors=True)
     if "error" in answer and not Path(own, gang).exists():
         return ""  # An interpreter that can't end it has started nothing of it.

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from drumbeat.dialect.compute.ray import RayCompute
 from drumbeat.engines.agent_archive import agent_archive
 from drumbeat.engines.ray import render
 from drumbeat.engines.ray.dashboard import Dashboard, Filter, package
@@ -23,8 +22,9 @@ from drumbeat.engines.ray.names import (
     parse_job,
 )
 from drumbeat.engines.ray.states import STARTING_JOB, GangView, stuck_reason
-from drumbeat.ports import Gang
-from drumbeat.protocol.api.computes import NodeState
+from drumbeat.jobfile.compute.ray import RayCompute
+from drumbeat.model.api.computes import NodeState
+from drumbeat.ports.engines import Gang
 
 Json = dict[str, Any]
 

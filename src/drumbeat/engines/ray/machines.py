@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from drumbeat.dialect.compute.ray import RayCompute
-from drumbeat.ports import NoMachinesError
-from drumbeat.protocol.api.computes import Machine, NodeState
+from drumbeat.jobfile.compute.ray import RayCompute
+from drumbeat.model.api.computes import Machine, NodeState
+from drumbeat.ports.engines import NoMachinesError
 
 Json = Mapping[str, Any]
 

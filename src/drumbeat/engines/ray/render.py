@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from drumbeat.dialect.compute.ray import RayCompute
 from drumbeat.engines.agent_archive import AgentArchive
 from drumbeat.engines.enrolment import enrolment
 from drumbeat.engines.ray.names import NAMESPACE, START, job_name
-from drumbeat.ports import Gang
+from drumbeat.jobfile.compute.ray import RayCompute
+from drumbeat.ports.engines import Gang
 
 PROGRAM, SURVEY_PROGRAM = "gang_program.py", "survey_program.py"
 Json = dict[str, Any]

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from drumbeat.core.life.events import Loss
+from drumbeat.core.lifecycle.events import Loss
 from drumbeat.engines.gang_status import gang_word
-from drumbeat.ports import Sighting
+from drumbeat.ports.engines import Sighting
 
 Json = Mapping[str, Any]
 

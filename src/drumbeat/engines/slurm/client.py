@@ -15,7 +15,7 @@ from pathlib import Path
 
 from drumbeat.engines.slurm import job_states
 from drumbeat.engines.slurm.power_saving import Power, read_power
-from drumbeat.protocol.errors import EngineError, UnreachableError
+from drumbeat.model.errors import EngineError, UnreachableError
 
 ASK_S = 30.0
 _CUT = "\x1f"

@@ -15,8 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from drumbeat.core.life.events import Loss
-from drumbeat.dialect.compute.slurm import SlurmCompute
+from drumbeat.core.lifecycle.events import Loss
 from drumbeat.engines.agent_archive import agent_archive
 from drumbeat.engines.enrolment import enrolment
 from drumbeat.engines.own_address import route_to
@@ -29,11 +28,12 @@ from drumbeat.engines.slurm.machines import Cluster
 from drumbeat.engines.slurm.render import agents_folder, batch_script, gang_folder
 from drumbeat.engines.start_errors import not_started
 from drumbeat.engines.unwanted_gangs import Wanted, unwanted
-from drumbeat.host.gangs import write_private
-from drumbeat.ports import Gang, Sighting
-from drumbeat.protocol.api.computes import Machine, Scale
-from drumbeat.protocol.errors import DrumbeatError, EngineError, Problem, UnreachableError
-from drumbeat.protocol.fault_points import faultpoint
+from drumbeat.jobfile.compute.slurm import SlurmCompute
+from drumbeat.model.api.computes import Machine, Scale
+from drumbeat.model.errors import DrumbeatError, EngineError, Problem, UnreachableError
+from drumbeat.model.fault_points import faultpoint
+from drumbeat.node.host.gangs import write_private
+from drumbeat.ports.engines import Gang, Sighting
 
 POLL_S = 1.5
 END_S = 50.0

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drumbeat.engines.slurm.client import Ended, Slurm
-from drumbeat.host.gangs import write_private
+from drumbeat.node.host.gangs import write_private
 
 MAX_STATUS_AGE_S = 1.5
 """How old the last answer about a job that lives may be."""

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from drumbeat.core.life.events import Loss
+from drumbeat.core.lifecycle.events import Loss
 
 
 class Stage(Enum):

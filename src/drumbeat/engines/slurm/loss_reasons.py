@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from drumbeat.core.life.events import Loss
+from drumbeat.core.lifecycle.events import Loss
 from drumbeat.engines.slurm import job_states
 from drumbeat.engines.slurm.client import Ended
 

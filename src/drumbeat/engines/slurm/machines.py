@@ -7,17 +7,17 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from drumbeat.core.autoscaling import StartTimes
-from drumbeat.dialect.compute.slurm import SlurmCompute
+from drumbeat.core.scheduling.autoscaling import StartTimes
 from drumbeat.engines.slurm import node_states, pending_reasons, power_saving
 from drumbeat.engines.slurm.client import Slurm, SlurmJob, SlurmNode
 from drumbeat.engines.slurm.job_states import Stage
 from drumbeat.engines.slurm.loss_reasons import preemption_notice
 from drumbeat.engines.slurm.node_states import NodeWord
 from drumbeat.engines.slurm.power_saving import Power
-from drumbeat.ports import NoMachinesError
-from drumbeat.protocol.api.computes import Machine, Scale
-from drumbeat.protocol.errors import EngineError
+from drumbeat.jobfile.compute.slurm import SlurmCompute
+from drumbeat.model.api.computes import Machine, Scale
+from drumbeat.model.errors import EngineError
+from drumbeat.ports.engines import NoMachinesError
 
 MACHINES_S, ELASTIC_MACHINES_S, POWER_S = 10.0, 3.0, 300.0
 """How old may be what is known of the machines, of machines that come and go while a job waits, and of the settings."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from drumbeat.protocol.api.computes import NodeState
+from drumbeat.model.api.computes import NodeState
 
 RESUME_FAILED = "ResumeTimeout reached"
 """Slurm's reason for a machine that it switched on and that never came."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from drumbeat.core.autoscaling import usually
+from drumbeat.core.scheduling.autoscaling import usually
 from drumbeat.engines.slurm.client import SlurmJob
 from drumbeat.engines.slurm.node_states import RESUME_FAILED, NodeWord
-from drumbeat.protocol.api.computes import NodeState
-from drumbeat.protocol.plurals import name_some
+from drumbeat.model.api.computes import NodeState
+from drumbeat.model.plurals import name_some
 
 _NOT_THERE = ("ReqNodeNotAvail", "Nodes required for job are DOWN")
 _HELD = ("BeginTime", *_NOT_THERE)

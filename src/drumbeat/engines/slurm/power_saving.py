@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from drumbeat.protocol.api.computes import Scale, Tier
+from drumbeat.model.api.computes import Scale, Tier
 
 _NEVER = ("", "INFINITE", "NONE", "UNLIMITED", "(null)", "-1")
 

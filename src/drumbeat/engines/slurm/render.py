@@ -6,9 +6,9 @@ import math
 import shlex
 from collections.abc import Iterator
 
-from drumbeat.dialect.compute.slurm import SlurmCompute
-from drumbeat.ports import Gang
-from drumbeat.protocol.programs import SLURM_STEP
+from drumbeat.jobfile.compute.slurm import SlurmCompute
+from drumbeat.model.programs import SLURM_STEP
+from drumbeat.ports.engines import Gang
 
 MAX_SIGNAL_S = 65535
 """The most seconds that `--signal` takes (sbatch(1)); sbatch refuses more: "Invalid --signal specification"."""

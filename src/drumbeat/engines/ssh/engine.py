@@ -9,7 +9,7 @@ from drumbeat.engines.own_address import route_to
 from drumbeat.engines.remote_engine import RemoteEngine
 from drumbeat.engines.remote_host import Host
 from drumbeat.engines.ssh.ssh_host import SshHost
-from drumbeat.protocol.errors import UnreachableError
+from drumbeat.model.errors import UnreachableError
 
 
 class SshEngine(RemoteEngine):

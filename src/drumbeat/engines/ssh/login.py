@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from drumbeat.host.machine import is_private
-from drumbeat.protocol.errors import EngineError
+from drumbeat.model.errors import EngineError
+from drumbeat.node.host.machine import is_private
 
 _OPTIONS = (
     "BatchMode=yes", "ConnectTimeout=8", "ServerAliveInterval=5", "ServerAliveCountMax=3", "ForwardAgent=no",

@@ -18,7 +18,7 @@ from drumbeat.engines.agent_archive import agent_archive
 from drumbeat.engines.remote_engine import understood
 from drumbeat.engines.remote_host import Answer
 from drumbeat.engines.ssh.login import Destination, Login
-from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
+from drumbeat.model.errors import DrumbeatError, EngineError, UnreachableError
 
 ASK_S = 20.0
 DELIVER_S = 60.0
@@ -74,7 +74,7 @@ class SshHost:
         place = _quoted(f"{self.folder}/agents/{agent_archive().name}")
         # After a power failure it may be there and empty, which Python runs without a word.
         has_agent = f"{{ test -f {place} && {_is_whole(place)}; }} || exit {_NO_AGENT}"
-        asking = f"{has_agent}; exec {shlex.quote(self.python)} -I {place} drumbeat.host {verb}"
+        asking = f"{has_agent}; exec {shlex.quote(self.python)} -I {place} drumbeat.node.host {verb}"
         text = json.dumps(request).encode()
         done = self._run(asking, text, ASK_S)
         if done.returncode == _NO_AGENT:

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from drumbeat.ports import Clock
-from drumbeat.protocol.api.server import DoorView
-from drumbeat.protocol.errors import DrumbeatError
+from drumbeat.model.api.server import DoorView
+from drumbeat.model.errors import DrumbeatError
+from drumbeat.ports.clock import Clock
 from drumbeat.server.access.listen_addresses import HostAddress, address_of, literal, not_listened, plain
 from drumbeat.server.access.name_lookups import NameLookups
 from drumbeat.server.home import write_whole

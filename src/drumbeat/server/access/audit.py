@@ -15,7 +15,7 @@ from drumbeat.server.access import permissions
 if TYPE_CHECKING:
     from starlette.types import Message, Scope, Send
 
-    from drumbeat.protocol.principal import Principal
+    from drumbeat.model.principal import Principal
 
 log = logging.getLogger("drumbeat.audit")
 

@@ -1,6 +1,6 @@
 """The callers of a server: which principal a token or a session of the web page belongs to.
 
-The tokens of persons are made, found and removed in `control/people/tokens.py`.
+The tokens of persons are made, found and removed in `server/users/tokens.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from secrets import compare_digest
 
 from anyio import to_thread
 
-from drumbeat.protocol.principal import Principal, Role
+from drumbeat.model.principal import Principal, Role
 
 KEPT_S = 2.0
 """How long the answer of the store about a token is used. On other servers, a removed token works for so long."""

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from drumbeat.protocol.errors import EngineError
+from drumbeat.model.errors import EngineError
 from drumbeat.server.home import first_written
 
 LIFE = timedelta(days=3652)

@@ -7,7 +7,7 @@ import pwd
 import secrets
 from pathlib import Path
 
-from drumbeat.protocol.principal import PERSON
+from drumbeat.model.principal import PERSON
 from drumbeat.server.home import first_written
 
 TOKEN_BYTES = 32

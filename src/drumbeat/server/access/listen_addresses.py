@@ -10,7 +10,7 @@ import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
+from drumbeat.model.errors import DrumbeatError, EngineError, UnreachableError
 
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 NAME = re.compile(r"[a-z0-9_]([a-z0-9_.-]{0,251}[a-z0-9_])?", re.ASCII | re.IGNORECASE)

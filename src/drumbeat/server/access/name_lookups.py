@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 
-from drumbeat.protocol.errors import DrumbeatError
+from drumbeat.model.errors import DrumbeatError
 from drumbeat.server.access.listen_addresses import HostAddress
 
 _INTERVAL_S, _MAX_INTERVAL_S = 4.0, 32.0

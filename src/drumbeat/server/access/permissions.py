@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from drumbeat.protocol.errors import ForbiddenError
-from drumbeat.protocol.principal import Principal, Role
+from drumbeat.model.errors import ForbiddenError
+from drumbeat.model.principal import Principal, Role
 
 READING = ("GET", "HEAD")
 

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 from anyio import to_thread
 
-from drumbeat.protocol.errors import DrumbeatError, ForbiddenError, NotFoundError, UnauthorizedError
-from drumbeat.protocol.principal import Principal, Role
+from drumbeat.model.errors import DrumbeatError, ForbiddenError, NotFoundError, UnauthorizedError
+from drumbeat.model.principal import Principal, Role
 from drumbeat.server import errors
 from drumbeat.server.access import audit, permissions
 from drumbeat.server.access.callers import Callers

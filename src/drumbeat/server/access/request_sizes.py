@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from starlette.exceptions import HTTPException
 
-from drumbeat.protocol.agent import LISTED_BYTES
-from drumbeat.protocol.errors import UnreachableError
+from drumbeat.model.agent import LISTED_BYTES
+from drumbeat.model.errors import UnreachableError
 from drumbeat.server import errors
 from drumbeat.server.access.fair_share import FairShare
 from drumbeat.server.access.request_guard import AGENT_CALL, LAST
@@ -23,7 +23,7 @@ from drumbeat.server.access.request_guard import AGENT_CALL, LAST
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from drumbeat.protocol.principal import Principal
+    from drumbeat.model.principal import Principal
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 

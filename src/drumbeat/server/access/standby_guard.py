@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from drumbeat.protocol.errors import StandbyError
+from drumbeat.model.errors import StandbyError
 from drumbeat.server import errors
 from drumbeat.server.access.request_guard import HEALTH, LAST, is_page
 

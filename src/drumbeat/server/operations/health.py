@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from drumbeat.control.control import Control
-from drumbeat.protocol.errors import DrumbeatError
+from drumbeat.model.errors import DrumbeatError
+from drumbeat.server.control import Control
 
 MAX_BEAT_AGE_S = 15.0
 """The loop renews its lease every 0.5 s; a store that doesn't answer, or a loop that stands still, delays it."""

@@ -5,9 +5,9 @@ What is read when Prometheus asks, such as the states of jobs and the lengths of
 
 from __future__ import annotations
 
-from drumbeat.control.loop.loop import Applied
-from drumbeat.core.life.backoff import queued_since
-from drumbeat.protocol.states import State
+from drumbeat.core.lifecycle.backoff import queued_since
+from drumbeat.model.states import State
+from drumbeat.server.loop.loop import Applied
 from drumbeat.server.operations.counters import Counter, Histogram
 
 WAIT_BOUNDS_S = (1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 86400)

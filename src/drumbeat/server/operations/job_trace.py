@@ -9,9 +9,9 @@ from datetime import datetime
 
 from drumbeat.core import ledger_times
 from drumbeat.core.ledger_times import Stretch
-from drumbeat.core.life.events import StoryEntry
-from drumbeat.core.life.job import Job
-from drumbeat.protocol.states import State
+from drumbeat.core.lifecycle.events import StoryEntry
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.model.states import State
 
 Attributes = dict[str, str | int | float | bool]
 

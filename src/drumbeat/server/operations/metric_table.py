@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from drumbeat._version import __version__
-from drumbeat.control.control import Control
-from drumbeat.core.life.backoff import queued_since
-from drumbeat.core.life.job import Job
-from drumbeat.protocol.states import State
+from drumbeat.core.lifecycle.backoff import queued_since
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.model.states import State
+from drumbeat.server.control import Control
 from drumbeat.server.operations.counters import Counter, Histogram, Labels
 from drumbeat.server.operations.job_change_counts import JobCounts
 

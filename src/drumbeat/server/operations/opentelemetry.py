@@ -26,11 +26,11 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import NonRecordingSpan, SpanContext, Status, StatusCode, TraceFlags, set_span_in_context
 
 from drumbeat._version import __version__
-from drumbeat.control.control import Control
-from drumbeat.control.loop.loop import Applied
-from drumbeat.core.life.events import StoryEntry
-from drumbeat.core.life.job import Job
-from drumbeat.protocol.errors import DrumbeatError, NotFoundError
+from drumbeat.core.lifecycle.events import StoryEntry
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.model.errors import DrumbeatError, NotFoundError
+from drumbeat.server.control import Control
+from drumbeat.server.loop.loop import Applied
 from drumbeat.server.operations.job_trace import SpanDraft, TraceOrigin, attributes_of, job_spans
 
 MAX_WAITING = 10_000

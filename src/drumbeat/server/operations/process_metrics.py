@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from functools import cached_property
 
-from drumbeat.control.control import Control
+from drumbeat.server.control import Control
 from drumbeat.server.operations.counters import Histogram
 from drumbeat.server.operations.job_change_counts import JobCounts
 from drumbeat.server.operations.metric_table import Exposition, MetricSources

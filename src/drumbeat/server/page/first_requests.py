@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, quote, quote_plus, unquote
 
-from drumbeat.control.control import Control
-from drumbeat.protocol.metrics import SYSTEM, run_id
-from drumbeat.protocol.states import JobKind
+from drumbeat.model.metrics import SYSTEM, run_id
+from drumbeat.model.states import JobKind
 from drumbeat.server.context import current
+from drumbeat.server.control import Control
 
 API = "/api/v1"
 Words = Sequence[tuple[str, str]]

@@ -18,7 +18,7 @@ from anyio import move_on_after, to_thread
 from fastapi import Header, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from drumbeat.protocol.errors import DrumbeatError
+from drumbeat.model.errors import DrumbeatError
 from drumbeat.server.access.page_sessions import SESSION_LIFETIME_S
 from drumbeat.server.access.request_guard import PAGE, PRINTED_BY_MLFLOW, valid_session
 from drumbeat.server.context import ContextOf, ServerContext

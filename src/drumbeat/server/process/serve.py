@@ -18,8 +18,8 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from drumbeat.protocol import home_socket
-from drumbeat.protocol.errors import ConflictError, DrumbeatError, RefusedError
+from drumbeat.model import home_socket
+from drumbeat.model.errors import ConflictError, DrumbeatError, RefusedError
 from drumbeat.server.home import Home, machine, shared_folder
 from drumbeat.server.options import MLFLOW, Options, bind, parse
 from drumbeat.server.process.clock import SystemClock
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     import socket
     from types import FrameType
 
-    from drumbeat.control.computes.agent_addresses import Endpoints
-    from drumbeat.control.control import Control
     from drumbeat.server.access.agent_listeners import TlsDoors
+    from drumbeat.server.computes.agent_addresses import Endpoints
     from drumbeat.server.context import ServerContext
+    from drumbeat.server.control import Control
     from drumbeat.server.operations.opentelemetry import OtlpSender
 
 EXIT_TAKEN = 3
@@ -66,7 +66,7 @@ def _refused(error: DrumbeatError, code: int) -> int:
 
 
 def _serve(home: Home, options: Options, make_control: Callable[[Path, Endpoints], Control]) -> None:
-    from drumbeat.control.computes.agent_addresses import Endpoints
+    from drumbeat.server.computes.agent_addresses import Endpoints
 
     told = StopSignals()
     listeners = bind(options, home.last_port)

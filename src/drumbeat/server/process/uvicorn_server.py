@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
-from drumbeat.protocol import home_socket
-from drumbeat.protocol.errors import StorageError
+from drumbeat.model import home_socket
+from drumbeat.model.errors import StorageError
 from drumbeat.server.access.agent_listeners import HandshakePatience
 from drumbeat.server.access.connections import Connections, HttpConnection, protocol_of
-from drumbeat.server.agent_api.tls_server import Doorway
 from drumbeat.server.context import ServerContext, away
+from drumbeat.server.nodes.agent_api.tls_server import Doorway
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

@@ -13,13 +13,13 @@ import hmac
 import re
 from collections.abc import Awaitable, Callable
 
-from drumbeat.protocol.errors import UnreachableError
+from drumbeat.model.errors import UnreachableError
 from drumbeat.server.access.callers import Callers
 from drumbeat.server.access.page_sessions import PageSessions
 from drumbeat.server.access.request_guard import RequireOwn
+from drumbeat.server.nodes.tunnels import Tunnel
 from drumbeat.server.services.proxy import BrowserConnection, Reader, ServiceTarget
 from drumbeat.server.services.service_access import OPEN, ServiceDoor, ServiceKey
-from drumbeat.server.tunnels import Tunnel
 
 MAX_PORTS = 256
 MAX_CONNECTIONS = 256

@@ -15,12 +15,12 @@ from typing import TypeVar
 
 import h11
 
-from drumbeat.protocol.errors import ConflictError, DrumbeatError, RefusedError, UnreachableError
+from drumbeat.model.errors import ConflictError, DrumbeatError, RefusedError, UnreachableError
 from drumbeat.server.access.page_sessions import SESSION_LIFETIME_S
 from drumbeat.server.errors import status_of
+from drumbeat.server.nodes.tunnels import Tunnel
 from drumbeat.server.services.headers import Header, is_upgrade, to_browser, to_service
 from drumbeat.server.services.service_access import OPEN, Admission, ServiceDoor
-from drumbeat.server.tunnels import Tunnel
 
 T = TypeVar("T")
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from anyio import to_thread
 
-from drumbeat.protocol.errors import DrumbeatError, ForbiddenError, UnauthorizedError
-from drumbeat.protocol.principal import Principal, Role
+from drumbeat.model.errors import DrumbeatError, ForbiddenError, UnauthorizedError
+from drumbeat.model.principal import Principal, Role
 from drumbeat.server.access.callers import Callers
 from drumbeat.server.access.page_sessions import PageSessions
 from drumbeat.server.access.request_guard import bearer, valid_session

@@ -7,15 +7,15 @@ import socket
 from dataclasses import replace
 from pathlib import Path
 
-from drumbeat.agent.ground.agent_log import Journal
-from drumbeat.agent.keeper import listener
-from drumbeat.agent.keeper.client import process_start
-from drumbeat.agent.next_step import Facts, RoundFacts, Step, Work, next_step, status
-from drumbeat.agent.node_keeper import NodeKeeper
-from drumbeat.launch import render, warm_start_fit
-from drumbeat.protocol.agent import AgentStatus, Directive, Enrolment, RankExit
-from drumbeat.protocol.keeper import KeeperState, ProcessStart, StartRound
-from drumbeat.protocol.roster import Member, Roster
+from drumbeat.launchers import render, warm_start_fit
+from drumbeat.model.agent import AgentStatus, Directive, Enrolment, RankExit
+from drumbeat.model.keeper import KeeperState, ProcessStart, StartRound
+from drumbeat.model.roster import Member, Roster
+from drumbeat.node.agent.next_step import Facts, RoundFacts, Step, Work, next_step, status
+from drumbeat.node.agent.node_keeper import NodeKeeper
+from drumbeat.node.platform.agent_log import Journal
+from drumbeat.node.supervisor import listener
+from drumbeat.node.supervisor.client import process_start
 from tests.support.simulation.keepers.machine import AgentMachine, Box
 
 
@@ -144,7 +144,9 @@ class NodeAgent:
         self.has_left = True
 
     def clean_up(self) -> None:
-        """What the host does when the gang is stopped: it ends what is left of the attempt, as `agent.cleanup` does."""
+        """What the host does when the gang is stopped: it ends what is left of the attempt, as `node.agent.cleanup`
+        does.
+        """
         self.kill()
         self.box.stopping.add(self.enrolment.root)
         folder = f"{self.enrolment.root}/keeper"

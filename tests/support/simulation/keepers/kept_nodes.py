@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from drumbeat.agent.next_step import Work
-from drumbeat.ports import Gang
-from drumbeat.protocol.agent import AgentStatus, Directive, Enrolment, Phase
+from drumbeat.model.agent import AgentStatus, Directive, Enrolment, Phase
+from drumbeat.node.agent.next_step import Work
+from drumbeat.ports.engines import Gang
 from tests.support.simulation.keepers.agents import NodeAgent
 from tests.support.simulation.keepers.machine import Box, PlayedProcess
 from tests.support.simulation.nodes import Node

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from drumbeat.agent.keeper import listener, spare_folders
-from drumbeat.agent.keeper.spare_keeper import SPARE_CHECK_INTERVAL_S
-from drumbeat.agent.keeper.standby_pool import MAX_STANDBYS, MEMORY_CHECK_INTERVAL_S
-from drumbeat.protocol.keeper import ProcessStart
+from drumbeat.model.keeper import ProcessStart
+from drumbeat.node.supervisor import listener, spare_folders
+from drumbeat.node.supervisor.spare_keeper import SPARE_CHECK_INTERVAL_S
+from drumbeat.node.supervisor.standby_pool import MAX_STANDBYS, MEMORY_CHECK_INTERVAL_S
 from tests.support.simulation.keepers.machine import Box, KeeperProcess, PlayedProcess
 from tests.support.simulation.violation import require
 

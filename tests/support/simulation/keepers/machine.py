@@ -15,15 +15,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from drumbeat.agent.keeper import listener, standby
-from drumbeat.agent.keeper.confinement import STANDBY, Subreaper
-from drumbeat.agent.keeper.keeper import Keeper
-from drumbeat.agent.keeper.listener import AgentListener
-from drumbeat.agent.keeper.machine import KeeperMachine
-from drumbeat.agent.keeper.shared_memory import Segments
-from drumbeat.agent.keeper.signal_pipe import SignalPipe
-from drumbeat.agent.keeper.standby import Standby
-from drumbeat.protocol.keeper import KeeperRequest, ProcessStart, encode_request
+from drumbeat.model.keeper import KeeperRequest, ProcessStart, encode_request
+from drumbeat.node.supervisor import listener, standby
+from drumbeat.node.supervisor.confinement import STANDBY, Subreaper
+from drumbeat.node.supervisor.keeper import Keeper
+from drumbeat.node.supervisor.listener import AgentListener
+from drumbeat.node.supervisor.machine import KeeperMachine
+from drumbeat.node.supervisor.shared_memory import Segments
+from drumbeat.node.supervisor.signal_pipe import SignalPipe
+from drumbeat.node.supervisor.standby import Standby
 from tests.support.fake_clock import FakeClock
 from tests.support.simulation.keepers.parts import NoSegments, NoSignals, PlayedListener
 

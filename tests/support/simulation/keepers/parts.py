@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from drumbeat.agent.keeper.listener import AgentListener
-from drumbeat.agent.keeper.shared_memory import Segments
-from drumbeat.agent.keeper.signal_pipe import SignalPipe
+from drumbeat.node.supervisor.listener import AgentListener
+from drumbeat.node.supervisor.shared_memory import Segments
+from drumbeat.node.supervisor.signal_pipe import SignalPipe
 
 
 class PlayedListener(AgentListener):

@@ -1,6 +1,6 @@
 """What one rank does, from the facts of its processes between two looks.
 
-The counters are read on the node, in `agent/stacks/`.
+The counters are read on the node, in `node/stacks/`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from drumbeat.core.diagnosis.hangs import waits
 from drumbeat.core.diagnosis.hangs.waits import Wait, WaitKind
-from drumbeat.protocol.stacks import ProcessFacts, RankFacts, ThreadStack
+from drumbeat.model.stacks import ProcessFacts, RankFacts, ThreadStack
 
 WORKING_SHARE = 0.02
 """A process that uses more of a core works, unless its frames say that it polls."""

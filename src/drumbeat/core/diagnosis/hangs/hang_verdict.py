@@ -1,6 +1,6 @@
 """Whether silent ranks hang, and which of them is the odd one out: from what each of them does.
 
-What counts as silence is decided in `agent/stacks/silence.py`.
+What counts as silence is decided in `node/stacks/silence.py`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from drumbeat.core.diagnosis.hangs.activity import Activity, say_wait
 from drumbeat.core.diagnosis.hangs.waits import WaitKind
-from drumbeat.protocol.plurals import name_ranks
+from drumbeat.model.plurals import name_ranks
 
 
 class Stillness(StrEnum):

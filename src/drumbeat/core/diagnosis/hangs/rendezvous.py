@@ -11,8 +11,8 @@ from enum import StrEnum
 
 from drumbeat.core.diagnosis.hangs.activity import Activity, say_activity
 from drumbeat.core.diagnosis.hangs.waits import WaitKind
-from drumbeat.protocol.plan import Rank
-from drumbeat.protocol.plurals import name_ranks
+from drumbeat.model.plan import Rank
+from drumbeat.model.plurals import name_ranks
 
 MAX_RANKS_NAMED = 4
 

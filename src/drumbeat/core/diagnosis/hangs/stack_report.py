@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from drumbeat.core.diagnosis.hangs.activity import Activity, of_rank, say_activity
-from drumbeat.protocol.api.stacks import NodeStacks, RankStacks
-from drumbeat.protocol.stacks import NodeFacts, ProcessFacts, StackFrame, ThreadStack
+from drumbeat.model.api.stacks import NodeStacks, RankStacks
+from drumbeat.model.stacks import NodeFacts, ProcessFacts, StackFrame, ThreadStack
 
 _STATES = {"R": "runs", "S": "sleeps", "D": "waits for a device", "T": "is stopped", "t": "is traced", "Z": "has ended"}
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from drumbeat.core.diagnosis.hangs import waits
 from drumbeat.core.diagnosis.hangs.waits import Wait, WaitKind
-from drumbeat.protocol.stacks import ProgramSamples, RankFacts, StackFrame, StackSample
+from drumbeat.model.stacks import ProgramSamples, RankFacts, StackFrame, StackSample
 
 MIN_SAMPLES = 10
 """Fewer say nothing of a rank."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from drumbeat.protocol.stacks import StackFrame
+from drumbeat.model.stacks import StackFrame
 
 
 class WaitKind(StrEnum):

@@ -1,1 +1,0 @@
-"""What ranks run in: Python environments, container images, containers."""

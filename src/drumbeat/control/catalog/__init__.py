@@ -1,1 +1,0 @@
-"""Things with names that jobs use: data assets, datastores, environments, registries."""

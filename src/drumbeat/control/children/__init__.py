@@ -1,1 +1,0 @@
-"""The children of sweeps and pipelines: submitted, watched, canceled."""

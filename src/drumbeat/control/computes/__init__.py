@@ -1,1 +1,0 @@
-"""The computes: their engines and machines, and what becomes of a compute whose engine cannot be made."""

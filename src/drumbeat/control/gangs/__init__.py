@@ -1,1 +1,0 @@
-"""Carrying out effects on a job's nodes, and watching them."""

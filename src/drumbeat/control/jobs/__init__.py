@@ -1,1 +1,0 @@
-"""From a client's request to a job: previewed or submitted."""

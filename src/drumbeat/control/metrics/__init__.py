@@ -1,1 +1,0 @@
-"""Metrics of jobs: taken from nodes, read by people, compared; experiments."""

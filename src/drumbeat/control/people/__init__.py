@@ -1,1 +1,0 @@
-"""Who may use the servers, and how much of them."""

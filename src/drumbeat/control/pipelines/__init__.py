@@ -1,1 +1,0 @@
-"""Pipelines: the jobs of their steps, and what of earlier ones is reused."""

@@ -1,0 +1,24 @@
+"""What the agent of a node should be doing now: a pure function of the job, so that no command can be lost."""
+
+from __future__ import annotations
+
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.core.reason_table import REASONS
+from drumbeat.model.agent import Directive, Order
+from drumbeat.model.states import State
+
+_ORDERS = {
+    State.PROVISIONING: Order.PREPARE,
+    State.STAGING: Order.PREPARE,
+    State.RUNNING: Order.RUN,
+    State.STOPPING: Order.STOP,
+    State.FINALIZING: Order.UPLOAD,
+}
+
+
+def directive(job: Job) -> Directive:
+    """The same for every node of the attempt; a job that is waiting or has ended has no use for an agent."""
+    order = _ORDERS.get(job.state, Order.LEAVE)
+    roster = job.roster if order is Order.RUN else None
+    is_canceled = job.verdict is not None and REASONS[job.verdict.reason].ends is State.CANCELED
+    return Directive(order, job.attempt, job.round, roster, job.plan.grace_s, is_canceled=is_canceled)

@@ -1,0 +1,401 @@
+"""What can happen to a job, and what is to be done about it: two closed sets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from drumbeat.core.lifecycle.job import Job, Published
+from drumbeat.core.scheduling.resource_needs import Slot
+from drumbeat.model.agent import AgentStatus
+from drumbeat.model.states import Reason, State
+
+
+class Loss(StrEnum):
+    """Why nodes are gone, as far as their engine can tell. Closed: `state_machine` has a row for each."""
+
+    LOST = "lost"
+    UNHEARD = "unheard"
+    """The engine has started it, and its agent has never called."""
+    PREEMPTED = "preempted"
+    TIMED_OUT = "timed_out"
+    CANCELED = "canceled"
+    OUT_OF_MEMORY = "out_of_memory"
+    FAILED = "failed"
+    """They ended by themselves, before or while they were of use."""
+
+
+# --- events -----------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Granted:
+    """Placement found slots for every node at once."""
+
+    slots: tuple[Slot, ...]
+
+
+@dataclass(frozen=True)
+class Waits:
+    """Placement looked, and the job has to wait."""
+
+    reason: Reason
+    sentence: str
+
+
+@dataclass(frozen=True)
+class NeverFits:
+    """Placement looked: the compute will never have that much, or too few of its machines have a share."""
+
+    sentence: str
+    reason: Reason = Reason.TOO_BIG
+
+
+@dataclass(frozen=True)
+class GangSeen:
+    """The engine's word for the gang of an attempt. waits: the engine has a queue, and the gang stands in it.
+
+    is_asked: False = the engine couldn't be asked for the gang yet, and so knows nothing of it. notice: that its nodes
+    will be taken away, in a sentence, "" = the engine knows of no such plan.
+    """
+
+    attempt: int
+    word: str
+    waits: bool = False
+    is_asked: bool = True
+    notice: str = ""
+
+
+@dataclass(frozen=True)
+class Unheard:
+    """The engine has started the gang of an attempt a while ago, and not all of its agents have called. In words."""
+
+    attempt: int
+    sentence: str
+
+
+@dataclass(frozen=True)
+class GangRefused:
+    """The engine can't start the gang of an attempt."""
+
+    attempt: int
+    sentence: str
+
+
+@dataclass(frozen=True)
+class AgentSaid:
+    """The agent of a node says how far it is."""
+
+    attempt: int
+    node: int
+    status: AgentStatus
+
+
+@dataclass(frozen=True)
+class ValueLogged:
+    """A rank has logged a value of a metric in this round, in a sentence."""
+
+    attempt: int
+    round: int
+    sentence: str
+
+
+@dataclass(frozen=True)
+class StillnessSeen:
+    """What the ranks of a silent round do, in a sentence."""
+
+    attempt: int
+    round: int
+    sentence: str
+    is_hang: bool
+    """Whether nothing will go on by itself; else one rank is slow."""
+    is_certain: bool = False
+    """Whether nothing from outside of the job can end the hang; at the rendezvous, whether the round is to end."""
+    is_over: bool = False
+    """Whether a hang that was reported has passed."""
+    is_rendezvous: bool = False
+    """Whether the ranks wait at their rendezvous for others, for longer than the job allows."""
+    silent_s: float = 0.0
+    """How long before the event the rank that is the cause gave its last sign of work."""
+    rank: int | None = None
+    node: int | None = None
+
+
+@dataclass(frozen=True)
+class NodeLost:
+    """The engine says, or silence proves, that a node of an attempt is gone."""
+
+    attempt: int
+    node: int
+    sentence: str
+    cause: Loss = Loss.LOST
+
+
+@dataclass(frozen=True)
+class NodeDeparture:
+    """The machine of a node says that it will be gone in a moment: its ranks must end now to end well."""
+
+    attempt: int
+    node: int
+    sentence: str
+
+
+@dataclass(frozen=True)
+class GrowthPossible:
+    """Placement looked: this many nodes are free for an elastic job, those that it has among them."""
+
+    attempt: int
+    nodes: int
+
+
+@dataclass(frozen=True)
+class CheckpointSaved:
+    """The ranks have saved a whole checkpoint in this round. step: as the script counts."""
+
+    attempt: int
+    round: int
+    step: int
+
+
+@dataclass(frozen=True)
+class CancelRequested:
+    """A person asked for the job to stop. discard: also while it keeps its results; what isn't kept yet is lost."""
+
+    by: str
+    discard: bool = False
+
+
+@dataclass(frozen=True)
+class TimeUp:
+    """The job's time limit is reached, by a clock that doesn't jump."""
+
+
+@dataclass(frozen=True)
+class JudgeDue:
+    """A running job's `judge_at` is reached, by a clock that doesn't jump."""
+
+
+@dataclass(frozen=True)
+class RetryDue:
+    """A waiting job's `retry_at` is reached, by a clock that doesn't jump."""
+
+
+@dataclass(frozen=True)
+class OutputPublished:
+    """An output of a job that has ended is where it was to go, or can't be brought there."""
+
+    published: Published
+
+
+@dataclass(frozen=True)
+class OutputHeldUp:
+    """An output of a job that has ended can't be brought to its place now, and why; it is tried again.
+
+    tries: those that failed before.
+    """
+
+    output: str
+    why: str
+    tries: int = 0
+
+
+@dataclass(frozen=True)
+class ChildStatus:
+    """How far a child of a sweep or pipeline is. job: its name. ran_s: from its start to its end, once it has ended."""
+
+    job: str
+    state: State
+    sentence: str = ""
+    ran_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class ChildrenSeen:
+    """How far the children of a parent job are: a level, which names every child whose job exists.
+
+    reports: of each trial of a sweep by its number, the values of the primary metric that rank 0 reported, in order.
+    busy: of completed trials by their number, the share of their time that their ranks worked, where it was measured.
+    runs: of ended trials by their number, the run beside the trial's own that their reports come from, by its name:
+    where the trial's own run has none.
+    """
+
+    children: tuple[ChildStatus, ...] = ()
+    reports: Mapping[int, Sequence[float]] = field(default_factory=dict[int, Sequence[float]])
+    busy: Mapping[int, float] = field(default_factory=dict[int, float])
+    runs: Mapping[int, str] = field(default_factory=dict[int, str])
+
+
+@dataclass(frozen=True)
+class TrialsProposed:
+    """The sampler's answer: the parameters of the trials from `first` on. is_exhausted: there are no others."""
+
+    first: int
+    values: tuple[dict[str, Any], ...] = ()
+    is_exhausted: bool = False
+
+
+@dataclass(frozen=True)
+class ChildRefused:
+    """A child's job can't be submitted."""
+
+    job: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class ChildPostponed:
+    """A child's job can't be submitted yet; the server tries again. sentence: why."""
+
+    job: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class SamplerRefused:
+    """A sweep's sampler can't propose parameters, now or later: a package is missing, for example."""
+
+    sentence: str
+
+
+@dataclass(frozen=True)
+class StepReused:
+    """A step of a pipeline is not run: an earlier job has the result that its own would have.
+
+    job: the name that its own job would have. source: the earlier one.
+    """
+
+    job: str
+    source: str
+
+
+Event = (
+    Granted
+    | Waits
+    | NeverFits
+    | GangSeen
+    | Unheard
+    | GangRefused
+    | AgentSaid
+    | ValueLogged
+    | StillnessSeen
+    | NodeLost
+    | NodeDeparture
+    | GrowthPossible
+    | CheckpointSaved
+    | CancelRequested
+    | TimeUp
+    | JudgeDue
+    | RetryDue
+    | OutputPublished
+    | OutputHeldUp
+    | ChildrenSeen
+    | TrialsProposed
+    | ChildRefused
+    | ChildPostponed
+    | SamplerRefused
+    | StepReused
+)
+
+
+# --- effects ----------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class StartGang:
+    """Ask the engine for the gang of an attempt: all of its nodes or none."""
+
+    attempt: int
+    slots: tuple[Slot, ...]
+    kind: str = "start_gang"
+
+
+@dataclass(frozen=True)
+class StopGang:
+    """End every process of an attempt and give its slots back."""
+
+    attempt: int
+    kind: str = "stop_gang"
+
+
+@dataclass(frozen=True)
+class KeepStory:
+    """Put the job's plan and story into its folder, beside its results."""
+
+    attempt: int
+    kind: str = "keep_story"
+
+
+@dataclass(frozen=True)
+class PublishOutputs:
+    """Put the outputs of a job that has ended where they are to go, and give them their names."""
+
+    attempt: int
+    kind: str = "publish_outputs"
+
+
+@dataclass(frozen=True)
+class ProposeTrials:
+    """Ask the sampler for the parameters of `count` trials, numbered from `first` on."""
+
+    attempt: int
+    first: int
+    count: int
+    kind: str = "propose_trials"
+
+
+@dataclass(frozen=True)
+class SubmitChild:
+    """Submit the job of a child: a trial's or a step's. job: its name."""
+
+    attempt: int
+    job: str
+    kind: str = "submit_child"
+
+
+@dataclass(frozen=True)
+class CancelChild:
+    """Ask the job of a child to stop. by: who ends it, as its story says."""
+
+    attempt: int
+    job: str
+    by: str
+    kind: str = "cancel_child"
+
+
+@dataclass(frozen=True)
+class SendNotice:
+    """Report the end of the job to a notice target. address: the receiver of a mail, "" = those of the target."""
+
+    attempt: int
+    target: str
+    address: str = ""
+    kind: str = "send_notice"
+
+
+DROPPED_WITH_JOB = (KeepStory, SendNotice)
+"""Effects that don't keep a job from being deleted."""
+
+Effect = StartGang | StopGang | KeepStory | PublishOutputs | ProposeTrials | SubmitChild | CancelChild | SendNotice
+
+
+# --- what decide gives back -------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class StoryEntry:
+    """One line of a job's story: what changed, when, and a sentence that says why."""
+
+    at: datetime
+    state: State
+    reason: Reason
+    sentence: str
+    attempt: int = 0
+    round: int = 0
+    since: datetime | None = None
+    """Of a hang: when the rank that is the cause gave its last sign of work; None = unknown."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The job as it is now, what is to be done, and the lines that its story gains."""
+
+    job: Job
+    effects: tuple[Effect, ...] = ()
+    story: tuple[StoryEntry, ...] = ()

@@ -1,0 +1,217 @@
+"""The job as the server knows it: the value that `decide` takes and returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from drumbeat.core.child_jobs import PipelineProgress, SweepProgress
+from drumbeat.core.end_verdict import Verdict
+from drumbeat.core.scheduling.resource_needs import Need, Policy, Slot
+from drumbeat.launchers import host_file
+from drumbeat.model.agent import WAITS, AgentStatus, Phase, RankExit
+from drumbeat.model.plan import Plan
+from drumbeat.model.roster import Roster
+from drumbeat.model.states import JobKind, Reason, State
+from drumbeat.model.unique_names import unique_name
+
+
+@dataclass(frozen=True)
+class Observed:
+    """The engine's own word for the gang, and when it was seen."""
+
+    word: str
+    at: datetime
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A round that went wrong, kept for recovery."""
+
+    attempt: int
+    round: int
+    verdict: Verdict
+    at: datetime
+
+
+@dataclass(frozen=True)
+class Published:
+    """What has become of an output after the job's end. uri: where it is, "" = in the job's folder only.
+
+    asset: `name:version` that it is known by, "" = none. problem: why it isn't where it was to go, or isn't named.
+    """
+
+    output: str
+    uri: str
+    files: int = 0
+    size: int = 0
+    asset: str = ""
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class HeldUp:
+    """Why an output of a job that has ended isn't in its place yet. is_long: who follows the job waits no longer."""
+
+    output: str
+    why: str
+    is_long: bool = False
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job, whole. Times are aware datetimes in UTC; durations are in seconds.
+
+    nodes: what the agent of each node of this attempt last said, None until it enrolled. verdict: why it is being
+    stopped, or ended. avoided: machines of nodes that the last attempt lost. stop_at: when SIGKILL follows.
+    judge_at: when the round is judged, while only ranks that miss a peer have ended so far.
+    started_at: the first RUNNING. remarks: what of this attempt's nodes the story has told already.
+    """
+
+    name: str
+    plan: Plan
+    need: Need
+    policy: Policy
+    submitted_at: datetime
+    state: State = State.QUEUED
+    reason: Reason = Reason.ACCEPTED
+    sentence: str = ""
+    observed: Observed | None = None
+    attempt: int = 0
+    round: int = 0
+    slots: tuple[Slot, ...] = ()
+    nodes: tuple[AgentStatus | None, ...] = ()
+    roster: Roster | None = None
+    verdict: Verdict | None = None
+    stop_at: datetime | None = None
+    judge_at: datetime | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    failures: tuple[Failure, ...] = ()
+    lost: tuple[int, ...] = ()
+    avoided: tuple[str, ...] = ()
+    effects: int = 0
+    display_name: str = ""
+    description: str = ""
+    tags: dict[str, str] = field(default_factory=dict[str, str])
+    published: tuple[Published, ...] = ()
+    remarks: tuple[str, ...] = ()
+    held_up: tuple[HeldUp, ...] = ()
+    parent: str = ""
+    """The sweep or pipeline that the job is a part of; "" = none. Set when the job is submitted, and fixed."""
+    lacking: tuple[str, ...] = ()
+    """Machines that lack a share of the compute or can't be used: the job isn't placed there any more."""
+    person: str = ""
+    """Who submitted the job, or its parent; "" = unknown. Fixed."""
+    sweep: SweepProgress | None = None
+    """Of a sweep: its trials. Its plan then has no nodes and no command."""
+
+    pipeline: PipelineProgress | None = None
+    """Of a pipeline: its steps. Its plan then has no nodes and no command."""
+
+    growth: int = 0
+    """The number of nodes that an elastic job takes next, or after its next checkpoint; 0 = it keeps what it has."""
+
+    retry_at: datetime | None = None
+    """When the job goes on after a failure that recurred; None = it doesn't wait for that."""
+
+    kept: int = 0
+    """While an elastic job is between two attempts: how many nodes of the last one were not lost."""
+
+    queued_at: datetime | None = None
+    """Since when it has asked for nodes again; None = since its submission, or as its failures say."""
+
+    node_secrets_since: int = 0
+    """The first attempt whose nodes have a secret each, 0 = none yet: before, one secret served a whole attempt."""
+
+    first_version: int = 1
+    """The version that its record began with: beyond those of the deleted jobs that had its name. Set by the store."""
+
+    @property
+    def unique_name(self) -> str:
+        """The name that no other job has or had: what outlives a job is kept under it."""
+        return unique_name(self.name, self.first_version)
+
+    @property
+    def kind(self) -> JobKind:
+        """Whether the job has ranks of its own, or is the parent of other jobs."""
+        if self.pipeline:
+            return JobKind.PIPELINE
+        return JobKind.SWEEP if self.sweep else JobKind.COMMAND
+
+    def has_node_secrets(self, attempt: int) -> bool:
+        """Whether the nodes of an attempt, the current one or one before, have a secret each."""
+        return 0 < self.node_secrets_since <= attempt
+
+    @property
+    def is_without_nodes(self) -> bool:
+        """Whether its last attempt is over and no other has begun: it has ended, or waits in the queue."""
+        return self.state.is_terminal or self.state is State.QUEUED
+
+    @property
+    def deadline(self) -> datetime | None:
+        """When the time limit is reached; it counts from the first start of the ranks."""
+        if self.started_at is None or self.policy.timeout_s is None:
+            return None
+        return self.started_at + timedelta(seconds=self.policy.timeout_s)
+
+    @property
+    def waits_for(self) -> str:
+        """What keeps its nodes from going on, such as `input train`; "" = nothing does."""
+        details = [status.detail for status in self.nodes if status and WAITS in status.detail]
+        return details[0].partition(WAITS)[0].partition(":")[0] if details else ""
+
+    @property
+    def exits(self) -> tuple[tuple[int, RankExit], ...]:
+        """(node, exit) of every rank of this round that has ended, earliest first."""
+        exits = [
+            (node, one)
+            for node, status in enumerate(self.nodes)
+            if status and status.round == self.round
+            for one in status.exits
+        ]
+        return tuple(sorted(exits, key=lambda pair: (pair[1].at, pair[1].order)))
+
+    @property
+    def are_all_workers_well(self) -> bool:
+        """Whether every worker rank exited 0 before it was stopped."""
+        well = {one.rank for _, one in self.exits if not one.is_failure and not one.is_stopped}
+        return well.issuperset(self.plan.workers)
+
+    @property
+    def are_workers_done(self) -> bool:
+        """Whether every worker rank exited 0 while other processes of the job are still running.
+
+        Those are service ranks, or the servers through which nodes run commands on each other.
+        """
+        has_services = len(self.plan.workers) < self.plan.world_size or host_file.is_visited(self.plan)
+        return has_services and self.are_all_workers_well
+
+    @property
+    def has_ranks_left(self) -> bool:
+        """Whether a rank of this round hasn't ended, on a node that isn't lost."""
+        ended = {one.rank for _, one in self.exits}
+        return any(one.rank not in ended and one.node not in self.lost for one in self.plan.ranks)
+
+    @property
+    def machine_faults(self) -> tuple[Verdict, ...]:
+        """Why machines were given up for this job, in that order."""
+        reasons = (Reason.SHARE_MISSING, Reason.NODE_UNUSABLE)
+        return tuple(one.verdict for one in self.failures if one.verdict.reason in reasons)
+
+    def are_all(self, *phases: Phase) -> bool:
+        """Whether every node that isn't lost is in one of these phases of this round."""
+        return all(
+            status is not None and status.round == self.round and status.phase in phases
+            for node, status in enumerate(self.nodes)
+            if node not in self.lost
+        )
+
+    def with_node(self, node: int, status: AgentStatus) -> Job:
+        """Gives the job with the latest status of that node."""
+        nodes = tuple(status if n == node else old for n, old in enumerate(self.nodes))
+        return replace(self, nodes=nodes)
+
+    def without_node(self, node: int) -> Job:
+        """Gives the job without that node, which is lost."""
+        return replace(self, lost=tuple(sorted({*self.lost, node})))

@@ -1,0 +1,112 @@
+"""What is still to be done with the outputs of a job that has ended: put in their places, and given a name.
+
+The job has ended as it has; its story goes on by what becomes of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from drumbeat.core.lifecycle.events import Decision, OutputHeldUp, PublishOutputs, StoryEntry
+from drumbeat.core.lifecycle.job import HeldUp, Job, Published
+from drumbeat.core.lifecycle.transitions import with_effects
+from drumbeat.core.planning.outputs import is_published, is_registered
+from drumbeat.model.api.jobs import OutputPlace
+from drumbeat.model.plan import OutputPlan
+from drumbeat.model.plurals import counted
+
+PATIENCE = timedelta(seconds=30)
+"""How long after a job's end its followers wait for an output that is held up."""
+PATIENT_TRIES = 5
+"""After this many tries, followers wait no longer: tries are at least 1, 2, 4, 8 and 16 s apart."""
+
+
+@dataclass(frozen=True)
+class Whereabouts:
+    """An output, and what has become of it. problem: why it isn't in its place, or isn't yet."""
+
+    place: OutputPlace
+    told: Published
+    problem: str = ""
+
+
+def whereabouts(job: Job) -> list[Whereabouts]:
+    """Of each output that is to leave the job's folder, or to have a name."""
+    done = {one.output: one for one in job.published}
+    held = {one.output: one.why for one in job.held_up}
+    left = outputs_left(job)
+
+    def of(output: OutputPlan) -> Whereabouts:
+        if published := done.get(output.name):
+            return Whereabouts(
+                OutputPlace.FAILED if published.problem else OutputPlace.IN_PLACE, published, published.problem
+            )
+        wanted = Published(output.name, output.uri)
+        if not job.state.is_terminal:
+            return Whereabouts(OutputPlace.TO_COME, wanted)
+        if output in left:
+            return Whereabouts(OutputPlace.UNDER_WAY, wanted, held.get(output.name, ""))
+        return Whereabouts(OutputPlace.KEPT, replace(wanted, uri=""))
+
+    return [of(one) for one in job.plan.outputs if one.uri or one.asset]
+
+
+def outputs_left(job: Job) -> list[OutputPlan]:
+    """The outputs of a job that has ended with which something is still to be done."""
+    if not (job.state.is_terminal and (job.attempt or job.sweep)):
+        return []
+    done = {one.output for one in job.published}
+    wanted = [one for one in job.plan.outputs if is_published(one, job.state) or is_registered(one, job.state)]
+    return [one for one in wanted if one.name not in done]
+
+
+def is_over(job: Job) -> bool:
+    """Whether nothing more will come of the job soon: it has ended, and its outputs are in place, or held up."""
+    held_up = {one.output for one in job.held_up if one.is_long}
+    return job.state.is_terminal and all(one.name in held_up for one in outputs_left(job))
+
+
+def published(job: Job, latest: Published, now: datetime) -> Decision:
+    """An output is where it was to go, or never will be. One that was given up, and came there after all, is there."""
+    earlier = next((one for one in job.published if one.output == latest.output), None)
+    if earlier and (latest.problem or not earlier.problem):
+        return Decision(job)
+    others = tuple(one for one in job.published if one is not earlier)
+    is_somewhere = f"{counted(latest.files, 'file')} in {latest.uri}" if latest.uri else "kept in the job's folder"
+    named = f", known as azureml:{latest.asset}" if latest.asset else ""
+    kept = replace(job, published=(*others, latest), held_up=_without(job.held_up, latest.output))
+    return Decision(kept, (), (_line(job, f"output {latest.output}: {latest.problem or is_somewhere + named}", now),))
+
+
+def held_up(job: Job, event: OutputHeldUp, now: datetime) -> Decision:
+    """An output is tried again later; the story has each reason once."""
+    output, why = event.output, event.why
+    if all(one.name != output for one in outputs_left(job)):
+        return Decision(job)
+    sentence = f"output {output} isn't in its place yet: {why}; it is tried again"
+    is_known = any((one.output, one.why) == (output, why) for one in job.held_up)
+    is_late = job.ended_at is not None and now - job.ended_at >= PATIENCE
+    entry = HeldUp(output, why, is_long=is_late or event.tries >= PATIENT_TRIES)
+    kept = replace(job, held_up=(*_without(job.held_up, output), entry))
+    return Decision(kept, (), () if is_known else (_line(job, sentence, now),))
+
+
+def given_up(job: Job, by: str, now: datetime) -> Decision:
+    """Gives up the outputs that aren't in their places yet; a new effect replaces the one that tries again."""
+    left = outputs_left(job)
+    if not left:
+        return Decision(job)
+    done = with_effects(job, PublishOutputs(job.attempt))
+    for output in left:
+        step = published(done.job, Published(output.name, "", problem=f"given up by {by}"), now)
+        done = Decision(step.job, done.effects, done.story + step.story)
+    return done
+
+
+def _without(entries: tuple[HeldUp, ...], output: str) -> tuple[HeldUp, ...]:
+    return tuple(one for one in entries if one.output != output)
+
+
+def _line(job: Job, sentence: str, now: datetime) -> StoryEntry:
+    return StoryEntry(now, job.state, job.reason, sentence, job.attempt, job.round)

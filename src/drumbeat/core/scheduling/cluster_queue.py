@@ -1,0 +1,86 @@
+"""Jobs of a compute whose engine has a queue of its own: they join it at once, by a quota later, or never. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from drumbeat.core.scheduling.quota_balances import NO_BALANCES, Balances
+from drumbeat.core.scheduling.quotas import Amount
+from drumbeat.core.scheduling.resource_needs import Need, Slot
+from drumbeat.core.scheduling.scheduler import Placed, Waiting, say_amount
+from drumbeat.core.scheduling.slot_fitting import Room, capacity
+from drumbeat.model.api.computes import NodeState
+from drumbeat.model.plurals import counted
+from drumbeat.model.states import Reason
+
+
+def enqueue(  # noqa: PLR0913 - as `place`
+    queue: Sequence[Waiting],
+    rooms: Sequence[Room],
+    *,
+    compute: str,
+    balances: Balances = NO_BALANCES,
+    is_shared: bool = False,
+    taken: Sequence[Slot] = (),
+) -> list[Placed]:
+    """A word for every job of a compute whose engine has a queue of its own: at once, by a quota later, or never.
+
+    Its slots say how large a node is, not where it lies. is_shared: nodes of one job may share a machine. taken: nodes
+    that jobs have now.
+    """
+    said: list[Placed] = []
+    allowances, held = balances.allowances, [*taken]
+    for asked in queue:
+        job = asked.least
+        most = max((room.cpus for room in rooms if room.takes(job.need)), default=0)
+        size = replace(job.need, cpus=min(job.need.cpus, most) if job.need.alone else job.need.cpus)
+        able = sum(capacity(room, size) if is_shared else capacity(room, size) > 0 for room in rooms)
+        if able < size.nodes:
+            has = f"room for {counted(able, 'node')}" if is_shared else f"{counted(able, 'machine')} with that much"
+            sentence = f"the job needs {say_amount(size)}; {compute} has {has}"
+            said.append(Placed(job.job, never=True, sentence=sentence))
+            continue
+        idle = idle_nodes(size, rooms, held, is_shared=is_shared) if asked.need.is_elastic else 0
+        size = _queued_size(asked, size, idle, has_spare=len(queue) == 1)
+        takes = Amount(size.nodes * size.cpus, size.nodes * size.gpus)
+        if wait := allowances.wait(job.payer, takes):
+            said.append(Placed(job.job, reason=Reason.WAITING_FOR_QUOTA, sentence=wait.sentence))
+            allowances = allowances.behind(wait)
+        else:
+            gpus = tuple(str(number) for number in range(size.gpus))
+            slots = tuple(Slot(node, "", size.cpus, gpus) for node in range(size.nodes))
+            said.append(Placed(job.job, slots, least=job.need.nodes if job.need.is_elastic else 0))
+            allowances = allowances.taken(job.job, job.payer, takes)
+            held += slots
+    return said
+
+
+def idle_nodes(size: Need, rooms: Sequence[Room], taken: Sequence[Slot], *, is_shared: bool) -> int:
+    """How many nodes of that size a cluster has idle, at most what jobs leave. taken: nodes that jobs have now.
+
+    The states of machines are as old as the last look at the cluster, and a job may have been started since. On which
+    machines its nodes are isn't known: each counts that can be on one for nodes of that size.
+    """
+    usable = [room for room in rooms if not room.unusable and capacity(room, size)]
+    kinds = Counter((slot.cpus, len(slot.gpus)) for slot in taken)
+    count = sum(
+        number for (cpus, gpus), number in kinds.items() if any(capacity(room, Need(1, cpus, gpus)) for room in usable)
+    )
+    idle = [room for room in usable if room.state is NodeState.IDLE]
+    able, free = (
+        sum(capacity(room, size) if is_shared else capacity(room, size) > 0 for room in some) for some in (usable, idle)
+    )
+    return max(0, min(free, able - count))
+
+
+def _queued_size(asked: Waiting, size: Need, idle: int, *, has_spare: bool) -> Need:
+    """The size with which an elastic job stands in the engine's queue: as much as is idle, at least its smallest."""
+    need = asked.need
+    if not need.is_elastic:
+        return size
+    if asked.growth:
+        return replace(size, nodes=asked.growth)
+    most = need.max_nodes if has_spare else max(need.nodes, asked.kept)
+    return replace(size, nodes=max(size.nodes, min(most, idle + asked.kept)))

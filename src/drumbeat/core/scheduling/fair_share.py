@@ -1,0 +1,100 @@
+"""Fair share: whose jobs come first within a priority, by what each person has used recently. Pure.
+
+The use of a person is counted in slot-hours and halves with each half-life, as Slurm's `PriorityDecayHalfLife` has it
+(https://slurm.schedmd.com/priority_multifactor.html). Slurm divides the use by a person's shares; here all are equal.
+
+The order of the queue with all that it depends on is `Waiting.rank` in `core/scheduling/scheduler.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+GPU_SLOTS = 8
+"""A GPU counts as so many CPU slots: about what machines have of them for each GPU."""
+HALF_LIFE = timedelta(days=7)
+"""The default."""
+PATIENCE = timedelta(days=1)
+"""A job that was submitted so long ago is served by its age again, so that no job is passed for ever."""
+
+
+@dataclass(frozen=True)
+class HeldSlots:
+    """What an attempt holds on a compute. since: when it was granted; None = unknown, as before there were persons."""
+
+    compute: str
+    job: str
+    person: str
+    experiment: str
+    slots: int
+    gpus: int
+    since: datetime | None = None
+
+    @property
+    def rate(self) -> float:
+        """Slot-hours for each hour."""
+        return self.slots + GPU_SLOTS * self.gpus
+
+
+@dataclass(frozen=True)
+class PastUse:
+    """What a person had used until a moment, in slot-hours as they counted then."""
+
+    person: str
+    amount: float
+    at: datetime
+
+
+def decayed(amount: float, passed: timedelta, half_life: timedelta) -> float:
+    """What an amount counts after a time. A clock that was put back changes nothing."""
+    return amount * 0.5 ** (max(0.0, passed.total_seconds()) / half_life.total_seconds())
+
+
+def use_that_counts(use: float, age: timedelta) -> float:
+    """The part of a person's recent use that orders one of their jobs: none once its age is `PATIENCE`."""
+    return round(use, 2) if age < PATIENCE else 0.0
+
+
+def use_of(held: HeldSlots, now: datetime, half_life: timedelta) -> float:
+    """The slot-hours of an attempt so far, those of long ago counting less: the integral of its decaying rate."""
+    if held.since is None or now <= held.since:
+        return 0.0
+    scale_h = half_life.total_seconds() / 3600 / math.log(2)
+    return held.rate * scale_h * (1.0 - decayed(1.0, now - held.since, half_life))
+
+
+def charged(past: PastUse, held: Iterable[HeldSlots], now: datetime, half_life: timedelta) -> PastUse:
+    """The past use of a person with attempts that give their slots back now."""
+    before = decayed(past.amount, now - past.at, half_life)
+    return PastUse(past.person, before + sum(use_of(one, now, half_life) for one in held), now)
+
+
+def recent_use(
+    past: Iterable[PastUse], held: Iterable[HeldSlots], now: datetime, half_life: timedelta
+) -> dict[str, float]:
+    """The slot-hours that count against each person now: of attempts that have ended, and of those that run."""
+    use: defaultdict[str, float] = defaultdict(float)
+    for one in past:
+        use[one.person] += decayed(one.amount, now - one.at, half_life)
+    for one in held:
+        use[one.person] += use_of(one, now, half_life)
+    return dict(use)
+
+
+def say_use(use: Mapping[str, float], persons: Iterable[str], half_life: timedelta) -> str:
+    """The numbers by which persons were compared, for a waiting sentence."""
+    amounts = ", ".join(f"{person or 'unknown'} {use.get(person, 0.0):,.1f}" for person in sorted(set(persons)))
+    return f"slot-hours of recent use: {amounts} (they halve every {say_half_life(half_life)})"
+
+
+def say_half_life(half_life: timedelta) -> str:
+    """The half-life in the unit that fits it."""
+    seconds = half_life.total_seconds()
+    for unit, size in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= size:
+            return f"{seconds / size:g} {unit}"
+    return f"{seconds:g} s"

@@ -1,0 +1,30 @@
+"""How persons and experiments stand when jobs are placed: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from drumbeat.core.scheduling.fair_share import HALF_LIFE, say_use
+from drumbeat.core.scheduling.quotas import Allowances
+
+
+@dataclass(frozen=True)
+class Balances:
+    """What is left of quotas, and what persons have used recently."""
+
+    allowances: Allowances = field(default_factory=Allowances)
+    use: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Slot-hours by person; empty where only one person's jobs wait."""
+    half_life: timedelta = HALF_LIFE
+
+    def say(self, person: str, first: str) -> str:
+        """The numbers by which another person's job comes first, "" = there is nothing to compare."""
+        if person == first or not self.use:
+            return ""
+        return f"; {say_use(self.use, (person, first), self.half_life)}"
+
+
+NO_BALANCES = Balances()
+"""Without quotas, and with one person."""

@@ -1,0 +1,195 @@
+"""A rank in a container: the same process, with the image's files around it.
+
+One container per rank, all of them in the node's own network, PID and IPC namespaces: ranks find each other, their
+shared memory and their port as they do without; only the files are the image's. What is mounted lies where it lay.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from drumbeat.model import folder_layout
+from drumbeat.model.plan import ImageBuild, Plan, RankRuntime
+from drumbeat.model.process import ProcessSpec
+from drumbeat.model.roster import Member
+
+CONTAINER_ENGINES = ("podman", "docker")
+"""The programs that run containers; the first one that works is taken."""
+
+LABEL = "drumbeat.root"
+"""Names the attempt's folder that a container belongs to."""
+
+RANK_LABEL = "drumbeat.rank"
+"""The number of the rank that runs in a container; those of services and of the preparation have no such label."""
+
+GIVEN = "--env=@mpi"
+"""Placeholder in the command line of a rank that joins mpirun: mpirun's variables are known only when it starts."""
+
+MAX_PROCESSES = 32768
+"""A container is given its starter's limit of processes, but no more: the kernel refuses some that are higher."""
+
+
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
+_MORE_GPUS = re.compile(r"--privileged(?:=true)?$|--gpus\b|.*(?:nvidia\.com/gpu|/dev/nvidia)")
+_OF_MPI = ("OMPI_", "OPAL_", "ORTE_", "PMIX_", "PMI_", "PRTE_", "UCX_", "FI_", "HCOLL_")
+"""How the variables begin by which mpirun speaks to its ranks; the rest is the node's own."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A program that runs containers on a node."""
+
+    program: str
+    """Its path."""
+    kind: str
+    """`podman` or `docker`."""
+    user: str
+    """`uid:gid` of the ranks."""
+    is_rootless: bool = False
+    """Whether it runs without root privileges."""
+    files: int = 1024
+    """The limit of open files in a container."""
+    processes: int = MAX_PROCESSES
+    """The limit of processes in a container."""
+
+
+def contained(spec: ProcessSpec, plan: Plan, member: Member, engine: Engine, shown: Sequence[str] = ()) -> ProcessSpec:
+    """The process that runs `spec` in the plan's container. shown: folders that it may read beside the job's own."""
+    if plan.container is None:
+        return spec
+    words = [engine.program, "run", "--rm", "--label", f"{LABEL}={member.root}"]
+    words += ["--label", f"{RANK_LABEL}={spec.rank}"] if spec.rank >= 0 else []
+    words += ["--workdir", spec.cwd]
+    words += ["--network", "host", "--pid", "host", "--ipc", "host", "--entrypoint", ""]
+    words += ["--ulimit", f"nofile={engine.files}:{engine.files}"]
+    words += ["--ulimit", f"nproc={engine.processes}:{engine.processes}"]
+    words += ["--userns", "keep-id"] if engine.is_rootless else ["--user", engine.user]
+    words += ["--security-opt", "label=disable"] if engine.kind == "podman" else []
+    words += [word for mount in _mounts(plan, member, shown) for word in mount.words()]
+    words += [word for name in _passed_on(spec) for word in ("--env", name)]
+    words += [GIVEN] if spec.joins else []
+    words += [*_devices(member, engine), *plan.container.args, plan.container.image]
+    words += [*_with_modules(spec.modules_last), *spec.argv]
+    return replace(
+        spec, argv=tuple(words), path_first=(), modules_last=(), set={**spec.set, **_visible(spec, plan, member)}
+    )
+
+
+def _with_modules(folders: Sequence[str]) -> list[str]:
+    """Words that run a command with more at the end of the PYTHONPATH, which may be the image's own."""
+    script = 'PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$0" exec "$@"'
+    return ["/bin/bash", "-c", script, ":".join(folders)] if folders else []
+
+
+def with_given(argv: Sequence[str], names: Iterable[str]) -> list[str]:
+    """The command line of a rank, with the variables that mpirun has given it."""
+    ours = sorted(name for name in names if name.startswith(_OF_MPI))
+    passed = [word for name in ours for word in ("--env", name)]
+    line = list(argv)
+    if GIVEN in line:
+        at = line.index(GIVEN)
+        line[at : at + 1] = passed
+    return line
+
+
+def run_once(engine: Engine, image: str, argv: Sequence[str]) -> list[str]:
+    """The engine's words that run a command in a container of its own, with nothing of the node but its network."""
+    limits = [f"nofile={engine.files}:{engine.files}", f"nproc={engine.processes}:{engine.processes}"]
+    words = ["run", "--rm", "--network", "host", "--entrypoint", "", "--workdir", "/"]
+    return [*words, *(word for limit in limits for word in ("--ulimit", limit)), image, *argv]
+
+
+@dataclass(frozen=True)
+class _Mount:
+    """A folder or file of the node in the container."""
+
+    source: str
+    target: str
+    is_read_only: bool = False
+
+    def words(self) -> list[str]:
+        """The engine's words for it. A path with a colon can't be said in `--volume`."""
+        if ":" not in self.source + self.target:
+            return ["--volume", f"{self.source}:{self.target}{':ro' if self.is_read_only else ''}"]
+        # A line of CSV.
+        fields = [f"source={self.source}", f"target={self.target}", *(["readonly"] if self.is_read_only else [])]
+        return ["--mount", ",".join(["type=bind", *map(_quoted, fields)])]
+
+
+def _quoted(field: str) -> str:
+    return '"{}"'.format(field.replace('"', '""')) if re.search(r'[,"\r\n]', field) else field
+
+
+def _mounts(plan: Plan, member: Member, shown: Sequence[str]) -> list[_Mount]:
+    """The shares of the job's compute, the job's own folders to write to, its inputs to read."""
+    own = dict.fromkeys((member.root, member.checkpoints))
+    # An engine refuses a second mount at a path, so the job's own mounts come before a share.
+    taken = {*own, *(one.appears for one in (*plan.inputs, *plan.outputs))}
+    args = plan.container.args if plan.container else ()
+    shares = {
+        path: _Mount(path, path, is_read_only=not one.writable)
+        for one in plan.shares
+        if (path := one.path.rstrip("/")) not in taken and not _is_mounted(path, args)
+    }
+    inputs = [folder_layout.input_path(member.root, one) for one in plan.inputs]
+    read = [
+        path
+        for path in dict.fromkeys((*inputs, *shown))
+        if path.startswith("/") and not path.startswith(f"{member.root}/") and path.rstrip("/") not in shares
+    ]
+    plain = [*shares.values(), *map(_Mount, own, own), *(_Mount(path, path, is_read_only=True) for path in read)]
+    seen = [
+        _Mount(folder_layout.input_path(member.root, one), one.appears, is_read_only=True)
+        for one in plan.inputs
+        if one.appears
+    ]
+    written = [
+        _Mount(folder_layout.output_path(member.root, one.name), one.appears) for one in plan.outputs if one.appears
+    ]
+    return [*plain, *seen, *written]
+
+
+def _is_mounted(path: str, args: Sequence[str]) -> bool:
+    """Whether the job's own words for the engine mount something at the path."""
+    target = re.compile(rf"(?::|(?:target|destination|dst)=){re.escape(path)}/?(?:[:,]|$)")
+    return any(target.search(word) for word in args)
+
+
+def _passed_on(spec: ProcessSpec) -> list[str]:
+    """The names of the variables to pass on; their values must not show in a list of processes."""
+    return sorted({*spec.defaulted, *spec.set, "DRUMBEAT_KEEPER"})
+
+
+def _visible(spec: ProcessSpec, plan: RankRuntime, member: Member) -> dict[str, str]:
+    """What CUDA calls the rank's GPUs in there: it counts those that the container was given. Names stay.
+
+    With words of the job's own that give it more of the node's, their numbers are the node's.
+    """
+    if plan.container and any(_MORE_GPUS.match(word) for word in plan.container.args):
+        return {}
+    inside = {gpu: str(at) for at, gpu in enumerate(sorted((gpu for gpu in member.gpus if gpu.isdecimal()), key=int))}
+    seen = [gpu for gpu in spec.set.get(_VISIBLE, "").split(",") if gpu]
+    return {_VISIBLE: ",".join(inside.get(gpu, gpu) for gpu in seen)} if _VISIBLE in spec.set else {}
+
+
+def _devices(member: Member, engine: Engine) -> list[str]:
+    """The node's GPUs that are the job's, by the container device interface or Docker's own word."""
+    if not member.gpus:
+        return []
+    if engine.kind == "docker":
+        return ["--gpus", f'"device={",".join(member.gpus)}"']
+    return [word for gpu in member.gpus for word in ("--device", f"nvidia.com/gpu={gpu}")]
+
+
+# --- the command that builds an image from a job's `build:`; what its Dockerfile names is in dockerfile_reader.py ---
+
+
+def build_line(engine: Engine, image: str, context: str, build: ImageBuild) -> list[str]:
+    """What builds an image of a folder that lies on the node. The images that it is made from are there already."""
+    words = [engine.program, "build", "--tag", image, "--file", f"{context}/{build.dockerfile}", "--network", "host"]
+    if engine.kind == "podman":
+        words += ["--layers", "--pull=missing", "--ulimit", f"nofile={engine.files}:{engine.files}"]
+        words += ["--ulimit", f"nproc={engine.processes}:{engine.processes}"]
+    return [*words, context]

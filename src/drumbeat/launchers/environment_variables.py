@@ -1,0 +1,106 @@
+"""The variables of a rank that no launcher owns: set, defaulted, scrubbed."""
+
+from __future__ import annotations
+
+from drumbeat.launchers import network_variables, path_substitution
+from drumbeat.model import folder_layout, mesh
+from drumbeat.model.plan import Plan, Rank, RankRuntime
+from drumbeat.model.roster import Member, Roster
+
+SCRUBBED = (
+    # Schedulers and launchers that the agent may itself run under: Open MPI, Lightning and torch believe them.
+    "SLURM_*", "SLURMD_*", "SBATCH_*", "SRUN_*", "PBS_*", "LSB_*", "COBALT_*",
+    "OMPI_*", "OPAL_*", "ORTE_*", "PRTE_*", "PMI_*", "PMI2_*", "PMIX_*", "MPI_LOCAL*", "HYDRA_*", "HYDI_*",
+    "MV2_COMM_*",
+    "HOROVOD_*", "TORCHELASTIC_*", "PET_*", "ACCELERATE_*", "DLTS_HOSTFILE", "RAY_*", "TF_CONFIG",
+    # A rank's place in some other job.
+    "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "CROSS_RANK", "CROSS_SIZE", "LOCAL_SIZE",
+    "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_*", "MASTER_ADDR", "MASTER_PORT", "TASK_INDEX", "WORKER_HOSTS", "PS_HOSTS",
+    # Another job's identity, and drumbeat's own settings and secrets.
+    "AZUREML_*", "AZURE_ML_*", "AZ_BATCH*", "MLFLOW_RUN_ID", "MLFLOW_TRACKING_*",
+    "MLFLOW_EXPERIMENT_*", "DRUMBEAT_*",
+    # Shell state of the session that started the server.
+    "OLDPWD", "PWD", "SHLVL", "_", "VIRTUAL_ENV_PROMPT", "PYTHONHOME", "PYTHONSTARTUP", "BASH_ENV", "ENV",
+    "LINES", "COLUMNS",
+)  # fmt: skip
+"""Taken out of what a node would pass on. A trailing `*` stands for any ending."""
+
+OF_OTHER_PYTHONS = ("PYTHONPATH", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "CONDA_PROMPT_MODIFIER", "CONDA_SHLVL")
+"""Taken out too where the node has made a Python for the job: they lead to the packages of another one."""
+
+
+def scrubbed(plan: RankRuntime) -> tuple[str, ...]:
+    """The variables to remove; for a job with its own Python, also those that lead to the packages of another one."""
+    return SCRUBBED if plan.python is None else (*SCRUBBED, *OF_OTHER_PYTHONS)
+
+
+def of_job(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:
+    """What every rank is given: the job's own variables, drumbeat's, and the dialect's (Azure ML's job variables)."""
+    return {
+        **of_node(plan, roster.members[rank.node], roster.attempt),
+        "AZ_BATCH_HOST_LIST": ",".join(m.address for m in roster.members),
+        "AZ_BATCHAI_JOB_MASTER_NODE_IP": roster.master.address,
+        "DRUMBEAT_ROUND": str(roster.round),
+        **({UNIQUE_JOB: roster.unique_job} if roster.unique_job else {}),
+        **mesh.variables(plan.mesh, rank.rank),
+        **({} if rank.computes else {"CUDA_VISIBLE_DEVICES": ""}),
+    }
+
+
+def of_node(plan: Plan, member: Member, attempt: int) -> dict[str, str]:
+    """The variables that don't depend on the round: the same for every process on a node."""
+    return {
+        **plan.variables,
+        **_dialect(plan, member),
+        "DRUMBEAT_JOB": plan.job,
+        "DRUMBEAT_ATTEMPT": str(attempt),
+        "DRUMBEAT_OUTPUT_DIR": folder_layout.output_path(member.root, folder_layout.working_output(plan.outputs)),
+        "DRUMBEAT_CHECKPOINT_DIR": member.checkpoints,
+        "CUDA_VISIBLE_DEVICES": ",".join(member.gpus),
+    }
+
+
+def defaults(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:
+    """What a rank is given where neither the job nor the node says otherwise.
+
+    OMP_NUM_THREADS is 1 with several ranks on a node, as torchrun does: each rank would take every core otherwise.
+    CUDA_DEVICE_ORDER makes a GPU's number mean the same to every job, and to nvidia-smi: CUDA puts the fastest first.
+    PYTHONUNBUFFERED makes a line visible when it is printed.
+    """
+    member = roster.members[rank.node]
+    threads = {"OMP_NUM_THREADS": "1"} if plan.processes_per_node > 1 else {}
+    return {**threads, **defaults_of_node(member), **network_variables.variables(plan, member)}
+
+
+def defaults_of_node(member: Member) -> dict[str, str]:
+    """The same of all that runs on a node."""
+    order = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if member.gpus else {}
+    return {**order, "PYTHONUNBUFFERED": "1"}
+
+
+def _dialect(plan: Plan, member: Member) -> dict[str, str]:
+    files = path_substitution.of_node(plan, member.root)
+    return {
+        "AZUREML_RUN_ID": plan.job,
+        "AZUREML_ARM_PROJECT_NAME": plan.experiment,
+        "AZUREML_NODE_COUNT": str(plan.nodes),
+        "AZUREML_CR_NODE_RANK": str(member.node),
+        **{f"AZUREML_PARAMETER_{name}": value for name, value in plan.literals.items()},
+        **{f"AZURE_ML_INPUT_{name}": path for name, path in files["inputs"].items()},
+        **{f"AZURE_ML_OUTPUT_{name}": path for name, path in files["outputs"].items()},
+    }
+
+
+CHECKPOINT_KEEP = "DRUMBEAT_CHECKPOINT_KEEP"
+"""How many checkpoints `drumbeat.train.Checkpoints` keeps; a job may set it itself."""
+
+UNIQUE_JOB = "DRUMBEAT_UNIQUE_JOB"
+"""The job's unique name, where a deleted job had its name; `drumbeat.train.Checkpoints` tells the two apart by it."""
+
+RESERVED = (
+    "AZUREML_RUN_ID", "AZUREML_NODE_COUNT", "AZUREML_CR_NODE_RANK", "AZ_BATCH_HOST_LIST",
+    "AZ_BATCHAI_JOB_MASTER_NODE_IP",
+    "DRUMBEAT_JOB", "DRUMBEAT_ATTEMPT", "DRUMBEAT_ROUND", "DRUMBEAT_OUTPUT_DIR", "DRUMBEAT_CHECKPOINT_DIR",
+    UNIQUE_JOB, "DRUMBEAT_METRICS", mesh.VARIABLE, "AZUREML_EXPERIMENT_ID", "CUDA_VISIBLE_DEVICES",
+)  # fmt: skip
+"""Set by drumbeat whatever the launcher: a job that sets one itself is refused."""

@@ -1,0 +1,70 @@
+"""The job's nodes as launchers of other makers name them: a host file, and programs that reach the other nodes.
+
+Where the job's command runs once on each node, it may be such a launcher, which starts processes on the other nodes by
+ssh or pdsh (`drumbeat.node.launchers.remote` stands in for both). Each node then runs a command server, and stays
+until the commands of all nodes have ended.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from drumbeat.model.plan import Plan, RankTable
+from drumbeat.model.roster import Roster
+
+VARIABLE = "DLTS_HOSTFILE"
+"""Names the host file. The name is DeepSpeed's for the one that it reads when it is given none."""
+
+
+def is_alone(plan: Plan) -> bool:
+    """Whether the job's command is the only one of the job's on its node, and sees the node's own programs."""
+    return plan.launcher == "pytorch" and plan.processes_per_node == 1 and plan.container is None
+
+
+def is_visited(plan: Plan) -> bool:
+    """Whether nodes let in commands of each other."""
+    return is_alone(plan) and plan.nodes > 1
+
+
+def file(root: str) -> str:
+    """The host file of the node whose attempt folder is `root`: `../hostfile` for its ranks."""
+    return f"{root}/hostfile"
+
+
+def folder(root: str) -> str:
+    """Where what stands in for ssh and pdsh finds what it must know."""
+    return f"{root}/remote"
+
+
+def programs(root: str) -> str:
+    """What stands in for ssh and pdsh."""
+    return f"{folder(root)}/bin"
+
+
+def names(roster: Roster) -> list[str]:
+    """What each node is called in the host file: its address, or `node-0`, … where several have the same."""
+    addresses = [member.address for member in roster.members]
+    is_shared = len(set(addresses)) < len(addresses)
+    return [f"node-{member.node}" if is_shared else member.address for member in roster.members]
+
+
+def text(plan: RankTable, roster: Roster) -> str:
+    """The host file. A node has as many slots as the job has GPUs there, else as many as it has ranks."""
+    lines = zip(names(roster), roster.members, strict=True)
+    return "".join(f"{name} slots={len(member.gpus) or plan.processes_per_node}\n" for name, member in lines)
+
+
+def known_as(roster: Roster) -> list[list[str]]:
+    """Every name that means one node and no other, node by node."""
+    names_by_node = [
+        dict.fromkeys((name, member.address, member.host, f"node-{member.node}"))
+        for name, member in zip(names(roster), roster.members, strict=True)
+    ]
+    count = Counter(name for names in names_by_node for name in names)
+    return [[name for name in names if count[name] == 1] for names in names_by_node]
+
+
+def port(roster: Roster, node: int) -> int:
+    """The port of a node's command server: the node's second port, or its only one; 0 = unknown."""
+    held = roster.held(node)
+    return next(iter(held[1:] or held), 0)

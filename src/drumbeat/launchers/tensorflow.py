@@ -1,0 +1,105 @@
+"""TensorFlow: the user's command once per task, with the cluster and the task's place in it in `TF_CONFIG`.
+
+Each task listens at a port of its own, which its node holds for it. What TF_CONFIG means is TensorFlow's: a `chief`
+coordinates parameter servers, and without a chief worker 0 leads the others. An empty list of tasks is left out, for
+TensorFlow takes it for tasks that never come.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import chain, repeat
+
+from drumbeat.launchers.launcher import Launcher
+from drumbeat.launchers.rank_process import process
+from drumbeat.model.errors import RefusedError
+from drumbeat.model.plan import Plan, Rank, RankTable
+from drumbeat.model.process import ProcessSpec
+from drumbeat.model.roster import Roster
+
+SET = ("TF_CONFIG", "TASK_INDEX", "WORKER_HOSTS", "PS_HOSTS")
+"""The variables that belong to this launcher: a job can't set them itself. All but the first are Batch AI's."""
+
+CHIEF, WORKER, SERVER = "chief", "worker", "ps"
+"""TensorFlow's names of the kinds of tasks, in the order of their ranks."""
+
+MAX_TASKS = 1_000
+"""How many tasks a job may have: TF_CONFIG names each of them, and a variable can hold 128 KiB."""
+
+
+def ranks(nodes: int, workers: int, servers: int, *, has_chief: bool) -> tuple[Rank, ...]:
+    """Deals chief, workers and parameter servers to the nodes in turn: each gets as many of a kind, or one less.
+
+    With a chief, workers only do what it sends them: they serve, as parameter servers do.
+    """
+    roles = chain(repeat(CHIEF, has_chief), repeat(WORKER, workers), repeat(SERVER, servers))
+    return tuple(
+        Rank(
+            rank=rank,
+            node=rank % nodes,
+            local_rank=rank // nodes,
+            role=role,
+            serves=role == SERVER or (role == WORKER and has_chief),
+            computes=role == WORKER,
+        )
+        for rank, role in enumerate(roles)
+    )
+
+
+def more_ports(plan: RankTable, node: int) -> int:
+    """Counts one for each task but the first, which has the port that every node holds."""
+    return len(plan.on(node)) - 1
+
+
+def render(plan: Plan, roster: Roster, node: int) -> list[ProcessSpec]:
+    """Returns one process per task of the node."""
+    cluster, indices, devices = _cluster(plan, roster), plan.indices, _devices(plan, roster, node)
+    processes = [
+        process(plan, roster, rank, {**_of_task(cluster, rank.role, indices[rank.rank]), **devices[rank.rank]})
+        for rank in plan.on(node)
+    ]
+    # gRPC would ask a node's web proxy (http_proxy) for the other tasks, and wait for ever.
+    direct = {"no_grpc_proxy": ",".join(dict.fromkeys(member.address for member in roster.members))}
+    return [replace(one, defaulted={**direct, **one.defaulted}) for one in processes]
+
+
+def _cluster(plan: RankTable, roster: Roster) -> dict[str, list[str]]:
+    """Returns where each task listens, by kind; a kind without tasks is left out."""
+    cluster: dict[str, list[str]] = {}
+    for rank in plan.ranks:
+        port = roster.held(rank.node)[rank.local_rank]
+        cluster.setdefault(rank.role, []).append(f"{roster.members[rank.node].address}:{port}")
+    return cluster
+
+
+def _of_task(cluster: dict[str, list[str]], kind: str, index: int) -> dict[str, str]:
+    config = {"cluster": cluster, "task": {"type": kind, "index": index}, "environment": "cloud"}
+    hosts = {"WORKER_HOSTS": cluster.get(WORKER, []), "PS_HOSTS": cluster.get(SERVER, [])}
+    lists = {name: ",".join(where) for name, where in hosts.items() if where}
+    return {"TF_CONFIG": json.dumps(config), "TASK_INDEX": str(index), **lists}
+
+
+def _devices(plan: RankTable, roster: Roster, node: int) -> dict[int, dict[str, str]]:
+    """Returns the GPUs of each task: a worker takes all that it sees, so its node's are divided among the workers."""
+    gpus = roster.members[node].gpus
+    those = [rank for rank in plan.on(node) if rank.computes]
+    ends = [len(gpus) * at // len(those) for at in range(len(those) + 1)] if those else []
+    shares = {rank.rank: gpus[ends[at] : ends[at + 1]] for at, rank in enumerate(those)}
+    return {rank.rank: {"CUDA_VISIBLE_DEVICES": ",".join(shares.get(rank.rank, ()))} for rank in plan.on(node)}
+
+
+def _check_size(tasks: int) -> None:
+    if tasks > MAX_TASKS:
+        what = f"{tasks:,} tasks are more than TF_CONFIG can name; at most {MAX_TASKS:,}"
+        raise RefusedError(what, where="distribution.worker_count", fix="Ask for fewer workers or parameter servers.")
+
+
+LAUNCHER = Launcher(
+    "tensorflow",
+    ranks=lambda shape: ranks(shape.nodes, shape.workers, shape.servers, has_chief=shape.has_chief),
+    render=render,
+    reserved=lambda _: SET,
+    check_size=_check_size,
+    more_ports=more_ports,
+)

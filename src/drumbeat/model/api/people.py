@@ -1,0 +1,96 @@
+"""Persons as the API shows them: their tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, ClassVar
+
+from drumbeat.model.api.constraints import NO_OTHER_KEYS, limited
+from drumbeat.model.principal import MAX_PERSON, Role
+
+
+@dataclass(frozen=True)
+class TokenView:
+    """The token of a person; the token itself is shown only when it is created."""
+
+    person: str
+    role: Role
+    created_at: datetime
+
+
+@dataclass(frozen=True)
+class NewToken:
+    """A token that was just created. token: what the person sends; it is not kept."""
+
+    person: str
+    role: Role
+    token: str
+
+
+LIMIT = "The most at a time, on all computes together; null = no limit."
+WAITING = "Jobs that may wait at a time; trials and steps don't count; null = no limit."
+
+
+@dataclass(frozen=True)
+class QuotaLimits:
+    """The limits of a quota."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = NO_OTHER_KEYS
+
+    slots: int | None = field(default=None, metadata=limited(f"CPU slots. {LIMIT}"))
+    gpus: int | None = field(default=None, metadata=limited(f"GPUs. {LIMIT}"))
+    waiting: int | None = field(default=None, metadata=limited(WAITING))
+
+
+@dataclass(frozen=True)
+class QuotaView:
+    """A quota. kind: `person` or `experiment`. name: `*` = each one that has no quota of its own."""
+
+    kind: str
+    name: str
+    slots: int | None = None
+    gpus: int | None = None
+    waiting: int | None = None
+
+
+@dataclass(frozen=True)
+class UseView:
+    """What a person or an experiment uses now.
+
+    recent_use: slot-hours that count against a person in fair share; a GPU counts as 8 slots.
+    """
+
+    kind: str
+    name: str
+    slots: int
+    gpus: int
+    waiting: int
+    recent_use: float
+
+
+@dataclass(frozen=True)
+class UsesView:
+    """What everybody uses. half_life_s: after so long, past use counts half."""
+
+    half_life_s: float
+    uses: tuple[UseView, ...]
+
+
+@dataclass(frozen=True)
+class HalfLife:
+    """After how many seconds past use counts half."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = NO_OTHER_KEYS
+
+    half_life_s: float
+
+
+@dataclass(frozen=True)
+class TokenRequest:
+    """A token to create."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = NO_OTHER_KEYS
+
+    person: str = field(metadata=limited(max_length=MAX_PERSON))
+    role: Role = Role.CONTRIBUTOR

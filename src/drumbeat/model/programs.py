@@ -1,0 +1,56 @@
+"""The modules of drumbeat that run as programs of their own (`python -m NAME`).
+
+A name in a string escapes type checkers and rename tools, so each stands here once, and a test imports all of them.
+"""
+
+from __future__ import annotations
+
+SERVER = "drumbeat.server"
+OPTUNA = "drumbeat.server.sweeps.samplers.optuna_program"
+EVENT_FILES = "drumbeat.server.metrics.event_files.program"
+HOST = "drumbeat.node.host"
+SLURM_STEP = "drumbeat.node.host.slurm_step"
+POD_START = "drumbeat.node.host.pod_start"
+RAY_NODE = "drumbeat.node.host.ray_node"
+NETLAB_HOLDER = "drumbeat.engines.netlab.lab_holder"
+
+AGENT = "drumbeat.agent"
+CLEANUP = "drumbeat.node.agent.cleanup"
+KEEPER = "drumbeat.node.supervisor.keeper"
+ERRAND = "drumbeat.node.supervisor.errand_process"
+MOUNT_HOLDER = "drumbeat.node.inputs.mounting.mount_holder"
+METRICS_ENDPOINT = "drumbeat.node.metrics.endpoint_process"
+GPU_READER = "drumbeat.node.platform.gpu_reader_process"
+SESSION = "drumbeat.node.sidecars.session_process"
+
+MPI_CHILD = "drumbeat.node.launchers.mpi.mpirun_child"
+MPI_RANK = "drumbeat.node.launchers.mpi.rank"
+HOROVOD_RENDEZVOUS = "drumbeat.node.launchers.horovod.rendezvous"
+COMMAND_SERVER = "drumbeat.node.launchers.remote.command_server"
+SHELL = "drumbeat.node.launchers.remote.ssh_stand_in"
+PDSH = "drumbeat.node.launchers.remote.pdsh_stand_in"
+
+PROGRAMS = (
+    SERVER,
+    OPTUNA,
+    EVENT_FILES,
+    HOST,
+    SLURM_STEP,
+    POD_START,
+    RAY_NODE,
+    NETLAB_HOLDER,
+    AGENT,
+    CLEANUP,
+    KEEPER,
+    ERRAND,
+    MOUNT_HOLDER,
+    METRICS_ENDPOINT,
+    GPU_READER,
+    SESSION,
+    MPI_CHILD,
+    MPI_RANK,
+    HOROVOD_RENDEZVOUS,
+    COMMAND_SERVER,
+    SHELL,
+    PDSH,
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""What runs on a node, with the standard library alone: agent, supervisor, inputs, environments, launchers, metrics."""

@@ -1,0 +1,420 @@
+"""The agent: one thread that holds all state and decides, and threads beside it that wait for events.
+
+Every thread posts what it learns to the inbox as a call; `run` makes the calls one by one, and after each takes the
+steps that `next_step.next_step` returns. So no state needs a lock, and a message that is lost or repeated does no harm.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from drumbeat.launchers import more_ports, warm_start_fit
+from drumbeat.model.agent import WAITS, Directive, Enrolment, Order, RankExit, Remark
+from drumbeat.model.errors import DrumbeatError
+from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.keeper import KeeperState, KeptExit, ProcessStart, StartRound
+from drumbeat.node.agent.attempt_mounts import AttemptMounts
+from drumbeat.node.agent.held_port import HeldPort
+from drumbeat.node.agent.inbox import Inbox
+from drumbeat.node.agent.next_step import Facts, RoundFacts, Step, Work, next_step, status
+from drumbeat.node.agent.node_keeper import NodeKeeper, outliving
+from drumbeat.node.agent.node_stager import NodeStager
+from drumbeat.node.agent.request_handler import RequestHandler
+from drumbeat.node.agent.round_logs import RoundLogs
+from drumbeat.node.agent.round_process_specs import RoundProcesses
+from drumbeat.node.agent.status_reporter import StatusReporter
+from drumbeat.node.agent.world_size_check import WorldCheck
+from drumbeat.node.images import container_engine
+from drumbeat.node.metrics.endpoint_supervisor import MetricsSupervisor
+from drumbeat.node.platform.agent_log import Journal
+from drumbeat.node.platform.pins import PinRenewal
+from drumbeat.node.platform.server_link import Link
+from drumbeat.node.sidecars.service_statuses import ServiceStatuses
+from drumbeat.node.stacks.silence import Silence, SilenceLimits, SilenceWatch
+from drumbeat.node.supervisor.errands import Errands
+from drumbeat.node.torn_files.guard import CheckpointGuard
+
+if TYPE_CHECKING:
+    from drumbeat.model.roster import Roster
+    from drumbeat.node.agent.output_upload import Outputs
+
+EXIT_LEFT, EXIT_CRASHED, EXIT_STALE, EXIT_TERMINATED = 0, 1, 3, 143
+"""The exit codes: left on the server's order; crashed (start it again); the attempt was replaced; SIGTERM."""
+_PROGRESS_INTERVAL_S = 0.5
+_LAST_LOGS_S, _LAST_STATUS_S = 10.0, 2.0
+"""After SIGTERM and the end of the ranks: how long the agent tries to deliver the logs, and then the last status."""
+
+
+class Agent:
+    """Runs one node's part in one attempt."""
+
+    def __init__(self, enrolment: Enrolment) -> None:
+        self._enrolment, self._plan, self._root = enrolment, enrolment.plan, enrolment.root
+        self._journal = Journal(f"{self._root}/agent.log")
+        self._inbox = Inbox(self._on_stale)
+        self._posting = self._inbox.posting
+        self._facts = Facts()
+        self._wanted: Directive | None = None
+        self._ports: list[HeldPort] = []
+        self._processes = RoundProcesses(enrolment)
+        self._errands = Errands(f"{self._root}/errands")
+        self._mounts = AttemptMounts(enrolment, self._journal.note, self._posting(self._on_remark))
+        self._metrics = MetricsSupervisor(enrolment, self._journal.note)
+        self._services = ServiceStatuses(self._plan, enrolment.node, self._root, self._mounts.remember)
+        self._world_check = WorldCheck(self._plan, enrolment.node, self._mounts.remember)
+        limits = SilenceLimits(self._plan.hang_after_s, self._plan.rendezvous_timeout_s)
+        self._silence = SilenceWatch(limits, self._posting(self._on_silence))
+        self._staging = NodeStager(
+            enrolment, self._journal, self._inbox, self._processes, self._mounts, self._check_checkpoints
+        )
+        self._checkpoints = CheckpointGuard(enrolment, self._journal.note, self._mounts.remember)
+        self._logs = RoundLogs(enrolment, self._journal)
+        self._pins = PinRenewal(self._root)
+        self._detail_at = 0.0
+        self._exit: int | None = None
+        self._going = False
+        self._knows_past = False
+        self._standbys = 0
+        on_keeper, on_trouble = self._posting(self._on_keeper), self._posting(self._on_keeper_trouble)
+        self._keeper = NodeKeeper(enrolment, self._journal, self._processes.confinement, on_keeper, on_trouble)
+        self._keeper.spared = partial(outliving, self._plan, self._mounts)
+        requests = RequestHandler(enrolment, self._journal, self._keeper, self._silence.idle_s)
+        self._reporter = StatusReporter(
+            enrolment, self._journal, self._posting(self._on_directive), self._posting(self._on_stale), requests.begin
+        )
+        self._do: dict[Step, Callable[[], None]] = {
+            Step.BEGIN_ROUND: self._begin_round,
+            Step.STAGE: partial(self._staging.begin, self._facts, self._errands, self._progress),
+            Step.HOLD_PORT: self._hold_port,
+            Step.START: self._start,
+            Step.STOP: self._stop,
+            Step.CLOSE_ROUND: self._close_round,
+            Step.UPLOAD: self._upload,
+            Step.LEAVE: self._leave,
+        }
+
+    def run(self) -> int:
+        """Works until the attempt is over; returns the exit code."""
+        self._journal.note(f"agent of job {self._plan.job}, attempt {self._enrolment.attempt}, pid {os.getpid()}")
+        threading.excepthook = self._on_crash
+        self._pins.begin()
+        self._mounts.adopt()
+        self._metrics.adopt()
+        # An earlier agent began a round: its end must be known before the first status goes to the server.
+        has_past = os.path.exists(f"{self._root}/keeper/round.json")
+        self._keeper.begin(lost_after_s=self._plan.lost_after_s, grace_s=self._plan.grace_s)
+        while has_past and not self._knows_past:  # Others may post before the keeper does.
+            self._inbox.make_next()
+        self._reporter.begin(status(self._facts, self._staging.member))
+        self._act()
+        while self._exit is None:
+            self._inbox.make_next()
+            self._act()
+        if self._exit != EXIT_CRASHED:
+            self._pins.end()
+        self._journal.note(f"agent leaves, exit code {self._exit}")
+        return self._exit
+
+    def terminate(self, *_: object) -> None:
+        """Handles SIGTERM, by which the machine takes the node away: stops the ranks with grace, then leaves."""
+        self._inbox.put(self._on_terminate)
+
+    # --- steps ----------------------------------------------------------------------------------------------------
+
+    def _act(self) -> None:
+        """Takes one step after the other until there is none, then reports the status."""
+        while self._exit is None and (step := next_step(self._facts, self._goal())):
+            self._do[step]()
+        self._reporter.report(status(self._facts, self._staging.member))
+
+    def _goal(self) -> Directive | None:
+        """Returns the directive of the server, or that of the machine, which takes precedence."""
+        if not self._going:
+            return self._wanted
+        here = self._facts.round
+        has_done = here.has_ended if here.has_begun else True
+        order = Order.LEAVE if has_done else Order.STOP
+        return Directive(order, self._enrolment.attempt, here.number, None, self._plan.grace_s)
+
+    def _grace_s(self) -> float:
+        goal = self._goal()
+        return goal.grace_s if goal else self._plan.grace_s
+
+    def _begin_round(self) -> None:
+        self._release_ports()
+        number = self._wanted.round if self._wanted else 0
+        self._facts.round = RoundFacts(number)
+        self._facts.upload, self._facts.error, self._facts.detail = Work.NONE, "", ""
+        self._facts.is_passing = self._facts.is_lacking = self._facts.is_unusable = False
+        if self._facts.staging is Work.FAILED or (self._facts.staging is Work.DONE and self._plan.clean_rounds):
+            self._facts.staging = Work.NONE
+        elif self._facts.staging is Work.DONE:
+            self._staging.begin_again(self._facts)
+
+    def _check_checkpoints(self, number: int) -> None:
+        """Puts back saves that were cut off, unless ranks of other nodes may run already. In any thread."""
+        if self._wanted is not None and self._wanted.order is Order.PREPARE:
+            self._checkpoints.check(number)
+
+    def _hold_port(self) -> None:
+        self._ports = [HeldPort() for _ in range(1 + more_ports(self._plan, self._enrolment.node))]
+        self._facts.round.port, *more = [each.number for each in self._ports]
+        self._facts.round.more_ports = tuple(more)
+        faultpoint("agent.ready")
+
+    def _start(self) -> None:
+        roster = self._wanted.roster if self._wanted else None
+        self._metrics.begin()
+        try:
+            todo, starter = self._processes.processes(roster, self._metrics.address) if roster else ([], None)
+        except (KeyError, IndexError, ValueError, OSError, DrumbeatError) as error:
+            self._refuse_round(error)
+            return
+        self._facts.round.asked = True
+        self._facts.detail = ""
+        self._staging.close()
+        faultpoint("agent.before_start")
+        services = self._start_services(roster) if roster else []
+        order = self._processes.standby_order(todo)
+        self._keeper.start(StartRound(self._facts.round.number, tuple(todo), starter, order, tuple(services)))
+        faultpoint("agent.after_start")
+        self._follow_logs()
+
+    def _start_services(self, roster: Roster) -> list[ProcessStart]:
+        """Returns the processes of the services; what fails of it keeps no rank from starting."""
+        try:
+            return self._processes.services(roster)
+        except (KeyError, IndexError, ValueError, OSError, DrumbeatError) as error:
+            self._services.fail(self._facts.round.number, f"can't be started: {error}")
+            return []
+
+    def _refuse_round(self, error: Exception) -> None:
+        """Ends a round whose ranks can't be started, with the reason as the error of each."""
+        self._facts.round.started = self._facts.round.over = self._facts.round.logs_sent = True
+        own = self._enrolment.node
+        why = str(error) if isinstance(error, DrumbeatError) else f"node {own} can't work out its ranks: {error!r}"
+        mine = [each.rank for each in self._plan.on(own)]
+        self._facts.round.exits = {
+            rank: RankExit(rank, 127, None, time.time(), order, error=why) for order, rank in enumerate(mine, 1)
+        }
+
+    def _stop(self) -> None:
+        self._facts.round.stopping = True
+        self._facts.detail = f"SIGTERM sent, SIGKILL after {self._grace_s():g} s"
+        self._keeper.stop(self._facts.round.number, self._grace_s())
+
+    def _close_round(self) -> None:
+        self._keeper.cancel()
+        self._release_ports()
+        self._facts.round.asked, self._facts.round.closed = False, True
+
+    def _upload(self) -> None:
+        from drumbeat.node.agent.output_upload import Outputs
+
+        self._facts.upload = Work.GOING
+        link, kept = Link(self._enrolment), (self._root, self._enrolment.checkpoints)
+        published = {one.name for one in self._plan.outputs if one.uri}
+        outputs = Outputs(f"{self._root}/outputs", link, self._journal, self._progress, kept, published)
+        self._inbox.beside("outputs", partial(self._send_outputs, outputs), self._on_uploaded)
+
+    def _send_outputs(self, outputs: Outputs) -> None:
+        try:
+            outputs.send()
+        finally:
+            if outputs.remark:
+                self._mounts.remember(Remark(f"outputs of node {self._enrolment.node}", outputs.remark))
+
+    def _leave(self) -> None:
+        faultpoint("agent.leaving")
+        self._errands.end(self._grace_s())
+        self._keeper.retire_if_prepared()
+        self._keeper.leave(self._grace_s())
+        self._mounts.end()
+        self._metrics.end()
+        if not self._going:  # The job's other nodes have ended, too.
+            self._checkpoints.close()
+        if self._going:  # The server doesn't know of it: the exits still have to be delivered.
+            self._reporter.report(status(self._facts, self._staging.member))
+            self._reporter.await_delivery(_LAST_STATUS_S)
+        faultpoint("agent.left")
+        self._exit = EXIT_TERMINATED if self._going else EXIT_LEFT
+
+    def _release_ports(self) -> None:
+        while self._ports:
+            self._ports.pop().release()
+
+    def _follow_logs(self) -> None:
+        number = self._facts.round.number
+        self._logs.follow(number, partial(self._finish_metrics, partial(self._posting(self._on_logs_sent), number)))
+
+    def _finish_metrics(self, done: Callable[[], None]) -> None:
+        """Waits, after the round's logs, for what its ranks wrote of metrics."""
+        if self._logs.loss:
+            self._mounts.remember(Remark(f"logs of node {self._enrolment.node}", self._logs.loss))
+        why = self._metrics.drain()
+        if why:
+            self._mounts.remember(Remark(f"metrics of node {self._enrolment.node}", why))
+        done()
+
+    # --- events ---------------------------------------------------------------------------------------------------
+
+    def _on_directive(self, directive: Directive) -> None:
+        self._journal.note(f"wanted: {directive.key}")
+        if directive.attempt == self._enrolment.attempt:
+            self._wanted = directive
+            if directive.is_canceled:
+                self._metrics.on_cancel()
+                self._logs.on_cancel()
+
+    def _on_keeper(self, state: KeeperState) -> None:
+        self._knows_past = True
+        if state.round < self._facts.round.number or state.round < 0:
+            return
+        if state.round > self._facts.round.number:
+            self._facts.round = RoundFacts(state.round)
+        here = self._facts.round
+        if not here.has_begun:  # An earlier agent has started it.
+            here.started = True
+            self._follow_logs()
+        here.started, here.stopping = True, here.stopping or state.stopping
+        here.lost, here.abandoned, here.is_restarted = state.lost, state.is_abandoned, state.is_restarted
+        self._facts.services = self._services.look(state)
+        if not here.over and not here.stopping:
+            self._facts.detail = f"ranks held by: {state.held_by}"
+        self._remark_start(state)
+        if state.running:
+            self._metrics.on_running(state.pid)
+            self._world_check.begin(here.number, state.pid)
+            self._silence.begin(here.number, state.pid, self._logs.paths)
+            self._checkpoints.begin()
+        if state.trouble:
+            self._facts.detail = f"keeper: {state.trouble}"
+            self._journal.note(self._facts.detail)
+            if state.over:  # It lasts: the next round begins beside it.
+                self._mounts.remember(Remark(f"keeper of node {self._enrolment.node}", state.trouble))
+        is_over = state.over and not here.over
+        # The end of a stopped rank's log may come after its exit, if it goes through another process (`| tee`).
+        self._add_exits(state.exits, is_again=is_over)
+        if is_over:
+            self._on_over()
+
+    def _remark_start(self, state: KeeperState) -> None:
+        """Tells of a round that isn't the first whether its ranks started warm."""
+        if len(state.standbys) != self._standbys:
+            self._standbys = len(state.standbys)
+            self._journal.note(f"interpreters ready for the next round: {self._standbys}")
+        if state.warm or state.cold:
+            own = len(self._plan.on(self._enrolment.node))
+            sentence = warm_start_fit.say_start(state.round, own, len(state.warm), state.cold)
+            kind = "warm" if len(state.warm) == own else "cold"
+            self._mounts.remember(Remark(f"{kind} start of round {state.round}", sentence))
+
+    def _add_exits(self, exits: Sequence[KeptExit], *, is_again: bool) -> None:
+        exits_before = self._facts.round.exits
+        if exits:  # Remarks on what a rank could not read go with its exit.
+            self._mounts.look()
+            self._on_remark()
+        for ended in exits:
+            if ended.rank not in exits_before or (is_again and ended.is_stopped):
+                exits_before[ended.rank] = self._processes.exits.read(ended, self._logs.paths[ended.rank])
+
+    def _on_over(self) -> None:
+        self._world_check.end()
+        self._silence.end()
+        self._checkpoints.end()
+        self._facts.is_silent = self._facts.is_idle = False
+        self._facts.has_checkpoint = self._checkpoints.has_saved()
+        self._metrics.on_over()
+        self._facts.round.over = True
+        self._facts.detail = ""
+        self._processes.clear()
+        if self._plan.container:
+            self._clear_containers()
+        self._release_ports()
+        self._logs.finish()
+
+    def _clear_containers(self) -> None:
+        """Removes them before the round counts as over: the next one needs what they hold."""
+        here = self._facts.round
+        here.clearing = True
+        say = self._posting(partial(self._on_clearing, here))
+        self._inbox.beside(
+            "containers", partial(container_engine.clear_all, self._root, say), partial(self._on_cleared, here)
+        )
+
+    def _on_clearing(self, here: RoundFacts, why: str) -> None:
+        if here is self._facts.round:
+            self._facts.detail = f"the end of the round{WAITS}{why}"
+            self._journal.note(self._facts.detail)
+
+    def _on_cleared(self, here: RoundFacts, error: DrumbeatError | None) -> None:
+        here.clearing = False
+        if error:
+            self._journal.note(error.what)
+            self._mounts.remember(
+                Remark(f"containers of round {here.number} on node {self._enrolment.node}", error.what)
+            )
+        if here is self._facts.round:
+            self._facts.detail = ""
+
+    def _on_logs_sent(self, number: int) -> None:
+        if number == self._facts.round.number:
+            self._facts.round.logs_sent = True
+
+    def _on_keeper_trouble(self, sentence: str) -> None:
+        self._knows_past = True
+        self._facts.keeper_error = sentence
+
+    def _on_remark(self) -> None:
+        self._facts.remarks = self._mounts.remarks()
+
+    def _on_silence(self, number: int, silence: Silence) -> None:
+        if number == self._facts.round.number and not self._facts.round.over:
+            self._facts.is_silent, self._facts.is_idle = silence.is_silent, silence.is_idle
+            self._journal.note(f"round {number}: {silence}")
+
+    def _on_uploaded(self, error: DrumbeatError | None) -> None:
+        self._facts.upload = Work.FAILED if error else Work.DONE
+        self._facts.error, self._facts.detail = str(error or ""), ""
+
+    def _progress(self, sentence: str) -> None:
+        """Takes progress from the thread that does the work, but not more often than the server needs it."""
+        now = time.monotonic()
+        if now - self._detail_at > _PROGRESS_INTERVAL_S:
+            self._detail_at = now
+            self._inbox.put(partial(setattr, self._facts, "detail", sentence))
+
+    def _on_stale(self) -> None:
+        self._journal.note("the attempt is over: the ranks are stopped")
+        self._errands.end(self._plan.grace_s)
+        self._keeper.leave(self._plan.grace_s)
+        self._mounts.end()
+        self._metrics.end()
+        self._exit = EXIT_STALE
+
+    def _on_terminate(self) -> None:
+        if self._going:
+            return
+        self._journal.note("SIGTERM: the ranks are stopped, then the agent goes")
+        self._going = self._facts.is_taken = True
+        self._facts.detail = "the node was told to stop (SIGTERM)"
+        last = threading.Timer(self._plan.grace_s + _LAST_LOGS_S, self._posting(self._leave))
+        last.daemon = True
+        last.start()
+
+    def _on_crash(self, crash: threading.ExceptHookArgs) -> None:
+        """Ends the agent after a defect in a thread: a new one, which finds the keeper, is better than half of one."""
+        import traceback
+
+        lines = traceback.format_exception(crash.exc_type, crash.exc_value, crash.exc_traceback)
+        self._journal.note("".join(lines))
+        with contextlib.suppress(OSError):  # In case its own log can't be written.
+            print("".join(lines), file=sys.stderr, flush=True)  # noqa: T201 (nothing else is left)
+        self._inbox.put(partial(setattr, self, "_exit", EXIT_CRASHED))

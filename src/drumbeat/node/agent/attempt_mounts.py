@@ -1,0 +1,111 @@
+"""Mounts, output links and remarks of one attempt on this node.
+
+Every agent loads this module, so what only some jobs need is imported inside functions.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from drumbeat.model import wire
+from drumbeat.model.agent import Enrolment, Remark
+from drumbeat.node.inputs.input_stager import forget
+from drumbeat.node.platform.request_backoff import until_reached
+
+if TYPE_CHECKING:
+    from drumbeat.node.inputs.input_ways import Ways
+    from drumbeat.node.inputs.mounting.mounts import Mounts
+
+
+class AttemptMounts:
+    """Mounts, output links and remarks of one attempt on this node.
+
+    note: writes to the agent's journal. has_news: is called after a new remark.
+    """
+
+    def __init__(self, enrolment: Enrolment, note: Callable[[str], None], has_news: Callable[[], None]) -> None:
+        self._enrolment, self._root, self._note, self._has_news = enrolment, enrolment.root, note, has_news
+        self._remembering = threading.Lock()
+        self._made: Mounts | None = None
+
+    def adopt(self) -> None:
+        """Takes over the mounts of an earlier agent."""
+        if os.path.isdir(f"{self._root}/mounts"):
+            self._mounts().adopt()
+
+    def ways(self) -> Ways:
+        """Returns the ways to use inputs without fetching them."""
+        from drumbeat.node.inputs.input_ways import Ways
+
+        return Ways(self._enrolment, self._mounts, self.remember)
+
+    def take_links(self, ask: Callable[[str], str]) -> None:
+        """Gets the addresses to which ranks write outputs themselves. ask: requests one from the server."""
+        names = [one.name for one in self._enrolment.plan.outputs if one.mode == "direct"]
+        if names:
+            from drumbeat.node.inputs.mounting import direct_outputs
+
+            direct_outputs.keep(self._root, {name: until_reached(partial(ask, name)) for name in names})
+
+    def appear(self) -> None:
+        """Shows inputs and outputs where the job wants them. Raises RefusedError."""
+        plan = self._enrolment.plan
+        if plan.container is None and any(one.appears for one in (*plan.inputs, *plan.outputs)):
+            from drumbeat.node.inputs.path_on_compute import appear
+
+            appear(plan, self._root)
+
+    def look(self) -> None:
+        """Adds remarks on what could not be read so far."""
+        if self._made is not None:
+            self._made.look()
+
+    def pids(self) -> set[int]:
+        """Returns processes that outlive keepers."""
+        return self._made.pids() if self._made else set()
+
+    def end(self) -> None:
+        """Removes all of it: no rank runs any more. A later agent of this attempt stages again."""
+        forget(self._root)
+        if self._made is not None or os.path.isdir(f"{self._root}/mounts"):
+            self._mounts().end()
+        if os.path.exists(f"{self._root}/appears.json"):
+            from drumbeat.node.inputs.path_on_compute import vanish
+
+            vanish(self._root)
+
+    # --- remarks --------------------------------------------------------------------------------------------------
+    def remarks(self) -> tuple[Remark, ...]:
+        """Returns the remarks of all agents of this attempt."""
+        try:
+            with open(f"{self._root}/remarks.json", encoding="utf-8") as file:
+                return tuple(wire.from_wire(Remark, one) for one in json.load(file))
+        except (OSError, ValueError):
+            return ()
+
+    def remember(self, remark: Remark) -> None:
+        """Stores a remark for the status of this agent and later ones, unless the disk refuses. Thread-safe."""
+        part = f"{self._root}/remarks.json.part"
+        with self._remembering:
+            if remark in (before := self.remarks()):
+                return
+            others = [one for one in before if one.about != remark.about]
+            try:
+                with open(part, "w", encoding="utf-8") as file:
+                    json.dump(wire.to_wire([*others, remark]), file)
+                os.rename(part, f"{self._root}/remarks.json")
+            except OSError as error:
+                self._note(f"{remark.sentence}: not remembered: {error}")
+                return
+        self._has_news()
+
+    def _mounts(self) -> Mounts:
+        from drumbeat.node.inputs.mounting.mounts import Mounts
+
+        self._made = self._made or Mounts(self._enrolment, self._note, self.remember)
+        return self._made

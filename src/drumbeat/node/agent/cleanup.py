@@ -1,0 +1,37 @@
+"""`python -I -m drumbeat.node.agent.cleanup ROOT`: ends what an attempt's agent and keeper left when they were killed.
+
+Exit code 1: something of it is left.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import sys
+
+from drumbeat.node.images import container_engine
+from drumbeat.node.inputs.mounting.unmounting import clear
+from drumbeat.node.inputs.path_on_compute import vanish
+from drumbeat.node.launchers import node_launchers
+from drumbeat.node.supervisor import listener
+from drumbeat.node.supervisor.confinement import end_rest
+
+
+def main() -> int:
+    """Returns 1 if something can't be ended."""
+    root = os.path.abspath(sys.argv[1])
+    here = glob.escape(root)
+    held = [*glob.glob(f"{here}/keeper"), *glob.glob(f"{here}/errands/*")]
+    for one in held:
+        listener.end_keeper(one)
+    left = [*(pid for one in held for pid in end_rest(one)), *clear(root)]
+    node_launchers.clear_all(root)
+    vanish(root)
+    why = container_engine.clear(root)  # Last: an engine that doesn't answer takes its time.
+    if why:
+        print(f"{root}: {why}", file=sys.stderr)  # noqa: T201 (no other process reports it)
+    return bool(left or why)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,199 @@
+"""What the agent does next and what it says of itself: pure functions of what it knows and what is wanted of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from drumbeat.model.agent import AgentStatus, Directive, Order, Phase, RankExit, Remark, ServiceStatus
+from drumbeat.model.preflight import NodeCheck
+from drumbeat.model.roster import Member
+
+
+class Work(Enum):
+    """How far a piece of work is that goes on beside everything else."""
+
+    NONE = auto()
+    GOING = auto()
+    DONE = auto()
+    FAILED = auto()
+
+
+class Step(Enum):
+    """One thing to be done now."""
+
+    BEGIN_ROUND = auto()
+    STAGE = auto()
+    HOLD_PORT = auto()
+    START = auto()
+    STOP = auto()
+    CLOSE_ROUND = auto()
+    UPLOAD = auto()
+    LEAVE = auto()
+
+
+@dataclass
+class RoundFacts:
+    """What is known of one round on this node.
+
+    port, more_ports: held, 0 and () = not yet. asked: the keeper was told to start it. started, over: by its word.
+    clearing: some of its containers may run on. logs_sent: the server has all of its logs. closed: it was stopped
+    before it started.
+    """
+
+    number: int = 0
+    port: int = 0
+    more_ports: tuple[int, ...] = ()
+    asked: bool = False
+    started: bool = False
+    stopping: bool = False
+    over: bool = False
+    clearing: bool = False
+    lost: bool = False
+    abandoned: bool = False
+    is_restarted: bool = False
+    logs_sent: bool = False
+    closed: bool = False
+    exits: dict[int, RankExit] = field(default_factory=dict[int, RankExit])
+
+    @property
+    def has_begun(self) -> bool:
+        """Ranks may be running, or have run."""
+        return self.asked or self.started
+
+    @property
+    def has_ended(self) -> bool:
+        """Nothing of it runs and nothing of it is to be sent any more."""
+        return (self.closed and not self.has_begun) or (self.is_over and self.logs_sent)
+
+    @property
+    def is_over(self) -> bool:
+        """Nothing of it runs any more."""
+        return self.over and not self.clearing
+
+
+@dataclass
+class Facts:
+    """What is known of the attempt on this node."""
+
+    staging: Work = Work.NONE
+    upload: Work = Work.NONE
+    round: RoundFacts = field(default_factory=RoundFacts)
+    detail: str = ""
+    error: str = ""
+    is_passing: bool = False
+    is_lacking: bool = False
+    is_unusable: bool = False
+    preflight: NodeCheck | None = None
+    keeper_error: str = ""
+    is_taken: bool = False
+    remarks: tuple[Remark, ...] = ()
+    is_building: bool = False
+    """The environment of the ranks is being built."""
+    is_silent: bool = False
+    """The ranks of the round give no sign of work (`node.stacks.silence`)."""
+    is_idle: bool = False
+    """A rank of the round gives no sign of work (`node.stacks.silence`)."""
+    services: tuple[ServiceStatus, ...] = ()
+    has_checkpoint: bool = False
+    """The round is over, and the job's folder of checkpoints has files."""
+
+
+def next_step(facts: Facts, wanted: Directive | None) -> Step | None:
+    """The next thing to do towards what is wanted, None when it is reached or something must happen first."""
+    if wanted is None:
+        return None
+    if wanted.order is Order.LEAVE:
+        return Step.LEAVE
+    if wanted.round > facts.round.number:
+        return _towards_new_round(facts.round)
+    if wanted.round < facts.round.number:
+        return None
+    return _TOWARDS[wanted.order](facts)
+
+
+def _towards_new_round(old: RoundFacts) -> Step | None:
+    if old.has_begun and not old.over:
+        return None if old.stopping else Step.STOP
+    return None if old.clearing else Step.BEGIN_ROUND
+
+
+def _towards_ready(facts: Facts) -> Step | None:
+    if facts.round.has_begun or facts.round.closed:
+        return None
+    if facts.staging is Work.NONE:
+        return Step.STAGE
+    return Step.HOLD_PORT if facts.staging is Work.DONE and not facts.round.port else None
+
+
+def _towards_running(facts: Facts) -> Step | None:
+    if facts.round.has_begun or facts.round.closed:
+        return None
+    if facts.staging is Work.NONE:
+        return Step.STAGE
+    return Step.START if facts.staging is Work.DONE else None
+
+
+def _towards_stopped(facts: Facts) -> Step | None:
+    here = facts.round
+    if not here.has_begun:
+        return None if here.closed else Step.CLOSE_ROUND
+    if not here.started and facts.keeper_error:
+        return Step.CLOSE_ROUND
+    return None if here.over or here.stopping else Step.STOP
+
+
+def _towards_uploaded(facts: Facts) -> Step | None:
+    if facts.round.has_begun and not facts.round.is_over:
+        return None
+    return Step.UPLOAD if facts.upload is Work.NONE else None
+
+
+_TOWARDS = {
+    Order.PREPARE: _towards_ready,
+    Order.RUN: _towards_running,
+    Order.STOP: _towards_stopped,
+    Order.UPLOAD: _towards_uploaded,
+}
+
+
+def phase(facts: Facts) -> Phase:
+    """How far it is."""
+    if facts.upload is not Work.NONE:
+        return Phase.UPLOADED if facts.upload is Work.DONE else Phase.UPLOADING
+    if facts.round.has_ended:
+        return Phase.ENDED
+    if facts.round.has_begun:
+        return Phase.RUNNING
+    if facts.round.port:
+        return Phase.READY
+    return Phase.ENROLLED if facts.staging is Work.NONE else Phase.STAGING
+
+
+def status(facts: Facts, member: Member) -> AgentStatus:
+    """What the server is told."""
+    here = facts.round
+    return AgentStatus(
+        phase=phase(facts),
+        round=here.number,
+        member=member,
+        port=here.port,
+        exits=tuple(sorted(here.exits.values(), key=lambda each: each.order)),
+        detail=facts.detail,
+        error=facts.error or facts.keeper_error,
+        lost=here.lost,
+        is_abandoned=here.abandoned,
+        is_restarted=here.is_restarted,
+        is_taken=facts.is_taken,
+        more_ports=here.more_ports,
+        remarks=facts.remarks,
+        is_passing=facts.is_passing,
+        builds_environment=facts.is_building,
+        is_lacking=facts.is_lacking,
+        is_silent=facts.is_silent,
+        is_idle=facts.is_idle,
+        services=facts.services,
+        is_unusable=facts.is_unusable,
+        preflight=facts.preflight,
+        has_checkpoint=facts.has_checkpoint,
+    )

@@ -1,0 +1,114 @@
+"""Stages a round's files on this node, sets it up and checks it, in threads beside the agent's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from drumbeat.model.agent import Enrolment
+from drumbeat.model.errors import DrumbeatError, UnreachableError
+from drumbeat.node.agent.attempt_mounts import AttemptMounts
+from drumbeat.node.agent.inbox import Inbox
+from drumbeat.node.agent.next_step import Facts, Work
+from drumbeat.node.agent.roster_member import member
+from drumbeat.node.agent.round_process_specs import RoundProcesses
+from drumbeat.node.inputs.missing_share import MissingShareError
+from drumbeat.node.platform.agent_log import Journal
+from drumbeat.node.platform.server_link import Link
+from drumbeat.node.platform.unusable_node import UnusableNodeError
+from drumbeat.node.supervisor.errands import Errands
+
+if TYPE_CHECKING:
+    from drumbeat.node.inputs.store_inputs import Inputs
+    from drumbeat.node.preflight.preflight import Preflight
+
+
+class NodeStager:
+    """Stages each round of one attempt and notes in `facts` how far it is. Used by the agent's own thread.
+
+    check_checkpoints: is called with the round when its files are there and no rank runs, in any thread.
+    """
+
+    def __init__(  # noqa: PLR0913 (parts of one agent)
+        self,
+        enrolment: Enrolment,
+        journal: Journal,
+        inbox: Inbox,
+        processes: RoundProcesses,
+        mounts: AttemptMounts,
+        check_checkpoints: Callable[[int], None],
+    ) -> None:
+        self._enrolment, self._plan, self._journal = enrolment, enrolment.plan, journal
+        self._inbox, self._processes, self._mounts = inbox, processes, mounts
+        self._check_checkpoints = check_checkpoints
+        self._inputs: Inputs | None = None
+        self._preflight: Preflight | None = None
+        self.member = member(enrolment)
+        """This node's entry in the roster, with what staging has learned of it."""
+
+    def begin(self, facts: Facts, errands: Errands, progress: Callable[[str], None]) -> None:
+        """Begins to stage the present round. progress: receives it in words, from any thread."""
+        from drumbeat.node.agent.node_setup import NodeSetup, Reports
+        from drumbeat.node.inputs.input_stager import InputStager
+        from drumbeat.node.logs.node_log import NodeLog
+
+        facts.staging = Work.GOING
+        log = NodeLog(self._enrolment, facts.round.number, self._journal)
+        inputs = self._inputs = self._serve_inputs()
+        building = self._inbox.posting(partial(setattr, facts, "is_building"))
+        reports = Reports(progress, lambda: building(True), lambda: building(False))  # noqa: FBT003 (the level itself)
+        setup = NodeSetup(self._enrolment, self._processes, errands, log, reports)
+
+        def stage(say: Callable[[str], None]) -> None:
+            InputStager(self._enrolment, Link(self._enrolment), say, inputs).stage(facts.round.number)
+            self._mounts.take_links(Link(self._enrolment).output_link)
+            self._mounts.appear()
+            self._check_checkpoints(facts.round.number)
+
+        work = partial(setup.run, self.member, stage)
+        if self._plan.preflight and self._plan.nodes > 1 and facts.round.number <= 1:
+            self._preflight = self._preflight or self._new_preflight(facts)
+            work = partial(self._preflight.around, work)
+        self._inbox.beside("staging", work, partial(self._on_staged, facts))
+
+    def begin_again(self, facts: Facts) -> None:
+        """Begins what a round needs on a node that has been staged for an earlier one."""
+        facts.staging = Work.GOING
+        work = partial(self._check_checkpoints, facts.round.number)
+        self._inbox.beside("checkpoints", work, partial(self._on_staged, facts))
+
+    def close(self) -> None:
+        """Ends what only serves nodes that stage: the round's processes start."""
+        if self._inputs is not None:
+            self._inputs.close()
+        if self._preflight is not None:
+            self._preflight.close()
+
+    def _new_preflight(self, facts: Facts) -> Preflight:
+        from drumbeat.node.preflight.preflight import Preflight
+
+        report = self._inbox.posting(partial(setattr, facts, "preflight"))
+        return Preflight(self._enrolment, self.member.address, self._inbox.posting(self._on_probe_port), report)
+
+    def _serve_inputs(self) -> Inputs | None:
+        """Begins to serve inputs from stores to other nodes, and returns them; None = the job has none."""
+        if not any(each.is_remote for each in self._plan.inputs):
+            return None
+        from drumbeat.node.inputs.store_inputs import Inputs
+
+        inputs = self._inputs or Inputs(self._enrolment, self._mounts.ways())
+        self.member = inputs.serve(self.member)
+        return inputs
+
+    def _on_staged(self, facts: Facts, error: DrumbeatError | None) -> None:
+        self.member = self._processes.member(self.member)
+        facts.staging = Work.FAILED if error else Work.DONE
+        facts.error, facts.detail = "" if facts.round.closed else str(error or ""), ""
+        facts.is_passing = isinstance(error, UnreachableError)
+        facts.is_lacking = isinstance(error, MissingShareError)
+        facts.is_unusable = isinstance(error, UnusableNodeError)
+
+    def _on_probe_port(self, port: int) -> None:
+        self.member = replace(self.member, probe_port=port)

@@ -1,0 +1,255 @@
+"""Sends what the ranks of a node wrote as outputs, then has the server show all of it at once."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from drumbeat.model.agent import LISTED_BYTES, WAITS
+from drumbeat.model.errors import (
+    ConflictError,
+    DrumbeatError,
+    ForbiddenError,
+    RefusedError,
+    StaleError,
+    StorageError,
+    UnreachableError,
+)
+from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.sparse_files import MIN_HOLE, hole_length, is_sparse
+from drumbeat.node.platform.agent_log import Journal
+from drumbeat.node.platform.request_backoff import Backoff
+from drumbeat.node.platform.server_link import Link
+
+PIECE = 1 << 20
+MAX_NAMED = 3
+"""Entries that are named where some are not kept."""
+_NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+_TRIES = 5
+_LARGE = 1 << 30
+"""Bytes of a file whose holes are named where it goes to a datastore."""
+_DESCRIBED = len(':{"size":,"sha256":""},') + 20 + 64
+"""Bytes of a file in the list beside its path, at most."""
+_FINAL = (StaleError, RefusedError, ForbiddenError, ConflictError)
+"""Answers that asking again doesn't change."""
+
+
+class Outputs:
+    """The files below `folder`; sockets, pipes and devices aren't outputs. near: folders of the job's own.
+    published: names of the outputs that are copied to a datastore afterwards.
+
+    Links are followed, those to folders only into what is the job's own: `/` isn't an output, whoever links to it.
+
+    Sending can be broken off anywhere and begun again: the server says how much it has of each file.
+    """
+
+    def __init__(  # noqa: PLR0913 (where from, where to, and what both are told)
+        self,
+        folder: str,
+        link: Link,
+        journal: Journal,
+        progress: Callable[[str], None],
+        near: Sequence[str] = (),
+        published: Collection[str] = (),
+    ) -> None:
+        self._published = published
+        self._near = [os.path.realpath(one) for one in (folder, *near)]
+        self._folder, self._link, self._journal, self._progress = folder, link, journal, progress
+        self._unkept: dict[str, str] = {}
+        self._skipped: dict[str, str] = {}
+        self._places: dict[str, str] = {}
+        """Where files lie that are kept by another name, since theirs isn't UTF-8."""
+        self._sparse: dict[str, str] = {}
+
+    @property
+    def remark(self) -> str:
+        """Which entries the last `send` left out, or renamed, "" = none."""
+        remarks = (
+            _remark(self._skipped, "not kept"),
+            _remark(dict.fromkeys(self._places, "its name isn't UTF-8"), "kept by other names"),
+            _remark(self._sparse, "sparse, and of full size in a datastore of objects (S3, Azure, Google)"),
+        )
+        return "; ".join(one for one in remarks if one)
+
+    def send(self, most_listed: int = LISTED_BYTES) -> None:
+        """Returns when everything is visible. Goes on through any time without a server.
+
+        most_listed: bytes of the list of them that the server takes; the first of them are kept that fit in it.
+
+        Raises StaleError when the attempt is over, StorageError when something can't be read, or when the server has
+        been given it again and again and still misses some of it: then all the others are visible.
+        """
+        self._unkept, self._skipped, self._places, self._sparse = {}, {}, {}, {}
+        self._send(self._fitting(sorted(self._files(self._folder, "")), most_listed))
+        if self._unkept:
+            path, why = min(self._unkept.items())
+            count = "an output" if len(self._unkept) == 1 else f"{len(self._unkept)} outputs, this one first,"
+            raise StorageError(
+                f"{count} could not be kept: {why}",
+                where=f"{self._folder}/{path}".rstrip("/"),
+                fix="All others of this node are kept.",
+            )
+
+    def _fitting(self, paths: list[str], most: int) -> list[str]:
+        left = most - len('{"files":{}}')
+        for number, path in enumerate(paths):
+            left -= len(json.dumps(path, ensure_ascii=False).encode()) + _DESCRIBED
+            if left < 0:
+                why = f"the list of the node's outputs would be longer than {most:,} bytes"
+                self._unkept |= dict.fromkeys(paths[number:], f"{why}: pack them into fewer files")
+                return paths[:number]
+        return paths
+
+    def _send(self, paths: list[str]) -> None:
+        missing, files = paths, dict[str, dict[str, Any]]()
+        for _ in range(_TRIES):
+            for number, path in enumerate(missing, 1):
+                self._progress(f"sending outputs: file {number} of {len(missing)}, {path}")
+                files.pop(path, None)
+                self._describe(path, files)
+            faultpoint("agent.before_commit")
+            missing = self._until_reached(lambda: self._link.commit(files))
+            faultpoint("agent.after_commit")
+            if not missing:
+                return
+            self._journal.note(f"the server misses {len(missing)} outputs, {missing[0]} first: sent again")
+        while missing:
+            for path in missing:
+                self._unkept[path] = "it changes, or the server's disk doesn't keep what it is given"
+                del files[path]
+            missing = self._until_reached(lambda: self._link.commit(files))
+
+    def _describe(self, path: str, files: dict[str, dict[str, Any]]) -> None:
+        """Sends it; one that can't be read, or that the server refuses, mustn't take the others along."""
+        try:
+            files[path] = self._send_file(path)
+        except StaleError:
+            raise
+        except _FINAL as error:
+            self._unkept[path] = error.what
+        except OSError as error:
+            self._unkept[path] = error.strerror or str(error)
+
+    def _send_file(self, path: str) -> dict[str, Any]:
+        """As long as it is now: what is added to it from here on, through a link, is another version of it."""
+        digest = hashlib.sha256()
+        with open(self._places.get(path, f"{self._folder}/{path}"), "rb") as file:
+            status = os.fstat(file.fileno())
+            left = size = status.st_size
+            if size >= _LARGE and is_sparse(status) and path.partition("/")[0] in self._published:
+                self._sparse[path] = f"{size >> 20:,} MiB, {status.st_blocks >> 11:,} MiB of them on the disk"
+            self._send_bytes(path, file.fileno(), size)
+            file.seek(0)
+            while piece := file.read(min(PIECE, left)):
+                digest.update(piece)
+                left -= len(piece)
+        return {"size": size - left, "sha256": digest.hexdigest()}
+
+    def _send_bytes(self, path: str, file: int, size: int) -> None:
+        offset = 0
+        while True:
+            hole = hole_length(file, offset, size)
+            hole = hole if hole >= MIN_HOLE else 0
+            piece = b"" if hole else os.pread(file, min(PIECE, size - offset), offset)
+            there = self._until_reached(lambda at=offset, data=piece, gap=hole: self._put(path, at, data, gap))
+            if there >= size or not (piece or hole):  # None left: it was cut off meanwhile.
+                return
+            offset = there
+
+    def _put(self, path: str, offset: int, data: bytes, hole: int) -> int:
+        there = self._link.put(f"outputs/{path}", offset, data, hole)
+        if (data or hole) and there == offset:
+            raise UnreachableError(f"the server takes nothing more of {path}")
+        faultpoint("agent.output_sent")
+        return there
+
+    def _until_reached(self, ask: Callable[[], Any]) -> Any:
+        backoff = Backoff()
+        while True:
+            try:
+                return ask()
+            except _FINAL:
+                raise
+            except DrumbeatError as error:
+                self._journal.note(f"outputs wait: {error}")
+                self._progress(f"sending outputs{WAITS}{error.what}")
+                backoff.wait()
+
+    def _files(self, folder: str, below: str, inside: tuple[tuple[int, int], ...] = ()) -> Iterator[str]:
+        """Paths relative to the outputs' folder. inside: the folders around this one: no link leads in circles."""
+        try:
+            here = os.stat(folder)
+            with os.scandir(folder) as entries:
+                listed = sorted(entries, key=lambda entry: entry.name)
+        except OSError as error:
+            self._unkept[below] = error.strerror or str(error)
+            return
+        identity = (here.st_dev, here.st_ino)
+        if identity in inside:
+            self._skipped[below.rstrip("/")] = "a link to a folder that it lies in"
+            return
+        if not listed and "/" in below.rstrip("/"):  # An output as a whole may be empty.
+            self._skipped[below] = "an empty folder"
+        for entry in listed:
+            yield from self._file(entry, below, (*inside, identity))
+
+    def _file(self, entry: os.DirEntry[str], below: str, inside: tuple[tuple[int, int], ...]) -> Iterator[str]:
+        path = f"{below}{_readable(entry.name)}"
+        try:
+            kind = entry.stat().st_mode
+        except OSError as error:
+            self._no_kind(entry, path, error)
+            return
+        if stat.S_ISDIR(kind) and entry.is_symlink() and not self._is_near(entry.path):
+            target = _readable(os.path.realpath(entry.path))
+            self._skipped[path] = f"a link to {target}, a folder outside of the job's own"
+        elif stat.S_ISDIR(kind):
+            yield from self._files(entry.path, f"{path}/", inside)
+        elif stat.S_ISREG(kind) and entry.path == f"{self._folder}/{path}":
+            yield path
+        elif stat.S_ISREG(kind) and os.path.lexists(f"{self._folder}/{path}"):
+            self._skipped[path] = "another file has this name, and one whose name isn't UTF-8 would get it"
+        elif stat.S_ISREG(kind):
+            self._places[path] = entry.path
+            yield path
+        else:
+            self._skipped[path] = "not a file or folder"
+
+    def _no_kind(self, entry: os.DirEntry[str], path: str, error: OSError) -> None:
+        """A broken link is left out; what a failing disk doesn't show may be a file."""
+        if error.errno not in _NOWHERE:
+            self._unkept[path] = error.strerror or str(error)
+        elif entry.is_symlink():
+            self._skipped[path] = f"a broken link to {_target_of(entry.path)}"
+        else:
+            self._journal.note(f"{path!r} is not sent as an output: it was removed meanwhile")
+
+    def _is_near(self, link: str) -> bool:
+        target = os.path.realpath(link)
+        return any(os.path.commonpath((target, one)) == one for one in self._near)
+
+
+def _remark(entries: Mapping[str, str], what: str) -> str:
+    if not entries:
+        return ""
+    named = [f"{path} ({why})" for path, why in sorted(entries.items())[:MAX_NAMED]]
+    count, rest = len(entries), len(entries) - len(named)
+    subject = "1 entry of the outputs is" if count == 1 else f"{count:,} entries of the outputs are"
+    return f"{subject} {what}: {', '.join(named)}{f' and {rest:,} more' if rest else ''}"
+
+
+def _target_of(link: str) -> str:
+    try:
+        return _readable(os.readlink(link))
+    except OSError:
+        return "nothing"
+
+
+def _readable(path: str) -> str:
+    """The path with an escape for each byte that isn't UTF-8."""
+    return os.fsencode(path).decode(errors="backslashreplace")

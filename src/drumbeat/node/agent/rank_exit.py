@@ -1,0 +1,64 @@
+"""How a rank ended, for the server: exit code and signal, corrected where they don't say it, and the end of its log.
+
+What corrects them: a launcher's own word (`correct_exit` in `node/launchers/`), a kill at a memory limit, the mark of
+a program that had ended well before its interpreter died.
+"""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import replace
+
+from drumbeat.model.agent import RankExit
+from drumbeat.model.keeper import KeptExit
+from drumbeat.node.launchers.launcher import NodeLauncher
+from drumbeat.node.logs.failure_excerpt import failure_excerpt
+from drumbeat.node.platform import machine_memory
+
+_SIGNALS = frozenset(signal.valid_signals())
+_MARK_BYTES = 100
+
+
+def mark_path(log: str) -> str:
+    """Returns where a rank's Python marks the good end of its program (`runtimes/program_end.py`). log: its log."""
+    return f"{log}.end"
+
+
+def _end_mark(log: str) -> str:
+    """Returns what the mark says, "" = there is none."""
+    try:
+        with open(mark_path(log), encoding="ascii", errors="replace") as file:
+            return file.read(_MARK_BYTES)
+    except OSError:
+        return ""
+
+
+class RankExits:
+    """Reads the exits of a node's ranks from what the keeper saw of them."""
+
+    def __init__(self, launcher: NodeLauncher, *, is_contained: bool = False) -> None:
+        """is_contained: the ranks run in containers, whose engines give a signal as an exit code."""
+        self._launcher, self._is_contained = launcher, is_contained
+        self._kernel_kills = machine_memory.kernel_kills()
+        """How many processes had been killed at a memory limit when the last round was over."""
+
+    def read(self, ended: KeptExit, log: str) -> RankExit:
+        """Returns how the rank ended. log: the path of its log."""
+        is_raised = ended.code == 1 and not ended.is_stopped
+        exit_seen = RankExit(**vars(ended), tail=failure_excerpt(log, is_raised=is_raised))
+        if self._may_be_marked(exit_seen):
+            exit_seen = replace(exit_seen, end_mark=_end_mark(log))
+        corrected = self._launcher.correct_exit(exit_seen)
+        is_killed = signal.SIGKILL in (corrected.signal, (corrected.code or 0) - 128)
+        if is_killed and not corrected.is_stopped and machine_memory.kernel_kills() > self._kernel_kills:
+            corrected = replace(corrected, memory_limit_mib=machine_memory.limit() >> 20)
+        return corrected
+
+    def _may_be_marked(self, ended: RankExit) -> bool:
+        """Whether the rank's own process was ended by a signal, not by its keeper."""
+        is_signal = ended.signal is not None or (self._is_contained and (ended.code or 0) - 128 in _SIGNALS)
+        return is_signal and not ended.is_stopped and not ended.error
+
+    def end_round(self) -> None:
+        """Kills from now on are of the next round."""
+        self._kernel_kills = machine_memory.kernel_kills()

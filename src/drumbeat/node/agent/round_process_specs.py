@@ -1,0 +1,222 @@
+"""The processes of each round on a node, described for its keeper, and what they run in: environment, container.
+
+What they need besides: the network that the plan names, and their launcher. How a rank ended is read in `rank_exit.py`.
+
+The keeper starts and stops them, in `keeper/rank_round.py`: SIGTERM first, and SIGKILL after the job's key `grace_s`,
+whose default is in `jobfile/job/timeouts_and_retries.py`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from drumbeat.launchers import render, starter, warm_start_fit
+from drumbeat.launchers.container_command import Engine, contained
+from drumbeat.launchers.preparation import preparation
+from drumbeat.launchers.services import ServiceNode, has_process, service_process, services_on
+from drumbeat.launchers.tracking_variables import direct, tracked
+from drumbeat.model import folder_layout, programs
+from drumbeat.model.agent import Enrolment
+from drumbeat.model.keeper import ProcessStart, StandbyOrder
+from drumbeat.model.process import COMMAND_SERVER, MPI_COMMAND_SERVER, ProcessSpec
+from drumbeat.model.roster import Member, Roster
+from drumbeat.node.agent.rank_exit import RankExits, mark_path
+from drumbeat.node.agent.roster_member import seen_from
+from drumbeat.node.environments import modules_for_ranks, program_end
+from drumbeat.node.host.own_programs import program
+from drumbeat.node.images import container_engine
+from drumbeat.node.launchers.launcher import NodeRound
+from drumbeat.node.launchers.node_launchers import node_launcher
+from drumbeat.node.platform import cache_folders, network_interfaces
+from drumbeat.node.sidecars import service_addresses
+from drumbeat.node.supervisor.client import process_start
+
+if TYPE_CHECKING:
+    from drumbeat.model.plan import Container
+    from drumbeat.node.logs.node_log import NodeLog
+    from drumbeat.node.supervisor.errands import Errands
+
+
+class RoundProcesses:
+    """Describes the processes of each round on this node, and provides what they run in.
+
+    `check`, `provide` and `check_launcher` may take long; the rest is called in the agent's own thread.
+    """
+
+    def __init__(self, enrolment: Enrolment) -> None:
+        self._enrolment, self._plan = enrolment, enrolment.plan
+        self._launcher = node_launcher(enrolment.plan.launcher)
+        self._member_fields: dict[str, str] = {}
+        """Of this node's `Member`, what `provide` and `check_launcher` have learned."""
+        self._engine: Engine | None = None
+        self.exits = RankExits(self._launcher, is_contained=self._plan.container is not None)
+
+    @property
+    def confinement(self) -> str:
+        """How the keeper has to confine the ranks, "" = as well as the machine allows.
+
+        A container engine keeps the pids of what it runs: it must see them as the machine does.
+        """
+        return "subreaper" if self._plan.container else ""
+
+    def check(self) -> None:
+        """Raises RefusedError if this node doesn't have the network that the plan wants."""
+        interfaces: list[network_interfaces.Interface] = []
+        with contextlib.suppress(OSError):
+            interfaces = network_interfaces.interfaces()
+        network_interfaces.require(self._plan.network, interfaces)
+
+    @property
+    def has_much(self) -> bool:
+        """Whether `provide` may have to make or fetch something."""
+        return self._plan.python is not None or self._plan.container is not None
+
+    def provide(self, errands: Errands, log: NodeLog, say: Callable[[str], None]) -> None:
+        """Provides what the ranks run in. say: receives the progress in words. Raises DrumbeatError."""
+        if self._plan.python is not None:
+            self._make_environment(errands, log, say)
+        elif self._plan.nodes > 1 and self._plan.container is None:
+            from drumbeat.node.environments.current_python import of_current
+
+            self._member_fields["environment"] = str(of_current(self._plan) or "")
+        if self._plan.container:
+            self._provide_image(self._plan.container, errands, log, say)
+
+    def check_launcher(self) -> None:
+        """Checks that what the ranks run in has their launcher, after `provide`. Raises DrumbeatError."""
+        self._member_fields |= self._launcher.check(self._plan, self._enrolment.node, self._engine)
+
+    def _provide_image(self, wanted: Container, errands: Errands, log: NodeLog, say: Callable[[str], None]) -> None:
+        """Nodes compare layers of an image that they pull; of one that each builds, they compare the Python in it."""
+        from drumbeat.node.images import inspection
+        from drumbeat.node.images.image_puller import ImagePuller
+
+        engine = self._find_engine(wanted)
+        wanted = self._plan.container or wanted
+        image = ImagePuller(self._enrolment, engine, log, errands).have(wanted, say)
+        self._member_fields |= {"image": image.digest, "layers": "" if wanted.build else image.layers}
+        if wanted.build and self._plan.nodes > 1:
+            self._member_fields["environment"] = str(inspection.python_in(engine, wanted.image) or "")
+
+    def _find_engine(self, wanted: Container) -> Engine:
+        """Finds the node's engine, once, and the image's name there. Another agent may have provided the image."""
+        if self._engine is None:
+            self._engine = container_engine.find()
+            if wanted.build is None:
+                named = replace(wanted, image=container_engine.full_name(self._engine, wanted.image))
+                self._plan = replace(self._plan, container=named)
+        return self._engine
+
+    def _make_environment(self, errands: Errands, log: NodeLog, say: Callable[[str], None]) -> None:
+        from drumbeat.node.environments import job_layer
+        from drumbeat.node.environments.environment_builder import EnvironmentBuilder
+
+        wanted, plan = self._plan.python, self._enrolment.plan
+        if wanted is not None:
+            environment = EnvironmentBuilder(wanted, self._enrolment.root, log, errands, say).provide()
+            layer = job_layer.provide(environment.folder, self._enrolment.root)
+            self._plan = replace(
+                self._plan,
+                path_first=(f"{layer}/bin",),  # Not the server's own interpreter.
+                variables={**plan.variables, "VIRTUAL_ENV": layer},
+            )
+            self._member_fields["environment"] = str(environment.fingerprint) if plan.nodes > 1 else ""
+
+    def member(self, member: Member) -> Member:
+        """Returns the node's entry in the roster with what `provide` and `check_launcher` have learned."""
+        return replace(member, **self._member_fields)
+
+    def preparation(self, member: Member, number: int) -> ProcessSpec | None:
+        """Returns the job's preparation on this node, in what its ranks run in; None = it has none."""
+        self._resolve()
+        modules_for_ranks.provide(self._enrolment.root)
+        spec = preparation(self._plan, member, self._enrolment.attempt, number)
+        return spec and self._contained(self._with_modules(spec), member)
+
+    def _resolve(self) -> None:
+        """Puts the paths and links into the plan that are known only after staging."""
+        if any(one.in_folder for one in self._plan.inputs):
+            from drumbeat.node.inputs.mounting.in_place_record import as_seen
+
+            self._plan = as_seen(self._plan, self._enrolment.root)
+        if any(one.mode == "direct" for one in self._plan.outputs):
+            from drumbeat.node.inputs.mounting.direct_outputs import with_links
+
+            self._plan = with_links(self._plan, self._enrolment.root)
+
+    def _contained(self, spec: ProcessSpec, member: Member) -> ProcessSpec:
+        """Returns the process in the job's container, if it has one. Inputs may be links into the node's cache."""
+        if self._plan.container is None:
+            return spec
+        engine = self._find_engine(self._plan.container)
+        container_engine.note(engine, self._enrolment.root)
+        shown = [folder for folder in (cache_folders.data_folder(),) if os.path.isdir(folder)]
+        return contained(spec, self._plan, member, engine, shown)
+
+    def processes(self, roster: Roster, metrics: str = "") -> tuple[list[ProcessStart], ProcessStart | None]:
+        """Returns what the keeper starts: the ranks, and the launcher's own process. Raises DrumbeatError.
+
+        metrics: the address of the node's metrics endpoint without the rank, "" = it has none.
+        """
+        node, root = self._enrolment.node, self._enrolment.root
+        self._resolve()
+        roster = seen_from(roster, node, self._plan)
+        modules_for_ranks.provide(root)
+        ranks = [self._with_modules(self._tracked(each, metrics)) for each in render(self._plan, roster, node)]
+        ranks = [self._contained(self._with_end_mark(each), roster.members[node]) for each in ranks]
+        beside = starter(self._plan, roster, node)
+        round_ = NodeRound(self._plan, roster, node, self._enrolment.shared_secret)
+        ranks = self._launcher.wrap(round_, ranks)
+        self._launcher.prepare(round_)
+        if beside is None:
+            return [process_start(each, root) for each in ranks], None
+        beside = _runnable(self._with_modules(self._tracked(beside, metrics)))
+        return [process_start(each, root) for each in ranks], process_start(beside, root)
+
+    def services(self, roster: Roster) -> list[ProcessStart]:
+        """Returns the processes of the node's services, each with the place that it was given. Raises OSError."""
+        node, root = self._enrolment.node, self._enrolment.root
+        here = services_on(self._plan, node)
+        if not here:
+            return []
+        given = service_addresses.give(here, root)
+        roster = seen_from(roster, node, self._plan)
+        own = ServiceNode(self._with_modules(render(self._plan, roster, node)[0]), root, self._enrolment.shared_secret)
+        made = [service_process(self._plan, one, own, given[one.name]) for one in here if has_process(one)]
+        return [process_start(self._contained(each, roster.members[node]), root) for each in made]
+
+    def standby_order(self, ranks: Sequence[ProcessStart]) -> StandbyOrder:
+        """Returns what the keeper prepares for the round after that of these ranks."""
+        order = warm_start_fit.order(self._plan, ranks)
+        if order.cold:
+            return order
+        from drumbeat.node.supervisor import spare_folders
+
+        return replace(order, outlives=spare_folders.are_kept(self._enrolment))
+
+    def _with_modules(self, spec: ProcessSpec) -> ProcessSpec:
+        return replace(spec, modules_last=(folder_layout.modules_folder(self._enrolment.root),))
+
+    def _with_end_mark(self, spec: ProcessSpec) -> ProcessSpec:
+        mark = mark_path(f"{self._enrolment.root}/{spec.log}")
+        return replace(spec, set={**spec.set, program_end.VARIABLE: mark})
+
+    def _tracked(self, spec: ProcessSpec, metrics: str) -> ProcessSpec:
+        first = self._plan.on(self._enrolment.node)[0].rank
+        return direct(tracked(spec, self._plan, metrics, first), os.environ)
+
+    def clear(self) -> None:
+        """Removes what the launcher made for a round that is over. `container_engine.clear_all` removes containers."""
+        self._launcher.clear(self._enrolment.root)
+        self.exits.end_round()
+
+
+def _runnable(starter: ProcessSpec) -> ProcessSpec:
+    """Returns the process with the path of the command server, which is a program of drumbeat."""
+    if starter.role not in (COMMAND_SERVER, MPI_COMMAND_SERVER):
+        return starter
+    return replace(starter, argv=(*program(programs.COMMAND_SERVER), *starter.argv))

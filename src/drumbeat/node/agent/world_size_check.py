@@ -1,0 +1,64 @@
+"""Checks by the processes below a node's ranks whether a launcher or Horovod has formed the job's world."""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from collections.abc import Callable
+
+from drumbeat.launchers.launcher_table import launcher_of
+from drumbeat.launchers.world_size import ABOUT, HOROVOD, VARIABLES, Process, verdict
+from drumbeat.model.agent import Remark
+from drumbeat.model.plan import Plan
+from drumbeat.model.process import COMPANION
+from drumbeat.node.host import processes
+
+PAUSES_S = (2.0, 5.0, 15.0, 40.0, 120.0)
+"""Seconds before each check. There is none after the last, or after one that had a verdict."""
+
+
+class WorldCheck:
+    """Checks one node. remember: receives remarks for the user."""
+
+    def __init__(self, plan: Plan, node: int, remember: Callable[[Remark], None]) -> None:
+        self._plan, self._node, self._remember = plan, node, remember
+        self._round, self._is_over = -1, threading.Event()
+
+    def begin(self, number: int, keeper: int) -> None:
+        """Begins to check the ranks of a round, which run below this keeper. Idempotent."""
+        if number == self._round or not self._can_nest():
+            return
+        self.end()
+        self._round, self._is_over = number, threading.Event()
+        threading.Thread(target=self._follow, args=(keeper, self._is_over), name="world check", daemon=True).start()
+
+    def _can_nest(self) -> bool:
+        return launcher_of(self._plan).can_nest(self._plan)
+
+    def end(self) -> None:
+        """Stops: the ranks have ended."""
+        self._is_over.set()
+
+    def _follow(self, keeper: int, is_over: threading.Event) -> None:
+        for pause_s in PAUSES_S:
+            if is_over.wait(pause_s):
+                return
+            try:
+                sentence = verdict(self._plan, self._node, below(keeper))
+            except Exception:  # noqa: BLE001 (it inspects arbitrary processes, and no job may end because of that)
+                traceback.print_exc()
+                return
+            if sentence:
+                self._remember(Remark(ABOUT, sentence))
+            if sentence is not None:
+                return
+
+
+def below(keeper: int) -> list[Process]:
+    """Returns the processes below the keeper."""
+    family = processes.family(keeper, *VARIABLES, COMPANION)
+    return [
+        Process(pid, parent, tuple(words), variables, is_horovods=processes.has_mapped(pid, HOROVOD))
+        for pid, parent, words, variables in family
+        if COMPANION not in variables and not processes.is_spare(pid)
+    ]

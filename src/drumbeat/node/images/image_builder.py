@@ -1,0 +1,216 @@
+"""Builds an image of a Dockerfile once on a node: finds it, waits for whoever builds it, or builds it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from drumbeat.launchers.container_command import Engine, build_line
+from drumbeat.model.agent import Enrolment
+from drumbeat.model.errors import RefusedError, StorageError
+from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.plan import Container, ImageBuild
+from drumbeat.node.environments.folders import Place
+from drumbeat.node.environments.garbage_collection import collect
+from drumbeat.node.images import build_errors, container_engine, folders, inspection
+from drumbeat.node.images.folders import ImagePlace
+from drumbeat.node.inputs.snapshots import bring
+from drumbeat.node.logs.node_log import NodeLog
+from drumbeat.node.platform.request_backoff import Backoff
+from drumbeat.node.platform.server_link import Link
+from drumbeat.node.supervisor.errands import Command, Errands
+
+ERRAND = "image build"
+_READ = 256 << 10
+_TAIL_LINES = 60
+_LOOK_S, _MAX_LOOK_S = 1.0, 15.0
+"""How often the nodes after the first ask a registry for what that builds."""
+_REGISTRY_TIMEOUT_S = 120.0
+"""How long a registry may give another answer than that it doesn't have the image."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """One build. variables: beside the node's own; tell: adds a line to the log."""
+
+    image: str
+    build: ImageBuild
+    access: container_engine.Access
+    tell: Callable[[str], None]
+
+
+class ImageBuilder:
+    """For one attempt. `progress` is told in words what is being done."""
+
+    def __init__(
+        self, enrolment: Enrolment, engine: Engine, log: NodeLog, errands: Errands, progress: Callable[[str], None]
+    ) -> None:
+        self._enrolment, self._root, self._engine = enrolment, enrolment.root, engine
+        self._log, self._errands, self._progress = log, errands, progress
+        self._known: dict[str, Any] | None = None
+        """The failure that was there before."""
+
+    def provide(self, wanted: Container, access: container_engine.Access, tell: Callable[[str], None]) -> None:
+        """Has the image, pinned for this attempt. Raises RefusedError with a sentence when it can't be built."""
+        if wanted.build is None:
+            raise ValueError("nothing is to be built")
+        work = Work(wanted.image, wanted.build, access, tell)
+        folder = folders.folder(self._engine)
+        place = ImagePlace(f"{folder}/{work.build.key[:32]}", self._engine)
+        self._known = place.failed()
+        try:
+            self._await_push(place, work)
+            while not self._use(place):
+                with place.held(shared=False, waits=partial(self._waits, work.build)) as lock:
+                    if place.made() is None and lock is not None:
+                        self._make(place, work, lock)
+            self._push(place, work)
+        except OSError as error:
+            raise StorageError(
+                f"image {work.build.source} can't be built: {error.strerror or error}",
+                where=str(error.filename or place.folder),
+                fix="Make room or give the right to write there; DRUMBEAT_CACHE names another folder.",
+            ) from error
+
+    def _use(self, place: Place) -> bool:
+        with place.held(shared=True, waits=lambda: None):
+            if place.made() is None:
+                return False
+            place.use(self._root)
+            return True
+
+    def _waits(self, build: ImageBuild) -> None:
+        self._progress(f"image {build.source}: another job on this machine is building it")
+
+    # --- one node builds it, the others pull it -------------------------------------------------------------------
+    def _await_push(self, place: ImagePlace, work: Work) -> None:
+        """Pulls what node 0 builds, once it has pushed that. Raises RefusedError where the registry isn't reached."""
+        pushed_as = work.build.pushed_as
+        if not pushed_as or self._enrolment.node == 0:
+            return
+        backoff, failing_since = Backoff(_LOOK_S, _MAX_LOOK_S), 0.0
+        while place.made() is None:
+            answer = container_engine.pull(self._engine, pushed_as, work.access, lambda _: None)
+            if not answer:
+                with place.held(shared=False, waits=partial(self._waits, work.build)):
+                    self._keep_pulled(place, work)
+                return
+            if container_engine.is_missing(answer):
+                failing_since = 0.0
+                self._progress(f"image {work.build.source}: node 0 builds it and pushes it as {pushed_as}")
+            else:
+                failing_since = failing_since or time.monotonic()
+                self._progress(f"image {work.build.source}: {pushed_as} can't be pulled yet: {answer[:200]}")
+                if time.monotonic() - failing_since > _REGISTRY_TIMEOUT_S:
+                    container_engine.fetch(self._engine, pushed_as, work.access, work.tell)
+            backoff.wait()
+
+    def _keep_pulled(self, place: ImagePlace, work: Work) -> None:
+        """Notes an image that was pulled, as one that was built. The caller holds the place alone."""
+        pushed_as = work.build.pushed_as
+        if place.made() is None:
+            place.unmake()
+            container_engine.take_name(self._engine, pushed_as, work.image)
+            self._mark(place, work, pushed_as)
+            self._log.say(f"image {work.build.source} was pulled as {pushed_as}")
+
+    def _push(self, place: ImagePlace, work: Work) -> None:
+        """Pushes what node 0 has: each time that others wait for it, since a registry forgets. Raises RefusedError."""
+        pushed_as, noted = work.build.pushed_as, place.told() or {}
+        if not pushed_as or self._enrolment.node:
+            return
+        if self._enrolment.plan.nodes > 1 or noted.get("pushed_as") != pushed_as:
+            self._progress(f"image {work.build.source}: pushing it as {pushed_as}")
+            container_engine.push(self._engine, work.image, pushed_as, work.access, work.tell)
+            with place.held(shared=False, waits=partial(self._waits, work.build)):
+                place.mark_made({**noted, "pushed_as": pushed_as})
+
+    # --- building it ----------------------------------------------------------------------------------------------
+    def _make(self, place: ImagePlace, work: Work, lock: int) -> None:
+        """The caller holds the place alone. What an earlier build of it had finished, the engine has kept."""
+        self._share_failure(place)
+        build, began = work.build, time.monotonic()
+        if build.pushed_as and not container_engine.pull(self._engine, build.pushed_as, work.access, lambda _: None):
+            self._keep_pulled(place, work)
+            return
+        self._progress(f"image {build.source}: building it with {self._engine.kind}")
+        self._log.say(f"building image {build.source} with {self._engine.kind}, as {work.image}")
+        place.unmake()
+        context = self._context(build)
+        try:
+            text = _read(build, context)
+            for base in build.bases:
+                container_engine.fetch(self._engine, base, work.access, work.tell)
+            self._build(work, context, text, lock)
+        except RefusedError as error:
+            place.mark_failed(error.what, self._log.tail(_TAIL_LINES))
+            raise
+        faultpoint("image.built")
+        found = self._mark(place, work)
+        self._log.say(f"image {build.source} is built, in {time.monotonic() - began:.1f} s: {found.digest}")
+        self._collect(place)
+
+    def _mark(self, place: ImagePlace, work: Work, pushed_as: str = "") -> inspection.Image:
+        """Notes that the image is there. pushed_as: its name in a registry that has it."""
+        found = inspection.look(self._engine, work.image)
+        os.makedirs(place.folder, exist_ok=True)
+        told = {"image": work.image, "source": work.build.source, "digest": found.digest, "size": found.size}
+        place.mark_made(told | ({"pushed_as": pushed_as} if pushed_as else {}))
+        return found
+
+    def _share_failure(self, place: Place) -> None:
+        """Who waited while another one failed doesn't try the same again."""
+        told = place.failed()
+        if told and told != self._known:
+            self._log.say("another job on this machine has tried to build the same image; it ended so:")
+            self._log.add(told["tail"])
+            raise RefusedError(told["what"])
+
+    def _context(self, build: ImageBuild) -> str:
+        """The folder with the Dockerfile, in this attempt's own."""
+        place = f"{self._root}/context"
+        if not os.path.isdir(place):
+            self._progress(f"image {build.source}: fetching its folder")
+            bring(Link(self._enrolment), build.context, place, self._progress)
+        return place
+
+    def _build(self, work: Work, context: str, text: str, lock: int) -> None:
+        at, began = self._log.size(), time.monotonic()
+
+        def meanwhile() -> None:
+            line = self._log.last_line(at)
+            told = f": {line[:120]}" if line else ""
+            self._progress(f"image {work.build.source}: {self._engine.kind}, {time.monotonic() - began:.0f} s{told}")
+
+        line = build_line(self._engine, work.image, context, work.build)
+        environment = {**os.environ, **_PLAIN, **work.access.variables()}
+        command = Command(
+            line, context, environment, self._log.path, kept=(lock,), confinement="subreaper", meanwhile=meanwhile
+        )
+        code = self._errands.run(ERRAND, command)
+        if code:
+            said = self._log.read(at, _READ)
+            what = build_errors.explain(work.build, text, self._engine.kind, said, code)
+            raise RefusedError(what, fix=f"All that it said: {self._log.told_by}")
+
+    def _collect(self, place: Place) -> None:
+        made = partial(ImagePlace, engine=self._engine)
+        for folder in collect(os.path.dirname(place.folder), time.time(), place_of=made):
+            self._log.say(f"removed image {os.path.basename(folder)[:12]}, which nobody used any more")
+
+
+_PLAIN: Mapping[str, str] = {"BUILDKIT_PROGRESS": "plain", "DOCKER_BUILDKIT": "1"}
+
+
+def _read(build: ImageBuild, context: str) -> str:
+    """The Dockerfile. Raises RefusedError."""
+    try:
+        with open(f"{context}/{build.dockerfile}", encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except FileNotFoundError:
+        fix = "Is it named in an ignore file of its folder, .amlignore or .gitignore?"
+        raise RefusedError(f"{build.source} didn't come to the node", where="environment.build", fix=fix) from None

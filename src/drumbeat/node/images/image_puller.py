@@ -1,0 +1,86 @@
+"""Has a job's image on this node, pulled with the credentials that the server gives for it, or built."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Generator, Mapping
+from typing import Any
+
+from drumbeat.launchers.container_command import Engine
+from drumbeat.model.agent import Enrolment
+from drumbeat.model.errors import UnreachableError
+from drumbeat.model.plan import Container
+from drumbeat.node.images import container_engine, inspection
+from drumbeat.node.logs.node_log import NodeLog
+from drumbeat.node.platform.request_backoff import Backoff
+from drumbeat.node.platform.server_link import Link
+from drumbeat.node.supervisor.errands import Errands
+
+Say = Callable[[str], None]
+_ACCESS = "registries"
+
+
+class ImagePuller:
+    """Provides the images of one attempt, pulled or built."""
+
+    def __init__(self, enrolment: Enrolment, engine: Engine, log: NodeLog, errands: Errands) -> None:
+        self._enrolment, self._engine = enrolment, engine
+        self._log, self._errands = log, errands
+
+    def have(self, wanted: Container, say: Say) -> inspection.Image:
+        """Returns the image, and removes the credentials again. say: receives the progress. Raises RefusedError."""
+
+        def tell(line: str) -> None:
+            self._log.add(line)
+            say(line)
+
+        with self._access(wanted, say) as access:
+            if wanted.build is None:
+                container_engine.fetch(self._engine, wanted.image, access, tell)
+            else:
+                from drumbeat.node.images.image_builder import ImageBuilder
+
+                ImageBuilder(self._enrolment, self._engine, self._log, self._errands, say).provide(wanted, access, tell)
+        return inspection.look(self._engine, wanted.image)
+
+    @contextlib.contextmanager
+    def _access(self, wanted: Container, say: Say) -> Generator[container_engine.Access]:
+        """What the server gives for the job's registries, in a folder that only this user can read."""
+        scratch = self._scratch()
+        if not wanted.registries:
+            yield container_engine.Access(scratch=scratch)
+            return
+        told = self._asked(say)
+        folder = f"{self._enrolment.root}/{_ACCESS}"
+        shutil.rmtree(folder, ignore_errors=True)
+        os.mkdir(folder, 0o700)
+        try:
+            _write_credentials(f"{folder}/config.json", told["auths"])
+            yield container_engine.Access(folder, tuple(told["insecure"]), scratch)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _scratch(self) -> str:
+        try:
+            return container_engine.scratch(self._engine, self._enrolment.root)
+        except OSError:  # Perhaps nothing is to be fetched; else the engine says what is wrong.
+            return ""
+
+    def _asked(self, say: Say) -> dict[str, Any]:
+        """What the server gives, after any time without one."""
+        link, backoff = Link(self._enrolment), Backoff()
+        while True:
+            try:
+                return link.registries()
+            except UnreachableError as error:
+                say(f"the credentials of registries are waited for: {error.what}")
+                backoff.wait()
+
+
+def _write_credentials(path: str, auths: Mapping[str, object]) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(file, "w", encoding="utf-8") as opened:
+        json.dump({"auths": dict(auths)}, opened)

@@ -1,0 +1,54 @@
+"""What all threads of a fetch share, and what they do about setbacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from drumbeat.model.errors import StorageError, UnreachableError
+from drumbeat.node.inputs.cache.files import Files
+from drumbeat.node.inputs.fetching.http_client import Patience, is_for_good
+from drumbeat.node.inputs.fetching.progress import Meter
+
+if TYPE_CHECKING:
+    from drumbeat.node.inputs.fetching.peer_client import PeerClient
+    from drumbeat.node.inputs.fetching.piece_queue import Want
+    from drumbeat.node.platform.request_backoff import Backoff
+    from drumbeat.node.platform.server_link import Link as Server
+
+_MAX_WRONG = 4
+
+
+@dataclass(frozen=True)
+class Means:
+    """server: makes the link of a thread to the server. chain: the node before, None = there is none to ask."""
+
+    files: Files
+    server: Callable[[], Server]
+    meter: Meter
+    patience: Patience
+    chain: PeerClient | None = None
+
+    def wait(self, error: UnreachableError | StorageError, backoff: Backoff) -> None:
+        """Until it may be tried again. error: of the server or the store, never of this node's own disk; raised when
+        it is for good, and in its words when it has lasted too long.
+        """
+        if is_for_good(error):
+            raise error
+        if self.patience.is_over(error, self.meter.moved_at):
+            is_disk = isinstance(error, StorageError)
+            fix = error.fix if is_disk else "See whether the nodes and the server reach it, and run the job again."
+            limit_s = self.patience.limit_s(error)
+            raise UnreachableError(f"{error.what}; no byte came for {limit_s:.0f} s", where=error.where, fix=fix)
+        self.meter.trouble(error.what)
+        backoff.wait()
+
+    def came_wrong(self, want: Want, came: int) -> None:
+        """A file came, of so many bytes, and isn't what was listed. Raises StorageError when that lasts."""
+        want.wrong += 1
+        self.meter.again(came)
+        if want.wrong >= _MAX_WRONG:
+            what = f"input {want.input}: {want.file.path} came {want.wrong} times with other bytes than were listed"
+            raise StorageError(what, where=f"inputs.{want.input}", fix="See who writes to it, and run the job again.")
+        want.is_relayed = want.wrong > 1  # The server knows whether it is another file by now.

@@ -1,0 +1,199 @@
+"""Which piece of which file comes next: what the fetching threads share. No network here."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from drumbeat.model.errors import DrumbeatError
+from drumbeat.model.input_listing import ListedFile
+from drumbeat.node.inputs.cache.files import Files, name_of
+from drumbeat.node.inputs.cache.partial_file import PIECE, Claim, Part, claim, piece_at, piece_count
+from drumbeat.node.inputs.cache.small_file import SMALL
+
+LOOK_AGAIN_S = 0.1
+"""How soon a file that another process fetches is looked at again."""
+BATCH = 32
+"""Small files that one thread brings at a time: enough to ask for in one request, few enough to be held open."""
+
+
+@dataclass
+class Want:
+    """A file that is wanted. input: of which one. todo: numbers of pieces that nobody fetches yet. going: that somebody
+    does. is_asked: the store has given a range of it. wrong: how often its bytes were.
+    refused: how often links to it were. is_relayed: the server passes it on.
+    """
+
+    input: str
+    file: ListedFile
+    part: Part | None = None
+    todo: deque[int] = field(default_factory=deque[int])
+    going: int = 0
+    is_asked: bool = False
+    wrong: int = 0
+    refused: int = 0
+    is_relayed: bool = False
+
+    @property
+    def name(self) -> str:
+        """In the cache."""
+        return name_of(self.file)
+
+    def piece(self, number: int) -> tuple[int, int]:
+        """(offset, length)."""
+        return piece_at(self.file.size, number)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """number: of a piece that `want` lacks, -1 = only its end is missing."""
+
+    want: Want
+    number: int
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Small files, none of them claimed yet."""
+
+    wants: Sequence[Want]
+
+
+class Work:
+    """What is still to be fetched. Files that another process fetches are waited for, or resumed if it ends.
+
+    is_there: told of bytes that needn't be fetched.
+    """
+
+    def __init__(self, files: Files, wants: Sequence[Want], is_there: Callable[[int], None]) -> None:
+        self._files, self._is_there = files, is_there
+        self._new, self._small, self._open = deque[Want](), deque[Want](), list[Want]()
+        self._taken: list[Want] = []
+        self._news = threading.Condition()
+        self._look_at = 0.0
+        self.error: DrumbeatError | OSError | None = None
+        self._sort(wants)
+
+    def _sort(self, wants: Iterable[Want]) -> None:
+        for want in wants:
+            (self._small if want.file.size <= SMALL else self._new).append(want)
+
+    def next(self) -> Piece | Batch | None:
+        """Something to fetch; waits for it. None = there is nothing more to do, or it has failed. Raises OSError."""
+        with self._news:
+            while True:
+                if self.error is not None or not (self._new or self._small or self._open or self._taken):
+                    return None
+                if found := self._of_open() or self._of_small() or self._of_new():
+                    return found
+                if self._open or self._taken:
+                    self._wait()
+
+    def _of_open(self) -> Piece | None:
+        """Of a file that is begun. The second piece waits until the store has shown that it gives ranges."""
+        for want in self._open:
+            if want.todo and (want.is_asked or not want.going):
+                want.going += 1
+                return Piece(want, want.todo.popleft())
+        return None
+
+    def _of_small(self) -> Batch | None:
+        batch: list[Want] = []
+        left = PIECE
+        while self._small and len(batch) < BATCH and self._small[0].file.size <= left:
+            batch.append(self._small.popleft())
+            left -= batch[-1].file.size
+        return Batch(batch) if batch else None
+
+    def _of_new(self) -> Piece | None:
+        while self._new:
+            want = self._new.popleft()
+            found = claim(self._files, want.file)
+            if found is Claim.TAKEN:
+                self._taken.append(want)
+            elif isinstance(found, Part):
+                return self._begin(want, found)
+            else:
+                self._is_there(want.file.size)
+                self._news.notify_all()
+        return None
+
+    def _begin(self, want: Want, part: Part) -> Piece | None:
+        want.part = part
+        self._open.append(want)
+        want.todo.extend(part.missing())
+        self._is_there(want.file.size - sum(want.piece(number)[1] for number in want.todo))
+        if want.todo:
+            return self._of_open()
+        want.going = 1  # Only its end is missing.
+        return Piece(want, -1)
+
+    def _wait(self) -> None:
+        self._news.wait(LOOK_AGAIN_S if self._taken else None)
+        if self._taken and time.monotonic() >= self._look_at:
+            self._look_at = time.monotonic() + LOOK_AGAIN_S
+            self._sort(self._taken)
+            self._taken.clear()
+
+    def taken(self, wants: Iterable[Want]) -> None:
+        """Of a batch: those that other processes fetch."""
+        with self._news:
+            self._taken.extend(wants)
+
+    def asked(self, want: Want) -> None:
+        """The store gives ranges of it: other threads may fetch others of its pieces."""
+        with self._news:
+            if not want.is_asked:
+                want.is_asked = True
+                self._news.notify_all()
+
+    def take_all(self, want: Want) -> None:
+        """The store gives no ranges of it: who asked takes all that is missing."""
+        with self._news:
+            want.todo.clear()
+
+    def done(self, want: Want) -> bool:
+        """A thread has done its piece; whether it was the last one that was missing."""
+        with self._news:
+            want.going -= 1
+            is_last = not want.going and not want.todo
+            if is_last:
+                want.going = 1
+            else:
+                self._news.notify_all()
+            return is_last
+
+    def finished(self, want: Want) -> None:
+        """It is whole."""
+        with self._news:
+            self._open.remove(want)
+            self._news.notify_all()
+
+    def again(self, want: Want) -> None:
+        """All of it is to be fetched once more."""
+        with self._news:
+            want.todo = deque(range(piece_count(want.file.size)))
+            want.going, want.is_asked = 0, False
+            self._news.notify_all()
+
+    def fail(self, error: DrumbeatError | OSError) -> None:
+        """Nothing more is done; the first error counts."""
+        with self._news:
+            self.error = self.error or error
+            self._news.notify_all()
+
+    @property
+    def begun(self) -> list[Want]:
+        """Those that aren't whole."""
+        with self._news:
+            return list(self._open)
+
+    def close(self) -> None:
+        """Lets other processes go on with what isn't whole."""
+        with self._news:
+            for want in self._open:
+                if want.part is not None:
+                    want.part.close()

@@ -1,0 +1,52 @@
+"""Many small files in one answer: how they are asked for, and how they are put together. Pure.
+
+Asked: a line `<name> <bytes>` for each. Answered: for each of them, in their order, `1` or `0` = it isn't there; then
+the bytes of those that are, one behind the other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from drumbeat.node.inputs.cache.partial_file import PIECE
+from drumbeat.node.inputs.cache.small_file import SMALL
+
+MOST = 64
+"""Files that may be asked for at once."""
+LONGEST = MOST * 80
+"""Bytes of a request."""
+_LINE = re.compile(rb"([0-9a-f]{64}) (\d{1,9})", re.ASCII)
+
+
+def request(sizes: Mapping[str, int]) -> bytes:
+    """What is asked: name to bytes."""
+    return b"\n".join(f"{name} {size}".encode() for name, size in sizes.items())
+
+
+def names(asked: bytes) -> dict[str, int]:
+    """The files that a request asks for. Raises ValueError when they are none, or too many or too large at once."""
+    lines = [_LINE.fullmatch(line) for line in asked.split(b"\n")]
+    sizes = {line[1].decode(): int(line[2]) for line in lines if line}
+    if len(sizes) != len(lines) or len(sizes) > MOST:
+        raise ValueError("this isn't a request for small files")
+    if sum(sizes.values()) > PIECE or max(sizes.values()) > SMALL:
+        raise ValueError("too much is asked for at once")
+    return sizes
+
+
+def answer(sizes: Mapping[str, int], found: Mapping[str, bytes]) -> bytes:
+    """Those of the files that are there."""
+    return bytes(b"01"[name in found] for name in sizes) + b"".join(found[name] for name in sizes if name in found)
+
+
+def opened(sizes: Mapping[str, int], body: bytes) -> dict[str, bytes]:
+    """The files of an answer. Raises ValueError when it isn't one to this request."""
+    marks, at, found = body[: len(sizes)], len(sizes), dict[str, bytes]()
+    for mark, (name, size) in zip(marks, sizes.items(), strict=False):
+        if mark == ord("1"):
+            found[name] = body[at : at + size]
+            at += size
+    if at != len(body) or not found:
+        raise ValueError("this isn't an answer to what was asked")
+    return found

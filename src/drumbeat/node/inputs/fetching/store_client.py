@@ -1,0 +1,146 @@
+"""The bytes of an input from where it lies: by links that the server gives, else through the server itself."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing as closed
+from urllib.parse import urlsplit
+
+from drumbeat.model import wire
+from drumbeat.model.errors import UnreachableError
+from drumbeat.model.input_listing import Link
+from drumbeat.node.inputs.fetching.http_client import (
+    Lines,
+    Patience,
+    Refusal,
+    check,
+    closing,
+    require_length,
+    require_same,
+    stream,
+)
+from drumbeat.node.inputs.fetching.piece_queue import Want
+from drumbeat.node.platform.server_link import Link as Server
+
+_AT_ONCE = 200
+"""Links that are asked for in one request."""
+_MAX_MISSED = 2
+"""How often a host that never answered is tried before the server is asked for the bytes."""
+_MAX_REFUSED = 2
+"""How often a file's link is refused before the server is asked for the bytes, and for the reason."""
+
+
+class Links:
+    """Those of all inputs of a job, asked for many at a time. paths: of each input, in the order of fetching."""
+
+    def __init__(self, paths: Mapping[str, Sequence[str]]) -> None:
+        self._paths = {name: list(those) for name, those in paths.items()}
+        self._place = {(name, path): at for name, those in paths.items() for at, path in enumerate(those)}
+        self._known: dict[tuple[str, str], Link | None] = {}
+        self._asking: defaultdict[tuple[str, int], threading.Lock] = defaultdict(threading.Lock)
+        self._met: set[str] = set()
+        self._missed: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def of(self, want: Want, server: Server) -> Link | None:
+        """A file's link, None = it has none. Raises what the server says."""
+        key = (want.input, want.file.path)
+        at = self._place[key] // _AT_ONCE
+        with self._lock:
+            if key in self._known:
+                return self._known[key]
+            asking = self._asking[want.input, at]
+        with asking:
+            with self._lock:
+                if key in self._known:
+                    return self._known[key]
+            found = self._ask(want.input, at, server)
+            with self._lock:
+                self._known.update(found)
+            return found[key]
+
+    def refused(self, want: Want, link: Link) -> None:
+        """It doesn't work (any more): another one is asked for, and if that isn't better, the server for the bytes."""
+        key = (want.input, want.file.path)
+        with self._lock:
+            if self._known.get(key) is link:
+                del self._known[key]
+                want.refused += 1
+                want.is_relayed = want.refused >= _MAX_REFUSED
+
+    def met(self, link: Link) -> None:
+        """Its host has answered."""
+        self._met.add(urlsplit(link.url).netloc)
+
+    def missed(self, link: Link) -> bool:
+        """Whether its host, which hasn't answered, never has so far: the server may have a way to it that we lack."""
+        host = urlsplit(link.url).netloc
+        with self._lock:
+            self._missed[host] += 1
+            return host not in self._met and self._missed[host] >= _MAX_MISSED
+
+    def _ask(self, name: str, at: int, server: Server) -> dict[tuple[str, str], Link | None]:
+        """Of those that aren't known of one stretch of an input's files."""
+        paths = [path for path in self._paths[name][at * _AT_ONCE :][:_AT_ONCE] if (name, path) not in self._known]
+        told = server.links(name, paths)
+        return {(name, path): wire.from_wire(Link, one) if one else None for path, one in zip(paths, told, strict=True)}
+
+
+class Store:
+    """What one thread asks for bytes."""
+
+    def __init__(self, links: Links, server: Server, patience: Patience) -> None:
+        self._links, self._server, self._patience = links, server, patience
+        self.lines = Lines(patience)
+
+    def read(self, want: Want, offset: int, length: int, on_answer: Callable[[bool], None]) -> Generator[bytes]:
+        """The bytes from `offset` on. on_answer: told whether it is just the range that was asked for, before the first
+        of them; else they begin at the file's very first, and go to its end.
+
+        Raises UnreachableError, with the input in `where`, for what may be better soon; what the server says.
+        """
+        link = None if want.is_relayed else self._links.of(want, self._server)
+        if link is None:
+            yield from self._relayed(want, offset, length, on_answer)
+            return
+        try:
+            yield from self._linked(link, want, (offset, length), on_answer)
+        except Refusal:
+            self._links.refused(want, link)
+        except UnreachableError as error:
+            want.is_relayed = self._links.missed(link)
+            host = urlsplit(link.url).netloc.rpartition("@")[2]
+            named = error.what if host in error.what else f"{error.what} ({host})"
+            raise type(error)(f"input {want.input}: {named}", where=f"inputs.{want.input}") from error
+
+    def _linked(
+        self, link: Link, want: Want, span: tuple[int, int], on_answer: Callable[[bool], None]
+    ) -> Generator[bytes]:
+        offset, length = span
+        wanted = {} if length == want.file.size else {"Range": f"bytes={offset}-{offset + length - 1}"}
+        answer = self.lines.get(link.url, {**link.headers, **wanted})
+        self._links.met(link)
+        with closing(self.lines, link.url, answer):
+            is_range = check(answer, offset, want.file.size)
+            require_same(answer, want.file.tag)
+            if not is_range:
+                require_length(answer, want.file)
+            on_answer(is_range)
+            has_come = False
+            with closed(stream(answer, self._patience)) as blocks:
+                for block in blocks:
+                    want.refused, has_come = 0, True
+                    yield block
+            if not has_come:
+                raise UnreachableError("the store sends an answer without a byte in it")
+
+    def _relayed(self, want: Want, offset: int, length: int, on_answer: Callable[[bool], None]) -> Generator[bytes]:
+        with self._server.input_file(want.input, want.file.path, offset, length) as answer:
+            on_answer(True)  # noqa: FBT003 (it is what was asked for)
+            yield from stream(answer, self._patience)
+
+    def close(self) -> None:
+        """Ends its connections."""
+        self.lines.close()

@@ -1,0 +1,90 @@
+"""How a node may have an input without fetching it: in place, where it sees the very folder; mounted, if asked for."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+
+from drumbeat.model import folder_layout
+from drumbeat.model.agent import Enrolment, Remark
+from drumbeat.model.errors import EngineError, RefusedError
+from drumbeat.model.input_listing import Listing
+from drumbeat.model.plan import InputPlan
+from drumbeat.node.inputs.cache.eviction import in_words
+from drumbeat.node.inputs.mounting.in_place_record import forget, note
+from drumbeat.node.inputs.mounting.mounts import Mounts
+from drumbeat.node.inputs.mounting.read_rates import LEAST, Rates
+from drumbeat.node.inputs.mounting.unmounting import folder_of
+
+
+class Ways:
+    """Of one attempt on one node. remember: is told what a person should know of them."""
+
+    def __init__(self, enrolment: Enrolment, mounts: Callable[[], Mounts], remember: Callable[[Remark], None]) -> None:
+        self._root, self._mounts, self._remember = enrolment.root, mounts, remember
+
+    def has(self, planned: InputPlan, listing: Listing, folder: str) -> bool:
+        """Whether the ranks have it now. folder: the server's own that it is, "" = none. Raises OSError."""
+        if folder and sees(folder, listing):
+            note(self._root, planned.name, folder)
+            self._remark(planned, f"is used in place: {folder}")
+            return True
+        forget(self._root, planned.name)
+        return planned.mount and self._is_mounted(planned, listing)
+
+    def _is_mounted(self, planned: InputPlan, listing: Listing) -> bool:
+        is_there = os.path.lexists(folder_layout.input_path(self._root, planned))
+        if is_there and not os.path.isdir(f"{folder_of(self._root)}/{planned.name}"):
+            return False  # An agent before this one had fetched it.
+        try:
+            rates = self._mounts().mount(planned, listing)
+        except (RefusedError, EngineError) as error:
+            self._remark(planned, f"isn't mounted but fetched to the node's disk: {error.what}")
+            return False
+        self._remark(planned, say_rates(rates, "eval_download" if planned.evaluated else "download"))
+        return True
+
+    def _remark(self, planned: InputPlan, sentence: str) -> None:
+        self._remember(Remark(f"input {planned.name}", f"input {planned.name} {sentence}"))
+
+
+def say_rates(rates: Rates | None, mode: str = "download") -> str:
+    """Of a mount; with the mode to use where a copy would serve better."""
+    if rates is None or rates.size < LEAST:
+        return "is mounted; there is too little of it to measure a rate"
+    mount, disk = (f"{in_words(int(rate))}/s" for rate in (rates.mount, rates.disk))
+    read = f"{in_words(rates.size)} in {rates.files} {'file' if rates.files == 1 else 'files'}"
+    measured = f"is mounted: {mount} were read through it ({read}), and {disk} from this node's disk"
+    if rates.mount >= rates.disk:
+        return measured
+    return f"{measured}; for data that is read more than once, `mode: {mode}` is faster"
+
+
+def sees(folder: str, listing: Listing) -> bool:
+    """Whether that path is here what it is for the server: just the listed files, of the same sizes and times.
+
+    A folder with drumbeat's own manifest isn't: ranks are to see the files alone.
+    """
+    if listing.is_file:
+        return _is_same(folder, listing.files[0].size, listing.files[0].tag)
+    wanted = {f"{folder.rstrip('/')}/{file.path}": file for file in listing.files}
+    found = 0
+    for above, _, names in os.walk(folder.rstrip("/")):
+        for name in names:
+            path = f"{above}/{name}"
+            file = wanted.get(path)
+            if file is None or not _is_same(path, file.size, file.tag):
+                return False
+            found += 1
+    return found == len(wanted) > 0
+
+
+def _is_same(path: str, size: int, tag: str) -> bool:
+    """tag: the time of change in ns, by which the store of a folder knows a file's content."""
+    try:
+        there = os.stat(path)
+    except OSError:
+        return False
+    is_file = stat.S_ISREG(there.st_mode) and os.access(path, os.R_OK)
+    return is_file and (there.st_size, str(there.st_mtime_ns)) == (size, tag)

@@ -1,0 +1,128 @@
+"""The stand-in for ssh: `python -I -m drumbeat.node.launchers.remote.ssh_stand_in FOLDER [options] HOST COMMAND…`.
+
+A command for a node of the job runs there, in the folder and with the variables of that node's own rank; one for this
+node runs in place of this program. For any other host it becomes the real ssh.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import sys
+import time
+from collections.abc import Generator
+
+from drumbeat.node.host.own_programs import become
+from drumbeat.node.launchers.remote import frames, node_addresses
+from drumbeat.node.launchers.remote.node_addresses import Address, NodeAddresses
+
+_CONNECT_TIMEOUT_S = 120.0
+_WITH_VALUE = frozenset("BbcDEeFIiJLlmOopQRSWw")
+"""Options of ssh that have a value, which may be a word of its own (ssh(1))."""
+_FAILED = 255
+_PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def main() -> int:
+    """Returns the exit code of the command, 255 if it could not be run, as ssh does."""
+    folder, *words = sys.argv[1:]
+    host, command = parse(words)
+    nodes = node_addresses.read(folder)
+    if host not in nodes.own and host not in nodes.servers:
+        return _become_ssh(folder, words, host, nodes)
+    if not command:
+        return _fail(f"ssh {host}: a command is needed; there is no terminal on a node of a job")
+    if host in nodes.own:
+        become(["/bin/bash", "-c", command], os.environ)
+    try:
+        with _connect(nodes.servers[host]) as line:
+            with _passing_signals_on(line):
+                frames.ask(line, nodes.key, frames.CommandRequest(command, nodes.places))
+            return _follow(line)
+    except OSError as error:
+        return _fail(f"node {host} can't be reached: {error.strerror or error}")
+
+
+def parse(words: list[str]) -> tuple[str, str]:
+    """Returns host and command of a line for ssh without its options, which may stand behind the host, too."""
+    host, rest = "", list(words)
+    while rest and (rest[0].startswith("-") or not host):
+        word = rest.pop(0)
+        if word == "--":
+            host = host or (rest.pop(0) if rest else "")
+            break
+        if not word.startswith("-"):
+            host = word.rpartition("@")[2]
+        elif rest and word[-1] in _WITH_VALUE and not set(word[1:-1]) & _WITH_VALUE:
+            rest.pop(0)
+    return host, " ".join(rest)
+
+
+def _become_ssh(folder: str, words: list[str], host: str, nodes: NodeAddresses) -> int:
+    """Becomes the real ssh, for a host that is none of the job's."""
+    path = os.environ.get("PATH", os.defpath).split(":")
+    ssh = shutil.which("ssh", path=":".join(one for one in path if one != f"{folder}/bin"))
+    if ssh is not None:
+        become([ssh, *words], os.environ)
+    names = ", ".join(sorted({*nodes.own, *nodes.servers}))
+    return _fail(f"ssh: {host or 'no host'} isn't one of the job's nodes ({names}), and this machine has no ssh")
+
+
+def _connect(address: Address) -> socket.socket:
+    """Returns a connection to the command server, which may not listen yet. Raises OSError."""
+    deadline = time.monotonic() + _CONNECT_TIMEOUT_S
+    while True:
+        try:
+            line = socket.create_connection(address, timeout=10.0)
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+        else:
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            return line
+
+
+@contextlib.contextmanager
+def _passing_signals_on(line: socket.socket) -> Generator[None]:
+    """Passes signals on from the block's end; earlier ones wait, for there is no command yet that could get them."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
+    try:
+        yield
+        for number in _PASSED_ON:
+            signal.signal(number, lambda number, _: _pass_on(line, number))
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
+
+
+def _follow(line: socket.socket) -> int:
+    line.settimeout(None)
+    files = {frames.OUT: 1, frames.ERR: 2}
+    for kind, data in frames.frames(line):
+        if kind == frames.EXIT:
+            return int(data)
+        _write(files[kind], data)
+    return _fail("the other node broke off")
+
+
+def _pass_on(line: socket.socket, number: int) -> None:
+    """Passes a signal on; the command may have ended by then, as mpirun's has when its signal comes."""
+    with contextlib.suppress(OSError):
+        line.sendall(frames.frame(frames.SIGNAL, str(int(number)).encode()))
+
+
+def _write(file: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(file, data) :]
+
+
+def _fail(sentence: str) -> int:
+    print(f"drumbeat: {sentence}", file=sys.stderr)  # noqa: T201
+    return _FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+"""`python -I -m drumbeat.node.metrics.endpoint_process FOLDER SOCKET`: the metrics endpoint of a node.
+
+A process of its own, so that ranks don't notice when their agent is killed. SOCKET is the number of an inherited file
+that listens. It ends on SIGINT, and by itself when neither agent nor keeper of its attempt has lived for too long.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from typing import NoReturn
+
+from drumbeat.model import wire
+from drumbeat.model.agent import Enrolment
+from drumbeat.model.fault_points import faultpoint
+from drumbeat.node.host import processes
+from drumbeat.node.metrics.endpoint import MetricsEndpoint
+from drumbeat.node.metrics.folder import MetricsFolder
+from drumbeat.node.metrics.forwarder import Forwarder
+from drumbeat.node.metrics.http_server import MetricsServer
+from drumbeat.node.metrics.spool import Spool
+from drumbeat.node.platform import locks
+from drumbeat.node.platform.agent_log import Journal
+from drumbeat.node.platform.server_link import Link
+
+LINK_TIMEOUT_S, READ_TIMEOUT_S = 30.0, 5.0
+_QUICKEST_S, _SLOWEST_S = 0.05, 1.0
+_CHECK_INTERVAL_S = 10.0
+_LOCK_TRIES = 100
+
+
+def pause_s(nodes: int) -> float:
+    """Returns the seconds between two requests of a node, so that a server gets few hundred a second of any job."""
+    return min(max(_QUICKEST_S, nodes / 500), _SLOWEST_S)
+
+
+def main() -> int:
+    """Returns 0 when it was told to end, or another process holds the folder."""
+    folder = MetricsFolder(os.path.dirname(os.path.abspath(sys.argv[1])))
+    if not _hold(folder):
+        return 0
+    # A scheduler tells every process of the node to go, and the ranks write on for their grace time.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, _leave)
+    threading.excepthook = _on_crash
+    pid = os.getpid()
+    folder.write("state", {"pid": pid, "born": processes.birth(pid)})
+    faultpoint("metrics.begun")
+    enrolment = wire.from_wire(Enrolment, folder.read("enrolment"))
+    _serve(folder, enrolment, socket.socket(fileno=int(sys.argv[2])))
+    _wait(enrolment)
+    return 0
+
+
+def _hold(folder: MetricsFolder) -> bool:
+    for _ in range(_LOCK_TRIES):  # An agent that asks whether it is held has it for an instant.
+        if locks.take(folder.lock) is not None:
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def _serve(folder: MetricsFolder, enrolment: Enrolment, listener: socket.socket) -> None:
+    """Answers and forwards, in threads."""
+    spool, journal = Spool(folder.spool), Journal(folder.log)
+    link = Link(enrolment, LINK_TIMEOUT_S)
+    forwarder = Forwarder(spool, link, folder.sent, journal.note, pause_s(enrolment.plan.nodes))
+    endpoint = MetricsEndpoint(enrolment, spool, forwarder, lambda: Link(enrolment, READ_TIMEOUT_S))
+    forwarder.begin()
+    MetricsServer(listener, endpoint, folder.read("endpoint")["token"]).begin("metrics")
+    if enrolment.plan.system_metrics:
+        # Imported here: a rank's call started this process and waits for its answer; the first sample is due later.
+        from drumbeat.node.metrics.resource_sampler import ResourceSampler
+
+        ResourceSampler(endpoint, folder, enrolment).begin()
+
+
+def _wait(enrolment: Enrolment) -> None:
+    """Returns when the attempt seems to be over: nothing of it lives any more that would end this process."""
+    alone_since = time.monotonic()
+    while os.path.isdir(enrolment.root) and time.monotonic() - alone_since < enrolment.plan.lost_after_s + 60.0:
+        time.sleep(_CHECK_INTERVAL_S)
+        if any(locks.is_held(f"{enrolment.root}/{name}") for name in ("agent.lock", "keeper/keeper.lock")):
+            alone_since = time.monotonic()
+
+
+def _leave(*_: object) -> NoReturn:
+    raise SystemExit(0)
+
+
+def _on_crash(crash: threading.ExceptHookArgs) -> None:
+    """Ends the process after a defect in a thread: the agent starts another one."""
+    import traceback
+
+    traceback.print_exception(crash.exc_type, crash.exc_value, crash.exc_traceback)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

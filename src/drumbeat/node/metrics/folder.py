@@ -1,0 +1,141 @@
+"""The folder of a node's metrics, which the agent and the endpoint's process share.
+
+- enrolment.json: of the agent; endpoint.json: port and token, chosen once for the attempt
+- endpoint.lock: held by the living process; state.json: which one that is
+- spool/, sent: what ranks wrote, and how far the server has it
+- keeper.pid: the process whose descendants are the ranks
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from typing import Any
+
+from drumbeat.node.host import processes
+from drumbeat.node.platform.files import write_whole
+
+OVER, STUCK = "over", "stuck"
+SEGMENT = "{:020d}"
+"""Name of a file of the spool: the offset at which it begins."""
+
+
+class MetricsFolder:
+    """The folder below the root of an attempt."""
+
+    def __init__(self, root: str) -> None:
+        self.path = f"{root}/metrics"
+        self.spool, self.sent, self.log = f"{self.path}/spool", f"{self.path}/sent", f"{self.path}/endpoint.log"
+
+    def read(self, name: str) -> dict[str, Any]:
+        """Returns the object in one of the files, {} = there is none."""
+        with contextlib.suppress(OSError, ValueError), open(f"{self.path}/{name}.json", encoding="utf-8") as file:
+            return json.load(file)
+        return {}
+
+    def write(self, name: str, value: dict[str, Any]) -> None:
+        """Replaces one of the files. Raises OSError."""
+        write_whole(f"{self.path}/{name}.json", json.dumps(value), 0o600)
+
+    @property
+    def lock(self) -> str:
+        """The lock of the endpoint's process."""
+        return f"{self.path}/endpoint.lock"
+
+    def endpoint_pid(self) -> int:
+        """Returns the pid of the living process, 0 = there is none."""
+        state = self.read("state")
+        return state["pid"] if state and processes.is_still(state["pid"], state["born"]) else 0
+
+    def keeper_pid(self) -> int:
+        """Returns the keeper whose descendants are the ranks, 0 = none is known."""
+        with contextlib.suppress(OSError, ValueError), open(f"{self.path}/keeper.pid", encoding="ascii") as file:
+            return int(file.read())
+        return 0
+
+    def set_keeper(self, pid: int) -> None:
+        """Says whose descendants the ranks are."""
+        with contextlib.suppress(OSError):
+            write_whole(f"{self.path}/keeper.pid", str(pid), 0o600)
+
+
+def end_endpoint(root: str) -> None:
+    """Ends the endpoint of an attempt, which loses nothing that it answered."""
+    folder = MetricsFolder(root)
+    state = folder.read("state")
+    if state:
+        processes.end_one(state["pid"], state["born"], lambda: None)
+
+
+def exists(root: str) -> bool:
+    """Whether an agent of this attempt has begun to take metrics."""
+    return os.path.isdir(f"{root}/metrics")
+
+
+def sent_offset(file: str) -> int:
+    """Returns how far a spool has been sent; 0 = nothing of it is known to have been."""
+    return _kept(file)[0]
+
+
+def is_over(file: str) -> bool:
+    """Whether a spool isn't sent any further, though not all of it has been."""
+    return _kept(file)[1] == OVER
+
+
+def is_stuck(file: str) -> bool:
+    """Whether the server answers, and fails at what it is sent."""
+    return _kept(file)[1] == STUCK
+
+
+def loss_reason(file: str) -> str:
+    """Returns why the server won't have all of a spool, "" = it will, or users need not know."""
+    return _kept(file)[2]
+
+
+def skip_reason(file: str) -> str:
+    """Returns why lines of a spool were skipped, "" = none was."""
+    return _kept(file)[3]
+
+
+def keep_sent(file: str, sent: int, word: str = "", why: str = "", skipped: str = "") -> None:
+    """Writes how far a spool has been sent; an offset that is lost costs only a request. word: "", OVER or STUCK.
+
+    It is written over the one before, which needs no more room: an agent waits for this word, on a full disk too. It is
+    one write, as long as the one before: a reader never sees the end of an earlier text.
+    """
+    text = f"{sent:020d}\n{word}\n{_one_line(why)}\n{_one_line(skipped)}\n".encode()
+    with contextlib.suppress(OSError):
+        opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.pwrite(opened, text.ljust(os.fstat(opened).st_size, b"\n"), 0)
+        finally:
+            os.close(opened)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _kept(file: str) -> tuple[int, str, str, str]:
+    """Returns how far the spool was sent, the word, why the server won't have all of it, and why lines were skipped."""
+    try:
+        with open(file, encoding="utf-8") as opened:
+            number, word, why, skipped, *_ = [*opened.read().split("\n"), "", "", ""]
+            return int(number), word, why or skipped, skipped
+    except (OSError, ValueError):
+        return 0, "", "", ""
+
+
+def segments(folder: str) -> list[int]:
+    """Returns the offsets at which the segments in a folder begin; [] = there is no spool."""
+    try:
+        return sorted(int(name) for name in os.listdir(folder) if name.isdecimal())
+    except FileNotFoundError:
+        return []
+
+
+def end_of(folder: str) -> int:
+    """Returns how long the spool in a folder is, as another process sees it; 0 = there is none."""
+    newest = next(reversed(segments(folder)), None)
+    return 0 if newest is None else newest + os.path.getsize(f"{folder}/{SEGMENT.format(newest)}")

@@ -1,0 +1,107 @@
+"""Which servers an agent knows: those of its enrolment, and those that a server has told it of since.
+
+What was told lies in the node's folder, where an agent that is started again and the node's other processes find it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+from drumbeat.model import home_socket
+from drumbeat.model.agent import Enrolment
+from drumbeat.node.platform import network_interfaces
+
+_ANNOUNCED: dict[str, list[str]] = {}
+"""By attempt folder, the addresses announced to this process: it keeps them even when the disk is full."""
+
+
+def remember(enrolment: Enrolment, servers: Sequence[str]) -> None:
+    """Keeps the addresses that a server announced, in place of those before; in memory where they can't be written."""
+    if list(servers) == _announced(enrolment):
+        return
+    _ANNOUNCED[enrolment.root], place = list(servers), _place(enrolment)
+    with contextlib.suppress(OSError):
+        with open(f"{place}.new", "w", encoding="utf-8") as file:
+            json.dump(list(servers), file)
+        os.replace(f"{place}.new", place)
+
+
+class Servers:
+    """The servers that may be sent the agent's secret, the one to call first.
+
+    The addresses announced last come before those of the enrolment: an older one may be another server's by now. An
+    agent whose servers are on another machine never calls its own machine because of an announcement.
+    """
+
+    def __init__(self, enrolment: Enrolment) -> None:
+        self._enrolment = enrolment
+        self._all: list[str] = []
+        self._living: set[str] = set()
+        self.look()
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __str__(self) -> str:
+        return ", ".join(self._all)
+
+    def look(self) -> None:
+        """Reads the addresses announced meanwhile; the one to call stays first while it is still among them."""
+        given = [each for each in self._enrolment.servers if _is_safe(each)]
+        # An enrolment by the version before names a port of this machine, which isn't called.
+        have_tls = {each.startswith("https:") for each in self._enrolment.servers}
+        announced = [
+            each for each in _announced(self._enrolment) if _is_safe(each) and each.startswith("https:") in have_tls
+        ]
+        addresses = list(dict.fromkeys([*announced, *given]))
+        kept = [each for each in self._all if each in addresses]
+        self._all = [*kept, *(each for each in addresses if each not in kept)]
+        self._living = set(announced or given)
+
+    @property
+    def first(self) -> str:
+        """The address to call."""
+        return self._all[0]
+
+    @property
+    def is_first_believed(self) -> bool:
+        """Whether only a server of the job's can have the first address.
+
+        It has TLS, was announced last, or none was announced. Another home may lie where a server's was.
+        """
+        return self.first in self._living or self.first.startswith("https:")
+
+    def next(self) -> None:
+        """Moves the first address to the end, after it failed."""
+        self._all.append(self._all.pop(0))
+
+
+def _announced(enrolment: Enrolment) -> list[str]:
+    if enrolment.root in _ANNOUNCED:
+        return _ANNOUNCED[enrolment.root]
+    with contextlib.suppress(OSError, ValueError, TypeError), open(_place(enrolment), encoding="utf-8") as file:
+        return [str(each) for each in json.load(file)]
+    return []
+
+
+def _place(enrolment: Enrolment) -> str:
+    return f"{enrolment.root}/servers.json"
+
+
+def _is_safe(server: str) -> bool:
+    """Whether the secret may be sent there: over TLS, or by a socket whose other end is this user."""
+    return server.startswith(("https:", home_socket.SCHEME))
+
+
+def address_towards(servers: Sequence[str]) -> str:
+    """The address of this node that the kernel would reach the first known server from (nothing is sent)."""
+    for server in servers:
+        parts = urlsplit(server)
+        with contextlib.suppress(OSError):
+            if parts.hostname:
+                return network_interfaces.route(parts.hostname, parts.port or 443)
+    return "127.0.0.1"

@@ -1,0 +1,183 @@
+"""Looks at the processes of a node's ranks, twice if wanted: what they did between the looks, and their stacks."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from drumbeat.model.stacks import NodeFacts, ProcessFacts, ProgramSamples, RankFacts
+from drumbeat.node.host import processes
+from drumbeat.node.platform.rank_pids import rank_pids
+from drumbeat.node.stacks import gpu_activity, procfs, py_spy, stack_samples
+
+MAX_PROCESSES = 32
+"""Processes of a rank that are looked at, its first ones: a data loader may have a hundred workers."""
+MAX_SAMPLERS = 8
+"""Programs that are sampled at the same time: each takes a py-spy of its own."""
+_DEVICES = (
+    "/libcuda.so", "/dev/nvidia", "/dev/kfd", "/dev/dri/", "/libtpu", "/dev/accel", "/dev/davinci", "/libSynapse.so",
+)  # fmt: skip
+"""What a process has mapped that has a GPU, or another accelerator, open."""
+
+
+@dataclass
+class _Glance:
+    """One look at one process."""
+
+    usage: procfs.ProcessUse | None = None
+    dump: py_spy.Dump | None = None
+    problem: str = ""
+    has_device: bool = False
+
+
+@dataclass
+class _Look:
+    """One look at all of a node's ranks."""
+
+    at: float
+    logs: dict[int, int]
+    glances: dict[int, _Glance] = field(default_factory=dict[int, _Glance])
+    on_gpus: dict[int, float] = field(default_factory=dict[int, float])
+    """As `gpu_activity.now` has it."""
+
+
+class RankLooks:
+    """Looks at ranks below one keeper.
+
+    program: py-spy, or the reason in `problem` why there is none. logs: the file of each rank's log. on_gpus: returns
+    the use of GPUs as `gpu_activity.now` does, and is asked if a process has one.
+    """
+
+    def __init__(
+        self,
+        keeper: int,
+        logs: Mapping[int, str],
+        program: str,
+        problem: str = "",
+        on_gpus: Callable[[], dict[int, float]] = gpu_activity.now,
+    ) -> None:
+        self._keeper, self._logs, self._program, self._problem = keeper, logs, program, problem
+        self._on_gpus = on_gpus
+
+    def look(self, pause_s: float = 0.0, *, ranks: Collection[int] = (), is_native: bool = False) -> NodeFacts:
+        """Returns what the ranks do. pause_s: between two looks, 0 = one only. ranks: () = all of the node's."""
+        members = self._members(ranks)
+        first = self._glance(members, is_native=is_native and not pause_s)
+        if not pause_s:
+            return self._facts(members, first, first)
+        time.sleep(pause_s)
+        return self._facts(members, first, self._glance(members, is_native=is_native))
+
+    def sample(self, seconds: float) -> NodeFacts:
+        """Returns what the ranks' Python programs do for this time, up to `MAX_SAMPLERS` of them sampled at once."""
+        members = {rank: [pid for pid in pids if _is_program(pid)] for rank, pids in self._members(()).items()}
+        pids = [pid for pids in members.values() for pid in pids]
+        if not pids or not self._program:
+            return NodeFacts()
+        with ThreadPoolExecutor(min(len(pids), MAX_SAMPLERS), "samples") as pool:
+            futures = {pid: pool.submit(self._sample, pid, seconds) for pid in pids}
+            sampled = {pid: future.result() for pid, future in futures.items()}
+        ranks = (
+            RankFacts(rank, programs=tuple(one for pid in pids if (one := sampled[pid]) is not None))
+            for rank, pids in members.items()
+        )
+        return NodeFacts(seconds, tuple(ranks))
+
+    def _sample(self, pid: int, seconds: float) -> ProgramSamples | None:
+        """Returns what a program did in this time, None = it has ended."""
+        begun, before = time.monotonic(), procfs.usage(pid)
+        stacks = stack_samples.sample(self._program, pid, seconds)
+        passed_s, after = time.monotonic() - begun, procfs.usage(pid)
+        if before is None or after is None:
+            return None
+        cpu_s, ready_s = after.cpu_s - before.cpu_s, after.main_ready_s - before.main_ready_s
+        return ProgramSamples(
+            round(passed_s, 3),
+            stacks,
+            round(max(cpu_s, 0.0), 4),
+            round(max(ready_s, 0.0), 4),
+            after.switches,
+            after.switches - before.switches,
+            processes.has_mapped(pid, _DEVICES),
+        )
+
+    def _members(self, ranks: Collection[int]) -> dict[int, list[int]]:
+        members: dict[int, list[int]] = {}
+        for pid, rank in rank_pids(self._keeper):
+            if not ranks or rank in ranks:
+                members.setdefault(rank, []).append(pid)
+        return {rank: pids[:MAX_PROCESSES] for rank, pids in sorted(members.items())}
+
+    def _glance(self, members: dict[int, list[int]], *, is_native: bool) -> _Look:
+        look = _Look(time.monotonic(), {rank: _size(path) for rank, path in self._logs.items()})
+        for pids in members.values():
+            for pid in pids:
+                look.glances[pid] = self._process(pid, is_native=is_native)
+        if any(one.has_device for one in look.glances.values()):
+            look.on_gpus = self._on_gpus()
+        return look
+
+    def _process(self, pid: int, *, is_native: bool) -> _Glance:
+        glance = _Glance(procfs.usage(pid), has_device=processes.has_mapped(pid, _DEVICES))
+        if glance.usage is None or not processes.is_python(pid):
+            return glance
+        if not self._program:
+            glance.problem = self._problem
+            return glance
+        try:
+            glance.dump = py_spy.dump(self._program, pid, is_native=is_native)
+        except py_spy.NoStackError as error:
+            glance.problem = str(error)
+        return glance
+
+    def _facts(self, members: dict[int, list[int]], first: _Look, second: _Look) -> NodeFacts:
+        ranks: list[RankFacts] = []
+        for rank, pids in members.items():
+            facts = [_process_facts(pid, first, second) for pid in pids]
+            living = tuple(one for one in facts if one is not None)
+            grown = second.logs.get(rank, 0) - first.logs.get(rank, 0)
+            ranks.append(RankFacts(rank, living, grown, len(facts) - len(living)))
+        return NodeFacts(round(second.at - first.at, 3), tuple(ranks))
+
+
+def _process_facts(pid: int, earlier: _Look, later: _Look) -> ProcessFacts | None:
+    """Returns what a process did between two looks, None = it has ended."""
+    first, second = earlier.glances[pid], later.glances[pid]
+    before, after = first.usage, second.usage
+    if before is None or after is None:
+        return None
+    dump = second.dump
+    return ProcessFacts(
+        pid=pid,
+        command=procfs.command(pid),
+        is_helper=processes.is_helper(pid),
+        state=after.state,
+        kernel=procfs.waits_in(pid),
+        cpu_s=round(max(after.cpu_s - before.cpu_s, 0.0), 4),
+        main_cpu_s=round(after.main_cpu_s - before.main_cpu_s, 4),
+        io_bytes=after.io_bytes - before.io_bytes,
+        switches=after.switches - before.switches,
+        swap_faults=after.swap_faults - before.swap_faults,
+        swapped_mib=round(after.swapped_mib, 1),
+        gpu_memory_percent=max(earlier.on_gpus.get(pid, 0.0), later.on_gpus.get(pid, 0.0)),
+        has_device=second.has_device,
+        threads=dump.threads if dump else (),
+        place=dump.place if dump else "",
+        is_same_place=dump is not None and first.dump is not None and first.dump.place == dump.place,
+        problem=second.problem,
+    )
+
+
+def _is_program(pid: int) -> bool:
+    """Whether a process is a Python program that isn't a worker of another one."""
+    return processes.is_python(pid) and not processes.is_helper(pid)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0

@@ -1,0 +1,76 @@
+"""The companions of a round: services and sessions. They run in its confinement, and none of them is a rank.
+
+A session gets the variables and the folder of a rank. What the ranks leave behind when they end, companions among it,
+the keeper ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from drumbeat.model.keeper import CompanionExit, ProcessStart, SessionStart
+from drumbeat.model.process import COMPANION
+from drumbeat.node.supervisor import rank_start
+from drumbeat.node.supervisor.confinement import Subreaper
+
+_MAX_EXITS = 200
+"""Exits that are kept; the oldest go first."""
+
+
+class Companions:
+    """Starts the companions of one round and takes note of their ends."""
+
+    def __init__(self, ranks: Sequence[ProcessStart] = ()) -> None:
+        self._ranks = {rank.rank: rank for rank in ranks}
+        self._running: dict[int, str] = {}
+        """Names by pid."""
+        self._seen: set[str] = set()
+        self._exits: list[CompanionExit] = []
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Those that run."""
+        return tuple(sorted(self._running.values()))
+
+    @property
+    def exits(self) -> tuple[CompanionExit, ...]:
+        """How the others ended, in order."""
+        return tuple(self._exits)
+
+    def start_services(self, services: Sequence[ProcessStart], confinement: Subreaper) -> None:
+        """Starts the services of the round; one that can't be started has ended."""
+        for service in services:
+            self._start(service.role, service, confinement)
+
+    def start_sessions(self, sessions: Sequence[SessionStart], confinement: Subreaper) -> bool:
+        """Starts the sessions that are new; returns whether there was one."""
+        new = [one for one in sessions if one.id not in self._seen]
+        for one in new:
+            self._seen.add(one.id)
+            rank = self._ranks.get(one.rank)
+            if rank is None:
+                self._add_exit(CompanionExit(one.id, error=f"rank {one.rank} isn't on this node"))
+                continue
+            kept = {name: value for name, value in rank.env.items() if name not in one.left_out}
+            process = replace(rank, argv=one.argv, log=one.log, env={**kept, COMPANION: one.id}, rank=-1, joins="")
+            confinement.resume()  # Its processes may be born elsewhere since the next round is being prepared.
+            self._start(one.id, process, confinement)
+        return bool(new)
+
+    def end(self, pid: int, code: int) -> bool:
+        """Takes note that a process has ended; returns whether it was one of these."""
+        name = self._running.pop(pid, None)
+        if name is None:
+            return False
+        self._add_exit(CompanionExit(name, code if code >= 0 else None, -code if code < 0 else None))
+        return True
+
+    def _start(self, name: str, process: ProcessStart, confinement: Subreaper) -> None:
+        try:
+            self._running[rank_start.start(process, confinement)] = name
+        except OSError as error:
+            self._add_exit(CompanionExit(name, error=str(error.strerror)))
+
+    def _add_exit(self, ended: CompanionExit) -> None:
+        self._exits = [*self._exits, ended][-_MAX_EXITS:]

@@ -1,0 +1,147 @@
+"""The agent's side of its errands: commands beside the ranks, each run by a process that ends all that it started."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import IO
+
+from drumbeat.model import wire
+from drumbeat.model.errors import EngineError
+from drumbeat.model.keeper import ErrandRequest, ErrandResult
+from drumbeat.model.programs import ERRAND
+from drumbeat.node.host.own_programs import program
+from drumbeat.node.platform import child_processes
+from drumbeat.node.supervisor.confinement import VARIABLE as CONFINEMENT
+from drumbeat.node.supervisor.confinement import end_rest
+
+MEANWHILE_INTERVAL_S = 0.5
+_END_TIMEOUT_S = 15.0
+"""How long beyond its grace time an errand may take to end what it started."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command for an errand."""
+
+    argv: Sequence[str]
+    cwd: str
+    env: Mapping[str, str]
+    log: str
+    """The file that its output is added to."""
+    grace_s: float = 0.0
+    confinement: str = ""
+    """How what it starts is held (`confinement.WAYS`), "" = as well as the machine allows."""
+    kept: tuple[int, ...] = ()
+    """Open files that stay open as long as anything of it lives."""
+    meanwhile: Callable[[], None] = field(default=lambda: None)
+    """Called every half second while it runs."""
+
+
+class Errands:
+    """Runs the errands of one agent in folders below `root`. Thread-safe."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._lock = threading.Lock()
+        self._is_ending = False
+
+    def run(self, name: str, command: Command) -> int:
+        """Runs a command; returns its exit code, the negative of a signal's number if that ended it.
+
+        Raises EngineError if it could not be run, or was ended because the agent leaves.
+        """
+        folder = f"{self._root}/{name}"
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        errand = self._start(name, folder, command)
+        try:
+            answer = _read_all(errand, command.meanwhile)
+        finally:
+            with self._lock:
+                del self._running[name]
+            _close(errand)
+        if self._is_ending:
+            raise EngineError(f"{name} was ended: the agent leaves")
+        try:
+            result = wire.loads(ErrandResult, answer)
+        except ValueError:
+            end_rest(folder)  # Its own process was killed.
+            raise EngineError(f"{name} was ended from outside (exit code {errand.returncode})") from None
+        if result.error:
+            raise EngineError(f"{name} can't be run: {result.error}")
+        return result.code
+
+    def end(self, grace_s: float) -> None:
+        """Ends all that run, waits for that at most the grace time and some seconds more, and lets none begin."""
+        with self._lock:
+            self._is_ending = True
+            running = list(self._running.values())
+            for errand in running:
+                _close_stdin(errand)
+        for errand in running:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                errand.wait(grace_s + _END_TIMEOUT_S)
+
+    def _start(self, name: str, folder: str, command: Command) -> subprocess.Popen[bytes]:
+        request = ErrandRequest(
+            tuple(command.argv), command.cwd, command.log, dict(command.env), command.grace_s, command.kept
+        )
+        with self._lock:
+            if self._is_ending:
+                raise EngineError(f"{name} isn't begun: the agent leaves")
+            errand = child_processes.start(
+                [*program(ERRAND), folder],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                pass_fds=command.kept,
+                env={**os.environ, CONFINEMENT: command.confinement} if command.confinement else None,
+                cwd="/",
+                start_new_session=True,
+            )
+            self._running[name] = errand
+        with contextlib.suppress(OSError, ValueError):  # It ended at once, or is being ended: its answer says so.
+            _write(errand.stdin, wire.dumps(request).encode() + b"\n")
+        return errand
+
+
+def _write(pipe: IO[bytes] | None, data: bytes) -> None:
+    if pipe is not None:
+        pipe.write(data)
+        pipe.flush()
+
+
+def _read_all(errand: subprocess.Popen[bytes], meanwhile: Callable[[], None]) -> bytes:
+    """Returns its whole output."""
+    out, answer = errand.stdout.fileno() if errand.stdout else -1, b""
+    next_call = time.monotonic() + MEANWHILE_INTERVAL_S
+    while True:
+        readable, _, _ = select.select([out], [], [], max(0.0, next_call - time.monotonic()))
+        if readable:
+            piece = os.read(out, 1 << 16)
+            if not piece:
+                return answer
+            answer += piece
+        else:
+            meanwhile()
+            next_call = time.monotonic() + MEANWHILE_INTERVAL_S
+
+
+def _close_stdin(errand: subprocess.Popen[bytes]) -> None:
+    if errand.stdin is not None:
+        with contextlib.suppress(OSError):
+            errand.stdin.close()
+
+
+def _close(errand: subprocess.Popen[bytes]) -> None:
+    child_processes.wait(errand)
+    for file in (errand.stdin, errand.stdout):
+        if file is not None:
+            with contextlib.suppress(OSError):
+                file.close()

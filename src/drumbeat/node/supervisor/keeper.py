@@ -1,0 +1,191 @@
+"""The keeper: starts the ranks of a round, holds on to all that comes of them, and ends them.
+
+One per node and attempt, one thread, apart from the agent, so that either can die without the other. Started as
+`python -m drumbeat.node.supervisor.keeper FOLDER`; the agent speaks to it over FOLDER/keeper.sock (`model.keeper`).
+Requests are idempotent, and what the keeper sends is always its whole state.
+
+`rank_round.py` has the round of ranks, `spare_keeper.py` what becomes of a keeper after its attempt. How long it waits
+for an agent that is gone is the job's key `lost_after_s`, and `grace_s` the time between SIGTERM and SIGKILL; both have
+their defaults in `jobfile/job/timeouts_and_retries.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.keeper import (
+    KeeperRequest,
+    KeeperState,
+    LeaveNode,
+    Patience,
+    Probe,
+    Retire,
+    StartRound,
+    StartSessions,
+    StopRound,
+    decode_request,
+    encode_state,
+)
+from drumbeat.node.supervisor.confinement import ENDING_INTERVAL_S
+from drumbeat.node.supervisor.listener import hold_folder
+from drumbeat.node.supervisor.machine import MACHINE, KeeperMachine
+from drumbeat.node.supervisor.rank_round import RankRound
+from drumbeat.node.supervisor.spare_keeper import SPARE_CHECK_INTERVAL_S, SpareKeeper
+
+FIRST_PATIENCE_S = 60.0
+"""How long the keeper waits for its first agent."""
+
+
+class Keeper:
+    """The process of a node's ranks: what it is asked for, what it reports, and how long it stays."""
+
+    def __init__(self, folder: str, machine: KeeperMachine = MACHINE) -> None:
+        self.machine = machine
+        self.selector = machine.selector()
+        self.round = RankRound(folder, machine, self.selector, self._send_state)
+        self.spare = SpareKeeper(folder, self.round, machine, self._send_state)
+        self.leaving = False
+        self.patience_s = FIRST_PATIENCE_S
+        self.listener = machine.listener(
+            folder, self.selector, lambda line: self.obey(decode_request(line)), lambda: encode_state(self.state())
+        )
+        self.signals = machine.signals(self.selector)
+
+    def run(self) -> None:
+        """Works until it was asked to leave, or its agent has been gone for too long, and nothing is left.
+
+        With interpreters that another job may want it goes on as a spare one.
+        """
+        while self.goes_on():
+            self.work()
+        self.end()
+
+    def goes_on(self) -> bool:
+        """Whether the keeper has an attempt, or waits for one as a spare keeper."""
+        if self.spare.is_spare and self.spare.is_done:
+            return False
+        if not (self.leaving and self.round.over):
+            return True
+        is_awaited = self.spare.retirement is not None and self.round.standbys.is_beginning(self.machine.monotonic())
+        return is_awaited or self._retire()
+
+    def work(self) -> None:
+        """Waits until there is something to do, and does it."""
+        self.listener.serve(self._pause_s())
+        self._read_signals()
+        self.round.reap()
+        self._look_after_agent()
+        self.round.end_what_must_end()
+        if self.round.running and not self.round.is_stopping:
+            self.round.standbys.look(self.round.running, self.machine.monotonic())
+        elif self.spare.is_spare:
+            self.spare.look()
+        else:
+            self.round.standbys.look_between(self.machine.monotonic())
+
+    def end(self) -> None:
+        """Ends what was prepared; the process ends after it."""
+        self.round.standbys.close()
+        self.spare.remove()
+        faultpoint("keeper.leaving")
+
+    def state(self) -> KeeperState:
+        """Returns all that an agent needs to know."""
+        round_ = self.round
+        return KeeperState(
+            pid=self.machine.pid,
+            round=round_.number,
+            running=tuple(sorted(round_.running.values())),
+            exits=tuple(round_.exits),
+            over=round_.over,
+            stopping=round_.is_stopping,
+            lost=round_.lost,
+            is_abandoned=round_.is_abandoned,
+            is_restarted=round_.is_restarted,
+            trouble=round_.trouble,
+            held_by=round_.confinement.way,
+            warm=tuple(round_.warm),
+            cold=round_.cold,
+            standbys=round_.standbys.ready,
+            preparing=round_.standbys.preparing,
+            companions=round_.companions.names,
+            companion_exits=round_.companions.exits,
+        )
+
+    def obey(self, request: KeeperRequest | None) -> None:
+        """Does what the agent asks for. A request for another round than the present one changes nothing."""
+        if self.spare.is_spare:
+            self.spare.obey(request)
+            return
+        match request:
+            case StartRound(round=number) if number > self.round.number and self.round.over:
+                self.round.start(request)
+            case StartSessions():
+                self.round.start_sessions(request)
+            case StopRound(round=number) if number == self.round.number:
+                self.round.stop(request.grace_s)
+            case LeaveNode(is_spare=False):
+                self.leaving = True
+                self.round.stop(request.grace_s)
+            case Patience():
+                self.patience_s, self.round.grace_s = request.lost_after_s, request.grace_s
+            case Retire():
+                self.spare.retirement = request
+            case Probe():
+                self.listener.send_state()
+            case _:
+                pass
+
+    def _retire(self) -> bool:
+        """Becomes a spare keeper, if it can; returns whether it has."""
+        if not self.spare.retire():
+            return False
+        self.leaving, self.patience_s = False, self.spare.idle_s
+        self.listener.dismiss()
+        return True
+
+    def _look_after_agent(self) -> None:
+        if not self.leaving and self.listener.alone_s() > self.patience_s:
+            self.leaving = True
+            self.round.abandon()
+
+    def _send_state(self) -> None:
+        self.listener.send_state()
+
+    def _pause_s(self) -> float | None:
+        """Returns the seconds to sleep when nothing happens, None = without limit."""
+        now = self.machine.monotonic()
+        if self.round.is_ending(now) or (self.leaving and self.round.over):
+            return ENDING_INTERVAL_S
+        waits = self.round.waits_s(now)
+        if self.listener.is_alone and not self.leaving:
+            waits.append(self.patience_s - self.listener.alone_s())
+        if self.spare.is_spare:
+            waits.append(SPARE_CHECK_INTERVAL_S)
+        elif self.round.standbys.pids and (not self.round.running or self.round.is_stopping):
+            waits.append(self.round.standbys.due_between_s(now))
+        return max(0.0, min(waits)) + 0.001 if waits else None
+
+    def _read_signals(self) -> None:
+        for number in self.signals.read():
+            if number == signal.SIGTERM:
+                self.round.stop(self.round.grace_s)
+                self.spare.is_done = True  # One that has an attempt doesn't go by it.
+
+
+def main() -> int:
+    """Runs a keeper in the folder given as the only argument, unless another keeper holds it."""
+    folder = os.path.abspath(sys.argv[1])
+    os.chdir("/")
+    if hold_folder(folder, tries=30) is None:
+        print(f"keeper: another one holds {folder}", file=sys.stderr)  # noqa: T201
+        return 75
+    Keeper(folder).run()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

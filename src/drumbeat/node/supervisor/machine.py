@@ -1,0 +1,150 @@
+"""What a keeper needs of its machine: a clock, memory, processes, and the end of a socket at which its agent speaks.
+
+The simulator plays another one (`tests/support/simulation/keepers`), below the same keeper.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import time
+from collections.abc import Callable, Mapping
+
+from drumbeat.model.keeper import KeeperRequest, ProcessStart, encode_request
+from drumbeat.node.host import processes
+from drumbeat.node.host.machine import boot
+from drumbeat.node.platform import cache_folders, machine_memory
+from drumbeat.node.supervisor import confinement, listener, rank_start
+from drumbeat.node.supervisor.confinement import Subreaper
+from drumbeat.node.supervisor.listener import AgentListener
+from drumbeat.node.supervisor.shared_memory import Segments
+from drumbeat.node.supervisor.signal_pipe import SignalPipe
+from drumbeat.node.supervisor.standby import Standby, write_hook
+
+_END_TIMEOUT_S, _READ_BYTES = 5.0, 1 << 16
+_TORCH = ("/libtorch_python",)
+_TENSORFLOW = ("/libtensorflow",)
+
+
+class KeeperMachine:
+    """The machine on which a keeper or an agent runs."""
+
+    variables: Mapping[str, str] = os.environ
+    """The process's own."""
+
+    # --- the keeper's own parts ---------------------------------------------------------------------------------------
+    @property
+    def pid(self) -> int:
+        """The keeper's own process."""
+        return os.getpid()
+
+    def monotonic(self) -> float:
+        """Returns seconds that only grow."""
+        return time.monotonic()
+
+    def now(self) -> float:
+        """Returns seconds since the epoch."""
+        return time.time()
+
+    def selector(self) -> selectors.BaseSelector:
+        """Returns what the keeper waits with."""
+        return selectors.DefaultSelector()
+
+    def listener(
+        self, folder: str, selector: selectors.BaseSelector, obey: Callable[[bytes], None], state: Callable[[], bytes]
+    ) -> AgentListener:
+        """Returns the keeper's side of its socket."""
+        return AgentListener(folder, selector, obey, state)
+
+    def signals(self, selector: selectors.BaseSelector) -> SignalPipe:
+        """Returns what reports the keeper's signals."""
+        return SignalPipe(selector)
+
+    def segments(self, folder: str) -> Segments:
+        """Returns what takes note of shared memory."""
+        return Segments(folder)
+
+    # --- processes ----------------------------------------------------------------------------------------------------
+    def confinement(self, folder: str, marker: str) -> Subreaper:
+        """Returns how the keeper holds its ranks. Raises OSError."""
+        return confinement.choose(folder, marker)
+
+    def end_rest(self, folder: str) -> list[int]:
+        """Ends what a keeper of this folder left when it died; returns the processes that can't be killed."""
+        return confinement.end_rest(folder)
+
+    def start(self, rank: ProcessStart, held: Subreaper, files: Mapping[str, int]) -> int:
+        """Starts a rank; returns its pid. Raises OSError."""
+        return rank_start.start(rank, held, files)
+
+    def ended_children(self) -> dict[int, int]:
+        """Returns the exit codes of the children that have ended since the last call, by pid."""
+        return dict(processes.ended_children())
+
+    def session(self, pid: int) -> int:
+        """Returns the session of a process, 0 when it is gone."""
+        return processes.session(pid)
+
+    def signal_all(self, pids: list[int], number: int) -> None:
+        """Sends a signal to each of them that is alive."""
+        processes.signal_all(pids, number)
+
+    def descendants(self, *pids: int) -> list[int]:
+        """Returns all processes below these."""
+        return processes.descendants(*pids)
+
+    # --- prepared interpreters ----------------------------------------------------------------------------------------
+    def memory_left(self) -> tuple[int, int]:
+        """Returns the bytes of memory that can still be used, and those that there are in all."""
+        return machine_memory.left()
+
+    def resident(self, pid: int) -> int:
+        """Returns the bytes of memory that a process has, 0 when it is gone."""
+        return machine_memory.resident(pid)
+
+    def write_hook(self, folder: str) -> None:
+        """Writes the module that interpreters import at their start. Raises OSError."""
+        write_hook(folder)
+
+    def standby(self, rank: ProcessStart, held: Subreaper, folder: str, *, outlives: bool) -> Standby:
+        """Starts an interpreter for a rank. Raises OSError."""
+        return Standby(rank, held, folder, outlives=outlives)
+
+    def has_torch(self, pid: int) -> bool:
+        """Whether a process has loaded torch."""
+        return processes.has_mapped(pid, _TORCH)
+
+    def has_tensorflow(self, pid: int) -> bool:
+        """Whether a process has loaded TensorFlow."""
+        return processes.has_mapped(pid, _TENSORFLOW)
+
+    def interpreter(self, rank: int) -> int:
+        """Returns the pid of the Python program that a rank is, below its shell or in its place; 0 = none yet."""
+        if processes.is_python(rank):
+            return rank
+        return next((pid for pid in processes.descendants(rank) if processes.is_python(pid)), 0)
+
+    def begun_with(self, pid: int, name: str) -> tuple[list[str], str]:
+        """Returns the arguments of a process, and the value of a variable that it began with."""
+        return processes.begun_with(pid, name)
+
+    def sees(self, pid: int, folder: str) -> bool:
+        """Whether a folder is the same one for a process."""
+        return processes.is_of(pid, folder)
+
+    # --- spare keepers ------------------------------------------------------------------------------------------------
+    def spares_home(self) -> str:
+        """Returns the folder of this user's spare keepers on this machine: a home may be shared with others."""
+        return os.path.join(cache_folders.folder("spares"), boot())
+
+    def tell(self, folder: str, request: KeeperRequest) -> None:
+        """Sends one request to the keeper of a folder, and waits until it ends the connection. Raises OSError."""
+        with listener.connect(folder) as connection:
+            connection.settimeout(_END_TIMEOUT_S)
+            connection.sendall(encode_request(request))
+            while connection.recv(_READ_BYTES):
+                pass
+
+
+MACHINE = KeeperMachine()
+"""This one."""

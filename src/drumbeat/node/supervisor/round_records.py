@@ -1,0 +1,78 @@
+"""What a keeper has on disk for the agents and keepers after it: the round, and how its ranks ended."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from typing import Any
+
+from drumbeat.model import wire
+from drumbeat.model.keeper import KeptExit, exit_to_wire
+from drumbeat.node.host.machine import boot
+
+
+class Records:
+    """`round.json` (replaced as a whole) and `exits.jsonl` (appended), both synced before an agent is informed."""
+
+    def __init__(self, folder: str) -> None:
+        self._round = os.path.join(folder, "round.json")
+        self._exits = os.path.join(folder, "exits.jsonl")
+
+    def clear(self) -> None:
+        """Forgets all rounds. Raises OSError."""
+        for path in (self._round, self._exits):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+
+    def write_round(  # noqa: PLR0913 (what the file has)
+        self, number: int, *, over: bool, lost: bool = False, abandoned: bool = False, ranks: int = 0,
+        is_restarted: bool = False,
+    ) -> None:  # fmt: skip
+        """Writes which round was started, with how many ranks, and what became of it as a whole."""
+        known = {
+            "round": number,
+            "over": over,
+            "lost": lost,
+            "abandoned": abandoned,
+            "ranks": ranks,
+            "boot": boot(),
+            "restarted": is_restarted,
+        }
+        part = self._round + ".part"
+        _write(part, json.dumps(known), os.O_TRUNC)
+        os.replace(part, self._round)
+
+    def add_exit(self, number: int, ended: KeptExit) -> None:
+        """Writes how one rank of the round ended."""
+        # The newline before it parts it from a line that a crash left half written.
+        _write(self._exits, "\n" + json.dumps({"round": number, **exit_to_wire(ended)}) + "\n", os.O_APPEND)
+
+    def read_round(self) -> dict[str, Any] | None:
+        """Returns what `write_round` wrote last; None = no round was ever started."""
+        try:
+            with open(self._round, encoding="utf-8") as file:
+                return json.load(file)
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def read_exits(self, number: int) -> list[KeptExit]:
+        """Returns the exits of a round, in order. A line that a crash left half written is left out."""
+        try:
+            with open(self._exits, encoding="utf-8") as file:
+                lines = file.read().split("\n")
+        except FileNotFoundError:
+            return []
+        records = [json.loads(line) for line in lines if line.endswith("}")]
+        return [wire.from_wire(KeptExit, each) for each in records if each["round"] == number]
+
+
+def _write(path: str, text: str, how: int) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | how, 0o600)
+    try:
+        rest = text.encode()
+        while rest:  # A disk that is filling up takes a part, and refuses only the next.
+            rest = rest[os.write(file, rest) :]
+        os.fsync(file)
+    finally:
+        os.close(file)

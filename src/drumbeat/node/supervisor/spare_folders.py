@@ -1,0 +1,195 @@
+"""Spare keepers: keepers without an attempt, whose prepared interpreters wait for the next job of the same command.
+
+Each is a folder among the user's caches, apart for each boot of each machine, with a living keeper in it. An agent
+takes one over by moving the folder to its own attempt's: of two agents only one can. A spare keeper ends by itself
+after some minutes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from drumbeat._version import __version__
+from drumbeat.model.agent import Enrolment
+from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.keeper import LeaveNode
+from drumbeat.node.host.machine import boot
+from drumbeat.node.platform import machine_memory
+from drumbeat.node.supervisor import listener
+from drumbeat.node.supervisor.machine import MACHINE, KeeperMachine
+
+if TYPE_CHECKING:
+    from drumbeat.node.supervisor.standby_pool import Standbys
+
+IDLE_S = "DRUMBEAT_SPARE_S"
+"""The variable of the agent that sets another `_IDLE_S`; 0 = no keeper becomes a spare one."""
+_IDLE_S = 600.0
+MAX_SPARES = 4
+"""Spare keepers of a user on a machine: one more ends the oldest."""
+_FILE = "spare.json"
+_DEAD = "dead"
+_DAY_S = 86_400.0
+
+
+@dataclass(frozen=True)
+class Spare:
+    """A spare keeper."""
+
+    folder: str
+    pid: int
+    commands: tuple[str, ...]
+    """What its interpreters were begun for."""
+    interpreters: tuple[int, ...]
+    """Their pids."""
+    since: float
+    """Seconds since the epoch."""
+
+    @property
+    def bytes(self) -> int:
+        """The memory of its interpreters."""
+        return sum(machine_memory.resident(pid) for pid in self.interpreters)
+
+
+def idle_s(machine: KeeperMachine = MACHINE) -> float:
+    """Returns how long a spare keeper waits, 0 = there are to be none."""
+    return float(machine.variables.get(IDLE_S, _IDLE_S))
+
+
+def are_kept(enrolment: Enrolment, machine: KeeperMachine = MACHINE) -> bool:
+    """Whether a keeper of this attempt may become a spare one, or have been one."""
+    return enrolment.keeps_spares and idle_s(machine) > 0
+
+
+def key(enrolment: Enrolment, confinement: str) -> str:
+    """Returns what the jobs have in common whose agents take over each other's keepers.
+
+    The keeper compares each interpreter with its rank before it uses it; this only finds the likely one.
+    """
+    plan, node = enrolment.plan, enrolment.node
+    network = os.stat("/proc/self/ns/net")
+    facts = (
+        __version__, plan.command, sorted(plan.variables), plan.python.key if plan.python else "", plan.launcher,
+        [rank.rank for rank in plan.on(node)], sorted(enrolment.gpus), confinement, network.st_ino,
+    )  # fmt: skip
+    return hashlib.sha256(json.dumps(facts, default=str).encode()).hexdigest()[:24]
+
+
+def new_folder(spare_key: str, machine: KeeperMachine = MACHINE) -> str:
+    """Returns where a keeper may become a spare one of this key. There are fewer than `MAX_SPARES` others then."""
+    home = machine.spares_home()
+    _clear_other_boots(home, machine)
+    for path in list(_folders(home)):
+        _clear_dead(path, machine)
+    spares = sorted(listed(machine), key=lambda spare: spare.since)
+    for spare in spares[: max(0, len(spares) - MAX_SPARES + 1)]:
+        end(spare, machine)
+    return f"{home}/{spare_key}-{os.urandom(6).hex()}"
+
+
+def place(folder: str, spare_folder: str, standbys: Standbys, machine: KeeperMachine = MACHINE) -> None:
+    """Moves a keeper's folder to the spare ones. Raises OSError."""
+    os.makedirs(os.path.dirname(spare_folder), mode=0o700, exist_ok=True)
+    spare = {
+        "pid": machine.pid, "interpreters": sorted(standbys.pids), "commands": standbys.commands,
+        "since": machine.now(),
+    }  # fmt: skip
+    with open(f"{folder}/{_FILE}", "w", encoding="utf-8") as file:
+        json.dump(spare, file)
+    faultpoint("keeper.retiring")
+    os.rename(folder, spare_folder)
+    faultpoint("keeper.retired")
+
+
+def claim(spare_key: str, folder: str, machine: KeeperMachine = MACHINE) -> bool:
+    """Moves a living spare keeper of this key to an agent's folder, which holds none; returns whether there was one."""
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(FileNotFoundError):  # No folder, nothing to hold.
+            lock = listener.hold_folder(folder)
+            if lock is None:
+                return False  # A keeper that an agent before this one has started.
+            held.callback(os.close, lock)
+        for path in list(_folders(machine.spares_home())):
+            if not os.path.basename(path).startswith(f"{spare_key}-") or _clear_dead(path, machine):
+                continue
+            faultpoint("agent.spare_found")
+            with contextlib.suppress(OSError):  # Another agent was first, or the folder isn't empty.
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(f"{folder}/{listener.LOCK}")
+                os.rename(path, folder)
+                faultpoint("agent.spare_taken")
+                return True
+    return False
+
+
+def listed(machine: KeeperMachine = MACHINE) -> list[Spare]:
+    """Returns the living spare keepers of this user on this machine."""
+    return [spare for path in _folders(machine.spares_home()) if listener.is_held(path) and (spare := _read(path))]
+
+
+def end(spare: Spare, machine: KeeperMachine = MACHINE) -> None:
+    """Has a spare keeper end itself, and waits until it has."""
+    with contextlib.suppress(OSError):
+        machine.tell(spare.folder, LeaveNode(0.0, is_spare=True))
+
+
+def is_surplus(folder: str, machine: KeeperMachine = MACHINE) -> bool:
+    """Whether there are enough others that have become spare ones after the keeper of this folder.
+
+    `new_folder` alone couldn't keep the limit: the nodes of a job, or several jobs, may end at the same time.
+    """
+    spares = sorted(listed(machine), key=lambda spare: (spare.since, spare.folder))
+    return folder in [spare.folder for spare in spares[: max(0, len(spares) - MAX_SPARES)]]
+
+
+def remove(folder: str) -> None:
+    """Removes the folder of a spare keeper."""
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _clear_dead(path: str, machine: KeeperMachine) -> bool:
+    """Removes what a spare keeper that was killed has left; returns whether it was.
+
+    It is moved away first: an agent that has found it alive a moment ago may have it yet, and ranks of its own in it.
+    """
+    if listener.is_held(path):
+        return False
+    faultpoint("agent.spare_dead")
+    grave = f"{os.path.dirname(path)}/{_DEAD}-{os.urandom(6).hex()}"
+    with contextlib.suppress(OSError):  # Another agent takes it over at this moment, or removes it as well.
+        os.rename(path, grave)
+        machine.end_rest(grave)
+        remove(grave)
+    return True
+
+
+def _clear_other_boots(home: str, machine: KeeperMachine) -> None:
+    """Removes what is left of spare keepers before this boot, and on machines that share this home, when it is old."""
+    if os.path.basename(home) != boot():
+        return
+    oldest = machine.now() - idle_s(machine) - _DAY_S
+    for path in _folders(os.path.dirname(home)):
+        with contextlib.suppress(OSError):
+            if path != home and os.stat(path).st_mtime < oldest:
+                remove(path)
+
+
+def _folders(home: str) -> Iterator[str]:
+    with contextlib.suppress(OSError):
+        yield from (entry.path for entry in os.scandir(home) if entry.is_dir(follow_symlinks=False))
+
+
+def _read(folder: str) -> Spare | None:
+    with contextlib.suppress(OSError, ValueError, KeyError), open(f"{folder}/{_FILE}", encoding="utf-8") as file:
+        value: dict[str, Any] = json.load(file)
+        return Spare(
+            folder, value["pid"], tuple(value["commands"]), tuple(value["interpreters"]), float(value["since"])
+        )
+    return None

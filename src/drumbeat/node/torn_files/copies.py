@@ -1,0 +1,209 @@
+"""Makes copies of the whole files of a checkpoint folder, from which `repair` puts back an interrupted save.
+
+The copies lie in the folder itself, below `.last-good`: there they are on the same file system, so that one rename
+puts a file back, and go with the folder. A file has one copy, and of a series (`epoch-1.pt`, `epoch-2.pt`, …) only the
+files of the newest save have one, unless the script writes the same names again. A hard link would not do:
+`open(path, "wb")` empties the file that it leads to.
+
+How much they may take is the job's key `copies_gib`; its default is in `jobfile/job/extensions.py`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from typing import BinaryIO
+
+from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.folder_layout import LAST_GOOD
+from drumbeat.model.sparse_files import extend, hole_length
+from drumbeat.node.platform import locks
+from drumbeat.node.torn_files.formats import SHORTEST_BYTES, Content, content
+from drumbeat.node.torn_files.saved_files import FileState, saved_files, series
+
+COPIES, LOCK, PART = "files", "watch.lock", ".part"
+_PIECE = 64 << 20
+_FREE_SHARE = 2
+"""A file is copied where this many times its size is free: the disk's last space is the ranks'."""
+_GONE_S = 60.0
+"""After this time without its file a copy is removed: a script may remove a file before it saves it again."""
+_SAME_SAVE_S = 60.0
+"""Files of a series that are written within this time may be parts of one save (`layer-1.pt`, `layer-2.pt`)."""
+
+
+class FileCopies:
+    """The copies of one checkpoint folder. say: is called with what a user should know, by file."""
+
+    def __init__(self, root: str, limit_bytes: int, say: Callable[[str, str], None]) -> None:
+        self._root, self._limit, self._say = root, limit_bytes, say
+        self._folder = f"{root}/{LAST_GOOD}"
+        self._copies = f"{self._folder}/{COPIES}"
+        self._before = dict[str, FileState]()
+        self._judged = dict[str, tuple[FileState, Content]]()
+        self._rewritten = set[str]()
+        self._gone_since = dict[str, float]()
+
+    def hold(self) -> int | None:
+        """Returns the lock of the one agent that makes copies here, None = another one has it. Raises OSError."""
+        return hold(self._folder)
+
+    def look(self, is_over: Callable[[], bool]) -> None:
+        """Brings the copies up to date with files that are whole and have not changed since the last look.
+
+        is_over: whether to stop in the middle. Raises OSError.
+        """
+        files, copies = saved_files(self._root), saved_files(self._copies)
+        still = {path: state for path, state in files.items() if self._before.get(path) == state}
+        self._before = files
+        self._rewritten |= {path for path, copy in copies.items() if path in files and files[path] != copy}
+        for path in self._to_keep(still):
+            if copies.get(path) != still[path] and not is_over() and self._copy(path, still[path], copies, is_over):
+                copies[path] = still[path]
+        self._prune(files, copies)
+
+    def _to_keep(self, still: Mapping[str, FileState]) -> list[str]:
+        """Returns the whole files that should have a copy, newest first."""
+        wanted, newest = list[str](), dict[str, int]()
+        for path in sorted(still, key=lambda path: still[path].mtime_ns, reverse=True):
+            is_last = _is_of_last_save(path, still[path], newest)
+            if (is_last or path in self._rewritten) and self._judge(path, still[path]) is Content.WHOLE:
+                newest.setdefault(series(path), still[path].mtime_ns)
+                wanted.append(path)
+        return wanted
+
+    def _judge(self, path: str, state: FileState) -> Content | None:
+        cached = self._judged.get(path)
+        if cached and cached[0] == state:
+            return cached[1]
+        judged = content_of(f"{self._root}/{path}")
+        if judged:
+            self._judged[path] = (state, judged)
+        return judged
+
+    def _copy(self, path: str, state: FileState, copies: Mapping[str, FileState], is_over: Callable[[], bool]) -> bool:
+        """Copies one file, unless it changes meanwhile or there is no room; returns whether it did."""
+        if not self._has_room(path, state, copies):
+            return False
+        part = f"{self._folder}/{secrets.token_hex(4)}{PART}"
+        try:
+            if not _copy_file(f"{self._root}/{path}", part, state, is_over) or is_over():
+                return False
+            faultpoint("checkpoint.copied")
+            place = f"{self._copies}/{path}"
+            os.makedirs(os.path.dirname(place), exist_ok=True)
+            os.replace(part, place)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(part)
+        return True
+
+    def _has_room(self, path: str, state: FileState, copies: Mapping[str, FileState]) -> bool:
+        others = sum(copy.bytes for name, copy in copies.items() if name != path)
+        if others + state.bytes > self._limit:
+            self._say(
+                path, f"with it, copies would take more than {say_size(self._limit)} (drumbeat.checkpoints.copies_gib)"
+            )
+            return False
+        if shutil.disk_usage(self._root).free < _FREE_SHARE * state.bytes:
+            self._say(path, "too little of the disk is free")
+            return False
+        return True
+
+    def _prune(self, files: Mapping[str, FileState], copies: Mapping[str, FileState]) -> None:
+        """Removes copies of files that are gone, and of those to which a newer save of their series has followed.
+
+        So are copies of files that have another format now: nothing would tell that one of them is torn.
+        """
+        now = time.monotonic()
+        self._gone_since = {path: self._gone_since.get(path, now) for path in copies if path not in files}
+        newest = dict[str, int]()
+        for path in sorted(copies, key=lambda path: copies[path].mtime_ns, reverse=True):
+            is_last = _is_of_last_save(path, copies[path], newest)
+            newest.setdefault(series(path), copies[path].mtime_ns)
+            is_gone = now - self._gone_since.get(path, now) > _GONE_S
+            if is_gone or self._is_other_now(path, files) or not (is_last or path in self._rewritten):
+                os.unlink(f"{self._copies}/{path}")
+
+    def _is_other_now(self, path: str, files: Mapping[str, FileState]) -> bool:
+        judged = self._judged.get(path)
+        if judged is None or judged[0] != files.get(path) or judged[0].bytes < SHORTEST_BYTES:
+            return False
+        return judged[1] is Content.UNKNOWN
+
+
+def hold(folder: str) -> int | None:
+    """Returns the lock of the one agent that works on the copies in a folder, None = another one has it.
+
+    Raises OSError.
+    """
+    os.makedirs(folder, 0o700, exist_ok=True)
+    lock = locks.take(f"{folder}/{LOCK}")
+    # What an agent that died has copied in part.
+    for name in os.listdir(folder) if lock is not None else ():
+        if name.endswith(PART):
+            os.unlink(f"{folder}/{name}")
+    return lock
+
+
+def content_of(path: str) -> Content | None:
+    """Judges a file; None = it is gone, or can't be read."""
+    try:
+        return content(path)
+    except OSError:
+        return None
+
+
+def _is_of_last_save(path: str, state: FileState, newest: Mapping[str, int]) -> bool:
+    """Whether no later save of its series is known. newest: the time of each series' newest file, in nanoseconds."""
+    return newest.get(series(path), state.mtime_ns) - state.mtime_ns <= _SAME_SAVE_S * 1e9
+
+
+def _copy_file(path: str, part: str, state: FileState, is_over: Callable[[], bool]) -> bool:
+    """Copies a file onto the disk; returns whether it was this version from beginning to end.
+
+    File systems that can (XFS, Btrfs) share the blocks.
+    """
+    try:
+        source = open(path, "rb")  # noqa: SIM115 (closed below)
+    except FileNotFoundError:
+        return False
+    with source, open(part, "xb") as target:
+        if FileState.of(os.fstat(source.fileno())) != state:
+            return False
+        at = 0
+        while at < state.bytes and not is_over():
+            at += hole_length(source.fileno(), at, state.bytes)
+            copied = _copy_piece(source, target, at, min(state.bytes - at, _PIECE))
+            if not copied and at < state.bytes:
+                return False
+            at += copied
+        if at < state.bytes:
+            return False
+        extend(target.fileno(), at)
+        os.fsync(target.fileno())
+        # The ranks need the memory more than a copy that nothing reads.
+        os.posix_fadvise(target.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        status = os.fstat(source.fileno())
+        os.fchmod(target.fileno(), status.st_mode & 0o777)
+        os.utime(target.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
+        return FileState.of(status) == state
+
+
+def _copy_piece(source: BinaryIO, target: BinaryIO, at: int, count: int) -> int:
+    try:
+        return os.copy_file_range(source.fileno(), target.fileno(), count, at, at)
+    except OSError:  # This file system can't.
+        os.lseek(target.fileno(), at, os.SEEK_SET)
+        return os.sendfile(target.fileno(), source.fileno(), at, count)
+
+
+def say_size(count: int) -> str:
+    """Returns a size as a person reads it."""
+    for unit, bytes_ in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if count >= bytes_:
+            return f"{count / bytes_:.4g} {unit}"
+    return f"{count} bytes"

@@ -1,0 +1,166 @@
+"""Guards a node's checkpoint folder: copies whole files while the ranks run, and puts torn ones back before they start.
+
+Of nodes that share the folder, one makes the copies.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from drumbeat.model.agent import Enrolment, Remark
+
+if TYPE_CHECKING:
+    from drumbeat.node.torn_files.copies import FileCopies
+    from drumbeat.node.torn_files.repair import TornFiles
+
+LOOK_INTERVAL_S = 0.5
+_LOCK_INTERVAL_S = 15.0
+"""How often a node asks whether the one that makes the copies is gone."""
+_MAX_NAMED = 5
+"""Files without a copy that the story names."""
+_CLOSE_S = 10.0
+"""For so long an agent waits for the folder when it leaves: a share may hang."""
+_LIST_TIMEOUT_S = 5.0
+"""For so long it waits for the list of the folder when a round is over."""
+_MAX_SHARE = 5
+"""Looking and copying take at most one part in so many of the time."""
+
+
+class CheckpointGuard:
+    """Guards the checkpoint folder of one attempt. note: writes to the agent's journal. remember: stores a remark."""
+
+    def __init__(self, enrolment: Enrolment, note: Callable[[str], None], remember: Callable[[Remark], None]) -> None:
+        self._folder, self._node = enrolment.checkpoints, enrolment.node
+        self._limit = enrolment.plan.checkpoint_copies_gib << 30
+        self._note, self._remember = note, remember
+        self._unprotected = set[str]()
+        self._thread: threading.Thread | None = None
+        self._is_over = threading.Event()
+
+    def check(self, round_: int) -> None:
+        """Puts back what ranks were writing when they ended. No rank of the job may run."""
+        self._stop()
+        if self._limit and self._has_files():
+            self._tell(round_, self._torn_files().put_back)
+
+    def begin(self) -> None:
+        """Makes copies until `end`. Idempotent."""
+        if not self._limit or (self._thread and not self._is_over.is_set()):
+            return
+        before, self._is_over = self._thread, threading.Event()
+        work = (self._is_over, before)
+        self._thread = threading.Thread(target=self._watch, args=work, name="checkpoints", daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Stops: the ranks have ended."""
+        self._is_over.set()
+
+    def close(self) -> None:
+        """Ends the guard with the attempt. The copies are removed if all that the ranks leave is whole."""
+        self.end()
+        if not self._limit:
+            return
+        work = threading.Thread(target=self._remove_copies, name="checkpoints-end", daemon=True)
+        work.start()
+        work.join(_CLOSE_S)
+
+    def has_saved(self) -> bool:
+        """Whether the job has saved a checkpoint: its folder has a file. A share that doesn't answer has none."""
+        answers: list[bool] = []
+        work = threading.Thread(target=lambda: answers.append(self._has_saved()), name="checkpoints-list", daemon=True)
+        work.start()
+        work.join(_LIST_TIMEOUT_S)
+        return any(answers)
+
+    def _has_saved(self) -> bool:
+        return any(names for _, _, names in os.walk(self._folder))
+
+    def _remove_copies(self) -> None:
+        self._stop()
+        try:
+            if self._has_files():
+                self._torn_files().close()
+        except OSError as error:
+            self._note(f"copies of checkpoints can't be removed: {error}")
+
+    def _stop(self) -> None:
+        self.end()
+        if self._thread:
+            self._thread.join()
+
+    def _has_files(self) -> bool:
+        """Whether there is anything to copy or to put back: agents without checkpoints load no more than this."""
+        try:
+            with os.scandir(self._folder) as entries:
+                return any(entries)
+        except OSError:
+            return False
+
+    def _file_copies(self) -> FileCopies:
+        from drumbeat.node.torn_files.copies import FileCopies
+
+        return FileCopies(self._folder, self._limit, self._say_unprotected)
+
+    def _torn_files(self) -> TornFiles:
+        from drumbeat.node.torn_files.repair import TornFiles
+
+        return TornFiles(self._folder)
+
+    def _tell(self, round_: int, work: Callable[[], list[str]]) -> None:
+        """Does it and adds what came of it to the job's story. The ranks start, whatever goes wrong here."""
+        try:
+            sentences = work()
+        except Exception as error:  # noqa: BLE001 (no job may end because of it)
+            sentences = [f"whether saves were cut off can't be told: {error}"]
+        for sentence in sentences:
+            self._note(f"checkpoints: {sentence}")
+        if sentences:
+            about = f"checkpoints before round {round_} on node {self._node}"
+            self._remember(Remark(about, f"checkpoints: {'. '.join(sentences)}"))
+
+    def _say_unprotected(self, path: str, why: str) -> None:
+        if path in self._unprotected or len(self._unprotected) == _MAX_NAMED:
+            return
+        self._unprotected.add(path)
+        sentence = f"checkpoints: {path} has no copy, so a rank that dies while it saves it leaves none: {why}"
+        self._note(sentence)
+        self._remember(Remark(f"checkpoints without a copy on node {self._node}: {path}", sentence))
+
+    def _watch(self, is_over: threading.Event, before: threading.Thread | None) -> None:
+        if before:
+            before.join()
+        try:
+            self._copy_until(is_over)
+        except Exception:  # noqa: BLE001 (no job may end because of it)
+            self._note(f"checkpoints are copied no more: {traceback.format_exc()}")
+
+    def _copy_until(self, is_over: threading.Event) -> None:
+        copies, lock, pause_s, trouble = None, None, LOOK_INTERVAL_S, ""
+        try:
+            while not is_over.wait(pause_s):
+                begun = time.monotonic()
+                if copies is None and not self._has_files():
+                    continue
+                copies = copies or self._file_copies()
+                try:
+                    if lock is None:
+                        lock = copies.hold()
+                    if lock is None:
+                        pause_s = _LOCK_INTERVAL_S
+                        continue
+                    copies.look(is_over.is_set)
+                    trouble = ""
+                except OSError as error:
+                    if str(error) != trouble:
+                        trouble = str(error)
+                        self._note(f"checkpoints can't be copied now: {trouble}")
+                pause_s = max(LOOK_INTERVAL_S, (_MAX_SHARE - 1) * (time.monotonic() - begun))
+        finally:
+            if lock is not None:
+                os.close(lock)

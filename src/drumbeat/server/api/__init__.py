@@ -1,1 +1,0 @@
-"""The public REST API: one file for each kind of object."""

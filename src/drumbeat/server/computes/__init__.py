@@ -1,0 +1,1 @@
+"""Computes: their engines, machines, states and scaling."""

@@ -1,0 +1,165 @@
+"""Where agents call: this server's addresses for each compute, and those of the servers that stand by.
+
+An agent is given them when its gang is started, and again with every directive, so that it can reach another server
+when the one that it knows is gone for good.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from drumbeat.jobfile.compute.remote_compute import RemoteCompute
+from drumbeat.model.errors import DrumbeatError, EngineError, UnreachableError
+from drumbeat.ports.engines import Doors
+from drumbeat.server.computes.address_claims import AddressClaims
+from drumbeat.server.computes.engines import Engines
+from drumbeat.server.loop.loop import Loop
+from drumbeat.server.loop.ownership import LiveServer
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Endpoints:
+    """Where agents call this server."""
+
+    here: tuple[str, ...] = ()
+    """URLs for agents on the server's own machine."""
+    doors: Doors | None = None
+    """Listeners for agents on other machines; None = there are none."""
+    url: str = ""
+    """Where clients and browsers call this server."""
+
+    @property
+    def address(self) -> str:
+        """The URL by which other servers know this one, "" = none."""
+        return self.here[0] if self.here else ""
+
+
+class AgentAddresses:
+    """The addresses that agents are given. Thread-safe."""
+
+    def __init__(self, loop: Loop, engines: Engines, endpoints: Endpoints) -> None:
+        self.here, self.doors = endpoints.here, endpoints.doors
+        self._loop, self._engines = loop, engines
+        self._open: dict[str, tuple[str, ...]] = {}
+        """Computes whose agents can call this server, and where."""
+        self._troubles: dict[str, str] = {}
+        self._others: tuple[LiveServer, ...] = ()
+        self._shown: Mapping[str, tuple[str, ...]] = {}
+        """The doors that the other servers know of this one."""
+        self._claims = AddressClaims(engines, loop.clock)
+        self._inherited: frozenset[str] | None = None
+        """Doors that an earlier server opened: agents that were started then may call there. None = not read yet."""
+
+    def open_for(self, compute: str) -> tuple[str, ...]:
+        """Listens for the agents of a compute, and returns the addresses, those of other servers last.
+
+        Raises EngineError, UnreachableError.
+        """
+        try:
+            self._open[compute] = own = self._opened(compute)
+        except DrumbeatError:
+            self._open.pop(compute, None)
+            raise
+        return (*own, *self._elsewhere(compute, own))
+
+    def _opened(self, compute: str) -> tuple[str, ...]:
+        engine = self._engines.get(compute)
+        if engine is None:
+            raise EngineError("it isn't there any more")
+        addresses = self._claims.claim(compute, engine)
+        if not addresses:
+            return self.here
+        if self.doors is None:
+            raise EngineError("this server listens to agents on its own machine only")
+        return self.doors.urls(addresses)
+
+    def require(self, address: str) -> None:
+        """Raises EngineError unless agents can be let in at this address now."""
+        try:
+            if self.doors is not None:
+                self.doors.require(address)
+        except UnreachableError as error:
+            raise EngineError(error.what, where=error.where, fix=error.fix) from error
+
+    def authority(self, servers: Sequence[str]) -> str:
+        """The certificate (PEM) that agents check these addresses with; "" = they call on this machine."""
+        is_by_door = any(each.startswith("https:") for each in servers)
+        return self.doors.ca if self.doors is not None and is_by_door else ""
+
+    def known(self, compute: str) -> tuple[str, ...]:
+        """Where the agents of a compute can call, as far as is known now; opens nothing."""
+        own = self._open.get(compute, ())
+        return (*own, *self._elsewhere(compute, own)) if own else ()
+
+    def _elsewhere(self, compute: str, own: tuple[str, ...]) -> list[str]:
+        if own == self.here:
+            return list(self.others)
+        return [place for one in self._others for place in one.doors.get(compute, ())]
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Where the other servers are, the newest first."""
+        return tuple(one.address for one in self._others)
+
+    @property
+    def active_url(self) -> str:
+        """Where clients call the active server, while this one stands by; "" = it isn't known."""
+        return next((one.url for one in self._others if one.is_active), "")
+
+    def look(self) -> None:
+        """Opens doors for all gangs, shows them to the other servers, and reads theirs.
+
+        A server that stands by does so, too: agents learn its doors before they need them. A server that is alone has
+        nothing to show.
+        """
+        names = self._names()
+        if self.doors is not None:
+            self.doors.look(list(names.values()))
+            self._close_unused(self.doors)
+        store = self._loop.store
+        if store.is_alone:
+            return
+        for compute in [name for name in self._engines if store.reservations(name)]:
+            if self.doors is not None and self.doors.awaits(names.get(compute, "")):
+                self._open.pop(compute, None)  # Its name is looked up meanwhile, which may take long.
+            else:
+                self._try_to_open(compute)
+        doors = {name: urls for name, urls in self._open.copy().items() if urls != self.here}
+        if doors != self._shown:
+            store.show_doors(doors)
+            self._shown = doors
+        # A server that was killed here is listed until its lease has expired; it has this server's address.
+        self._others = tuple(one for one in store.other_servers() if one.address not in self.here)
+
+    def _close_unused(self, doors: Doors) -> None:
+        """Closes the doors of computes that were deleted or replaced."""
+        open_ones = doors.addresses()
+        if self._inherited is None:
+            self._inherited = open_ones
+        for name in self._open.copy().keys() - self._engines.keys():
+            self._open.pop(name, None)
+        if not open_ones or (far := self._claims.far()) is None:
+            return
+        if self._inherited and not any(self._loop.store.reservations(name) for name in far):
+            self._inherited = frozenset()
+        self._claims.close_unused(doors, open_ones, self._inherited)
+
+    def _names(self) -> dict[str, str]:
+        """The server's address as the computes' files say it, by compute."""
+        specs = {name: one.spec for name, one in self._engines.all().items()}
+        remote = {name: spec for name, spec in specs.items() if isinstance(spec, RemoteCompute)}
+        return {name: spec.server_address for name, spec in remote.items() if spec.server_address}
+
+    def _try_to_open(self, compute: str) -> None:
+        try:
+            self.open_for(compute)
+        except DrumbeatError as error:
+            if self._troubles.get(compute) != str(error):
+                log.warning("agents of compute %s can't call here: %s", compute, error)
+            self._troubles[compute] = str(error)
+        else:
+            self._troubles.pop(compute, None)

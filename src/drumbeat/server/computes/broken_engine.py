@@ -1,0 +1,55 @@
+"""The engine of a compute whose own engine could not be made.
+
+When it is made again: `RETRY_INTERVAL_S` in `engines.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from drumbeat.model.api.computes import Machine
+from drumbeat.model.errors import EngineError, UnreachableError
+from drumbeat.ports.engines import Gang, Sighting
+
+
+@dataclass
+class BrokenEngine:
+    """An engine that refuses everything, and says why. Implements `ports.Engine`."""
+
+    name: str
+    why: str
+    has_queue: bool = False
+
+    def machines(self) -> list[Machine]:
+        """It knows of none."""
+        return []
+
+    def server_addresses(self) -> list[str]:
+        """Raises UnreachableError: where agents would call is not known yet."""
+        raise UnreachableError(self.why)
+
+    def start(self, gang: Gang) -> str:
+        """Raises UnreachableError: the job waits until the engine is made."""
+        raise UnreachableError(f"{gang.name} can't be started: {self.why}")
+
+    def rendered(self, gang: Gang) -> str:
+        """It hands nothing to a scheduler."""
+        del gang
+        return ""
+
+    def observe(self, gang: Gang) -> Sighting:
+        """Raises EngineError: the state of the gang is unknown."""
+        raise EngineError(f"{gang.name} can't be looked at: {self.why}")
+
+    def stop(self, name: str) -> None:
+        """Raises EngineError: the gang may still be running."""
+        raise EngineError(f"{name} can't be stopped: {self.why}")
+
+    def sweep(self, wanted: Callable[[], set[str]]) -> list[str]:
+        """Ends nothing: no machine can be reached."""
+        del wanted
+        return []
+
+    def close(self) -> None:
+        """Does nothing: it has made nothing."""

@@ -1,0 +1,359 @@
+"""The engines of all computes, those that wiring gives and those of computes that people created, with their machines.
+
+An engine that can't be made keeps no other from starting: its compute is listed with the reason, and jobs wait for it.
+What can block (making an engine, closing it) runs on the caller's thread or on one of its own, never on the loop's.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from drumbeat.jobfile.compute.compute_keys import ScaledCompute
+from drumbeat.jobfile.compute.computes import Compute as Spec
+from drumbeat.jobfile.compute.computes import compute_from
+from drumbeat.jobfile.reading.error_messages import nearest
+from drumbeat.jobfile.reading.writer import to_dict
+from drumbeat.launchers.container_command import CONTAINER_ENGINES
+from drumbeat.model.errors import ConflictError, DrumbeatError, NotFoundError, RefusedError
+from drumbeat.model.plurals import name_some
+from drumbeat.model.unique_names import gang_name
+from drumbeat.ports.engines import Engine, NoMachinesError, ScaledEngine
+from drumbeat.server.computes.broken_engine import BrokenEngine
+from drumbeat.server.computes.compute_state import ComputeState, cap_of, followed, is_same_but_for_scale
+from drumbeat.server.computes.visible_paths import is_visible
+from drumbeat.server.loop.loop import Loop
+from drumbeat.server.loop.placer import Supply
+from drumbeat.server.resources.aliases import read_aliases
+from drumbeat.server.resources.records import Resource
+
+log = logging.getLogger(__name__)
+
+KIND = "compute"
+"""The kind of resource that a compute is."""
+
+RETRY_INTERVAL_S = 30.0
+"""How long after a failure an engine is made again."""
+
+FIRST_ANSWER_TIMEOUT_S = 10.0
+"""How long after its engine was made a job waits for machines that have not answered at all."""
+
+SETTLE_TIMEOUT_S = 20.0
+"""How long a compute waits for jobs that have ended to give their slots back, before it is said to be in use."""
+
+EngineMaker = Callable[[Spec], Engine]
+"""Makes the engine of a compute that a person described. Raises EngineError, RefusedError."""
+
+
+def no_engines(spec: Spec) -> Engine:
+    """Refuses every compute: the maker of a server that has none."""
+    raise RefusedError(f"computes of type {spec.type} aren't supported here", where="type")
+
+
+@dataclass(eq=False)
+class Engines(Mapping[str, Engine]):
+    """The engine of each compute by name, and what is known of the compute. Each change is passed on to the loop."""
+
+    loop: Loop
+    given: Mapping[str, Engine]
+    make: EngineMaker
+    _known: dict[str, ComputeState] = field(default_factory=dict[str, ComputeState])
+    _furnished: dict[str, ComputeState] = field(default_factory=dict[str, ComputeState])
+    """What the loop places jobs on."""
+    _has_swept: bool = False
+    _changing: threading.Lock = field(default_factory=threading.Lock)
+    """Held while computes are changed; readers take the last value."""
+    _stopping: threading.Event = field(default_factory=threading.Event)
+
+    # --- a mapping to engines -----------------------------------------------------------------------------------
+    def __getitem__(self, name: str) -> Engine:
+        return self._known[name].engine
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict(self._known))
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def all(self) -> Mapping[str, ComputeState]:
+        """Every compute by name."""
+        return self._known
+
+    def known(self, name: str) -> ComputeState:
+        """One compute. Raises NotFoundError."""
+        state = self._known.get(name)
+        if state is None:
+            raise no_compute(name, self)
+        return state
+
+    def is_visible(self, place: str, name: str) -> bool:
+        """Whether this machine has at a path what the nodes of a compute have there."""
+        return is_visible(place, self._known.get(name))
+
+    def await_machines(self, name: str) -> None:
+        """Waits until each machine of a new compute has answered, or its time to answer is over."""
+        while self._is_awaited(name) and not self._stopping.wait(0.05):
+            pass
+
+    def _is_awaited(self, name: str) -> bool:
+        one, furnished = self._known.get(name), self._furnished.get(name)
+        if one is None or self._now() >= one.tried_at + FIRST_ANSWER_TIMEOUT_S:
+            return False
+        # Jobs are sized by what the loop has, which follows a moment later.
+        return one.is_awaited or furnished is None or furnished.is_awaited or furnished.document != one.document
+
+    def without_containers(self) -> frozenset[str]:
+        """Computes that can't run containers, as far as is known here: of this machine only."""
+        has_engine = any(shutil.which(program) for program in CONTAINER_ENGINES)
+        return frozenset() if has_engine else frozenset(self.given)
+
+    # --- its life -----------------------------------------------------------------------------------------------
+    def open(self) -> None:
+        """Makes the engines of what is stored, and looks at all machines once."""
+        self._known = {name: ComputeState(engine) for name, engine in self.given.items()}
+        self.look()
+
+    def sweep(self) -> None:
+        """Ends the gangs that an earlier server or a crash left: those that hold no slots."""
+        self._has_swept = True
+        for name, engine in self.items():
+            self._sweep(name, engine)
+
+    def sweep_given(self) -> None:
+        """Ends what is left on this machine of attempts that the active server, on another one, has given up."""
+        for name, engine in self.given.items():
+            self._sweep(name, engine)
+
+    def _sweep(self, name: str, engine: Engine) -> None:
+        try:
+            engine.sweep(lambda: self._wanted(name))
+        except Exception as error:  # noqa: BLE001 (it may have been deleted meanwhile)
+            log.warning("what is left on compute %s can't be ended: %s", name, error)
+
+    def _sweep_soon(self, name: str, engine: Engine) -> None:
+        """Sweeps an engine that was made after the server's start, when all were swept."""
+        if self._has_swept:
+            threading.Thread(target=self._sweep, args=[name, engine], name="sweeping", daemon=True).start()
+
+    def _wanted(self, compute: str) -> set[str]:
+        """Gangs that hold slots: each does from before its start until it has ended."""
+        held = [(one.job, one.attempt) for one in self.loop.store.reservations(compute)]
+        unique = {name: self._unique_name(name) for name in {name for name, _ in held}}
+        return {gang_name(unique[name], attempt) for name, attempt in held}
+
+    def _unique_name(self, job: str) -> str:
+        try:
+            return self.loop.record(job).job.unique_name
+        except NotFoundError:  # It was deleted a moment ago: its gang has ended.
+            return job
+
+    def stop(self) -> None:
+        """Ends every wait for machines and for slots."""
+        self._stopping.set()
+
+    def close_idle(self) -> None:
+        """Has the engines of created computes without unfinished jobs remove what they made: the server ends."""
+        for name, one in self._known.items():
+            if one.document is not None and not self._users(name):
+                _close(name, one.engine)
+
+    def look(self) -> None:
+        """Follows what the active server created and deleted, and reads the machines of every compute."""
+        with self._changing:
+            self._look()
+
+    def _look(self) -> None:
+        stored = {one.name: dict(one.document) for one in self.loop.store.resources(KIND)}
+        current = {name: followed(one, stored.get(name)) for name, one in self._known.items()}
+        known = {name: one for name, one in current.items() if one.document == stored.get(name)}
+        for name in self._known.keys() - known.keys():  # The active server has deleted or replaced it.
+            _close(name, self._known[name].engine)
+        for name, document in stored.items():
+            if name not in self.given and self._is_due(known.get(name)):
+                known[name] = self._made_or_not(name, document)
+                self._sweep_soon(name, known[name].engine)
+        self._publish({name: self._looked_at(name, one) for name, one in known.items()})
+
+    def _is_due(self, one: ComputeState | None) -> bool:
+        """Whether an engine is to be made."""
+        if one is None:
+            return True
+        return isinstance(one.engine, BrokenEngine) and self._now() - one.tried_at >= RETRY_INTERVAL_S
+
+    def _made_or_not(self, name: str, document: dict[str, object]) -> ComputeState:
+        spec = None
+        try:
+            spec = compute_from(document, f"compute {name}")
+            engine = self.make(spec)
+        except Exception as error:  # noqa: BLE001 (one compute mustn't keep the server from the others)
+            log.warning("compute %s can't be used: %s", name, error)
+            engine = BrokenEngine(str(document.get("type", "?")), _sentence(error))
+        return ComputeState(engine, document, spec, tried_at=self._now())
+
+    def _looked_at(self, name: str, one: ComputeState) -> ComputeState:
+        try:
+            machines = tuple(one.engine.machines())
+            scale = one.engine.scale() if isinstance(one.engine, ScaledEngine) else None
+            return replace(one.seen(machines, self._now()), scale=scale, problem="")
+        except NoMachinesError as error:
+            problem, machines = _sentence(error), ()
+        except Exception as error:  # noqa: BLE001 (what was seen last stays)
+            problem, machines = _sentence(error), one.machines
+        if problem != one.problem:
+            log.warning("the machines of compute %s can't be looked at: %s", name, problem)
+        return replace(one.seen(machines, self._now()), problem=problem)
+
+    def _publish(self, known: dict[str, ComputeState]) -> None:
+        self._known = known
+        supply = Supply(
+            {name: one.machines for name, one in known.items()},
+            {name: one.trouble for name, one in known.items() if one.trouble},
+            frozenset(name for name, one in known.items() if one.engine.has_queue),
+            {name: cap for name, one in known.items() if (cap := cap_of(one)) is not None},
+            frozenset(name for name, one in known.items() if getattr(one.spec, "share_machines", False)),
+            {name: missing for name, one in known.items() if (missing := one.missing(self._now()))},
+        )
+        if supply != self.loop.supply:
+            self.loop.call(lambda: self.loop.furnish(supply))
+        self._furnished = known
+
+    def _now(self) -> float:
+        return self.loop.clock.monotonic()
+
+    # --- making and removing ------------------------------------------------------------------------------------
+    def create(self, spec: Spec) -> bool:
+        """Makes a compute, and says whether it is new. The same content again is the same success.
+
+        Raises ConflictError when the name is taken: by a compute that jobs use, by an alias; and whatever the engine's
+        maker raises.
+        """
+        document = to_dict(spec)
+        with self._changing:
+            self._look()
+            self._require_free(spec.name)
+            old = self._known.get(spec.name)
+            if old and old.document == document and not isinstance(old.engine, BrokenEngine):
+                return False
+            if old and is_same_but_for_scale(old.document, document) and not isinstance(old.engine, BrokenEngine):
+                self._rescale(spec, document, old)
+                return False
+            if old and old.document != document:
+                self._withdraw(spec.name, old, "it is being replaced")
+            self._put(spec, document, old)
+        return old is None
+
+    def scale(self, name: str, changes: Mapping[str, object]) -> None:
+        """Changes how many machines a compute has, at least and at most, and when idle ones are switched off.
+
+        Jobs may use it meanwhile. Raises NotFoundError, SpecError; RefusedError where the number of machines is fixed.
+        """
+        with self._changing:
+            self._look()
+            old = self.known(name)
+            if not isinstance(old.spec, ScaledCompute):
+                what = f"the machines of compute {name} ({old.engine.name}) don't come and go"
+                raise RefusedError(what, fix="A netlab and a slurm compute can be scaled.")
+            spec = compute_from({**to_dict(old.spec), **changes}, f"compute {name}")
+            self._rescale(spec, to_dict(spec), old)
+
+    def _rescale(self, spec: Spec, document: dict[str, object], old: ComputeState) -> None:
+        self.loop.store.put_resource(Resource(KIND, spec.name, document=document))
+        self._publish({**self._known, spec.name: replace(old, document=document, spec=spec)})
+
+    def _require_free(self, name: str) -> None:
+        if name in self.given:
+            raise ConflictError(f"compute {name} is a built-in compute", fix="Give yours another name.")
+        target = read_aliases(self.loop.store).get((KIND, name))
+        if target is not None:
+            fix = f"Give it another name, or take the alias out: drumbeat alias remove compute {name}"
+            raise ConflictError(f"{name} is an alias here: jobs that name it go to {target}", fix=fix)
+
+    def _put(self, spec: Spec, document: dict[str, object], old: ComputeState | None) -> None:
+        engine: Engine | None = None
+        try:
+            engine = self.make(spec)
+            self.loop.store.put_resource(Resource(KIND, spec.name, document=document))
+        except BaseException:
+            if engine:
+                _close(spec.name, engine)
+            self._bring_back(spec.name, old)
+            raise
+        new = ComputeState(engine, document, spec, tried_at=self._now())
+        self._sweep_soon(spec.name, engine)
+        self._publish({**self._known, spec.name: self._looked_at(spec.name, new)})
+
+    def delete(self, name: str) -> None:
+        """Removes a compute. Raises NotFoundError; ConflictError while jobs use it; EngineError when what its engine
+        made can't be taken away, and then the compute stays.
+        """
+        with self._changing:
+            self._look()
+            old = self.known(name)
+            if name in self.given:
+                raise ConflictError(f"compute {name} is a built-in compute and can't be deleted")
+            self._withdraw(name, old, "it's being deleted")
+            try:
+                self.loop.store.remove_resource(KIND, name)
+            except BaseException:
+                self._bring_back(name, old)
+                raise
+            self._publish({other: one for other, one in self._known.items() if other != name})
+
+    def _withdraw(self, name: str, old: ComputeState, why: str) -> None:
+        """Keeps jobs from starting there, and closes its engine; when that fails, everything is as before."""
+        self._settle(name)
+        self.loop.call(lambda: self._shut(name, why))
+        try:
+            old.engine.close()
+        except BaseException:
+            self._publish(self._known)
+            raise
+
+    def _settle(self, name: str) -> None:
+        """Waits a while for jobs that have just ended to give their slots back."""
+        end = self._now() + SETTLE_TIMEOUT_S
+        while self._users(name) and not self._unfinished(name) and self._now() < end:
+            self._stopping.wait(0.05)
+
+    def _shut(self, name: str, why: str) -> None:
+        users = self._users(name)
+        if users:
+            raise ConflictError(f"compute {name} is used by {name_some(users)}", fix="Wait for them, or cancel them.")
+        supply = self.loop.supply
+        self.loop.furnish(replace(supply, troubles={**supply.troubles, name: why}))
+
+    def _bring_back(self, name: str, old: ComputeState | None) -> None:
+        """Makes what was withdrawn again, as it was."""
+        if old and old.document is not None:
+            made = self._made_or_not(name, old.document)
+            self._sweep_soon(name, made.engine)
+            self._publish({**self._known, name: self._looked_at(name, made)})
+
+    def _users(self, name: str) -> list[str]:
+        """Jobs that are unfinished there, or still hold slots."""
+        return sorted(self._unfinished(name) | {one.job for one in self.loop.store.reservations(name)})
+
+    def _unfinished(self, name: str) -> set[str]:
+        return {one.job.name for one in self.loop.store.unfinished() if one.job.plan.compute == name}
+
+
+def no_compute(name: str, there: Mapping[str, Engine]) -> NotFoundError:
+    """The error for a name that no compute has."""
+    what = f"there is no compute {name}; there is {', '.join(sorted(there))}"
+    return NotFoundError(what, fix=nearest(name, sorted(there)) or "Make it: drumbeat compute create -f FILE")
+
+
+def _close(name: str, engine: Engine) -> None:
+    try:
+        engine.close()
+    except Exception:
+        log.exception("what compute %s made could not be taken away", name)
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, DrumbeatError):
+        return f"{error.what}. {error.fix}".removesuffix(".") if error.fix else error.what
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,96 @@
+"""The scaling of computes whose machines drumbeat itself starts and stops.
+
+`core/scheduling/autoscaling.py` decides at each look, from what there is then; an action that failed is decided again
+at the next.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+
+from drumbeat.core.scheduling import autoscaling
+from drumbeat.core.scheduling.autoscaling import Limits, ScaledMachine, ScaleStep
+from drumbeat.model.api.computes import NodeState
+from drumbeat.ports.engines import ElasticEngine
+from drumbeat.server.computes.compute_state import ComputeState
+from drumbeat.server.computes.engines import Engines
+from drumbeat.server.computes.node_states import NodeStates
+from drumbeat.server.loop.loop import Loop
+from drumbeat.server.loop.repeated_failures import RepeatedFailures
+
+log = logging.getLogger(__name__)
+
+DEFAULT_IDLE_TIME_S = 120.0
+"""After so long without a job a machine is switched off where its compute doesn't say."""
+
+
+class Scaler:
+    """Starts machines that waiting jobs need, and stops idle ones."""
+
+    def __init__(self, loop: Loop, engines: Engines, states: NodeStates) -> None:
+        self._loop, self._engines, self._states = loop, engines, states
+        self._failures = RepeatedFailures[str]()
+        """Of computes that could not be scaled at their last look."""
+
+    def look(self) -> None:
+        """Decides for each compute whose machines come and go, and carries it out."""
+        has_acted = [self._scale(name, one) for name, one in self._engines.all().items()]
+        if any(has_acted):
+            self._engines.look()
+            self._states.look()
+
+    def _scale(self, name: str, one: ComputeState) -> bool:
+        engine, limits = one.engine, limits_of(one)
+        if not isinstance(engine, ElasticEngine) or limits is None or _is_fixed(one, limits):
+            return False
+        step = self._loop.call(lambda: self._decided(name, limits))
+        if step == ScaleStep():
+            return False
+        log.info("compute %s is scaled: %s", name, step)
+        try:
+            engine.let_go(step.let_go, is_leaving=True)
+            engine.let_go(step.keep, is_leaving=False)
+            engine.switch_on(step.switch_on)
+            engine.switch_off(step.switch_off)
+        except Exception as error:
+            # It is tried again at each look: one that goes on failing is logged once.
+            if self._failures.is_new(name, error):
+                log.exception("compute %s could not be scaled; trying again", name)
+        else:
+            self._failures.forget(name)
+        return True
+
+    def _decided(self, name: str, limits: Limits) -> ScaleStep:
+        """Only on the loop's thread."""
+        supply, placer = self._loop.supply, self._loop.placer
+        busy = self._states.busy(name)
+        nodes: list[ScaledMachine] = []
+        for machine in supply.machines.get(name, ()):
+            seen = self._states.of(name, machine, busy)
+            nodes.append(ScaledMachine(machine.name, seen.state, seen.since, is_held=machine.name in busy))
+        unfinished = self._loop.unfinished()
+        queue = placer.queue(name, unfinished)
+        expected = placer.expected(queue, supply.rooms(name), placer.holdings(name, unfinished)) if queue.jobs else {}
+        needed = {slot.machine for slots in expected.values() for slot in slots}
+        needed |= self._loop.grower.needed(name, unfinished, supply.rooms(name))
+        return autoscaling.decide(limits, nodes, needed, self._loop.clock.now())
+
+
+def limits_of(one: ComputeState) -> Limits | None:
+    """The limits that a compute's file sets, None = it sets none: its machines are always on."""
+    spec, machines = one.spec, len(one.machines)
+    if spec is None or not isinstance(one.engine, ElasticEngine):
+        return None
+    fewest = getattr(spec, "min_instances", None)
+    most = getattr(spec, "max_instances", None) or machines
+    idle_s = getattr(spec, "idle_time_before_scale_down", None)
+    is_elastic = fewest is not None or most < machines
+    idle_time = timedelta(seconds=DEFAULT_IDLE_TIME_S if idle_s is None else idle_s) if is_elastic else None
+    return Limits(min(most, machines if fewest is None else fewest), most, idle_time)
+
+
+def _is_fixed(one: ComputeState, limits: Limits) -> bool:
+    """Whether all machines are to be on, and none is off or leaving."""
+    moving = (NodeState.OFF, NodeState.LEAVING)
+    return limits.fewest >= len(one.machines) and not any(machine.state in moving for machine in one.machines)

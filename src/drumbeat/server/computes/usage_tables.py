@@ -1,0 +1,90 @@
+"""What persons use and have used, and their quotas, in the tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from itertools import groupby
+from typing import Any
+
+from sqlalchemy import Connection, Row, insert, select, update
+
+from drumbeat.core.scheduling.fair_share import HALF_LIFE, HeldSlots, PastUse, charged
+from drumbeat.core.scheduling.quotas import Quota, QuotaKind
+from drumbeat.model.errors import NotFoundError
+from drumbeat.server.database.schema import jobs, past_use, reservations, settings
+from drumbeat.server.resources import tables as resources
+from drumbeat.server.resources.records import Resource
+from drumbeat.server.users.person_token import HALF_LIFE_SETTING
+
+QUOTA = "quota"
+"""The kind of resource that a quota is."""
+
+
+def all_quotas(connection: Connection) -> list[Quota]:
+    """Every quota, by kind and name."""
+    quotas = (
+        Quota(QuotaKind(kind), name, **one.document)
+        for one in resources.versions(connection, QUOTA, None)
+        for kind, _, name in [one.name.partition("/")]
+    )
+    return sorted(quotas, key=lambda one: (one.kind, one.name))
+
+
+def set_quota(connection: Connection, quota: Quota) -> None:
+    """Writes a quota, over the one that there is; one without limits is removed."""
+    name = f"{quota.kind}/{quota.name}"
+    limits = {"slots": quota.slots, "gpus": quota.gpus, "waiting": quota.waiting}
+    if not quota.is_empty:
+        resources.put(connection, Resource(QUOTA, name, document=limits))
+    else:
+        with suppress(NotFoundError):
+            resources.remove(connection, QUOTA, name, "")
+
+
+def held_slots(connection: Connection, job: str = "", attempt: int = 0) -> list[HeldSlots]:
+    """What attempts hold, by compute, job and attempt. job: only this attempt of it."""
+    held = reservations.c
+    columns = select(
+        held.compute, held.job, held.attempt, held.cpus, held.gpus, held.since, jobs.c.person, jobs.c.experiment
+    )
+    chosen = columns.join(jobs, jobs.c.name == held.job).order_by(held.compute, held.job, held.attempt)
+    if job:
+        chosen = chosen.where(held.job == job, held.attempt == attempt)
+    rows = connection.execute(chosen).all()
+    return [_held(list(group)) for _, group in groupby(rows, key=lambda row: (row.compute, row.job, row.attempt))]
+
+
+def _held(rows: Sequence[Row[*tuple[Any, ...]]]) -> HeldSlots:
+    slots, gpus = sum(row.cpus for row in rows), sum(len(json.loads(row.gpus)) for row in rows)
+    first = rows[0]
+    return HeldSlots(first.compute, first.job, first.person, first.experiment, slots, gpus, first.since)
+
+
+def all_past_use(connection: Connection) -> list[PastUse]:
+    """What each person had used, by person."""
+    rows = connection.execute(select(past_use)).all()
+    return sorted((PastUse(row.person, row.amount, row.at) for row in rows), key=lambda one: one.person)
+
+
+def charge(connection: Connection, job: str, attempt: int, at: datetime) -> None:
+    """Adds what an attempt has used to the past use of its person. Its reservations are removed after it."""
+    held = held_slots(connection, job, attempt)
+    if not held:
+        return
+    person = held[0].person
+    this = past_use.c.person == person
+    row = connection.execute(select(past_use).where(this).with_for_update()).first()
+    before = PastUse(person, row.amount, row.at) if row else PastUse(person, 0.0, at)
+    after = charged(before, held, at, _half_life(connection))
+    if row:
+        connection.execute(update(past_use).where(this).values(amount=after.amount, at=after.at))
+    else:
+        connection.execute(insert(past_use).values(person=person, amount=after.amount, at=after.at))
+
+
+def _half_life(connection: Connection) -> timedelta:
+    value = connection.scalar(select(settings.c.value).where(settings.c.name == HALF_LIFE_SETTING))
+    return timedelta(seconds=float(value)) if value else HALF_LIFE

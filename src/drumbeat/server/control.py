@@ -1,0 +1,280 @@
+"""The control room: puts the use cases of a server together, and starts and stops what runs beside them."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from drumbeat.core.lifecycle.events import SendNotice
+from drumbeat.model.errors import StorageError
+from drumbeat.ports.clock import Clock
+from drumbeat.ports.data import DataAccess
+from drumbeat.ports.engines import Engine
+from drumbeat.ports.space import MachineCaches
+from drumbeat.resources.kinds import KINDS
+from drumbeat.server.computes.agent_addresses import AgentAddresses, Endpoints
+from drumbeat.server.computes.compute_watch import ComputeWatch
+from drumbeat.server.computes.computes import Computes
+from drumbeat.server.computes.engines import EngineMaker, Engines, no_engines
+from drumbeat.server.computes.node_states import NodeStates
+from drumbeat.server.computes.scaler import Scaler
+from drumbeat.server.data.data_assets import DataAssets
+from drumbeat.server.data.datastores import Datastores
+from drumbeat.server.data.inputs import Inputs
+from drumbeat.server.data.job_output_reader import JobOutputs
+from drumbeat.server.data.manifests import Whole
+from drumbeat.server.database import SqlStore
+from drumbeat.server.home_folder import FolderArtifacts
+from drumbeat.server.jobs.child_effects import Children
+from drumbeat.server.jobs.child_watch import ChildWatch
+from drumbeat.server.jobs.jobs import Jobs
+from drumbeat.server.jobs.ledger import Ledger
+from drumbeat.server.jobs.planner import Planner
+from drumbeat.server.loop.bus import Bus, job_topic
+from drumbeat.server.loop.lease_wait import LeaseWait
+from drumbeat.server.loop.loop import Loop
+from drumbeat.server.loop.outbox import Outbox
+from drumbeat.server.loop.pending_outputs import PendingOutputs
+from drumbeat.server.metrics.event_files.event_files import EventFiles
+from drumbeat.server.metrics.event_files.reader import TensorBoardReader
+from drumbeat.server.metrics.experiments import Experiments
+from drumbeat.server.metrics.metrics import MetricPlace, Metrics
+from drumbeat.server.metrics.mlflow_target import MlflowTarget
+from drumbeat.server.metrics.run_copies import RunCopies
+from drumbeat.server.nodes.agents import Agents
+from drumbeat.server.nodes.engine_gangs import GangFactory, Secrets
+from drumbeat.server.nodes.gang_watch import PAUSED_AFTER_S, GangWatch
+from drumbeat.server.nodes.hang_watch import HangWatch
+from drumbeat.server.nodes.heartbeats import Heartbeats
+from drumbeat.server.nodes.node_requests import NodeRequests
+from drumbeat.server.nodes.start_gang import GangStarter
+from drumbeat.server.nodes.stop_gang import GangStopper
+from drumbeat.server.notices.end_notices import due_notices
+from drumbeat.server.notices.notice_targets import NoticeTargets
+from drumbeat.server.notices.send_notice import NoticeSender
+from drumbeat.server.outputs.direct_links import DirectOutputs
+from drumbeat.server.outputs.keep_story import Stories
+from drumbeat.server.outputs.output_publisher import OutputPublisher
+from drumbeat.server.outputs.publish_and_register import Publishing
+from drumbeat.server.pipelines.earlier_results import EarlierResults
+from drumbeat.server.pipelines.steps import Steps
+from drumbeat.server.resources.catalogs import OWN_CLASSES, Catalogs
+from drumbeat.server.resources.components import Components
+from drumbeat.server.resources.environments import Environments
+from drumbeat.server.resources.registries import Registries
+from drumbeat.server.resources.resources import ResourceService
+from drumbeat.server.resources.versions import VersionService
+from drumbeat.server.space.space import Space
+from drumbeat.server.sweeps.cpu_use import BusyShares
+from drumbeat.server.sweeps.propose_trials import Proposals, Samplers, no_samplers
+from drumbeat.server.sweeps.trial_reports import SweepReports
+from drumbeat.server.users.job_persons import JobPersons
+from drumbeat.server.users.quotas import Quotas
+from drumbeat.server.users.tokens import Tokens
+
+if TYPE_CHECKING:
+    from drumbeat.server.metrics.mlflow_choice import MlflowFile
+    from drumbeat.server.metrics.mlflow_server import HttpMlflowServer
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a control room works with."""
+
+    store: SqlStore
+    artifacts: FolderArtifacts
+    engines: Mapping[str, Engine]
+    """Engines of the server's own computes."""
+    clock: Clock
+    key: bytes
+    """Secret of this server, which the secrets of attempts are derived from. All servers over a store have the same."""
+    programs: str = ""
+    """The folder that goes first on the ranks' PATH in the environment `current`."""
+    make_engine: EngineMaker = no_engines
+    """Makes the engines of computes that people create."""
+    data: DataAccess | None = None
+    """The stores that inputs lie in; None = none."""
+    datastores: Datastores | None = None
+    """The datastores that `data` knows; None = those of the store."""
+    endpoints: Endpoints = field(default_factory=Endpoints)
+    """Where agents call this server."""
+    metrics: MetricPlace | None = None
+    """Where metrics are kept; None = they are refused."""
+    event_reader: TensorBoardReader | None = None
+    """Reads TensorBoard's event files among the outputs of jobs; None = they aren't read."""
+    mlflow: MlflowFile | None = None
+    """The real MLflow server that runs are copied to; None = there can be none."""
+    samplers: Samplers = no_samplers
+    """The samplers of sweeps that search by results."""
+    caches: MachineCaches | None = None
+    """Those of the server's machine; None = `prune` and `usage` leave them out."""
+
+
+class Startable(Protocol):
+    """What runs on threads of its own."""
+
+    def start(self) -> None:
+        """Starts the threads."""
+        ...
+
+    def stop(self) -> None:
+        """Ends them."""
+        ...
+
+
+class Control:
+    """A server's control room: jobs, agents, computes, catalogs, and the bus that tells of changes."""
+
+    def __init__(self, setting: Setting) -> None:
+        store, clock = setting.store, setting.clock
+        self.setting, self.store, self.artifacts, self.bus = setting, store, setting.artifacts, Bus()
+        heartbeats = self.heartbeats = Heartbeats(clock, PAUSED_AFTER_S)
+        self.loop = Loop(store, clock, self.bus, setting.endpoints.address, setting.endpoints.url)
+        self.standby = LeaseWait(self.loop, self._activate)
+        self.engines = Engines(self.loop, setting.engines, setting.make_engine)
+        self.addresses = AgentAddresses(self.loop, self.engines, setting.endpoints)
+        self.data: DataAccess = JobOutputs(setting.artifacts, Whole(setting.data) if setting.data else None)
+        self.pending_outputs = PendingOutputs(self.loop)
+        self.catalogs = self._catalogs()
+        self.direct = DirectOutputs(self.data, lambda name: self.loop.record(name).job)
+        self.inputs = Inputs(
+            setting.artifacts,
+            self.data,
+            self.direct.job_of,
+            self.catalogs.data.require_registered,
+            self.engines.is_visible,
+        )
+        self.secrets = Secrets(setting.key)
+        self.metrics = Metrics(self.loop, self.secrets, setting.metrics)
+        event_files = EventFiles(self.metrics, setting.artifacts, setting.event_reader)
+        stories = Stories(store, setting.artifacts, [event_files.take, self.metrics.note_end])
+        self.mlflow = MlflowTarget(setting.mlflow, self._copies_to)
+        gangs = GangFactory(self.secrets, self.addresses)
+        planner = Planner(self.loop, self.engines, self.catalogs, self.direct, setting.programs)
+        self.quotas = Quotas(self.loop)
+        self.notice_sender = NoticeSender(self.loop, self.catalogs.notices)
+        self.loop.closing_effects = partial(due_notices, self.catalogs.notices)
+        self.jobs = Jobs(self.loop, planner, self.engines, setting.artifacts, stories, self.quotas)
+        proposals = Proposals(self.loop, setting.samplers)
+        steps = Steps(self.loop, self.jobs, EarlierResults(store, self.data, self.engines.is_visible))
+        children = Children(self.loop, self.jobs, proposals.request_of, steps.submit)
+        self.child_watch = ChildWatch(
+            self.loop, SweepReports(self.metrics.history, self.metrics.nested_reports), BusyShares(self.metrics.history)
+        )
+        self.outbox = Outbox(
+            self.loop,
+            [
+                GangStarter(self.loop, self.engines, gangs, self.inputs).handler(),
+                GangStopper(self.loop, self.engines, setting.artifacts).handler(),
+                stories.handler(),
+                OutputPublisher(self.loop, Publishing(self.data, setting.data, self.catalogs.data), stories).handler(),
+                self.notice_sender.handler(),
+                proposals.handler(),
+                *children.handlers(),
+            ],
+        )
+        self.watch = GangWatch(self.loop, self.engines, gangs.of, heartbeats)
+        states = NodeStates(self.loop, self.engines)
+        self.compute_watch = ComputeWatch(
+            self.engines, self.addresses, states, Scaler(self.loop, self.engines, states), lambda: self.is_active
+        )
+        self.tokens = Tokens(store, clock)
+        self.node_requests = NodeRequests(self.loop, lambda job: self.bus.publish(job_topic(job)))
+        self.hang_watch = HangWatch(self.loop, self.node_requests, setting.artifacts.write_text)
+        self.agents = Agents(self.loop, self.secrets, heartbeats, self.addresses, self.catalogs.registries)
+        self.computes = Computes(self.loop, self.engines, self.addresses, states)
+        self.experiments = Experiments(self.loop, self.metrics, setting.artifacts, self.inputs.contents)
+        self.job_persons = JobPersons(self.loop, self.experiments.names_in_jobs)
+        self.ledger = Ledger(self.loop, self.experiments.title, self.metrics.saves)
+        self.space = Space(self.loop, setting.artifacts, self.catalogs.environments, setting.caches, runs=self.metrics)
+
+    @property
+    def _of_active_server(self) -> tuple[Startable, ...]:
+        return self.outbox, self.watch, self.hang_watch, self.child_watch, self.space, self.mlflow
+
+    def _copies_to(self, server: HttpMlflowServer) -> RunCopies:
+        return RunCopies(lambda: self.metrics.store, self.artifacts.of_runs, server, self.metrics.settle)
+
+    def _catalogs(self) -> Catalogs:
+        setting = self.setting
+        datastores = setting.datastores or Datastores(setting.store, setting.key)
+        datastores.ask, datastores.require_unused = self.data.entries, self.pending_outputs.require_none_in
+        return Catalogs(
+            DataAssets(setting.store, setting.clock, datastores, self.data),
+            datastores,
+            Environments(setting.store, setting.clock, setting.artifacts.has_snapshot),
+            Registries(setting.store, setting.key),
+            Components(setting.store, setting.clock, setting.artifacts.has_snapshot),
+            NoticeTargets(setting.store, setting.key),
+            tuple(
+                VersionService(kind, setting.store, setting.clock)
+                if kind.has_versions
+                else ResourceService(kind, setting.store, setting.key)
+                for kind in KINDS
+                if kind not in OWN_CLASSES
+            ),
+        )
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this server is the active one, and takes requests."""
+        return self.standby.is_active
+
+    def open(self) -> bool:
+        """Takes the lease and reads the unfinished jobs; returns False while another server is the active one."""
+        self.engines.open()
+        return self.standby.open()
+
+    def start(self) -> None:
+        """Opens the control room and resumes the unfinished jobs, now or once this server can take the lease."""
+        self.engines.open()
+        self.standby.start()
+        self.compute_watch.start()
+
+    def _activate(self) -> None:
+        """Starts the threads of the active server, but for the loop's."""
+        self.engines.sweep()
+        self.engines.look()  # Sweeping may have taken long, and machines that were slow at first have answered since.
+        for one in self._of_active_server:
+            one.start()
+
+    def stop(self) -> None:
+        """Ends the threads and closes the store. Running jobs keep running without this server."""
+        self.standby.stop()
+        was_active = self.is_active
+        if was_active or self.standby.is_replaced:
+            for one in reversed(self._of_active_server):
+                one.stop()
+        self.compute_watch.stop()
+        self.loop.stop()
+        if was_active:
+            with contextlib.suppress(StorageError):
+                if not self.store.other_servers():  # This was the last server over the store.
+                    self.engines.close_idle()
+        self.metrics.close()
+        self.store.close()
+
+    def has_unfinished_work(self, *, with_notices: bool = True) -> bool:
+        """Whether any job or effect is unfinished.
+
+        with_notices: also notices that wait for their targets; a server that a person stops doesn't wait for these.
+        """
+        effects = [one.effect for one in self.store.outbox()]
+        return bool(self.loop.jobs) or any(with_notices or not isinstance(one, SendNotice) for one in effects)
+
+    def must_stay(self) -> bool:
+        """Whether the server must not stop by itself: it stands by, something is unfinished, or a run outside of jobs
+        is under way, whose client can't start a server.
+        """
+        if not self.is_active or self.has_unfinished_work():
+            return True
+        is_logged_to = self.metrics.has_outside_run()
+        if is_logged_to:
+            log.info("the server stays: a run outside of jobs is under way")
+        return is_logged_to

@@ -1,0 +1,1 @@
+"""Data: datastores, registered versions, the inputs of jobs."""

@@ -1,0 +1,276 @@
+"""Data by name: versions are registered, looked up with what made and used them, and forgotten."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import get_args
+
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.core.planning.inputs import (
+    DataFacts,
+    DataVersion,
+    JobOutputs,
+    UsedData,
+    check_output,
+    find_version,
+    known_place,
+    require_not_replaced,
+    source_of,
+)
+from drumbeat.jobfile.data.assets import DataAsset, data_from
+from drumbeat.jobfile.data.paths import Address, InStore, Local, OfAsset, OfJob, reference_to
+from drumbeat.model.api.data import MODEL_TYPE, DataUse, DataView, ModelType, model_type_of
+from drumbeat.model.errors import AwayError, ConflictError, DrumbeatError, NotFoundError, SpecError, UnreachableError
+from drumbeat.model.folder_layout import upload_key
+from drumbeat.model.input_listing import Listing
+from drumbeat.model.plurals import counted
+from drumbeat.ports.clock import Clock
+from drumbeat.ports.data import DataAccess
+from drumbeat.server.data import mltables
+from drumbeat.server.data.datastores import ALIAS, DEFAULT, Datastores
+from drumbeat.server.data.manifests import is_shared, remove_all
+from drumbeat.server.database import SqlStore
+from drumbeat.server.database.records import JobFilter
+from drumbeat.server.outputs.result_lookup import outputs_of, result_of
+from drumbeat.server.resources.records import Resource, Use
+from drumbeat.server.resources.versions import twin
+
+log = logging.getLogger(__name__)
+
+
+class DataAssets:
+    """The data that has names."""
+
+    def __init__(self, store: SqlStore, clock: Clock, datastores: Datastores, data: DataAccess) -> None:
+        self._store, self._clock, self._datastores, self._data = store, clock, datastores, data
+
+    def facts(self) -> DataFacts:
+        """What a plan has to know of data; looked up when it is asked for."""
+        names = {*self._datastores.names(), ALIAS}
+        folders, read_only = self._datastores.folders(), _ReadOnly(self._datastores)
+        return DataFacts(_Versions(self._store), names, _Jobs(self._store), {ALIAS: DEFAULT}, folders, read_only)
+
+    # --- people's -----------------------------------------------------------------------------------------------
+    def create(
+        self, document: Mapping[str, object], source: str = "data", *, is_uploaded: bool = False
+    ) -> tuple[DataView, bool]:
+        """Registers a version, and whether it is new: the same content at the same place is the version that is there.
+
+        is_uploaded: what lies there was put there for this version alone; what is refused is taken away again.
+        Raises SpecError, UnknownNameError; ConflictError for another content of a version; what the store raises.
+        """
+        asked = data_from(document, source)
+        uri = self._address(asked, f"{source}.path")
+        try:
+            kept, is_new = self.register(asked, uri)
+        except (AwayError, UnreachableError):
+            raise  # The next try finds it there.
+        except DrumbeatError:
+            if is_uploaded:
+                self._take_away(uri)
+            raise
+        return replace(self._view(kept), same_as=twin(kept, self._store)), is_new
+
+    def _take_away(self, uri: str) -> None:
+        """Removes an upload that no version, job or other uploader uses. What the store doesn't give up stays."""
+        if not upload_key(uri) or self._is_used(uri):
+            return
+        try:
+            if not is_shared(self._data, uri):
+                remove_all(self._data, uri)
+        except DrumbeatError as error:
+            log.warning("what was uploaded to %s stays there: %s", uri, error)
+
+    def _is_used(self, uri: str) -> bool:
+        named = [one.uri for record in self._store.unfinished() for one in record.job.plan.inputs]
+        named += [str(one.document.get("uri")) for one in self._store.resources("data")]
+        return any(one == uri or one.startswith(f"{uri}/") for one in named)
+
+    def register(self, asked: DataAsset, uri: str, made_by: str = "") -> tuple[Resource, bool]:
+        """Keeps a version whose content lies at `uri` now. A model is a folder with a tag that has its type."""
+        listed = self._data.listing(uri, is_file=asked.type == "uri_file")
+        is_model = asked.type in get_args(ModelType)
+        tags = {**asked.tags, MODEL_TYPE: asked.type} if is_model else dict(asked.tags)
+        if asked.type == "mltable":
+            mltables.check(self._data, uri, listed)
+        document: dict[str, object] = {
+            "type": "uri_folder" if is_model else asked.type, "uri": uri, "description": asked.description or "",
+            "tags": tags, "files": len(listed.files), "size": listed.size,
+        }  # fmt: skip
+        digest = _digest(asked.type, uri, listed)
+        made = Resource("data", asked.name, asked.version or "", document, digest, self._clock.now(), made_by)
+        return self._store.add_version(made)
+
+    def require_current(self, asset: OfAsset, listed: Listing) -> None:
+        """Raises RefusedError or ConflictError where a version's files are known to be others than were registered.
+
+        listed: what they are now.
+        """
+        facts = self.facts()
+        version = find_version(asset, facts, "uri")
+        require_not_replaced(asset.name, version, facts, "uri")
+        _require_same(self._store.resource("data", asset.name, version.version), listed)
+
+    def require_registered(self, job: str, role: str, listed: Listing) -> None:
+        """Raises ConflictError where a job reads a version of data whose files are others now than were registered.
+
+        role: what the version is for the job, as in `Use`. Other files are known by their number and size: what a store
+        tells beyond that may change with the same content, as the time of a file does when it is copied.
+        """
+        uses = (one for one in self._store.uses(job) if one.kind == "data" and one.role == role)
+        with suppress(NotFoundError):  # It may have been forgotten since.
+            for use in uses:
+                _require_same(self._store.resource("data", use.name, use.version), listed)
+
+    def made_by(self, job: Job, name: str, uri: str) -> str | None:
+        """The version of a name that a job's output at that place became already; None = it did not.
+
+        A version from before the job was submitted was made by a deleted job of its name.
+        """
+        for one in self._store.resources("data", name):
+            is_own = one.made_by == job.name and one.created_at >= job.submitted_at
+            if is_own and one.document.get("uri") == uri:
+                return one.version
+        return None
+
+    def best_trial(self, sweep: Job) -> Job:
+        """The trial whose outputs are the sweep's. Raises RefusedError where none has reported the metric."""
+        return self._store.load(result_of(sweep)).job
+
+    def list(self, name: str | None = None) -> Sequence[DataView]:
+        """Of each name the newest version, by name; of one name all of them, the newest first. Raises NotFoundError."""
+        found = self._store.resources("data", name)
+        if name is not None:
+            if not found:
+                self._store.resource("data", name)  # Raises, and says what there is.
+            return [self._view(one) for one in found]
+        newest: dict[str, Resource] = {}
+        for one in found:
+            newest.setdefault(one.name, one)
+        return [self._view(newest[title]) for title in sorted(newest)]
+
+    def show(self, name: str, version: str = "") -> DataView:
+        """One version, "" = the newest, with the jobs that used it. Raises NotFoundError."""
+        found = self._store.resource("data", name, version)
+        users = self._store.users("data", name, found.version)
+        return self._view(found, tuple(DataUse(job, role) for job, role in users))
+
+    def is_registered(self, uri: str) -> bool:
+        """Whether an address is that of a version."""
+        return any(one.document["uri"] == uri for one in self._store.resources("data"))
+
+    def delete(self, name: str, version: str) -> None:
+        """Forgets a version; its content stays where it is. Raises NotFoundError."""
+        self._store.remove_resource("data", name, version)
+
+    # --- inside -------------------------------------------------------------------------------------------------
+    def _address(self, asked: DataAsset, where: str) -> str:
+        facts = self.facts()
+        match reference_to(asked.path, where):
+            case OfAsset() as asset:
+                return find_version(asset, facts, where).uri
+            case OfJob() as output:
+                check_output(output, facts, where)
+                return source_of(output, facts).uri
+            case InStore() as place:
+                return known_place(place, facts, where).uri
+            case Address(uri):
+                return uri
+            case Local(path):
+                what = f"the server doesn't see {path}"
+                raise SpecError(what, where=where, fix="Register it with `drumbeat data create`, which uploads it.")
+
+    @staticmethod
+    def _view(asset: Resource, used_by: tuple[DataUse, ...] = ()) -> DataView:
+        told = asset.document
+        return DataView(
+            asset.name, asset.version, told["type"], told["uri"], asset.digest, asset.created_at, asset.made_by,
+            told.get("description", ""), told.get("tags", {}), told.get("files", 0), told.get("size", 0), used_by,
+        )  # fmt: skip
+
+
+def _require_same(asset: Resource, listed: Listing) -> None:
+    document = asset.document
+    before, now = (document.get("files", -1), document.get("size", -1)), (len(listed.files), listed.size)
+    if -1 not in before and before != now:
+        counts = [f"{counted(count, 'file')} with {size:,} bytes" for count, size in (before, now)]
+        what = (
+            f"data {asset.name}:{asset.version} has changed since it was registered: then {counts[0]}, now {counts[1]}"
+        )
+        fix = "Register what is there now as a version, and put each version at a `path` of its own."
+        raise ConflictError(what, where=document["uri"], fix=fix)
+
+
+def _digest(type_: str, uri: str, listed: Listing) -> str:
+    return hashlib.sha256(json.dumps([type_, uri, listed.key]).encode()).hexdigest()
+
+
+def data_uses(used: Sequence[UsedData]) -> tuple[Use, ...]:
+    """What a job names, for the catalog."""
+    return tuple(Use("data", one.name, one.version, one.role) for one in used)
+
+
+class _ReadOnly(Mapping[str, str]):
+    """Datastores to which nothing can be written, to why; each is looked at when it is asked for."""
+
+    def __init__(self, datastores: Datastores) -> None:
+        self._datastores = datastores
+
+    def __getitem__(self, name: str) -> str:
+        if why := self._datastores.why_read_only(name):
+            return why
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self._datastores.names() if self._datastores.why_read_only(name))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+class _Versions(Mapping[str, Sequence[DataVersion]]):
+    """Name to versions, looked up one name at a time."""
+
+    def __init__(self, store: SqlStore) -> None:
+        self._store = store
+
+    def __getitem__(self, name: str) -> Sequence[DataVersion]:
+        found = self._store.resources("data", name)
+        if not found:
+            raise KeyError(name)
+        return [_version(one) for one in found]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted({one.name for one in self._store.resources("data")}))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+def _version(asset: Resource) -> DataVersion:
+    told = asset.document
+    model_type = model_type_of(told["type"], told.get("tags", {}))
+    return DataVersion(asset.version, told["type"], told["uri"], asset.made_by, model_type, asset.digest)
+
+
+class _Jobs(Mapping[str, JobOutputs]):
+    """Name to outputs, looked up one job at a time."""
+
+    def __init__(self, store: SqlStore) -> None:
+        self._store = store
+
+    def __getitem__(self, name: str) -> JobOutputs:
+        with suppress(NotFoundError):
+            return outputs_of(self._store, name)
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([one.job.name for one in self._store.jobs(JobFilter(is_archived=None, limit=1000))])
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))

@@ -1,0 +1,166 @@
+"""Reading data, with what jobs wrote among it: `azureml://jobs/<job>/outputs/<output>/paths/<path>`.
+
+Those files are the server's own; everything else is handed to the stores.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from drumbeat.jobfile.data.paths import OfJob, reference_to
+from drumbeat.model.api.data import Written
+from drumbeat.model.errors import ConflictError, NotFoundError, RefusedError, StorageError
+from drumbeat.model.input_listing import Link, ListedFile, Listing, listing
+from drumbeat.ports.data import DataAccess, Entry
+from drumbeat.server.home_folder import FolderArtifacts
+from drumbeat.server.home_folder.stored_files import StoredFile
+
+PIECE = 1 << 20
+
+
+class JobOutputs:
+    """The `DataAccess` port. stores: for whatever isn't of a job; None = there are none."""
+
+    def __init__(self, artifacts: FolderArtifacts, stores: DataAccess | None) -> None:
+        self._artifacts, self._stores = artifacts, stores
+
+    def listing(self, uri: str, *, is_file: bool) -> Listing:
+        place = _of_job(uri)
+        if place is None:
+            return self._rest().listing(uri, is_file=is_file)
+        start = _folder(place)
+        files = self._artifacts.files(place.job)
+        if is_file:
+            found = [self._listed(place, one, one.path.rsplit("/", 1)[-1]) for one in files if one.path == start]
+        else:
+            inside = (one for one in files if one.path.startswith(f"{start}/"))
+            found = [self._listed(place, one, one.path[len(start) + 1 :]) for one in inside]
+        if not found:
+            kind = "file" if is_file else "folder"
+            raise NotFoundError(f"job {place.job} has kept no such {kind} in its outputs", where=uri)
+        return listing(found, is_file=is_file)
+
+    def links(self, uri: str, files: Sequence[ListedFile], lifetime_s: float) -> list[Link | None]:
+        return [None] * len(files) if _of_job(uri) else self._rest().links(uri, files, lifetime_s)
+
+    def folder(self, uri: str) -> str:
+        place = _of_job(uri)
+        return self._own_folder(place) if place else self._rest().folder(uri)
+
+    def _own_folder(self, place: OfJob) -> str:
+        """Where an output lies on the server's machine: the file that it is, or the folder that its files are in."""
+        start = _folder(place)
+        for one in self._artifacts.files(place.job):
+            if one.path == start:
+                return str(self._artifacts.open_file(place.job, one.path))
+            if one.path.startswith(f"{start}/"):
+                return str(self._artifacts.open_file(place.job, one.path)).removesuffix(one.path[len(start) :])
+        return ""
+
+    def read(self, uri: str, file: ListedFile, offset: int = 0, length: int | None = None) -> Iterator[bytes]:
+        place = _of_job(uri)
+        if place is None:
+            return self._rest().read(uri, file, offset, length)
+        return self._read(place, file, offset, length)
+
+    def write(self, uri: str, path: str, pieces: Iterable[bytes], size: int) -> Written:
+        _require_store(uri)
+        return self._rest().write(uri, path, pieces, size)
+
+    def write_link(self, uri: str, lifetime_s: float) -> Link:
+        _require_store(uri)
+        return self._rest().write_link(uri, lifetime_s)
+
+    def entries(self, uri: str) -> Sequence[Entry]:
+        place = _of_job(uri)
+        if place is None:
+            return self._rest().entries(uri)
+        below = f"{_folder(place)}/"
+        inside = [
+            (one.path[len(below) :], one.size) for one in self._artifacts.files(place.job) if one.path.startswith(below)
+        ]
+        if not inside:
+            raise NotFoundError(f"job {place.job} has kept no such folder in its outputs", where=uri)
+        folders = sorted({path.partition("/")[0] for path, _ in inside if "/" in path})
+        files = [Entry(path, size) for path, size in inside if "/" not in path]
+        return [*(Entry(name, is_folder=True) for name in folders), *files]
+
+    def remove(self, uri: str, path: str) -> None:
+        _require_store(uri)
+        self._rest().remove(uri, path)
+
+    # --- inside -----------------------------------------------------------------------------------------------
+    def _rest(self) -> DataAccess:
+        if self._stores is None:
+            raise RefusedError("this server reads no stores", fix="Start it with the extra `data` installed.")
+        return self._stores
+
+    def _listed(self, place: OfJob, one: StoredFile, path: str) -> ListedFile:
+        """A job's files are kept with their SHA-256; of one without, its version on the disk tells."""
+        alone = one.path == _folder(place)
+        found = self._artifacts.open_file(place.job, one.path)
+        tag = _time(found, one.path)  # By which a node on this machine knows that it sees the very file.
+        if one.sha256:
+            return ListedFile(path, one.size, one.sha256, one.sha256, tag, alone=alone)
+        return ListedFile(path, one.size, _version(place.job, one.path, found), tag=tag, alone=alone)
+
+    def _read(self, place: OfJob, file: ListedFile, offset: int, length: int | None) -> Iterator[bytes]:
+        path = _folder(place) if file.alone else f"{_folder(place)}/{file.path}"
+        found = self._artifacts.open_file(place.job, path)
+        # What an output is doesn't change once its job has ended, and whoever reads it knows its SHA-256.
+        if _size(found, path) != file.size or (not file.sha256 and _version(place.job, path, found) != file.key):
+            raise ConflictError(f"{path} of job {place.job} isn't what it was when it was listed")
+        left = file.size - offset if length is None else min(length, file.size - offset)
+        return _pieces(found, offset, max(0, left))
+
+
+def is_of_job(uri: str) -> bool:
+    """Whether it names what a job wrote."""
+    return uri.startswith("azureml:") and isinstance(reference_to(uri), OfJob)
+
+
+def _of_job(uri: str) -> OfJob | None:
+    found = reference_to(uri) if uri.startswith("azureml:") else None
+    return found if isinstance(found, OfJob) else None
+
+
+def _folder(place: OfJob) -> str:
+    return "/".join(part for part in ("outputs", place.output, place.path) if part)
+
+
+def _require_store(uri: str) -> None:
+    if is_of_job(uri):
+        fix = "Name a datastore: azureml://datastores/NAME/paths/PATH"
+        raise RefusedError("what a job wrote isn't changed afterwards", where=uri, fix=fix)
+
+
+def _version(job: str, path: str, place: Path) -> str:
+    try:
+        status = place.stat()
+    except OSError as error:
+        raise StorageError(f"can't be read: {error.strerror}", where=path) from None
+    return hashlib.sha256(f"{job}\0{path}\0{status.st_mtime_ns}\0{status.st_size}".encode()).hexdigest()
+
+
+def _time(place: Path, path: str) -> str:
+    try:
+        return str(place.stat().st_mtime_ns)
+    except OSError as error:
+        raise StorageError(f"can't be read: {error.strerror}", where=path) from None
+
+
+def _size(place: Path, path: str) -> int:
+    try:
+        return place.stat().st_size
+    except OSError as error:
+        raise StorageError(f"can't be read: {error.strerror}", where=path) from None
+
+
+def _pieces(place: Path, offset: int, left: int) -> Iterator[bytes]:
+    with place.open("rb") as file:
+        file.seek(offset)
+        while left and (piece := file.read(min(PIECE, left))):
+            left -= len(piece)
+            yield piece

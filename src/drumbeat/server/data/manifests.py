@@ -1,0 +1,298 @@
+"""Folders in stores that drumbeat itself writes: readers get all of one, or are told that it isn't whole.
+
+Before the first file a manifest is put there that says so, and after the last file the one that lists them. A folder
+without a manifest is another program's, and read as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from drumbeat.model.api.data import Written
+from drumbeat.model.errors import ConflictError, ForbiddenError, NotFoundError, RefusedError
+from drumbeat.model.folder_layout import MANIFEST, content_key, upload_key
+from drumbeat.model.input_listing import Link, ListedFile, Listing
+from drumbeat.ports.data import DataAccess, Entry
+
+MAX_BYTES = 256 << 20
+
+Files = Mapping[str, tuple[int, str]]
+"""Path to (size, SHA-256)."""
+
+_REWRITING = threading.Lock()
+"""Held while the manifest of a folder that another writer made is read and written again."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a folder holds. by: who wrote it, for people. files: what it has. also: others who write the same to it."""
+
+    by: str
+    is_complete: bool
+    files: Files = field(default_factory=dict[str, tuple[int, str]])
+    also: tuple[str, ...] = ()
+
+    def text(self) -> bytes:
+        """As it is kept."""
+        files = {path: {"size": size, "sha256": sha256} for path, (size, sha256) in sorted(self.files.items())}
+        head = {"by": self.by, **({"also": self.also} if self.also else {}), "complete": self.is_complete}
+        return json.dumps({**head, "files": files}, indent=1).encode() + b"\n"
+
+    @classmethod
+    def of(cls, text: bytes) -> Manifest:
+        """Raises ValueError, KeyError, TypeError for what isn't one."""
+        document: dict[str, Any] = json.loads(text)
+        files = {path: (int(one["size"]), str(one["sha256"])) for path, one in document["files"].items()}
+        also = tuple(str(one) for one in document.get("also", ()))
+        return cls(str(document["by"]), bool(document["complete"]), files, also)
+
+
+def put(data: DataAccess, uri: str, manifest: Manifest) -> None:
+    """Writes it into the folder, in place of the one that is there.
+
+    Manifests of the folders around it no longer list what is different in this one. In a folder that is named by its
+    content, one that says that all of it is in place stays, though others send the same content.
+    """
+    for folder, below in _around(uri):
+        _rewrite(data, folder, partial(_agreeing, start=f"{below}/", inner=manifest.files))
+    key = upload_key(uri)
+    if not key:
+        _write(data, uri, manifest)
+        return
+    with _REWRITING:
+        earlier = find(data, uri)
+        _write(data, uri, _joint(earlier, manifest, key) if earlier else manifest)
+
+
+def _joint(earlier: Manifest, new: Manifest, key: str) -> Manifest:
+    """The manifest of a folder to which several send the same content. key: that names this content."""
+    manifest = earlier if earlier.is_complete and _is_content(earlier.files, key) else new
+    writers = dict.fromkeys((earlier.by, *earlier.also, new.by))
+    return replace(manifest, also=tuple(one for one in writers if one != manifest.by))
+
+
+def _is_content(files: Files, key: str) -> bool:
+    """Whether these files are the content that a folder is named by."""
+    return content_key((path, size, sha256) for path, (size, sha256) in files.items()) == key
+
+
+def is_shared(data: DataAccess, uri: str) -> bool:
+    """Whether a folder isn't whole, or others have written to it beside the one who said that it is."""
+    manifest = find(data, uri)
+    return manifest is not None and (not manifest.is_complete or bool(manifest.also))
+
+
+def _write(data: DataAccess, uri: str, manifest: Manifest) -> None:
+    text = manifest.text()
+    data.write(uri, MANIFEST, [text], len(text))
+
+
+def find(data: DataAccess, uri: str) -> Manifest | None:
+    """The manifest of a folder; None where there is none, or nothing that can be read as one."""
+    place = f"{uri.rstrip('/')}/{MANIFEST}"
+    try:
+        listed = data.listing(place, is_file=True)
+    except NotFoundError:
+        return None
+    if listed.size > MAX_BYTES:
+        return None
+    try:
+        return Manifest.of(b"".join(data.read(place, listed.files[0])))
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+        return None
+
+
+def known(data: DataAccess, uri: str) -> Manifest | None:
+    """The manifest of a folder without the files of which one of a folder around it says something else."""
+    manifest = find(data, uri)
+    if manifest is None:
+        return None
+    files = manifest.files
+    for folder, below in _around(uri):
+        if outer := _shown(data, folder):
+            outer_files = outer.files
+            files = {path: one for path, one in files.items() if outer_files.get(f"{below}/{path}", one) == one}
+    return replace(manifest, files=files)
+
+
+def replace_file(data: DataAccess, uri: str, path: str, pieces: Iterable[bytes], size: int) -> Written:
+    """Writes one file below an address; manifests of the folders that it is in, and that list it, have what it is now.
+
+    They don't list it while it is written: after a write that is broken off, an upload of the folder sends it again.
+    """
+    around = _around(f"{uri.rstrip('/')}/{path}") if path.rsplit("/", 1)[-1] != MANIFEST else []
+    listing = [(folder, below) for folder, below in around if _rewrite(data, folder, partial(_but, path=below))]
+    written = _write_once(data, uri, path, pieces, size) if upload_key(uri) else data.write(uri, path, pieces, size)
+    for folder, below in listing:
+        _rewrite(data, folder, partial(_with, path=below, kept=(written.size, written.sha256)))
+    return written
+
+
+class _PresentError(ConflictError):
+    """What is sent is there already."""
+
+    def __init__(self, written: Written) -> None:
+        super().__init__("it is there already")
+        self.written = written
+
+
+def _write_once(data: DataAccess, uri: str, path: str, pieces: Iterable[bytes], size: int) -> Written:
+    """Writes the one file of an upload. One that is there with this content stays, so that it is the same for those who
+    have listed it.
+    """
+
+    def new_pieces() -> Iterator[bytes]:
+        digest = hashlib.sha256()
+        for piece in pieces:
+            digest.update(piece)
+            yield piece
+        if content_key([(path, size, digest.hexdigest())]) == upload_key(uri):
+            with suppress(NotFoundError):
+                present = data.listing(f"{uri.rstrip('/')}/{path}", is_file=True).files[0]
+                if present.size == size:
+                    raise _PresentError(Written(path, size, digest.hexdigest(), present.tag))
+
+    try:
+        return data.write(uri, path, new_pieces(), size)
+    except _PresentError as error:
+        return error.written
+
+
+def _around(uri: str) -> list[tuple[str, str]]:
+    """The folders that a place in a store is in, up to the whole store, each with the path from there."""
+    scheme, _, rest = uri.rstrip("/").partition("://")
+    store, between, inner = rest.partition("/paths/" if scheme == "azureml" else "/")
+    parts = inner.split("/")
+    start = f"{scheme}://{store}{between}"
+    cuts = reversed(range(len(parts))) if inner else ()
+    return [((start + "/".join(parts[:cut])).rstrip("/"), "/".join(parts[cut:])) for cut in cuts]
+
+
+def _shown(data: DataAccess, uri: str) -> Manifest | None:
+    try:
+        return find(data, uri)
+    except (ForbiddenError, RefusedError):
+        return None  # Where a store shows none, no upload of that folder has read one either.
+
+
+def _rewrite(data: DataAccess, uri: str, change: Callable[[Files], Files]) -> bool:
+    """Writes the manifest of a folder with other files. Returns whether there is one, and its files became others."""
+    manifest = _shown(data, uri)
+    if manifest is None or change(manifest.files) == manifest.files:
+        return False
+    with _REWRITING:
+        if manifest := find(data, uri):
+            _write(data, uri, replace(manifest, files=change(manifest.files)))
+    return True
+
+
+def _but(files: Files, path: str) -> Files:
+    return {name: one for name, one in files.items() if name != path}
+
+
+def _with(files: Files, path: str, kept: tuple[int, str]) -> Files:
+    return {**files, path: kept}
+
+
+def _agreeing(files: Files, start: str, inner: Files) -> Files:
+    """The files without those below a folder that are something else there."""
+    return {
+        path: one
+        for path, one in files.items()
+        if not path.startswith(start) or inner.get(path.removeprefix(start)) == one
+    }
+
+
+def remove_all(data: DataAccess, uri: str) -> None:
+    """Takes away a folder that drumbeat wrote, or the one file: first the files, last the manifest that lists them."""
+    manifest = find(data, uri)
+    folder, _, name = uri.rpartition("/")
+    if manifest is None:
+        data.remove(folder, name)
+        return
+    for path in manifest.files:
+        data.remove(uri, path)
+    data.remove(uri, MANIFEST)
+
+
+class Whole:
+    """The `DataAccess` port over another one: manifests are heeded, and aren't among the files."""
+
+    def __init__(self, data: DataAccess) -> None:
+        self._data = data
+
+    def listing(self, uri: str, *, is_file: bool) -> Listing:
+        found = self._data.listing(uri, is_file=is_file)
+        if not is_file and self._lacks(uri, found):  # Perhaps it was finished while it was listed.
+            found = self._data.listing(uri, is_file=is_file)
+            if lacks := self._lacks(uri, found):
+                what = f"this folder isn't whole: {lacks} is in its manifest, and isn't there"
+                fix = f"Write it again; or remove {MANIFEST} in it, if it is to be as it is now."
+                raise ConflictError(what, where=uri, fix=fix)
+        if is_file:
+            return found
+        files = tuple(one for one in found.files if not _is_manifest(one))
+        return replace(found, files=self._by_content(uri, files))
+
+    def _by_content(self, uri: str, files: tuple[ListedFile, ...]) -> tuple[ListedFile, ...]:
+        """The files of an upload by what its manifest says of them, which nothing that is sent there again changes."""
+        key = upload_key(uri)
+        manifest = find(self._data, uri) if key else None
+        if manifest is None or not _is_content(manifest.files, key):
+            return files
+        return tuple(_summed(one, *manifest.files.get(one.path, (-1, ""))) for one in files)
+
+    def _lacks(self, uri: str, found: Listing) -> str:
+        """The first file that a manifest in the folder has and the list doesn't, "" = none."""
+        there = {one.path for one in found.files}
+        for below in (one.path.removesuffix(MANIFEST) for one in found.files if _is_manifest(one)):
+            folder = f"{uri.rstrip('/')}/{below}".rstrip("/")
+            wanted = {f"{below}{path}" for path in self._files(folder) if path != MANIFEST}
+            if not wanted <= there:
+                return min(wanted - there)
+        return ""
+
+    def _files(self, folder: str) -> Iterable[str]:
+        """What its manifest says that it holds. Raises ConflictError for one that isn't whole yet."""
+        manifest = find(self._data, folder)
+        if manifest and not manifest.is_complete:
+            writers = f"{' and '.join((manifest.by, *manifest.also))} {'are' if manifest.also else 'is'} writing it"
+            what = f"this folder isn't whole: {writers}, or {'have' if manifest.also else 'has'} left it half done"
+            raise ConflictError(what, where=folder, fix="Wait until it is done, or write it again.")
+        return manifest.files if manifest else ()
+
+    def links(self, uri: str, files: Sequence[ListedFile], lifetime_s: float) -> list[Link | None]:
+        return self._data.links(uri, files, lifetime_s)
+
+    def folder(self, uri: str) -> str:
+        return self._data.folder(uri)
+
+    def read(self, uri: str, file: ListedFile, offset: int = 0, length: int | None = None) -> Iterator[bytes]:
+        return self._data.read(uri, file, offset, length)
+
+    def write(self, uri: str, path: str, pieces: Iterable[bytes], size: int) -> Written:
+        return self._data.write(uri, path, pieces, size)
+
+    def write_link(self, uri: str, lifetime_s: float) -> Link:
+        return self._data.write_link(uri, lifetime_s)
+
+    def entries(self, uri: str) -> Sequence[Entry]:
+        return self._data.entries(uri)
+
+    def remove(self, uri: str, path: str) -> None:
+        self._data.remove(uri, path)
+
+
+def _is_manifest(file: ListedFile) -> bool:
+    return file.path.rsplit("/", 1)[-1] == MANIFEST
+
+
+def _summed(file: ListedFile, size: int, sha256: str) -> ListedFile:
+    return replace(file, key=sha256, sha256=sha256, tag="") if file.size == size else file

@@ -1,0 +1,236 @@
+"""Buckets of Amazon S3, and of servers that speak like it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing
+from functools import cached_property
+from typing import Any
+
+from drumbeat.jobfile.data.credentials import S3Credentials
+from drumbeat.jobfile.data.datastores import S3Datastore
+from drumbeat.model.api.data import Written
+from drumbeat.model.errors import (
+    ConflictError,
+    ForbiddenError,
+    NotFoundError,
+    RefusedError,
+    StorageError,
+    UnreachableError,
+)
+from drumbeat.model.input_listing import Link
+from drumbeat.server.data.stores.backend_contract import (
+    PIECE,
+    Counted,
+    Found,
+    Patience,
+    StoreLibrary,
+    Trouble,
+    Wanted,
+    asked,
+    changed,
+)
+from drumbeat.server.data.stores.certificates import BOTOCORE_VARIABLES, authority_file
+from drumbeat.server.data.stores.libraries import library
+from drumbeat.server.data.stores.s3_parts import PART, put_parts
+
+LONGEST_LINK_S = 7 * 24 * 3600
+
+_EXPIRED = Trouble(ForbiddenError, "the credentials have expired", "Store new ones with `drumbeat datastore create`.")
+_NO_KEY = Trouble(ForbiddenError, "there is no such access key", "Check `access_key_id`.")
+_MISSING = Trouble(NotFoundError, "there is nothing there", "Check the path; capitals count.")
+_REGION = Trouble(RefusedError, "the bucket is in another region", "Name it as `region`.")
+_BUSY = Trouble(UnreachableError, "the store is busy or in trouble", "It is tried again; if it lasts, see its status.")
+_MEANWHILE = Trouble(UnreachableError, "somebody else wrote it at the same time", "It is tried again.")
+_TROUBLES: dict[str, Trouble] = {
+    "NoSuchKey": _MISSING,
+    "404": _MISSING,
+    "NoSuchBucket": Trouble(NotFoundError, "there is no such bucket", "Check `bucket` and `endpoint`."),
+    "InvalidBucketName": Trouble(
+        RefusedError, "no bucket can have this name", "Check `bucket`: 3 to 63 small letters, digits, `.` and `-`."
+    ),
+    "AccessDenied": Trouble(ForbiddenError, "these credentials don't have the right", "Give them the right to."),
+    "AllAccessDisabled": Trouble(ForbiddenError, "the bucket is disabled", "Ask who runs it."),
+    "403": Trouble(ForbiddenError, "these credentials don't have the right", "Give them the right to."),
+    "401": Trouble(ForbiddenError, "it wants credentials", "Give the datastore an access key."),
+    "NoSuchUpload": _MEANWHILE,
+    "InvalidPart": _MEANWHILE,
+    "InvalidAccessKeyId": _NO_KEY,
+    "SignatureDoesNotMatch": Trouble(ForbiddenError, "the secret key is wrong", "Check `secret_access_key`."),
+    "InvalidToken": Trouble(ForbiddenError, "the session token is wrong", "Check `session_token`."),
+    "ExpiredToken": _EXPIRED,
+    "TokenRefreshRequired": _EXPIRED,
+    "RequestTimeTooSkewed": Trouble(
+        ForbiddenError, "the clock here differs too much from the store's", "Set the clock."
+    ),
+    "PermanentRedirect": _REGION,
+    "301": _REGION,
+    "AuthorizationHeaderMalformed": _REGION,
+    "IllegalLocationConstraintException": _REGION,
+    "KeyTooLongError": Trouble(RefusedError, "the name is too long for S3", "Use a shorter one."),
+    "InvalidObjectState": Trouble(RefusedError, "the file is in an archive", "Restore it first."),
+    "EntityTooLarge": Trouble(RefusedError, "the file is too big for the store", "Split it."),
+    "QuotaExceeded": Trouble(StorageError, "the bucket is full", "Make room in it."),
+    "XMinioStorageFull": Trouble(StorageError, "the store's disk is full", "Make room on it."),
+}
+"""By S3's error code; by the status where an answer has no body (HEAD)."""
+
+
+class S3Backend:
+    """A bucket, or what is below a prefix of it."""
+
+    knows_folders = False
+    shows_partial_writes = False
+
+    def __init__(self, spec: S3Datastore, title: str, patience: Patience) -> None:
+        self._spec, self._title, self._patience = spec, title, patience
+        self._errors = library("botocore.exceptions", "s3")
+        self._client = _client(spec, patience.connect_s, patience.answer_s, attempts=2)
+        self._prefix = spec.prefix.strip("/")
+        self.address = "/".join(filter(None, (spec.endpoint or "s3:/", spec.bucket, self._prefix)))
+
+    def close(self) -> None:
+        self._client.close()
+        if "_writing" in self.__dict__:
+            self._writing.close()
+
+    @cached_property
+    def _writing(self) -> Any:
+        """For what a store may take its time with."""
+        return _client(self._spec, self._patience.connect_s, self._patience.take_s, attempts=5)
+
+    # --- reading --------------------------------------------------------------------------------------------------
+    def files(self, place: str) -> Iterator[Found]:
+        with self._asked("list", place):
+            for page in self._pages(place):
+                yield from self._found_in(page)
+
+    def entries(self, place: str) -> Iterator[Found]:
+        with self._asked("list", place):
+            for page in self._pages(place, Delimiter="/"):
+                for one in page.get("CommonPrefixes", ()):
+                    yield Found(self._place(one["Prefix"].rstrip("/")), is_folder=True)
+                yield from self._found_in(page)
+
+    def _pages(self, place: str, **more: str) -> Any:
+        prefix = self._key(place) + "/" if self._key(place) else ""
+        return self._client.get_paginator("list_objects_v2").paginate(Bucket=self._spec.bucket, Prefix=prefix, **more)
+
+    def _found_in(self, page: Any) -> Iterator[Found]:
+        for one in page.get("Contents", ()):
+            if not one["Key"].endswith("/"):  # Tools put an empty object there for a folder.
+                yield Found(self._place(one["Key"]), one["Size"], one["ETag"].strip('"'))
+
+    def file(self, place: str) -> Found:
+        with self._asked("read", place):
+            head = self._client.head_object(Bucket=self._spec.bucket, Key=self._key(place))
+        return Found(place, head["ContentLength"], head["ETag"].strip('"'))
+
+    def read(self, wanted: Wanted, offset: int, length: int | None) -> Iterator[bytes]:
+        more = {"IfMatch": f'"{wanted.tag}"'} if wanted.tag else {}
+        if offset or length is not None:
+            more["Range"] = f"bytes={offset}-{'' if length is None else offset + length - 1}"
+        with self._asked("read", wanted.place):
+            try:
+                answer = self._client.get_object(Bucket=self._spec.bucket, Key=self._key(wanted.place), **more)
+            except self._errors.ClientError as error:
+                if _code(error) in ("PreconditionFailed", "412", "InvalidRange"):
+                    raise changed(self._title, wanted.place) from None
+                raise
+            with closing(answer["Body"]) as body:
+                yield from body.iter_chunks(PIECE)
+
+    def link(self, wanted: Wanted, lifetime_s: float) -> Link | None:
+        what = {"Bucket": self._spec.bucket, "Key": self._key(wanted.place)}
+        with self._asked("read", wanted.place):
+            url = self._client.generate_presigned_url("get_object", what, int(min(lifetime_s, LONGEST_LINK_S)) or 1)
+        return Link(str(url), {"If-Match": f'"{wanted.tag}"'} if wanted.tag else {})
+
+    def write_link(self, place: str, lifetime_s: float) -> Link:
+        if self._spec.credentials == "none":
+            what = "the datastore can't make a link to write at: it has no credentials"
+            raise RefusedError(what, where=self._title, fix="Give it an access key.")
+        what = {"Bucket": self._spec.bucket, "Key": self._key(place)}
+        with self._asked("write", place):
+            return Link(
+                str(self._client.generate_presigned_url("put_object", what, int(min(lifetime_s, LONGEST_LINK_S)) or 1))
+            )
+
+    # --- writing --------------------------------------------------------------------------------------------------
+    def write(self, place: str, pieces: Counted, aside: str) -> Written:
+        del aside
+        at = {"Bucket": self._spec.bucket, "Key": self._key(place)}
+        with self._asked("write", place):
+            tag = self._put(at, pieces) if pieces.size <= PART else put_parts(self._writing, at, pieces)
+        return Written(place, pieces.seen, pieces.sha256, tag)
+
+    def _put(self, at: dict[str, str], pieces: Counted) -> str:
+        return str(self._writing.put_object(**at, Body=b"".join(pieces))["ETag"]).strip('"')
+
+    def remove(self, place: str) -> None:
+        with self._asked("remove", place):
+            self._client.delete_object(Bucket=self._spec.bucket, Key=self._key(place))
+
+    # --- names and troubles ---------------------------------------------------------------------------------------
+    def _key(self, place: str) -> str:
+        return "/".join(filter(None, (self._prefix, place)))
+
+    def _place(self, key: str) -> str:
+        return key.removeprefix(f"{self._prefix}/") if self._prefix else key
+
+    def _asked(self, verb: str, place: str) -> AbstractContextManager[None]:
+        foreign = (self._errors.ClientError, self._errors.BotoCoreError, self._errors.HTTPClientError, OSError)
+        return asked(self._title, verb, place, StoreLibrary(foreign, BOTOCORE_VARIABLES), self._judge)
+
+    def _judge(self, error: BaseException) -> Trouble:
+        errors = self._errors
+        if isinstance(error, errors.NoCredentialsError | errors.PartialCredentialsError):
+            what = "the environment of the server holds no credentials for S3"
+            return Trouble(ForbiddenError, what, "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY where it starts.")
+        if isinstance(error, errors.ParamValidationError):
+            return Trouble(RefusedError, "S3 doesn't take this name", "Use another one.")
+        if not isinstance(error, errors.ClientError):
+            what = f"no answer from {self._spec.endpoint or 'Amazon S3'}"
+            return Trouble(UnreachableError, what, "See that the endpoint is right and the network is up.")
+        code, status = _code(error), _status(error)
+        if code in _TROUBLES:
+            return _TROUBLES[code]
+        if status in (408, 429) or status >= 500 or code in ("SlowDown", "RequestTimeout"):
+            return _BUSY
+        kind = ForbiddenError if status in (401, 403) else ConflictError if status == 409 else StorageError
+        return Trouble(kind, f"the store refuses ({code or status})", "Check the credentials and the path.")
+
+
+def _client(spec: S3Datastore, connect_s: float, silent_s: float, *, attempts: int) -> Any:
+    config = library("botocore.config", "s3").Config(
+        signature_version=library("botocore", "s3").UNSIGNED if spec.credentials == "none" else "s3v4",
+        connect_timeout=connect_s,
+        read_timeout=silent_s,
+        retries={"mode": "standard", "total_max_attempts": attempts},
+        # Servers that aren't Amazon's are found by their path, and don't all know the newer checksums.
+        s3={"addressing_style": "path" if spec.endpoint else "auto"},
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+    )
+    keys: dict[str, str | None] = {}
+    if isinstance(spec.credentials, S3Credentials):
+        token = spec.credentials.session_token
+        keys = {
+            "aws_access_key_id": spec.credentials.access_key_id,
+            "aws_secret_access_key": spec.credentials.secret_access_key.get_secret_value(),
+            "aws_session_token": token.get_secret_value() if token else None,
+        }
+    session = library("botocore.session", "s3").Session()
+    region = spec.region or session.get_config_variable("region") or "us-east-1"
+    trusted = session.get_config_variable("ca_bundle") or authority_file(BOTOCORE_VARIABLES)
+    return session.create_client(
+        "s3", region_name=region, endpoint_url=spec.endpoint, config=config, verify=trusted, **keys
+    )
+
+
+def _code(error: Any) -> str:
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def _status(error: Any) -> int:
+    return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))

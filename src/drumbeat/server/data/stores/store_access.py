@@ -1,0 +1,305 @@
+"""`DataAccess` over all kinds of stores: finds the adapter of a URI, and what holds for each of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from drumbeat.jobfile.data import datastores as spec_of
+from drumbeat.jobfile.data.credentials import split
+from drumbeat.jobfile.data.datastores import Datastore, account_url
+from drumbeat.model.api.data import Written
+from drumbeat.model.errors import (
+    ConflictError,
+    DrumbeatError,
+    ForbiddenError,
+    NotFoundError,
+    RefusedError,
+    UnreachableError,
+)
+from drumbeat.model.input_listing import Link, ListedFile, Listing
+from drumbeat.ports.data import Entry
+from drumbeat.server.data.stores.address_guard import AddressGuard
+from drumbeat.server.data.stores.addresses import Target, target_of
+from drumbeat.server.data.stores.backend_contract import (
+    MAX_FILES,
+    Backend,
+    Counted,
+    Found,
+    Patience,
+    SignsWrites,
+    Wanted,
+    changed,
+    shown,
+)
+from drumbeat.server.data.stores.kept_backends import KeptBackends
+from drumbeat.server.data.stores.listings import below, listed, listing_of
+from drumbeat.server.data.stores.partial_writes import PartialWrites
+
+MAX_BACKENDS = 64
+"""How many stores' connections are kept, beside those that are used."""
+
+
+class StoreAccess:
+    """Data in the datastores that a function gives, and at addresses. Close it at the end.
+
+    partial_writes: a folder of this process's own, where it is written down what a write that is broken off may leave.
+    """
+
+    def __init__(
+        self,
+        datastores: Callable[[], Mapping[str, Datastore]],
+        patience: Patience | None = None,
+        partial_writes: Path | None = None,
+    ) -> None:
+        self._datastores, self._patience = datastores, patience or Patience()
+        self._guard = AddressGuard(datastores)
+        self._partial_writes = PartialWrites(partial_writes)
+        self._backends = KeptBackends(MAX_BACKENDS)
+
+    def close(self) -> None:
+        """Ends every connection that is kept."""
+        self._backends.close()
+
+    # --- what DataAccess has --------------------------------------------------------------------------------------
+    def listing(self, uri: str, *, is_file: bool) -> Listing:
+        with self._backend_of(uri) as (target, backend):
+            if is_file:
+                file = self._file(target, backend)
+                return Listing((listed(backend.address, file, _name(target), alone=True),), is_file=True)
+            try:
+                found = listing_of(backend.address, target.place, backend.files(target.place), target.title)
+            except DrumbeatError as error:
+                if isinstance(error, NotFoundError) or _may_be_one_file(target, error):
+                    _require_no_file(target, backend)
+                raise
+            if not found.files and target.place and not backend.knows_folders:
+                _require_no_file(target, backend)
+                raise _nothing_in(target)
+            return found
+
+    def links(self, uri: str, files: Sequence[ListedFile], lifetime_s: float) -> list[Link | None]:
+        with self._backend_of(uri) as (target, backend):
+            return [backend.link(_wanted(target, file), lifetime_s) for file in files]
+
+    def folder(self, uri: str) -> str:
+        target = target_of(uri, self._datastores())
+        if not isinstance(target.spec, spec_of.FolderDatastore):
+            return ""
+        path = Path(target.spec.path).expanduser() / target.place
+        return str(path) if path.exists() else ""
+
+    def read(self, uri: str, file: ListedFile, offset: int = 0, length: int | None = None) -> Iterator[bytes]:
+        with self._backend_of(uri) as (target, backend):
+            wanted = _wanted(target, file)
+            most = max(0, file.size - offset)
+            count = most if length is None else min(most, length)
+            if file.size == 0:
+                _require_same(target, backend, wanted)
+            if count:
+                is_whole = count == file.size
+                pieces = backend.read(wanted, offset, None if is_whole else count)
+                yield from _checked(pieces, count, file.sha256 if is_whole else "", target, wanted)
+
+    def write(self, uri: str, path: str, pieces: Iterable[bytes], size: int) -> Written:
+        with self._backend_of(uri) as (target, backend):
+            place, counted = below(target.place, path), Counted(pieces, size)
+            if not backend.shows_partial_writes:
+                return replace(backend.write(place, counted, ""), path=path)
+            with self._partial_writes.begun(backend.address, place) as aside:
+                written = backend.write(place, counted, aside)
+            self._partial_writes.remove_left(backend.address, backend.remove)
+            return replace(written, path=path)
+
+    def write_link(self, uri: str, lifetime_s: float) -> Link:
+        with self._backend_of(uri) as (target, backend):
+            if not isinstance(backend, SignsWrites):
+                what = f"a store of type `{target.spec.type}` signs no link that a rank could write at"
+                raise RefusedError(
+                    what, where=target.title, fix="Use mode upload: the server writes it there at the end."
+                )
+            if not target.place:
+                raise RefusedError("this is the whole store, not a file", where=target.title, fix="Name a file in it.")
+            return backend.write_link(target.place, lifetime_s)
+
+    def entries(self, uri: str) -> Sequence[Entry]:
+        with self._backend_of(uri) as (target, backend):
+            try:
+                found = list(islice(backend.entries(target.place), MAX_FILES))
+            except DrumbeatError as error:
+                if _may_be_one_file(target, error):
+                    return [replace(_entry(_one_file(backend, error)), path=_name(target))]
+                if not isinstance(error, NotFoundError) or not target.place:
+                    raise
+                found = []
+            if not found and target.place:
+                return _itself(target, backend)
+            return sorted((_entry(one) for one in found), key=lambda one: one.path)
+
+    def remove(self, uri: str, path: str) -> None:
+        with self._backend_of(uri) as (target, backend):
+            backend.remove(below(target.place, path))
+
+    # --- finding --------------------------------------------------------------------------------------------------
+    @contextmanager
+    def _backend_of(self, uri: str) -> Generator[tuple[Target, Backend]]:
+        target = target_of(uri, self._datastores())
+        with self._backends.use(
+            _fingerprint(target), lambda: make_backend(target, self._patience, self._guard)
+        ) as backend:
+            yield target, backend
+
+    def _file(self, target: Target, backend: Backend) -> Found:
+        if not target.place and not isinstance(target.spec, spec_of.HttpDatastore):
+            raise RefusedError("this is the whole store, not a file", where=target.title, fix="Name a file in it.")
+        try:
+            return backend.file(target.place)
+        except (NotFoundError, ConflictError):
+            if not _has_something(target, backend):
+                raise
+        named = f"`{shown(target.place)}`" if target.place else "it"
+        what = f"{named} is a folder, not a file"
+        raise RefusedError(what, where=target.title, fix="Write `type: uri_folder`, or name a file in it.")
+
+
+def make_backend(target: Target, patience: Patience, guard: AddressGuard) -> Backend:
+    """The adapter for a store. Raises RefusedError where its library is missing, ForbiddenError."""
+    spec, title = target.spec, target.title
+    match spec:
+        case spec_of.FolderDatastore():
+            from drumbeat.server.data.stores.folder import FolderBackend
+
+            return FolderBackend(Path(spec.path), title)
+        case spec_of.HttpDatastore():
+            from drumbeat.server.data.stores.http import HttpBackend
+
+            return HttpBackend(target, spec, patience, guard)
+        case spec_of.AzureBlobDatastore() | spec_of.DataLakeDatastore():
+            from drumbeat.server.data.stores.azure import AzureBackend
+
+            guard.require_azure(account_url(spec), title)
+            return AzureBackend(spec, title, patience)
+        case spec_of.S3Datastore():
+            from drumbeat.server.data.stores.s3 import S3Backend
+
+            return S3Backend(spec, title, patience)
+        case spec_of.SftpDatastore():
+            from drumbeat.server.data.stores.sftp import SftpBackend
+
+            return SftpBackend(spec, title, patience)
+        case spec_of.GcsDatastore():
+            from drumbeat.server.data.stores.gcs import GcsBackend
+
+            return GcsBackend(spec, title, patience)
+        case spec_of.AzureFileDatastore():
+            fix = "Mount the share where the server runs, and make a datastore of type `folder` of it."
+            raise RefusedError("datastores of type `azure_file` aren't supported", where=title, fix=fix)
+
+
+def _fingerprint(target: Target) -> str:
+    """Names a store with its credentials, so that a connection is used again only for the same ones."""
+    document, secrets = split(target.spec)
+    told = json.dumps([document, secrets, target.title, target.query], sort_keys=True)
+    return hashlib.sha256(told.encode()).hexdigest()
+
+
+def _name(target: Target) -> str:
+    """What a file that is the whole input is called."""
+    if not target.place and isinstance(target.spec, spec_of.HttpDatastore):
+        last = unquote(urlsplit(target.spec.url).path, errors="replace").rstrip("/").rpartition("/")[2]
+        return below("", last or "file")
+    return target.place.rpartition("/")[2]
+
+
+def _wanted(target: Target, file: ListedFile) -> Wanted:
+    place = target.place if file.alone else below(target.place, file.path)
+    return Wanted(place, file.size, file.tag)
+
+
+def _checked(pieces: Iterator[bytes], count: int, sha256: str, target: Target, wanted: Wanted) -> Iterator[bytes]:
+    """The pieces, whole. Raises UnreachableError when they end early, ConflictError when they are others."""
+    seen, digest = 0, hashlib.sha256()
+    for piece in pieces:
+        seen += len(piece)
+        if seen > count:
+            raise changed(target.title, wanted.place)
+        if sha256:
+            digest.update(piece)
+        if piece:
+            yield piece
+    if seen < count:
+        what = f"the store ended `{shown(wanted.place)}` after {seen:,} of {count:,} bytes"
+        raise UnreachableError(what, where=target.title, fix="Read it again.")
+    if sha256 and digest.hexdigest() != sha256:
+        raise changed(target.title, wanted.place)
+
+
+def _require_same(target: Target, backend: Backend, wanted: Wanted) -> None:
+    found = backend.file(wanted.place)
+    if (found.size, wanted.tag and found.tag) != (wanted.size, wanted.tag):
+        raise changed(target.title, wanted.place)
+
+
+def _require_no_file(target: Target, backend: Backend) -> None:
+    """Says so when what was asked for as a folder is a file."""
+    try:
+        backend.file(target.place)
+    except DrumbeatError:
+        return
+    named = f"`{shown(target.place)}`" if target.place else "it"
+    what = f"{named} is a file, not a folder"
+    raise RefusedError(what, where=target.title, fix="Write `type: uri_file`.")
+
+
+def _has_something(target: Target, backend: Backend) -> bool:
+    try:
+        return next(iter(backend.entries(target.place)), None) is not None
+    except DrumbeatError:
+        return False
+
+
+def _may_be_one_file(target: Target, error: DrumbeatError) -> bool:
+    """Whether a store that can't be listed may be a single file, such as one at a signed link.
+
+    Web servers answer a file's address with `/` behind it in many ways: nothing there, a wrong signature, the file.
+    """
+    is_web = isinstance(target.spec, spec_of.HttpDatastore)
+    return is_web and not target.place and not isinstance(error, UnreachableError)
+
+
+def _one_file(backend: Backend, error: DrumbeatError) -> Found:
+    """The file that the whole store is. Raises `error`, why it can't be listed, unless it is a file that is refused."""
+    try:
+        return backend.file("")
+    except ForbiddenError:
+        raise
+    except DrumbeatError:
+        raise error from None
+
+
+def _itself(target: Target, backend: Backend) -> Sequence[Entry]:
+    """The one line of a file, or what is in a folder."""
+    try:
+        return [_entry(backend.file(target.place))]
+    except (NotFoundError, ConflictError):
+        if backend.knows_folders:
+            # Raises where there is none, and where one of its entries can't be listed.
+            return [_entry(one) for one in islice(backend.entries(target.place), MAX_FILES)]
+        raise _nothing_in(target) from None
+
+
+def _entry(found: Found) -> Entry:
+    facts = {"sha256": found.sha256} if found.sha256 else {}
+    name = found.place.rpartition("/")[2]  # A disk has names that aren't UTF-8, which no answer can carry.
+    return Entry(name.encode(errors="backslashreplace").decode(), found.size, found.is_folder, facts)
+
+
+def _nothing_in(target: Target) -> NotFoundError:
+    what = f"there is nothing in `{shown(target.place)}`"
+    return NotFoundError(what, where=target.title, fix="Check the path; capitals count.")

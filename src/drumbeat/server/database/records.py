@@ -1,0 +1,128 @@
+"""Jobs and all that must be durable with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from drumbeat.core.lifecycle.events import Effect, StoryEntry
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.core.scheduling.resource_needs import Slot
+from drumbeat.model.api.requests import JobRequest
+from drumbeat.model.states import State
+from drumbeat.server.resources.records import Use
+
+
+@dataclass(frozen=True)
+class Record:
+    """A job as stored. version: grows by one with each write. spec: what the person wrote, as the client sent it."""
+
+    job: Job
+    version: int
+    spec: dict[str, object] = field(default_factory=dict[str, object])
+    archived: bool = False
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A new job, and the key that makes submitting it twice the same as once. uses: the assets that it names."""
+
+    key: str
+    job: Job
+    spec: dict[str, object]
+    story: tuple[StoryEntry, ...] = ()
+    uses: tuple[Use, ...] = ()
+    request: JobRequest | None = None
+    """Of a parent: what its children are submitted from."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One job's new value with all that belongs to it; written whole or not at all.
+
+    version: the job's version that the change was made from. effects: appended to the outbox under the keys
+    (job, attempt, n), n counted on from what the job has. done: outbox rows that are finished. reserve: slots taken
+    by (job, attempt). release: attempts whose slots are given back. at: when the slots are taken.
+    """
+
+    job: Job
+    version: int
+    story: tuple[StoryEntry, ...] = ()
+    effects: tuple[Effect, ...] = ()
+    done: tuple[int, ...] = ()
+    reserve: tuple[Slot, ...] = ()
+    release: tuple[int, ...] = ()
+    at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class PendingEffect:
+    """A row of the outbox: run at least once, then `done`."""
+
+    id: int
+    job: str
+    attempt: int
+    n: int
+    effect: Effect
+    tries: int = 0
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """Slots of a compute that an attempt holds."""
+
+    compute: str
+    job: str
+    attempt: int
+    slot: Slot
+
+
+@dataclass(frozen=True)
+class Removal:
+    """A deleted job whose files may still be there. note: as it was given to `SqlStore.delete_job`."""
+
+    version: int
+    """The last version of the job, which tells it from others of its name."""
+    note: str
+
+
+@dataclass(frozen=True)
+class JobFilter:
+    """Which jobs to list, newest first. Every condition that is set must hold."""
+
+    states: tuple[State, ...] = ()
+    """Jobs in any of these states; empty = in every state."""
+    experiments: tuple[str, ...] = ()
+    """Jobs that name any of these experiments; empty = of every experiment."""
+    is_archived: bool | None = False
+    """None = archived or not."""
+    limit: int = 100
+    after: str | None = None
+    """Name of the last job of the page before."""
+    parent: str | None = None
+    """Jobs of this sweep or pipeline; "" = jobs that have no parent, None = both."""
+    person: str | None = None
+    """Jobs of this person; None = of anyone."""
+    text: str = ""
+    """Jobs whose record may have this text, in any case of letters: a store leaves out jobs only where it has not."""
+
+
+@dataclass(frozen=True)
+class History:
+    """A job's story without the sentences, oldest line first."""
+
+    job: str
+    experiment: str
+    person: str
+    story: tuple[StoryEntry, ...]
+
+
+@dataclass(frozen=True)
+class ExperimentUse:
+    """How jobs use the name of an experiment."""
+
+    name: str
+    jobs: int
+    first_at: datetime
+    """When the first of them was submitted."""
+    latest_at: datetime

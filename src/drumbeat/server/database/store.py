@@ -1,0 +1,406 @@
+"""Jobs and all that must be durable with them: each call is one transaction, made of the pieces beside this module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import TypeVar
+
+from sqlalchemy import Connection, insert, select, update
+
+from drumbeat.core.lifecycle.events import StoryEntry
+from drumbeat.core.scheduling.fair_share import HeldSlots, PastUse
+from drumbeat.core.scheduling.quotas import Quota
+from drumbeat.model.api.requests import JobRequest
+from drumbeat.model.errors import ConflictError
+from drumbeat.model.states import State
+from drumbeat.server.computes import slot_tables as slots
+from drumbeat.server.computes import usage_tables as usage
+from drumbeat.server.database.database import Database, parse_url
+from drumbeat.server.database.records import (  # fmt: skip
+    Change,
+    ExperimentUse,
+    History,
+    JobFilter,
+    PendingEffect,
+    Record,
+    Removal,
+    Reservation,
+    Submission,
+)
+from drumbeat.server.database.schema import facts, settings
+from drumbeat.server.database.upgrade import upgrade
+from drumbeat.server.jobs import history_tables as job_histories
+from drumbeat.server.jobs import tables as jobs
+from drumbeat.server.loop import outbox_tables as outbox
+from drumbeat.server.loop.lease_tables import Lease, LeaseRules
+from drumbeat.server.loop.ownership import LiveServer  # fmt: skip
+from drumbeat.server.resources import tables as resources
+from drumbeat.server.resources.records import Resource, Use  # fmt: skip
+from drumbeat.server.space import tables as removals
+from drumbeat.server.users import tables as people
+from drumbeat.server.users.person_token import PersonToken  # fmt: skip
+
+T = TypeVar("T")
+
+
+def make_store(place: str | Path, rules: LeaseRules | None = None) -> SqlStore:
+    """The store at a URL, or in an SQLite file at a path, its tables made or brought up to date.
+
+    Raises RefusedError, StorageError, VersionError.
+    """
+    database = Database(parse_url(place))
+    try:
+        upgrade(database)
+    except BaseException:
+        database.close()
+        raise
+    return SqlStore(database, rules)
+
+
+class SqlStore:
+    """Jobs, stories, the outbox, reservations, resources, persons, and the catalog, in a database.
+
+    What a call has returned from is durable. Safe from any thread; several processes may be over one database. One of
+    them, the active server, has the lease: once another one has taken it, every write raises StandbyError and changes
+    nothing.
+    """
+
+    def __init__(self, database: Database, rules: LeaseRules | None = None) -> None:
+        self._database = database
+        self._lease = Lease(rules or LeaseRules(), is_sqlite=database.is_sqlite)
+        self._remembered = jobs.Remembered()
+
+    @contextmanager
+    def _write(self) -> Generator[Connection]:
+        """A transaction to write in, refused once another server has taken the lease."""
+        with self._database.write() as connection:
+            self._lease.fence(connection)
+            yield connection
+
+    # --- the lease ---
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other server can be over the database: then the lease is taken at once."""
+        return self._lease.rules.is_alone
+
+    def take_lease(self, address: str = "", url: str = "") -> bool:
+        """Takes the lease if it is free, and returns whether this server is the active one.
+
+        The first call lists this server among the others, with the addresses at which agents of its machine and
+        clients call it; each call tells them that it is still there. The lease expires by the database's clock.
+        """
+        with self._database.write() as connection:
+            token = self._lease.register(connection, address, url)
+            epoch = self._lease.take(connection, token)
+        self._lease.token = token
+        if epoch is not None:
+            self._lease.epoch = epoch
+        return epoch is not None
+
+    def renew_lease(self) -> None:
+        """Lets the lease last for `LEASE_TIMEOUT` from now. Raises StandbyError when another server has it."""
+        with self._database.write() as connection:
+            self._lease.renew(connection)
+
+    def require_lease(self) -> None:
+        """Raises StandbyError unless this server has the lease."""
+        with self._database.read() as connection:
+            self._lease.require(connection)
+
+    def leave(self) -> None:
+        """Gives up the lease, so that no other server need wait for its end, and leaves the list. Idempotent."""
+        with self._database.write() as connection:
+            self._lease.leave(connection)
+        self._lease.left()
+
+    def other_servers(self) -> list[LiveServer]:
+        """The other servers that can be called, the newest first."""
+        with self._database.read() as connection:
+            return self._lease.others(connection)
+
+    def show_doors(self, doors: Mapping[str, tuple[str, ...]]) -> None:
+        """Lists where agents on other machines call this server, by compute."""
+        with self._database.write() as connection:
+            self._lease.show_doors(connection, doors)
+
+    # --- writing jobs ---
+    def submit(self, submission: Submission) -> tuple[Record, bool]:
+        """Writes a job, its story and its key in one transaction; (record, True).
+
+        The same key again gives the record that there is, and False. Another key with the same job name raises
+        ConflictError, and so does the name of a deleted job whose files are still being removed. A job that takes the
+        name of a deleted one goes on with its versions, so that nobody takes one for the other.
+        """
+        try:
+            with self._write() as connection:
+                found = jobs.by_key(connection, submission.key, self._remembered)
+                record = found or jobs.add(connection, submission)
+        except ConflictError:
+            # Where writers run side by side, the same key may have come in between: then that job is the answer.
+            if found := self.submitted(submission.key):
+                return found, False
+            raise
+        self._remembered.put([record])
+        return record, found is None
+
+    def submitted(self, key: str) -> Record | None:
+        """The job that was submitted with this key; None = none was."""
+        with self._database.read() as connection:
+            return jobs.by_key(connection, key, self._remembered)
+
+    def request(self, name: str) -> JobRequest:
+        """Returns the request of a parent job. Raises NotFoundError, also for a job that is no parent."""
+        with self._database.read() as connection:
+            return jobs.request(connection, name)
+
+    def commit(self, changes: Sequence[Change]) -> None:
+        """Writes all of the changes in one transaction. Raises StaleError, and writes nothing, when any job's version
+        has moved on; NotFoundError when there is no such job.
+        """
+        with self._write() as connection:
+            for change in changes:
+                jobs.rewrite(connection, change)
+            jobs.add_story(connection, [(change.job.name, entry) for change in changes for entry in change.story])
+            outbox.remove(connection, [one for change in changes for one in change.done])
+            for change in changes:
+                outbox.add(connection, change)
+            slots.rebook(connection, changes)
+        self._remember(changes)
+
+    def _remember(self, changes: Sequence[Change]) -> None:
+        known = [(self._remembered.get(change.job.name, change.version), change) for change in changes]
+        self._remembered.put(
+            replace(record, job=change.job, version=change.version + 1)
+            for record, change in known
+            if record is not None
+        )
+
+    def archive(self, name: str, *, is_archived: bool) -> None:
+        """Hides a job from lists, or shows it again. Raises NotFoundError; ConflictError while it is unfinished."""
+        with self._write() as connection:
+            jobs.archive(connection, name, is_archived=is_archived)
+
+    def delete_job(self, name: str, note: str = "") -> None:
+        """Deletes a job that has ended, with its story, its submission and its uses, in one transaction.
+
+        From then on no call shows the job, and `removals` names it until `removed` is called. note: what the server
+        that removes the files has to know, whichever it is. Idempotent. Raises NotFoundError for a name that no job
+        has had; ConflictError while the job is unfinished, or its nodes or outputs are still being finalized.
+        """
+        with self._write() as connection:
+            removals.delete_job(connection, name, note)
+
+    def removals(self, *, finished: bool = False) -> dict[str, str]:
+        """Name to note of deleted jobs whose files may still be there. No new job can take such a name.
+
+        finished: also of those whose files are gone, unless a new job has taken the name.
+        """
+        with self._database.read() as connection:
+            return removals.notes(connection, finished=finished)
+
+    @contextmanager
+    def removing(self, name: str) -> Generator[Removal | None]:
+        """Holds the removal of a deleted job; None = none is pending, as another server has finished it.
+
+        Until the end of the block, which is to be short, no server finishes this removal, so that no new job gets the
+        name. Nothing else is asked of the store within the block.
+        """
+        with self._write() as connection:
+            yield removals.hold(connection, name)
+
+    def removed(self, name: str, version: int) -> None:
+        """Notes that the files of a deleted job are gone; its name is free again. Idempotent.
+
+        version: of the removal. The removal of a later job of the same name stays.
+        """
+        with self._write() as connection:
+            removals.finish(connection, name, version)
+
+    # --- reading jobs ---
+    def load(self, name: str) -> Record:
+        """One job. Raises NotFoundError."""
+        with self._database.read() as connection:
+            return jobs.load(connection, name, self._remembered)
+
+    def unfinished(self) -> list[Record]:
+        """Every job that isn't in a terminal state, oldest first."""
+        with self._database.read() as connection:
+            return jobs.unfinished(connection, self._remembered)
+
+    def experiments(self) -> list[ExperimentUse]:
+        """Returns the names of experiments that jobs have, archived jobs included, by name."""
+        with self._database.read() as connection:
+            return jobs.experiments(connection)
+
+    def jobs(self, chosen: JobFilter) -> list[Record]:
+        """A page of jobs, newest first. Raises NotFoundError when `after` names no job."""
+        with self._database.read() as connection:
+            return jobs.page(connection, chosen, self._remembered)
+
+    def count_jobs(self, chosen: JobFilter) -> dict[State, int]:
+        """Returns how many jobs are in each state, of all that a filter chooses but for its text and its page."""
+        with self._database.read() as connection:
+            return jobs.count(connection, chosen)
+
+    def story(self, name: str) -> list[StoryEntry]:
+        """All lines of a job's story, oldest first. Raises NotFoundError."""
+        with self._database.read() as connection:
+            return jobs.read_story(connection, name)
+
+    def histories(self, names: Sequence[str] = (), since: datetime | None = None) -> list[History]:
+        """Returns the stories of many jobs at once, the job that was submitted first comes first.
+
+        names: of these jobs and their children; () = of all jobs. since: of unfinished jobs, and of those whose story
+        has a line from that time on. A name that no job has gives nothing.
+        """
+        with self._database.read() as connection:
+            return job_histories.read(connection, names, since)
+
+    # --- outbox, slots ---
+    def outbox(self) -> list[PendingEffect]:
+        """Every effect that isn't done, oldest first."""
+        with self._database.read() as connection:
+            return outbox.pending(connection)
+
+    def tried(self, effect: int) -> None:
+        """Counts a try of an effect that failed."""
+        with self._write() as connection:
+            outbox.count_try(connection, effect)
+
+    def done(self, effect: int, *, release: tuple[str, int] | None = None, at: datetime | None = None) -> None:
+        """An effect is finished, and with it (job, attempt) gives its slots back. Twice is the same as once.
+
+        at: when; what the attempt has used is added to the past use of its person then.
+        """
+        with self._write() as connection:
+            outbox.remove(connection, [effect])
+            if release and at:
+                usage.charge(connection, *release, at)
+            if release:
+                slots.release(connection, release[0], release[1:])
+
+    def reservations(self, compute: str) -> list[Reservation]:
+        """The slots that are held."""
+        with self._database.read() as connection:
+            return slots.reserved(connection, compute)
+
+    # --- settings ---
+    def agreed(self, name: str, value: str) -> str:
+        """What the first server that ever asked for this name gave as its value."""
+        with suppress(ConflictError), self._write() as connection:
+            if _fact(connection, name) is None:
+                connection.execute(insert(facts).values(name=name, value=value))
+        with self._database.read() as connection:
+            return _fact(connection, name) or value
+
+    def setting(self, name: str) -> str:
+        """The value of a setting of these servers; "" = it isn't set."""
+        with self._database.read() as connection:
+            return connection.execute(select(settings.c.value).where(settings.c.name == name)).scalar() or ""
+
+    def set_setting(self, name: str, value: str) -> None:
+        """Keeps the value of a setting, or removes it ("")."""
+        with self._write() as connection:
+            if connection.execute(update(settings).where(settings.c.name == name).values(value=value)).rowcount == 0:
+                connection.execute(insert(settings).values(name=name, value=value))
+
+    # --- people ---
+    def tokens(self) -> list[PersonToken]:
+        """Every token, by person."""
+        with self._database.read() as connection:
+            return people.all_tokens(connection)
+
+    def token(self, digest: str) -> PersonToken | None:
+        """The token with this digest; None = there is none."""
+        with self._database.read() as connection:
+            return people.by_digest(connection, digest)
+
+    def add_token(self, token: PersonToken) -> None:
+        """Keeps a token. Raises ConflictError when the person has one."""
+        with self._write() as connection:
+            people.add(connection, token)
+
+    def remove_token(self, person: str) -> None:
+        """Removes the token of a person. Raises NotFoundError."""
+        with self._write() as connection:
+            people.remove(connection, person)
+
+    def quotas(self) -> list[Quota]:
+        """Every quota, by kind and name."""
+        with self._database.read() as connection:
+            return usage.all_quotas(connection)
+
+    def set_quota(self, quota: Quota) -> None:
+        """Keeps a quota, in place of the one of its kind and name; one without limits is removed."""
+        with self._write() as connection:
+            usage.set_quota(connection, quota)
+
+    def held_slots(self) -> list[HeldSlots]:
+        """What each attempt holds, with its person and experiment, by compute, job and attempt."""
+        with self._database.read() as connection:
+            return usage.held_slots(connection)
+
+    def past_use(self) -> list[PastUse]:
+        """What each person had used when their slots were last given back, by person."""
+        with self._database.read() as connection:
+            return usage.all_past_use(connection)
+
+    # --- resources ---
+    def resources(self, kind: str, name: str | None = None) -> list[Resource]:
+        """Those of a kind, all versions, of one name or of all: the newest first."""
+        with self._database.read() as connection:
+            return resources.versions(connection, kind, name)
+
+    def resource(self, kind: str, name: str, version: str = "") -> Resource:
+        """One of them, "" = the newest version. Raises NotFoundError, which names what there is."""
+        with self._database.read() as connection:
+            return resources.one(connection, kind, name, version)
+
+    def add_version(self, resource: Resource) -> tuple[Resource, bool]:
+        """Keeps a version; (it, True).
+
+        Without a version: the whole number after the highest one of that name, unless the newest version has this
+        digest: then that one is the answer, and False. A version that exists with the same digest is the answer, too;
+        with another it raises ConflictError.
+        """
+        return self._write_again(lambda connection: resources.add(connection, resource))
+
+    def put_resource(self, resource: Resource) -> bool:
+        """Keeps a resource without versions, in place of the one of its name; returns whether there was none."""
+        return self._write_again(lambda connection: resources.put(connection, resource))
+
+    def _write_again(self, write: Callable[[Connection], T]) -> T:
+        try:
+            with self._write() as connection:
+                return write(connection)
+        except ConflictError:
+            # Where writers run side by side, another one may have inserted the same row in between.
+            with self._write() as connection:
+                return write(connection)
+
+    def remove_resource(self, kind: str, name: str, version: str = "") -> None:
+        """Removes one. The number of a version isn't given again while a newer one exists. Raises NotFoundError."""
+        with self._write() as connection:
+            resources.remove(connection, kind, name, version)
+
+    def users(self, kind: str, name: str, version: str) -> list[tuple[str, str]]:
+        """(job, role) of the jobs that named the version, newest first."""
+        with self._database.read() as connection:
+            return resources.users(connection, kind, name, version)
+
+    def uses(self, job: str) -> list[Use]:
+        """What a job named when it was submitted."""
+        with self._database.read() as connection:
+            return resources.uses(connection, job)
+
+    def close(self) -> None:
+        """Lets go of the database."""
+        self._database.close()
+
+
+def _fact(connection: Connection, name: str) -> str | None:
+    return connection.execute(select(facts.c.value).where(facts.c.name == name)).scalar()

@@ -1,0 +1,233 @@
+"""A job's logs: files that grow, and the journal that says in which order they grew.
+
+Data is written before its record. What a crash, or a full disk, leaves in a log without a record gets its record with
+the next append to that log; an agent that got no answer sends again, so there is a next one.
+
+A power failure may also keep a record and lose its data. Of such a piece readers are given what there is, and go on.
+Its agent sends the rest again: the record is made as short as what was there, and the rest has one of its own. When the
+agent has nothing more to send, and its node may go, all of it is on the disk (`settle`).
+
+What a node sends, again or no more, is decided in `node/logs/sender.py`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.logs import NODE_LOG, LogName, rank_of
+from drumbeat.model.sparse_files import extend, write_at
+from drumbeat.server.home_folder.atomic_files import locked, sync_file, sync_folder, write_all
+from drumbeat.server.home_folder.journal import RECORD_SIZE, Piece, read_pieces, read_pieces_back, shorten
+from drumbeat.server.home_folder.paths import inside
+from drumbeat.server.home_folder.stored_files import LogChunk
+
+JOURNAL = ".journal"
+LONGEST_PIECE = 256 << 10
+"""Bytes of a log under one record, so that a follower's page stays small whatever was sent at once."""
+
+_OPEN_AT_ONCE = 64
+
+
+class JobLogs:
+    """The writing side, for one thread of a server at a time; other servers may write beside it.
+
+    Opening a file takes about 4 µs: none is kept open.
+    """
+
+    def __init__(self, folder: Path, now: Callable[[], float]) -> None:
+        self._folder = folder
+        self._now = now
+        self._places: dict[LogName, Path] = {}
+        self._ends: dict[LogName, int] = {}
+        """How far the records of each log reach."""
+        self._position = 0
+        self._inode = 0
+        """Of the journal that position and ends were read from."""
+
+    def append(self, log: LogName, offset: int, data: bytes) -> int:
+        """See `FolderArtifacts.append_log`. When it raises, this object must not be used again."""
+        place = self._place(log)
+        with locked(self._folder / JOURNAL, os.O_RDWR | os.O_APPEND) as journal:
+            self._catch_up(journal)
+            self._forget_lost(log, place)
+            size = append_beyond(place, offset, data)
+            faultpoint("store.log_grown")
+            self._record(journal, log, size)
+        faultpoint("store.log_recorded")
+        return size
+
+    def _place(self, log: LogName) -> Path:
+        place = self._places.get(log)
+        if place is None:
+            place = inside(self._folder, log.path)
+            place.parent.mkdir(0o700, parents=True, exist_ok=True)
+            self._places[log] = place
+        return place
+
+    def _catch_up(self, journal: int) -> None:
+        """Reads what was recorded since, by this server before it was started or by another; cuts a torn end off."""
+        status = os.fstat(journal)
+        # The logs that were known here may have been removed since, and a new journal may have the inode of theirs.
+        if status.st_ino != self._inode or status.st_size < self._position * RECORD_SIZE:
+            self._inode, self._position, self._ends = status.st_ino, 0, {}
+        if status.st_size == self._position * RECORD_SIZE:
+            return
+        with os.fdopen(os.dup(journal), "rb") as file:
+            for piece in read_pieces(file, self._position):
+                self._ends[piece.log] = max(piece.end, self._ends.get(piece.log, 0))
+                self._position = piece.position
+        os.ftruncate(journal, self._position * RECORD_SIZE)
+
+    def _forget_lost(self, log: LogName, place: Path) -> None:
+        """Makes the records of a log reach no further than its data does."""
+        try:
+            size = place.stat().st_size
+        except FileNotFoundError:
+            size = 0
+        if self._ends.get(log, 0) <= size:
+            return
+        with (self._folder / JOURNAL).open("r+b") as file:
+            for piece in list(read_pieces(file)):
+                if piece.log == log and piece.end > size:
+                    shorten(file.fileno(), piece.position, max(0, size - piece.offset))
+        self._ends[log] = size
+
+    def _record(self, journal: int, log: LogName, size: int) -> None:
+        start = self._ends.get(log, 0)
+        if size <= start:
+            return
+        pieces = list(self._pieces(log, start, size))
+        write_all(journal, b"".join(piece.packed() for piece in pieces))
+        self._ends[log] = size
+        self._position = pieces[-1].position
+
+    def _pieces(self, log: LogName, start: int, size: int) -> Iterator[Piece]:
+        """Each but the last ends with a line, where one does: whoever reads on may have to wait after any of them."""
+        now, position = self._now(), self._position
+        while start < size:
+            length = size - start
+            if length > LONGEST_PIECE:
+                length = self._to_last_line(log, start) or LONGEST_PIECE
+            position += 1
+            yield Piece(position, log, start, length, now)
+            start += length
+
+    def _to_last_line(self, log: LogName, start: int) -> int:
+        """How long the lines are that end within a piece that begins there, 0 = none does."""
+        with self._place(log).open("rb") as file:
+            file.seek(start)
+            return file.read(LONGEST_PIECE).rfind(b"\n") + 1
+
+
+def append_beyond(place: Path, offset: int, data: bytes, hole: int = 0) -> int:
+    """Adds what of `data`, and of the hole after it, lies beyond the file's size; returns the size afterwards.
+
+    What doesn't begin within the file is left: it would make a gap that isn't meant.
+    """
+    with locked(place, os.O_WRONLY) as descriptor:
+        size = os.fstat(descriptor).st_size
+        if offset <= size < (end := offset + len(data) + hole):
+            write_at(descriptor, data[size - offset :], size)
+            extend(descriptor, end)
+            size = end
+        return size
+
+
+def settle(folder: Path, attempt: int, round: int, node: int) -> None:
+    """See `FolderArtifacts.settle_logs`."""
+    node_log = inside(folder, LogName(attempt, round, node, NODE_LOG).path)
+    if not node_log.parent.is_dir():
+        return
+    for file in [*filter(_is_log, node_log.parent.iterdir()), folder / JOURNAL]:
+        with suppress(FileNotFoundError, PermissionError):  # A person's hand was there.
+            sync_file(file)
+    for above in node_log.parents[: len(node_log.relative_to(folder).parts)]:
+        sync_folder(above)
+
+
+def _is_log(file: Path) -> bool:
+    """Whether it is one of ours, not what another program has put there."""
+    with suppress(ValueError):
+        rank_of(file.stem)
+        return file.suffix == ".log" and not file.is_symlink() and file.is_file()
+    return False
+
+
+def read_chunks(folder: Path, after: int, limit: int) -> list[LogChunk]:
+    """See `FolderArtifacts.log_chunks`. Reads beside a writer: a record is there after its data."""
+    try:
+        journal = (folder / JOURNAL).open("rb")
+    except FileNotFoundError:
+        return []
+    found: list[LogChunk] = []
+    with journal, _Logs(folder) as logs:
+        for piece in read_pieces(journal, after):
+            data = logs.read(piece)
+            if len(data) < piece.length:
+                data = _under_lock(folder, piece, logs)
+            if not data:
+                continue
+            found.append(LogChunk(piece.position, piece.log, piece.offset, data, piece.at))
+            limit -= piece.length + RECORD_SIZE
+            if limit <= 0:
+                break
+    return found
+
+
+def _under_lock(folder: Path, piece: Piece, logs: _Logs) -> bytes:
+    """What there is of a piece: looked at while nobody writes, for on a network disk another server's may come late."""
+    with locked(folder / JOURNAL, os.O_RDONLY) as journal, os.fdopen(os.dup(journal), "rb") as file:
+        return logs.read(next(read_pieces(file, piece.position - 1), piece))
+
+
+def last_position(folder: Path) -> int:
+    """See `FolderArtifacts.log_end`."""
+    try:
+        return (folder / JOURNAL).stat().st_size // RECORD_SIZE
+    except FileNotFoundError:
+        return 0
+
+
+def start_position(folder: Path, end: int, length: int) -> int:
+    """See `FolderArtifacts.log_start`."""
+    try:
+        journal = (folder / JOURNAL).open("rb")
+    except FileNotFoundError:
+        return 0
+    with journal:
+        for piece in read_pieces_back(journal, end):
+            length -= piece.length
+            if length <= 0:
+                return piece.position - 1
+    return 0
+
+
+class _Logs:
+    """The logs that a page is read from, open until it is done."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._open: dict[LogName, int] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while self._open:
+            os.close(self._open.popitem()[1])
+
+    def read(self, piece: Piece) -> bytes:
+        """The piece's bytes, or what there is of them."""
+        if piece.log not in self._open:
+            if len(self._open) >= _OPEN_AT_ONCE:
+                self.__exit__()
+            try:
+                self._open[piece.log] = os.open(self._folder / piece.log.path, os.O_RDONLY | os.O_NOFOLLOW)
+            except FileNotFoundError:
+                return b""
+        return os.pread(self._open[piece.log], piece.length, piece.offset)

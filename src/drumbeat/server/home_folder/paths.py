@@ -1,0 +1,70 @@
+"""Paths from outside: refused unless they stay in their folder. Everything else in this room goes through here."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from drumbeat.model.errors import ForbiddenError
+from drumbeat.model.logs import LogName
+from drumbeat.model.wire import is_utf8
+
+LONGEST_NAME = 255
+LONGEST_PATH = 3072
+"""Bytes; Linux's own limits are 255 for a name and 4,096 for a path, of which our folders need a part."""
+
+
+def parts_of(path: str) -> tuple[str, ...]:
+    """The names in a relative path. Raises ForbiddenError unless each is a plain name."""
+    parts = tuple(path.split("/"))
+    if len(os.fsencode(_encodable(path))) > LONGEST_PATH:
+        raise ForbiddenError(f"a path of {len(path):,} characters is too long", where=_shown(path))
+    for part in parts:
+        _require_plain(part, path)
+    return parts
+
+
+def inside(folder: Path, path: str) -> Path:
+    """The place of a path in a folder. Raises ForbiddenError when it, or a link on its way, leaves the folder."""
+    place = folder.joinpath(*parts_of(path))
+    real, allowed = os.path.realpath(place), os.path.realpath(folder)
+    if real != str(place) and not real.startswith(allowed + os.sep):
+        raise ForbiddenError("the path leaves its folder through a link", where=_shown(path))
+    return place
+
+
+def one_name(name: str) -> str:
+    """A name that is one folder's. Raises ForbiddenError."""
+    if "/" in name:
+        raise ForbiddenError("a name has no slash", where=_shown(name))
+    (part,) = parts_of(name)
+    if part.startswith("."):
+        raise ForbiddenError("a name doesn't begin with a dot", where=_shown(name))
+    return part
+
+
+def log_at(path: str) -> LogName:
+    """The log with this path. Raises ForbiddenError."""
+    try:
+        return LogName.of(path)
+    except ValueError:
+        what = "a log is named logs/ATTEMPT.ROUND/NODE/RANK.log, or …/node.log"
+        raise ForbiddenError(what, where=_shown(path)) from None
+
+
+def _require_plain(part: str, path: str) -> None:
+    if part in ("", ".", "..") or "\0" in part:
+        raise ForbiddenError("a path is relative, without `..`, empty parts or NUL", where=_shown(path))
+    if len(os.fsencode(part)) > LONGEST_NAME:
+        raise ForbiddenError(f"a name of {len(part):,} characters is too long", where=_shown(path))
+
+
+def _encodable(path: str) -> str:
+    if not is_utf8(path):
+        raise ForbiddenError("a path is Unicode text", where=_shown(path))
+    return path
+
+
+def _shown(path: str) -> str:
+    """The path as a message can carry it."""
+    return ascii(path[:80] + "…" if len(path) > 80 else path)[1:-1]

@@ -1,0 +1,102 @@
+"""Snapshots of code and data: tar files under the SHA-256 of their bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from drumbeat.model.errors import ConflictError, ForbiddenError, NotFoundError
+from drumbeat.model.fault_points import faultpoint
+from drumbeat.server.home_folder.atomic_files import fitting, put_whole
+from drumbeat.server.home_folder.stored_files import SnapshotSpace
+
+_DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_DAY_S = 86_400.0
+
+
+class Snapshots:
+    """A folder of snapshots. `.new` in it holds those that are still coming in."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._new = folder / ".new"
+        self._new.mkdir(0o700, parents=True, exist_ok=True)
+        self._forget_broken()
+
+    def place(self, digest: str) -> Path:
+        """Where it is, or would be. Raises ForbiddenError for what isn't a SHA-256 in small hexadecimal letters."""
+        if not _DIGEST.fullmatch(digest):
+            raise ForbiddenError("a snapshot is named by its SHA-256, 64 hexadecimal digits", where=ascii(digest[:80]))
+        return self._folder / digest[:2] / f"{digest}.tar"
+
+    def add(self, digest: str, pieces: Iterable[bytes]) -> None:
+        """Keeps it, or raises ConflictError. Adding what is there already checks it all the same."""
+        place = self.place(digest)
+        place.parent.mkdir(0o700, exist_ok=True)
+        put_whole(place, fitting(self._folder, _checked(digest, pieces)), self._new / uuid.uuid4().hex)
+        faultpoint("store.snapshot_kept")
+
+    def ask(self, digest: str, now: float) -> bool:
+        """Whether it is there; notes that it was asked for."""
+        place = self.place(digest)
+        with suppress(OSError):  # A disk that is read-only by now still has it.
+            os.utime(place, (now, now))
+        return place.is_file()
+
+    def remove(self, digest: str, unasked_since: float) -> bool:
+        """See `FolderArtifacts.remove_snapshot`."""
+        place, aside = self.place(digest), self._new / uuid.uuid4().hex
+        # Out of the way first: who asks from now on hears that it isn't there, and sends it.
+        with suppress(FileNotFoundError):
+            place.rename(aside)
+            if aside.stat().st_mtime > unasked_since:
+                aside.rename(place)
+                return False
+            aside.unlink()
+        return True
+
+    def all(self) -> Iterator[SnapshotSpace]:
+        """Every snapshot, by digest."""
+        for place in sorted(self._folder.glob("[0-9a-f][0-9a-f]/*.tar")):
+            with suppress(FileNotFoundError):
+                status = place.stat()
+                yield SnapshotSpace(place.stem, status.st_blocks * 512, status.st_mtime)
+
+    def open(self, digest: str) -> BinaryIO:
+        """Raises NotFoundError."""
+        try:
+            return self.place(digest).open("rb")
+        except FileNotFoundError:
+            raise NotFoundError(f"there is no snapshot {digest[:12]}…", fix="Submit the job again.") from None
+
+    def _forget_broken(self) -> None:
+        """Takes away what a server that was killed had half received."""
+        for file in self._new.iterdir():
+            with suppress(FileNotFoundError):
+                if file.stat().st_mtime < time.time() - _DAY_S:
+                    file.unlink()
+
+
+def _checked(digest: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
+    found = hashlib.sha256()
+    for piece in _sent(pieces):
+        found.update(piece)
+        yield piece
+    if found.hexdigest() != digest:
+        what = f"the snapshot's bytes have SHA-256 {found.hexdigest()[:12]}…, not {digest[:12]}…"
+        raise ConflictError(what, fix="It changed while it was sent; submit the job again.")
+
+
+def _sent(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """A sender's broken connection is an OSError too, and mustn't pass for the disk's."""
+    try:
+        yield from pieces
+    except OSError as error:
+        raise ConflictError(f"the snapshot broke off: {error}", fix="Submit the job again.") from error

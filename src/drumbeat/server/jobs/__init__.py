@@ -1,0 +1,1 @@
+"""Jobs: submitted, planned, shown, cancelled, deleted; their events, logs and files."""

@@ -1,0 +1,152 @@
+"""The watch over children: tells each parent how far its children are.
+
+It looks at a parent when it or a child of it has changed, and every second at all: a child may be another server's.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol, TypeVar
+
+from drumbeat.core.lifecycle.events import ChildrenSeen, ChildStatus
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.model.states import JobKind
+from drumbeat.server.database.records import JobFilter, Record
+from drumbeat.server.loop.bus import JOB, Topic
+from drumbeat.server.loop.loop import Loop
+
+log = logging.getLogger(__name__)
+
+LOOK_INTERVAL_S = 1.0
+"""How often it looks at the children of all parents."""
+MIN_INTERVAL_S = 0.02
+"""The least time between two looks: each piece of a log is a change, too."""
+PAGE = 1000
+
+Reading_co = TypeVar("Reading_co", covariant=True)
+
+
+class TrialReadings(Protocol[Reading_co]):
+    """What is read of the trials of sweeps, kept while the watch looks at them."""
+
+    def __call__(self, job: Job) -> Mapping[int, Reading_co]:
+        """Returns the reading of each trial of a sweep by the trial's number."""
+        ...
+
+    def forget_all_but(self, sweeps: Collection[str]) -> None:
+        """Keeps only what was read for these sweeps, by their unique names."""
+        ...
+
+
+class TrialReports(Protocol):
+    """What trials have reported of the primary metric, as `TrialReadings`."""
+
+    def __call__(self, job: Job, ended: Collection[str]) -> Mapping[int, Sequence[float]]:
+        """Returns the values of each trial by its number. ended: the jobs of the trials that have ended."""
+        ...
+
+    def runs(self, job: Job) -> Mapping[int, str]:
+        """Returns of each trial whose values come from a run beside its own the name of that run."""
+        ...
+
+    def forget_all_but(self, sweeps: Collection[str]) -> None:
+        """Keeps only what was read for these sweeps, by their unique names."""
+        ...
+
+
+class ChildWatch:
+    """Applies `ChildrenSeen` to the parents that this server holds, on a thread of its own."""
+
+    def __init__(self, loop: Loop, reports: TrialReports, busy: TrialReadings[float]) -> None:
+        self._loop = loop
+        self._reports = reports
+        """Reads the values of the primary metric that rank 0 reported, in order."""
+        self._busy = busy
+        """Reads the share of their time that the ranks of measured trials worked."""
+        self._changed, self._stopping = threading.Event(), threading.Event()
+        self._names: list[str] = []
+        """The jobs that have changed since the last look."""
+        self._thread = threading.Thread(target=self._run, name="children", daemon=True)
+        self._unsubscribe = loop.bus.subscribe(self._hear)
+
+    def start(self) -> None:
+        """Starts the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread."""
+        self._unsubscribe()
+        self._stopping.set()
+        self._changed.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=2)
+
+    def _hear(self, topic: Topic) -> None:
+        if topic.kind == JOB:
+            self._names.append(topic.name)
+            self._changed.set()
+
+    def _run(self) -> None:
+        due_at = time.monotonic()
+        while not self._stopping.wait(MIN_INTERVAL_S):
+            self._changed.wait(max(0.0, due_at - time.monotonic()))
+            self._changed.clear()
+            if self._stopping.is_set():
+                return
+            names, self._names = self._names, []
+            is_due = time.monotonic() >= due_at
+            for job in self.parents() if is_due else self.parents_of(names):
+                try:
+                    self.look_at(job)
+                except Exception:
+                    if not self._stopping.is_set():
+                        log.exception("could not look at the children of job %s; trying again", job.name)
+            if is_due:
+                self.forget_ended()
+                due_at = time.monotonic() + LOOK_INTERVAL_S
+
+    def parents(self) -> list[Job]:
+        """The unfinished parents that this server holds."""
+        return [one.job for one in list(self._loop.jobs.values()) if one.job.kind is not JobKind.COMMAND]
+
+    def parents_of(self, changed: Collection[str]) -> list[Job]:
+        """Returns the unfinished parents among these jobs and above them; all, if one of the jobs has ended."""
+        records = [self._loop.jobs.get(name) for name in changed]
+        if None in records:  # Its parent isn't known.
+            return self.parents()
+        names = {*changed, *(record.job.parent for record in records if record)}
+        return [job for job in self.parents() if job.name in names]
+
+    def forget_ended(self) -> None:
+        """Drops what was read of the trials of parents that have ended."""
+        names = {job.unique_name for job in self.parents()}
+        self._reports.forget_all_but(names)
+        self._busy.forget_all_but(names)
+
+    def look_at(self, job: Job) -> None:
+        """Applies to a parent how far its children are."""
+        if not self._loop.is_current:
+            return
+        children = self._children(job.name)
+        statuses = tuple(_status(one.job) for one in reversed(children))
+        # The reports are read after the states: what a trial reported before its end is counted with its end.
+        ended = {one.job for one in statuses if one.state.is_terminal}
+        reports = self._reports(job, ended)
+        self._loop.tell(job.name, ChildrenSeen(statuses, reports, self._busy(job), self._reports.runs(job)))
+
+    def _children(self, parent: str) -> list[Record]:
+        children: list[Record] = []
+        while True:
+            after = children[-1].job.name if children else None
+            page = self._loop.store.jobs(JobFilter(is_archived=None, parent=parent, limit=PAGE, after=after))
+            children += page
+            if len(page) < PAGE:
+                return children
+
+
+def _status(child: Job) -> ChildStatus:
+    ran_s = (child.ended_at - child.started_at).total_seconds() if child.started_at and child.ended_at else 0.0
+    return ChildStatus(child.name, child.state, child.sentence, ran_s)

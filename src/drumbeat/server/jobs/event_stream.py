@@ -1,0 +1,151 @@
+"""Server-sent events: a job's story, state and logs as they happen, to any number of followers.
+
+A follower pulls at its own pace: the server holds one batch for it, never a queue. The id of an event is
+`<position>.<story>`, with `.<first version>` of a job whose name a deleted one had. A follower that sends the last one
+it has seen as `Last-Event-ID` goes on behind it, or begins anew if that was another job's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncIterator
+from functools import cache
+from typing import Any
+
+from anyio import CapacityLimiter, to_thread
+from pydantic import TypeAdapter
+from starlette.responses import StreamingResponse
+
+from drumbeat.core.lifecycle.exit_code import exit_code
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.core.lifecycle.output_publication import is_over
+from drumbeat.model.api.jobs import End, Event, JobView
+from drumbeat.model.errors import NotFoundError, RefusedError
+from drumbeat.model.metrics import Series
+from drumbeat.server.context import ServerContext, current
+from drumbeat.server.database.records import Record
+from drumbeat.server.fanout import Fanout
+from drumbeat.server.jobs.job_views import job_view, story_lines
+from drumbeat.server.jobs.log_reader import LogReader
+from drumbeat.server.loop.bus import job_topic
+
+BATCH = 256 << 10
+"""Bytes of log in one pull."""
+PAUSE_S = 0.02
+"""Between two pulls of one follower: what arrives within it is pulled at once."""
+HEARTBEAT_S = 15.0
+PRIMARY_INTERVAL_S = 0.5
+"""The least time between two looks at a job's primary metric: logs come far more often."""
+PULLS = CapacityLimiter(2)
+"""Threads that pull. A crowd in as many threads would only wait for Python's lock, and keep everybody else from it."""
+
+_EVENT_ID = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?", re.ASCII)
+
+
+@cache
+def serializer_of(kind: type[Any]) -> TypeAdapter[Any]:
+    """Returns what writes the values of a class as JSON. It is made when the first one is sent."""
+    return TypeAdapter(kind)
+
+
+class EventStream(StreamingResponse):
+    """So that the API's description says what comes."""
+
+    media_type = "text/event-stream"
+
+
+def place_behind(event_id: str, job: Job | None) -> tuple[int, int]:
+    """Position and story line in an event's id; (0, 0) if it is of a deleted job with the name of this one."""
+    match = _EVENT_ID.fullmatch(event_id)
+    if match is None:
+        raise RefusedError("that isn't the id of an event of this stream", where=f"Last-Event-ID: {event_id[:80]}")
+    position, story, first_version = (int(one or 1) for one in match.groups())
+    return (0, 0) if job and first_version != job.first_version else (position, story)
+
+
+async def events(follower: Follower, fanout: Fanout) -> AsyncIterator[bytes]:
+    """Batches as they come; a comment now and then where nothing does."""
+    with fanout.bell(job_topic(follower.job)) as bell:
+        while not fanout.is_closing:
+            pulled = time.monotonic()
+            if batch := await to_thread.run_sync(follower.pull, limiter=PULLS):
+                yield batch
+            if follower.is_done:
+                return
+            if follower.has_more:
+                continue
+            if not await bell.wait(HEARTBEAT_S):
+                yield b": still here\n\n"
+            await asyncio.sleep(max(0.0, pulled + PAUSE_S - time.monotonic()))
+
+
+class Follower:
+    """One reader's place in a job. `pull` blocks and is called by one thread at a time."""
+
+    def __init__(self, context: ServerContext, job: Job, position: int, story: int, *, has_logs: bool) -> None:
+        self.control, self.notice_of, self.job, self.story = context.control, context.notice_of, job.name, story
+        self._first_version = job.first_version
+        self.reader = LogReader(context.control.artifacts, job.name, position)
+        self.has_logs = has_logs
+        self.has_more = self.is_done = False
+        self._seen: tuple[int, str, Series | None] = (-1, "", None)
+        self._primary: Series | None = None
+        self._primary_due = 0.0
+        self._state: JobView | None = None
+
+    def pull(self) -> bytes:
+        """The events since the last pull; b"" = none. What a job wrote comes before the word that it has ended.
+
+        Raises NotFoundError when the job was deleted.
+        """
+        record = current(self.control, self.job)
+        if record.job.first_version != self._first_version:
+            raise NotFoundError(f"that job {self.job} was deleted, and another job has its name")
+        before = self.reader.position
+        logs = self._logs()
+        self.has_more = self.reader.position != before
+        if record.job.state.is_terminal and self.has_more:
+            return b"".join(logs)
+        news = self._news(record)
+        self.is_done = is_over(record.job)
+        return b"".join([*logs, *news, *(self._end(record) if self.is_done else [])])
+
+    def _logs(self) -> list[bytes]:
+        if not self.has_logs:
+            return []
+        return [self._event("log", piece, position=piece.position) for piece in self.reader.read(BATCH)]
+
+    def _news(self, record: Record) -> list[bytes]:
+        notice = self.notice_of(record.job)
+        self._read_primary(record)
+        if (record.version, notice, self._primary) == self._seen:
+            return []
+        self._seen = (record.version, notice, self._primary)
+        found: list[bytes] = []
+        for line in story_lines(self.control.store.story(self.job), self.story):
+            self.story = line.n
+            found.append(self._event("story", line))
+        view = job_view(record, notice, self._primary)
+        if view != self._state:
+            self._state = view
+            found.append(self._event("state", view))
+        return found
+
+    def _read_primary(self, record: Record) -> None:
+        now = time.monotonic()
+        if now >= self._primary_due or record.job.state.is_terminal:
+            self._primary_due = now + PRIMARY_INTERVAL_S
+            self._primary = self.control.metrics.primaries([self.job]).get(self.job)
+
+    def _end(self, record: Record) -> list[bytes]:
+        rest = [self._event("log", piece) for piece in self.reader.rest()]
+        end = End(record.job.state, exit_code(record.job))
+        return [*rest, self._event("end", end)]
+
+    def _event(self, kind: str, event: Event, position: int | None = None) -> bytes:
+        at = self.reader.position if position is None else position
+        data = serializer_of(type(event)).dump_json(event)
+        job = f".{self._first_version}" if self._first_version > 1 else ""
+        return f"event: {kind}\ndata: {data.decode()}\nid: {at}.{self.story}{job}\n\n".encode()

@@ -1,0 +1,98 @@
+"""Snapshots in, a job's files out."""
+
+from __future__ import annotations
+
+import os
+from stat import S_ISREG
+from typing import Annotated
+
+from anyio import to_thread
+from fastapi import Header, Request, Response
+from fastapi import Path as InPath
+
+from drumbeat.model.api.jobs import FileView
+from drumbeat.model.errors import NotFoundError
+from drumbeat.model.sparse_files import is_sparse
+from drumbeat.server.context import ControlOf, away
+from drumbeat.server.control import Control
+from drumbeat.server.file_bodies import (
+    BINARY,
+    RANGE_RESPONSES,
+    UPLOADS,
+    Arriving,
+    Cut,
+    ServedFile,
+    cut_of,
+    range_refusal,
+)
+from drumbeat.server.routing import new_router
+from drumbeat.server.url_paths import rest
+
+router = new_router("/api/v1", tags=["files"])
+
+Digest = Annotated[str, InPath(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the tar file, in hex.")]
+
+
+@router.head("/snapshots/{digest}", responses={404: {"description": "It isn't kept here."}})
+def has_snapshot(digest: Digest, control: ControlOf) -> Response:
+    """Whether this content is kept already."""
+    if not control.artifacts.has_snapshot(digest):
+        raise NotFoundError("this snapshot isn't kept here", where=digest, fix="Send it with PUT.")
+    return Response()
+
+
+@router.put(
+    "/snapshots/{digest}",
+    status_code=201,
+    responses={200: {"description": "It was kept already."}, 409: {"description": "The bytes have another SHA-256."}},
+    openapi_extra={"requestBody": {"required": True, **BINARY}},
+)
+async def put_snapshot(digest: Digest, control: ControlOf, request: Request) -> Response:
+    """Keeps a tar file whose SHA-256 is `digest`; nothing is kept unless it is."""
+    if await away(lambda: control.artifacts.has_snapshot(digest)):
+        return Response(status_code=200)
+    pieces = Arriving(request.stream())
+    await to_thread.run_sync(lambda: control.artifacts.add_snapshot(digest, pieces), limiter=UPLOADS)
+    return Response(status_code=201)
+
+
+@router.get("/jobs/{name}/files")
+def list_files(name: str, control: ControlOf) -> list[FileView]:
+    """Everything that can be fetched of a job."""
+    return [FileView(one.path, one.size) for one in control.jobs.files(name)]
+
+
+@router.head("/jobs/{name}/files/" + rest("path"), include_in_schema=False)
+@router.get(
+    "/jobs/{name}/files/" + rest("path"),
+    response_class=Response,
+    responses=RANGE_RESPONSES,
+)
+def get_file(
+    *,
+    name: str,
+    path: str,
+    control: ControlOf,
+    request: Request,
+    wanted: Annotated[str, Header(alias="Range")] = "",
+    if_range: Annotated[str, Header(alias="If-Range")] = "",
+) -> Response:
+    """A file as it is now, or one range of it; what is written to it meanwhile isn't in it."""
+    found = look(control, name, path)
+    whole = Cut(0, found.size)
+    cut = cut_of(wanted, found.size) if wanted and if_range in ("", found.etag) else None
+    if cut is not None and cut.is_beyond(found.size):
+        return range_refusal(wanted, found.size)
+    return found.response(cut or whole, is_part=cut is not None, has_body=request.method != "HEAD")
+
+
+def look(control: Control, name: str, path: str) -> ServedFile:
+    """The file of a job that lies there."""
+    place = control.jobs.open_file(name, path)
+    try:
+        status = os.stat(place)  # noqa: PTH116 - os.stat and Path.stat are the same
+    except FileNotFoundError:
+        raise NotFoundError("the job has no such file", where=path[:300]) from None
+    if not S_ISREG(status.st_mode):
+        raise NotFoundError("this isn't a file", where=path[:300], fix=f"GET /api/v1/jobs/{name}/files lists them.")
+    return ServedFile(place, status.st_size, f'"{status.st_mtime_ns:x}-{status.st_size:x}"', is_sparse(status))

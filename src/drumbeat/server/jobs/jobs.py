@@ -1,0 +1,377 @@
+"""Jobs as people use them: submitted, previewed, canceled, and their files listed."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from drumbeat import jobfile
+from drumbeat.core.child_jobs import step_name
+from drumbeat.core.lifecycle import cancellation
+from drumbeat.core.lifecycle.events import (
+    CancelRequested,
+    ChildPostponed,
+    ChildRefused,
+    ChildrenSeen,
+    ChildStatus,
+    StepReused,
+)
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.core.pipelines.expansion import expand
+from drumbeat.core.pipelines.graph import Graph
+from drumbeat.core.pipelines.registered_components import digests_of
+from drumbeat.core.pipelines.step_jobs import step_request
+from drumbeat.core.planning.plan import Planned, UnusableComputeError
+from drumbeat.core.sweeps.sweep_summary import say_sweep
+from drumbeat.core.sweeps.trial_jobs import notes as sweep_notes
+from drumbeat.jobfile.data.paths import OfJob, reference_to
+from drumbeat.jobfile.job.job import CommandJob
+from drumbeat.jobfile.pipelines.pipeline_job import PipelineJob
+from drumbeat.jobfile.sweeping.sweep import SweepJob
+from drumbeat.model.api.jobs import PreviewView
+from drumbeat.model.api.requests import JobRequest, StepParts
+from drumbeat.model.errors import (
+    AwayError,
+    ConflictError,
+    DrumbeatError,
+    NotFoundError,
+    SpecError,
+    StorageError,
+    UnreachableError,
+)
+from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.plan import Plan, StagedFiles
+from drumbeat.model.principal import UNKNOWN, Principal
+from drumbeat.model.states import State
+from drumbeat.server.computes.engines import Engines, no_compute
+from drumbeat.server.data.data_assets import data_uses
+from drumbeat.server.database import SqlStore
+from drumbeat.server.database.records import Record, Submission
+from drumbeat.server.home_folder import FolderArtifacts
+from drumbeat.server.home_folder.stored_files import StoredFile
+from drumbeat.server.jobs import job_submission
+from drumbeat.server.jobs.planner import Planner
+from drumbeat.server.jobs.preview import preview
+from drumbeat.server.loop.loop import Loop
+from drumbeat.server.loop.outbox import PostponedError
+from drumbeat.server.outputs.keep_story import STORY, Stories
+from drumbeat.server.outputs.output_places import place_uses
+from drumbeat.server.outputs.result_lookup import output_files, place_of_file
+from drumbeat.server.pipelines.pipeline_submission import new_pipeline, pipeline_notes, planned_steps, preview_step
+from drumbeat.server.resources.components import component_uses
+from drumbeat.server.resources.environments import uses_of
+from drumbeat.server.resources.records import Use
+from drumbeat.server.sweeps.sweep_submission import example_trial, new_sweep
+from drumbeat.server.users.quotas import Quotas
+
+_PARENT_STOPS = "not submitted: its parent was being stopped"
+
+
+@dataclass(frozen=True)
+class Reuse:
+    """What the result of a child may be taken from. key: under which its own result is found later, "" = never.
+
+    source: an earlier job with the same key, "" = none.
+    """
+
+    key: str = ""
+    source: str = ""
+
+
+class Jobs:
+    """Submits, previews and cancels jobs. Thread-safe. Refusals are `drumbeat.model.errors`."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        planner: Planner,
+        engines: Engines,
+        artifacts: FolderArtifacts,
+        stories: Stories,
+        quotas: Quotas,
+    ) -> None:
+        self._loop, self._planner, self._engines = loop, planner, engines
+        self._artifacts, self._stories, self._quotas = artifacts, stories, quotas
+
+    # --- submitting -------------------------------------------------------------------------------------------
+    def submit(self, request: JobRequest, parent: str = "", by: Principal = UNKNOWN) -> tuple[Record, bool]:
+        """Submits a job durably; returns it, and whether it is new. parent: the sweep or pipeline that it is a part of.
+
+        Raises SpecError, RefusedError; ConflictError, also when the key was used with another document.
+        """
+        try:
+            submission, _ = self._submission(request, parent, by.person)
+            record, is_new = self._loop.call(lambda: self.write(submission))
+        except DrumbeatError:
+            # A job that can't be submitted now may have been submitted before, and the answer lost.
+            before = self._loop.store.submitted(request.key) if request.key else None
+            if before is None or not _is_from(before, request):
+                raise
+            return before, False
+        if not _is_from(record, request):
+            what = f"job {record.job.name} was submitted with this key, and from another document"
+            raise ConflictError(what, fix="Send what was sent with it before, or give this job a key of its own.")
+        return record, is_new
+
+    def _submission(self, request: JobRequest, parent: str, person: str) -> tuple[Submission, Plan]:
+        """What is written of a job, and its plan, or that of an example trial."""
+        self._require_sources(request)
+        resolved, now = self._planner.resolved(request), self._loop.clock.now()
+        whole = replace(resolved.request, notes=(*resolved.notes, *request.notes))
+        written = jobfile.from_dict(whole.document, request.source)
+        key = request.key or secrets.token_hex(16)
+        uses = component_uses(resolved.used)
+        if isinstance(written, PipelineJob):
+            name, graph, plans = self._planned_steps(whole, written)
+            job, first = new_pipeline(whole, graph, plans, name, now)
+            self._planner.check_notices(job)
+            return Submission(key, replace(job, person=person), request.document, (first,), uses, whole), job.plan
+        kept: JobRequest | None = None
+        if isinstance(written, SweepJob):
+            kept, (name, planned) = whole, self._example_trial(whole, written)
+            job, first = new_sweep(whole, written, planned, name, now)
+        else:
+            command, planned = self._planner.plan(whole)
+            job, first = job_submission.new_job(command, planned, now)
+        job = replace(job, parent=parent, person=person)
+        if not parent:  # A target that was deleted since must not keep trials and steps from running.
+            self._planner.check_notices(job)
+        uses = (*uses, *uses_of(planned.asset), *data_uses(planned.data), *place_uses(job.plan))
+        return Submission(key, job, request.document, (first,), uses, kept), planned.plan
+
+    def _planned_steps(
+        self, request: JobRequest, pipeline: PipelineJob, go_on: Callable[[], None] = lambda: None
+    ) -> tuple[str, Graph, dict[str, Planned]]:
+        """The name of a pipeline, its steps, and the plan of each. Raises what planning a step raises."""
+        title = pipeline.display_name or pipeline.experiment_name or request.experiment
+        name = pipeline.name or job_submission.invent_name(title)
+        graph = expand(pipeline, name)
+        return name, graph, planned_steps(request, graph, name, self._planner, go_on)
+
+    def _example_trial(self, request: JobRequest, sweep: SweepJob) -> tuple[str, Planned]:
+        """The name of a sweep, and the plan of a trial. Raises what planning the trial raises."""
+        name = sweep.name or job_submission.invent_name(
+            sweep.display_name or sweep.experiment_name or request.experiment
+        )
+        return name, self._planner.plan(example_trial(request, sweep, name))[1]
+
+    def submit_child(
+        self, parent: str, request: JobRequest, find: Callable[[Plan], Reuse] = lambda _plan: Reuse()
+    ) -> None:
+        """Submits a child of a running parent and lets the parent know, as one step of the loop. Idempotent.
+
+        Where the parent is being stopped, it learns that the child does not exist, or how far the child is. The parent
+        also learns of a refusal. find: gives what the child's result may be taken from, by its plan. Raises AwayError
+        while the server's database is away, or another server is the active one; PostponedError while the child's
+        compute can't be used, a store of data doesn't answer, or the files of a deleted job of the child's name are
+        still being removed.
+        """
+        job = str(request.document["name"])
+        try:
+            submission, plan = self._submission(request, parent, self._loop.store.load(parent).job.person)
+        except AwayError:  # It isn't about the child, and the parent could not be told.
+            raise
+        except DrumbeatError as error:
+            refusal = error  # Python unbinds the name at the end of this block.
+            if self._loop.call(lambda: self._refuse_child(parent, request, refusal)):
+                raise PostponedError from error
+            return
+        reuse = find(plan)
+        faultpoint("children.planned")
+        if reuse.source and self._loop.store.submitted(submission.key) is None:
+            self._loop.tell(parent, StepReused(job, reuse.source))
+            faultpoint("children.reused")
+            return
+        kept = (Use("step", reuse.key, "", "reuse key"),) if reuse.key else ()
+        noted = replace(submission, uses=(*submission.uses, *kept))
+        if conflict := self._loop.call(lambda: self._write_child(parent, noted)):
+            raise PostponedError from conflict
+
+    def _refuse_child(self, parent: str, request: JobRequest, error: DrumbeatError) -> bool:
+        """Lets a parent know that a child can't be planned, and says whether it is to be tried again."""
+        job = str(request.document["name"])
+        record = self._loop.store.submitted(request.key) if request.key else None
+        if record is not None:  # It was submitted before; the server was stopped before it took the effect away.
+            self._child_submitted(parent, record.job)
+            return False
+        is_postponed = isinstance(error, UnusableComputeError | UnreachableError | StorageError)
+        if is_postponed and self._is_stopping(parent):
+            self._loop.apply(parent, ChildRefused(job, _PARENT_STOPS))
+            return False
+        self._loop.apply(parent, ChildPostponed(job, error.what) if is_postponed else ChildRefused(job, str(error)))
+        return is_postponed
+
+    def _is_stopping(self, parent: str) -> bool:
+        """Whether a parent has no further children submitted. Raises StandbyError."""
+        return self._loop.held(parent).job.state is not State.RUNNING
+
+    def _write_child(self, parent: str, submission: Submission) -> ConflictError | None:
+        """Writes a child and lets its parent know. Returns why the child is to be written later, None = it isn't."""
+        name = submission.job.name
+        record = self._loop.store.submitted(submission.key)
+        if record is None and self._is_stopping(parent):
+            self._loop.apply(parent, ChildRefused(name, _PARENT_STOPS))
+            return None
+        try:
+            record = record or self.write(submission)[0]
+        except NotFoundError as error:
+            self._loop.apply(parent, ChildRefused(name, str(error)))
+            return None
+        except ConflictError as error:
+            if self._is_taken(name):
+                self._loop.apply(parent, ChildRefused(name, str(error)))
+                return None
+            # The files of a deleted job of that name are still there.
+            self._loop.apply(parent, ChildPostponed(name, error.what))
+            return error
+        self._child_submitted(parent, record.job)
+        return None
+
+    def _is_taken(self, name: str) -> bool:
+        try:
+            self._loop.store.load(name)
+        except NotFoundError:
+            return False
+        return True
+
+    def _child_submitted(self, parent: str, child: Job) -> None:
+        self._loop.apply(parent, ChildrenSeen((ChildStatus(child.name, child.state, child.sentence),)))
+
+    def write(self, submission: Submission) -> tuple[Record, bool]:
+        """Writes a planned job; returns it, and whether it is new. Only on the loop's thread.
+
+        Raises RefusedError when a quota lets no more jobs wait.
+        """
+        loop, compute = self._loop, submission.job.plan.compute
+        if compute not in self._engines:  # It was deleted since the plan was made.
+            raise no_compute(compute, self._engines)
+        _require_sources(loop.store, submission.job.plan)
+        faultpoint("submit.before_commit")
+        self._quotas.require_room(submission.job)
+        record, is_new = loop.store.submit(submission)
+        faultpoint("submit.after_commit")
+        if is_new:
+            loop.add(record)
+        return record, is_new
+
+    def _require_sources(self, request: JobRequest) -> None:
+        own = StepParts(request.code, request.inputs, request.environment)
+        for digest in digests_of({**request.parts, "": own}):
+            if not self._artifacts.has_snapshot(digest):
+                raise NotFoundError(f"snapshot {digest} was not uploaded", fix="Send it before the job.")
+
+    def preview(
+        self, request: JobRequest, by: Principal = UNKNOWN, go_on: Callable[[], None] = lambda: None
+    ) -> PreviewView:
+        """What `submit` would run: a job, a sweep with an example trial, or a pipeline. Starts and writes nothing.
+
+        A note says where `submit` would refuse the job because its name is taken. go_on: called before each step of a
+        pipeline; what it raises ends the preview.
+        """
+        resolved = self._planner.resolved(request)
+        request = replace(resolved.request, notes=(*resolved.notes, *request.notes))
+        written = jobfile.from_dict(request.document, request.source)
+        seen = self._preview(request, written, by, go_on)
+        return replace(seen, notes=(*self._name_notes(written.name), *seen.notes))
+
+    def _name_notes(self, name: str | None) -> tuple[str, ...]:
+        try:
+            other = self._loop.record(name).job if name else None
+        except NotFoundError:
+            other = None
+        return (f"submitting it will be refused: there is a job {name} already ({other.state})",) if other else ()
+
+    def _preview(
+        self, request: JobRequest, written: jobfile.Job, by: Principal, go_on: Callable[[], None]
+    ) -> PreviewView:
+        notes, parent, sweep = (), "", ""
+        if isinstance(written, PipelineJob):
+            return self._preview_pipeline(request, written, by, go_on)
+        if isinstance(written, SweepJob):
+            parent = written.name or job_submission.invent_name(written.display_name or request.experiment)
+            request, notes, sweep = (
+                example_trial(request, written, parent),
+                (*sweep_notes(written),),
+                say_sweep(written),
+            )
+        command, planned = self._planner.plan(request)
+        job, _ = job_submission.new_job(command, planned, self._loop.clock.now())
+        job = replace(job, person=by.person)
+        seen = preview(job, replace(planned, notes=(*notes, *planned.notes)), self._loop, self._engines)
+        return replace(seen, parent=parent, sweep=sweep)
+
+    def _preview_pipeline(
+        self, request: JobRequest, pipeline: PipelineJob, by: Principal, go_on: Callable[[], None]
+    ) -> PreviewView:
+        """The steps, all of which are planned, and what the first of them would run."""
+        name, graph, plans = self._planned_steps(request, pipeline, go_on)
+        path, planned = next(iter(plans.items()))
+        asked = step_request(request, graph, name, path, {})
+        steps = tuple(preview_step(graph.step(each), one.plan) for each, one in plans.items())
+        written = jobfile.from_dict(asked.document, asked.source)
+        if isinstance(written, SweepJob):
+            written = jobfile.from_dict(example_trial(asked, written, step_name(name, path)).document, asked.source)
+        if not isinstance(written, CommandJob):
+            raise SpecError("a step is a command or a sweep", where=path)
+        shown = replace(planned, notes=(*pipeline_notes(graph), *planned.notes))
+        job, _ = job_submission.new_job(written, shown, self._loop.clock.now())
+        seen = preview(replace(job, person=by.person), shown, self._loop, self._engines)
+        return replace(seen, parent=name, steps=steps)
+
+    # --- afterwards -------------------------------------------------------------------------------------------
+    def cancel(self, name: str, by: str, *, discard: bool = False) -> Record:
+        """Asks a job to stop. Idempotent. discard: give up results that are being kept. by: who asks, for the story.
+
+        Raises NotFoundError; ConflictError for a job that has ended otherwise, or keeps its results.
+        """
+        self._loop.call(lambda: self._cancel(name, CancelRequested(by, discard)))
+        return self._loop.store.load(name)
+
+    def _cancel(self, name: str, request: CancelRequested) -> None:
+        job = self._loop.record(name).job
+        if error := cancellation.refusal(job, request):
+            raise error
+        if not cancellation.is_repeated(job, request):
+            self._loop.apply(name, request)
+
+    def files(self, name: str) -> list[StoredFile]:
+        """Every file of a job that can be fetched; of one that has ended, plan and story too.
+
+        A client that saw the job end may ask before the outbox has written them. Raises NotFoundError.
+        """
+        job = self._loop.store.load(name).job
+        files = self._own_files(job)
+        if job.pipeline is not None:
+            files = sorted([*files, *output_files(self._loop.store, self._artifacts, job)], key=lambda one: one.path)
+        return files
+
+    def _own_files(self, job: Job) -> list[StoredFile]:
+        files = self._artifacts.files(job.name)
+        if not job.state.is_terminal or any(file.path == STORY for file in files):
+            return files
+        try:
+            self._stories.write(job)
+        except StorageError:  # A full disk: the outbox tries again, and the other files can be fetched.
+            return files
+        return self._artifacts.files(job.name)
+
+    def open_file(self, name: str, path: str) -> Path:
+        """Where a file of a job is; of a pipeline, an output is a step's. Raises NotFoundError, ForbiddenError."""
+        return self._artifacts.open_file(*place_of_file(self._loop.store, self._loop.store.load(name).job, path))
+
+
+def _is_from(record: Record, request: JobRequest) -> bool:
+    """Whether the job was made from the request's document."""
+    sent, kept = (json.dumps(one, sort_keys=True) for one in (request.document, record.spec))
+    return sent == kept
+
+
+def _require_sources(store: SqlStore, plan: StagedFiles) -> None:
+    """Raises NotFoundError when a job whose output the plan reads was deleted since. Only on the loop's thread."""
+    for one in plan.inputs:
+        place = reference_to(one.uri) if one.uri.startswith("azureml:") else None
+        if isinstance(place, OfJob):
+            store.load(place.job)

@@ -1,0 +1,73 @@
+"""The logs of a job as text: pieces in the order of their arrival, decoded per rank. `job_logs.py` has the route."""
+
+from __future__ import annotations
+
+import codecs
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from drumbeat.model.api.jobs import LogPiece
+from drumbeat.model.errors import DrumbeatError
+from drumbeat.model.logs import LogName
+
+if TYPE_CHECKING:
+    from drumbeat.server.home_folder import FolderArtifacts
+    from drumbeat.server.home_folder.stored_files import LogChunk
+
+LONGEST_CHARACTER = 4
+
+
+class LogReader:
+    """Reads on after a position.
+
+    A character that was cut between two pieces comes whole with the later one, also when the earlier piece was read by
+    another reader.
+    """
+
+    def __init__(self, artifacts: FolderArtifacts, job: str, position: int = 0) -> None:
+        self.artifacts, self.job, self.position = artifacts, job, position
+        self._decoders: dict[LogName, codecs.IncrementalDecoder] = {}
+        self._ends: dict[LogName, int] = {}
+
+    def read(self, limit: int) -> list[LogPiece]:
+        """The next pieces, about `limit` bytes; [] = no more yet. Blocks on the disk."""
+        chunks = self.artifacts.log_chunks(self.job, after=self.position, limit=limit)
+        if chunks:
+            self.position = chunks[-1].position
+        return [piece for chunk in chunks if (piece := self._piece_of(chunk)).text]
+
+    def rest(self) -> list[LogPiece]:
+        """What is left of characters that never came whole."""
+        rests = ((log, decoder.decode(b"", final=True)) for log, decoder in self._decoders.items())
+        return [_piece(log, self.position, self._ends[log], text) for log, text in rests if text]
+
+    def _piece_of(self, chunk: LogChunk) -> LogPiece:
+        if self._ends.get(chunk.log) != chunk.offset:
+            self._decoders[chunk.log] = self._decoder_at(chunk)
+        self._ends[chunk.log] = chunk.offset + len(chunk.data)
+        return _piece(chunk.log, chunk.position, chunk.offset, self._decoders[chunk.log].decode(chunk.data))
+
+    def _decoder_at(self, chunk: LogChunk) -> codecs.IncrementalDecoder:
+        """A decoder that has seen the beginning of the character that the chunk goes on with."""
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        if chunk.offset and chunk.data and is_continuation(chunk.data[0]):
+            before = self._before(chunk)
+            start = next((i for i in reversed(range(len(before))) if not is_continuation(before[i])), len(before))
+            decoder.decode(before[start:])
+        return decoder
+
+    def _before(self, chunk: LogChunk) -> bytes:
+        start = max(0, chunk.offset - LONGEST_CHARACTER + 1)
+        with suppress(DrumbeatError, OSError), self.artifacts.open_file(self.job, chunk.log.path).open("rb") as file:
+            file.seek(start)
+            return file.read(chunk.offset - start)
+        return b""
+
+
+def _piece(log: LogName, position: int, offset: int, text: str) -> LogPiece:
+    return LogPiece(position, *log, offset, text)
+
+
+def is_continuation(byte: int) -> bool:
+    """Whether a byte stands inside a UTF-8 character, not at its beginning."""
+    return byte & 0xC0 == 0x80

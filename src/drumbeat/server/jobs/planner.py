@@ -1,0 +1,104 @@
+"""The planner: plans a requested job with what this server knows of computes, environments, data and registries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.core.pipelines.registered_components import Resolved
+from drumbeat.core.planning import plan as planning
+from drumbeat.core.planning.inputs import JobOutputs
+from drumbeat.core.planning.node_resources import Size
+from drumbeat.core.planning.plan import Facts, Planned
+from drumbeat.jobfile.job.job import CommandJob
+from drumbeat.model.api.requests import JobRequest
+from drumbeat.server.computes.engines import Engines
+from drumbeat.server.jobs import job_submission
+from drumbeat.server.loop.loop import Loop
+from drumbeat.server.loop.placer import Supply
+from drumbeat.server.outputs.direct_links import DirectOutputs
+from drumbeat.server.resources.aliases import read_aliases
+from drumbeat.server.resources.catalogs import Catalogs
+
+NONE: Mapping[str, JobOutputs] = MappingProxyType({})
+
+
+class Coming(Mapping[str, JobOutputs]):
+    """What is known of jobs' outputs: of those that are coming, and of those that exist."""
+
+    def __init__(self, coming: Mapping[str, JobOutputs], known: Mapping[str, JobOutputs]) -> None:
+        self._coming, self._known = coming, known
+
+    def __getitem__(self, name: str) -> JobOutputs:
+        return self._coming[name] if name in self._coming else self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._coming
+        yield from (name for name in self._known if name not in self._coming)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+class Planner:
+    """Plans requests. programs: the folder that goes first on the ranks' PATH in the environment `current`."""
+
+    def __init__(self, loop: Loop, engines: Engines, catalogs: Catalogs, direct: DirectOutputs, programs: str) -> None:
+        self._loop, self._engines, self._catalogs = loop, engines, catalogs
+        self._direct, self._programs = direct, programs
+
+    def resolved(self, request: JobRequest) -> Resolved:
+        """The request with every registered component that it names. Raises SpecError, UnknownNameError."""
+        return self._catalogs.components.resolved(request)
+
+    def plan(self, request: JobRequest, coming: Mapping[str, JobOutputs] = NONE) -> tuple[CommandJob, Planned]:
+        """The job that a request asks for, and its plan. Raises SpecError, RefusedError.
+
+        coming: the outputs of jobs that are submitted later, by their names: of the steps of a pipeline.
+        """
+
+        def facts(job: CommandJob) -> Facts:
+            known = self._facts(job)
+            return replace(known, data=replace(known.data, jobs=Coming(coming, known.data.jobs))) if coming else known
+
+        written, planned = job_submission.planned(request, facts, self._catalogs.environments)
+        self._direct.check(planned.plan)
+        return written, planned
+
+    def check_notices(self, job: Job) -> None:
+        """Checks that everyone whom a job notifies can be reached through a target. Raises NotFoundError."""
+        self._catalogs.notices.check(job.policy.notify)
+
+    def _facts(self, job: CommandJob) -> Facts:
+        aliases = read_aliases(self._loop.store)
+        _, compute = planning.meant(job, aliases)
+        self._engines.await_machines(compute)
+        supply, computes = self._loop.supply, self._engines.all()
+        capacity = {
+            name: (sum(m.cpus for m in machines), sum(len(m.gpus) for m in machines))
+            for name, machines in supply.machines.items()
+        }
+        return Facts(
+            capacity,
+            aliases,
+            {name: one.path_first(self._programs) for name, one in computes.items()},
+            supply.troubles,
+            prepare={name: one.prepare for name, one in computes.items() if one.prepare},
+            data=self._catalogs.data.facts(),
+            machines=_sizes(supply, is_for_gpus=False),
+            gpu_machines=_sizes(supply, is_for_gpus=True),
+            without_containers=self._engines.without_containers(),
+            registries=self._catalogs.registries.addresses(),
+            push_target=self._catalogs.registries.push_target(),
+            shares={name: one.spec.share_plans for name, one in computes.items() if one.spec},
+        )
+
+
+def _sizes(supply: Supply, *, is_for_gpus: bool) -> dict[str, list[Size]]:
+    """The machines of each compute that are for jobs with GPUs only, or the others."""
+    return {
+        name: [(one.cpus, len(one.gpus)) for one in machines if one.is_for_gpus == is_for_gpus]
+        for name, machines in supply.machines.items()
+    }

@@ -1,0 +1,150 @@
+"""Jobs: submit, plan, list, look, cancel, hide."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Literal
+
+from fastapi import Depends, Query, Request, Response
+
+from drumbeat.jobfile.reading.writer import dumps_document
+from drumbeat.model.api.jobs import JobPage, JobView, JobWithStory, PreviewView, StoryLine
+from drumbeat.model.api.page import DefinitionView
+from drumbeat.model.api.requests import JobRequest
+from drumbeat.model.states import State
+from drumbeat.server.context import ContextOf, ControlOf, PrincipalOf, current, while_connected
+from drumbeat.server.control import Control
+from drumbeat.server.database import SqlStore
+from drumbeat.server.database.records import JobFilter, Record
+from drumbeat.server.jobs.job_views import job_view, job_with_story, story_lines
+from drumbeat.server.loop.bus import job_topic
+from drumbeat.server.routing import new_router
+
+router = new_router("/api/v1", tags=["jobs"])
+
+Discard = Annotated[bool, Query(description="Also while it keeps its results; what isn't kept yet is lost.")]
+PARENT = "Jobs of this sweep or pipeline; empty: jobs that are part of none; every job when absent."
+PERSON = "Jobs of this person; empty: jobs whose person is unknown; of anyone when absent."
+TEXT = "Only jobs with this text in their name, display name, experiment, compute or tags; in any case of letters."
+SCANNED = 100
+"""Jobs that are read at once while a text is looked for."""
+HIDDEN: dict[str, bool | None] = {"false": False, "true": True, "all": None}
+
+
+@router.post("/jobs", status_code=201, responses={200: {"model": JobView, "description": "This key came before."}})
+def submit(body: JobRequest, control: ControlOf, principal: PrincipalOf, response: Response) -> JobView:
+    """Takes the job in; once this has answered, it is durable."""
+    record, is_new = control.jobs.submit(body, by=principal)
+    response.status_code = 201 if is_new else 200
+    return job_view(record)
+
+
+@router.post("/plan")
+async def plan(body: JobRequest, control: ControlOf, principal: PrincipalOf, request: Request) -> PreviewView:
+    """What would run; starts nothing and writes nothing. Ends with its client."""
+    return await while_connected(request, lambda go_on: control.jobs.preview(body, principal, go_on))
+
+
+def _chosen_jobs(
+    *,
+    control: ControlOf,
+    state: Annotated[list[State], Query(description="Any of these; every state when absent.")] = [],  # noqa: B006 - FastAPI copies it
+    experiment: str | None = None,
+    archived: Literal["false", "true", "all"] = "false",
+    parent: Annotated[str | None, Query(description=PARENT)] = None,
+    person: Annotated[str | None, Query(description=PERSON)] = None,
+) -> JobFilter:
+    """Returns which jobs a list or a count is of."""
+    experiments = control.experiments.names_in_jobs(experiment) if experiment else ()
+    return JobFilter(tuple(state), experiments, HIDDEN[archived], parent=parent, person=person)
+
+
+ChosenJobs = Annotated[JobFilter, Depends(_chosen_jobs)]
+
+
+@router.get("/jobs")
+def list_jobs(
+    *,
+    control: ControlOf,
+    chosen: ChosenJobs,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    after: Annotated[str | None, Query(description="`after` of the page before.")] = None,
+    text: Annotated[str, Query(max_length=200, description=TEXT)] = "",
+) -> JobPage:
+    """A page of jobs, newest first."""
+    chosen = replace(chosen, limit=limit, after=after)
+    records = _with_text(control.store, chosen, text) if text else control.store.jobs(chosen)
+    primaries = control.metrics.primaries([record.job.name for record in records])
+    views = [job_view(record, primary=primaries.get(record.job.name)) for record in records]
+    return JobPage(tuple(views), records[-1].job.name if len(records) == limit else None)
+
+
+@router.get("/job-counts")
+def count_jobs(*, control: ControlOf, chosen: ChosenJobs) -> dict[State, int]:
+    """How many jobs are in each state; states of none are left out."""
+    return control.store.count_jobs(chosen)
+
+
+def _with_text(store: SqlStore, chosen: JobFilter, text: str) -> list[Record]:
+    """The page of those jobs in which the text occurs."""
+    matching: list[Record] = []
+    after = chosen.after
+    while len(matching) < chosen.limit:
+        page = store.jobs(replace(chosen, limit=SCANNED, after=after, text=text))
+        matching += [record for record in page if _has_text(record, text.casefold())]
+        if len(page) < SCANNED:
+            break
+        after = page[-1].job.name
+    return matching[: chosen.limit]
+
+
+def _has_text(record: Record, text: str) -> bool:
+    job = record.job
+    words = (job.name, job.display_name, job.plan.experiment, job.plan.compute, *job.tags, *job.tags.values())
+    return any(text in word.casefold() for word in words)
+
+
+@router.get("/jobs/{name}")
+def show(name: str, context: ContextOf) -> JobWithStory:
+    """One job and its story."""
+    control = context.control
+    record = current(control, name)
+    primary = control.metrics.primaries([name]).get(name)
+    return job_with_story(record, control.store.story(name), context.notice_of(record.job), primary)
+
+
+@router.get("/jobs/{name}/story")
+def story(name: str, control: ControlOf) -> list[StoryLine]:
+    """Everything that happened to a job, oldest first."""
+    return story_lines(control.store.story(name))
+
+
+@router.get("/jobs/{name}/definition")
+def show_definition(name: str, control: ControlOf) -> DefinitionView:
+    """The job file as it was submitted, and the plan that was made of it."""
+    record = current(control, name)
+    return DefinitionView(dict(record.spec), dumps_document(record.spec), record.job.plan)
+
+
+@router.post("/jobs/{name}/cancel")
+def cancel(name: str, control: ControlOf, principal: PrincipalOf, discard: Discard = False) -> JobView:
+    """Asks a job to stop; twice is the same as once."""
+    return job_view(control.jobs.cancel(name, principal.title, discard=discard))
+
+
+@router.post("/jobs/{name}/archive")
+def archive(name: str, control: ControlOf) -> JobView:
+    """Hides a job from lists."""
+    return _archived(control, name, is_archived=True)
+
+
+@router.post("/jobs/{name}/restore")
+def restore(name: str, control: ControlOf) -> JobView:
+    """Shows a job in lists again."""
+    return _archived(control, name, is_archived=False)
+
+
+def _archived(control: Control, name: str, *, is_archived: bool) -> JobView:
+    control.store.archive(name, is_archived=is_archived)
+    control.bus.publish(job_topic(name))
+    return job_view(control.store.load(name))

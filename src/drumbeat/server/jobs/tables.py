@@ -1,0 +1,272 @@
+"""Jobs and their stories in the tables."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Select, bindparam, delete, func, insert, or_, select, update
+
+from drumbeat.core.lifecycle.events import StoryEntry
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.model import wire
+from drumbeat.model.api.requests import JobRequest
+from drumbeat.model.errors import ConflictError, NotFoundError, StaleError
+from drumbeat.model.states import Reason, State
+from drumbeat.server.database.records import Change, ExperimentUse, JobFilter, Record, Submission
+from drumbeat.server.database.schema import jobs, removals, story, submissions
+from drumbeat.server.loop.lease_tables import UNFINISHED
+from drumbeat.server.resources.tables import note_uses
+
+_SOME = 500
+"""Names in one statement; databases limit its values."""
+
+# Statements that are run for each event stand here ready: making one anew takes longer than SQLite does.
+_REWRITE = update(jobs).where(jobs.c.name == bindparam("its_name"), jobs.c.version == bindparam("its_version"))
+"""Sets the columns that it is given."""
+
+_HEADS = select(jobs.c.name, jobs.c.version, jobs.c.archived)
+"""What tells whether a record that is remembered is still the job's."""
+
+
+_HEAD = _HEADS.where(jobs.c.name == bindparam("its_name"))
+
+
+class Remembered:
+    """The records read last, so that a job is parsed once per version and not once per read."""
+
+    def __init__(self, size: int = 512) -> None:
+        self._size = size
+        self._records: OrderedDict[str, Record] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, name: str, version: int) -> Record | None:
+        """The record, if it is remembered at that version."""
+        with self._lock:
+            record = self._records.get(name)
+            if record is None or record.version != version:
+                return None
+            self._records.move_to_end(name)
+            return record
+
+    def put(self, records: Iterable[Record]) -> None:
+        """Remembers them; the ones not used for longest are forgotten."""
+        with self._lock:
+            for record in records:
+                self._records[record.job.name] = record
+                self._records.move_to_end(record.job.name)
+            while len(self._records) > self._size:
+                self._records.popitem(last=False)
+
+
+# --- reading ----------------------------------------------------------------------------------------------------
+def load(connection: Connection, name: str, remembered: Remembered) -> Record:
+    """One job. Raises NotFoundError."""
+    found = _records(connection, _HEAD, remembered, {"its_name": name})
+    if not found:
+        raise no_job(name)
+    return found[0]
+
+
+def by_key(connection: Connection, key: str, remembered: Remembered) -> Record | None:
+    """The job that was submitted with this key."""
+    heads = _HEADS.join(submissions, submissions.c.job == jobs.c.name).where(submissions.c.key == key)
+    return next(iter(_records(connection, heads, remembered)), None)
+
+
+def request(connection: Connection, name: str) -> JobRequest:
+    """Returns the request of a parent job. Raises NotFoundError."""
+    text = connection.scalar(select(submissions.c.request).where(submissions.c.job == name))
+    if not text:
+        raise no_job(name)
+    return wire.loads(JobRequest, text)
+
+
+def unfinished(connection: Connection, remembered: Remembered) -> list[Record]:
+    """Every job that hasn't ended, oldest first."""
+    return _records(connection, _HEADS.where(jobs.c.state.in_(UNFINISHED)).order_by(jobs.c.number), remembered)
+
+
+def page(connection: Connection, chosen: JobFilter, remembered: Remembered) -> list[Record]:
+    """A page of a list, newest first."""
+    heads = _HEADS.where(*_conditions(chosen)).order_by(jobs.c.number.desc()).limit(chosen.limit)
+    if chosen.after is not None:
+        number = connection.scalar(select(jobs.c.number).where(jobs.c.name == chosen.after))
+        if number is None:
+            raise no_job(chosen.after)
+        heads = heads.where(jobs.c.number < number)
+    return _records(connection, heads, remembered)
+
+
+def count(connection: Connection, chosen: JobFilter) -> dict[State, int]:
+    """How many jobs are in each state, of all that a filter chooses but for its text and its page."""
+    conditions = _conditions(replace(chosen, text=""))
+    counted = select(jobs.c.state, func.count()).where(*conditions).group_by(jobs.c.state)
+    return {State(state): number for state, number in connection.execute(counted)}
+
+
+def experiments(connection: Connection) -> list[ExperimentUse]:
+    """The names of experiments that jobs have, by name."""
+    at = jobs.c.submitted_at
+    chosen = select(jobs.c.experiment, func.count(), func.min(at), func.max(at)).group_by(jobs.c.experiment)
+    uses = [ExperimentUse(name, count, first, latest) for name, count, first, latest in connection.execute(chosen)]
+    return sorted(uses, key=lambda one: one.name)
+
+
+def _conditions(chosen: JobFilter) -> Iterable[ColumnElement[bool]]:
+    if chosen.is_archived is not None:
+        yield jobs.c.archived == chosen.is_archived
+    if chosen.states:
+        yield jobs.c.state.in_([state.value for state in chosen.states])
+    if chosen.experiments:
+        yield jobs.c.experiment.in_(chosen.experiments)
+    if chosen.parent is not None:
+        yield jobs.c.parent == chosen.parent
+    if chosen.person is not None:
+        yield jobs.c.person == chosen.person
+    if _is_plain(chosen.text):
+        # In escaped characters there may be letters whose other case is ASCII.
+        has_text, has_escapes = jobs.c.document.icontains(chosen.text, autoescape=True), jobs.c.document.contains("\\u")
+        yield or_(has_text, has_escapes)
+
+
+def _is_plain(text: str) -> bool:
+    """Whether JSON has the text as it is."""
+    return bool(text) and text.isascii() and text.isprintable() and not {'"', "\\"} & set(text)
+
+
+def _records(
+    connection: Connection,
+    heads: Select[*tuple[Any, ...]],
+    remembered: Remembered,
+    values: dict[str, Any] | None = None,
+) -> list[Record]:
+    """The records of those rows, in their order; only jobs that aren't remembered are read whole."""
+    rows = connection.execute(heads, values).all()
+    looked_up = {str(row.name): remembered.get(row.name, row.version) for row in rows}
+    found = {name: record for name, record in looked_up.items() if record is not None}
+    fresh = _parsed(connection, [name for name in looked_up if name not in found])
+    remembered.put(fresh.values())
+    found.update(fresh)
+    return [replace(found[row.name], archived=row.archived) for row in rows]
+
+
+def _parsed(connection: Connection, names: Sequence[str]) -> dict[str, Record]:
+    whole = select(jobs.c.version, jobs.c.document, submissions.c.spec).join(
+        submissions, submissions.c.job == jobs.c.name
+    )
+    found: dict[str, Record] = {}
+    for start in range(0, len(names), _SOME):
+        for row in connection.execute(whole.where(jobs.c.name.in_(names[start : start + _SOME]))):
+            job = wire.loads(Job, row.document)
+            found[job.name] = Record(job, row.version, json.loads(row.spec))
+    return found
+
+
+def read_story(connection: Connection, name: str) -> list[StoryEntry]:
+    """A job's story, oldest line first. Raises NotFoundError."""
+    rows = connection.execute(select(story).where(story.c.job == name).order_by(story.c.id)).all()
+    if not rows and connection.scalar(select(jobs.c.number).where(jobs.c.name == name)) is None:
+        raise no_job(name)
+    return [
+        StoryEntry(row.at, State(row.state), Reason(row.reason), row.sentence, row.attempt, row.round, row.since)
+        for row in rows
+    ]
+
+
+# --- writing ----------------------------------------------------------------------------------------------------
+def add(connection: Connection, new: Submission) -> Record:
+    """Writes a new job, what was sent, and its story. Raises ConflictError when its name is taken."""
+    name = new.job.name
+    if connection.scalar(select(jobs.c.number).where(jobs.c.name == name)) is not None:
+        raise ConflictError(f"there is a job {name} already", fix="Give it another name.")
+    version = _free_name(connection, name)
+    job = replace(new.job, first_version=version)
+    fixed = {"name": job.name, "submitted_at": job.submitted_at, "version": version, "archived": False}
+    spec = json.dumps(new.spec, separators=(",", ":"))
+    connection.execute(insert(jobs).values(**fixed, **_columns(job)))
+    request = wire.dumps(new.request) if new.request else ""
+    connection.execute(insert(submissions).values(key=new.key, job=job.name, spec=spec, request=request))
+    add_story(connection, [(job.name, entry) for entry in new.story])
+    note_uses(connection, job.name, new.uses)
+    return Record(job, version, json.loads(spec))
+
+
+def _free_name(connection: Connection, name: str) -> int:
+    """The first version of a new job, beyond those of a deleted one of its name. Raises ConflictError."""
+    deleted = connection.execute(select(removals).where(removals.c.name == name).with_for_update()).first()
+    if deleted is None:
+        return 1
+    if not deleted.done:
+        what = f"the files of the deleted job {name} are still being removed"
+        raise ConflictError(what, fix="Try again in a moment, or give it another name.")
+    connection.execute(delete(removals).where(removals.c.name == name))
+    return int(deleted.version) + 1
+
+
+def rewrite(connection: Connection, change: Change) -> None:
+    """Puts a job's new value in place of the version it was made from. Raises StaleError, NotFoundError."""
+    guard = {"its_name": change.job.name, "its_version": change.version}
+    columns = {"version": change.version + 1, **_columns(change.job)}
+    if connection.execute(_REWRITE, guard | columns).rowcount != 1:
+        raise _why_stale(connection, change)
+
+
+def add_story(connection: Connection, lines: Sequence[tuple[str, StoryEntry]]) -> None:
+    """Adds lines to the stories of jobs."""
+    if lines:
+        connection.execute(insert(story), [_story_row(name, entry) for name, entry in lines])
+
+
+def archive(connection: Connection, name: str, *, is_archived: bool) -> None:
+    """Hides a job, or shows it. Raises NotFoundError, ConflictError."""
+    row = connection.execute(select(jobs.c.state).where(jobs.c.name == name).with_for_update()).first()
+    if row is None:
+        raise no_job(name)
+    if row.state in UNFINISHED:
+        raise ConflictError(f"job {name} is {row.state}", fix="Cancel it or wait for its end.")
+    changed = update(jobs).where(jobs.c.name == name, jobs.c.archived != is_archived)
+    connection.execute(changed.values(archived=is_archived, version=jobs.c.version + 1))
+
+
+def _columns(job: Job) -> dict[str, object]:
+    return {
+        "state": job.state.value,
+        "reason": job.reason.value,
+        "priority": job.policy.priority,
+        "experiment": job.plan.experiment,
+        "display_name": job.display_name,
+        "parent": job.parent,
+        "person": job.person,
+        "document": wire.dumps(job),
+    }
+
+
+def _story_row(job: str, entry: StoryEntry) -> dict[str, object]:
+    return {
+        "job": job,
+        "at": entry.at,
+        "state": entry.state.value,
+        "reason": entry.reason.value,
+        "sentence": entry.sentence,
+        "attempt": entry.attempt,
+        "round": entry.round,
+        "since": entry.since,
+    }
+
+
+def _why_stale(connection: Connection, change: Change) -> StaleError | NotFoundError:
+    name = change.job.name
+    version = connection.scalar(select(jobs.c.version).where(jobs.c.name == name))
+    if version is None:
+        return no_job(name)
+    return StaleError(f"job {name} has moved on from version {change.version} to {version}")
+
+
+def no_job(name: str) -> NotFoundError:
+    """What is raised for a name that no job has."""
+    return NotFoundError(f"there is no job {name}", fix="See `drumbeat list` for those that there are.")

@@ -1,0 +1,397 @@
+"""The loop: the one thread that changes jobs.
+
+An event goes in, `decide` says what becomes of the job, and job, story, effects and slots are committed together. Only
+then does anybody hear of it. Whatever can block (engines, files) runs elsewhere and comes back as an event.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from drumbeat.core.lifecycle.events import Effect, Event, JudgeDue, RetryDue, StoryEntry, TimeUp, Waits
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.core.lifecycle.state_machine import JUDGE_AFTER, decide
+from drumbeat.core.lifecycle.transitions import then, with_effects
+from drumbeat.core.scheduling.resource_needs import Slot
+from drumbeat.model.errors import NotFoundError, StaleError, StandbyError, StorageError, UnreachableError
+from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.states import State
+from drumbeat.ports.clock import Clock
+from drumbeat.server.database import SqlStore
+from drumbeat.server.database.records import Change, Record
+from drumbeat.server.loop.bus import Bus, job_topic
+from drumbeat.server.loop.growth_offers import Grower
+from drumbeat.server.loop.ownership import LEASE_TIMEOUT
+from drumbeat.server.loop.placer import Placer, Supply
+from drumbeat.server.loop.refused_writes import RefusedWrites
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+CALL_TIMEOUT_S = 60.0
+"""How long a caller waits for its work on the loop's thread."""
+TICK_INTERVAL_S = 0.5
+"""How often the server renews its lease, and checks deadlines."""
+FRESH_S = 0.6 * LEASE_TIMEOUT.total_seconds()
+"""How long after the lease was renewed no other server can have taken it."""
+
+
+@dataclass(frozen=True)
+class Applied:
+    """A change of a job that was committed."""
+
+    before: Job
+    job: Job
+    story: tuple[StoryEntry, ...]
+    at: datetime
+    took_s: float
+    """Seconds that deciding and committing took."""
+
+
+class Loop:
+    """Owns every unfinished job while this server is the active one.
+
+    address: where agents on this machine call the server. url: where clients do.
+    """
+
+    def __init__(self, store: SqlStore, clock: Clock, bus: Bus, address: str = "", url: str = "") -> None:
+        self.store, self.clock, self.bus = store, clock, bus
+        self.is_active = False
+        """Whether this server has the lease, as far as it knows."""
+        self.on_replaced: Callable[[], None] = _nothing
+        """Is called once, from any thread, when another server has taken the lease."""
+        self._address, self._url = address, url
+        self.jobs: dict[str, Record] = {}
+        self._unsure: set[str] = set()
+        """Jobs whose last change may have been written or not: the store didn't answer."""
+        self._beat_at = 0.0
+        self._due_at: dict[str, dict[datetime, float]] = {}
+        """The deadlines of each job, on the monotonic clock: since it was given them or this server began."""
+        self.supply = Supply()
+        self.placer, self.grower = Placer(self), Grower(self)
+        self.has_effects = threading.Event()
+        self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._has_stopped = False
+        self.refused_writes = RefusedWrites()
+        self.observers: list[Callable[[Applied], None]] = []
+        """Called on the loop's thread after each committed change of a job; they must not block."""
+        self.closing_effects: Callable[[Job], tuple[Effect, ...]] = _no_effects
+        """Returns what is to be done beside the rest when a job has ended. It must not raise."""
+        self.must_place = True
+        """Something has changed that placement depends on."""
+
+    # --- the thread -------------------------------------------------------------------------------------------
+    def open(self) -> bool:
+        """Takes the lease and reads the unfinished jobs; returns False while another server is the active one."""
+        at = self.clock.monotonic()
+        if not self.store.take_lease(self._address, self._url):
+            return False
+        self._beat_at = at
+        self.jobs = {record.job.name: record for record in self.store.unfinished()}
+        self.is_active = True
+        self.has_effects.set()
+        return True
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the jobs in memory are current: no longer after this server stood still, or was cut off from the
+        store, for so long that another one may have taken the lease.
+        """
+        return self.is_active and (self.store.is_alone or self.beat_age_s < FRESH_S)
+
+    @property
+    def beat_age_s(self) -> float:
+        """Seconds since this server last renewed its lease."""
+        return self.clock.monotonic() - self._beat_at
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the loop's thread lives; in a simulation, which has none, it does."""
+        return self._thread is None or self._thread.is_alive()
+
+    def record(self, name: str) -> Record:
+        """A job as it is now: from memory while that is current, else from the store. Raises NotFoundError."""
+        return (self.jobs.get(name) if self.is_current else None) or self.store.load(name)
+
+    def is_there(self, job: Job) -> bool:
+        """Whether a job of before still exists: it may have been deleted, and another one may have its name."""
+        try:
+            return self.record(job.name).job.unique_name == job.unique_name
+        except NotFoundError:
+            return False
+
+    def held(self, name: str) -> Record:
+        """A job from the store. Raises StandbyError when another server has become the active one, NotFoundError."""
+        self.store.require_lease()
+        return self.store.load(name)
+
+    def start(self) -> None:
+        """Starts the thread. A simulation has none: there `call`, `tick` and `place` run on the caller's thread."""
+        self._thread = threading.Thread(target=self._run, name="control", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread after the calls in its queue, and gives up the lease."""
+        self._end()
+        if self._thread:
+            self._thread.join(timeout=5)
+        with contextlib.suppress(StorageError):
+            self.store.leave()
+
+    def _end(self) -> None:
+        self._has_stopped = True
+        self._calls.put(None)
+
+    def step_down(self) -> None:
+        """Ends the thread: another server has become the active one, and nothing here is current any more."""
+        if self.is_active:
+            self.is_active = False
+            log.warning("this server was silent, and another one has become the active one")
+            self._end()
+            self.jobs.clear()
+            self.on_replaced()
+
+    def call(self, work: Callable[[], T]) -> T:
+        """Runs `work` on the loop's thread and gives its result, or raises what it raised."""
+        if self._thread is None:
+            return work()
+        if self._has_stopped:
+            raise UnreachableError("the server is stopping", fix="Ask again when it is back.")
+        done: Future[T] = Future()
+
+        def run() -> None:
+            if not done.set_running_or_notify_cancel():
+                return
+            try:
+                done.set_result(work())
+            except BaseException as error:  # noqa: BLE001 (handed to the caller, whatever it is)
+                done.set_exception(error)
+
+        self._calls.put(run)
+        try:
+            return done.result(timeout=CALL_TIMEOUT_S)
+        except TimeoutError:
+            if done.cancel() or not done.done():  # What has begun may be done all the same.
+                fix = "See whether it was done after all, and try again."
+                raise UnreachableError("the server's store doesn't answer", fix=fix) from None
+            raise
+
+    def _run(self) -> None:
+        next_tick = self.clock.monotonic()
+        while True:
+            try:
+                work = self._calls.get(timeout=max(0.0, next_tick - self.clock.monotonic()))
+            except queue.Empty:
+                work = _nothing
+            if work is None:
+                return
+            self._guarded(work)
+            if self.clock.monotonic() >= next_tick:
+                next_tick = self.clock.monotonic() + TICK_INTERVAL_S
+                self._guarded(self.tick)
+            if self.must_place and self._calls.empty():
+                self._guarded(self.place)
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        """A store that refuses now is asked again at the next tick; nothing was changed."""
+        try:
+            work()
+        except StorageError as error:
+            log.warning("the store refused: %s", error)
+            self._note_refusal(error)
+        except Exception:
+            log.exception("the loop goes on after an error that it should not have met")
+
+    def _note_refusal(self, error: StorageError) -> None:
+        self.refused_writes.add(str(error), self.clock.monotonic())
+        self._ring_for_all()
+
+    def _ring_for_all(self) -> None:
+        for name in self.jobs:
+            self.bus.publish(job_topic(name))
+
+    def tick(self) -> None:
+        """Renews the lease, reads again what is unsure, and applies the deadlines that have passed."""
+        self.beat()
+        self._reread()
+        troubles: list[Exception] = []
+        for job in [record.job for record in self.jobs.values() if _has_deadlines(record.job)]:
+            if event := self._due(job):
+                try:
+                    self.apply(job.name, event)
+                except Exception as trouble:  # noqa: BLE001 (the others are due all the same)
+                    troubles.append(trouble)
+        self.grower.look()
+        if self.refused_writes.clear_old(self.clock.monotonic()):
+            self._ring_for_all()
+        if troubles:
+            raise troubles[0]
+
+    def _due(self, job: Job) -> Event | None:
+        """What a job's time has come for. By the monotonic clock: the wall clock may jump."""
+        now, at = self.clock.now(), self.clock.monotonic()
+        if job.deadline and at >= self._on_monotonic(job.name, job.deadline, now, at):
+            return TimeUp()
+        if job.judge_at and at >= self._on_monotonic(job.name, job.judge_at, now, at, JUDGE_AFTER):
+            return JudgeDue()
+        if job.retry_at:
+            most = timedelta(seconds=job.policy.max_retry_delay_s)
+            if at >= self._on_monotonic(job.name, job.retry_at, now, at, most):
+                return RetryDue()
+        return None
+
+    def _on_monotonic(
+        self, name: str, deadline: datetime, now: datetime, at: float, most: timedelta = timedelta.max
+    ) -> float:
+        """When that is, at most so long from now. now, at: one moment on both clocks; what they said first counts."""
+        left = min(deadline - now, most).total_seconds()
+        return self._due_at.setdefault(name, {}).setdefault(deadline, at + left)
+
+    def beat(self) -> None:
+        """Renews the lease. Raises StandbyError when another server has taken it."""
+        at = self.clock.monotonic()
+        try:
+            self.store.renew_lease()
+        except StandbyError:
+            self.step_down()
+            raise
+        self._beat_at = at
+
+    def _reread(self) -> None:
+        for name in list(self._unsure):
+            record = self.store.load(name)
+            self._unsure.discard(name)
+            if not record.job.state.is_terminal:
+                self.add(record)
+            self.has_effects.set()
+
+    # --- one job ----------------------------------------------------------------------------------------------
+    def tell(self, name: str, event: Event) -> None:
+        """Applies an event on the loop's thread, from any other."""
+        self.call(lambda: self.apply(name, event))
+
+    def apply(self, name: str, event: Event, reserve: Sequence[Slot] = ()) -> Job:
+        """Decides what an event makes of a job, commits it, and publishes it. Only on the loop's thread.
+
+        reserve: the slots that the job is given. Raises StandbyError, NotFoundError.
+        """
+        if not self.is_current:
+            self.store.require_lease()
+        record = self.jobs.get(name) or self.store.load(name)
+        now, at = self.clock.now(), self.clock.monotonic()
+        decision = decide(record.job, event, now)
+        if decision.job == record.job:
+            return record.job
+        if decision.job.state.is_terminal and not record.job.state.is_terminal:
+            decision = then(decision, with_effects(decision.job, *self.closing_effects(decision.job)))
+        change = Change(decision.job, record.version, decision.story, decision.effects)
+        if reserve:
+            change = replace(change, reserve=tuple(reserve), at=now)
+        self._commit(name, record, change)
+        if _has_deadlines(decision.job):
+            for deadline in filter(None, (decision.job.deadline, decision.job.judge_at, decision.job.retry_at)):
+                self._on_monotonic(name, deadline, now, at)
+        if decision.effects:
+            self.has_effects.set()
+        if decision.job.state is State.QUEUED or decision.job.state.is_terminal:
+            self.must_place = self.must_place or not isinstance(event, Waits)
+        if decision.job.waits_for not in ("", record.job.waits_for):
+            self.must_place = True  # The jobs behind it say so.
+        self.bus.publish(job_topic(name))
+        self._observe(Applied(record.job, decision.job, decision.story, now, self.clock.monotonic() - at))
+        return decision.job
+
+    def _observe(self, applied: Applied) -> None:
+        for observer in self.observers:
+            try:
+                observer(applied)
+            except Exception:
+                log.exception("an observer of changes failed")
+
+    def _commit(self, name: str, record: Record, change: Change) -> None:
+        faultpoint("loop.before_commit")
+        try:
+            self.store.commit([change])
+            faultpoint("loop.after_commit")
+        except StandbyError:
+            self.step_down()
+            raise
+        except StaleError:
+            self._doubt(name)
+            raise
+        except StorageError as error:
+            self._note_refusal(error)
+            if not self.store.is_alone:  # It may be written, and the answer lost.
+                self._doubt(name)
+            raise
+        if self.refused_writes.clear():
+            self._ring_for_all()
+        if change.job.state.is_terminal:
+            self.jobs.pop(name, None)
+            self._due_at.pop(name, None)
+        else:
+            self.jobs[name] = replace(record, job=change.job, version=record.version + 1)
+
+    def _doubt(self, name: str) -> None:
+        """Forgets what memory has of a job; the next tick reads it from the store."""
+        self.jobs.pop(name, None)
+        self._unsure.add(name)
+
+    def add(self, record: Record) -> None:
+        """Takes in a job that has just been submitted or read again."""
+        self.jobs[record.job.name] = record
+        self.must_place = True
+        self.bus.publish(job_topic(record.job.name))
+
+    def freed(self) -> None:
+        """Has the queue looked at again, after slots were given back."""
+        self.must_place = True
+
+    def furnish(self, supply: Supply) -> None:
+        """Replaces what jobs are placed on. Only on the loop's thread."""
+        self.supply = supply
+        self.must_place = True
+
+    # --- placement --------------------------------------------------------------------------------------------
+    def place(self) -> None:
+        """Grants slots to whoever is next, and tells the others why they wait. What fails is done again at a tick."""
+        self.must_place = False
+        try:
+            self.placer.place()
+        except Exception:
+            self.must_place = True
+            raise
+
+    def unfinished(self) -> dict[str, Record]:
+        """Every unfinished job by name."""
+        return self.jobs
+
+    @staticmethod
+    def jobs_queued(records: dict[str, Record]) -> list[Job]:
+        """Those that wait for slots; one that waits before another try doesn't, yet."""
+        jobs = [record.job for record in list(records.values())]
+        return [job for job in jobs if job.state is State.QUEUED and job.retry_at is None]
+
+
+def _has_deadlines(job: Job) -> bool:
+    """Whether the job may have to do something because of the time."""
+    if job.state in (State.QUEUED, State.PROVISIONING, State.STAGING):  # Its time limit counts between attempts, too.
+        return job.retry_at is not None or job.deadline is not None
+    return job.state is State.RUNNING
+
+
+def _no_effects(_job: Job) -> tuple[Effect, ...]:
+    return ()
+
+
+def _nothing() -> None:
+    """Nobody called; only the time has come."""

@@ -1,0 +1,49 @@
+"""Effects that are to be done."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from functools import lru_cache
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from drumbeat.core.lifecycle.events import Effect
+from drumbeat.model import wire
+from drumbeat.server.database.records import Change, PendingEffect
+from drumbeat.server.database.schema import outbox
+
+_ALL = select(outbox).order_by(outbox.c.id)
+
+
+def pending(connection: Connection) -> list[PendingEffect]:
+    """Every effect that isn't done, oldest first."""
+    rows = connection.execute(_ALL)
+    return [PendingEffect(row.id, row.job, row.attempt, row.n, read_effect(row.effect), row.tries) for row in rows]
+
+
+@lru_cache(1024)  # The outbox is read many times until an effect is done.
+def read_effect(text: str) -> Effect:
+    """The effect in a row."""
+    return wire.from_wire(Effect, json.loads(text))
+
+
+def add(connection: Connection, change: Change) -> None:
+    """Appends the change's effects, numbered on from those that the job has had."""
+    rows = [
+        {"job": change.job.name, "attempt": effect.attempt, "n": n, "tries": 0, "effect": wire.dumps(effect)}
+        for n, effect in enumerate(change.effects, start=change.job.effects - len(change.effects))
+    ]
+    if rows:
+        connection.execute(insert(outbox), rows)
+
+
+def count_try(connection: Connection, effect: int) -> None:
+    """One more try that failed."""
+    connection.execute(update(outbox).where(outbox.c.id == effect).values(tries=outbox.c.tries + 1))
+
+
+def remove(connection: Connection, effects: Iterable[int]) -> None:
+    """Takes out what is done; what isn't there was done before."""
+    if ids := list(effects):
+        connection.execute(delete(outbox).where(outbox.c.id.in_(ids)))

@@ -1,0 +1,1 @@
+"""Metrics and runs: curves, experiments, comparisons, MLflow's API."""

@@ -1,0 +1,111 @@
+"""TensorBoard's event files among the outputs of an ended job, as metrics of its rank 0.
+
+They are taken like the spool of a node, with offsets that count the values: what is taken twice adds nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import PurePosixPath
+
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.model.errors import AwayError, DrumbeatError
+from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.metric_lines import MAX_NAME, Spooled, storable_text
+from drumbeat.model.metrics import MetricRecord, Point, PointsLogged, Source, TagsSet, run_id
+from drumbeat.server.home_folder import FolderArtifacts
+from drumbeat.server.metrics.event_files.reader import Scalar, TensorBoardReader
+from drumbeat.server.metrics.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+MARK = "events.out.tfevents."
+"""Begins the name of every event file."""
+RENAMED = "drumbeat.tensorboard.renamed"
+"""The tag of a run that lists the names that its script had logged itself: the files' are prefixed."""
+PREFIX = "tensorboard/"
+BATCH = 5_000
+
+
+class EventFiles:
+    """Takes the event files of jobs. reader: None = none are read."""
+
+    def __init__(self, metrics: Metrics, artifacts: FolderArtifacts, reader: TensorBoardReader | None) -> None:
+        self._metrics, self._artifacts, self._reader = metrics, artifacts, reader
+
+    def take(self, job: Job) -> None:
+        """Takes the files of an ended job.
+
+        Idempotent. Raises AwayError, after which it is to be called again; what else fails, such as a database that
+        refuses a value, is written to the server's log: the job has ended.
+        """
+        try:
+            paths = sorted(one.path for one in self._artifacts.files(job.name) if is_event_file(one.path))
+            if paths and self._reader is not None:
+                self._take(job, paths, self._reader)
+        except AwayError:
+            raise
+        except (DrumbeatError, OSError, ValueError) as error:
+            log.warning("job %s: its TensorBoard files aren't read as metrics: %s", job.name, error)
+
+    def _take(self, job: Job, paths: Sequence[str], reader: TensorBoardReader) -> None:
+        if not reader.is_installed:
+            log.warning("job %s has TensorBoard files: to read them, pip install 'drumbeat[tensorboard]'", job.name)
+            return
+        folders = names_of_folders(paths)
+        files = [self._artifacts.open_file(job.name, path) for path in paths]
+        source = Source(job.name, 0, 0)
+        renamed = self._renamed(job, source)
+        points = (_point(one, folders[one.file], renamed) for one in reader.scalars(files))
+        end = 0
+        for records in _records(job, points, renamed):
+            spooled = [Spooled(end + place, one) for place, one in _ends(records)]
+            self._metrics.take_records(job, source, end, spooled)
+            end = spooled[-1].end
+            faultpoint("metrics.files_taken")
+
+    def _renamed(self, job: Job, source: Source) -> frozenset[str]:
+        """Returns the names that the script logged itself, as they were when the files were first taken."""
+        run = self._metrics.run_of(job.name)
+        if self._metrics.store.taken(source):
+            return frozenset(json.loads(run.tags.get(RENAMED, "[]")))
+        return frozenset(one.name for one in self._metrics.main_series(job.name))
+
+
+def is_event_file(path: str) -> bool:
+    """Whether a file of a job is one of TensorBoard's."""
+    return path.startswith("outputs/") and PurePosixPath(path).name.startswith(MARK)
+
+
+def names_of_folders(paths: Sequence[str]) -> list[str]:
+    """Returns what comes before the tags of each file: "" where all lie in one folder, else what tells them apart."""
+    folders = [PurePosixPath(path).parent.parts for path in paths]
+    shared = 0
+    while all(len(one) > shared and one[shared] == folders[0][shared] for one in folders):
+        shared += 1
+    return ["".join(f"{part}/" for part in one[shared:]) for one in folders]
+
+
+def _point(scalar: Scalar, folder: str, renamed: frozenset[str]) -> Point:
+    name = storable_text(folder + scalar.tag)
+    name = PREFIX + name if name in renamed else name
+    return Point(name[-MAX_NAME:] or "value", scalar.value, scalar.step, scalar.at_ms)
+
+
+def _records(job: Job, points: Iterator[Point], renamed: frozenset[str]) -> Iterator[list[MetricRecord]]:
+    """Yields what is taken at once, the first time with the names that are prefixed."""
+    run = run_id(job.name)
+    first: list[MetricRecord] = [TagsSet(run, {RENAMED: json.dumps(sorted(renamed))})] if renamed else []
+    while batch := tuple(islice(points, BATCH)):
+        yield [*first, PointsLogged(run, 0, batch)]
+        first = []
+
+
+def _ends(records: Sequence[MetricRecord]) -> Iterator[tuple[int, MetricRecord]]:
+    end = 0
+    for record in records:
+        end += len(record.points) if isinstance(record, PointsLogged) else 1
+        yield end, record

@@ -1,0 +1,142 @@
+"""Experiments: those that hold runs, and those that only jobs name."""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from drumbeat.core.ledger_times import Save
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.jobfile.reading.error_messages import nearest
+from drumbeat.model.api.metrics import ComparisonView
+from drumbeat.model.errors import DrumbeatError, NotFoundError
+from drumbeat.model.metrics import experiment_id
+from drumbeat.server.database.records import ExperimentUse, Record
+from drumbeat.server.home_folder import FolderArtifacts
+from drumbeat.server.loop.loop import Loop
+from drumbeat.server.metrics.code_files import CodeFile, read_files
+from drumbeat.server.metrics.comparison import Compared, compare, uneven
+from drumbeat.server.metrics.metric_records import Experiment, View
+from drumbeat.server.metrics.metrics import Metrics
+
+
+@dataclass(frozen=True)
+class ExperimentUsage:
+    """How many jobs an experiment has, when the last of them was submitted, and by which names they call it."""
+
+    jobs: int
+    latest_at: datetime | None
+    names: tuple[str, ...]
+
+
+class Experiments:
+    """What people ask of experiments. Thread-safe."""
+
+    def __init__(
+        self, loop: Loop, metrics: Metrics, artifacts: FolderArtifacts, contents_of: Callable[[Job], Mapping[str, str]]
+    ) -> None:
+        self._loop, self._metrics, self._artifacts = loop, metrics, artifacts
+        self._contents_of = contents_of
+        """Returns what tells the content of each input of a job."""
+
+    def all(self, view: View = "active") -> list[tuple[Experiment, ExperimentUsage]]:
+        """Returns experiments with their usage, the last created first."""
+        uses = self._uses()
+        return [(one, _usage(uses.get(one.id, []))) for one in self._metrics.store.experiments(view)]
+
+    def named(self, name: str) -> tuple[Experiment, ExperimentUsage]:
+        """Returns the experiment that has, or had before, this name. Raises NotFoundError, with the nearest name."""
+        uses = self._uses()
+        try:
+            own = self._metrics.store.experiment(experiment_id(name))
+        except NotFoundError:
+            known = [one.name for one in self._metrics.store.experiments("all")]
+            close = nearest(name, known)
+            fix = f"Did you mean `{close}`?" if close else "`drumbeat experiment list` shows them."
+            raise NotFoundError(f"no experiment is called {name[:80]!r}", fix=fix) from None
+        return own, _usage(uses.get(own.id, []))
+
+    def rename(self, name: str, to: str) -> tuple[Experiment, ExperimentUsage]:
+        """Gives an experiment another name. Raises NotFoundError, ConflictError."""
+        own, usage = self.named(name)
+        return self._metrics.store.rename_experiment(own.id, to, self._now_ms()), usage
+
+    def archive(self, name: str, *, is_archived: bool) -> tuple[Experiment, ExperimentUsage]:
+        """Hides an experiment, or shows it again. Raises NotFoundError."""
+        own, usage = self.named(name)
+        return self._metrics.store.archive_experiment(own.id, self._now_ms(), is_archived=is_archived), usage
+
+    def names_in_jobs(self, name: str) -> tuple[str, ...]:
+        """Returns the names by which jobs call the experiment that has, or had before, this name."""
+        if self._metrics.is_empty:
+            return (name,)
+        try:
+            return self.named(name)[1].names or (name,)
+        except NotFoundError:
+            return (name,)
+
+    def title(self, name: str) -> str:
+        """Returns the present name of the experiment that jobs call by this name."""
+        if self._metrics.is_empty:
+            return name
+        try:
+            return self._metrics.store.experiment(experiment_id(name)).name
+        except NotFoundError:
+            return name
+
+    def compare(self, names: Sequence[str]) -> ComparisonView:
+        """Compares jobs. Raises NotFoundError."""
+        records = [self._loop.record(name) for name in names]
+        saves = self._metrics.saves([record.job.name for record in records])
+        has_one_code = len({record.job.plan.code for record in records}) == 1
+        jobs = [
+            self._compared(record, saves.get(record.job.name, []), has_files=not has_one_code) for record in records
+        ]
+        names = uneven([one.metrics for one in jobs])
+        curves = [{name: self._metrics.curve(one.record.job.name, name) for name in names} for one in jobs]
+        whole = [replace(one, curves=own) for one, own in zip(jobs, curves, strict=True)]
+        return compare(whole, self._loop.clock.now())
+
+    def _compared(self, record: Record, saves: Sequence[Save], *, has_files: bool) -> Compared:
+        job = record.job
+        return Compared(
+            record,
+            self._loop.store.story(job.name),
+            self._metrics.main_series(job.name),
+            saves,
+            self._metrics.params(job.name),
+            self._contents_of(job),
+            files=self._code_files(job) if has_files else {},
+        )
+
+    def _code_files(self, job: Job) -> dict[str, CodeFile]:
+        if not job.plan.code:
+            return {}
+        try:
+            with self._artifacts.open_snapshot(job.plan.code) as archive:
+                return read_files(archive)
+        except (DrumbeatError, OSError, tarfile.TarError):  # It may have been pruned: the digests say that it differs.
+            return {}
+
+    def _uses(self) -> dict[str, list[ExperimentUse]]:
+        """Returns the names that jobs use, by experiment; every one of them exists afterwards."""
+        uses: dict[str, list[ExperimentUse]] = {}
+        for one in self._loop.store.experiments():
+            uses.setdefault(self._ensured(one).id, []).append(one)
+        return uses
+
+    def _ensured(self, use: ExperimentUse) -> Experiment:
+        try:
+            return self._metrics.store.experiment(experiment_id(use.name))
+        except NotFoundError:
+            return self._metrics.store.ensure_experiment(use.name, int(use.first_at.timestamp() * 1000))
+
+    def _now_ms(self) -> int:
+        return int(self._loop.clock.now().timestamp() * 1000)
+
+
+def _usage(uses: Sequence[ExperimentUse]) -> ExperimentUsage:
+    latest = max((one.latest_at for one in uses), default=None)
+    return ExperimentUsage(sum(one.jobs for one in uses), latest, tuple(one.name for one in uses))

@@ -1,0 +1,360 @@
+"""The runs of jobs: records come from nodes, a run begins with its job or its first record, and ends with its job."""
+
+from __future__ import annotations
+
+import getpass
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from drumbeat.core.ledger_times import Save
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.core.lifecycle.late_nodes import is_heard_late, over
+from drumbeat.model.errors import NotFoundError, RefusedError, SpecError, StaleError, VersionError
+from drumbeat.model.metric_lines import BLANK, Spooled, spooled
+from drumbeat.model.metrics import (
+    SYSTEM,
+    UPDATES,
+    MetricRecord,
+    Point,
+    Run,
+    RunCreated,
+    RunStatus,
+    Series,
+    Source,
+    experiment_id,
+    run_id,
+)
+from drumbeat.model.states import State
+from drumbeat.server.loop.bus import job_topic
+from drumbeat.server.loop.loop import Loop
+from drumbeat.server.metrics.checkpoint_points import CheckpointSaves, saves_of
+from drumbeat.server.metrics.first_values import FirstValues
+from drumbeat.server.metrics.metric_records import HistoryPage, RunSearch
+from drumbeat.server.nodes.engine_gangs import Secrets
+
+if TYPE_CHECKING:
+    from drumbeat.server.metrics.tables import SqlMetricStore
+
+log = logging.getLogger(__name__)
+
+OUTSIDE_RUN_S = 24 * 3600
+"""How long a run outside of jobs counts as under way after its start and its last metric. One whose process was killed
+is RUNNING for ever.
+"""
+
+MAX_COMPARED = 2000
+"""Points of a curve by which jobs of different lengths are compared."""
+MAX_NESTED = 200
+"""Runs beside a job's own that are shown."""
+
+STATUS_OF: dict[State, RunStatus] = {
+    State.COMPLETED: "FINISHED",
+    State.FAILED: "FAILED",
+    State.CANCELED: "KILLED",
+}
+"""The status of a run whose job has ended."""
+
+
+class TakenLines(NamedTuple):
+    """How far the lines of a spool have been taken. foreign: the number of records that aren't the job's to write."""
+
+    offset: int
+    foreign: int = 0
+
+
+@dataclass(frozen=True)
+class MetricPlace:
+    """Where metrics are kept. It is opened when they are first needed: many servers never do."""
+
+    open: Callable[[], SqlMetricStore]
+    exists: Callable[[], bool]
+    """Whether any server has opened it before: what doesn't exist holds nothing."""
+
+
+class Metrics:
+    """What nodes and people ask of metrics. Thread-safe."""
+
+    def __init__(self, loop: Loop, secrets: Secrets, place: MetricPlace | None) -> None:
+        self._loop, self._secrets, self._place = loop, secrets, place
+        self._first_values = FirstValues(loop)
+        self._checkpoint_saves = CheckpointSaves(loop)
+        self._lock = threading.Lock()
+        self._ending = threading.Lock()
+        """Held while the run of a job that has ended is made, or removed."""
+        self._store: SqlMetricStore | None = None
+        self._ensured: dict[str, str] = {}
+        """Jobs whose runs exist, with their unique names: another server may delete a job."""
+        self._own_runs: dict[str, set[str]] = {}
+        """The runs that a job is known to have created, by its unique name."""
+        self._settled: dict[str, str] = {}
+        """Jobs whose runs have ended for good, with their unique names."""
+
+    @property
+    def store(self) -> SqlMetricStore:
+        """The store, opened at the first use. Raises RefusedError, StorageError, VersionError."""
+        with self._lock:
+            if self._store is None:
+                if self._place is None:
+                    raise RefusedError("this server keeps no metrics")
+                self._store = self._place.open()
+            return self._store
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing can have been logged, as no store was ever opened."""
+        return self._store is None and (self._place is None or not self._place.exists())
+
+    def close(self) -> None:
+        """Closes the store, if it was opened."""
+        with self._lock:
+            if self._store is not None:
+                self._store.close()
+
+    # --- from nodes -------------------------------------------------------------------------------------------
+    def take(self, source: Source, secret: str, offset: int, lines: bytes) -> TakenLines:
+        """Takes whole lines of a node's spool that begin at `offset`; returns up to where its records are kept.
+
+        Records of runs that aren't the job's own are left out, and counted.
+
+        Attempts that were replaced are heard, too, as what they logged isn't lost with them, until the job has ended.
+        Raises UnauthorizedError, NotFoundError, StaleError for an attempt that never was or is over, SpecError for
+        lines that are damaged.
+        """
+        node = (source.attempt, source.node)
+        self._secrets.check(source.job, *node, secret)
+        job = self._attempted(source)
+        self._secrets.check_job(job, *node, secret)
+        if not is_heard_late(job, *node, self._loop.clock.now()):
+            raise over(job)
+        misfits: list[str] = []
+        try:
+            records = spooled(lines, offset, misfits.append)
+        except ValueError as error:
+            what = f"node {source.node} of job {source.job} sent records that can't be read: {error}"
+            raise SpecError(what, where=f"offset {offset}") from error
+        self._ensure(job)
+        records, foreign = self._own_records(job, records)
+        taken = self.store.take(source, offset, records)
+        for misfit in misfits:
+            log.warning(
+                "node %d of job %s sent a record that is not kept as a whole: %s", source.node, source.job, misfit
+            )
+        for refused in taken.refused:
+            what = "parameter %r of run %s is %r already; node %d of job %s logged it as %r"
+            log.warning(what, refused.key, refused.run, refused.kept, source.node, source.job, refused.refused)
+        if records:
+            self._first_values.note(job, source.attempt, records)
+            self._checkpoint_saves.note(job, source.attempt, records)
+            self._loop.bus.publish(job_topic(source.job))
+        return TakenLines(taken.offset, foreign)
+
+    def _own_records(self, job: Job, records: Sequence[Spooled]) -> tuple[list[Spooled], int]:
+        """Returns the records with one that changes nothing in place of each of another job's run, and their number."""
+        own = self._own_runs.setdefault(job.unique_name, {run_id(job.name), BLANK.run})
+        kept: list[Spooled] = []
+        foreign = 0
+        for one in records:
+            if one.record.run not in own and self._is_own(job, one.record):
+                own.add(one.record.run)
+            is_own = one.record.run in own
+            foreign += not is_own
+            kept.append(one if is_own else Spooled(one.end, BLANK))
+        if foreign:
+            log.warning("job %s sent %d records of runs that aren't its own; they are left out", job.name, foreign)
+        return kept, foreign
+
+    def _is_own(self, job: Job, record: MetricRecord) -> bool:
+        """Whether the run of a record is the job's, or becomes it by this record."""
+        try:
+            return self.store.run(record.run).job == job.name
+        except NotFoundError:
+            return isinstance(record, RunCreated) and record.job == job.name
+
+    def take_records(self, job: Job, source: Source, offset: int, records: Sequence[Spooled]) -> None:
+        """Takes records that come from elsewhere than a node's spool, by offsets of their own."""
+        self._ensure(job)
+        self.store.take(source, offset, records)
+        self._loop.bus.publish(job_topic(job.name))
+
+    def _attempted(self, source: Source) -> Job:
+        job = self._loop.record(source.job).job
+        if source.attempt > job.attempt:  # Memory knows an attempt only once its grant was answered.
+            job = self._loop.store.load(source.job).job
+        if source.attempt > job.attempt:
+            raise StaleError(f"job {source.job} has no attempt {source.attempt}")
+        return job
+
+    # --- runs -------------------------------------------------------------------------------------------------
+    def begun_run(self, name: str) -> Run | None:
+        """Returns the run of a job, None while it has none: a job that waits has none but for records of its nodes.
+
+        Raises NotFoundError.
+        """
+        if self._loop.record(name).job.started_at is None:
+            if self.is_empty:
+                return None
+            try:
+                self.store.run(run_id(name))
+            except NotFoundError:
+                return None
+        return self.run_of(name)
+
+    def run_of(self, name: str) -> Run:
+        """Returns the run of a job, which is made if there is none, with the status of the job as it is now.
+
+        Raises NotFoundError.
+        """
+        job = self._loop.record(name).job
+        self._ensure(job)
+        if job.state.is_terminal and self._settled.get(name) != job.unique_name:
+            self._settle(job)
+        return self.store.run(run_id(name))
+
+    def nested_runs(self, name: str) -> list[Run]:
+        """Returns the runs that a job's ranks created beside the job's own, in the order of their starts."""
+        if self.is_empty:
+            return []
+        of_job = {"type": "attribute", "key": "job", "comparator": "=", "value": name}
+        page = self.store.search_runs(RunSearch((), (of_job,), (("attribute", "start_time", True),), limit=MAX_NESTED))
+        return [run for run in page.runs if run.id != run_id(name)]
+
+    def nested_reports(self, name: str, metric: str) -> tuple[str, list[float]]:
+        """Returns the values of a metric in the first of these runs that has it, and the run's name; "", [] = none."""
+        for run in self.nested_runs(name):
+            if any(one.name == metric for one in run.metrics):
+                return run.name, [point.value for point in self.history(run.id, metric, 0).points]
+        return "", []
+
+    def note_end(self, job: Job) -> None:
+        """Sees to it that a job that has ended has a run, whether it logged anything or not, with the job's status.
+
+        Idempotent. Raises StorageError, after which it is to be called again; what else fails is written to the
+        server's log: the job has ended.
+        """
+        if self._place is None or job.started_at is None:
+            return
+        try:
+            with self._ending:
+                if self._loop.is_there(job):  # Neither a deleted job nor the next one of its name is given this end.
+                    self._ensure(job)
+                    self._settle(job)
+        except (RefusedError, VersionError) as error:
+            log.warning("job %s has no run in MLflow's API: %s", job.name, error)
+
+    def settle(self) -> None:
+        """Brings the runs up to date with their jobs: those that run have one, and those that ended have their status.
+
+        Readers call it first: no job has to report its start or end to its run.
+        """
+        for record in list(self._loop.unfinished().values()):
+            if record.job.started_at is not None:
+                self._ensure(record.job)
+        for run, name in self.store.open_runs():
+            try:
+                job = self._loop.record(name).job
+            except NotFoundError:
+                self.store.settle(run, "KILLED", _ms(self._loop.clock.now()))
+            else:
+                if job.state.is_terminal:
+                    self._settle(job)
+
+    def has_outside_run(self) -> bool:
+        """Whether a run outside of jobs is under way: started, or last written to, within `OUTSIDE_RUN_S`.
+
+        Raises StorageError.
+        """
+        if self.is_empty:
+            return False
+        now_ms, range_ms = _ms(self._loop.clock.now()), 1000 * OUTSIDE_RUN_S
+        try:  # The times are the clients', whose clocks may be ahead.
+            return self.store.has_outside_run(now_ms - range_ms, now_ms + range_ms)
+        except (RefusedError, VersionError):
+            return False
+
+    def remove(self, name: str) -> None:
+        """Removes the run of a deleted job, and the runs within it, but for their points (`remove_points`)."""
+        with self._ending:
+            self._ensured.pop(name, None)
+            self._settled.pop(name, None)
+            self._own_runs = {key: own for key, own in self._own_runs.items() if key.partition("~")[0] != name}
+            if not self.is_empty:
+                self.store.remove_run(run_id(name))
+
+    def remove_points(self) -> None:
+        """Removes the points of the runs of deleted jobs."""
+        if not self.is_empty:
+            self.store.remove_points()
+
+    def primaries(self, names: Sequence[str]) -> dict[str, Series]:
+        """Returns for each job that has logged any the first metric that its rank 0 logged: the job's primary one."""
+        if not names or self.is_empty:
+            return {}
+        found = self.store.primaries([run_id(name) for name in names])
+        return {name: found[run_id(name)] for name in names if run_id(name) in found}
+
+    def saves(self, names: Sequence[str]) -> dict[str, list[Save]]:
+        """Returns the checkpoints of each of these jobs that has saved any by `drumbeat.train.Checkpoints`."""
+        if not names or self.is_empty:
+            return {}
+        return saves_of(self.store, names)
+
+    def params(self, name: str) -> Mapping[str, str]:
+        """Returns the parameters that a job's script logged."""
+        if self.is_empty:
+            return {}
+        try:
+            return self.store.run(run_id(name)).params
+        except NotFoundError:
+            return {}
+
+    def main_series(self, name: str) -> list[Series]:
+        """Returns the series of a job's rank 0 that its script logged, and those of what its updates sent."""
+        if self.is_empty:
+            return []
+        own = [one for one in self.store.series(run_id(name)) if one.rank == 0]
+        return [one for one in own if not one.name.startswith(SYSTEM) or one.name.startswith(UPDATES)]
+
+    def curve(self, name: str, metric: str) -> list[Point]:
+        """Returns points that stand for a metric of a job's rank 0."""
+        return [] if self.is_empty else self.store.curve(run_id(name), metric, 0, MAX_COMPARED)
+
+    def history(self, run: str, name: str, rank: int, after: int = 0) -> HistoryPage:
+        """Returns a page of a series, as the store does."""
+        if self.is_empty:
+            return HistoryPage((), after, is_last=True)
+        return self.store.history(run, name, rank, after)
+
+    def _ensure(self, job: Job) -> None:
+        if self._ensured.get(job.name) != job.unique_name:
+            created = _created(job, self._loop.clock.now())
+            if self.store.ensure_run(created, job.plan.experiment).job != job.name:
+                # Another job has created a run with the id that this one's was to have.
+                self.store.remove_run(created.run)
+                self.store.ensure_run(created, job.plan.experiment)
+            self._ensured[job.name] = job.unique_name
+
+    def _settle(self, job: Job) -> None:
+        self.store.settle(run_id(job.name), STATUS_OF[job.state], _ms(job.ended_at or self._loop.clock.now()))
+        self._settled[job.name] = job.unique_name
+
+
+def _created(job: Job, now: datetime) -> RunCreated:
+    user = job.person or getpass.getuser()
+    name = job.display_name or job.name
+    tags = {
+        **job.tags,
+        "mlflow.runName": name,
+        "mlflow.user": user,
+        "mlflow.source.name": job.name,
+        "mlflow.source.type": "JOB",
+    }
+    start = job.started_at or now
+    return RunCreated(run_id(job.name), experiment_id(job.plan.experiment), name, _ms(start), user, job.name, tags)
+
+
+def _ms(at: datetime) -> int:
+    return int(at.timestamp() * 1000)

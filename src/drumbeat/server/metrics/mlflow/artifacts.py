@@ -1,0 +1,113 @@
+"""Artifacts: listed, read, written and removed; those of a job's runs lie among its outputs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from drumbeat.model.errors import NotFoundError
+from drumbeat.model.metrics import JsonObject
+from drumbeat.model.mlflow_calls import NO_MULTIPART, MlflowRefusal, invalid, missing
+from drumbeat.server.metrics.mlflow.logged_models import model_of, require_own
+from drumbeat.server.metrics.mlflow.request import Call
+from drumbeat.server.metrics.mlflow.runs import artifact_uri
+
+SCHEME = "mlflow-artifacts:/"
+MODELS = "models"
+"""The folder of the files of logged models."""
+
+
+def list_of_run(call: Call) -> JsonObject:
+    """Answers artifacts/list."""
+    root = artifact_uri(call, call.run())
+    return {"root_uri": root, "files": _listed(call, root, call.text_or("path"))}
+
+
+def list_of_model(call: Call) -> JsonObject:
+    """Answers GET logged-models/{model_id}/artifacts/directories."""
+    root = model_of(call, call.text("model_id")).body["info"]["artifact_uri"]
+    return {"root_uri": root, "files": _listed(call, root, call.text_or("artifact_directory_path"))}
+
+
+def _listed(call: Call, root: str, path: str) -> list[JsonObject]:
+    if not root.startswith(SCHEME):
+        raise invalid(f"The artifacts are at {root}, which the client reads itself.")
+    below = path.strip("/")
+    folder = root.removeprefix(SCHEME) + (f"/{below}" if below else "")
+    return _entries(call, folder, f"{below}/" if below else "")
+
+
+def list_folder(call: Call) -> JsonObject:
+    """Answers GET mlflow-artifacts/artifacts: names in a folder of artifacts."""
+    folder = call.text_or("path").strip("/")
+    return {"files": _entries(call, folder, "") if folder else []}
+
+
+def _entries(call: Call, folder: str, prefix: str) -> list[JsonObject]:
+    found = call.files.entries(*place_of(call, folder)) or []
+    return [
+        {"path": f"{prefix}{one.name}", "is_dir": one.size is None}
+        | ({} if one.size is None else {"file_size": one.size})
+        for one in found
+    ]
+
+
+def remove(call: Call) -> JsonObject:
+    """Answers DELETE mlflow-artifacts/artifacts/…."""
+    path = call.text("path").strip("/")
+    if path == MODELS:
+        raise invalid("The artifacts of all logged models can't be removed at once: name one, as models/<model id>.")
+    call.files.remove(*own_place_of(call, path))
+    return {}
+
+
+def refuse_multipart(_call: Call) -> JsonObject:
+    """Answers mlflow-artifacts/mpu/…: a client that reads this sends the file in one piece."""
+    raise MlflowRefusal("NOT_IMPLEMENTED", NO_MULTIPART)
+
+
+def place_of(call: Call, path: str) -> tuple[str, str]:
+    """Returns the job that an artifact belongs to ("" = none), and its path among the job's artifacts.
+
+    Addresses are `<run>/artifacts/…`, `<run>/models/<model>/…` and, outside of runs, `models/<model>/…`. An artifact of
+    a run lies below the id of the run, as on its node. Raises MlflowRefusal for a run that does not exist.
+    """
+    first, _, rest = path.partition("/")
+    if first == MODELS:
+        return "", path
+    kind, _, name = rest.partition("/")
+    run = call.run_of(first)
+    if kind == "artifacts":
+        return run.job, f"{run.id}/{name}" if name else run.id
+    if kind == MODELS:
+        return run.job, rest
+    raise missing(f"No such artifact: '{path[:300]}'")
+
+
+def own_place_of(call: Call, path: str) -> tuple[str, str]:
+    """Returns what `place_of` does, of an artifact that the caller may change. Raises MlflowRefusal."""
+    place, (first, _, rest) = place_of(call, path), path.partition("/")
+    if call.scope is None:
+        return place
+    if first == MODELS:
+        require_own(call, model_of(call, rest.partition("/")[0]))
+    else:
+        call.scope.require_run(call.run_of(first))
+    return place
+
+
+def located(call: Call, path: str) -> tuple[Path, os.stat_result]:
+    """Returns the place of an artifact, and what is known of its file. Raises MlflowRefusal."""
+    try:
+        place = call.files.locate(*place_of(call, path))
+        return place, place.stat()
+    except (NotFoundError, FileNotFoundError):
+        raise missing(f"No such artifact: '{path[:300]}'") from None
+
+
+def run_path(call: Call) -> str:
+    """Returns the path of an artifact that is named by its run (get-artifact)."""
+    root = artifact_uri(call, call.run())
+    if not root.startswith(SCHEME):
+        raise invalid(f"The artifacts are at {root}, which the client reads itself.")
+    return f"{root.removeprefix(SCHEME)}/{call.text('path').strip('/')}"

@@ -1,0 +1,73 @@
+"""MLflow's words for names and values that exceed its limits, where a node doesn't check them as well."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping
+
+from drumbeat.model.metric_lines import MAX_NAME
+from drumbeat.model.mlflow_calls import invalid
+
+MAX_EXPERIMENT_TAG_VALUE = 20_000
+MAX_REGISTRY_TAG_VALUE = 100_000
+MAX_EXPERIMENT_NAME = 500
+MAX_ALIAS = 255
+
+_NAME = re.compile(r"[/\w.\- :]*")
+_ALIAS = re.compile(r"[\w\-]+")
+_VERSION_ALIAS = re.compile(r"[vV]\d+")
+
+
+def check_name(kind: str, name: str) -> None:
+    """Refuses the name of a metric, parameter or tag that MLflow doesn't take."""
+    if not name:
+        raise invalid(f"Invalid value for {kind} name: a name must not be empty.")
+    if len(name) > MAX_NAME:
+        raise invalid(f"'{kind}' exceeds the maximum length of {MAX_NAME} characters")
+    if not _NAME.fullmatch(name):
+        raise invalid(
+            f"Invalid value {name!r} for {kind} name: Names may only contain alphanumerics, underscores (_), "
+            "dashes (-), periods (.), spaces ( ), colon(:) and slashes (/)."
+        )
+    if _is_ambiguous_path(name):
+        raise invalid(f"Invalid value {name!r} for {kind} name: Names may be treated as files in certain cases.")
+
+
+def _is_ambiguous_path(name: str) -> bool:
+    plain = posixpath.normpath(name)
+    return plain != name or plain == "." or plain.startswith(("..", "/"))
+
+
+def check_pairs(kind: str, table: Mapping[str, str], max_value: int) -> None:
+    """Refuses parameters or tags that MLflow doesn't take."""
+    for key, value in table.items():
+        check_name(kind, key)
+        if len(value) > max_value:
+            raise invalid(f"'{kind} value' exceeds the maximum length of {max_value} characters")
+
+
+def check_experiment_name(name: str) -> None:
+    """Refuses the name of an experiment that MLflow doesn't take."""
+    if not name.strip():
+        raise invalid(f"Invalid experiment name: '{name}'")
+    if len(name) > MAX_EXPERIMENT_NAME:
+        raise invalid(f"'name' exceeds the maximum length of {MAX_EXPERIMENT_NAME} characters")
+
+
+def check_model_name(name: str) -> None:
+    """Refuses the name of a registered model that MLflow doesn't take."""
+    if not name.strip():
+        raise invalid("Missing value for required parameter 'name'.")
+    if "/" in name or ":" in name or _is_ambiguous_path(name):
+        raise invalid(f"Invalid model name '{name}'. Names cannot contain '/' or ':'.")
+
+
+def check_alias(alias: str) -> None:
+    """Refuses an alias that MLflow doesn't take."""
+    if len(alias) > MAX_ALIAS or not _ALIAS.fullmatch(alias):
+        raise invalid(
+            f"Invalid alias name: '{alias[:300]}'. Names have letters, digits, '_' and '-', at most {MAX_ALIAS}."
+        )
+    if alias.lower() == "latest" or _VERSION_ALIAS.fullmatch(alias):
+        raise invalid(f"'{alias}' alias name is reserved.")

@@ -1,0 +1,245 @@
+"""Versions of MLflow's registered models: sources, stages and tags."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any
+
+from drumbeat.model.errors import NotFoundError
+from drumbeat.model.metrics import JsonObject, run_id
+from drumbeat.model.mlflow_calls import invalid, missing
+from drumbeat.model.mlflow_runs import listed
+from drumbeat.server.metrics.metric_records import Document
+from drumbeat.server.metrics.mlflow import logged_models
+from drumbeat.server.metrics.mlflow.filter_parsing import module, selected
+from drumbeat.server.metrics.mlflow.limits import MAX_REGISTRY_TAG_VALUE, check_pairs
+from drumbeat.server.metrics.mlflow.request import Call, paged
+
+MODELS, KIND = "registered_model", "model_version"
+STAGES = ("None", "Staging", "Production", "Archived")
+_ACTIVE = ("Staging", "Production")
+_PROMPT = "mlflow.prompt.is_prompt"
+_LOGGED_MODEL = re.compile(r"models:/(m-[0-9a-f]{32})")
+_OF_RUN = re.compile(r"mlflow-artifacts:/([0-9a-f]{32})/")
+"""Begins the address of files that lie with a run."""
+_REGISTERED = re.compile(r"models:/([^/@]+)/(\d{1,9})")
+
+
+def create(call: Call) -> JsonObject:
+    """Answers model-versions/create."""
+    model, source, tags = registered(call, call.text("name")), call.text("source"), call.tags()
+    check_pairs("tag", tags, MAX_REGISTRY_TAG_VALUE)
+    storage, run = _resolved(call, source)
+    model_id = call.text_or("model_id") or next(iter(_LOGGED_MODEL.findall(source)), "")
+    body = {
+        "created_ms": call.now_ms, "updated_ms": call.now_ms, "description": call.text_or("description"), "tags": tags,
+        "stage": "None", "source": source, "storage": storage, "run_id": call.text_or("run_id") or run,
+        "run_link": call.text_or("run_link"), "model_id": model_id, **call.owner,
+    }  # fmt: skip
+    model = call.store.change_document(MODELS, model.name, 0, lambda body: _with_one_more(body, call.now_ms))
+    version = call.store.add_document(Document(KIND, model.name, model.body["last_version"], body))
+    return {"model_version": view(call, version, model)}
+
+
+def _with_one_more(model: JsonObject, now_ms: int) -> JsonObject:
+    """The number of a version is never given again, and goes along when its model is renamed."""
+    return {**model, "last_version": model["last_version"] + 1, "updated_ms": now_ms}
+
+
+def _resolved(call: Call, source: str) -> tuple[str, str]:
+    """Returns the address where the files of a source lie, and the run that made them. Raises MlflowRefusal."""
+    if logged := _LOGGED_MODEL.fullmatch(source):
+        info = logged_models.model_of(call, logged[1]).body["info"]
+        return info["artifact_uri"], info["source_run_id"]
+    if other := _REGISTERED.fullmatch(source):
+        body = _found(call, other[1], int(other[2])).body
+        return body["storage"], body["run_id"]
+    return source, ""
+
+
+def get(call: Call) -> JsonObject:
+    """Answers model-versions/get."""
+    return {"model_version": view(call, version_of(call))}
+
+
+def download_uri(call: Call) -> JsonObject:
+    """Answers model-versions/get-download-uri."""
+    version = version_of(call)
+    _require_run(call, version)
+    return {"artifact_uri": version.body["storage"]}
+
+
+def _require_run(call: Call, version: Document) -> None:
+    """Raises MlflowRefusal if the files were those of a deleted job, and a new job of its name has the same run id."""
+    match = _OF_RUN.match(version.body["storage"])
+    if match is None:
+        return
+    with suppress(NotFoundError):
+        run = call.store.run(match[1])
+        if run.job and run.id == run_id(run.job) and run.start_ms > version.body["created_ms"]:
+            title = f"version {version.version} of model {version.name}"
+            raise missing(f"The files of {title} were removed with a deleted job {run.job}.")
+
+
+def update(call: Call) -> JsonObject:
+    """Answers model-versions/update."""
+    description = call.text_or("description")
+    return {"model_version": view(call, _changed(call, lambda body: {**body, "description": description}))}
+
+
+def delete(call: Call) -> JsonObject:
+    """Answers model-versions/delete: its aliases go with it."""
+    version = own_version(call)
+    call.store.remove_documents(KIND, version.name, version.version)
+
+    def without(body: JsonObject) -> JsonObject:
+        aliases = {alias: one for alias, one in body["aliases"].items() if one != version.version}
+        return {**body, "aliases": aliases, "updated_ms": call.now_ms}
+
+    call.store.change_document(MODELS, version.name, 0, without)
+    return {}
+
+
+def transition_stage(call: Call) -> JsonObject:
+    """Answers model-versions/transition-stage."""
+    stage, version = stage_of(call.text("stage")), own_version(call)
+    if call.flag("archive_existing_versions"):
+        if stage not in _ACTIVE:
+            raise invalid(f"Existing versions can't be archived because '{stage}' is not one of {', '.join(_ACTIVE)}.")
+        documents = call.store.documents(KIND, version.name)
+        others = [one for one in documents if one.version != version.version and one.body["stage"] == stage]
+        for other in others:
+            require_own(call, other)
+        for other in others:
+            _staged(call, other, "Archived")
+    return {"model_version": view(call, _staged(call, version, stage))}
+
+
+def _staged(call: Call, version: Document, stage: str) -> Document:
+    return call.store.change_document(
+        KIND, version.name, version.version, lambda body: {**body, "stage": stage, "updated_ms": call.now_ms}
+    )
+
+
+def set_tag(call: Call) -> JsonObject:
+    """Answers model-versions/set-tag."""
+    tag = {call.text("key"): call.text_or("value")}
+    check_pairs("tag", tag, MAX_REGISTRY_TAG_VALUE)
+    _changed(call, lambda body: {**body, "tags": {**body["tags"], **tag}})
+    return {}
+
+
+def delete_tag(call: Call) -> JsonObject:
+    """Answers model-versions/delete-tag."""
+    key = call.text("key")
+    _changed(call, lambda body: {**body, "tags": {k: v for k, v in body["tags"].items() if k != key}})
+    return {}
+
+
+def search(call: Call) -> JsonObject:
+    """Answers model-versions/search; prompts are left out unless the filter names them, as in MLflow."""
+    limit, text, orders = call.limit(10_000, 200_000), call.text_or("filter"), call.texts("order_by")
+    found = without_prompts(call.store.documents(KIND), text)
+    found.sort(key=lambda one: (-one.body["updated_ms"], one.name, -one.version))
+    models = {one.name: one for one in call.store.documents(MODELS)}
+    seen = [view(call, one, models.get(one.name)) for one in found]
+    if text or orders:
+        by_version = {(one["name"], one["version"]): one for one in seen}
+        orders = orders or ["last_updated_timestamp DESC", "name ASC", "version_number DESC"]
+        chosen = selected("SearchModelVersionUtils", [_entity(one) for one in seen], text, orders)
+        seen = [by_version[one.name, str(one.version)] for one in chosen]
+    return paged("model_versions", seen, call, limit)
+
+
+def without_prompts(documents: Iterable[Document], text: str) -> list[Document]:
+    """Returns models without those that are prompts, unless the filter names the tag of prompts."""
+    return [one for one in documents if _PROMPT in text or one.body["tags"].get(_PROMPT) != "true"]
+
+
+def registered(call: Call, name: str) -> Document:
+    """Returns a registered model. Raises MlflowRefusal."""
+    try:
+        return call.store.document(MODELS, name)
+    except NotFoundError:
+        raise missing(f"Registered Model with name={name} not found") from None
+
+
+def version_of(call: Call) -> Document:
+    """Returns the version that a call names. Raises MlflowRefusal."""
+    name, version = call.text("name"), call.text("version")
+    if not version.isdecimal() or not version.isascii() or len(version) > 9:
+        raise invalid(f"Model version must be an integer, got '{version[:80]}'.")
+    return _found(call, name, int(version))
+
+
+def own_version(call: Call) -> Document:
+    """Returns the version that a call changes. Raises MlflowRefusal."""
+    version = version_of(call)
+    require_own(call, version)
+    return version
+
+
+def require_own(call: Call, document: Document) -> None:
+    """Raises MlflowRefusal for a registered model, or a version of one, that the caller may not change."""
+    if call.scope:
+        which = f"version {document.version} of " if document.kind == KIND else ""
+        call.scope.require_document(document, f"{which}the registered model {document.name!r}")
+
+
+def _found(call: Call, name: str, version: int) -> Document:
+    try:
+        return call.store.document(KIND, name, version)
+    except NotFoundError:
+        raise missing(f"Model Version (name={name}, version={version}) not found") from None
+
+
+def stage_of(text: str) -> str:
+    """Returns a stage in its canonical form. Raises MlflowRefusal."""
+    stage = next((one for one in STAGES if one.lower() == text.lower()), None)
+    if stage is None:
+        raise invalid(f"Invalid Model Version stage: {text[:80]}. Value must be one of {', '.join(STAGES)}.")
+    return stage
+
+
+def _changed(call: Call, change: Callable[[JsonObject], JsonObject]) -> Document:
+    version = own_version(call)
+    return call.store.change_document(
+        KIND, version.name, version.version, lambda body: {**change(body), "updated_ms": call.now_ms}
+    )
+
+
+def view(call: Call, version: Document, model: Document | None = None) -> JsonObject:
+    """Returns MLflow's `ModelVersion`."""
+    body = version.body
+    aliases = (model or registered(call, version.name)).body["aliases"]
+    return {
+        "name": version.name,
+        "version": str(version.version),
+        "creation_timestamp": body["created_ms"],
+        "last_updated_timestamp": body["updated_ms"],
+        "description": body["description"],
+        "current_stage": body["stage"],
+        "source": body["source"],
+        "run_id": body["run_id"],
+        "run_link": body["run_link"],
+        "model_id": body["model_id"],
+        "status": "READY",
+        "tags": listed(body["tags"]),
+        "aliases": sorted(alias for alias, one in aliases.items() if one == version.version),
+    }
+
+
+def _entity(seen: JsonObject) -> Any:
+    entities = module("entities.model_registry")
+    return entities.ModelVersion(
+        name=seen["name"],
+        version=seen["version"],
+        creation_timestamp=seen["creation_timestamp"],
+        last_updated_timestamp=seen["last_updated_timestamp"],
+        current_stage=seen["current_stage"],
+        source=seen["source"],
+        run_id=seen["run_id"],
+        tags=[entities.ModelVersionTag(one["key"], one["value"]) for one in seen["tags"]],
+    )

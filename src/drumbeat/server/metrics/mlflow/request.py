@@ -1,0 +1,96 @@
+"""One request of an MLflow client, and the checks of its arguments."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from drumbeat.model.errors import NotFoundError
+from drumbeat.model.metrics import JsonObject, Run
+from drumbeat.model.mlflow_calls import MlflowArguments, invalid, missing
+from drumbeat.server.home_folder import FolderRunFiles
+from drumbeat.server.metrics.mlflow.write_scope import OWNER, WriteScope
+
+if TYPE_CHECKING:
+    from drumbeat.server.metrics.tables import SqlMetricStore
+
+
+@dataclass(frozen=True)
+class Call(MlflowArguments):
+    """A request whose address is known. Every method that reads an argument raises MlflowRefusal if it doesn't fit."""
+
+    store: SqlMetricStore
+    files: FolderRunFiles
+    rank: int = 0
+    """The rank of the job that asks; 0 outside of jobs."""
+    scope: WriteScope | None = None
+    """What the caller may change; None = everything."""
+    now_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
+
+    def limit(self, default: int, most: int) -> int:
+        """Returns `max_results`."""
+        limit = self.number("max_results")
+        if limit is None:
+            return default
+        if not 0 < limit <= most:
+            raise invalid(f"Invalid value {limit} for parameter 'max_results': it must be from 1 to {most}.")
+        return limit
+
+    def flag(self, name: str) -> bool:
+        """Returns a boolean; one that isn't given is false."""
+        return str(self.arguments.get(name)).lower() in ("true", "1")
+
+    def texts(self, name: str) -> list[str]:
+        """Returns a list of texts; one that isn't given is empty."""
+        value = self.arguments.get(name)
+        given = [value] if not isinstance(value, list) else cast("list[object]", value)
+        return [str(one) for one in given if one is not None]
+
+    def run(self) -> Run:
+        """Returns the run that the call names."""
+        return self.run_of(self.text("run_id", "run_uuid"))
+
+    def run_of(self, run: str) -> Run:
+        """Returns a run. Raises MlflowRefusal."""
+        try:
+            return self.store.run(run)
+        except NotFoundError:
+            raise missing(f"Run with id={run} not found") from None
+
+    @property
+    def owner(self) -> JsonObject:
+        """What the body of a new document has of its maker."""
+        return {OWNER: self.scope.mark} if self.scope and self.scope.mark else {}
+
+    def own_run(self) -> Run:
+        """Returns the run that the call deletes or restores."""
+        run = self.run()
+        if self.scope:
+            self.scope.require_run(run)
+        return run
+
+    def active_run(self) -> Run:
+        """Returns the run that the call writes to."""
+        run = self.own_run()
+        if run.deleted_ms is not None:
+            raise invalid(f"The run {run.id} must be in the 'active' state. Current state is deleted.")
+        return run
+
+
+def page_of(offset_token: str) -> int:
+    """Returns the place at which a page begins. Raises MlflowRefusal."""
+    if not offset_token:
+        return 0
+    if not offset_token.isdecimal() or not offset_token.isascii() or len(offset_token) > 18:
+        raise invalid(f"Invalid page token {offset_token[:80]!r}.")
+    return int(offset_token)
+
+
+def paged(name: str, found: list[Any], call: Call, limit: int) -> JsonObject:
+    """Returns one page of a list under its name, with the token of the next."""
+    start = page_of(call.text_or("page_token"))
+    page: JsonObject = {name: found[start : start + limit]}
+    if start + limit < len(found):
+        page["next_page_token"] = str(start + limit)
+    return page

@@ -1,0 +1,145 @@
+"""Runs: created, written to, read and searched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from drumbeat.model import mlflow_runs, mlflow_writes
+from drumbeat.model.errors import ConflictError, NotFoundError
+from drumbeat.model.metrics import JsonObject, Run, Series
+from drumbeat.model.mlflow_calls import missing
+from drumbeat.model.mlflow_runs import run_info, run_view
+from drumbeat.model.mlflow_writes import MlflowWrite, WriteRule
+from drumbeat.server.metrics.metric_records import RunSearch
+from drumbeat.server.metrics.mlflow import logged_models
+from drumbeat.server.metrics.mlflow.experiments import active_experiment, location_of, searched_experiments
+from drumbeat.server.metrics.mlflow.filter_parsing import run_comparisons, run_orders, view_of
+from drumbeat.server.metrics.mlflow.limits import check_name
+from drumbeat.server.metrics.mlflow.request import Call
+
+MAX_RESULTS = 50_000
+
+
+def create(call: Call) -> JsonObject:
+    """Answers runs/create."""
+    experiment = active_experiment(call, call.text_or("experiment_id") or "0")
+    record = mlflow_writes.created(_write_of(call), experiment.id, call.scope.job if call.scope else "")
+    call.store.write([record])
+    return {"run": view(call, call.run_of(record.run))}
+
+
+def get(call: Call) -> JsonObject:
+    """Answers runs/get."""
+    return {"run": view(call, call.run())}
+
+
+def update(call: Call) -> JsonObject:
+    """Answers runs/update."""
+    run = _keep(call, call.active_run, mlflow_writes.update)
+    changed = call.run_of(run.id)
+    return {"run_info": run_info(changed, artifact_uri(call, changed))}
+
+
+def delete(call: Call) -> JsonObject:
+    """Answers runs/delete."""
+    _keep(call, call.own_run, mlflow_writes.delete)
+    return {}
+
+
+def restore(call: Call) -> JsonObject:
+    """Answers runs/restore."""
+    _keep(call, call.own_run, mlflow_writes.restore)
+    return {}
+
+
+def delete_tag(call: Call) -> JsonObject:
+    """Answers runs/delete-tag."""
+    run, key = call.active_run(), call.text("key")
+    if key not in run.tags:
+        raise missing(f"No tag with name: {key} in run with id {run.id}")
+    _keep(call, lambda: run, mlflow_writes.delete_tag)
+    return {}
+
+
+def writer(rule: WriteRule) -> Callable[[Call], JsonObject]:
+    """Returns what answers a route that writes to an active run and whose answer says nothing."""
+
+    def write(call: Call) -> JsonObject:
+        _keep(call, call.active_run, rule)
+        return {}
+
+    return write
+
+
+def _keep(call: Call, find: Callable[[], Run], rule: WriteRule) -> Run:
+    """Keeps what a call writes to the run that `find` returns; what isn't kept of it is refused after all else was."""
+    while True:
+        run = find()
+        written = rule(_write_of(call), run)
+        try:
+            call.store.write(written.records)
+        except ConflictError:  # Somebody has logged the parameter since the run was read.
+            continue
+        logged_models.add_metrics(call, run.id, written.metrics)
+        written.require_all()
+        return run
+
+
+def _write_of(call: Call) -> MlflowWrite:
+    def check_metric(metric: JsonObject) -> None:
+        logged_models.check_models(call, [metric])
+
+    return MlflowWrite(call.arguments, call.rank, check_name, check_metric, call.now_ms)
+
+
+def search(call: Call) -> JsonObject:
+    """Answers runs/search."""
+    experiments = searched_experiments(call)
+    if not experiments:
+        return {"runs": []}
+    page = call.store.search_runs(
+        RunSearch(
+            experiments,
+            run_comparisons(call.text_or("filter")),
+            run_orders(call.texts("order_by")),
+            view_of(call, "run_view_type"),
+            call.limit(1000, MAX_RESULTS),
+            call.text_or("page_token"),
+        )
+    )
+    found: JsonObject = {"runs": [view(call, run) for run in page.runs]}
+    return found | ({"next_page_token": page.token} if page.token else {})
+
+
+def view(call: Call, run: Run) -> JsonObject:
+    """Returns MLflow's `Run`."""
+    seen = _seen_by(call, run)
+    return run_view(seen, [series.last for series in seen.metrics], artifact_uri(call, run))
+
+
+def _seen_by(call: Call, run: Run) -> Run:
+    """Returns a run as the calling rank sees it: its own series where it has any, else those of rank 0."""
+    if call.rank == 0:
+        return run
+    own = {series.name: series for series in call.store.series(run.id) if series.rank == call.rank}
+    series = {one.name: one for one in run.metrics} | own
+    return replace(run, metrics=tuple(series.values()))
+
+
+def artifact_uri(call: Call, run: Run) -> str:
+    """Returns where clients put the artifacts of a run: on this server, or where its experiment says."""
+    location = "" if run.job else _location(call, run.experiment)
+    return f"{location}/{run.id}/artifacts" if location else mlflow_runs.artifact_uri(run.id)
+
+
+def _location(call: Call, experiment: str) -> str:
+    try:
+        return location_of(call.store.experiment(experiment))
+    except NotFoundError:
+        return ""
+
+
+def series_of(series: Sequence[Series], name: str, rank: int) -> int:
+    """Returns the rank whose series a rank reads under a name: its own, or else that of rank 0."""
+    return rank if any(one.name == name and one.rank == rank for one in series) else 0

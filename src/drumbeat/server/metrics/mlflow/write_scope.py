@@ -1,0 +1,106 @@
+"""What a caller may change by MLflow's API: a job its own, a contributor what isn't another person's job's.
+
+Everything can be read. The steps of a pipeline, and the trials of a sweep, count as one job: one step registers a model
+and the next one tags it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.model.errors import NotFoundError
+from drumbeat.model.metrics import Run, experiment_id
+from drumbeat.model.mlflow_calls import DENIED, MlflowRefusal
+from drumbeat.model.principal import Principal, Role
+from drumbeat.server.loop.loop import Loop
+from drumbeat.server.metrics.metric_records import Document, Experiment
+
+OWNER = "owner"
+"""In the body of a document: the mark of the job that made it. Those of persons, and of versions before, have none."""
+OWNER_TAG = "drumbeat.owner"
+"""The tag of an experiment that a job created, with the same mark. No client sees or sets it."""
+
+_OF_JOBS = "A job changes its own runs, and the experiments and models that it made"
+_BY_HAND = "Do it outside of the job, with your own token in MLFLOW_TRACKING_TOKEN."
+
+
+@dataclass(frozen=True)
+class WriteScope:
+    """What one caller may change. Every `require_…` raises MlflowRefusal."""
+
+    title: str
+    """The caller in a sentence."""
+    owns_job: Callable[[str], bool]
+    """Whether the runs of a job are its own."""
+    job: str = ""
+    """The job whose runs it creates; "" = the caller is a person."""
+    experiment: str = ""
+    """The id of the job's experiment, where it may add tags."""
+    mark: str = ""
+    """What the documents that it makes are known again by; "" = a person's, whose documents all persons share."""
+
+    def require_run(self, run: Run) -> None:
+        """Lets pass a run that the caller may change."""
+        is_own = self.owns_job(run.job) if run.job else not self.job
+        if not is_own:
+            of_job = f" of job {run.job}" if run.job else ""
+            raise self._refusal(f"run {run.id}{of_job}")
+
+    def require_experiment(self, experiment: Experiment, new_tag: str = "") -> None:
+        """Lets pass an experiment that the caller may change. new_tag: all that is changed is that it has this one."""
+        is_home = experiment.id == self.experiment and new_tag not in ("", *experiment.tags)
+        if self.job and not is_home and experiment.tags.get(OWNER_TAG) != self.mark:
+            raise self._refusal(f"experiment {experiment.name!r}")
+
+    def require_document(self, document: Document, title: str) -> None:
+        """Lets pass a registered model, or a version of one, that the caller may change."""
+        if not self.owns(document):
+            raise self._refusal(title)
+
+    def owns(self, document: Document) -> bool:
+        """Whether the caller may change a document of the registry."""
+        return not self.job or document.body.get(OWNER) == self.mark
+
+    def _refusal(self, what: str) -> MlflowRefusal:
+        rule = f"{_OF_JOBS}. {_BY_HAND}" if self.job else "Contributors change what their own jobs log, and owners all."
+        return MlflowRefusal(DENIED, f"{self.title} may not change {what}. {rule}")
+
+
+def scope_of_job(loop: Loop, name: str) -> WriteScope:
+    """Returns what a job may change by the secret of one of its nodes. Raises NotFoundError."""
+    job, root = loop.record(name).job, _root(loop, name)
+
+    def owns_job(other: str) -> bool:
+        try:
+            return other == name or _root(loop, other) == root
+        except NotFoundError:
+            return False
+
+    return WriteScope(f"Job {name}", owns_job, name, experiment_id(job.plan.experiment), root)
+
+
+def scope_of_person(loop: Loop, principal: Principal) -> WriteScope | None:
+    """Returns what a person may change; None = everything."""
+    if principal.role is Role.OWNER:
+        return None
+
+    def owns_job(name: str) -> bool:
+        try:
+            return loop.record(name).job.person == principal.person
+        except NotFoundError:
+            return False
+
+    return WriteScope(f"{principal.title}, a {principal.role},", owns_job)
+
+
+def _root(loop: Loop, name: str) -> str:
+    """The unique name of the sweep or pipeline that a job is part of, at the top, or its own."""
+    job: Job = loop.record(name).job
+    while job.parent:
+        try:
+            job = loop.record(job.parent).job
+        except NotFoundError:  # It was deleted meanwhile, and its parts are to go, too.
+            return job.parent
+    return job.unique_name

@@ -1,0 +1,226 @@
+"""Metrics of jobs, comparisons of jobs, and experiments."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+from fastapi import Query
+
+from drumbeat.core.child_jobs import trial_name
+from drumbeat.core.curve_thinning import MIN_POINTS
+from drumbeat.model.api.metrics import (
+    ComparisonView,
+    CurveView,
+    ExperimentView,
+    HistoryView,
+    JobCurveView,
+    MetricsView,
+    NestedRunView,
+    PointView,
+    SeriesView,
+)
+from drumbeat.model.errors import NotFoundError
+from drumbeat.model.metrics import Point, Run, Series, run_id, value_to_json
+from drumbeat.server.context import ControlOf, PrincipalOf, current
+from drumbeat.server.control import Control
+from drumbeat.server.database.records import JobFilter
+from drumbeat.server.metrics.experiments import ExperimentUsage
+from drumbeat.server.metrics.metric_records import Experiment, View
+from drumbeat.server.metrics.metrics import STATUS_OF
+from drumbeat.server.routing import new_router
+
+router = new_router("/api/v1", tags=["metrics"])
+
+VIEWS: dict[str, View] = {"false": "active", "true": "deleted", "all": "all"}
+MAX_POINTS = 20_000
+"""In one curve or page."""
+MAX_JOBS = 1000
+"""Whose curves are sent at once."""
+MIN_SHARE = 20
+"""Points of each curve, whatever all of them together are limited to."""
+CURVES_METRIC = "When absent, the primary metric of each job; of the trials of `parent`, the metric of the sweep."
+MAX_TOTAL = f"Points of all curves together: each has an equal share of them, at least {MIN_SHARE}."
+
+Rank = Annotated[int | None, Query(description="Only this rank; node 0 itself is -1, node 1 -2. All when absent.")]
+Name = Annotated[str, Query(description="The experiment's present or earlier name.")]
+
+
+@router.get("/jobs/{name}/metrics")
+def show_metrics(name: str, control: ControlOf, rank: Rank = None) -> MetricsView:
+    """All metrics of a job: last, lowest and highest value of each. A job that waits has none, and is `SCHEDULED`."""
+    run = control.metrics.begun_run(name)
+    if run is None:
+        job = control.loop.record(name).job
+        title = control.experiments.title(job.plan.experiment)
+        return MetricsView(name, run_id(name), title, STATUS_OF.get(job.state, "SCHEDULED"))
+    chosen = [one for one in control.metrics.store.series(run.id) if rank in (None, one.rank)]
+    experiment = control.metrics.store.experiment(run.experiment).name
+    params, tags = dict(run.params), dict(run.tags)
+    nested = tuple(_nested_view(one, run.id) for one in control.metrics.nested_runs(name))
+    return MetricsView(name, run.id, experiment, run.status, tuple(map(series_view, chosen)), params, tags, nested)
+
+
+@router.get("/jobs/{name}/metrics/curves")
+def show_curves(
+    name: str,
+    control: ControlOf,
+    metric: Annotated[list[str], Query(description="Names of metrics; all when absent.")] = [],  # noqa: B006 - FastAPI copies it
+    rank: Rank = None,
+    max_points: Annotated[int, Query(ge=MIN_POINTS, le=MAX_POINTS)] = 1000,
+) -> list[CurveView]:
+    """Curves of metrics, each of at most `max_points` logged points.
+
+    The first and the last point are among them, and of equally long parts the lowest and the highest.
+    """
+    if control.metrics.begun_run(name) is None:
+        return []
+    run, store = run_id(name), control.metrics.store
+    chosen = [one for one in store.series(run) if (not metric or one.name in metric) and rank in (None, one.rank)]
+    return [
+        CurveView(one.name, one.rank, tuple(map(point_view, store.curve(run, one.name, one.rank, max_points))))
+        for one in chosen
+    ]
+
+
+@router.get("/jobs/{name}/metrics/history")
+def show_history(
+    name: str,
+    metric: str,
+    control: ControlOf,
+    rank: int = 0,
+    after: Annotated[int, Query(ge=0, description="`after` of the page before.")] = 0,
+    limit: Annotated[int, Query(ge=1, le=MAX_POINTS)] = 10_000,
+) -> HistoryView:
+    """A page of all points of a metric of one rank, in the order of arrival."""
+    control.loop.record(name)
+    page = control.metrics.store.history(run_id(name), metric, rank, after, limit)
+    return HistoryView(metric, rank, tuple(map(point_view, page.points)), page.after, page.is_last)
+
+
+@router.get("/curves")
+def show_curves_of_jobs(
+    *,
+    control: ControlOf,
+    job: Annotated[list[str], Query(max_length=MAX_JOBS)] = [],  # noqa: B006 - FastAPI copies it
+    parent: Annotated[str, Query(description="Every trial of this sweep, or step of this pipeline, too.")] = "",
+    metric: Annotated[str, Query(description=CURVES_METRIC)] = "",
+    max_points: Annotated[int, Query(ge=MIN_POINTS, le=1000)] = 60,
+    max_total: Annotated[int | None, Query(ge=1, description=MAX_TOTAL)] = None,
+) -> list[JobCurveView]:
+    """One curve of rank 0 of each of several jobs; of a job that has not logged the metric, none."""
+    children, own_metric = _children(control, parent) if parent else ([], "")
+    metric = metric or own_metric
+    names = list(dict.fromkeys([*job, *children]))
+    if max_total is not None:
+        max_points = min(max_points, max(max_total // max(len(names), 1), MIN_SHARE))
+    chosen = [(name, metric) for name in names] if metric else _primary_names(control, names)
+    if control.metrics.is_empty:
+        return []
+    curves: dict[tuple[str, str], list[Point]] = {}
+    for wanted in {wanted for _, wanted in chosen}:
+        runs = {run_id(name): name for name, own in chosen if own == wanted}
+        by_run = control.metrics.store.curves(list(runs), wanted, max_points)
+        curves |= {(runs[run], wanted): points for run, points in by_run.items()}
+    return [_curve(*key, curves[key]) for key in chosen if key in curves]
+
+
+def _children(control: Control, parent: str) -> tuple[list[str], str]:
+    """The jobs of a sweep or a pipeline, and the metric that the sweep is about; "" = none."""
+    with suppress(NotFoundError):
+        sweep = current(control, parent).job.sweep
+        if sweep is not None:  # Its trials are known by their names: their records need not be read.
+            names = [trial_name(parent, one.number) for one in sweep.trials if one.state is not None]
+            return names[:MAX_JOBS], sweep.metric
+    records = control.store.jobs(JobFilter(is_archived=None, limit=MAX_JOBS, parent=parent))
+    return [record.job.name for record in reversed(records)], ""
+
+
+def _primary_names(control: Control, names: list[str]) -> list[tuple[str, str]]:
+    return [(name, series.name) for name, series in control.metrics.primaries(names).items()]
+
+
+def _curve(name: str, metric: str, points: list[Point]) -> JobCurveView:
+    values = tuple(value_to_json(point.value) for point in points)
+    return JobCurveView(name, metric, 0, tuple(point.step for point in points), values)
+
+
+@router.get("/compare")
+def compare_jobs(job: Annotated[list[str], Query(min_length=2, max_length=20)], control: ControlOf) -> ComparisonView:
+    """What differs between jobs, and what came of them."""
+    return control.experiments.compare(job)
+
+
+@router.get("/experiments")
+def list_experiments(control: ControlOf, archived: Literal["false", "true", "all"] = "false") -> list[ExperimentView]:
+    """Experiments, the last created first."""
+    return [experiment_view(*one) for one in control.experiments.all(VIEWS[archived])]
+
+
+@router.get("/experiments/named")
+def show_experiment(name: Name, control: ControlOf) -> ExperimentView:
+    """One experiment."""
+    return experiment_view(*control.experiments.named(name))
+
+
+@router.post("/experiments/rename")
+def rename_experiment(
+    name: Name, to: Annotated[str, Query(min_length=1, max_length=250)], control: ControlOf, principal: PrincipalOf
+) -> ExperimentView:
+    """Gives an experiment another name; jobs that are submitted with the earlier one still belong to it."""
+    control.job_persons.require_own_experiment(principal, name)
+    return experiment_view(*control.experiments.rename(name, to))
+
+
+@router.post("/experiments/archive")
+def archive_experiment(name: Name, control: ControlOf, principal: PrincipalOf) -> ExperimentView:
+    """Hides an experiment from lists; nothing is deleted."""
+    control.job_persons.require_own_experiment(principal, name)
+    return experiment_view(*control.experiments.archive(name, is_archived=True))
+
+
+@router.post("/experiments/restore")
+def restore_experiment(name: Name, control: ControlOf, principal: PrincipalOf) -> ExperimentView:
+    """Shows an archived experiment again."""
+    control.job_persons.require_own_experiment(principal, name)
+    return experiment_view(*control.experiments.archive(name, is_archived=False))
+
+
+def _nested_view(run: Run, own: str) -> NestedRunView:
+    parent = run.tags.get("mlflow.parentRunId", "") or own
+    return NestedRunView(run.id, run.name, parent, run.status, tuple(map(series_view, run.metrics)))
+
+
+def series_view(series: Series) -> SeriesView:
+    """A series as the API shows it."""
+    low, high = (point_view(point) if point else None for point in (series.min, series.max))
+    return SeriesView(series.name, series.rank, series.count, point_view(series.last), low, high)
+
+
+def point_view(point: Point) -> PointView:
+    """A point as the API shows it."""
+    return PointView(point.step, value_to_json(point.value), _time(point.at_ms))
+
+
+def experiment_view(experiment: Experiment, usage: ExperimentUsage) -> ExperimentView:
+    """An experiment as the API shows it."""
+    return ExperimentView(
+        experiment.id,
+        experiment.name,
+        experiment.is_archived,
+        _time(experiment.created_ms),
+        _time(experiment.updated_ms),
+        usage.jobs,
+        usage.latest_at,
+        dict(experiment.tags),
+        usage.names,
+    )
+
+
+def _time(at_ms: int) -> datetime:
+    """Returns the time, or the nearest that there is: clients may log any number."""
+    try:
+        return datetime.fromtimestamp(at_ms / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return datetime.max.replace(tzinfo=UTC) if at_ms > 0 else datetime.min.replace(tzinfo=UTC)

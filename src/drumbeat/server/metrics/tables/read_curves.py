@@ -1,0 +1,190 @@
+"""Reading series: their summaries, whole histories by pages, and curves of a few points that stand for all."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, CursorResult, Row, Select, func, select, text
+
+from drumbeat.core.curve_thinning import (
+    MIN_POINTS,
+    highest,
+    lowest,
+    part_count,
+    thin,
+    thin_values,
+)
+from drumbeat.model.metrics import SYSTEM, Point, Series
+from drumbeat.server.metrics.metric_records import HistoryPage
+from drumbeat.server.metrics.tables.append_points import last_of, logged, max_of, min_of
+from drumbeat.server.metrics.tables.curve_cache import CurveCache
+from drumbeat.server.metrics.tables.schema import BLOCK, points, series
+
+_EXTREMES = text("""
+    WITH RECURSIVE part(k) AS (SELECT CAST(0 AS BIGINT) UNION ALL SELECT k + 1 FROM part WHERE k + 1 < :parts)
+    SELECT
+        (SELECT low_n FROM blocks WHERE series = :series AND n >= k * :whole / :parts AND n < (k + 1) * :whole / :parts
+         ORDER BY low NULLS LAST, n LIMIT 1),
+        (SELECT high_n FROM blocks WHERE series = :series AND n >= k * :whole / :parts AND n < (k + 1) * :whole / :parts
+         ORDER BY high DESC NULLS LAST, n LIMIT 1)
+    FROM part
+""")
+"""The lowest and the highest point of each part of a series: of equal ones the first, of no numbers the first, too."""
+_MAX_PARAMETERS = 500
+"""In one statement."""
+_POINTS = select(points.c.value, points.c.step, points.c.at_ms)
+_SERIES = select(
+    series.c.id, series.c.run, series.c.length, series.c.last_value, series.c.last_step, series.c.last_at_ms
+)
+"""What says whether a curve that was thinned before still stands for a series: SQLite gives the number of a removed
+series to another one.
+"""
+
+
+def series_of(connection: Connection, run: str) -> list[Series]:
+    """Returns all series of a run in the order in which they began."""
+    return [_series(row) for row in connection.execute(select(series).where(series.c.run == run).order_by(series.c.id))]
+
+
+def main_series(connection: Connection, runs: Sequence[str]) -> dict[str, list[Series]]:
+    """Returns the series of rank 0 of each run, by name."""
+    chosen = select(series).where(series.c.run.in_(runs), series.c.rank == 0).order_by(series.c.name)
+    table: dict[str, list[Series]] = {}
+    for row in connection.execute(chosen):
+        table.setdefault(row.run, []).append(_series(row))
+    return table
+
+
+def primaries(connection: Connection, runs: Sequence[str]) -> dict[str, Series]:
+    """Returns the first series of rank 0 of each run that isn't the system's."""
+    is_own = ~series.c.name.startswith(SYSTEM, autoescape=True)
+    chosen = select(func.min(series.c.id)).where(series.c.run.in_(runs), series.c.rank == 0, is_own)
+    first = chosen.group_by(series.c.run)
+    return {row.run: _series(row) for row in connection.execute(select(series).where(series.c.id.in_(first)))}
+
+
+def curve(connection: Connection, run: str, name: str, rank: int, max_points: int, cache: CurveCache) -> list[Point]:
+    """Returns the points that stand for a series, at most so many."""
+    row = connection.execute(
+        _SERIES.where(series.c.run == run, series.c.rank == rank, series.c.name == name)
+    ).one_or_none()
+    if row is None:
+        return []
+    known = cache.get((*row, max_points))
+    if known is not None:
+        return known
+    if _has_blocks(row.length, max_points):
+        found = _long_curve(connection, name, (row.id, row.length), max_points)
+    else:
+        found = thin(_read(connection, name, _POINTS.where(points.c.series == row.id)), max_points)
+    cache.put((*row, max_points), found)
+    return found
+
+
+def curves_of(
+    connection: Connection, runs: Sequence[str], name: str, max_points: int, cache: CurveCache
+) -> dict[str, list[Point]]:
+    """Returns the curve of rank 0 of each run that has the series; short ones are read together."""
+    curves: dict[str, list[Point]] = {}
+    own = _SERIES.where(series.c.rank == 0, series.c.name == name)
+    for start in range(0, len(runs), _MAX_PARAMETERS):
+        rows = connection.execute(own.where(series.c.run.in_(runs[start : start + _MAX_PARAMETERS]))).all()
+        kept = {row.id: cache.get((*row, max_points)) for row in rows}
+        missing = [row for row in rows if kept[row.id] is None]
+        found = _short_curves(
+            connection, name, [row.id for row in missing if not _has_blocks(row.length, max_points)], max_points
+        )
+        for row in missing:
+            own_curve = found.get(row.id)
+            if own_curve is None:
+                own_curve = _long_curve(connection, name, (row.id, row.length), max_points)
+            kept[row.id] = own_curve
+            cache.put((*row, max_points), own_curve)
+        curves |= {row.run: kept[row.id] or [] for row in rows}
+    return curves
+
+
+def _short_curves(connection: Connection, name: str, numbers: Sequence[int], max_points: int) -> dict[int, list[Point]]:
+    """Returns the curves of several series whose points are all read, by the series' number."""
+    rows = _rows_of(connection, numbers)
+    if not rows:
+        return {}
+    # By columns: as many small steps of Python's as there are points would take longer than SQLite does.
+    owners, values, steps, times = zip(*rows, strict=True)
+    if None in values:
+        values = tuple(map(logged, values))
+    curves: dict[int, list[Point]] = {}
+    start = 0
+    while start < len(owners):
+        end = bisect_right(owners, owners[start], start)
+        kept = thin_values(values[start:end], max_points)
+        curves[owners[start]] = [Point(name, values[n], steps[n], times[n]) for n in (start + one for one in kept)]
+        start = end
+    return curves
+
+
+def _has_blocks(length: int, max_points: int) -> bool:
+    """Whether so many points can be chosen by blocks, without reading all points."""
+    count = part_count(max(max_points, MIN_POINTS))
+    return count > 1 and length // BLOCK >= count
+
+
+def _long_curve(connection: Connection, name: str, size: tuple[int, int], max_points: int) -> list[Point]:
+    number, length = size
+    count = part_count(max(max_points, MIN_POINTS))
+    kept = {0, length - 1} | _from_blocks(connection, number, length // BLOCK, count - 1)
+    # As numbers in the statement: so many parameters take longer to bind than the points take to read.
+    chosen = ", ".join(map(str, sorted(kept)))
+    statement = f"SELECT value, step, at_ms FROM points WHERE series = {number:d} AND n IN ({chosen}) ORDER BY n"  # noqa: S608 - integers
+    rows = _fetched(connection.exec_driver_sql(statement))
+    return [Point(name, logged(value), step, at_ms) for value, step, at_ms in rows]
+
+
+def _rows_of(connection: Connection, numbers: Sequence[int]) -> Sequence[tuple[Any, ...]]:
+    """Returns all points of several series, one series after the other, with its number in front."""
+    chosen = select(points.c.series, points.c.value, points.c.step, points.c.at_ms)
+    return _fetched(
+        connection.execute(chosen.where(points.c.series.in_(numbers)).order_by(points.c.series, points.c.n))
+    )
+
+
+def history(connection: Connection, key: tuple[str, str, int], after: int, limit: int) -> HistoryPage:
+    """Returns a page of a series, by run, name and rank."""
+    run, name, rank = key
+    own = select(series.c.id).where(series.c.run == run, series.c.rank == rank, series.c.name == name)
+    chosen = select(points.c.value, points.c.step, points.c.at_ms)
+    chosen = chosen.where(points.c.series == own.scalar_subquery(), points.c.n >= after)
+    rest = _read(connection, name, chosen.limit(limit + 1))
+    shown = tuple(rest[:limit])
+    return HistoryPage(shown, after + len(shown), is_last=len(rest) <= limit)
+
+
+def _from_blocks(connection: Connection, number: int, whole: int, count: int) -> set[int]:
+    """Returns the numbers of the lowest and highest points of so many parts, and of the points behind the last block.
+
+    Each part is made of whole blocks, so that the points themselves are not read. whole: how many there are.
+    """
+    rows = connection.execute(_EXTREMES, {"series": number, "whole": whole, "parts": count})
+    kept = {n for row in _fetched(rows) for n in row}
+    first = whole * BLOCK
+    rest = _read(connection, "", _POINTS.where(points.c.series == number, points.c.n >= first))
+    if rest:
+        kept |= {first + lowest(rest, 0, len(rest)), first + highest(rest, 0, len(rest))}
+    return kept
+
+
+def _fetched(result: CursorResult[*tuple[Any, ...]]) -> Sequence[tuple[Any, ...]]:
+    """Returns rows as the driver has them: those of SQLAlchemy take longer to make than SQLite takes to read them."""
+    with result:
+        return [] if result.cursor is None else result.cursor.fetchall()
+
+
+def _read(connection: Connection, name: str, chosen: Select[Any, Any, Any]) -> list[Point]:
+    rows = _fetched(connection.execute(chosen.order_by(points.c.n)))
+    return [Point(name, logged(value), step, at_ms) for value, step, at_ms in rows]
+
+
+def _series(row: Row[Any]) -> Series:
+    return Series(row.name, row.rank, row.length, last_of(row), min_of(row), max_of(row))

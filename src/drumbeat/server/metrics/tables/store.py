@@ -1,0 +1,274 @@
+"""Runs, their points and documents: each call is one transaction, made of the pieces in the modules beside this one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from sqlalchemy import Connection, select, text, update
+
+from drumbeat.model.metric_lines import Spooled
+from drumbeat.model.metrics import JsonObject, MetricRecord, Point, Run, RunCreated, RunStatus, Series, Source
+from drumbeat.server.database.database import Database, parse_url
+from drumbeat.server.database.upgrade import Revisions, upgrade
+from drumbeat.server.metrics.metric_records import Document, Experiment, HistoryPage, RunPage, RunSearch, Taken, View
+from drumbeat.server.metrics.tables import documents, experiments, read_curves, removals, run_search
+from drumbeat.server.metrics.tables import records as arrivals
+from drumbeat.server.metrics.tables.curve_cache import CurveCache
+from drumbeat.server.metrics.tables.group_writer import GroupWriter
+from drumbeat.server.metrics.tables.schema import HEAD
+from drumbeat.server.metrics.tables.schema import runs as run_table
+
+T = TypeVar("T")
+
+SCHEMA = "metrics"
+"""PostgreSQL's schema for these tables, beside the jobs'."""
+
+REVISIONS = Revisions(Path(__file__).parent / "migrations", HEAD)
+
+
+def make_metric_store(place: str | Path) -> SqlMetricStore:
+    """Returns the store at a URL, or in an SQLite file at a path, with its tables of this revision.
+
+    In PostgreSQL the tables are in the schema `metrics`. Raises RefusedError, StorageError, VersionError.
+    """
+    url = parse_url(place)
+    if url.get_backend_name() != "sqlite":
+        _create_schema(Database(url))
+    database = Database(url, schema=SCHEMA)
+    try:
+        upgrade(database, REVISIONS)
+    except BaseException:
+        database.close()
+        raise
+    return SqlMetricStore(database)
+
+
+def _create_schema(database: Database) -> None:
+    try:
+        with database.write() as connection:
+            named = text("SELECT 1 FROM pg_namespace WHERE nspname = :name")
+            if connection.execute(named, {"name": SCHEMA}).first() is None:
+                # Servers may start together: this lock is of the name's own.
+                connection.execute(text("SELECT pg_advisory_xact_lock(hashtext(:name))"), {"name": SCHEMA})
+                connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"))
+    finally:
+        database.close()
+
+
+class SqlMetricStore:
+    """Runs, their points and documents, in a database. What a call has returned from is durable.
+
+    Safe from any thread; several processes may be over one database. All methods raise AwayError while the database
+    doesn't answer, and StorageError when it fails. Texts have no zero bytes and no halves of surrogate pairs: records
+    read by `metric_lines` never do.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._writer = GroupWriter(database)
+        self._curves = CurveCache()
+
+    def close(self) -> None:
+        """Commits what was handed over and closes every connection."""
+        self._writer.close()
+        self._database.close()
+
+    # --- records ---
+    def take(self, source: Source, offset: int, records: Sequence[Spooled]) -> Taken:
+        """Takes the records of a spool from `offset` on, in one transaction with the offset that it returns.
+
+        Records that end at or before what was taken earlier are skipped. If `offset` is beyond that, there is a gap
+        and nothing is taken. Records of unknown runs are kept, as their creation may come from another node. The caller
+        refuses sources of jobs that don't exist: the store would keep their records.
+        """
+        return self._writer.run(lambda connection: arrivals.take(connection, source, offset, records))
+
+    def taken(self, source: Source) -> int:
+        """Returns how far the records of a source have been taken; 0 = none have."""
+        return self._read(lambda connection: arrivals.taken(connection, source))
+
+    def write(self, records: Sequence[MetricRecord]) -> None:
+        """Keeps all the records, or none: raises ConflictError for a parameter that has another value already.
+
+        A point that is the same in value, step and time as one of the last `RECENT_POINTS` of its series, or as another
+        of these, is left out: clients that got no answer send their points again.
+        """
+
+        def write(connection: Connection) -> None:
+            for refused in arrivals.write(connection, records, is_repeatable=True):
+                raise arrivals.conflict(refused)
+
+        self._writer.run(write)
+
+    # --- runs ---
+    def ensure_run(self, run: RunCreated, experiment: str) -> Run:
+        """Returns the run, which is created if it doesn't exist, as is the experiment (`ensure_experiment`)."""
+
+        def ensure(connection: Connection) -> None:
+            experiments.ensure(connection, experiment, run.start_ms)
+            arrivals.write(connection, [run])
+
+        self._writer.run(ensure)
+        return self.run(run.run)
+
+    def open_runs(self) -> list[tuple[str, str]]:
+        """Returns run and job of each run of a job that isn't settled."""
+        chosen = select(run_table.c.id, run_table.c.job).where(run_table.c.is_open.is_(True))
+        return self._read(lambda connection: [(run, job) for run, job in connection.execute(chosen)])
+
+    def has_outside_run(self, since_ms: int, until_ms: int) -> bool:
+        """Returns whether a run outside of jobs is RUNNING whose start or last point is between these times."""
+        return self._read(lambda connection: run_search.has_outside_run(connection, since_ms, until_ms))
+
+    def settle(self, run: str, status: RunStatus, end_ms: int) -> None:
+        """Ends a job's run for good: updates of its status that come later change nothing.
+
+        Runs of the same job that are still running end with it.
+        """
+
+        def settle(connection: Connection) -> None:
+            job = connection.execute(select(run_table.c.job).where(run_table.c.id == run)).scalar_one_or_none()
+            if not job:
+                return
+            nested = run_table.c.job == job, run_table.c.status.in_(("RUNNING", "SCHEDULED"))
+            connection.execute(update(run_table).where(*nested).values(status=status, end_ms=end_ms))
+            own = {"status": status, "end_ms": end_ms, "is_open": False, "is_settled": True}
+            connection.execute(update(run_table).where(run_table.c.id == run).values(own))
+
+        self._writer.run(settle)
+
+    def remove_run(self, run: str) -> None:
+        """Removes a run with all that is kept of it and, if it is a job's, all runs and sources of that job.
+
+        A run that doesn't exist is removed already. Points take space until `remove_points`.
+        """
+        self._writer.run(lambda connection: removals.remove_run(connection, run))
+
+    def remove_points(self) -> None:
+        """Removes the points of runs that were removed, in steps between which other writes are made."""
+        while self._writer.run(removals.remove_some_points):
+            pass
+
+    def run(self, run: str) -> Run:
+        """Returns one run. Raises NotFoundError."""
+        return self._read(lambda connection: run_search.one(connection, run))
+
+    def search_runs(self, search: RunSearch) -> RunPage:
+        """Returns the runs that the search asks for.
+
+        A comparison with something that a run doesn't have is false, but for IS NULL of a tag or a parameter. Metrics
+        are compared by their last value of rank 0. In an order by something that a run doesn't have, that run comes
+        last. Raises SpecError for a comparator, an attribute or a token that doesn't exist.
+        """
+
+        def page(connection: Connection) -> RunPage:
+            if self._database.is_sqlite:
+                connection.execute(text("PRAGMA case_sensitive_like = ON"))
+            return run_search.page(connection, search)
+
+        return self._read(page)
+
+    # --- series ---
+    def series(self, run: str) -> list[Series]:
+        """Returns all series of a run in the order in which their first points arrived; [] for an unknown run."""
+        return self._read(lambda connection: read_curves.series_of(connection, run))
+
+    def primaries(self, runs: Sequence[str]) -> dict[str, Series]:
+        """Returns the first series of rank 0 of each of these runs that has one, but for those named `system/…`."""
+        return self._read(lambda connection: read_curves.primaries(connection, runs))
+
+    def curve(self, run: str, name: str, rank: int, max_points: int) -> list[Point]:
+        """Returns at most so many points of a series (at least 4) in the order of arrival.
+
+        All of them are points that were logged. Kept are the first, the last, and of each of equally long parts the
+        lowest and the highest. A part in which no point is a number is represented by its first point.
+        """
+        return self._read(lambda connection: read_curves.curve(connection, run, name, rank, max_points, self._curves))
+
+    def curves(self, runs: Sequence[str], name: str, max_points: int) -> dict[str, list[Point]]:
+        """Returns the curve of rank 0 of each of these runs that has logged the metric."""
+        return self._read(lambda connection: read_curves.curves_of(connection, runs, name, max_points, self._curves))
+
+    def history(self, run: str, name: str, rank: int, after: int = 0, limit: int = 25_000) -> HistoryPage:
+        """Returns points of a series, whole, in the order of arrival. after: 0 = from the first point on."""
+        return self._read(lambda connection: read_curves.history(connection, (run, name, rank), after, limit))
+
+    # --- experiments ---
+    def create_experiment(self, name: str, tags: Mapping[str, str], at_ms: int) -> Experiment:
+        """Creates an experiment. Raises ConflictError if an experiment has, or had before, this name."""
+        return self._writer.run(lambda connection: experiments.create(connection, name, tags, at_ms))
+
+    def ensure_experiment(self, name: str, at_ms: int) -> Experiment:
+        """Returns the experiment that has, or had before it was renamed, this name; creates it if it doesn't exist."""
+        return self._writer.run(lambda connection: experiments.ensure(connection, name, at_ms))
+
+    def experiment(self, id: str) -> Experiment:
+        """Returns one experiment. Raises NotFoundError."""
+        return self._read(lambda connection: experiments.by_id(connection, id))
+
+    def experiment_named(self, name: str) -> Experiment:
+        """Returns the experiment with this name. Raises NotFoundError."""
+        return self._read(lambda connection: experiments.by_name(connection, name))
+
+    def experiments(self, view: View = "active") -> list[Experiment]:
+        """Returns experiments, the last created first."""
+        return self._read(lambda connection: experiments.listed(connection, view))
+
+    def rename_experiment(self, id: str, name: str, at_ms: int) -> Experiment:
+        """Gives an experiment another name.
+
+        Its id stays, and the ids that nodes compute from its earlier and later names mean this experiment as well.
+        Raises NotFoundError, and ConflictError for a name that another experiment has or had.
+        """
+        return self._writer.run(lambda connection: experiments.rename(connection, id, name, at_ms))
+
+    def archive_experiment(self, id: str, at_ms: int, *, is_archived: bool = True) -> Experiment:
+        """Hides an experiment with its runs, or with `is_archived` False shows them again. Raises NotFoundError."""
+        return self._writer.run(lambda connection: experiments.archive(connection, id, at_ms, is_archived=is_archived))
+
+    def tag_experiment(self, id: str, key: str, value: str | None, at_ms: int) -> Experiment:
+        """Sets a tag of an experiment; None removes it. Raises NotFoundError."""
+        return self._writer.run(lambda connection: experiments.tag(connection, id, (key, value), at_ms))
+
+    def remove_experiment(self, id: str) -> None:
+        """Removes an experiment that has no runs. Raises NotFoundError, and ConflictError if it has runs."""
+        self._writer.run(lambda connection: experiments.remove(connection, id))
+
+    # --- documents ---
+    def add_document(self, document: Document) -> Document:
+        """Keeps a new document. Raises ConflictError if kind, name and version are in use.
+
+        Returns it with its version, which the store counts where it is `NEXT_VERSION`.
+        """
+        return self._writer.run(lambda connection: documents.add(connection, document))
+
+    def change_document(
+        self, kind: str, name: str, version: int, change: Callable[[JsonObject], JsonObject]
+    ) -> Document:
+        """Replaces a document's body by what `change`, which must be pure, makes of it. Raises NotFoundError."""
+        return self._writer.run(lambda connection: documents.change(connection, (kind, name, version), change))
+
+    def remove_documents(self, kind: str, name: str, version: int | None = None) -> int:
+        """Removes one version, or with None all; returns how many there were."""
+        return self._writer.run(lambda connection: documents.remove(connection, kind, name, version))
+
+    def rename_documents(self, kinds: Collection[str], name: str, new_name: str) -> None:
+        """Gives all documents of these kinds and a name another name, at once.
+
+        Raises ConflictError if one of the kinds has a document of the new name.
+        """
+        self._writer.run(lambda connection: documents.rename(connection, kinds, name, new_name))
+
+    def document(self, kind: str, name: str, version: int = 0) -> Document:
+        """Returns one document. Raises NotFoundError."""
+        return self._read(lambda connection: documents.one(connection, kind, name, version))
+
+    def documents(self, kind: str, name: str | None = None) -> list[Document]:
+        """Returns the documents of a kind, or of one name of it, by name and version."""
+        return self._read(lambda connection: documents.listed(connection, kind, name))
+
+    def _read(self, read: Callable[[Connection], T]) -> T:
+        with self._database.read() as connection:
+            return read(connection)

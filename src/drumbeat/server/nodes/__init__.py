@@ -1,0 +1,1 @@
+"""Nodes of running jobs: gangs, heartbeats, hangs, stacks, and the API that agents call."""

@@ -1,0 +1,179 @@
+"""What stands in an open door: TLS, little patience, and nothing but the agents' protocol.
+
+Strangers may come here, so whoever hasn't shown an attempt's secret gets neither time nor memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import uvicorn
+from fastapi import FastAPI
+from starlette.responses import Response
+
+from drumbeat.model.errors import DrumbeatError, EngineError, NotFoundError
+from drumbeat.server import errors
+from drumbeat.server.access.connections import Connections, HttpConnection
+from drumbeat.server.access.request_guard import LAST, CheckSecret, require_secret, values
+from drumbeat.server.access.request_sizes import TrafficMeter
+from drumbeat.server.access.standby_guard import StandbyGuard
+from drumbeat.server.context import ServerContext
+from drumbeat.server.nodes.agent_api import inputs, metrics, programs, sync, tunnels
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+    from uvicorn.server import ServerState
+
+    from drumbeat.server.access.agent_listeners import TlsDoors
+
+GOODBYE_S = 5.0
+MAX_HANDSHAKES = 128
+BREATH_S = 0.1
+"""Between tries to accept when there are no descriptors left."""
+
+log = logging.getLogger("drumbeat.server")
+
+
+def agents_app(context: ServerContext, hosts: Callable[[], frozenset[str]]) -> AgentsOnly:
+    """The app behind the doors. hosts: what `Host` may say now."""
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app.state.context = context
+    for each in (sync, tunnels, programs, inputs, metrics):
+        app.include_router(each.router)
+    errors.install(app)
+    app.add_middleware(TrafficMeter, traffic=context.traffic)
+    return AgentsOnly(StandbyGuard(app, context.is_active, context.active_url), context.control.secrets.check, hosts)
+
+
+class AgentsOnly:
+    """ASGI: lets agents in that show their secret, before anything more of them is read. There is nothing else here."""
+
+    def __init__(self, app: ASGIApp, check: CheckSecret, hosts: Callable[[], frozenset[str]]) -> None:
+        self.app, self.check, self.hosts = app, check, hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refusal = self.refusal(scope)
+        await (self.app if refusal is None else refusal)(scope, receive, send)
+
+    def refusal(self, scope: Scope) -> Response | None:
+        """The answer to a request that may not enter; it ends the connection."""
+        headers = scope["headers"]
+        called = values(headers, b"host")
+        if len(called) != 1 or called[0].lower() not in self.hosts() or values(headers, b"origin"):
+            return Response(status_code=404, headers=LAST)
+        try:
+            require_secret(scope, self.check)
+        except NotFoundError:
+            return Response(status_code=404, headers=LAST)
+        except DrumbeatError as error:
+            return errors.response(error, headers=LAST)
+        return None
+
+
+class Doorway:
+    """Lets in whoever comes to the doors, in the event loop that it was made in. state: of the server that runs."""
+
+    def __init__(self, context: ServerContext, doors: TlsDoors, state: ServerState, connections: Connections) -> None:
+        self._context, self._doors, self._state, self._connections = context, doors, state, connections
+        self._loop = asyncio.get_running_loop()
+        self._accepting: set[asyncio.Task[None]] = set()
+        self._greeting: dict[asyncio.Task[None], socket.socket | None] = {}
+        """With the connection, as long as its greeting hasn't begun: one that never does has to be closed for it."""
+        self._is_closed = False
+
+    @cached_property
+    def _config(self) -> uvicorn.Config:
+        """Made when the first one comes: most servers have no doors."""
+        config = uvicorn.Config(
+            agents_app(self._context, self._doors.hosts), http="httptools", ws="none", lifespan="off", log_config=None,
+            access_log=False, server_header=False, proxy_headers=False, timeout_keep_alive=75,
+        )  # fmt: skip
+        config.load()
+        return config
+
+    def tend(self, listener: socket.socket) -> None:
+        """Lets in whoever comes there, until the listener is shut down. From any thread."""
+        self._loop.call_soon_threadsafe(self._tend, listener)
+
+    def _tend(self, listener: socket.socket) -> None:
+        if self._is_closed:
+            return
+        task = self._loop.create_task(self._accept(listener))
+        self._accepting.add(task)
+        task.add_done_callback(self._accepting.discard)
+
+    async def close(self) -> None:
+        """Lets nobody in any more; who is inside is the server's to see off. The listeners stay open, for another."""
+        self._is_closed = True
+        tasks = [*self._accepting, *self._greeting]
+        for task in tasks:
+            task.cancel()
+        for one in self._inside():
+            if one.is_idle:  # Agents make another when they need it.
+                one.transport.abort()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def see_off(self) -> None:
+        """Ends what is still open: whoever doesn't answer a goodbye isn't waited for."""
+        for one in self._inside():
+            one.transport.abort()
+        for _ in range(100):
+            if not self._inside():
+                break
+            await asyncio.sleep(0.01)
+
+    def _inside(self) -> list[HttpConnection]:
+        return [one for one in self._connections.open if one.scheme == "https"]
+
+    async def _accept(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = await self._loop.sock_accept(listener)
+            except OSError as error:
+                if error.errno in (errno.EINVAL, errno.EBADF):
+                    listener.close()
+                    return
+                await asyncio.sleep(BREATH_S)
+            else:
+                self._welcome(connection)
+
+    def _welcome(self, connection: socket.socket) -> None:
+        if not self._connections.has_room(len(self._greeting)):
+            connection.close()
+            return
+        if len(self._greeting) >= min(MAX_HANDSHAKES, self._connections.most // 2):
+            # Whoever has taken longest makes room: a crowd that says nothing can't keep agents out.
+            longest = next(iter(self._greeting))
+            longest.cancel()
+            self._let_go(longest)
+        task = self._loop.create_task(self._greet(connection))
+        self._greeting[task] = connection
+        task.add_done_callback(self._let_go)
+
+    def _let_go(self, greeting: asyncio.Task[None]) -> None:
+        unbegun = self._greeting.pop(greeting, None)
+        if unbegun is not None:
+            unbegun.close()
+
+    async def _greet(self, connection: socket.socket) -> None:
+        task = asyncio.current_task()
+        if task in self._greeting:
+            self._greeting[task] = None
+        handshake_s = self._doors.rules.patience.handshake_s
+        try:
+            await self._loop.connect_accepted_socket(
+                lambda: HttpConnection(self._config, self._state, {}, self._connections), connection,
+                ssl=self._doors.context(), ssl_handshake_timeout=handshake_s, ssl_shutdown_timeout=GOODBYE_S,
+            )  # fmt: skip
+        except OSError as error:
+            log.debug("a handshake failed: %s", error)
+            connection.close()
+        except EngineError as error:
+            log.error("agents on other hosts can't call: %s", error)  # noqa: TRY400 - a sentence, not a defect
+            connection.close()

@@ -1,0 +1,100 @@
+"""Agents as the server hears them: who may speak for an attempt, what its nodes report, and what they should do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from drumbeat.core.lifecycle.directive import directive
+from drumbeat.core.lifecycle.events import AgentSaid
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.core.lifecycle.late_nodes import is_heard_late, over
+from drumbeat.model.agent import AgentStatus, Directive
+from drumbeat.model.errors import SpecError, StaleError
+from drumbeat.server.computes.agent_addresses import AgentAddresses
+from drumbeat.server.loop.loop import Loop
+from drumbeat.server.nodes.engine_gangs import Secrets
+from drumbeat.server.nodes.heartbeats import Heartbeats
+from drumbeat.server.resources.registries import Registries
+
+
+class Agents:
+    """Hears the agents of all gangs and answers them. Thread-safe."""
+
+    def __init__(
+        self, loop: Loop, secrets: Secrets, heartbeats: Heartbeats, addresses: AgentAddresses, registries: Registries
+    ) -> None:
+        self._loop, self._secrets, self._heartbeats = loop, secrets, heartbeats
+        self._addresses, self._registries = addresses, registries
+
+    def report(self, job: str, attempt: int, node: int, secret: str, status: AgentStatus) -> Directive:
+        """Takes an agent's status, and returns what it should do: to leave, when its attempt is over.
+
+        Raises UnauthorizedError, StaleError when replaced, NotFoundError, SpecError.
+        """
+        current = self._heard(job, attempt, node, secret, status)
+        if current.nodes and (current.nodes[node] != status or not self._loop.is_current):
+            event = AgentSaid(attempt, node, status)
+            current = _of_attempt(attempt, self._loop.call(lambda: self._loop.apply(job, event)))
+        return self._directive(current)
+
+    def has_news_of_logs(self, job: str, attempt: int, node: int, secret: str, status: AgentStatus) -> bool:
+        """Whether this status is the first to say that all logs of a round have been sent. Raises as `report` does.
+
+        The logs must be settled before the status is reported: what follows lets go of the node.
+        """
+        current = self._heard(job, attempt, node, secret, status)
+        before = current.nodes[node] if current.nodes else None
+        is_reported = before is not None and before.round == status.round and before.has_sent_logs
+        return status.has_sent_logs and not is_reported
+
+    def _heard(self, job: str, attempt: int, node: int, secret: str, status: AgentStatus) -> Job:
+        current = self._known(job, attempt, node, secret)
+        if status.member.node != node:
+            raise SpecError(f"node {node} of job {job} can't speak for node {status.member.node}")
+        self._heartbeats.heard(job, attempt, node)
+        return current
+
+    def directive(self, job: str, attempt: int) -> Directive:
+        """What the agents of an attempt should do now; no heartbeat is noted. Raises StaleError, NotFoundError."""
+        return self._directive(self._current(job, attempt))
+
+    def _directive(self, job: Job) -> Directive:
+        return replace(directive(job), servers=self._addresses.known(job.plan.compute))
+
+    def admit(self, job: str, attempt: int, node: int, secret: str) -> Job:
+        """Returns the job of an agent that shows its secret.
+
+        Raises UnauthorizedError, NotFoundError, SpecError; StaleError when the attempt was replaced or is over.
+        """
+        current = self._known(job, attempt, node, secret)
+        if current.is_without_nodes:
+            raise over(current)
+        return current
+
+    def admit_late(self, job: str, attempt: int, node: int, secret: str) -> None:
+        """Raises as `admit` does, but also lets in a node that was cut off before it had sent all its logs."""
+        current = self._known(job, attempt, node, secret)
+        if not is_heard_late(current, attempt, node, self._loop.clock.now()):
+            raise over(current)
+
+    def _known(self, job: str, attempt: int, node: int, secret: str) -> Job:
+        self._secrets.check(job, attempt, node, secret)
+        current = self._current(job, attempt)
+        self._secrets.check_job(current, attempt, node, secret)
+        return current
+
+    def registry_access(self, job: str) -> dict[str, object]:
+        """The credentials with which a job's nodes pull its images. Raises NotFoundError."""
+        container = self._loop.record(job).job.plan.container
+        return self._registries.access(container.registries if container else ())
+
+    def _current(self, name: str, attempt: int) -> Job:
+        """The job in that attempt, which memory knows only once its grant was answered. Raises StaleError."""
+        job = self._loop.record(name).job
+        return _of_attempt(attempt, job if job.attempt >= attempt else self._loop.store.load(name).job)
+
+
+def _of_attempt(attempt: int, job: Job) -> Job:
+    if job.attempt != attempt:
+        raise StaleError(f"attempt {attempt} of job {job.name} has been replaced by attempt {job.attempt}")
+    return job

@@ -1,0 +1,1 @@
+"""Notices of jobs' ends, sent to web hooks and by mail."""

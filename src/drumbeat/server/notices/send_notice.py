@@ -1,0 +1,99 @@
+"""Sending notices: the effect `send_notice`, tried again for a day with growing pauses.
+
+`webhook_and_mail.py` delivers one notice once; `notice_text.py` says what is in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from typing import TYPE_CHECKING
+
+from drumbeat.core.lifecycle.events import SendNotice
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.model.errors import AwayError, DrumbeatError, NotFoundError, RefusedError, UnreachableError
+from drumbeat.server.database.records import PendingEffect
+from drumbeat.server.loop.loop import Loop
+from drumbeat.server.loop.outbox import NOTICES, Handler, Pool
+from drumbeat.server.notices import notice_text
+from drumbeat.server.notices.notice_targets import NoticeTargets
+
+if TYPE_CHECKING:
+    from drumbeat.server.notices.webhook_and_mail import MailProgress
+
+log = logging.getLogger(__name__)
+
+MAX_TRIES = 60
+"""With the pauses below, more than a day."""
+_FIRST_PAUSE_S, _MAX_PAUSE_S = 1.0, 1800.0
+_AT_ONCE = 4
+
+
+class NoticeSender:
+    """Delivers the notices of ended jobs."""
+
+    def __init__(self, loop: Loop, targets: NoticeTargets) -> None:
+        self._loop, self._targets = loop, targets
+        self._progress: dict[int, MailProgress] = {}
+        """By effect: receivers of its mail that this server need not send it again."""
+
+    def handler(self) -> Handler:
+        """The handler of `send_notice`, with threads of its own: a mail server that doesn't answer delays no job."""
+        pool = Pool("notices", _AT_ONCE)
+        return Handler(SendNotice, NOTICES, self._carry_out, lambda _pending: pool, retry_after_s=pause_s)
+
+    def test(self, name: str) -> None:
+        """Delivers a test notice now. Raises NotFoundError, UnreachableError, RefusedError."""
+        from drumbeat.server.notices.webhook_and_mail import NoticeText, deliver
+
+        words = ["This is a test: the ends of jobs will be reported here.", "It was sent by `drumbeat notice test`."]
+        try:
+            deliver(self._targets.opened(name), NoticeText("drumbeat: a test notice", words))
+        except (RefusedError, UnreachableError) as error:
+            self._targets.note(name, error.what)
+            raise
+        self._targets.note(name, "")
+
+    def _carry_out(self, pending: PendingEffect, job: Job) -> None:
+        """Delivers one notice. Raises UnreachableError, AwayError, or what nobody foresaw: it is tried again."""
+        effect = pending.effect
+        if isinstance(effect, SendNotice):
+            try:
+                self._deliver(effect, job, pending.id)
+            except (UnreachableError, AwayError) as error:
+                self._targets.note(effect.target, error.what)
+                if pending.tries + 1 < MAX_TRIES:
+                    raise
+                log.warning("job %s: the notice to %s is given up: %s", job.name, effect.target, error)
+            except DrumbeatError as error:
+                self._targets.note(effect.target, error.what)
+                log.warning("job %s: the notice to %s can't be delivered: %s", job.name, effect.target, error)
+            except Exception as error:
+                # Without the error's text, which may have a secret of the target.
+                self._targets.note(effect.target, f"an unexpected failure on the server: {type(error).__name__}")
+                if pending.tries + 1 < MAX_TRIES:
+                    raise
+                log.exception("job %s: the notice to %s is given up", job.name, effect.target)
+        self._loop.store.done(pending.id)
+        self._progress.pop(pending.id, None)
+
+    def _deliver(self, effect: SendNotice, job: Job, pending: int) -> None:
+        from drumbeat.server.notices.webhook_and_mail import NoticeText, PutOffError, deliver
+
+        try:
+            target = self._targets.opened(effect.target)
+        except NotFoundError:
+            return  # It was deleted after the job's end.
+        key = hashlib.sha256(f"{job.name} {job.submitted_at} {effect.target} {effect.address}".encode()).hexdigest()
+        notice = NoticeText(notice_text.title(job), notice_text.lines(job), key[:32])
+        try:
+            deliver(target, notice, (effect.address,) if effect.address else (), self._progress.get(pending))
+        except PutOffError as error:
+            self._progress[pending] = error.progress
+            raise
+        self._targets.note(effect.target, "")
+
+
+def pause_s(tries: int) -> float:
+    """Returns how long a notice that failed waits before the next try, after so many tries."""
+    return min(_MAX_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(tries, 20))

@@ -1,0 +1,1 @@
+"""Outputs of jobs: published, registered, found again."""

@@ -1,0 +1,45 @@
+"""Stories as files: plan and story are kept beside a job's results, by the effect `keep_story`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+
+from drumbeat.core.lifecycle.events import KeepStory
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.model import wire
+from drumbeat.model.fault_points import faultpoint
+from drumbeat.server.database import SqlStore
+from drumbeat.server.database.records import PendingEffect
+from drumbeat.server.home_folder import FolderArtifacts
+from drumbeat.server.loop.outbox import FILES, Handler, Pool
+
+STORY = "story.jsonl"
+PLAN = "plan.json"
+
+
+class Stories:
+    """Writes the files. at_end: each is called with each ended job; again if the server is killed meanwhile."""
+
+    def __init__(
+        self, store: SqlStore, artifacts: FolderArtifacts, at_end: Sequence[Callable[[Job], None]] = ()
+    ) -> None:
+        self._store, self._artifacts, self._at_end = store, artifacts, at_end
+
+    def handler(self) -> Handler:
+        """The handler of `keep_story`. Its pool is its own: large event files take long to read."""
+        return Handler(KeepStory, FILES, self._carry_out, lambda _pending: Pool("story"))
+
+    def _carry_out(self, pending: PendingEffect, job: Job) -> None:
+        self.write(job)
+        for act in self._at_end:
+            act(job)
+        self._store.done(pending.id)
+
+    def write(self, job: Job) -> None:
+        """Writes plan and story. Idempotent. Raises StorageError."""
+        lines = [json.dumps(wire.to_wire(entry)) for entry in self._store.story(job.name)]
+        self._artifacts.write_text(job.name, PLAN, wire.dumps(job.plan))
+        faultpoint("effect.keeping_story")
+        self._artifacts.write_text(job.name, STORY, "\n".join(lines) + "\n")
+        faultpoint("effect.story_kept")

@@ -1,0 +1,67 @@
+"""Publishing the outputs of an ended job: the effect `publish_outputs`. What is done of it is in
+`publish_and_register.py`.
+"""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+
+from drumbeat.core.lifecycle.events import OutputHeldUp, OutputPublished, PublishOutputs
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.core.lifecycle.output_publication import outputs_left
+from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.plan import OutputPlan
+from drumbeat.server.database.records import PendingEffect
+from drumbeat.server.loop.loop import Loop
+from drumbeat.server.loop.outbox import FILES, Handler, Pool, PostponedError
+from drumbeat.server.outputs.keep_story import Stories
+from drumbeat.server.outputs.publish_and_register import MAX_TRIES, PASSING, Publishing, said, wait_after
+
+log = logging.getLogger(__name__)
+
+MAX_JOBS_AT_ONCE = 16
+"""Jobs whose outputs are published at the same time."""
+MAX_OUTPUTS_AT_ONCE = 4
+"""Outputs of one job that are published at the same time."""
+
+
+class OutputPublisher:
+    """Publishes the outputs of ended jobs. A datastore that is down is tried again later, and delays no other job."""
+
+    def __init__(self, loop: Loop, publishing: Publishing, stories: Stories) -> None:
+        self._loop, self._publishing, self._stories = loop, publishing, stories
+
+    def handler(self) -> Handler:
+        """The handler of `publish_outputs`. Its pool is its own: a datastore that doesn't answer delays no start."""
+        pool = Pool("publisher", MAX_JOBS_AT_ONCE)
+        return Handler(PublishOutputs, FILES, self._carry_out, lambda _pending: pool, retry_after_s=wait_after)
+
+    def _carry_out(self, pending: PendingEffect, job: Job) -> None:
+        """Publishes what is left; what can't be published is told in the story. Raises PostponedError."""
+        if left := outputs_left(job):
+            with ThreadPoolExecutor(MAX_OUTPUTS_AT_ONCE, thread_name_prefix="outputs") as pool:
+                events = [one.result() for one in [pool.submit(self._publish, output, pending) for output in left]]
+            if any(isinstance(event, OutputHeldUp) for event in events):
+                raise PostponedError
+        self._stories.write(self._loop.store.load(pending.job).job)
+        self._loop.store.done(pending.id)
+
+    def _publish(self, output: OutputPlan, pending: PendingEffect) -> OutputPublished | OutputHeldUp | None:
+        """Tries once, and applies the outcome to the job; None = a person has given the output up."""
+
+        def is_wanted() -> bool:
+            return output in outputs_left(self._loop.held(pending.job).job)
+
+        job = self._loop.held(pending.job).job
+        try:
+            published = self._publishing.publish(job, output, is_wanted, is_last=pending.tries >= MAX_TRIES)
+            if published is None:
+                return None
+            event = OutputPublished(published)
+        except PASSING as error:
+            event = OutputHeldUp(output.name, said(error), pending.tries)
+            log.warning("job %s: output %s isn't in its place yet: %s", pending.job, output.name, event.why)
+        self._loop.tell(pending.job, event)
+        faultpoint("effect.published")
+        return event

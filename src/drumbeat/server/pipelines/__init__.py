@@ -1,0 +1,1 @@
+"""Pipelines: steps are bound, reused, started."""

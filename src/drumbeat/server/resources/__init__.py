@@ -1,0 +1,1 @@
+"""Named things with versions and documents: environments, components, registries, aliases."""

@@ -1,0 +1,47 @@
+"""The catalogs: everything with a name that jobs use, besides computes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from drumbeat.resources.component import COMPONENT
+from drumbeat.resources.data import DATA
+from drumbeat.resources.datastore import DATASTORE
+from drumbeat.resources.environment import ENVIRONMENT
+from drumbeat.resources.kind import Kind
+from drumbeat.resources.notice_target import NOTICE_TARGET
+from drumbeat.resources.registry import REGISTRY
+from drumbeat.server.data.data_assets import DataAssets
+from drumbeat.server.data.datastores import Datastores
+from drumbeat.server.notices.notice_targets import NoticeTargets
+from drumbeat.server.resources.components import Components
+from drumbeat.server.resources.environments import Environments
+from drumbeat.server.resources.registries import Registries
+from drumbeat.server.resources.resources import ResourceService
+from drumbeat.server.resources.versions import VersionService
+
+OWN_CLASSES = (DATA, DATASTORE, ENVIRONMENT, REGISTRY, COMPONENT, NOTICE_TARGET)
+"""Kinds whose resources have a class of their own, since the server does more with them."""
+
+
+@dataclass(frozen=True)
+class Catalogs:
+    """Data assets, datastores, environments, registries, components and notice targets."""
+
+    data: DataAssets
+    datastores: Datastores
+    environments: Environments
+    registries: Registries
+    components: Components
+    notices: NoticeTargets
+    others: tuple[ResourceService[Any] | VersionService[Any], ...] = ()
+    """Of kinds with which the server does nothing else."""
+
+    def of(self, kind: Kind[Any]) -> Any:
+        """The service of a kind: it creates, lists, shows and deletes."""
+        own = {
+            "data": self.data, "datastore": self.datastores, "environment": self.environments,
+            "registry": self.registries, "component": self.components, "notice": self.notices,
+        }  # fmt: skip
+        return own.get(kind.name) or next(one for one in self.others if one.kind.name == kind.name)

@@ -1,0 +1,136 @@
+"""Environments by name: made, listed, looked at, deleted, and found for a job."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from drumbeat.core.planning import environments as core
+from drumbeat.core.planning.environments import Registered, Shelf
+from drumbeat.jobfile.environments.curated import CURATED, Curated, curated, for_name
+from drumbeat.jobfile.environments.definition import define
+from drumbeat.jobfile.environments.environment_keys import Environment, environment_from
+from drumbeat.jobfile.environments.included_files import MAX_BYTES
+from drumbeat.jobfile.environments.references import NAME, VERSION
+from drumbeat.jobfile.reading.error_messages import nearest, shown
+from drumbeat.jobfile.reading.writer import to_dict
+from drumbeat.model.api.environments import EnvironmentView
+from drumbeat.model.api.requests import MAX_FILES, EnvironmentFiles
+from drumbeat.model.errors import NotFoundError, SpecError
+from drumbeat.ports.clock import Clock
+from drumbeat.resources.environment import ENVIRONMENT
+from drumbeat.server.database import SqlStore
+from drumbeat.server.resources.records import Resource, Use
+from drumbeat.server.resources.versions import VersionService
+
+KIND = ENVIRONMENT.name
+OWN = (sys.version_info.major, sys.version_info.minor)
+"""The server's Python: taken where an environment allows several."""
+
+
+class Environments(VersionService[EnvironmentView]):
+    """Those that users made, and the curated ones."""
+
+    def __init__(self, catalog: SqlStore, clock: Clock, has_snapshot: Callable[[str], bool] = lambda _: True) -> None:
+        super().__init__(ENVIRONMENT, catalog, clock)
+        self._has_snapshot = has_snapshot
+
+    # --- for a job ----------------------------------------------------------------------------------------------
+    def shelf(self, written: Environment | str | None, aliases: Mapping[tuple[str, str], str]) -> Shelf:
+        """All that the environment of a job can mean here. Raises SpecError."""
+        names = core.wanted_names(written, aliases)
+        found = {name: [_registered(one) for one in self._catalog.resources(KIND, name)] for name in names}
+        return Shelf(found, aliases, OWN, names=() if not names or any(found.values()) else self._names())
+
+    # --- for users --------------------------------------------------------------------------------------------
+    def create(
+        self, document: Mapping[str, Any], source: str, *, texts: EnvironmentFiles | None = None
+    ) -> tuple[EnvironmentView, bool]:
+        """As of other kinds. Raises RefusedError for what can't be made here, too. texts: files that it names."""
+        texts = texts or EnvironmentFiles()
+        check_texts(texts)
+        written = environment_from(document, source)
+        name, version = _titled(written, source)
+        core.image_build(define(written, texts, OWN).build)
+        if texts.context and not self._has_snapshot(texts.context):
+            what = f"snapshot {texts.context} was not uploaded"
+            raise NotFoundError(what, where="environment.build", fix="Send it before the environment.")
+        return self._keep(name, version, core.document_of(to_dict(written), texts))
+
+    def check_alias(self, name: str, target: str, aliases: Mapping[tuple[str, str], str]) -> None:
+        """Raises SpecError for a target that can't be an environment, and for aliases that go round in a circle."""
+        core.wanted_names(name, {**aliases, (KIND, name): target})
+
+    def show(self, name: str, version: str = "") -> EnvironmentView:
+        """One of them, "" = its newest version; else the curated one of that name, in any version.
+
+        Raises NotFoundError.
+        """
+        if self._catalog.resources(KIND, name):
+            return super().show(name, version)
+        known = curated(name)
+        if known is None:
+            names = [*self._names(), *(one.title for one in CURATED)]
+            fix = nearest(name, names) or "See those that there are: drumbeat environment list"
+            raise NotFoundError(f"there is no environment {name}", fix=fix)
+        made, note = for_name(known, name, OWN)
+        return replace(curated_view(made), notes=(note,) if note else ())
+
+    def _names(self) -> list[str]:
+        return sorted({one.name for one in self._catalog.resources(KIND)})
+
+    def _view(self, one: Resource) -> EnvironmentView:
+        python, image, notes, problem = None, "", (), ""
+        try:
+            made = core.definition_of(_registered(one), OWN)
+            python, image, notes = made.environment(f"{one.name}:{one.version}"), made.image, made.notes
+        except Exception as error:  # noqa: BLE001 (what an older drumbeat took in mustn't keep the others from being listed)
+            problem = str(error)
+        about = core.about(one.document)
+        return EnvironmentView(
+            one.name, one.version, python, image, one.created_at, curated=False, about=about, means=(), notes=notes,
+            jobs=self._jobs(one), document=one.document, problem=problem,
+        )  # fmt: skip
+
+
+def curated_views(name: str | None = None) -> list[EnvironmentView]:
+    """Every curated one, or that which a name means."""
+    return [curated_view(one) for one in CURATED if name is None or one is curated(name)]
+
+
+def curated_view(one: Curated) -> EnvironmentView:
+    """As a person sees it."""
+    made = core.curated_definition(one).environment(one.title)
+    document = core.document_of({}, EnvironmentFiles(one.source, {one.source: one.requirements}))
+    return EnvironmentView(
+        one.title, "", made, "", None, curated=True, about=one.about, means=one.patterns, notes=(), jobs=(),
+        document=document, problem="",
+    )  # fmt: skip
+
+
+def uses_of(asset: tuple[str, str] | None) -> tuple[Use, ...]:
+    """What a job names, for its lineage."""
+    return (Use(KIND, *asset, role="environment"),) if asset else ()
+
+
+def check_texts(texts: EnvironmentFiles) -> None:
+    """Raises SpecError for more text than files of an environment have."""
+    if len(texts.files) > MAX_FILES or sum(len(one) for one in texts.files.values()) > MAX_BYTES:
+        raise SpecError(f"the files of an environment are at most {MAX_FILES}, and together 1 MiB", where=texts.main)
+
+
+def _titled(written: Environment, source: str) -> tuple[str, str]:
+    """Name and version, "" = the next one."""
+    if not written.name:
+        raise SpecError("the environment needs the key `name`", where=source)
+    for key, text, rule in (("name", written.name, NAME), ("version", written.version or "1", VERSION)):
+        if not rule.fullmatch(text):
+            fix = f"Letters, digits, `-`, `_` and `.`, at most {255 if key == 'name' else 64}; a letter or digit first."
+            raise SpecError(f"`{key}`: {shown(text)} isn't allowed here", where=source, fix=fix)
+    return written.name, written.version or ""
+
+
+def _registered(one: Resource) -> Registered:
+    return Registered(one.name, one.version, one.document)

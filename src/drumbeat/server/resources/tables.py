@@ -1,0 +1,128 @@
+"""Resources, that is everything with a name, and which jobs used them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
+
+from drumbeat.jobfile.reading.error_messages import nearest, no_version
+from drumbeat.model.errors import ConflictError, NotFoundError
+from drumbeat.server.database.schema import asset_uses, resources
+from drumbeat.server.resources.records import Resource, Use
+
+_ALL_OF: Mapping[str, str] = {"environment": "--name ", "component": "--name "}
+"""What stands before a name where all its versions are listed."""
+
+
+# Constructing a statement costs more than executing it: the loop reads quotas at each placement.
+_OF_KIND = select(resources).where(resources.c.kind == bindparam("its_kind")).order_by(resources.c.number.desc())
+_OF_NAME = _OF_KIND.where(resources.c.name == bindparam("its_name"))
+
+
+def add(connection: Connection, resource: Resource) -> tuple[Resource, bool]:
+    """As `SqlStore.add_version`."""
+    there = versions(connection, resource.kind, resource.name)
+    known = _known(there, resource)
+    if known is not None:
+        if known.digest != resource.digest:
+            what = f"{resource.kind} {resource.name}:{resource.version} is there already, with other content"
+            raise ConflictError(what, fix="Give this one another version, or none: then the next number is taken.")
+        return known, False
+    made = replace(resource, version=resource.version or _next_version(there))
+    connection.execute(insert(resources).values(_columns(made)))
+    return made, True
+
+
+def _known(there: list[Resource], resource: Resource) -> Resource | None:
+    """The version that is asked for, or whose content it is."""
+    if resource.version:
+        return next((one for one in there if one.version == resource.version), None)
+    return there[0] if there and there[0].digest == resource.digest else None
+
+
+def _next_version(there: list[Resource]) -> str:
+    highest = max((int(one.version) for one in there if one.version.isascii() and one.version.isdigit()), default=0)
+    return str(highest + 1)
+
+
+def put(connection: Connection, resource: Resource) -> bool:
+    """As `SqlStore.put_resource`."""
+    this = _is(resource.kind, resource.name, resource.version)
+    if connection.execute(update(resources).where(*this).values(_columns(resource))).rowcount:
+        return False
+    connection.execute(insert(resources).values(_columns(resource)))
+    return True
+
+
+def one(connection: Connection, kind: str, name: str, version: str) -> Resource:
+    """As `SqlStore.resource`."""
+    found = next((each for each in versions(connection, kind, name) if version in ("", each.version)), None)
+    if found is None:
+        raise _missing(connection, kind, name, version)
+    return found
+
+
+def _missing(connection: Connection, kind: str, name: str, version: str) -> NotFoundError:
+    """Says what there is."""
+    there = [each.version for each in versions(connection, kind, name)]
+    if not there:
+        close = nearest(name, sorted({each.name for each in versions(connection, kind, None)}))
+        return NotFoundError(
+            f"there is no {kind} {name}", fix=close or f"See those that there are: drumbeat {kind} list"
+        )
+    what, fix = no_version(kind, name, version, there)
+    return NotFoundError(what, fix=fix or f"See them: drumbeat {kind} list {_ALL_OF.get(kind, '')}{name}")
+
+
+def versions(connection: Connection, kind: str, name: str | None) -> list[Resource]:
+    """Newest first."""
+    statement = _OF_KIND if name is None else _OF_NAME
+    return [_resource(row) for row in connection.execute(statement, {"its_kind": kind, "its_name": name})]
+
+
+def remove(connection: Connection, kind: str, name: str, version: str) -> None:
+    """As `SqlStore.remove_resource`."""
+    if connection.execute(delete(resources).where(*_is(kind, name, version))).rowcount == 0:
+        raise _missing(connection, kind, name, version)
+
+
+def _is(kind: str, name: str, version: str) -> tuple[Any, ...]:
+    return resources.c.kind == kind, resources.c.name == name, resources.c.version == version
+
+
+def _columns(resource: Resource) -> dict[str, Any]:
+    return {
+        "kind": resource.kind, "name": resource.name, "version": resource.version, "digest": resource.digest,
+        "created_at": resource.created_at, "made_by": resource.made_by, "sealed": resource.sealed,
+        "document": json.dumps(resource.document, separators=(",", ":")),
+    }  # fmt: skip
+
+
+def _resource(row: Row[Any]) -> Resource:
+    document, sealed = json.loads(row.document), bytes(row.sealed)
+    return Resource(row.kind, row.name, row.version, document, row.digest, row.created_at, row.made_by, sealed)
+
+
+# --- uses --------------------------------------------------------------------------------------------------------
+def note_uses(connection: Connection, job: str, uses: Iterable[Use]) -> None:
+    """The job names these."""
+    rows = [{"job": job, "kind": one.kind, "name": one.name, "version": one.version, "role": one.role} for one in uses]
+    if rows:
+        connection.execute(insert(asset_uses), rows)
+
+
+def users(connection: Connection, kind: str, name: str, version: str) -> list[tuple[str, str]]:
+    """As `SqlStore.users`."""
+    this = (asset_uses.c.kind == kind, asset_uses.c.name == name, asset_uses.c.version == version)
+    found = select(asset_uses.c.job, asset_uses.c.role).where(*this).order_by(asset_uses.c.id.desc())
+    return [(row.job, row.role) for row in connection.execute(found)]
+
+
+def uses(connection: Connection, job: str) -> list[Use]:
+    """As `SqlStore.uses`."""
+    found = select(asset_uses).where(asset_uses.c.job == job).order_by(asset_uses.c.id)
+    return [Use(row.kind, row.name, row.version, row.role) for row in connection.execute(found)]

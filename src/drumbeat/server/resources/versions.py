@@ -1,0 +1,75 @@
+"""The resources of one kind that has versions: kept once, listed, shown, deleted. A version never changes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Generic, TypeVar
+
+from drumbeat.ports.clock import Clock
+from drumbeat.resources.kind import Kept, Kind
+from drumbeat.server.database import SqlStore
+from drumbeat.server.resources.records import Resource
+
+V = TypeVar("V")
+
+
+class VersionService(Generic[V]):
+    """The versions of resources of a kind. Thread-safe.
+
+    Its views have `same_as`: another version with the same content, of one that was just created.
+    """
+
+    def __init__(self, kind: Kind[V], catalog: SqlStore, clock: Clock) -> None:
+        self.kind, self._catalog, self._clock = kind, catalog, clock
+
+    def list(self, name: str | None = None) -> Sequence[V]:
+        """Every version of every one, or of one, newest first."""
+        return [self._view(one) for one in self._catalog.resources(self.kind.name, name)]
+
+    def show(self, name: str, version: str = "") -> V:
+        """One version, "" = the newest. Raises NotFoundError."""
+        return self._view(self._catalog.resource(self.kind.name, name, version))
+
+    def create(self, document: Mapping[str, Any], source: str) -> tuple[V, bool]:
+        """Keeps a version; returns it, and whether it is new: the content of the newest one again is that version.
+
+        Raises SpecError; ConflictError for other content of a version.
+        """
+        kept = self.kind.read(document, source).model_dump(mode="json", exclude_none=True)
+        return self._keep(str(kept.pop("name")), str(kept.pop("version", "")), kept)
+
+    def delete(self, name: str, version: str) -> None:
+        """Deletes a version; jobs that have it continue. Raises NotFoundError."""
+        self._catalog.remove_resource(self.kind.name, name, version)
+
+    def _keep(self, name: str, version: str, document: dict[str, Any]) -> tuple[V, bool]:
+        digest = hashlib.sha256(json.dumps(document, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+        sent = Resource(self.kind.name, name, version, document, digest, self._clock.now())
+        made, is_new = self._catalog.add_version(sent)
+        view: Any = self._view(made)
+        return replace(view, same_as=twin(made, self._catalog)), is_new
+
+    def _view(self, one: Resource) -> V:
+        return self.kind.view(
+            Kept(
+                name=one.name,
+                version=one.version,
+                document=one.document,
+                created_at=one.created_at,
+                open=lambda: self.kind.read({**one.document, "name": one.name, "version": one.version}),
+                jobs=lambda: self._jobs(one),
+            )
+        )
+
+    def _jobs(self, one: Resource) -> tuple[str, ...]:
+        """The jobs that were submitted with a version, newest first."""
+        return tuple(dict.fromkeys(job for job, _ in self._catalog.users(self.kind.name, one.name, one.version)))
+
+
+def twin(version: Resource, catalog: SqlStore) -> str:
+    """The newest other version of its name with the very same content, "" = none."""
+    others = (one for one in catalog.resources(version.kind, version.name) if one.version != version.version)
+    return next((one.version for one in others if one.digest == version.digest), "")

@@ -1,0 +1,1 @@
+"""Space: what is kept, what may be deleted, what is pruned."""

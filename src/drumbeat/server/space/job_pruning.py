@@ -1,0 +1,120 @@
+"""The pruning of jobs by age: old jobs are deleted, or lose their logs and checkpoints and keep their outputs.
+
+Which jobs are old enough, and which are kept all the same, is decided in `core/deletion_rules.py`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from datetime import timedelta
+
+from drumbeat.core import deletion_rules
+from drumbeat.core.lifecycle.events import StoryEntry
+from drumbeat.model.api.space import Freed, KeptItem, SpaceItem
+from drumbeat.model.errors import AwayError, ConflictError, NotFoundError, StaleError, StorageError
+from drumbeat.server.database.records import Change
+from drumbeat.server.home_folder import FolderArtifacts
+from drumbeat.server.home_folder.stored_files import JobSpace
+from drumbeat.server.loop.bus import job_topic
+from drumbeat.server.loop.loop import Loop
+from drumbeat.server.space.items import freed_of, job_item
+from drumbeat.server.space.job_removal import JobRemoval
+from drumbeat.server.space.references import ReferenceReader, References
+
+log = logging.getLogger(__name__)
+
+TRIMMED = "logs and checkpoints; its outputs are kept"
+"""The note on a job that stays without them."""
+
+
+class JobPruner:
+    """Prunes jobs that have ended. stopping: is set when the server stops; the rest is left for the next time."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        artifacts: FolderArtifacts,
+        references: ReferenceReader,
+        removal: JobRemoval,
+        stopping: threading.Event,
+    ) -> None:
+        self._loop, self._store, self._artifacts = loop, loop.store, artifacts
+        self._references, self._removal, self._stopping = references, removal, stopping
+
+    def prune(self, older_than: timedelta, *, keep_outputs: bool, is_dry: bool, by: str) -> Freed:
+        """Deletes the jobs that ended at least so long ago. keep_outputs: those that have outputs are only trimmed."""
+        world = self._references.all()
+        asked = deletion_rules.expired(world.jobs, self._loop.clock.now(), older_than)
+        spaces = {name: self._removal.space_of(name) for name in asked}
+        trimmed = [name for name in asked if keep_outputs and self._has_outputs(name)]
+        decision = deletion_rules.decide(asked, world.jobs, world.assets, trimmed)
+        kept = list(decision.reasons.values())
+        if is_dry:
+            gone = [job_item(world.needs(name), self._removal.space_of(name)) for name in decision.jobs]
+            return freed_of([*gone, *self._trim(trimmed, world, spaces, kept, is_dry=True)], kept)
+        items: list[SpaceItem] = []
+        for number, name in enumerate(decision.jobs):
+            if self._stopping.is_set():
+                break
+            with self._removal.lock:
+                try:
+                    gone, left = self._removal.delete(name, world, by, later=decision.jobs[number + 1 :])
+                except (ConflictError, NotFoundError) as error:  # Another client was quicker, or needs it by now.
+                    kept.append(KeptItem(f"job {name}", error.what, error.fix))
+                else:
+                    items, kept = [*items, *gone], [*kept, *left]
+                    world = world.without([name])
+        items += self._trim(trimmed, world, spaces, kept, is_dry=False)
+        return freed_of(items, kept)
+
+    def _has_outputs(self, name: str) -> bool:
+        """Whether a job has kept a file of an output; an empty one takes no space on some file systems."""
+        return any(file.path.startswith("outputs/") for file in self._artifacts.files(name))
+
+    def _trim(
+        self, names: list[str], world: References, spaces: dict[str, JobSpace], kept: list[KeptItem], *, is_dry: bool
+    ) -> list[SpaceItem]:
+        """Removes logs and checkpoints of jobs that stay; adds to `kept` what the disk doesn't give up."""
+        items: list[SpaceItem] = []
+        for name in names:
+            if self._stopping.is_set():
+                break
+            needs, space = world.needs(name), spaces[name]
+            size = space.logs + space.checkpoints
+            if not size or needs.unplaced:
+                continue
+            try:
+                if not is_dry:
+                    self._remove_logs(name)
+            except NotFoundError:  # The job was deleted meanwhile.
+                continue
+            except AwayError:
+                raise
+            except StorageError as error:
+                kept.append(KeptItem(f"logs and checkpoints of job {name}", error.what, error.fix))
+                continue
+            parts = {"logs": space.logs, "checkpoints": space.checkpoints}
+            items.append(SpaceItem("job", name, size, needs.ended_at, TRIMMED, parts))
+            if not is_dry:
+                log.info("logs and checkpoints of job %s were removed by prune: %d bytes", name, size)
+        return items
+
+    def _remove_logs(self, name: str) -> None:
+        """Removes the logs and checkpoints of a job, and notes it in its story. Raises NotFoundError, StorageError."""
+        with self._removal.lock:
+            self._store.load(name)
+            self._artifacts.remove_logs(name)
+            self._loop.call(lambda: self._say(name, "logs and checkpoints were removed by prune"))
+
+    def _say(self, name: str, sentence: str) -> None:
+        """Adds a line to the story of a job that has ended, unless it was changed meanwhile."""
+        record = self._store.load(name)
+        job = record.job
+        line = StoryEntry(self._loop.clock.now(), job.state, job.reason, sentence, job.attempt, job.round)
+        try:
+            self._store.commit([Change(job, record.version, story=(line,))])
+        except StaleError as error:
+            log.info("the story of job %s doesn't say it: %s", name, error)
+        else:
+            self._loop.bus.publish(job_topic(name))

@@ -1,0 +1,67 @@
+"""References to jobs, assets and snapshots: what decides which of them may be removed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+
+from drumbeat.core import deletion_rules
+from drumbeat.core.deletion_rules import AssetNeeds, JobNeeds
+from drumbeat.model.errors import NotFoundError
+from drumbeat.server.database import SqlStore
+from drumbeat.server.database.records import JobFilter
+
+PAGE = 500
+"""Jobs that are read from the store at a time."""
+
+
+@dataclass(frozen=True)
+class References:
+    """Every job and every registered version, as far as it decides what may go."""
+
+    jobs: tuple[JobNeeds, ...]
+    assets: tuple[AssetNeeds, ...]
+
+    def needs(self, name: str) -> JobNeeds:
+        """Returns what is known of a job, which must be one of them."""
+        return next(one for one in self.jobs if one.name == name)
+
+    def without(self, names: Collection[str]) -> References:
+        """The same without these jobs."""
+        return replace(self, jobs=tuple(one for one in self.jobs if one.name not in names))
+
+
+class ReferenceReader:
+    """Reads the references from a store."""
+
+    def __init__(self, store: SqlStore) -> None:
+        self._store = store
+
+    def all(self) -> References:
+        """Reads every job and every registered version."""
+        return References(tuple(self.jobs()), self.assets())
+
+    def jobs(self, until: Collection[str] = ()) -> Iterator[JobNeeds]:
+        """Every job, newest first, up to the first one of those names."""
+        after: str | None = None
+        seen: set[str] = set()
+        while True:
+            try:
+                page = self._store.jobs(JobFilter(is_archived=None, limit=PAGE, after=after))
+            except NotFoundError:  # The last job of the page before was deleted meanwhile.
+                after = None
+                continue
+            for record in page:
+                if record.job.name in until:
+                    return
+                if record.job.name not in seen:
+                    seen.add(record.job.name)
+                    yield deletion_rules.needs_of_job(record.job)
+            if len(page) < PAGE:
+                return
+            after = page[-1].job.name
+
+    def assets(self) -> tuple[AssetNeeds, ...]:
+        """Every registered version."""
+        versions = [one for kind in ("data", "environment", "component") for one in self._store.resources(kind)]
+        return tuple(deletion_rules.needs_of_asset(one.kind, one.name, one.version, one.document) for one in versions)

@@ -1,0 +1,159 @@
+"""What a server can be asked about space: deleting jobs, giving space back, and saying what takes it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import replace
+from datetime import timedelta
+
+from drumbeat.core import deletion_rules
+from drumbeat.model.api.server import SpareView
+from drumbeat.model.api.space import Freed, KeptItem, SpaceItem, Usage
+from drumbeat.model.errors import DrumbeatError, NotFoundError
+from drumbeat.ports.space import MachineCaches
+from drumbeat.server.home_folder import FolderArtifacts
+from drumbeat.server.loop.loop import Loop
+from drumbeat.server.resources.environments import Environments
+from drumbeat.server.space.cache_pruning import CachePruner
+from drumbeat.server.space.items import freed_of, job_item, needed_by, refusal, snapshot_item, unknown
+from drumbeat.server.space.job_pruning import TRIMMED, JobPruner
+from drumbeat.server.space.job_removal import JobRemoval, JobRuns
+from drumbeat.server.space.references import ReferenceReader
+from drumbeat.server.space.retention_setting import RetentionRule
+
+log = logging.getLogger(__name__)
+
+INTERVAL_S = 60.0
+"""How often removals that were interrupted are finished, and the retention rule is applied."""
+
+
+class Space:
+    """What a server can be asked about space. For any thread. caches: of this machine; None = they aren't looked at."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        artifacts: FolderArtifacts,
+        environments: Environments,
+        caches: MachineCaches | None = None,
+        runs: JobRuns | None = None,
+    ) -> None:
+        self._loop, self._store, self._artifacts = loop, loop.store, artifacts
+        self.retention = RetentionRule(loop.store)
+        self._caches, self._stopping = caches, threading.Event()
+        self._references = ReferenceReader(loop.store)
+        self._removal = JobRemoval(loop, artifacts, self._references, self._stopping, runs)
+        self._jobs = JobPruner(loop, artifacts, self._references, self._removal, self._stopping)
+        self._unused = CachePruner(loop, artifacts, environments, caches)
+        self._thread = threading.Thread(target=self._run, name="space", daemon=True)
+
+    def start(self) -> None:
+        """Finishes what an earlier server left, and then applies the retention rule at intervals."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread after the job that it is deleting."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=5)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self.apply_retention()
+            except Exception as error:
+                log.warning("space is given back later: %s", error, exc_info=not isinstance(error, DrumbeatError))
+            self._stopping.wait(INTERVAL_S)
+
+    # --- the retention rule -----------------------------------------------------------------------------------
+    def apply_retention(self) -> Freed:
+        """Finishes removals, and deletes the jobs whose time is over."""
+        self._removal.finish_removals()
+        retain_s = self.retention.retain_s
+        if not retain_s:
+            return Freed()
+        age = timedelta(seconds=retain_s)
+        freed = self._jobs.prune(age, keep_outputs=False, is_dry=False, by="the retention rule")
+        self._unused.prune_snapshots(self._references.all(), (), (), is_dry=False)
+        return freed
+
+    def finish_removals(self) -> None:
+        """Removes the files of jobs whose rows are gone already."""
+        self._removal.finish_removals()
+
+    # --- deleting ---------------------------------------------------------------------------------------------
+    def delete(self, name: str, by: str) -> Freed:
+        """Deletes a job and all that only it needs. Idempotent: a job that was deleted is finished, and nothing more.
+
+        Of a sweep or pipeline, the trials or steps go first. A server that is killed in between leaves the parent with
+        the others: the request can be repeated. Raises NotFoundError; ConflictError with the reason why it is kept.
+        """
+        try:
+            deleted = self._store.load(name).job
+        except NotFoundError:
+            self._store.delete_job(name)  # Raises for a name that no job has had.
+            self._removal.finish_removals()
+            return Freed()
+        self._removal.await_end(name)
+        world = self._references.all()
+        plan = deletion_rules.decide([name], world.jobs, world.assets)
+        if kept := plan.reasons.get(name):
+            raise refusal(kept)
+        items: list[SpaceItem] = []
+        left: list[KeptItem] = []
+        with self._removal.lock:
+            for number, job in enumerate(plan.jobs):
+                rest = world.without(plan.jobs[:number])
+                gone, stays = self._removal.delete(job, rest, by, later=plan.jobs[number + 1 :])
+                items += gone
+                left += stays
+        return freed_of(items, [*left, *self._unused.left_environment(deleted)])
+
+    def prune(self, older_than: timedelta, *, keep_outputs: bool, is_dry: bool) -> Freed:
+        """Deletes the jobs that ended at least so long ago, snapshots that nothing needs, and what the caches of this
+        machine hold unused for so long. keep_outputs: jobs that have kept outputs stay, without logs and checkpoints.
+        """
+        if not is_dry:
+            self._removal.finish_removals()
+        jobs = self._jobs.prune(older_than, keep_outputs=keep_outputs, is_dry=is_dry, by="prune")
+        going = [one.name for one in jobs.items if one.kind == "job" and one.note != TRIMMED] if is_dry else []
+        orphans = self._unused.prune_snapshots(
+            self._references.all(), going, {one.name for one in jobs.items}, is_dry=is_dry
+        )
+        caches = self._unused.prune_caches(older_than, is_dry=is_dry)
+        items = [*jobs.items, *orphans, *caches.items]
+        return replace(freed_of(items, [*jobs.kept, *caches.kept]), is_dry=is_dry)
+
+    # --- usage ------------------------------------------------------------------------------------------------
+    def spares(self) -> list[SpareView]:
+        """The prepared interpreters on this machine that no job has."""
+        return self._caches.spares() if self._caches else []
+
+    def end_spares(self) -> None:
+        """Ends them: the next job starts cold."""
+        if self._caches:
+            self._caches.end_spares()
+
+    def usage(self) -> Usage:
+        """What takes space, the biggest first."""
+        world = self._references.all()
+        jobs = {one.name: one for one in world.jobs}
+        needed = deletion_rules.needed_snapshots(world.jobs, world.assets)
+        items = [
+            job_item(jobs.get(name) or unknown(name, self._store.removals()), space)
+            for name, space in self._artifacts.job_space().items()
+        ]
+        for one in self._artifacts.snapshots():
+            users = needed.get(one.digest)
+            note = needed_by(users) if users else "nothing needs it"
+            items.append(replace(snapshot_item(one.digest, one.size, one.asked_at), note=note))
+        if self._caches:
+            items += self._caches.usage()
+        items.sort(key=lambda one: (-one.size, one.kind, one.name))
+        totals: dict[str, int] = {}
+        for one in items:
+            totals[one.kind] = totals.get(one.kind, 0) + one.size
+        totals = dict(sorted(totals.items(), key=lambda pair: -pair[1]))
+        free = self._caches.free() if self._caches else 0
+        return Usage(tuple(items), totals, sum(totals.values()), free, self.retention.retain_s)

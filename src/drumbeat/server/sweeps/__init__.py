@@ -1,0 +1,1 @@
+"""Sweeps: trials are proposed, started, reported and compared."""

@@ -1,0 +1,1 @@
+"""Users: tokens, roles, quotas, whose job it is."""

@@ -1,0 +1,28 @@
+"""The persons: their tokens, their quotas, and what they use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from drumbeat.model.principal import Principal, Role
+
+
+@dataclass(frozen=True)
+class PersonToken:
+    """A person's token as it is kept."""
+
+    person: str
+    role: Role
+    digest: str
+    """SHA-256 of the token, which itself is not kept."""
+    created_at: datetime
+
+    @property
+    def principal(self) -> Principal:
+        """The person and the role."""
+        return Principal(self.person, self.role)
+
+
+HALF_LIFE_SETTING = "half_life_s"
+"""The setting (`SqlStore.setting`) with the half-life of past use; "" = the default."""

@@ -1,0 +1,115 @@
+"""Quotas and fair share: set, and shown with what is used of them."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from drumbeat.core.lifecycle.job import Job
+from drumbeat.core.scheduling.fair_share import recent_use
+from drumbeat.core.scheduling.quotas import EVERYONE, Payer, Quota, QuotaKind, refused_waiting
+from drumbeat.model.errors import NotFoundError, RefusedError, SpecError
+from drumbeat.model.states import State
+from drumbeat.server.loop.loop import Loop
+from drumbeat.server.loop.waiting_jobs import half_life_of
+from drumbeat.server.users.person_token import HALF_LIFE_SETTING
+from drumbeat.server.users.tokens import require_person
+
+log = logging.getLogger(__name__)
+
+MAX_LIMIT = 1_000_000
+MIN_HALF_LIFE, MAX_HALF_LIFE = timedelta(minutes=1), timedelta(days=3650)
+
+
+@dataclass(frozen=True)
+class CurrentUse:
+    """What a person or an experiment uses now. recent: slot-hours that count in fair share; of persons."""
+
+    kind: QuotaKind
+    name: str
+    slots: int = 0
+    gpus: int = 0
+    waiting: int = 0
+    recent: float = 0.0
+
+
+class Quotas:
+    """The quotas of all servers over one store. Thread-safe, but for `room`."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop, self._store = loop, loop.store
+
+    def all(self) -> list[Quota]:
+        """Every quota, by kind and name."""
+        return self._store.quotas()
+
+    def set(self, quota: Quota) -> None:
+        """Sets a quota for all servers; jobs that run go on. Raises SpecError."""
+        if quota.kind is QuotaKind.PERSON and quota.name != EVERYONE:
+            require_person(quota.name)
+        for what in ("slots", "gpus", "waiting"):
+            limit = getattr(quota, what)
+            if limit is not None and not 0 <= limit <= MAX_LIMIT:
+                fix = "Leave it out for no limit."
+                raise SpecError(f"{limit} can't be a limit: 0 to {MAX_LIMIT:,}", where=what, fix=fix)
+        self._store.set_quota(quota)
+        log.info("quota: %s", quota)
+        self._loop.call(self._loop.freed)
+
+    def remove(self, kind: QuotaKind, name: str) -> None:
+        """Removes a quota. Raises NotFoundError."""
+        if not any((one.kind, one.name) == (kind, name) for one in self.all()):
+            fix = "See those that there are: drumbeat quota list"
+            raise NotFoundError(f"there is no quota of {kind} {name}", where="name", fix=fix)
+        self.set(Quota(kind, name))
+
+    @property
+    def half_life(self) -> timedelta:
+        """After how long past use counts half."""
+        return half_life_of(self._store)
+
+    def set_half_life(self, half_life: timedelta) -> None:
+        """Sets the half-life for all servers. Raises RefusedError."""
+        if not MIN_HALF_LIFE <= half_life <= MAX_HALF_LIFE:
+            what = f"a half-life of {half_life.total_seconds():g} s is too short or too long"
+            raise RefusedError(what, where="half_life_s", fix="Give one from a minute to ten years, such as 7d.")
+        self._store.set_setting(HALF_LIFE_SETTING, repr(half_life.total_seconds()))
+        self._loop.call(self._loop.freed)
+
+    def uses(self) -> list[CurrentUse]:
+        """What persons and experiments use now, and what persons have used recently; by kind and name."""
+        held, now = self._store.held_slots(), self._loop.clock.now()
+        recent = recent_use(self._store.past_use(), held, now, self.half_life)
+        slots: Counter[tuple[QuotaKind, str]] = Counter()
+        gpus: Counter[tuple[QuotaKind, str]] = Counter()
+        for one in held:
+            for key in ((QuotaKind.PERSON, one.person), (QuotaKind.EXPERIMENT, one.experiment)):
+                slots[key] += one.slots
+                gpus[key] += one.gpus
+        waiting = Counter(key for job in self._waiting() for key in _keys(job))
+        keys = {*slots, *waiting, *((QuotaKind.PERSON, person) for person in recent)}
+        keys |= {(one.kind, one.name) for one in self.all() if one.name != EVERYONE}
+        of_persons = {(QuotaKind.PERSON, person): amount for person, amount in recent.items()}
+        return [CurrentUse(*key, slots[key], gpus[key], waiting[key], of_persons.get(key, 0.0)) for key in sorted(keys)]
+
+    def require_room(self, job: Job) -> None:
+        """Raises RefusedError unless quotas let a job wait that a person submits. Only on the loop's thread."""
+        quotas = [one for one in self.all() if one.waiting is not None]
+        if job.parent or job.state is not State.QUEUED or not quotas:
+            return
+        waiting = Counter(key for one in self._waiting() for key in _keys(one))
+        counts = {kind: waiting[kind, name] for kind, name in _keys(job)}
+        if refusal := refused_waiting(quotas, Payer(job.person, job.plan.experiment), counts):
+            fix = "Wait until one of them has started, cancel one, or ask an owner of the server: drumbeat quota set."
+            raise RefusedError(refusal, where=f"job {job.name}", fix=fix)
+
+    def _waiting(self) -> list[Job]:
+        """Jobs in queues that persons submitted; trials and steps belong to their parents."""
+        return [job for job in self._loop.jobs_queued(self._loop.unfinished()) if not job.parent]
+
+
+def _keys(job: Job) -> Iterable[tuple[QuotaKind, str]]:
+    return (QuotaKind.PERSON, job.person), (QuotaKind.EXPERIMENT, job.plan.experiment)

@@ -1,0 +1,32 @@
+"""Tokens of persons: list, create, remove. Only owners change them."""
+
+from __future__ import annotations
+
+from fastapi import Response
+
+from drumbeat.model.api.people import NewToken, TokenRequest, TokenView
+from drumbeat.server.context import ContextOf, ControlOf
+from drumbeat.server.routing import new_router
+
+router = new_router("/api/v1/tokens", tags=["people"])
+
+
+@router.get("")
+def list_tokens(control: ControlOf) -> list[TokenView]:
+    """The persons who have tokens, with their roles."""
+    return [TokenView(one.person, one.role, one.created_at) for one in control.tokens.all()]
+
+
+@router.post("", status_code=201)
+def create_token(body: TokenRequest, control: ControlOf) -> NewToken:
+    """Creates a person's token, which is shown only in this answer."""
+    return NewToken(body.person, body.role, control.tokens.create(body.person, body.role))
+
+
+@router.delete("/{person}", status_code=204)
+def remove_token(person: str, context: ContextOf) -> Response:
+    """Removes a person's token, and ends their sessions of the web page. Their jobs go on."""
+    context.control.tokens.remove(person)
+    if context.callers:
+        context.callers.forget()
+    return Response(status_code=204)

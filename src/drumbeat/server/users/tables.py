@@ -1,0 +1,50 @@
+"""The tokens of persons in their table."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, delete, insert, select
+
+from drumbeat.jobfile.reading.error_messages import nearest
+from drumbeat.model.errors import ConflictError, NotFoundError
+from drumbeat.model.principal import Role
+from drumbeat.server.database.schema import tokens
+from drumbeat.server.users.person_token import PersonToken
+
+
+def all_tokens(connection: Connection) -> list[PersonToken]:
+    """Every token, by person."""
+    rows = connection.execute(select(tokens)).all()
+    kept = [PersonToken(row.person, Role(row.role), row.digest, row.created_at) for row in rows]
+    return sorted(kept, key=lambda one: one.person)
+
+
+def by_digest(connection: Connection, digest: str) -> PersonToken | None:
+    """The token with this digest."""
+    row = connection.execute(select(tokens).where(tokens.c.digest == digest)).first()
+    return PersonToken(row.person, Role(row.role), row.digest, row.created_at) if row else None
+
+
+def add(connection: Connection, token: PersonToken) -> None:
+    """Writes a token. Raises ConflictError."""
+    if connection.execute(select(tokens.c.person).where(tokens.c.person == token.person)).first() is not None:
+        raise has_token(token.person)
+    row = {"person": token.person, "role": token.role.value, "digest": token.digest, "created_at": token.created_at}
+    connection.execute(insert(tokens).values(row))
+
+
+def remove(connection: Connection, person: str) -> None:
+    """Removes the token of a person. Raises NotFoundError."""
+    if connection.execute(delete(tokens).where(tokens.c.person == person)).rowcount == 0:
+        raise no_token(person, list(connection.execute(select(tokens.c.person)).scalars()))
+
+
+def has_token(person: str) -> ConflictError:
+    """What is raised for a second token of a person."""
+    fix = f"Remove it first: drumbeat token remove {person}"
+    return ConflictError(f"{person} has a token already", where="person", fix=fix)
+
+
+def no_token(person: str, persons: list[str]) -> NotFoundError:
+    """What is raised for a person without a token."""
+    fix = nearest(person, persons) or "See those that have one: drumbeat token list"
+    return NotFoundError(f"{person} has no token", where="person", fix=fix)

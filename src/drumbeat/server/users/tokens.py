@@ -1,0 +1,59 @@
+"""The tokens of persons: created once, kept as digests, removed."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import secrets
+
+from drumbeat.model.errors import SpecError
+from drumbeat.model.principal import MAX_PERSON, PERSON, Principal, Role
+from drumbeat.ports.clock import Clock
+from drumbeat.server.database import SqlStore
+from drumbeat.server.users.person_token import PersonToken
+
+log = logging.getLogger(__name__)
+
+TOKEN_BYTES = 32
+
+
+def digest_of(token: str) -> str:
+    """Returns what is kept of a token. A token is random and long: no slow hash is needed."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+class Tokens:
+    """The tokens of all servers over one store. Thread-safe."""
+
+    def __init__(self, store: SqlStore, clock: Clock) -> None:
+        self._store, self._clock = store, clock
+
+    def all(self) -> list[PersonToken]:
+        """Every token, by person."""
+        return self._store.tokens()
+
+    def create(self, person: str, role: Role) -> str:
+        """Returns a new token, which is shown only now. Raises SpecError, and ConflictError when the person has one."""
+        require_person(person)
+        token = secrets.token_urlsafe(TOKEN_BYTES)
+        self._store.add_token(PersonToken(person, role, digest_of(token), self._clock.now()))
+        log.info("%s has a token, as %s", person, role)
+        return token
+
+    def remove(self, person: str) -> None:
+        """Removes the token of a person; their jobs go on. Raises NotFoundError."""
+        self._store.remove_token(person)
+        log.info("the token of %s is removed", person)
+
+    def principal(self, digest: str) -> Principal | None:
+        """Returns whose token has this digest; None = no person has it."""
+        token = self._store.token(digest)
+        return token.principal if token else None
+
+
+def require_person(name: str) -> None:
+    """Raises SpecError unless this may be the name of a person."""
+    if not PERSON.fullmatch(name):
+        what = f"{name[: MAX_PERSON + 1]!r} can't be the name of a person"
+        fix = f"Use at most {MAX_PERSON} letters, digits and `_ . @ + -`, such as ada or ada@example.org."
+        raise SpecError(what, where="person", fix=fix)

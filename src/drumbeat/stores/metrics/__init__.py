@@ -1,5 +1,0 @@
-"""Metrics in SQL, in a database of their own beside the jobs': a file, or a schema of PostgreSQL."""
-
-from drumbeat.stores.metrics.store import SqlMetricStore, make_metric_store
-
-__all__ = ["SqlMetricStore", "make_metric_store"]

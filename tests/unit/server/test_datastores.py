@@ -1,0 +1,144 @@
+"""Datastores as they are kept: sealed, shown without credentials, checked before they are anybody's."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from drumbeat.model.errors import ConflictError, NotFoundError, SpecError, UnreachableError
+from drumbeat.server.data.datastores import Datastores
+from tests.support.memory_store import MemoryStore
+
+pytestmark = pytest.mark.feature("D1")
+
+KEY = "c2VjcmV0LWtleS1vZi10aGUtYWNjb3VudA=="
+BLOBS: dict[str, Any] = {
+    "name": "blobs", "type": "azure_blob", "account_name": "acme", "container_name": "train",
+    "credentials": {"account_key": KEY},
+}  # fmt: skip
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+@pytest.fixture
+def datastores(store: MemoryStore) -> Datastores:
+    return Datastores(store, b"k" * 32, "/srv/data")
+
+
+@pytest.mark.feature("X4")
+def test_what_is_kept_and_what_is_shown_has_no_secret_and_who_reaches_data_has(
+    datastores: Datastores, store: MemoryStore
+):
+    view, is_new = datastores.create(BLOBS, "blobs.yml")
+    assert (view.credentials, is_new) == ("account key", True)
+    kept = store.resource("datastore", "blobs")
+    for told in (repr(view), repr(kept), str(kept.document), kept.sealed.decode(), repr(datastores.all())):
+        assert KEY not in told
+    found: Any = Datastores(store, b"k" * 32).all()["blobs"]
+    assert found.credentials.account_key.get_secret_value() == KEY
+
+
+def test_a_variable_that_holds_a_secret_isnt_handed_on(datastores: Datastores):
+    given = {
+        "PATH": "/bin",
+        "ACME_KEY": KEY,
+        "ACME": f"AccountName=acme;AccountKey={KEY};",
+        "HALF": KEY[:20],
+        "S": "pw",
+    }
+    assert datastores.without_secrets(given) == given
+    datastores.create(BLOBS, "blobs.yml")
+    web = {"name": "web", "type": "http", "url": "https://h/x", "credentials": {"user": "me", "password": "pw"}}
+    datastores.create(web, "web.yml")
+    # A short one may be part of anything.
+    assert datastores.without_secrets({**given, "WORDS": "spwn"}) == {"PATH": "/bin", "HALF": KEY[:20], "WORDS": "spwn"}
+
+
+@pytest.mark.feature("X4")
+def test_another_servers_key_doesnt_open_it_and_the_others_can_be_used(store: MemoryStore):
+    Datastores(store, b"k" * 32).create(BLOBS, "blobs.yml")
+    other = Datastores(store, b"j" * 32, "/srv/data")
+    assert set(other.all()) == {"default", "workspaceblobstore", "workspaceartifactstore"}
+    assert "sealed with another key" in other.show("blobs").credentials
+
+
+def test_folders_of_the_servers_own_are_always_there_and_can_be_replaced(datastores: Datastores):
+    assert [(one.name, one.is_default, one.is_builtin) for one in datastores.list()] == [
+        ("workspaceartifactstore", False, True), ("workspaceblobstore", True, True),
+    ]  # fmt: skip
+    with pytest.raises(ConflictError, match="always there"):
+        datastores.delete("workspaceblobstore")
+    datastores.create({**BLOBS, "name": "workspaceblobstore"}, "d.yml")
+    assert datastores.show("default").type == "azure_blob"
+    assert datastores.all()["default"].type == "azure_blob"
+    datastores.delete("workspaceblobstore")
+    assert datastores.show("default").type == "folder"
+
+
+def test_a_store_that_doesnt_answer_isnt_kept(datastores: Datastores):
+    asked: list[str] = []
+
+    def ask(uri: str) -> None:
+        asked.append(uri)
+        name = uri.split("/")[3]
+        assert name in datastores.all()
+        raise UnreachableError(f"it can't be listed: {name} gives no answer", where=name)
+
+    datastores.ask = ask
+    with pytest.raises(UnreachableError) as refused:
+        datastores.create(BLOBS, "blobs.yml")
+    assert str(refused.value) == (
+        "blobs.yml: datastore blobs doesn't answer as it should: blobs gives no answer. "
+        "To keep it all the same: --no-check"
+    )
+    assert len(asked) == 1
+    assert set(datastores.all()) == {"default", "workspaceblobstore", "workspaceartifactstore"}
+
+
+def test_a_store_that_is_being_tried_is_there_for_nobody_else(datastores: Datastores):
+    """A trial may last half a minute, and others' errors list the datastores that there are."""
+    datastores.create({**BLOBS, "account_name": "before"}, "blobs.yml")
+    seen: list[Any] = []
+
+    def ask(uri: str) -> None:
+        with ThreadPoolExecutor(1) as others:
+            seen.extend([uri, datastores.all(), others.submit(datastores.all).result()])
+
+    datastores.ask = ask
+    datastores.create(BLOBS, "blobs.yml")
+    uri, here, elsewhere = seen
+    assert uri == "azureml://datastores/blobs/paths/"
+    assert set(here) == set(elsewhere) == {"blobs", "default", "workspaceblobstore", "workspaceartifactstore"}
+    assert (here["blobs"].account_name, elsewhere["blobs"].account_name) == ("acme", "before")
+
+
+def test_one_of_the_same_name_takes_the_place_and_new_credentials_are_used(datastores: Datastores):
+    datastores.create(BLOBS, "blobs.yml")
+    first: Any = datastores.all()["blobs"]
+    _, is_new = datastores.create({**BLOBS, "credentials": {"sas_token": "sig=abc"}}, "blobs.yml")
+    second: Any = datastores.all()["blobs"]
+    assert (is_new, first.credentials.sas_token, second.credentials.account_key) == (False, None, None)
+
+
+def test_what_isnt_there_is_named_with_the_nearest(datastores: Datastores):
+    datastores.create(BLOBS, "blobs.yml")
+    for ask in (datastores.show, datastores.delete):
+        with pytest.raises(NotFoundError, match="there is no datastore blob; there is blobs") as refused:
+            ask("blob")
+        assert refused.value.fix == "Did you mean `blobs`?"
+    with pytest.raises(SpecError, match="means workspaceblobstore"):
+        datastores.create({**BLOBS, "name": "default"}, "d.yml")
+
+
+def test_without_a_folder_of_its_own_a_server_has_those_that_people_make(store: MemoryStore):
+    there = Datastores(store, b"k" * 32)
+    assert (there.names(), there.list()) == ([], [])
+    with pytest.raises(NotFoundError, match="there is no datastore default; there is none yet"):
+        there.show("default")
+    there.create(BLOBS, "blobs.yml")
+    assert [one.name for one in there.list()] == ["blobs"]
