@@ -76,7 +76,7 @@ def kind_of(command: str) -> str:
     """Server, agent and keeper; "" for what isn't drumbeat's."""
     if "drumbeat.server" in command:
         return "server"
-    return "agent and keeper" if "drumbeat.agent" in command else ""
+    return "agent and keeper" if "drumbeat.node.agent" in command else ""
 
 
 def memory_mib(home: Path) -> dict[str, float]:

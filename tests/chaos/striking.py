@@ -28,7 +28,7 @@ def victim(house: House, who: str, job: str, node: int) -> psutil.Process | None
     """The server of the house, or the agent or keeper of a node of the job's; None = there is none now."""
     own = {
         "server": ("drumbeat.server", rf"{re.escape(str(house.home))}$"),
-        "agent": ("drumbeat.agent", rf".*[/-]{job}\.1/{node}/enrolment\.json$"),
+        "agent": ("drumbeat.node.agent", rf".*[/-]{job}\.1/{node}/enrolment\.json$"),
         "keeper": ("drumbeat.node.supervisor.keeper", rf".*[/-]{job}\.1/{node}(/root)?/keeper$"),
     }
     module, place = own[who]
@@ -189,7 +189,7 @@ class Clustered(Networked):
         """Slurm's own daemons stay."""
         self.ask(self.house.client.status)
         gangs = [*(self.cluster.shared / "gangs").glob("*"), *self.cluster.folder.glob("scratch/*/drumbeat-*/[!.]*")]
-        ours = ("drumbeat.agent", "drumbeat.node.host")
+        ours = ("drumbeat.node.agent", "drumbeat.node.host")
         programs = ((process, " ".join(words)) for process, words in programs_in(self.cluster.folder))
         agents = [process.pid for process, words in programs if any(one in words for one in ours)]
         return [*gangs, *agents, *self.cluster.slurm("squeue", "-h", "-o", "%i %T").splitlines()]

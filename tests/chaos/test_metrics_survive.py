@@ -49,7 +49,7 @@ def kill_server(house: House) -> None:
 
 
 def kill_agents(house: House) -> None:
-    kill(house, "drumbeat.agent ")
+    kill(house, "drumbeat.node.agent ")
 
 
 def kill_endpoints(house: House) -> None:

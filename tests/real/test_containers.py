@@ -127,7 +127,7 @@ def test_nothing_survives_the_end_of_the_job(boxed: House, first: str):
     until(lambda: sum("begun" in text for text in boxed.logs(job.name).values()) == 4, what="the start")
     until(lambda: len(sleepers(nap)) >= 12, what="the start of every sleeper")
     if first != "nobody":
-        kill(boxed, "drumbeat.node.supervisor.keeper" if first == "keeper" else "drumbeat.agent")
+        kill(boxed, "drumbeat.node.supervisor.keeper" if first == "keeper" else "drumbeat.node.agent")
     if first != "keeper":
         boxed.client.cancel(job.name)
     ended(boxed, job)

@@ -86,7 +86,7 @@ def machine_of(lab: RayLab, node: int) -> str:
 def agents(lab: RayLab) -> list[str]:
     """The command lines of agents in the cluster."""
     lines = [" ".join(words) for _, words in command_lines()]
-    return [line for line in lines if "drumbeat.agent " in line and f"-{lab.lab.name}-" in line]
+    return [line for line in lines if "drumbeat.node.agent " in line and f"-{lab.lab.name}-" in line]
 
 
 def job_states(engine: RayEngine) -> set[str]:

@@ -102,7 +102,7 @@ class TestSlurm(EngineContract):
             def has_agent(name: str) -> bool:
                 """One that lives: of those before it files may be left."""
                 there = [" ".join(words) for _, words in command_lines()]
-                return any("drumbeat.agent " in words and f"{scratch}/{name}/" in words for words in there)
+                return any("drumbeat.node.agent " in words and f"{scratch}/{name}/" in words for words in there)
 
             until(lambda: all(map(has_agent, lab.names)), "all agents run")
             lab.lab.switch_off(lab.names[node])

@@ -150,7 +150,7 @@ def test_a_build_that_fails_is_told_with_its_line_and_its_own_words(house: House
 def test_a_build_whose_agent_is_killed_goes_on_and_one_that_is_killed_is_built_by_the_next_job(
     house: House, storage: dict[str, str]
 ):
-    for who in ("drumbeat.node.supervisor.errand_process", "drumbeat.agent"):
+    for who in ("drumbeat.node.supervisor.errand_process", "drumbeat.node.agent"):
         (port,) = free_ports(1)
         waits = f"bash -c 'read < /dev/tcp/127.0.0.1/{port}'; echo there > /made"  # Builds have the node's network.
         folder(house, f"FROM {IMAGE}\nRUN echo first\nRUN {waits}\n")

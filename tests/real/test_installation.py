@@ -51,7 +51,7 @@ def test_wheel_holds_agent_and_migrations_and_no_tests(wheel: Path):
     assert "drumbeat/node/agent/__main__.py" in names
     assert "drumbeat/py.typed" in names
     here = Path(__file__).parents[2] / "src" / "drumbeat" / "stores" / "sql" / "migrations" / "versions"
-    migrations = {f"drumbeat/stores/sql/migrations/versions/{file.name}" for file in here.glob("*.py")}
+    migrations = {f"drumbeat/server/database/migrations/versions/{file.name}" for file in here.glob("*.py")}
     assert migrations
     assert migrations <= set(names)
     assert not [name for name in names if "test_" in name or name.endswith((".pyc", ".orig"))]

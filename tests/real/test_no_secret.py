@@ -137,7 +137,7 @@ def run_a_job(told: Told) -> None:
     until(lambda: "http-query" in told.house.logs("reads").get(0, ""), 120, "what the rank read")
     names = told.keep_processes()
     assert any("until [ -e" in words for words in names)
-    assert sum("drumbeat.agent" in words for words in names) >= 2
+    assert sum("drumbeat.node.agent" in words for words in names) >= 2
     told.keep_files("while it ran")
     go.touch()
     until(lambda: told.house.client.get("reads").has_ended, 120, "the end of the job")

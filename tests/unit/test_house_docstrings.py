@@ -46,8 +46,8 @@ PLANTED = {
     "core/__init__.py": '"""Decisions: see `life`.\n\nlife     the states\nblame    who failed first\n"""\n',
     "core/life.py": "class Job:\n    state: str\n\n\nclass Trial(Job):\n    pass\n\n\ndef decide(): ...\n",
     "agent/__init__.py": '"""- inbox, outbox: the calls"""\n',
-    "node/agent/inbox.py": (
-        '"""What `course.next_step` returns, by `drumbeat.core.lifecycle.decide` and core.life.Job.state."""\n\n'
+    "agent/inbox.py": (
+        '"""What `course.next_step` returns, by `drumbeat.core.life.decide` and core.life.Job.state."""\n\n'
         "# A comment, too: `life.Job.state`, `Trial.state`, `Job.reason`, agent.outbox.\n"
         'LIMIT = 3\n"""As `drumbeat.agent.limits` and core.life.Work say (`torch.save`, `plan.json`)."""\n'
     ),
@@ -60,11 +60,11 @@ def test_a_reference_to_what_is_not_there_is_found(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
     assert sorted(dead_references(tmp_path)) == [
         "agent/__init__.py:1: outbox",
-        "node/agent/inbox.py:1: course.next_step",
-        "node/agent/inbox.py:3: Job.reason",
-        "node/agent/inbox.py:3: agent.outbox",
-        "node/agent/inbox.py:5: core.life.Work",
-        "node/agent/inbox.py:5: drumbeat.agent.limits",
+        "agent/inbox.py:1: course.next_step",
+        "agent/inbox.py:3: Job.reason",
+        "agent/inbox.py:3: agent.outbox",
+        "agent/inbox.py:5: core.life.Work",
+        "agent/inbox.py:5: drumbeat.agent.limits",
         "core/__init__.py:1: blame",
     ]
 

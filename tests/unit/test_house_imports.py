@@ -15,7 +15,7 @@ from tools.import_rooms import find_breaches, find_circles, parse_rooms
 
 SOURCE = Path(__file__).parents[2] / "src" / "drumbeat"
 # These are shipped to nodes, where they meet whatever Python there is.
-STANDARD_LIBRARY_ONLY = ("protocol", "host", "launch", "agent", "rank", "train")
+STANDARD_LIBRARY_ONLY = ("model", "launchers", "node", "rank", "train")
 WITHIN_FUNCTIONS = {"train": {"torch"}}
 """What a room may import within its functions only, because its callers have it."""
 FOR_ITS_CALLERS = {"train/fastai.py": {"fastai", "torch"}}
@@ -166,7 +166,7 @@ def test_programs_are_named_in_the_table_only():
 
 
 def test_optuna_is_imported_in_its_own_program_only():
-    program = SOURCE / "samplers" / "optuna_program.py"
+    program = SOURCE / "server" / "sweeps" / "samplers" / "optuna_program.py"
     importing = re.compile(r"^\s*(import|from) optuna\b|import_module\(.optuna", re.MULTILINE)
     files = [path for path in SOURCE.rglob("*.py") if importing.search(path.read_text(encoding="utf-8"))]
     assert files == [program]

@@ -76,7 +76,7 @@ def cancel_after(scene: Scene, house: House, first: str) -> tuple[float, float, 
     job = play.submit(f"grace_s: {GRACE_S}")
     until(lambda: sum(name_of(pid) == "sleep" for pid in left_of(play)) == SLEEPERS, "the start of every daemon")
     if first == "agent":
-        (agent,) = [pid for pid in find(str(house.home), "-m drumbeat.agent ") if is_of(pid, job)]
+        (agent,) = [pid for pid in find(str(house.home), "-m drumbeat.node.agent ") if is_of(pid, job)]
         os.kill(agent, signal.SIGKILL)
     elif first == "server":
         house.server().kill()

@@ -197,9 +197,11 @@ def kill_agent(scene: Scene) -> Seen:
     job = play.submit()
     until(play.is_up, "the start")
     before = {p.pid for p in play.processes()}
-    (agent,) = [pid for pid in find(str(play.at.home), "-m drumbeat.agent ") if is_of(pid, job)]
+    (agent,) = [pid for pid in find(str(play.at.home), "-m drumbeat.node.agent ") if is_of(pid, job)]
     os.kill(agent, signal.SIGKILL)
-    seconds = until(lambda: [p for p in find(str(play.at.home), "-m drumbeat.agent ") if p != agent], "a new agent")
+    seconds = until(
+        lambda: [p for p in find(str(play.at.home), "-m drumbeat.node.agent ") if p != agent], "a new agent"
+    )
     after = {p.pid for p in play.processes()}
     ended = play.end(job)
     logs = play.at.logs(job)

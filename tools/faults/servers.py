@@ -341,7 +341,7 @@ def kill_agents(house: House, job: str) -> bool:
     for process in house.processes():
         with contextlib.suppress(psutil.Error):
             words = " ".join(process.cmdline())
-            if "-m drumbeat.agent " in words and f"/{job}.1/" in words:
+            if "-m drumbeat.node.agent " in words and f"/{job}.1/" in words:
                 process.kill()
     return True
 
@@ -349,7 +349,7 @@ def kill_agents(house: House, job: str) -> bool:
 def run_agent(enrolment: Path) -> int:
     """An agent by that file, to its end."""
     agent = subprocess.Popen(
-        [sys.executable, "-I", "-m", "drumbeat.agent", str(enrolment)],
+        [sys.executable, "-I", "-m", "drumbeat.node.agent", str(enrolment)],
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:

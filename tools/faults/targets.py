@@ -76,7 +76,7 @@ def agent_of(job: str, node: int) -> psutil.Process:
     """Returns the agent of a node of the job."""
     end = re.compile(rf"[/-]{re.escape(job)}\.\d+/{node}/enrolment\.json$")
     for pid, words in processes.command_lines():
-        if "drumbeat.agent" in " ".join(words) and any(end.search(word) for word in words):
+        if "drumbeat.node.agent" in " ".join(words) and any(end.search(word) for word in words):
             return psutil.Process(pid)
     raise LookupError(f"no agent of node {node} of {job}")
 

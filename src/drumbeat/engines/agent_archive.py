@@ -11,7 +11,7 @@ from pathlib import Path
 
 import drumbeat
 
-ROOMS = ("protocol", "launch", "host", "agent", "rank", "train")
+ROOMS = ("model", "launchers", "node", "rank", "train")
 """The agent's own, and what it hands to the ranks."""
 _START = """\
 import runpy

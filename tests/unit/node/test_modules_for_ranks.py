@@ -43,7 +43,7 @@ def test_modules_are_those_of_the_rooms_in_a_folder_and_in_the_agents_archive(tm
     assert set(modules_for_ranks.files()) == expected
     archive = agent_archive()
     (tmp_path / archive.name).write_bytes(archive.content)
-    script = "from drumbeat.agent.runtimes import modules_for_ranks as m; m.provide('.'); print(*m.files())"
+    script = "from drumbeat.node.environments import modules_for_ranks as m; m.provide('.'); print(*m.files())"
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / archive.name)}
     line = [sys.executable, "-S", "-c", script]
     done = subprocess.run(line, env=environment, capture_output=True, text=True, check=True, cwd=tmp_path)

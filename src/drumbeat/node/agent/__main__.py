@@ -1,4 +1,4 @@
-"""`python -I -m drumbeat.agent ENROLMENT_FILE`: this node's part in one attempt of one job."""
+"""`python -I -m drumbeat.node.agent ENROLMENT_FILE`: this node's part in one attempt of one job."""
 
 from __future__ import annotations
 

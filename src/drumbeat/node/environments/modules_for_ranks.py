@@ -13,7 +13,7 @@ from drumbeat.node.platform.files import write_whole
 
 ROOMS = ("rank", "train")
 """The rooms whose modules ranks get, all of them."""
-BESIDE = ("_version.py", "protocol/__init__.py", "model/errors.py", "model/mesh.py")
+BESIDE = ("_version.py", "model/__init__.py", "model/errors.py", "model/mesh.py")
 """What those import beside each other."""
 
 PACKAGE = '''\

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from drumbeat.model.fault_points import faultpoint
-from drumbeat.model.programs import AGENT, CLEANUP
+from drumbeat.model.programs import AGENT, CLEANUP, EARLIER_AGENT
 from drumbeat.node.host import processes
 from drumbeat.node.host.own_programs import program
 from drumbeat.node.host.processes import GANG, OUTPUT
@@ -299,9 +299,9 @@ def living_agent(folder: Path) -> int | None:
     # An agent that ended before its start time was recorded has none.
     if pid and processes.is_still(pid, record.get("born") or ""):
         return pid
-    # A server that died right after the start couldn't record the agent.
-    ending = [AGENT, str(folder / _ENROLMENT)]
-    return next((pid for pid, words in processes.command_lines() if words[-2:] == ending), None)
+    # A server that died right after the start couldn't record the agent, which may be of the version before.
+    endings = [[module, str(folder / _ENROLMENT)] for module in (AGENT, EARLIER_AGENT)]
+    return next((pid for pid, words in processes.command_lines() if words[-2:] in endings), None)
 
 
 def _at_work(folder: Path) -> Iterator[str]:
