@@ -11,7 +11,7 @@ import grimp
 import pytest
 
 from drumbeat.model.programs import PROGRAMS
-from tools.import_rooms import find_breaches, find_circles, parse_rooms
+from tools.import_rooms import find_breaches, find_circles, find_foreign, parse_rooms
 
 SOURCE = Path(__file__).parents[2] / "src" / "drumbeat"
 # These are shipped to nodes, where they meet whatever Python there is.
@@ -90,6 +90,16 @@ def test_circle_within_rooms_that_are_known_to_have_some_is_left_out():
     graph = build_graph(("app.a.x", "app.a.y"), ("app.a.y", "app.a.x"))
     assert find_circles(graph, "app", {"a"}) == []
     assert find_circles(graph, "app", {"b"}) == ["app.a.x and app.a.y import one another"]
+
+
+def test_routes_of_a_subject_are_for_itself_and_for_what_puts_them_together():
+    own = [("app.jobs.views", "app.jobs.file_routes"), ("app.main", "app.jobs.file_routes")]
+    tables = [("app.users.tables", "app.jobs.tables"), ("app.jobs.jobs", "app.routes")]
+    foreign = ("app.users.service", "app.jobs.tables")
+    graph = build_graph(*own, *tables, foreign)
+    assert find_foreign(graph, "app", {"routes", "tables"}, {"main"}) == [
+        "app.users.service imports app.jobs.tables, which is app.jobs's own"
+    ]
 
 
 def find_imports(tree: ast.AST) -> Iterator[tuple[str, int]]:

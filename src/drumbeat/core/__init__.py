@@ -1,14 +1,10 @@
 """The decisions, as pure functions: no sockets, no files, no clock but the one that is passed in.
 
-`life` has the whole life of a job: its states, `decide(job, event, now)`, what follows a failure, what an agent should
-be doing now. `planning` goes from a job file to the plan that the agents carry out, `diagnosis` says which rank failed
-first and why, `sweeping` and `pipelines` choose what parent jobs submit. The modules here are about more than one job:
+`lifecycle` has the whole life of a job: its states, `decide(job, event, now)`, what follows a failure, what an
+agent should be doing now. `scheduling` says who starts next, where, and why the others wait; `planning` goes from a
+job file to the plan that the agents carry out, `diagnosis` says which rank failed first and why, `sweeps` and
+`pipelines` choose what parent jobs submit. The modules here are about more than one of these:
 
-- scheduler, slot_fitting, fair_share, quotas, quota_balances: who starts next, where, and why the others wait
-- cluster_queue: how many jobs are handed to a cluster's own queue
-- autoscaling: which machines are started and switched off
-- elastic_sizes, elastic_placement: the sizes of elastic jobs, and how many nodes are free for them
-- resource_needs: what each node of a job takes, and what a person set of its treatment
 - reason_table: what each reason of a state means for retries and advice
 - ledger_times: which class of time each second of a job is in
 - prediction, measured_steps: how long a step would take on other nodes, and what it takes

@@ -20,7 +20,7 @@ _MARK_BYTES = 100
 
 
 def mark_path(log: str) -> str:
-    """Returns where a rank's Python marks the good end of its program (`runtimes/program_end.py`). log: its log."""
+    """Returns where a rank's Python marks the good end of its program (`environments/program_end.py`). log: its log."""
     return f"{log}.end"
 
 

@@ -2,8 +2,8 @@
 
 What they need besides: the network that the plan names, and their launcher. How a rank ended is read in `rank_exit.py`.
 
-The keeper starts and stops them, in `keeper/rank_round.py`: SIGTERM first, and SIGKILL after the job's key `grace_s`,
-whose default is in `jobfile/job/timeouts_and_retries.py`.
+The keeper starts and stops them, in `supervisor/rank_round.py`: SIGTERM first, and SIGKILL after the job's key
+`grace_s`, whose default is in `jobfile/job/timeouts_and_retries.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The logs of a job as text: pieces in the order of their arrival, decoded per rank. `job_logs.py` has the route."""
+"""The logs of a job as text: pieces in the order of their arrival, decoded per rank. `log_routes.py` has the route."""
 
 from __future__ import annotations
 
