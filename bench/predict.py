@@ -18,7 +18,7 @@ from bench.start import describe_machine
 from bench.start_report import publish
 from drumbeat.bench.machine_load import busy_share
 from drumbeat.cli.commands.predict import gradients_of, network_of, run_measured, step_of
-from drumbeat.cli.job_options.file_or_command import Chosen
+from drumbeat.cli.job_options.file_or_command import RequestedJob
 from drumbeat.client import Client
 from drumbeat.core.diagnosis.preflight import say_rate, say_time
 from drumbeat.core.prediction import NetworkSpeed, StepProfile, calibrated, predict
@@ -99,7 +99,7 @@ def _measure(client: Client, model: Model, bandwidth: str) -> Measurement:
         "environment_variables": {"OMP_NUM_THREADS": "1"},
     }
     try:
-        alone, two = (run_measured(client, Chosen(job), nodes) for nodes in (1, 2))
+        alone, two = (run_measured(client, RequestedJob(job), nodes) for nodes in (1, 2))
     finally:
         delete_compute(client, "lab")
     found = Measurement(bandwidth, step_of(alone), step_of(two), network_of(two.job), gradients_of(two, 1))

@@ -60,8 +60,8 @@ def make_control(home: Path, endpoints: Endpoints) -> Control:
     else:
         _require_original(home, store)
     datastores = _datastores(store, shared)
-    site = Site(shared, lambda: datastores.without_secrets(os.environ))
-    local = LocalEngine(_local_nodes(shared), shared / "jobs", inherited=site.inherited)
+    context = EngineContext(shared, lambda: datastores.without_secrets(os.environ))
+    local = LocalEngine(_local_nodes(shared), shared / "jobs", inherited=context.inherited)
     return Control(
         Setting(
             store=store,
@@ -70,7 +70,7 @@ def make_control(home: Path, endpoints: Endpoints) -> Control:
             clock=clock,
             key=key,
             programs=str(Path(sys.executable).parent),
-            make_engine=lambda spec: make_engine(spec, site),
+            make_engine=lambda spec: make_engine(spec, context),
             data=StoreAccess(datastores.all, partial_writes=home / "halves"),
             datastores=datastores,
             endpoints=endpoints,
@@ -126,40 +126,39 @@ def _datastores(store: SqlStore, shared: Path) -> Datastores:
 
 
 @dataclass(frozen=True)
-class Site:
-    """What engines are given of this server. shared: the folder with `nodes` and `jobs`.
-
-    inherited: what agents that are started from here have of this process's environment.
-    """
+class EngineContext:
+    """What engines are given of this server."""
 
     shared: Path
+    """The folder with `nodes` and `jobs`."""
     inherited: Callable[[], Mapping[str, str]]
+    """Returns what agents that are started from here have of this process's environment."""
 
 
-def make_engine(spec: Compute, site: Site) -> Engine:
+def make_engine(spec: Compute, context: EngineContext) -> Engine:
     """The engine of a compute that a person described. Raises RefusedError, EngineError."""
     make = ENGINES.get(spec.type)
     if make is None:
         raise RefusedError(f"computes of type {spec.type} aren't supported yet", where="type")
-    return make(spec, site)
+    return make(spec, context)
 
 
-def _netlab(spec: NetlabCompute, site: Site) -> Engine:
+def _netlab(spec: NetlabCompute, context: EngineContext) -> Engine:
     from drumbeat.engines.netlab.engine import NetlabEngine
     from drumbeat.engines.netlab.lab import Lab
 
-    lab = Lab(site.shared / "labs" / spec.name, spec.name, spec.nodes, bandwidth=spec.bandwidth, subnet=spec.subnet)
+    lab = Lab(context.shared / "labs" / spec.name, spec.name, spec.nodes, bandwidth=spec.bandwidth, subnet=spec.subnet)
     cpus = spec.cpus or len(os.sched_getaffinity(0))
-    return NetlabEngine(lab, cpus, site.shared / "jobs", site.inherited, on=spec.min_instances)
+    return NetlabEngine(lab, cpus, context.shared / "jobs", context.inherited, on=spec.min_instances)
 
 
-def _ssh(spec: SshCompute, site: Site) -> Engine:
+def _ssh(spec: SshCompute, context: EngineContext) -> Engine:
     from drumbeat.engines.remote_host import Host
     from drumbeat.engines.ssh.engine import SshEngine
     from drumbeat.engines.ssh.login import Login
     from drumbeat.engines.ssh.ssh_host import SshHost
 
-    own = f"{spec.folder}/{spec.name}-{_mark(site)}"  # The host may be in other computes too, and other servers'.
+    own = f"{spec.folder}/{spec.name}-{_mark(context)}"  # The host may be in other computes too, and other servers'.
 
     def host(one: SshHost) -> Host:
         login = Login(
@@ -177,25 +176,25 @@ def _ssh(spec: SshCompute, site: Site) -> Engine:
     return SshEngine([host(one) for one in spec.hosts], spec.server_address or "")
 
 
-def _slurm(spec: SlurmCompute, site: Site) -> Engine:
+def _slurm(spec: SlurmCompute, context: EngineContext) -> Engine:
     from drumbeat.engines.slurm.engine import SlurmEngine
 
-    return SlurmEngine(spec, _mark(site))
+    return SlurmEngine(spec, _mark(context))
 
 
-def _kubernetes(spec: KubernetesCompute, site: Site) -> Engine:
+def _kubernetes(spec: KubernetesCompute, context: EngineContext) -> Engine:
     from drumbeat.engines.kubernetes.engine import connected_engine
 
-    return connected_engine(spec, _mark(site))
+    return connected_engine(spec, _mark(context))
 
 
-def _ray(spec: RayCompute, site: Site) -> Engine:
+def _ray(spec: RayCompute, context: EngineContext) -> Engine:
     from drumbeat.engines.ray.engine import RayEngine
 
-    return RayEngine(spec, _mark(site))
+    return RayEngine(spec, _mark(context))
 
 
-ENGINES: dict[str, Callable[[Any, Site], Engine]] = {
+ENGINES: dict[str, Callable[[Any, EngineContext], Engine]] = {
     "netlab": _netlab,
     "ssh": _ssh,
     "slurm": _slurm,
@@ -205,9 +204,9 @@ ENGINES: dict[str, Callable[[Any, Site], Engine]] = {
 """Type of a compute to what makes its engine, given its spec (a class of `jobfile.compute`)."""
 
 
-def _mark(site: Site) -> str:
+def _mark(context: EngineContext) -> str:
     """Tells what is this server's from what the same user's other servers have on the same hosts."""
-    return hashlib.sha256(b"mark" + _key(site.shared / "key")).hexdigest()[:6]
+    return hashlib.sha256(b"mark" + _key(context.shared / "key")).hexdigest()[:6]
 
 
 def _key(path: Path) -> bytes:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.cli.commands.predict import SENT, PredictionOptions, show_prediction
-from drumbeat.cli.job_options.file_or_command import Chosen
+from drumbeat.cli.job_options.file_or_command import RequestedJob
 from drumbeat.model.api.computes import ComputeView, Machine
 from drumbeat.model.api.jobs import JobView, PreviewView
 from drumbeat.model.api.metrics import PointView, PrimaryView
@@ -148,7 +148,7 @@ class TrainingServer(FakeServer):
 @pytest.mark.feature("B2")
 def test_prediction_measures_the_job_on_one_node_and_on_two_and_cancels_it(capsys: pytest.CaptureFixture[str]):
     server = TrainingServer(preview=sample(PreviewView, plan=Plan("j", "e", "pytorch", 8, 1, "true", ())))
-    chosen = Chosen({"command": "python train.py", "drumbeat": {"grace_s": 1}})
+    chosen = RequestedJob({"command": "python train.py", "drumbeat": {"grace_s": 1}})
     show_prediction(server, chosen, PredictionOptions("1,2,8"), as_json=True)
     found = json.loads(capsys.readouterr().out)
     assert found["profile"]["step_s"] == pytest.approx(0.5)
@@ -167,5 +167,5 @@ def test_job_that_logs_no_steps_is_refused_with_the_option_that_helps():
         preview=sample(PreviewView, plan=Plan("j", "e", "pytorch", 8, 1, "true", ())), is_silent=True
     )
     with pytest.raises(RefusedError, match="logged too few steps") as caught:
-        show_prediction(server, Chosen({"command": "true"}), PredictionOptions("2"), as_json=True)
+        show_prediction(server, RequestedJob({"command": "true"}), PredictionOptions("2"), as_json=True)
     assert "--step 420ms" in caught.value.fix

@@ -24,7 +24,7 @@ from drumbeat.model.errors import EngineError, UnreachableError
 from drumbeat.node.host import processes
 from drumbeat.node.host.gangs import living_agent, members
 from drumbeat.ports.engines import Engine, Gang
-from drumbeat.wiring import Site, make_engine
+from drumbeat.wiring import EngineContext, make_engine
 from tools.sshlab import SshLab, missing, ssh_lab
 
 from .guard import guarded
@@ -150,7 +150,9 @@ def test_computes_and_servers_that_share_a_host_leave_each_other_s_gangs_alone(h
 
     def made(compute: str, server: str) -> Engine:
         (tmp_path / server).mkdir(exist_ok=True)
-        return make_engine(compute_from({**document, "name": compute}), Site(tmp_path / server, os.environ.copy))
+        return make_engine(
+            compute_from({**document, "name": compute}), EngineContext(tmp_path / server, os.environ.copy)
+        )
 
     engines = [made("rack", "one"), made("half", "one"), made("rack", "two")]
     gang = replace(a_gang(), slots=(Slot(0, "far-1", 1),))

@@ -7,10 +7,8 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[2] / "src" / "drumbeat"
 
 TWICE = frozenset({
- "Choice", "Chosen", "Command", "Engine", "Environment", "Facts", "Found", "Host",
-    "Inputs", "JobOutputs", "Kept", "Kind", "Launcher", "Line", "Link", "Manifest", "Node",
-    "Outputs", "Patience", "Piece", "Place", "Policy", "Reference", "Room", "Site", "SshHost",
-    "Step", "Store", "Verdict", "Whole", "Word", "Work",
+    "Facts", "Found", "Inputs", "JobOutputs", "Kept", "Line", "Link", "Manifest", "Outputs", "Patience", "Piece",
+    "Place", "Policy", "Reference", "SshHost", "Step", "Store", "Whole", "Work",
 })  # fmt: skip
 """Names that still stand for more than one thing. A name that is unique now is removed; none is added."""
 

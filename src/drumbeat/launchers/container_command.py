@@ -38,7 +38,7 @@ _OF_MPI = ("OMPI_", "OPAL_", "ORTE_", "PMIX_", "PMI_", "PRTE_", "UCX_", "FI_", "
 
 
 @dataclass(frozen=True)
-class Engine:
+class ContainerEngine:
     """A program that runs containers on a node."""
 
     program: str
@@ -55,7 +55,9 @@ class Engine:
     """The limit of processes in a container."""
 
 
-def contained(spec: ProcessSpec, plan: Plan, member: Member, engine: Engine, shown: Sequence[str] = ()) -> ProcessSpec:
+def contained(
+    spec: ProcessSpec, plan: Plan, member: Member, engine: ContainerEngine, shown: Sequence[str] = ()
+) -> ProcessSpec:
     """The process that runs `spec` in the plan's container. shown: folders that it may read beside the job's own."""
     if plan.container is None:
         return spec
@@ -94,7 +96,7 @@ def with_given(argv: Sequence[str], names: Iterable[str]) -> list[str]:
     return line
 
 
-def run_once(engine: Engine, image: str, argv: Sequence[str]) -> list[str]:
+def run_once(engine: ContainerEngine, image: str, argv: Sequence[str]) -> list[str]:
     """The engine's words that run a command in a container of its own, with nothing of the node but its network."""
     limits = [f"nofile={engine.files}:{engine.files}", f"nproc={engine.processes}:{engine.processes}"]
     words = ["run", "--rm", "--network", "host", "--entrypoint", "", "--workdir", "/"]
@@ -174,7 +176,7 @@ def _visible(spec: ProcessSpec, plan: RankRuntime, member: Member) -> dict[str, 
     return {_VISIBLE: ",".join(inside.get(gpu, gpu) for gpu in seen)} if _VISIBLE in spec.set else {}
 
 
-def _devices(member: Member, engine: Engine) -> list[str]:
+def _devices(member: Member, engine: ContainerEngine) -> list[str]:
     """The node's GPUs that are the job's, by the container device interface or Docker's own word."""
     if not member.gpus:
         return []
@@ -186,7 +188,7 @@ def _devices(member: Member, engine: Engine) -> list[str]:
 # --- the command that builds an image from a job's `build:`; what its Dockerfile names is in dockerfile_reader.py ---
 
 
-def build_line(engine: Engine, image: str, context: str, build: ImageBuild) -> list[str]:
+def build_line(engine: ContainerEngine, image: str, context: str, build: ImageBuild) -> list[str]:
     """What builds an image of a folder that lies on the node. The images that it is made from are there already."""
     words = [engine.program, "build", "--tag", image, "--file", f"{context}/{build.dockerfile}", "--network", "host"]
     if engine.kind == "podman":

@@ -28,8 +28,8 @@ SET = (
 
 
 @dataclass(frozen=True)
-class Host:
-    """What MPI takes for one machine: an address, the first of the nodes there, and how many ranks it has."""
+class MpiHost:
+    """A host as MPI counts them: an address, the first of the nodes there, and the number of its ranks."""
 
     address: str
     node: int
@@ -63,13 +63,13 @@ def place(roster: Roster) -> str:
     return f"/dev/shm/drumbeat-{hashlib.sha256(seed.encode()).hexdigest()[:12]}"  # noqa: S108 (owned and checked)
 
 
-def hosts(plan: RankTable, roster: Roster) -> list[Host]:
+def hosts(plan: RankTable, roster: Roster) -> list[MpiHost]:
     """Returns the machines as MPI sees them, in the order of their ranks. Raises RefusedError if one comes twice."""
     alike = [(address, list(group)) for address, group in groupby(roster.members, key=lambda one: one.address)]
     if len({address for address, _ in alike}) < len(alike):
         what = f"the nodes of one machine don't follow each other: {', '.join(m.address for m in roster.members)}"
         raise RefusedError(what, where="distribution", fix="Run it again, or with one node on each machine.")
-    return [Host(address, group[0].node, len(group) * plan.processes_per_node) for address, group in alike]
+    return [MpiHost(address, group[0].node, len(group) * plan.processes_per_node) for address, group in alike]
 
 
 # --- the line ---------------------------------------------------------------------------------------------------

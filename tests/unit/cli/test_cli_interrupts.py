@@ -8,7 +8,7 @@ from io import StringIO
 import pytest
 
 from drumbeat.cli.follow.background_reader import Signalled
-from drumbeat.cli.follow.interrupts import QUESTION, Choice, ask, choose
+from drumbeat.cli.follow.interrupts import QUESTION, InterruptAction, ask, choose
 
 CTRL_C, TERM = Signalled(signal.SIGINT), Signalled(signal.SIGTERM)
 
@@ -23,33 +23,35 @@ class CtrlC(StringIO):
 @pytest.mark.parametrize(
     ("typed", "choice"),
     [
-        ("d\n", Choice.DETACH),
-        ("Cancel\n", Choice.CANCEL),
-        ("g\n", Choice.GO_ON),
-        ("\nwhat?\nc\n", Choice.CANCEL),
-        ("", Choice.DETACH),
+        ("d\n", InterruptAction.DETACH),
+        ("Cancel\n", InterruptAction.CANCEL),
+        ("g\n", InterruptAction.GO_ON),
+        ("\nwhat?\nc\n", InterruptAction.CANCEL),
+        ("", InterruptAction.DETACH),
     ],
 )
-def test_a_person_is_asked_until_there_is_an_answer(typed: str, choice: Choice):
+def test_a_person_is_asked_until_there_is_an_answer(typed: str, choice: InterruptAction):
     out = StringIO()
     assert ask(StringIO(typed), out) is choice
     assert out.getvalue().startswith(QUESTION)
 
 
 def test_a_second_ctrl_c_detaches():
-    assert ask(CtrlC(), StringIO()) is Choice.DETACH
+    assert ask(CtrlC(), StringIO()) is InterruptAction.DETACH
 
 
 @pytest.mark.parametrize(
     ("signalled", "is_stopping", "choice"),
     [
-        (CTRL_C, False, Choice.CANCEL),
-        (CTRL_C, True, Choice.DETACH),
-        (TERM, False, Choice.DETACH),
-        (TERM, True, Choice.DETACH),
+        (CTRL_C, False, InterruptAction.CANCEL),
+        (CTRL_C, True, InterruptAction.DETACH),
+        (TERM, False, InterruptAction.DETACH),
+        (TERM, True, InterruptAction.DETACH),
     ],
 )
-def test_without_a_person_ctrl_c_cancels_and_sigterm_detaches(signalled: Signalled, is_stopping: bool, choice: Choice):
+def test_without_a_person_ctrl_c_cancels_and_sigterm_detaches(
+    signalled: Signalled, is_stopping: bool, choice: InterruptAction
+):
     assert choose(signalled, is_stopping=is_stopping, has_person=False) is choice
 
 
@@ -66,5 +68,5 @@ def test_a_ctrl_c_that_comes_before_the_answer_is_read_isnt_lost(monkeypatch: py
 
     monkeypatch.setattr(select, "select", first_noted)
     with os.fdopen(ours) as answers, os.fdopen(theirs, "w"):
-        assert ask(answers, StringIO()) is Choice.DETACH
+        assert ask(answers, StringIO()) is InterruptAction.DETACH
     assert noted

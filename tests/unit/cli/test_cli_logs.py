@@ -2,13 +2,13 @@
 
 import pytest
 
-from drumbeat.cli.commands.logs import Chosen
+from drumbeat.cli.commands.logs import LogFilter
 from tests.unit.cli.samples import piece
 
 
 @pytest.mark.feature("M1")
 def test_one_rank_alone_has_nothing_of_its_nodes_own_log():
     own = piece("collecting", -1)
-    assert Chosen().has(own)
-    assert Chosen(node=own.node).has(own)
-    assert not Chosen(rank=0).has(own)
+    assert LogFilter().has(own)
+    assert LogFilter(node=own.node).has(own)
+    assert not LogFilter(rank=0).has(own)

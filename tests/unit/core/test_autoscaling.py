@@ -12,7 +12,7 @@ from drumbeat.core.scheduling import autoscaling
 from drumbeat.core.scheduling.autoscaling import Limits, ScaledMachine, ScaleStep, StartTimes
 from drumbeat.core.scheduling.resource_needs import Slot
 from drumbeat.core.scheduling.scheduler import Placed
-from drumbeat.core.scheduling.slot_fitting import Room
+from drumbeat.core.scheduling.slot_fitting import MachineCapacity
 from drumbeat.model.api.computes import NodeState
 from drumbeat.model.states import Reason
 
@@ -99,12 +99,17 @@ def test_nothing_is_switched_off_under_a_job_and_the_limits_are_kept(data: st.Da
 
 # --- what jobs are placed on ------------------------------------------------------------------------------------
 def test_only_so_many_machines_count_as_there_may_be():
-    rooms = [Room("a", 4, state=OFF), Room("b", 4), Room("c", 4, state=OFF), Room("d", 4, state=OFF)]
+    rooms = [
+        MachineCapacity("a", 4, state=OFF),
+        MachineCapacity("b", 4),
+        MachineCapacity("c", 4, state=OFF),
+        MachineCapacity("d", 4, state=OFF),
+    ]
     assert [room.name for room in autoscaling.within(rooms, 2)] == ["a", "b"]
 
 
 def test_a_job_hears_which_machines_are_started_for_it_and_how_long_that_takes():
-    rooms = [Room("a", 4, state=OFF), Room("b", 4), Room("c", 4, state=PREPARING)]
+    rooms = [MachineCapacity("a", 4, state=OFF), MachineCapacity("b", 4), MachineCapacity("c", 4, state=PREPARING)]
     slots = (Slot(0, "a", 1), Slot(1, "b", 1), Slot(2, "c", 1))
     assert autoscaling.awaited(slots, rooms, 4.0) == "waits for a and c, which are being started (usually 4 s here)"
     assert autoscaling.awaited(slots[:1], rooms, None) == "waits for a, which is being started"

@@ -15,14 +15,14 @@ from drumbeat.core.scheduling.quota_balances import NO_BALANCES, Balances
 from drumbeat.core.scheduling.quotas import Allowances, HeldSlots, Payer, Quota, QuotaKind
 from drumbeat.core.scheduling.resource_needs import Need, Slot
 from drumbeat.core.scheduling.scheduler import Placed, Waiting, place
-from drumbeat.core.scheduling.slot_fitting import Holding, Room
+from drumbeat.core.scheduling.slot_fitting import Holding, MachineCapacity
 from drumbeat.model.api.computes import NodeState
 from drumbeat.model.states import Reason
 
 from .jobs import START, at
 
 pytestmark = pytest.mark.feature("F8", "C3")
-RACK = [Room(name, 2) for name in ("a", "b", "c", "d")]
+RACK = [MachineCapacity(name, 2) for name in ("a", "b", "c", "d")]
 
 
 def waits(name: str, nodes: int, least: int, most: int, **more: Any) -> Waiting:
@@ -37,7 +37,7 @@ def holds(name: str, *machines: str) -> Holding:
     return Holding(name, tuple(Slot(node, machine, 2) for node, machine in enumerate(machines)))
 
 
-def placed(queue: list[Waiting], *held: Holding, rooms: list[Room] | None = None) -> dict[str, Placed]:
+def placed(queue: list[Waiting], *held: Holding, rooms: list[MachineCapacity] | None = None) -> dict[str, Placed]:
     return {one.job: one for one in place(queue, rooms or RACK, list(held), START, compute="rack")}
 
 
@@ -65,13 +65,13 @@ def test_an_elastic_job_has_more_than_it_asks_for_only_while_no_other_job_waits(
 
 
 def test_no_two_nodes_of_a_job_share_a_machine_so_that_it_has_more_than_it_asks_for():
-    rooms = [Room(name, 8) for name in "ab"]
+    rooms = [MachineCapacity(name, 8) for name in "ab"]
     assert machines(placed([waits("e", 2, 1, 4)], rooms=rooms)["e"]) == "ab"
     assert machines(placed([waits("e", 3, 1, 4)], rooms=rooms)["e"]) == "abab"
 
 
 def test_an_elastic_job_fits_if_its_smallest_size_does():
-    rooms = [Room("a", 2), Room("b", 2)]
+    rooms = [MachineCapacity("a", 2), MachineCapacity("b", 2)]
     assert machines(placed([waits("e", 3, 2, 3)], rooms=rooms)["e"]) == "ab"
     said = placed([waits("e", 4, 3, 4)], rooms=rooms)["e"]
     assert (said.never, said.sentence) == (
@@ -142,7 +142,7 @@ def test_quotas_count_what_a_job_has_once_when_it_grows():
 
 # --- engines with a queue of their own ----------------------------------------------------------------------------
 def queue(job: Waiting, *states: NodeState, taken: Sequence[Slot] = ()) -> Placed:
-    rooms = [Room(f"n{number}", 2, state=state) for number, state in enumerate(states)]
+    rooms = [MachineCapacity(f"n{number}", 2, state=state) for number, state in enumerate(states)]
     (said,) = enqueue([job], rooms, compute="slurm", taken=taken)
     return said
 
@@ -179,7 +179,12 @@ def test_a_job_in_a_cluster_may_grow_by_the_nodes_that_are_idle():
 
 def test_nodes_that_a_job_has_just_taken_are_not_idle_though_the_cluster_was_seen_so():
     idle = NodeState.IDLE
-    rooms = [Room("n0", 2), Room("n1", 2), Room("n2", 2, unusable="down"), Room("n3", 2, state=NodeState.RUNNING)]
+    rooms = [
+        MachineCapacity("n0", 2),
+        MachineCapacity("n1", 2),
+        MachineCapacity("n2", 2, unusable="down"),
+        MachineCapacity("n3", 2, state=NodeState.RUNNING),
+    ]
     need, node = Need(1, 2), Slot(0, "", 2)
     assert idle_nodes(need, rooms, (), is_shared=False) == 2
     assert idle_nodes(need, rooms, [node] * 2, is_shared=False) == 1
@@ -189,9 +194,12 @@ def test_nodes_that_a_job_has_just_taken_are_not_idle_though_the_cluster_was_see
 
 
 def test_nodes_count_as_taken_only_where_they_can_be():
-    rooms = [*(Room(f"n{one}", 2) for one in range(2)), *(Room(f"g{one}", 4, ("0",), is_for_gpus=True) for one in "ab")]
+    rooms = [
+        *(MachineCapacity(f"n{one}", 2) for one in range(2)),
+        *(MachineCapacity(f"g{one}", 4, ("0",), is_for_gpus=True) for one in "ab"),
+    ]
     plain, wide, gpu = Slot(0, "", 2), Slot(0, "", 3), Slot(0, "", 1, ("0",))
     assert idle_nodes(Need(1, 2), rooms, [gpu, wide, plain], is_shared=False) == 1
     assert idle_nodes(Need(1, 2, 1), rooms, [plain, plain, gpu], is_shared=False) == 1
-    rooms = [Room("n", 2), Room("g", 4, ("0",))]
+    rooms = [MachineCapacity("n", 2), MachineCapacity("g", 4, ("0",))]
     assert idle_nodes(Need(1, 2, 1), rooms, [plain], is_shared=False) == 0

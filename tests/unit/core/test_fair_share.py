@@ -21,7 +21,7 @@ from drumbeat.core.scheduling.quota_balances import Balances
 from drumbeat.core.scheduling.quotas import Payer
 from drumbeat.core.scheduling.resource_needs import Need
 from drumbeat.core.scheduling.scheduler import Placed, Waiting, place
-from drumbeat.core.scheduling.slot_fitting import Room
+from drumbeat.core.scheduling.slot_fitting import MachineCapacity
 from drumbeat.model.states import Reason
 
 from .jobs import START, at
@@ -79,7 +79,7 @@ def waits(person: str, second: float, priority: int = 0, **use: float) -> Waitin
 
 
 def placed(queue: list[Waiting], **use: float) -> dict[str, Placed]:
-    said = place(queue, [Room("m", 2)], [], START, compute="local", balances=Balances(use=use))
+    said = place(queue, [MachineCapacity("m", 2)], [], START, compute="local", balances=Balances(use=use))
     return {one.job: one for one in said}
 
 

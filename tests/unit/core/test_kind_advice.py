@@ -2,7 +2,7 @@
 
 import pytest
 
-from drumbeat.core.planning.node_resources import KindAdvice, parse_kind
+from drumbeat.core.planning.node_resources import InstanceTypeAdvice, parse_kind
 from drumbeat.model.errors import UnknownNameError
 
 
@@ -21,5 +21,5 @@ from drumbeat.model.errors import UnknownNameError
 @pytest.mark.feature("J1")
 def test_advice_on_an_instance_type_goes_by_its_family(name: str, gpus: int, ranks: int, target: str) -> None:
     with pytest.raises(UnknownNameError) as caught:
-        parse_kind(name, name, KindAdvice("lab", gpus, ranks))
+        parse_kind(name, name, InstanceTypeAdvice("lab", gpus, ranks))
     assert caught.value.fix == f"Say what it means here: drumbeat alias set instance_type {name} {target}"

@@ -10,14 +10,14 @@ from drumbeat.core.scheduling.quota_balances import Balances
 from drumbeat.core.scheduling.quotas import EVERYONE, Allowances, Payer, Quota, QuotaKind, quota_of, refused_waiting
 from drumbeat.core.scheduling.resource_needs import Need, Slot
 from drumbeat.core.scheduling.scheduler import Placed, Waiting, place
-from drumbeat.core.scheduling.slot_fitting import Holding, Room
+from drumbeat.core.scheduling.slot_fitting import Holding, MachineCapacity
 from drumbeat.model.states import Reason
 
 from .jobs import START, at
 
 pytestmark = pytest.mark.feature("C9")
 PERSON, EXPERIMENT = QuotaKind
-BIG = [Room("m", 64, tuple("0123456789abcdef"))]
+BIG = [MachineCapacity("m", 64, tuple("0123456789abcdef"))]
 
 
 def waits(job: str, person: str, cpus: int = 1, gpus: int = 0, **more: object) -> Waiting:
@@ -30,7 +30,7 @@ def balances(*quotas: Quota, held: tuple[HeldSlots, ...] = ()) -> Balances:
     return Balances(Allowances(quotas, held))
 
 
-def placed(queue: list[Waiting], balances: Balances, rooms: list[Room] = BIG) -> dict[str, Placed]:
+def placed(queue: list[Waiting], balances: Balances, rooms: list[MachineCapacity] = BIG) -> dict[str, Placed]:
     holding = [
         Holding(one.job, (Slot(0, "m", one.slots, tuple("0123456789abcdef"[: one.gpus])),))
         for one in balances.allowances.held

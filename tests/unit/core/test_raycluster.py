@@ -9,7 +9,7 @@ import pytest
 
 from drumbeat import jobfile
 from drumbeat.core.planning import plan as planning
-from drumbeat.core.planning.node_resources import Kind, Size
+from drumbeat.core.planning.node_resources import InstanceType, Size
 from drumbeat.core.planning.plan import Facts, Sources
 from drumbeat.core.planning.ray_cluster import plan_cluster, unused
 from drumbeat.core.scheduling.resource_needs import Need
@@ -24,20 +24,20 @@ pytestmark = pytest.mark.feature("L8")
 @pytest.mark.parametrize(
     ("machines", "nodes", "kind", "need"),
     [
-        ([(8, 0)], 1, Kind(), Need(1, 8)),
-        ([(8, 0)], 2, Kind(), Need(2, 4)),
-        ([(8, 0)], 3, Kind(), Need(3, 2)),
-        ([(8, 2), (4, 1), (4, 0)], 1, Kind(), Need(1, 8, 2)),
-        ([(8, 2), (4, 1), (4, 0)], 2, Kind(), Need(2, 4, 1)),
-        ([(8, 2), (4, 1), (4, 0)], 3, Kind(), Need(3, 4, 1)),
-        ([(8, 2), (4, 1)], 2, Kind("cpu"), Need(2, 4, 0)),
-        ([(8, 0)], 2, Kind("gpu"), Need(2, 4, 1)),
-        ([(8, 8)], 1, Kind("gpu", 4), Need(1, 8, 4)),
-        ([(2, 0)], 3, Kind(), Need(3, 1, alone=True)),
-        ([], 2, Kind(), Need(2, 1, alone=True)),
+        ([(8, 0)], 1, InstanceType(), Need(1, 8)),
+        ([(8, 0)], 2, InstanceType(), Need(2, 4)),
+        ([(8, 0)], 3, InstanceType(), Need(3, 2)),
+        ([(8, 2), (4, 1), (4, 0)], 1, InstanceType(), Need(1, 8, 2)),
+        ([(8, 2), (4, 1), (4, 0)], 2, InstanceType(), Need(2, 4, 1)),
+        ([(8, 2), (4, 1), (4, 0)], 3, InstanceType(), Need(3, 4, 1)),
+        ([(8, 2), (4, 1)], 2, InstanceType("cpu"), Need(2, 4, 0)),
+        ([(8, 0)], 2, InstanceType("gpu"), Need(2, 4, 1)),
+        ([(8, 8)], 1, InstanceType("gpu", 4), Need(1, 8, 4)),
+        ([(2, 0)], 3, InstanceType(), Need(3, 1, alone=True)),
+        ([], 2, InstanceType(), Need(2, 1, alone=True)),
     ],
 )
-def test_a_node_takes_a_machine_or_its_share_of_one(machines: list[Size], nodes: int, kind: Kind, need: Need):
+def test_a_node_takes_a_machine_or_its_share_of_one(machines: list[Size], nodes: int, kind: InstanceType, need: Need):
     cluster, found = plan_cluster(RayDistribution(), nodes, machines, kind)
     assert found == need
     assert cluster.cpus == need.cpus
@@ -47,16 +47,16 @@ def test_what_is_said_of_cpus_and_gpus_is_what_is_taken():
     wanted = RayDistribution(
         head_node_additional_args="--num-cpus=1", worker_node_additional_args="--num-cpus 3 --num-gpus=1"
     )
-    cluster, need = plan_cluster(wanted, 2, [(8, 2), (8, 2)], Kind())
+    cluster, need = plan_cluster(wanted, 2, [(8, 2), (8, 2)], InstanceType())
     assert need == Need(2, 3, 2)
     assert cluster.node_args == ("--num-cpus", "3", "--num-gpus=1")
-    _, alone = plan_cluster(wanted, 1, [(8, 0)], Kind())
+    _, alone = plan_cluster(wanted, 1, [(8, 0)], InstanceType())
     assert alone == Need(1, 1)
 
 
 def test_a_dashboard_is_there_when_its_port_is_named():
-    assert not plan_cluster(RayDistribution(), 1, [(2, 0)], Kind())[0].dashboard
-    cluster, _ = plan_cluster(RayDistribution(dashboard_port=8265, port=7000), 1, [(2, 0)], Kind())
+    assert not plan_cluster(RayDistribution(), 1, [(2, 0)], InstanceType())[0].dashboard
+    cluster, _ = plan_cluster(RayDistribution(dashboard_port=8265, port=7000), 1, [(2, 0)], InstanceType())
     assert cluster == RayCluster(cpus=2, port=7000, dashboard=True, dashboard_port=8265)
 
 
@@ -71,7 +71,7 @@ def test_a_dashboard_is_there_when_its_port_is_named():
     ],
 )
 def test_a_cluster_is_joined_at_its_address(keys: dict[str, object], address: str):
-    cluster, need = plan_cluster(RayDistribution.model_validate({"type": "ray", **keys}), 1, [(8, 1)], Kind())
+    cluster, need = plan_cluster(RayDistribution.model_validate({"type": "ray", **keys}), 1, [(8, 1)], InstanceType())
     assert (cluster, need) == (RayCluster(address=address), Need(1, 1))
 
 
@@ -89,7 +89,7 @@ def test_a_cluster_is_joined_at_its_address(keys: dict[str, object], address: st
 def test_what_can_t_be_is_refused_in_a_sentence(keys: dict[str, object], nodes: int, says: str):
     wanted = RayDistribution.model_validate({"type": "ray", **keys})
     with pytest.raises(SpecError, match=says):
-        plan_cluster(wanted, nodes, [(8, 0)], Kind())
+        plan_cluster(wanted, nodes, [(8, 0)], InstanceType())
 
 
 @pytest.mark.parametrize("key", ["include_dashboard", "dashboard_port", "head_node_additional_args"])

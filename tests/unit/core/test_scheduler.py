@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from drumbeat.core.scheduling.cluster_queue import enqueue
 from drumbeat.core.scheduling.resource_needs import Need, Slot
 from drumbeat.core.scheduling.scheduler import Placed, Waiting, place
-from drumbeat.core.scheduling.slot_fitting import Holding, Room, fit
+from drumbeat.core.scheduling.slot_fitting import Holding, MachineCapacity, fit
 from drumbeat.model.api.computes import NodeState
 from drumbeat.model.states import Reason
 
 from .jobs import START, at
 
 pytestmark = pytest.mark.feature("C3")
-ROOM = [Room("m", 4, ("0", "1"))]
+ROOM = [MachineCapacity("m", 4, ("0", "1"))]
 
 
 def waits(name: str, nodes: int = 1, cpus: int = 1, second: float = 0, **more: object) -> Waiting:
@@ -31,7 +31,7 @@ def waits(name: str, nodes: int = 1, cpus: int = 1, second: float = 0, **more: o
 
 
 def placed(
-    queue: list[Waiting], held: list[Holding] | None = None, rooms: list[Room] | None = None
+    queue: list[Waiting], held: list[Holding] | None = None, rooms: list[MachineCapacity] | None = None
 ) -> dict[str, Placed]:
     return {p.job: p for p in place(queue, rooms or ROOM, held or [], START, compute="local")}
 
@@ -58,21 +58,24 @@ def test_a_higher_priority_comes_first():
 
 
 def test_a_gang_gets_all_of_its_nodes_or_none():
-    said = placed([waits("gang", nodes=3, cpus=2)], rooms=[Room("m", 4), Room("n", 1)])
+    said = placed([waits("gang", nodes=3, cpus=2)], rooms=[MachineCapacity("m", 4), MachineCapacity("n", 1)])
     assert said["gang"].never
     said = placed([waits("gang", nodes=2, cpus=2)], held=[holds("x", 1)])
     assert said["gang"].slots == ()
 
 
 def test_nodes_get_machines_of_their_own_where_there_are_enough():
-    said = placed([waits("pair", nodes=2, cpus=1)], rooms=[Room("m", 4), Room("n", 4), Room("o", 4)])
+    said = placed(
+        [waits("pair", nodes=2, cpus=1)],
+        rooms=[MachineCapacity("m", 4), MachineCapacity("n", 4), MachineCapacity("o", 4)],
+    )
     assert [slot.machine for slot in said["pair"].slots] == ["m", "n"]
-    said = placed([waits("four", nodes=4, cpus=1)], rooms=[Room("m", 4), Room("n", 4)])
+    said = placed([waits("four", nodes=4, cpus=1)], rooms=[MachineCapacity("m", 4), MachineCapacity("n", 4)])
     assert sorted(slot.machine for slot in said["four"].slots) == ["m", "m", "n", "n"]
 
 
 def test_a_machine_that_the_job_has_lost_a_node_on_is_taken_last():
-    rooms = [Room("a", 4), Room("b", 4), Room("c", 4)]
+    rooms = [MachineCapacity("a", 4), MachineCapacity("b", 4), MachineCapacity("c", 4)]
     queue = [waits("again", nodes=2, avoided=("a",)), waits("other", second=1)]
     said = placed(queue, rooms=rooms)
     assert {slot.machine for slot in said["again"].slots} == {"b", "c"}
@@ -81,7 +84,7 @@ def test_a_machine_that_the_job_has_lost_a_node_on_is_taken_last():
 
 
 def test_nothing_is_started_where_nothing_may_be():
-    rooms = [Room("m", 4, unusable="it doesn't answer"), Room("n", 4)]
+    rooms = [MachineCapacity("m", 4, unusable="it doesn't answer"), MachineCapacity("n", 4)]
     assert [slot.machine for slot in placed([waits("one", cpus=1)], rooms=rooms)["one"].slots] == ["n"]
     said = placed([waits("pair", nodes=2, cpus=1)], rooms=rooms)["pair"]
     assert said.reason is Reason.WAITING_FOR_SLOTS
@@ -125,13 +128,17 @@ def test_holder_that_waits_for_its_store_is_named_first_and_with_what_it_waits_f
 
 
 def test_job_that_would_fit_says_behind_whom_it_waits_and_until_when():
-    said = placed([waits("big", cpus=2), waits("small", cpus=1, second=1)], rooms=[Room("m", 2)], held=[holds("a", 1)])
+    said = placed(
+        [waits("big", cpus=2), waits("small", cpus=1, second=1)], rooms=[MachineCapacity("m", 2)], held=[holds("a", 1)]
+    )
     assert said["small"].sentence == (
         "number 2 in the queue of local: big is next, and the slots are held by a; "
         "what is free is kept for big, which needs 2 CPU slots, and starts when a ends"
     )
     limited = holds("a", 1, until=300)
-    said = placed([waits("big", cpus=2), waits("small", cpus=1, second=1)], rooms=[Room("m", 2)], held=[limited])
+    said = placed(
+        [waits("big", cpus=2), waits("small", cpus=1, second=1)], rooms=[MachineCapacity("m", 2)], held=[limited]
+    )
     latest = f"at the latest at {at(300):%H:%M UTC on %d %B}, by their time limits"
     assert said["small"].sentence.endswith(f", and starts when a ends, {latest}")
 
@@ -150,7 +157,9 @@ def test_too_many_devices_never_fit():
 
 
 def test_a_node_that_no_machine_has_room_for_is_told_what_they_have():
-    said = placed([waits("wide", cpus=4)], rooms=[Room("m", 2), Room("n", 3), Room("o", 2)])["wide"]
+    said = placed(
+        [waits("wide", cpus=4)], rooms=[MachineCapacity("m", 2), MachineCapacity("n", 3), MachineCapacity("o", 2)]
+    )["wide"]
     assert said.sentence == (
         "the job needs 4 CPU slots on one machine; those of local have at most 3 CPU slots and 0 GPUs each"
     )
@@ -193,14 +202,14 @@ def test_nobody_passes_when_nobody_can_say_when_the_big_one_starts():
 
 
 def test_a_job_passes_where_the_big_one_has_room_beside_it():
-    rooms = [Room("m", 4), Room("n", 2)]
+    rooms = [MachineCapacity("m", 4), MachineCapacity("n", 2)]
     held = [Holding("run", (Slot(0, "m", 4),), at(50)), Holding("other", (Slot(0, "n", 1),), at(500))]
     said = placed([waits("big", cpus=4), waits("small", second=1)], held=held, rooms=rooms)
     assert said["small"].slots == (Slot(0, "n", 1),)
 
 
 # --- passing a blocked job without time limits -------------------------------------------------------------------
-GPU_ROOM = [Room("m", 16, ("0",))]
+GPU_ROOM = [MachineCapacity("m", 16, ("0",))]
 TRAINS = Holding("trains", (Slot(0, "m", 1, ("0",)),))
 
 
@@ -218,19 +227,19 @@ def test_cpu_job_leaves_the_gpu_job_its_cpu_slots():
 
 
 def test_cpu_job_takes_another_machine_where_it_would_narrow_the_gpu_jobs():
-    rooms = [Room("m", 4, ("0",)), Room("n", 4)]
+    rooms = [MachineCapacity("m", 4, ("0",)), MachineCapacity("n", 4)]
     said = placed([waits("gpu", gpus=1, cpus=2), waits("prep", cpus=3, second=1)], [TRAINS], rooms)
     assert said["prep"].slots == (Slot(0, "n", 3),)
 
 
 def test_job_passes_on_a_machine_that_is_too_small_for_the_blocked_one():
-    rooms = [Room("m", 64), Room("n", 8)]
+    rooms = [MachineCapacity("m", 64), MachineCapacity("n", 8)]
     said = placed([waits("wide", cpus=32), waits("tiny", cpus=8, second=1)], [holds("run", 64)], rooms)
     assert said["tiny"].slots == (Slot(0, "n", 8),)
 
 
 def test_gpus_that_no_node_of_the_blocked_job_could_take_are_passed_on():
-    rooms = [Room("m", 8, ("0",)), Room("n", 8, ("0", "1", "2"))]
+    rooms = [MachineCapacity("m", 8, ("0",)), MachineCapacity("n", 8, ("0", "1", "2"))]
     queue = [waits("pair", nodes=2, gpus=1), *(waits(f"g{n}", gpus=1, second=n) for n in (1, 2, 3))]
     said = placed(queue, [TRAINS], rooms)
     assert [len(said[name].slots) for name in ("g1", "g2", "g3")] == [1, 1, 0], "one is for a node of `pair`"
@@ -246,7 +255,10 @@ def test_job_that_only_waits_for_cpu_slots_is_not_passed_by_small_ones():
 
 
 def test_second_gpu_job_that_can_run_beside_the_first_keeps_its_slots_too():
-    rooms, held = [Room("m", 16, ("0", "1"))], [Holding(f"t{gpu}", (Slot(0, "m", 1, (gpu,)),)) for gpu in "01"]
+    rooms, held = (
+        [MachineCapacity("m", 16, ("0", "1"))],
+        [Holding(f"t{gpu}", (Slot(0, "m", 1, (gpu,)),)) for gpu in "01"],
+    )
     queue = [waits("a", gpus=1), waits("b", gpus=1, cpus=8, second=1), waits("c", gpus=1, cpus=8, second=2)]
     said = placed([*queue, waits("eight", cpus=8, second=3)], held, rooms)
     assert not said["eight"].slots
@@ -261,7 +273,7 @@ small_needs = st.builds(Need, st.integers(1, 4), st.integers(1, 3), st.integers(
     st.lists(small_needs, min_size=1, max_size=5),
 )
 def test_first_blocked_job_starts_no_later_whoever_ends_first(taken: list[tuple[str, int, int]], wanted: list[Need]):
-    rooms = [Room("m", 6, ("0", "1")), Room("n", 4, ("0",)), Room("o", 4)]
+    rooms = [MachineCapacity("m", 6, ("0", "1")), MachineCapacity("n", 4, ("0",)), MachineCapacity("o", 4)]
     held: list[Holding] = []
     for number, (machine, cpus, gpus) in enumerate(taken):
         room = next(one for one in rooms if one.name == machine)
@@ -281,11 +293,11 @@ def test_first_blocked_job_starts_no_later_whoever_ends_first(taken: list[tuple[
 
 
 # --- machines that can't be used ---------------------------------------------------------------------------------
-SSH_ROOMS = [Room(f"gpu-{n}", 8) for n in range(3)]
+SSH_ROOMS = [MachineCapacity(f"gpu-{n}", 8) for n in range(3)]
 
 
 def test_job_that_needs_a_missing_machine_holds_nobody_up():
-    rooms = [*SSH_ROOMS, Room("gpu-3", 8, unusable="it doesn't answer by ssh", is_missing=True)]
+    rooms = [*SSH_ROOMS, MachineCapacity("gpu-3", 8, unusable="it doesn't answer by ssh", is_missing=True)]
     queue = [waits("big", nodes=4, cpus=4), waits("wide", nodes=3, cpus=8, second=1), waits("small", second=2)]
     said = placed(queue, rooms=rooms)
     assert said["wide"].slots
@@ -299,21 +311,21 @@ def test_job_that_needs_a_missing_machine_holds_nobody_up():
 
 @pytest.mark.parametrize("state", [NodeState.IDLE, NodeState.PREPARING])
 def test_job_that_needs_a_machine_that_comes_back_keeps_its_place(state: NodeState):
-    rooms = [*SSH_ROOMS, Room("gpu-3", 8, unusable="it is being started", state=state)]
+    rooms = [*SSH_ROOMS, MachineCapacity("gpu-3", 8, unusable="it is being started", state=state)]
     said = placed([waits("big", nodes=4, cpus=8), waits("small", second=2)], rooms=rooms)
     assert said["big"].sentence.endswith("it is next; gpu-3 can't be used: it is being started")
     assert said["small"].reason is Reason.WAITING_FOR_TURN
 
 
 def test_job_that_fits_without_the_missing_machine_keeps_its_place():
-    rooms = [*SSH_ROOMS, Room("gpu-3", 8, unusable="it doesn't answer by ssh", is_missing=True)]
+    rooms = [*SSH_ROOMS, MachineCapacity("gpu-3", 8, unusable="it doesn't answer by ssh", is_missing=True)]
     held = [Holding("run", (Slot(0, "gpu-0", 8),))]
     said = placed([waits("three", nodes=3, cpus=8), waits("small", second=2)], held, rooms)
     assert said["small"].reason is Reason.WAITING_FOR_TURN
 
 
 def test_job_that_may_need_an_unseen_machine_holds_nobody_up_once_that_is_missing():
-    rooms = [Room("m", 4), Room("n", 0, unusable="it has not answered yet")]
+    rooms = [MachineCapacity("m", 4), MachineCapacity("n", 0, unusable="it has not answered yet")]
     queue = [waits("pair", nodes=2, cpus=4), waits("small", second=1)]
     assert not placed(queue, rooms=rooms)["small"].slots
     said = placed(queue, rooms=[rooms[0], replace(rooms[1], is_missing=True)])
@@ -322,7 +334,7 @@ def test_job_that_may_need_an_unseen_machine_holds_nobody_up_once_that_is_missin
 
 
 def test_what_might_fit_once_all_machines_were_seen_waits():
-    rooms = [Room("m", 2), Room("n", 0, unusable="no answer yet")]
+    rooms = [MachineCapacity("m", 2), MachineCapacity("n", 0, unusable="no answer yet")]
     said = placed([waits("j", cpus=4)], rooms=rooms)["j"]
     assert (said.never, said.is_unsure) == (False, True)
     held = [Holding("run", (Slot(0, "m", 2),), None)]
@@ -336,7 +348,7 @@ needs = st.builds(Need, st.integers(1, 3), st.integers(1, 3), st.integers(0, 1),
 
 @given(st.lists(st.tuples(needs, st.integers(-1, 1), st.none() | st.integers(1, 50)), max_size=8), st.integers(0, 4))
 def test_slots_are_never_booked_twice(wanted: list[tuple[Need, int, int | None]], taken: int):
-    rooms = [Room("m", 4, ("0", "1")), Room("n", 2)]
+    rooms = [MachineCapacity("m", 4, ("0", "1")), MachineCapacity("n", 2)]
     queue = [
         Waiting(f"j{n}", need, priority, at(n), timedelta(seconds=limit) if limit else None)
         for n, (need, priority, limit) in enumerate(wanted)
@@ -357,7 +369,9 @@ def test_slots_are_never_booked_twice(wanted: list[tuple[Need, int, int | None]]
 # --- engines with a queue of their own --------------------------------------------------------------------------
 def test_where_the_engine_has_a_queue_every_job_is_handed_over_at_once():
     said = enqueue(
-        [waits("a", nodes=2, cpus=3), waits("b", nodes=2, cpus=4)], [Room("m", 4), Room("n", 4)], compute="c"
+        [waits("a", nodes=2, cpus=3), waits("b", nodes=2, cpus=4)],
+        [MachineCapacity("m", 4), MachineCapacity("n", 4)],
+        compute="c",
     )
     assert [one.slots for one in said] == [
         (Slot(0, "", 3), Slot(1, "", 3)),
@@ -367,7 +381,7 @@ def test_where_the_engine_has_a_queue_every_job_is_handed_over_at_once():
 
 @pytest.mark.parametrize("unusable", ["", "it is down"])
 def test_only_what_no_set_of_machines_has_never_fits_there(unusable: str):
-    rooms = [Room("m", 4, ("0", "1"), unusable), Room("n", 4)]
+    rooms = [MachineCapacity("m", 4, ("0", "1"), unusable), MachineCapacity("n", 4)]
     said = enqueue([waits("three", nodes=3), waits("two", nodes=2), waits("gpu", nodes=2, gpus=1)], rooms, compute="c")
     assert [one.never for one in said] == [True, False, True]
     assert said[0].sentence == "the job needs 1 CPU slot on each of 3 nodes; c has 2 machines with that much"
@@ -375,7 +389,7 @@ def test_only_what_no_set_of_machines_has_never_fits_there(unusable: str):
 
 
 def test_machines_that_nodes_share_hold_as_many_as_fit_into_them():
-    rooms = [Room("m", 64, ("0", "1", "2")), Room("n", 3)]
+    rooms = [MachineCapacity("m", 64, ("0", "1", "2")), MachineCapacity("n", 3)]
     queue = [waits("two", nodes=2), waits("all", nodes=33, cpus=2), waits("much", nodes=34, cpus=2)]
     said = enqueue(
         [*queue, waits("gpu", nodes=3, gpus=1), waits("gpus", nodes=2, gpus=2)], rooms, compute="c", is_shared=True
@@ -385,7 +399,7 @@ def test_machines_that_nodes_share_hold_as_many_as_fit_into_them():
 
 
 def test_machines_that_are_for_gpus_count_for_jobs_with_gpus_only():
-    rooms = [Room("m", 4), Room("n", 16, ("0",), is_for_gpus=True)]
+    rooms = [MachineCapacity("m", 4), MachineCapacity("n", 16, ("0",), is_for_gpus=True)]
     said = enqueue([waits("cpu", cpus=5), waits("gpu", cpus=5, gpus=1), waits("two", nodes=2)], rooms, compute="c")
     assert [one.never for one in said] == [True, False, True]
     assert said[0].sentence == "the job needs 5 CPU slots; c has 0 machines with that much"
@@ -399,5 +413,7 @@ def test_devices_in_a_queue_are_numbers_that_only_say_how_many():
 
 
 def test_a_job_with_more_ranks_than_slots_asks_for_what_a_machine_has():
-    (said,) = enqueue([waits("a", nodes=2, cpus=16, alone=True)], [Room("m", 4), Room("n", 4)], compute="c")
+    (said,) = enqueue(
+        [waits("a", nodes=2, cpus=16, alone=True)], [MachineCapacity("m", 4), MachineCapacity("n", 4)], compute="c"
+    )
     assert [slot.cpus for slot in said.slots] == [4, 4]

@@ -8,7 +8,7 @@ import pytest
 
 from drumbeat.core.lifecycle.events import Loss
 from drumbeat.engines.gang_status import gang_word
-from drumbeat.engines.kubernetes.pod_status import Verdict, explained, hindrance, judged, own_events
+from drumbeat.engines.kubernetes.pod_status import PodVerdict, explained, hindrance, judged, own_events
 
 pytestmark = pytest.mark.feature("C4")
 
@@ -77,12 +77,12 @@ def test_pod_without_a_machine_waits_with_the_schedulers_message(reason: str, me
 
 
 def test_pod_that_the_scheduler_has_not_seen_waits():
-    assert judged(pod(machine=""), ()) == Verdict("Pending", waits=True)
+    assert judged(pod(machine=""), ()) == PodVerdict("Pending", waits=True)
 
 
 def test_pod_whose_volume_is_missing_starts_and_its_event_says_why():
     verdict = judged(pod(conditions=[scheduled()], state=waiting("ContainerCreating")), ())
-    assert verdict == Verdict("ContainerCreating")
+    assert verdict == PodVerdict("ContainerCreating")
     event = {
         "type": "Warning",
         "reason": "FailedMount",
@@ -108,12 +108,12 @@ def test_pod_whose_volume_is_missing_starts_and_its_event_says_why():
 )
 def test_pod_that_waits_for_what_never_comes_is_stuck(reason: str, message: str):
     verdict = judged(pod(conditions=[scheduled()], state=waiting(reason, message)), ())
-    assert verdict == Verdict(reason, f"can't start: {reason} ({message})", Loss.FAILED, is_stuck=True)
+    assert verdict == PodVerdict(reason, f"can't start: {reason} ({message})", Loss.FAILED, is_stuck=True)
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Running"])
 def test_pod_with_a_machine_is_no_longer_waited_for(phase: str):
-    assert judged(pod(phase, conditions=[scheduled()], state={"running": {}}), ()) == Verdict(phase)
+    assert judged(pod(phase, conditions=[scheduled()], state={"running": {}}), ()) == PodVerdict(phase)
 
 
 NO_PYTHON = 'exec: "python3": executable file not found in $PATH'
@@ -215,7 +215,7 @@ def test_disrupted_pod_has_its_cause_while_it_saves_and_when_it_has_ended(reason
 
 def test_pod_that_is_deleted_without_a_word_asks_for_its_events():
     verdict = judged(pod("Running", state={"running": {}}, deleted=DELETED), ())
-    assert verdict == Verdict("Terminating", "was deleted, and not by drumbeat", Loss.LOST, is_unexplained=True)
+    assert verdict == PodVerdict("Terminating", "was deleted, and not by drumbeat", Loss.LOST, is_unexplained=True)
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_containers_beside_the_agent_dont_count():
         {"name": "a-sidecar", "state": terminated(0, "Completed")},
         {"name": "agent", "state": {"running": {}}},
     ]
-    assert judged(pod("Running", containerStatuses=statuses), ()) == Verdict("Running")
+    assert judged(pod("Running", containerStatuses=statuses), ()) == PodVerdict("Running")
 
 
 @pytest.mark.parametrize(
@@ -280,20 +280,26 @@ def test_containers_beside_the_agent_dont_count():
     [
         (
             terminated(137, "OOMKilled"),
-            Verdict("OOMKilled", "was killed at its memory limit", Loss.OUT_OF_MEMORY, True),
+            PodVerdict("OOMKilled", "was killed at its memory limit", Loss.OUT_OF_MEMORY, True),
         ),
-        (terminated(1, "Error", "no x"), Verdict("Error", "ended with exit code 1 (no x)", Loss.FAILED, is_over=True)),
-        (terminated(0, "Completed"), Verdict("Completed", "ended: its agent left", is_over=True)),
-        (terminated(143, ""), Verdict("Terminated", "was told to stop (SIGTERM), and not by drumbeat", is_over=True)),
+        (
+            terminated(1, "Error", "no x"),
+            PodVerdict("Error", "ended with exit code 1 (no x)", Loss.FAILED, is_over=True),
+        ),
+        (terminated(0, "Completed"), PodVerdict("Completed", "ended: its agent left", is_over=True)),
+        (
+            terminated(143, ""),
+            PodVerdict("Terminated", "was told to stop (SIGTERM), and not by drumbeat", is_over=True),
+        ),
     ],
 )
-def test_agent_that_has_ended_beside_a_container_that_goes_on_is_over(state: Json, verdict: Verdict):
+def test_agent_that_has_ended_beside_a_container_that_goes_on_is_over(state: Json, verdict: PodVerdict):
     """As a service mesh adds one to each pod."""
     statuses: list[Json] = [{"name": "istio-proxy", "state": {"running": {}}}, {"name": "agent", "state": state}]
     one = pod("Running", conditions=[scheduled()], containerStatuses=statuses)
     assert judged(one, ()) == verdict
     one["spec"]["restartPolicy"] = "OnFailure"
-    assert judged(one, ()) == Verdict("Running")
+    assert judged(one, ()) == PodVerdict("Running")
 
 
 def test_word_of_a_gang_counts_what_its_pods_are():

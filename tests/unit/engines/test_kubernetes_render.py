@@ -14,7 +14,7 @@ from drumbeat.engines.agent_archive import AgentArchive
 from drumbeat.engines.contract import a_gang
 from drumbeat.engines.kubernetes.names import gang_name, owner
 from drumbeat.engines.kubernetes.own_pod_keys import merged
-from drumbeat.engines.kubernetes.render import Site, agent_map, pods, rendered, secret
+from drumbeat.engines.kubernetes.render import PodScope, agent_map, pods, rendered, secret
 from drumbeat.jobfile.compute.kubernetes import KubernetesCompute
 from drumbeat.model.errors import EngineError
 from drumbeat.model.plan import Container, ImageBuild
@@ -23,7 +23,7 @@ from drumbeat.ports.engines import Gang
 pytestmark = pytest.mark.feature("C4")
 
 ARCHIVE = AgentArchive(b"zip", "0123456789abcdef0000")
-SITE = Site(owner("rack", "ab12cd"), "ml")
+SITE = PodScope(owner("rack", "ab12cd"), "ml")
 NAME = gang_name(SITE.owner, "cifar.1")
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from drumbeat.launchers.container_command import LABEL, RANK_LABEL, Engine, contained
+from drumbeat.launchers.container_command import LABEL, RANK_LABEL, ContainerEngine, contained
 from drumbeat.model.plan import Container, InputPlan, OutputPlan, Plan
 from drumbeat.model.process import ProcessSpec
 from drumbeat.model.shares import SharePlan
@@ -16,10 +16,12 @@ from .test_render import a_plan, a_roster, processes
 
 pytestmark = pytest.mark.feature("E1")
 
-PODMAN = Engine("/usr/bin/podman", "podman", "0:0", files=20000, processes=30000)
+PODMAN = ContainerEngine("/usr/bin/podman", "podman", "0:0", files=20000, processes=30000)
 
 
-def in_podman(plan: Plan, engine: Engine = PODMAN, *, gpus: tuple[str, ...] = ()) -> tuple[ProcessSpec, list[str]]:
+def in_podman(
+    plan: Plan, engine: ContainerEngine = PODMAN, *, gpus: tuple[str, ...] = ()
+) -> tuple[ProcessSpec, list[str]]:
     first = processes(plan)[0]
     member = replace(a_roster(1).members[0], gpus=gpus)
     found = contained(first, plan, member, engine, ["/cache/data"])

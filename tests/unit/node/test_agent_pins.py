@@ -13,7 +13,7 @@ import pytest
 
 from drumbeat.model.input_listing import ListedFile
 from drumbeat.node.host.machine import boot
-from drumbeat.node.inputs.cache.eviction import Room
+from drumbeat.node.inputs.cache.eviction import CacheSpace
 from drumbeat.node.inputs.cache.files import Files, name_of
 from drumbeat.node.platform import locks
 from drumbeat.node.platform import pins as pinning
@@ -101,11 +101,11 @@ def test_pod_leaves_files_in_a_shared_cache_that_another_pod_uses(
     files = Files(str(tmp_path / "cache"))
     used, wanted = (ListedFile(letter, 6, letter * 64) for letter in "ab")
     put_whole(files, used)
-    assert Room(files).take("first", pods[0].enter(), [used]) == ""
-    said = Room(files).take("second", pods[1].enter(), [wanted])
+    assert CacheSpace(files).take("first", pods[0].enter(), [used]) == ""
+    said = CacheSpace(files).take("second", pods[1].enter(), [wanted])
     assert said == "the cache is full: 6 bytes of it are in use by first"
     assert files.has(name_of(used), 6)
-    assert Room(files).take("first", pods[0].enter(), [used]) == "", "its own pin doesn't stand in its way"
+    assert CacheSpace(files).take("first", pods[0].enter(), [used]) == "", "its own pin doesn't stand in its way"
 
 
 @pytest.mark.feature("D5")

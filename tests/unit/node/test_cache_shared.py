@@ -10,7 +10,7 @@ import pytest
 
 from drumbeat.model.input_listing import ListedFile
 from drumbeat.node.inputs.cache import files as cached
-from drumbeat.node.inputs.cache.eviction import Room
+from drumbeat.node.inputs.cache.eviction import CacheSpace
 from drumbeat.node.inputs.cache.files import Files, name_of
 from drumbeat.node.inputs.cache.partial_file import read_piece
 
@@ -41,14 +41,14 @@ def put(files: Files) -> None:
 def test_what_another_machine_has_in_use_stays_until_it_is_put_there_anew(files: Files, tmp_path: Path):
     pin = {"job": "j", "root": "/far/j.1/0/root", "host": "elsewhere", "boot": "its own", "files": {NAME: FILE.size}}
     Path(files.folder, "pins", "far").write_text(json.dumps(pin))
-    assert Room(files).take("j", str(tmp_path), [FILE]) == ""
+    assert CacheSpace(files).take("j", str(tmp_path), [FILE]) == ""
     assert Path(files.place(NAME)).read_bytes() == b"data"
     put(files)
     assert files.has(NAME, FILE.size)
 
 
 def test_what_nobody_uses_makes_way(files: Files, tmp_path: Path):
-    assert Room(files).take("j", str(tmp_path), [FILE]) == ""
+    assert CacheSpace(files).take("j", str(tmp_path), [FILE]) == ""
     assert not Path(files.place(NAME)).exists()
 
 

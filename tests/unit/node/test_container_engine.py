@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.launchers.container_command import LABEL, RANK_LABEL, Engine
+from drumbeat.launchers.container_command import LABEL, RANK_LABEL, ContainerEngine
 from drumbeat.model.errors import EngineError
 from drumbeat.node.images.container_engine import NOTE, container_of, full_name
 
@@ -56,5 +56,5 @@ def test_short_name_of_an_image_is_of_docker_hub_for_podman(tmp_path: Path, imag
     program = tmp_path / "podman"
     program.write_text('#!/bin/sh\nfor last; do :; done\ntest "$last" = built-here\n')
     program.chmod(0o755)
-    assert full_name(Engine(str(program), "podman", "0:0"), image) == name
-    assert full_name(Engine(str(program), "docker", "0:0"), image) == image
+    assert full_name(ContainerEngine(str(program), "podman", "0:0"), image) == name
+    assert full_name(ContainerEngine(str(program), "docker", "0:0"), image) == image

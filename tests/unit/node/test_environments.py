@@ -221,11 +221,13 @@ def test_a_wheel_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypat
             out.mkdir()
             (out / "native-1.0-py3-none-any.whl").touch()
 
-    site = wheels.Site(wanted, Tools("pip", "", "", None), str(tmp_path), "3.11", run, lambda _: None, lambda _: None)
-    folder = tmp_path / "wheels" / wheels.key(build, "native==1.0", site)
+    target = wheels.WheelTarget(
+        wanted, Tools("pip", "", "", None), str(tmp_path), "3.11", run, lambda _: None, lambda _: None
+    )
+    folder = tmp_path / "wheels" / wheels.key(build, "native==1.0", target)
     disk = Disk(folder)
     monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: disk)
-    assert wheels.provide(build, "native==1.0", site) == str(folder / "native-1.0-py3-none-any.whl")
+    assert wheels.provide(build, "native==1.0", target) == str(folder / "native-1.0-py3-none-any.whl")
     assert disk.synced == [(Path(f"{folder}.part", "out"), False)]
 
 

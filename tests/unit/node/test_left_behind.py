@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.launchers import mpi
-from drumbeat.launchers.container_command import Engine
+from drumbeat.launchers.container_command import ContainerEngine
 from drumbeat.model import folder_layout
 from drumbeat.model.agent import Enrolment, Phase
 from drumbeat.model.errors import EngineError
@@ -50,16 +50,16 @@ esac
 
 
 @pytest.fixture
-def podman(tmp_path: Path) -> Engine:
+def podman(tmp_path: Path) -> ContainerEngine:
     """It doesn't find a container dead at the first try. there: its containers. image: it has the image."""
     program = tmp_path / "podman"
     program.write_text(PODMAN.format(folder=tmp_path))
     program.chmod(0o755)
-    return Engine(str(program), "podman", "0:0")
+    return ContainerEngine(str(program), "podman", "0:0")
 
 
 def test_containers_of_a_gang_that_was_ended_by_force_are_removed_with_it(
-    tmp_path: Path, podman: Engine, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, podman: ContainerEngine, monkeypatch: pytest.MonkeyPatch
 ):
     root = tmp_path / "gangs" / "j.1" / "0" / "root"
     root.mkdir(parents=True)
@@ -96,7 +96,7 @@ def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / "there").write_text("c0ffee\n")
     root = tmp_path / "0" / "root"
     root.mkdir(parents=True)
-    container_engine.note(Engine(str(program), "docker", "0:0"), str(root))
+    container_engine.note(ContainerEngine(str(program), "docker", "0:0"), str(root))
     return str(root)
 
 
@@ -166,7 +166,9 @@ def test_what_an_errand_that_was_killed_held_is_ended_too(tmp_path: Path, monkey
     assert not (held / "hold.json").exists()
 
 
-def test_an_image_that_was_built_and_not_marked_goes_and_one_that_is_in_use_stays(tmp_path: Path, podman: Engine):
+def test_an_image_that_was_built_and_not_marked_goes_and_one_that_is_in_use_stays(
+    tmp_path: Path, podman: ContainerEngine
+):
     place = ImagePlace(str(tmp_path / "images" / "k"), podman)
     (tmp_path / "images").mkdir()
     for name in ("image", "used", "dumb", "images/k.failed", "images/k.lock"):

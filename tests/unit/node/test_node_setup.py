@@ -15,7 +15,7 @@ from drumbeat.model.plan import Plan
 from drumbeat.model.roster import Member
 from drumbeat.node.agent.node_setup import NodeSetup, Reports
 from drumbeat.node.agent.round_process_specs import RoundProcesses
-from drumbeat.node.supervisor.errands import Command
+from drumbeat.node.supervisor.errands import TaskCommand
 
 INSTALL = r"""
 /bin/mkdir -p {bin}
@@ -43,7 +43,7 @@ class Log:
 class Errands:
     """Runs errands without a process of their own."""
 
-    def run(self, name: str, command: Command) -> int:
+    def run(self, name: str, command: TaskCommand) -> int:
         return subprocess.run(command.argv, cwd=command.cwd, env=command.env, check=False).returncode
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 app = new_family("Map a cloud's names of computes and environments to local ones.")
 
 
-class Kind(StrEnum):
+class AliasKind(StrEnum):
     """What has aliases."""
 
     COMPUTE = "compute"
@@ -26,7 +26,7 @@ class Kind(StrEnum):
     INSTANCE_TYPE = "instance_type"
 
 
-KindOf = Annotated[Kind, typer.Argument(metavar="KIND", help="compute, environment or instance_type.")]
+KindOf = Annotated[AliasKind, typer.Argument(metavar="KIND", help="compute, environment or instance_type.")]
 NameOf = Annotated[str, typer.Argument(metavar="NAME", help="The name that job files use.")]
 
 
@@ -72,7 +72,7 @@ def _environment_trouble(server: Client, target: str) -> str:
 
     if target == CURRENT:
         return ""
-    aliases = {one.name for one in server.aliases() if one.kind == Kind.ENVIRONMENT}
+    aliases = {one.name for one in server.aliases() if one.kind == AliasKind.ENVIRONMENT}
     made = server.environments()
     try:
         asked = parse_reference(target)
@@ -102,9 +102,9 @@ def _instance_type_trouble(_: Client, target: str) -> str:
 
 
 _TROUBLES = {
-    Kind.COMPUTE: _compute_trouble,
-    Kind.ENVIRONMENT: _environment_trouble,
-    Kind.INSTANCE_TYPE: _instance_type_trouble,
+    AliasKind.COMPUTE: _compute_trouble,
+    AliasKind.ENVIRONMENT: _environment_trouble,
+    AliasKind.INSTANCE_TYPE: _instance_type_trouble,
 }
 
 

@@ -55,7 +55,7 @@ def logs(
     number = parse_round(round_)
     client = connect()
     job_view = find_job(client, job)
-    chosen = Chosen(rank, node, number, job_view)
+    chosen = LogFilter(rank, node, number, job_view)
     if job_view.type == JobKind.PIPELINE:
         from drumbeat.cli.follow.step_logs import StepLogs
 
@@ -78,7 +78,7 @@ def logs(
         Told().see(client.get(job_view.name))
 
 
-def _of_steps(steps: StepLogs, pipeline: JobView, chosen: Chosen, *, is_following: bool) -> None:
+def _of_steps(steps: StepLogs, pipeline: JobView, chosen: LogFilter, *, is_following: bool) -> None:
     """Prints the logs of a pipeline's steps, each line prefixed with the step's name."""
     told: dict[str, Told] = {}
 
@@ -109,7 +109,7 @@ def parse_round(written: str | None) -> tuple[int, int] | None:
     return int(attempt), int(number)
 
 
-def _print(pieces: Iterable[LogPiece], chosen: Chosen, view: Passing | Whole) -> None:
+def _print(pieces: Iterable[LogPiece], chosen: LogFilter, view: Passing | Whole) -> None:
     for piece in pieces:
         if chosen.has(piece):
             _write(view.take(piece, 0.0))
@@ -140,7 +140,7 @@ class Told:
             print(ink_for(sys.stderr).paint(line, "warn"), file=sys.stderr, flush=True)
 
 
-def _follow(batches: Batches[Event], chosen: Chosen, view: Passing | Whole) -> None:
+def _follow(batches: Batches[Event], chosen: LogFilter, view: Passing | Whole) -> None:
     from drumbeat.model.api.jobs import JobView, LogPiece
 
     told = Told()
@@ -165,8 +165,8 @@ def _write(text: str) -> None:
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """Which pieces are shown; None = all, but what is only shown where its rank or its node is asked for."""
+class LogFilter:
+    """Selects the pieces of a job's logs; None = all, but what is only shown if asked for."""
 
     rank: int | None = None
     node: int | None = None
@@ -174,7 +174,7 @@ class Chosen:
     job: JobView | None = None
 
     def has(self, piece: LogPiece) -> bool:
-        """Whether a piece is one of them."""
+        """Whether a piece is shown."""
         return (
             self.rank in (None, piece.rank)
             and self.node in (None, piece.node)
@@ -205,13 +205,13 @@ class _Lack:
     advice: str
 
 
-def check_places(job: JobView, chosen: Chosen) -> None:
+def check_places(job: JobView, chosen: LogFilter) -> None:
     """Raises NotFoundError for a rank or a node that the job doesn't have: silence would look like an empty log."""
     for lack in _lacks(job, chosen):
         raise NotFoundError(f"the job has no {lack.kind} {lack.place}", where=job.name, fix=lack.advice)
 
 
-def check_steps(pipeline: str, jobs: Sequence[JobView], chosen: Chosen) -> None:
+def check_steps(pipeline: str, jobs: Sequence[JobView], chosen: LogFilter) -> None:
     """Raises NotFoundError where none of the steps' jobs has what is asked for."""
     lacks = [lack for job in jobs for lack in list(_lacks(job, chosen))[:1]]
     if not lacks or len(lacks) < len(jobs):
@@ -221,7 +221,7 @@ def check_steps(pipeline: str, jobs: Sequence[JobView], chosen: Chosen) -> None:
     raise NotFoundError(f"no step has {chosen.sentence}", where=pipeline, fix=advice)
 
 
-def _lacks(job: JobView, chosen: Chosen) -> Iterator[_Lack]:
+def _lacks(job: JobView, chosen: LogFilter) -> Iterator[_Lack]:
     nodes, ranks = job.node_count, job.world_size
     if job.elastic:  # An earlier attempt may have had more.
         nodes, ranks = job.elastic.max_nodes, ranks // nodes * job.elastic.max_nodes

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from drumbeat.cli.job_options.file_or_command import Chosen
+from drumbeat.cli.job_options.file_or_command import RequestedJob
 from drumbeat.cli.job_options.options import PredictionOptions
 from drumbeat.cli.terminal.formatting import say_size
 from drumbeat.cli.terminal.json_output import print_json
@@ -62,7 +62,7 @@ class Measured:
     sources: dict[str, str] = field(default_factory=dict[str, str])
 
 
-def show_prediction(client: Client, chosen: Chosen, options: PredictionOptions, *, as_json: bool) -> None:
+def show_prediction(client: Client, chosen: RequestedJob, options: PredictionOptions, *, as_json: bool) -> None:
     """Prints the prediction for a job, after runs that measure what isn't given."""
     sizes = _sizes(options.sizes or "")
     measured, gradients = _given(options), _parsed(parse_size, options.gradients, "--gradients")
@@ -132,7 +132,7 @@ def _parsed(parse: Callable[[str], T], text: str | None, option: str) -> T | Non
 
 # --- runs that measure --------------------------------------------------------------------------------------------
 def _measured(
-    client: Client, chosen: Chosen, measured: Measured, gradients: float | None, ranks: int
+    client: Client, chosen: RequestedJob, measured: Measured, gradients: float | None, ranks: int
 ) -> tuple[StepProfile, NetworkSpeed]:
     """Runs the job on one node, and on two where gradients or network aren't known. ranks: of each node."""
     profile, network = measured.profile, measured.network
@@ -162,7 +162,7 @@ class MeasuredRun:
     sent: list[SentSample]
 
 
-def run_measured(client: Client, chosen: Chosen, nodes: int) -> MeasuredRun:
+def run_measured(client: Client, chosen: RequestedJob, nodes: int) -> MeasuredRun:
     """Runs the job until enough of its steps are measured, then cancels it."""
     job, sets = measured_job(chosen.job, chosen.sets, nodes)
     name = client.submit(job, sets=sets).name

@@ -12,7 +12,7 @@ import typer
 
 from drumbeat.cli.follow.interrupts import SIGNAL_EXIT, Left, leave, signals_to
 from drumbeat.cli.job_options.command_line import WORDS
-from drumbeat.cli.job_options.file_or_command import Chosen, choose
+from drumbeat.cli.job_options.file_or_command import RequestedJob, choose
 from drumbeat.cli.job_options.options import (
     BenchFile,
     Compute,
@@ -181,7 +181,7 @@ def run(
     raise typer.Exit(follow(client, job, is_quiet=quiet, at_end=lambda ended: _print_trials(client, ended)))
 
 
-def _write(chosen: Chosen, file: Path | None, *, force: bool) -> None:
+def _write(chosen: RequestedJob, file: Path | None, *, force: bool) -> None:
     """Writes the job file that the command line describes. Raises SpecError, ConflictError, StorageError."""
     if file is None:
         raise SpecError("--force replaces a file, and none is named", where="--force", fix="Name it: --write job.yml")

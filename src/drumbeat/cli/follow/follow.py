@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from drumbeat.cli.follow.background_reader import Batches, Signalled
 from drumbeat.cli.follow.event_printer import Watch
-from drumbeat.cli.follow.interrupts import SIGNAL_EXIT, Choice, choose, signals_to
+from drumbeat.cli.follow.interrupts import SIGNAL_EXIT, InterruptAction, choose, signals_to
 from drumbeat.cli.follow.live_line import LiveLine, Now
 from drumbeat.cli.follow.log_lines import LogLook, LogView, prefix_width, weight_of
 from drumbeat.cli.follow.summary import exit_code_of, say_closing
@@ -73,10 +73,10 @@ def _is_left(watch: Watch, signalled: Signalled) -> bool:
         return True
     has_person = sys.stdin.isatty() and sys.stdout.isatty()
     choice = choose(signalled, is_stopping=watch.is_canceling, has_person=has_person)
-    if choice is Choice.CANCEL:
+    if choice is InterruptAction.CANCEL:
         watch.is_canceling = True
         print(*cancel(watch.job.name), sep="\n", flush=True)
-    return choice is Choice.DETACH
+    return choice is InterruptAction.DETACH
 
 
 def cancel(name: str) -> list[str]:

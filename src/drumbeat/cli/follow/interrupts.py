@@ -21,15 +21,15 @@ SIGNAL_EXIT = 128
 QUESTION = "detach (the job goes on), cancel the job, or go on watching? [d/c/g] "
 
 
-class Choice(Enum):
-    """What is to become of a job whose follower was interrupted."""
+class InterruptAction(Enum):
+    """The effect of an interrupt on the job that is followed."""
 
     DETACH = auto()
     CANCEL = auto()
     GO_ON = auto()
 
 
-ANSWERS = {"d": Choice.DETACH, "c": Choice.CANCEL, "g": Choice.GO_ON}
+ANSWERS = {"d": InterruptAction.DETACH, "c": InterruptAction.CANCEL, "g": InterruptAction.GO_ON}
 
 
 @contextmanager
@@ -83,16 +83,16 @@ def _line(answers: TextIO, woken: int) -> str:
     return answers.readline()
 
 
-def choose(signalled: Signalled, *, is_stopping: bool, has_person: bool) -> Choice:
+def choose(signalled: Signalled, *, is_stopping: bool, has_person: bool) -> InterruptAction:
     """SIGTERM detaches. Ctrl-C asks a person; where there is none it cancels, and a second one detaches."""
     if signalled.number == signal.SIGTERM:
-        return Choice.DETACH
+        return InterruptAction.DETACH
     if has_person:
         return ask(sys.stdin, sys.stdout)
-    return Choice.DETACH if is_stopping else Choice.CANCEL
+    return InterruptAction.DETACH if is_stopping else InterruptAction.CANCEL
 
 
-def ask(answers: TextIO, out: TextIO) -> Choice:
+def ask(answers: TextIO, out: TextIO) -> InterruptAction:
     """The person's choice. Another Ctrl-C, or no answer at all, detaches: that harms nothing."""
     try:
         with _raising() as woken:
@@ -100,9 +100,9 @@ def ask(answers: TextIO, out: TextIO) -> Choice:
                 print(QUESTION, end="", file=out, flush=True)
                 answer = _line(answers, woken)
                 if not answer:
-                    return Choice.DETACH
+                    return InterruptAction.DETACH
                 if (first := answer.strip().lower()[:1]) in ANSWERS:
                     return ANSWERS[first]
     except KeyboardInterrupt:
         print(file=out, flush=True)
-        return Choice.DETACH
+        return InterruptAction.DETACH

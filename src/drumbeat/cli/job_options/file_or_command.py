@@ -19,23 +19,24 @@ DEFAULT_FILE = Path("job.yml")
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """A job to submit or to plan, with its overrides. draft: the job itself where there is no file."""
+class RequestedJob:
+    """The job that the command line asks to submit or to plan, with its overrides."""
 
     job: Path | dict[str, object]
     sets: Sequence[str] = ()
     draft: CommandJob | None = None
+    """The job itself where there is no file."""
     notes: Sequence[str] = field(default=())
 
 
 def choose(
     file: Path | None, words: Sequence[str] | None, options: JobOptions, sets: Sequence[str], name: str | None = None
-) -> Chosen:
+) -> RequestedJob:
     """The job. words: those behind `--`, None = there is no `--`. Raises SpecError."""
     if words is None:
         chosen = _file(file, options)
         _require_no_options(options, chosen)
-        return Chosen(chosen, sets)
+        return RequestedJob(chosen, sets)
     if file is not None:
         what = f"both a job file and a command: {file}, and {shlex.join([SEPARATOR, *words])}"
         raise SpecError(what, where=str(file), fix="Leave one of them out; --set changes a value of a job file.")
@@ -43,7 +44,7 @@ def choose(
     from drumbeat.jobfile.reading.writer import to_dict
 
     draft = draft_job(words, options, sets, name)
-    return Chosen(to_dict(draft), (), draft, [*unused(draft)])
+    return RequestedJob(to_dict(draft), (), draft, [*unused(draft)])
 
 
 def _file(file: Path | None, options: JobOptions) -> Path:

@@ -26,11 +26,13 @@ _WITH_GPUS = re.compile(r"(?:(?:standard|basic)[_ ])?n[a-z]*\d|.*gpu", re.IGNORE
 
 
 @dataclass(frozen=True)
-class Kind:
-    """What was said of the nodes. word: `cpu`, `gpu`, "" = nothing. each: devices of a node, 0 = nothing said."""
+class InstanceType:
+    """The type of node that a job asks for."""
 
     word: str = ""
+    """`cpu` or `gpu`, "" = the job names none."""
     each: int = 0
+    """Devices of a node, 0 = the job names no number."""
 
     @property
     def insists(self) -> bool:
@@ -39,7 +41,7 @@ class Kind:
 
 
 @dataclass(frozen=True)
-class KindAdvice:
+class InstanceTypeAdvice:
     """What advice on an unknown instance type goes by.
 
     compute: the job's, "" = it isn't known. gpus: the most on one of its machines. ranks: of the job, on each node.
@@ -58,31 +60,30 @@ class KindAdvice:
         return f"gpu:{min(self.ranks, self.gpus) if self.gpus else self.ranks}"
 
 
-def parse_kind(name: str, meaning: str, advice: KindAdvice | None = None) -> Kind:
+def parse_kind(name: str, meaning: str, advice: InstanceTypeAdvice | None = None) -> InstanceType:
     """The kind of node that an instance type stands for. Raises UnknownNameError."""
     found = _KIND.fullmatch(meaning.lower())
     if found is None or (found[1] == "cpu" and found[2]):
-        target = (advice or KindAdvice()).for_type(name)
+        target = (advice or InstanceTypeAdvice()).for_type(name)
         raise UnknownNameError(
             f"instance type {name!r} isn't known here; there is {', '.join(INSTANCE_TYPES[:-1])} and "
             f"{INSTANCE_TYPES[-1]} (N GPUs on each node)",
             where="resources.instance_type",
             fix=f"Say what it means here: drumbeat alias set instance_type {name} {target}",
         )
-    return Kind(found[1], int(found[2] or 0))
+    return InstanceType(found[1], int(found[2] or 0))
 
 
 # --- what a launcher in the command takes -----------------------------------------------------------------------
 @dataclass(frozen=True)
-class Launcher:
-    """One that the command runs on each node. count: processes that it starts there, None = as many as it finds GPUs.
-
-    told: the words that say so, for people.
-    """
+class InlineLauncher:
+    """A launcher, such as torchrun, that the job's own command runs on each node."""
 
     name: str
     count: int | None
+    """Processes that it starts on a node, None = as many as it finds GPUs."""
     told: str = ""
+    """The words of the command that say so, for users."""
 
 
 _BEGIN = (
@@ -109,7 +110,7 @@ _ALONE = ("torchrun",)
 """These start one process where nothing is said."""
 
 
-def find_launcher(command: str, nodes: int) -> Launcher | None:
+def find_launcher(command: str, nodes: int) -> InlineLauncher | None:
     """The first launcher in a command, and what it is told; None where there is none, or one for CPUs."""
     found = min(
         ((match.end(), name) for name, form in _LAUNCHERS.items() if (match := re.search(form, command))), default=None
@@ -122,14 +123,14 @@ def find_launcher(command: str, nodes: int) -> Launcher | None:
         return None
     told = re.search(rf"\s[\"']?({_COUNTS[name]})[\s=]+(\S+)", f" {rest}")
     if told is None:
-        return Launcher(name, 1 if name in _ALONE else None)
+        return InlineLauncher(name, 1 if name in _ALONE else None)
     value = told[2].strip("\"'")
     number = int(value) if value.isdecimal() else None
     if value == "cpu":
         return None
     if number is not None and name in _OF_ALL_NODES:
         number = -(-number // nodes)
-    return Launcher(name, number, f"{told[1]} {value}")
+    return InlineLauncher(name, number, f"{told[1]} {value}")
 
 
 # --- what it takes ----------------------------------------------------------------------------------------------
@@ -144,7 +145,7 @@ def share(sizes: Sequence[int], nodes: int) -> int:
 
 
 def size_up(
-    nodes: int, table: Sequence[Rank], machines: Sequence[Size], kind: Kind, launcher: Launcher | None
+    nodes: int, table: Sequence[Rank], machines: Sequence[Size], kind: InstanceType, launcher: InlineLauncher | None
 ) -> tuple[Need, list[str]]:
     """A CPU slot per rank, a device per rank that computes, where there are enough of them or the job insists.
 
@@ -164,7 +165,7 @@ def size_up(
 
 
 def _devices(
-    nodes: int, computing: Sequence[Rank], gpus: Sequence[int], kind: Kind, launcher: Launcher | None
+    nodes: int, computing: Sequence[Rank], gpus: Sequence[int], kind: InstanceType, launcher: InlineLauncher | None
 ) -> tuple[int, str]:
     """Of each node, and what is to be said of it."""
     of_ranks = fullest(computing)
@@ -187,7 +188,7 @@ def _devices(
     )
 
 
-def _of_launcher(nodes: int, gpus: Sequence[int], kind: Kind, launcher: Launcher) -> tuple[int, str]:
+def _of_launcher(nodes: int, gpus: Sequence[int], kind: InstanceType, launcher: InlineLauncher) -> tuple[int, str]:
     most = share(gpus, nodes)
     count = max(int(kind.insists), most) if launcher.count is None else launcher.count
     if count <= most or kind.insists:

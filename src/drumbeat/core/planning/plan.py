@@ -15,8 +15,8 @@ from drumbeat.core.planning.containers import container_notes, plan_container
 from drumbeat.core.planning.environments import CURRENT, Found, Shelf, current_notes, resolve
 from drumbeat.core.planning.inputs import HERE, DataFacts, PlannedInputs, UsedData, plan_inputs, say_staged
 from drumbeat.core.planning.node_resources import (
-    Kind,
-    KindAdvice,
+    InstanceType,
+    InstanceTypeAdvice,
     Size,
     find_launcher,
     fullest,
@@ -134,7 +134,7 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
     data = refusals.attempt(lambda: plan_inputs(job.inputs, sources.inputs, facts.data), PlannedInputs(()))
     words, texts = {"": name, **_literals(job)}, [job.command, job.drumbeat.prepare or "", *service_commands(job)]
     outputs = refusals.attempt(lambda: plan_outputs(job.outputs, words, facts.data, texts), ())
-    kind = refusals.attempt(lambda: _kind(job, facts, compute), Kind())
+    kind = refusals.attempt(lambda: _kind(job, facts, compute), InstanceType())
     refusals.raise_any()
     check_apart(data.inputs, outputs)
     launcher = _launcher(job)
@@ -285,19 +285,19 @@ def _prepare(of_job: str, of_compute: str) -> str:
     return f"/bin/bash -c {shlex.quote(of_compute)} || exit\n{of_job}"
 
 
-def _kind(job: CommandJob, facts: Facts, compute: str) -> Kind:
+def _kind(job: CommandJob, facts: Facts, compute: str) -> InstanceType:
     """What the job says of its nodes. compute: its compute, "" = it isn't known. Raises UnknownNameError."""
     name = job.resources.instance_type
     if name is None:
-        return Kind()
+        return InstanceType()
     _check_plain(name, "resources.instance_type")
     sizes = [*facts.machines.get(compute, ()), *facts.gpu_machines.get(compute, ())]
-    advice = KindAdvice(compute, max((gpus for _, gpus in sizes), default=0), job.processes_per_node)
+    advice = InstanceTypeAdvice(compute, max((gpus for _, gpus in sizes), default=0), job.processes_per_node)
     return parse_kind(name, facts.aliases.get(("instance_type", name), name), advice)
 
 
 # --- the machines that count -------------------------------------------------------------------------------------
-def _machines(compute: str, kind: Kind, facts: Facts) -> Sequence[Size]:
+def _machines(compute: str, kind: InstanceType, facts: Facts) -> Sequence[Size]:
     """CPU slots and devices of the machines that a job is planned for.
 
     Those for jobs with GPUs count where the job insists on GPUs, or where there are no others: a job that asks for
@@ -308,7 +308,7 @@ def _machines(compute: str, kind: Kind, facts: Facts) -> Sequence[Size]:
     return sizes or [facts.computes[compute]]
 
 
-def _kept_gpus(compute: str, kind: Kind, need: Need, facts: Facts) -> Iterator[str]:
+def _kept_gpus(compute: str, kind: InstanceType, need: Need, facts: Facts) -> Iterator[str]:
     """What is to be said of GPUs that a job doesn't get because it doesn't ask for them."""
     gpus = sum(count for _, count in facts.gpu_machines.get(compute, ()))
     if gpus and not (kind.word or need.gpus):

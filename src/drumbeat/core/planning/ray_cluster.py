@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from itertools import zip_longest
 
-from drumbeat.core.planning.node_resources import Kind, Size, share
+from drumbeat.core.planning.node_resources import InstanceType, Size, share
 from drumbeat.core.scheduling.resource_needs import Need
 from drumbeat.jobfile.job.distribution import RayDistribution
 from drumbeat.model.errors import SpecError
@@ -22,7 +22,9 @@ _PORT = 6379
 _HEAD_ARGS, _NODE_ARGS = "head_node_additional_args", "worker_node_additional_args"
 
 
-def plan_cluster(wanted: RayDistribution, nodes: int, machines: Sequence[Size], kind: Kind) -> tuple[RayCluster, Need]:
+def plan_cluster(
+    wanted: RayDistribution, nodes: int, machines: Sequence[Size], kind: InstanceType
+) -> tuple[RayCluster, Need]:
     """The cluster, and what each node takes. machines: of the compute.
 
     A node of Ray's takes a machine, or its share of one where there are more nodes than machines, unless `--num-cpus`

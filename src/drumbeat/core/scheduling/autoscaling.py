@@ -17,7 +17,7 @@ from statistics import median
 
 from drumbeat.core.scheduling.resource_needs import Slot
 from drumbeat.core.scheduling.scheduler import Placed
-from drumbeat.core.scheduling.slot_fitting import Room
+from drumbeat.core.scheduling.slot_fitting import MachineCapacity
 from drumbeat.model.api.computes import NodeState
 from drumbeat.model.plurals import counted, name_some
 from drumbeat.model.states import Reason
@@ -91,10 +91,10 @@ def _names(nodes: Sequence[ScaledMachine]) -> tuple[str, ...]:
 
 
 # --- placement --------------------------------------------------------------------------------------------------
-def within(rooms: Sequence[Room], most: int) -> list[Room]:
+def within(rooms: Sequence[MachineCapacity], most: int) -> list[MachineCapacity]:
     """The machines that jobs are placed on: those that are on, and as many of the others as may be."""
     left = most - sum(room.state is not NodeState.OFF for room in rooms)
-    chosen: list[Room] = []
+    chosen: list[MachineCapacity] = []
     for room in rooms:
         is_off = room.state is NodeState.OFF
         if not is_off or left > 0:
@@ -103,12 +103,12 @@ def within(rooms: Sequence[Room], most: int) -> list[Room]:
     return chosen
 
 
-def as_if_started(rooms: Sequence[Room]) -> list[Room]:
+def as_if_started(rooms: Sequence[MachineCapacity]) -> list[MachineCapacity]:
     """The same machines, those that are off or start counted as if they could be used already."""
     return [replace(room, unusable="") if room.state in _COMING else room for room in rooms]
 
 
-def awaited(slots: Sequence[Slot], rooms: Sequence[Room], usual_s: float | None) -> str:
+def awaited(slots: Sequence[Slot], rooms: Sequence[MachineCapacity], usual_s: float | None) -> str:
     """Why a job waits that will be placed on these slots when their machines have started; "" = they have."""
     coming = {room.name for room in rooms if room.state in _COMING}
     names = sorted({slot.machine for slot in slots if slot.machine in coming})

@@ -10,7 +10,7 @@ from drumbeat.core.scheduling.quota_balances import NO_BALANCES, Balances
 from drumbeat.core.scheduling.quotas import Amount
 from drumbeat.core.scheduling.resource_needs import Need, Slot
 from drumbeat.core.scheduling.scheduler import Placed, Waiting, say_amount
-from drumbeat.core.scheduling.slot_fitting import Room, capacity
+from drumbeat.core.scheduling.slot_fitting import MachineCapacity, capacity
 from drumbeat.model.api.computes import NodeState
 from drumbeat.model.plurals import counted
 from drumbeat.model.states import Reason
@@ -18,7 +18,7 @@ from drumbeat.model.states import Reason
 
 def enqueue(  # noqa: PLR0913 - as `place`
     queue: Sequence[Waiting],
-    rooms: Sequence[Room],
+    rooms: Sequence[MachineCapacity],
     *,
     compute: str,
     balances: Balances = NO_BALANCES,
@@ -57,7 +57,7 @@ def enqueue(  # noqa: PLR0913 - as `place`
     return said
 
 
-def idle_nodes(size: Need, rooms: Sequence[Room], taken: Sequence[Slot], *, is_shared: bool) -> int:
+def idle_nodes(size: Need, rooms: Sequence[MachineCapacity], taken: Sequence[Slot], *, is_shared: bool) -> int:
     """How many nodes of that size a cluster has idle, at most what jobs leave. taken: nodes that jobs have now.
 
     The states of machines are as old as the last look at the cluster, and a job may have been started since. On which

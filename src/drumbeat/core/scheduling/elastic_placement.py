@@ -8,12 +8,12 @@ from dataclasses import replace
 from drumbeat.core.scheduling.quota_balances import Balances
 from drumbeat.core.scheduling.resource_needs import Need, Slot
 from drumbeat.core.scheduling.scheduler import Waiting, rooms_of, sizes_of, taken_by
-from drumbeat.core.scheduling.slot_fitting import Holding, Room, fit
+from drumbeat.core.scheduling.slot_fitting import Holding, MachineCapacity, fit
 from drumbeat.model.api.computes import NodeState
 
 
 def growth(
-    job: Waiting, nodes: int, rooms: Sequence[Room], held: Sequence[Holding], balances: Balances
+    job: Waiting, nodes: int, rooms: Sequence[MachineCapacity], held: Sequence[Holding], balances: Balances
 ) -> tuple[Slot, ...]:
     """Slots for more nodes than an elastic job runs on now, the most that it could have; () = it can't have more.
 
@@ -29,7 +29,9 @@ def growth(
     return ()
 
 
-def idle_growth(job: Waiting, nodes: range, idle: int, rooms: Sequence[Room], balances: Balances) -> tuple[Slot, ...]:
+def idle_growth(
+    job: Waiting, nodes: range, idle: int, rooms: Sequence[MachineCapacity], balances: Balances
+) -> tuple[Slot, ...]:
     """The same where the engine has a queue of its own: as many nodes more as are idle, on machines that it chooses.
 
     nodes: from those that it runs on to the most that it may have at a time.
@@ -39,7 +41,9 @@ def idle_growth(job: Waiting, nodes: range, idle: int, rooms: Sequence[Room], ba
     return slots if size.nodes > nodes.start and _is_allowed(job, size, (), rooms, balances) else ()
 
 
-def _is_allowed(job: Waiting, size: Need, slots: Sequence[Slot], rooms: Sequence[Room], balances: Balances) -> bool:
+def _is_allowed(
+    job: Waiting, size: Need, slots: Sequence[Slot], rooms: Sequence[MachineCapacity], balances: Balances
+) -> bool:
     """Whether the quotas leave room for that size, the job's own slots not counted."""
     allowances = balances.allowances
     others = tuple(one for one in allowances.held if one.job != job.job)

@@ -23,7 +23,7 @@ from drumbeat.core.scheduling.quotas import Allowances, Amount, Payer
 from drumbeat.core.scheduling.resource_needs import Need, Slot
 from drumbeat.core.scheduling.slot_fitting import (
     Holding,
-    Room,
+    MachineCapacity,
     capacity,
     crowd,
     fit,
@@ -107,7 +107,7 @@ class Placed:
 
 def place(  # noqa: PLR0913 - the queue, what there is, and how the persons stand
     queue: Sequence[Waiting],
-    rooms: Sequence[Room],
+    rooms: Sequence[MachineCapacity],
     held: Sequence[Holding],
     now: datetime,
     *,
@@ -178,7 +178,7 @@ def _may_start(  # noqa: PLR0913 - as `place`
     slots: tuple[Slot, ...],
     *,
     blocked: Waiting | None,
-    rooms: Sequence[Room],
+    rooms: Sequence[MachineCapacity],
     held: Sequence[Holding],
     reserve: Holding,
     allowances: Allowances,
@@ -191,7 +191,9 @@ def _may_start(  # noqa: PLR0913 - as `place`
     return blocked is None or _spares(wanted, reserve, rooms, held) or _delays_nobody(wanted, blocked, rooms, held)
 
 
-def _fits(job: Waiting, rooms: Sequence[Room], held: Sequence[Holding], *, has_spare: bool) -> list[tuple[Slot, ...]]:
+def _fits(
+    job: Waiting, rooms: Sequence[MachineCapacity], held: Sequence[Holding], *, has_spare: bool
+) -> list[tuple[Slot, ...]]:
     """Slots with which the job could start now, those with the most nodes first; several for elastic jobs only.
 
     Until its last attempt has given its slots back, an elastic job doesn't begin with fewer nodes than it asks for, or
@@ -210,7 +212,7 @@ def _is_ending(job: Waiting, held: Sequence[Holding]) -> bool:
     return any(one.job == job.job and one.slots for one in held)
 
 
-def sizes_of(job: Waiting, rooms: Sequence[Room], *, has_spare: bool) -> tuple[Need, ...]:
+def sizes_of(job: Waiting, rooms: Sequence[MachineCapacity], *, has_spare: bool) -> tuple[Need, ...]:
     """The sizes that an elastic job may have, the largest first.
 
     It has more nodes than it asks for only where that puts no two of them on the same machine.
@@ -220,14 +222,14 @@ def sizes_of(job: Waiting, rooms: Sequence[Room], *, has_spare: bool) -> tuple[N
     return need.sizes(largest if need.nodes > len(rooms) else min(largest, len(rooms)))
 
 
-def rooms_of(job: Waiting, rooms: Sequence[Room]) -> Sequence[Room]:
+def rooms_of(job: Waiting, rooms: Sequence[MachineCapacity]) -> Sequence[MachineCapacity]:
     """The machines as this job may use them."""
     if not job.lacking:
         return rooms
     return [replace(room, unusable=_LACKS) if room.name in job.lacking else room for room in rooms]
 
 
-def _lack(job: Waiting, own: Sequence[Room], compute: str) -> Placed | None:
+def _lack(job: Waiting, own: Sequence[MachineCapacity], compute: str) -> Placed | None:
     """A word for a job that the machines with its share can't hold, however little they have to do; None = they can.
 
     It never becomes the first one that is blocked: no other job may wait for it.
@@ -241,7 +243,7 @@ def _lack(job: Waiting, own: Sequence[Room], compute: str) -> Placed | None:
     return Placed(job.job, never=True, lacks_share=True, sentence=sentence)
 
 
-def _missing(job: Waiting, own: Sequence[Room], compute: str) -> Placed | None:
+def _missing(job: Waiting, own: Sequence[MachineCapacity], compute: str) -> Placed | None:
     """A word for a job that can't start before a missing machine is back, however little the others have to do.
 
     It never becomes the first one that is blocked, either. None = it needs none of them.
@@ -259,12 +261,12 @@ def _missing(job: Waiting, own: Sequence[Room], compute: str) -> Placed | None:
     )
 
 
-def _expected(own: Sequence[Room]) -> list[Room]:
+def _expected(own: Sequence[MachineCapacity]) -> list[MachineCapacity]:
     """The machines as they will be: those that can't be used for the moment count as if they could."""
     return [room if room.unusable in ("", _LACKS) or room.is_missing else replace(room, unusable="") for room in own]
 
 
-def taken_by(need: Need, slots: Sequence[Slot] | None, rooms: Sequence[Room]) -> Amount:
+def taken_by(need: Need, slots: Sequence[Slot] | None, rooms: Sequence[MachineCapacity]) -> Amount:
     """What a job takes of quotas: its slots, or what it would have."""
     if slots:
         return Amount(sum(slot.cpus for slot in slots), sum(len(slot.gpus) for slot in slots))
@@ -277,7 +279,7 @@ def _say_use(balances: Balances, job: Waiting, first: Waiting) -> str:
     return balances.say(job.payer.person, first.payer.person) if job.priority == first.priority else ""
 
 
-def _fit_elsewhere(job: Waiting, rooms: Sequence[Room], held: Sequence[Holding]) -> tuple[Slot, ...] | None:
+def _fit_elsewhere(job: Waiting, rooms: Sequence[MachineCapacity], held: Sequence[Holding]) -> tuple[Slot, ...] | None:
     """Slots on none of the machines that the job avoids."""
     if not job.avoided:
         return None
@@ -285,7 +287,7 @@ def _fit_elsewhere(job: Waiting, rooms: Sequence[Room], held: Sequence[Holding])
     return fit(job.need, others, held)
 
 
-def _delays_nobody(wanted: Holding, first: Waiting, rooms: Sequence[Room], held: Sequence[Holding]) -> bool:
+def _delays_nobody(wanted: Holding, first: Waiting, rooms: Sequence[MachineCapacity], held: Sequence[Holding]) -> bool:
     """Whether the first blocked job starts no later if these slots are taken now."""
     rooms = rooms_of(first, rooms)
     start = _earliest(first.need, rooms, held)
@@ -297,7 +299,7 @@ def _delays_nobody(wanted: Holding, first: Waiting, rooms: Sequence[Room], held:
     return fit(first.need, rooms, [*still_held, wanted]) is not None
 
 
-def _possible_slots(job: Waiting, rooms: Sequence[Room], kept: Sequence[Holding]) -> tuple[Slot, ...]:
+def _possible_slots(job: Waiting, rooms: Sequence[MachineCapacity], kept: Sequence[Holding]) -> tuple[Slot, ...]:
     """The most that a job could take of each machine when those that run have ended. kept: of the blocked before it."""
     need, left = job.need, free_of(rooms, kept)
     if need.alone:
@@ -324,7 +326,7 @@ def _cpus_per_gpu(slot: Slot) -> float:
     return slot.cpus / len(slot.gpus) if slot.gpus else math.inf
 
 
-def _reserve(kept: Sequence[Holding], rooms: Sequence[Room], held: Sequence[Holding]) -> Holding:
+def _reserve(kept: Sequence[Holding], rooms: Sequence[MachineCapacity], held: Sequence[Holding]) -> Holding:
     """What is kept for blocked jobs of what is free now.
 
     Whichever GPU a job takes, a blocked one may have any other. A GPU that is held now comes free with the CPU slots
@@ -348,7 +350,7 @@ def _reserve(kept: Sequence[Holding], rooms: Sequence[Room], held: Sequence[Hold
     return Holding("", tuple(slots))
 
 
-def _spares(wanted: Holding, reserve: Holding, rooms: Sequence[Room], held: Sequence[Holding]) -> bool:
+def _spares(wanted: Holding, reserve: Holding, rooms: Sequence[MachineCapacity], held: Sequence[Holding]) -> bool:
     """Whether these slots leave all that is kept for blocked jobs: they start no later, whichever job ends first."""
     spare, left = free_of(rooms, [*held, reserve]), free_of(rooms, [*held, reserve, wanted])
     return all(
@@ -357,7 +359,7 @@ def _spares(wanted: Holding, reserve: Holding, rooms: Sequence[Room], held: Sequ
     )
 
 
-def _earliest(need: Need, rooms: Sequence[Room], held: Sequence[Holding]) -> datetime | None:
+def _earliest(need: Need, rooms: Sequence[MachineCapacity], held: Sequence[Holding]) -> datetime | None:
     """When the need fits at the latest, by the time limits of those that hold slots; None = nobody can say."""
     for end in sorted(h.until for h in held if h.until is not None):
         if fit(need, rooms, [h for h in held if h.until is None or h.until > end]):
@@ -365,7 +367,7 @@ def _earliest(need: Need, rooms: Sequence[Room], held: Sequence[Holding]) -> dat
     return None
 
 
-def _never(job: Waiting, rooms: Sequence[Room], compute: str) -> str:
+def _never(job: Waiting, rooms: Sequence[MachineCapacity], compute: str) -> str:
     if is_unseen(rooms):
         return ""
     if job.need.alone and (excess := crowd(job.need, rooms)):
@@ -382,7 +384,7 @@ def _never(job: Waiting, rooms: Sequence[Room], compute: str) -> str:
     return f"the job needs {say_amount(job.need)}; {compute} has {_size(cpus, gpus)} in all"
 
 
-def _needs(job: Waiting, rooms: Sequence[Room], held: Sequence[Holding], compute: str) -> str:
+def _needs(job: Waiting, rooms: Sequence[MachineCapacity], held: Sequence[Holding], compute: str) -> str:
     usable = [room for room in rooms if not room.unusable]
     free = free_of(usable, held).values()
     left, whole = sum(room.cpus for room in free), sum(room.cpus for room in usable)
@@ -404,7 +406,9 @@ def _needs(job: Waiting, rooms: Sequence[Room], held: Sequence[Holding], compute
     )
 
 
-def _say_wait_behind(first: Waiting, rooms: Sequence[Room], held: Sequence[Holding], said: dict[int, str]) -> str:
+def _say_wait_behind(
+    first: Waiting, rooms: Sequence[MachineCapacity], held: Sequence[Holding], said: dict[int, str]
+) -> str:
     """Why a job that would fit waits behind the next one, and when that one starts as far as it is known.
 
     said: the sentences so far, by the number of holders; it is one for all that wait while the same jobs hold slots.
@@ -426,7 +430,7 @@ def _say_need(job: Waiting) -> str:
     return f"at least {what}" if job.need.is_elastic and job.need.nodes == job.need.min_nodes else what
 
 
-def _say_start(job: Waiting, rooms: Sequence[Room], held: Sequence[Holding]) -> str:
+def _say_start(job: Waiting, rooms: Sequence[MachineCapacity], held: Sequence[Holding]) -> str:
     """Whose end is enough for the next job to start; "" = that isn't known, or would be a long list."""
     names = sorted({one.job for one in held if one.slots} - {job.job})
     if len(names) > _MAX_TRIED:

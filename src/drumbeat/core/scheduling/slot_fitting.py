@@ -16,13 +16,14 @@ an agent and a keeper of some 10 MiB: without a bound, one digit too many in a j
 
 
 @dataclass(frozen=True)
-class Room:
-    """What a machine has. unusable: why nothing may be started there now, "" = it may be."""
+class MachineCapacity:
+    """The slots of a machine, free or not, and whether nodes may be started there now."""
 
     name: str
     cpus: int
     gpus: tuple[str, ...] = ()
     unusable: str = ""
+    """Why nothing may be started there now, "" = it may be."""
     state: NodeState = NodeState.IDLE
     is_for_gpus: bool = False
     """Only jobs with GPUs may run there."""
@@ -46,7 +47,7 @@ class Holding:
     """What keeps it from going on, such as `input train`; "" = nothing does."""
 
 
-def fit(need: Need, rooms: Sequence[Room], held: Sequence[Holding]) -> tuple[Slot, ...] | None:
+def fit(need: Need, rooms: Sequence[MachineCapacity], held: Sequence[Holding]) -> tuple[Slot, ...] | None:
     """Slots for every node of the job, or None.
 
     Nodes of one job lie on the same machine only where the job has more nodes than the compute has machines.
@@ -70,7 +71,7 @@ def fit(need: Need, rooms: Sequence[Room], held: Sequence[Holding]) -> tuple[Slo
     return tuple(slots)
 
 
-def _alone(need: Need, rooms: Sequence[Room], held: Sequence[Holding]) -> tuple[Slot, ...] | None:
+def _alone(need: Need, rooms: Sequence[MachineCapacity], held: Sequence[Holding]) -> tuple[Slot, ...] | None:
     """A job with more ranks than the compute has CPU slots has them all to itself."""
     if any(h.slots for h in held) or not rooms:
         return None
@@ -85,14 +86,14 @@ def _alone(need: Need, rooms: Sequence[Room], held: Sequence[Holding]) -> tuple[
     return tuple(slots)
 
 
-def _share(node: int, nodes: int, rooms: Sequence[Room]) -> int:
+def _share(node: int, nodes: int, rooms: Sequence[MachineCapacity]) -> int:
     """CPU slots of a machine, dealt to the nodes on it: they add up to what it has."""
     room = rooms[node % len(rooms)]
     index, sharing = node // len(rooms), len(range(node % len(rooms), nodes, len(rooms)))
     return room.cpus // sharing + (1 if index < room.cpus % sharing else 0)
 
 
-def free_of(rooms: Sequence[Room], held: Sequence[Holding]) -> dict[str, Room]:
+def free_of(rooms: Sequence[MachineCapacity], held: Sequence[Holding]) -> dict[str, MachineCapacity]:
     """Returns what is left of each machine, by its name."""
     slots: dict[str, list[Slot]] = {}
     for slot in (slot for holding in held for slot in holding.slots):
@@ -100,23 +101,23 @@ def free_of(rooms: Sequence[Room], held: Sequence[Holding]) -> dict[str, Room]:
     return {room.name: _without(room, slots[room.name]) if room.name in slots else room for room in rooms}
 
 
-def _without(room: Room, slots: Sequence[Slot]) -> Room:
+def _without(room: MachineCapacity, slots: Sequence[Slot]) -> MachineCapacity:
     used = {gpu for slot in slots for gpu in slot.gpus}
     left = tuple(gpu for gpu in room.gpus if gpu not in used)
     return replace(room, cpus=room.cpus - sum(slot.cpus for slot in slots), gpus=left)
 
 
-def fits_when_empty(need: Need, rooms: Sequence[Room]) -> bool:
+def fits_when_empty(need: Need, rooms: Sequence[MachineCapacity]) -> bool:
     """Whether it would, were nothing held and every machine usable."""
     return fit(need, [replace(room, unusable="") for room in rooms], ()) is not None
 
 
-def is_unseen(rooms: Sequence[Room]) -> bool:
+def is_unseen(rooms: Sequence[MachineCapacity]) -> bool:
     """Whether the hardware of one of them is not known yet."""
     return any(room.unusable and not room.cpus for room in rooms)
 
 
-def capacity(room: Room, size: Need) -> int:
+def capacity(room: MachineCapacity, size: Need) -> int:
     """How many nodes of that size a machine can hold."""
     if not room.takes(size):
         return 0
@@ -124,7 +125,7 @@ def capacity(room: Room, size: Need) -> int:
     return min(by_cpus, len(room.gpus) // size.gpus) if size.gpus else by_cpus
 
 
-def crowd(need: Need, rooms: Sequence[Room]) -> str:
+def crowd(need: Need, rooms: Sequence[MachineCapacity]) -> str:
     """What is too much for one machine, "" = nothing."""
     cpus = min((room.cpus for room in rooms), default=0)
     nodes = -(-need.nodes // max(1, len(rooms)))

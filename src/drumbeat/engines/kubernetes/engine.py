@@ -98,7 +98,7 @@ class KubernetesEngine:
 
     @property
     def _pods(self) -> Pods:
-        return Pods(self._api, render.Site(self._owner, self._api.namespace))
+        return Pods(self._api, render.PodScope(self._owner, self._api.namespace))
 
     # --- machines ---------------------------------------------------------------------------------------------
     def machines(self) -> list[Machine]:
@@ -155,7 +155,7 @@ class KubernetesEngine:
 
     def rendered(self, gang: Gang) -> str:
         """Node 0's pod."""
-        return render.rendered(self._spec, gang, self._pods.site, agent_archive(), is_gated=bool(self._has_gates))
+        return render.rendered(self._spec, gang, self._pods.scope, agent_archive(), is_gated=bool(self._has_gates))
 
     def observe(self, gang: Gang) -> Sighting:
         """What its pods were when they were last listed."""

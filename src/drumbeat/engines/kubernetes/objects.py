@@ -13,7 +13,7 @@ from drumbeat.engines.agent_archive import AgentArchive
 from drumbeat.engines.kubernetes import render
 from drumbeat.engines.kubernetes.names import GANG, JOB, NODE, OWNER, gang_name, pod_name
 from drumbeat.engines.kubernetes.node_states import Occupant
-from drumbeat.engines.kubernetes.render import Site
+from drumbeat.engines.kubernetes.render import PodScope
 from drumbeat.engines.kubernetes.scheduling_gates import released_spec, supports_gates
 from drumbeat.jobfile.compute.kubernetes import KubernetesCompute
 from drumbeat.model.errors import DrumbeatError, EngineError, UnreachableError
@@ -64,9 +64,9 @@ class Api(Protocol):
 class Pods:
     """The pods, Secrets and ConfigMaps of one server's compute."""
 
-    def __init__(self, api: Api, site: Site) -> None:
-        self._api, self.site = api, site
-        self._path = f"/api/v1/namespaces/{site.namespace}"
+    def __init__(self, api: Api, scope: PodScope) -> None:
+        self._api, self.scope = api, scope
+        self._path = f"/api/v1/namespaces/{scope.namespace}"
 
     # --- create -----------------------------------------------------------------------------------------------
     def create(self, spec: KubernetesCompute, gang: Gang, archive: AgentArchive, *, is_gated: bool = False) -> None:
@@ -74,14 +74,14 @@ class Pods:
 
         Raises EngineError, UnreachableError.
         """
-        name = gang_name(self.site.owner, gang.name)
-        wanted = render.pods(spec, gang, self.site, archive, is_gated=is_gated)
+        name = gang_name(self.scope.owner, gang.name)
+        wanted = render.pods(spec, gang, self.scope, archive, is_gated=is_gated)
         present = self._listed({GANG: name})
         if dying := [one["metadata"]["name"] for one in present if "deletionTimestamp" in one["metadata"]]:
             raise UnreachableError(f"pod {dying[0]} of an earlier start still ends")
-        self._api.call("POST", f"{self._path}/configmaps", render.agent_map(archive, self.site), also=EXISTS)
+        self._api.call("POST", f"{self._path}/configmaps", render.agent_map(archive, self.scope), also=EXISTS)
         if present:
-            self._api.call("POST", f"{self._path}/secrets", render.secret(spec, gang, self.site), also=EXISTS)
+            self._api.call("POST", f"{self._path}/secrets", render.secret(spec, gang, self.scope), also=EXISTS)
         else:
             self.renew_secret(spec, gang)
         names = {one["metadata"]["name"] for one in present}
@@ -103,7 +103,7 @@ class Pods:
 
     def has_gates(self) -> bool:
         """Whether the cluster knows scheduling gates, and the user may take them off. Raises UnreachableError."""
-        attributes = {"namespace": self.site.namespace, "verb": "patch", "resource": "pods"}
+        attributes = {"namespace": self.scope.namespace, "verb": "patch", "resource": "pods"}
         review = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectAccessReview",
@@ -123,7 +123,7 @@ class Pods:
 
     def renew_secret(self, spec: KubernetesCompute, gang: Gang) -> None:
         """Replaces the gang's Secret, without the permission to read or change one."""
-        made = render.secret(spec, gang, self.site)
+        made = render.secret(spec, gang, self.scope)
         self._api.call("DELETE", f"{self._path}/secrets/{made['metadata']['name']}", also=GONE)
         self._api.call("POST", f"{self._path}/secrets", made)
 
@@ -131,14 +131,14 @@ class Pods:
     def by_gang(self) -> dict[str, dict[int, Json]]:
         """All pods by their gang's object name and their node."""
         pods: dict[str, dict[int, Json]] = {}
-        for pod in self._listed({OWNER: self.site.owner}):
+        for pod in self._listed({OWNER: self.scope.owner}):
             labels = pod["metadata"]["labels"]
             pods.setdefault(labels[GANG], {})[int(labels[NODE])] = pod
         return pods
 
     def gangs(self) -> set[str]:
         """The names, in drumbeat, of the gangs that have pods."""
-        listed = self._listed({OWNER: self.site.owner})
+        listed = self._listed({OWNER: self.scope.owner})
         annotations: list[dict[str, str]] = [pod["metadata"].get("annotations") or {} for pod in listed]
         return {each[JOB] for each in annotations if JOB in each}
 
@@ -181,7 +181,7 @@ class Pods:
             one.get("status", {}).get("phase") == "Running"
             and "deletionTimestamp" not in one["metadata"]
             and one["spec"].get("nodeName") not in lost
-            for one in self._listed({GANG: gang_name(self.site.owner, gang)})
+            for one in self._listed({GANG: gang_name(self.scope.owner, gang)})
         )
 
     def delete(self, gang: str, lost: Collection[str]) -> list[str]:
@@ -189,7 +189,7 @@ class Pods:
 
         Only for a gang whose attempt is over: on a machine that is cut off, a pod deleted by force goes on.
         """
-        present = self._listed({GANG: gang_name(self.site.owner, gang)})
+        present = self._listed({GANG: gang_name(self.scope.owner, gang)})
         for one in present:
             name = one["metadata"]["name"]
             if one["spec"].get("nodeName") in lost or _is_overdue(one):
@@ -205,7 +205,7 @@ class Pods:
 
     def delete_secret(self, gang: str) -> None:
         """What its pods enrolled with."""
-        self._api.call("DELETE", f"{self._path}/secrets/{gang_name(self.site.owner, gang)}", also=GONE)
+        self._api.call("DELETE", f"{self._path}/secrets/{gang_name(self.scope.owner, gang)}", also=GONE)
 
 
 def occupants(pods: Mapping[str, Mapping[int, Json]]) -> dict[str, list[Occupant]]:

@@ -17,7 +17,7 @@ from typing import Any
 from drumbeat.core.lifecycle.events import Loss
 from drumbeat.engines.gang_status import gang_word
 from drumbeat.engines.kubernetes.names import pod_name
-from drumbeat.engines.kubernetes.pod_status import STARTING, Verdict, explained, hindrance, judged, own_events
+from drumbeat.engines.kubernetes.pod_status import STARTING, PodVerdict, explained, hindrance, judged, own_events
 from drumbeat.ports.engines import Sighting
 
 Json = Mapping[str, Any]
@@ -60,7 +60,7 @@ class GangHistory:
     size: int
     schedule_timeout_s: float
     image_timeout_s: float
-    ended: dict[int, Verdict] = field(default_factory=dict[int, Verdict])
+    ended: dict[int, PodVerdict] = field(default_factory=dict[int, PodVerdict])
     """By node, what ended it, in the order in which they ended."""
     gave_up: bool = False
     """Some of its pods ran and others got no machine for too long."""
@@ -79,7 +79,7 @@ class GangHistory:
     _split_since: float | None = None
     _now: float = 0.0
     """Of the last look."""
-    _living: dict[int, Verdict] = field(default_factory=dict[int, Verdict])
+    _living: dict[int, PodVerdict] = field(default_factory=dict[int, PodVerdict])
     _unfit: Collection[str] = ()
     _leaving: Mapping[str, str] = field(default_factory=dict[str, str])
 
@@ -101,10 +101,10 @@ class GangHistory:
     def _vanished(self, node: int) -> None:
         if node not in self._causes and node not in self._asked:
             self.questions.add(node)
-            self._living[node] = Verdict("gone")
+            self._living[node] = PodVerdict("gone")
             return
         loss, why = self._causes.get(node, (Loss.LOST, "was deleted, and not by drumbeat"))
-        self.ended[node] = Verdict("gone", why, loss, is_over=True)
+        self.ended[node] = PodVerdict("gone", why, loss, is_over=True)
 
     def _judge(self, node: int, pod: Json, look: Look) -> None:
         verdict = judged(pod, look.lost)
@@ -114,12 +114,12 @@ class GangHistory:
             self._living[node] = verdict
         elif verdict.is_over:
             loss, why = self._causes.get(node, (verdict.loss, verdict.why))
-            self.ended[node] = Verdict(verdict.word, why, loss, is_over=True)
+            self.ended[node] = PodVerdict(verdict.word, why, loss, is_over=True)
         else:
             self._living[node] = verdict
             self._lives(node, pod, verdict, look)
 
-    def _lives(self, node: int, pod: Json, verdict: Verdict, look: Look) -> None:
+    def _lives(self, node: int, pod: Json, verdict: PodVerdict, look: Look) -> None:
         if verdict.word == "Terminating":
             self._dying(node, pod, verdict, look)
         elif verdict.is_stuck:
@@ -130,13 +130,13 @@ class GangHistory:
             self._stuck_since.pop(node, None)
             self._note_start(node, verdict, look.now)
 
-    def _dying(self, node: int, pod: Json, verdict: Verdict, look: Look) -> None:
+    def _dying(self, node: int, pod: Json, verdict: PodVerdict, look: Look) -> None:
         """It has its grace time: its ranks save, and its agent says so itself."""
         if not verdict.is_unexplained:
             self._causes.setdefault(node, (verdict.loss, verdict.why))
         if look.at > _deadline(pod, look) + OVERDUE:
             loss, why = self._causes.get(node, (Loss.LOST, verdict.why))
-            self.ended[node] = Verdict("Terminating", f"{why}, and doesn't end", loss)
+            self.ended[node] = PodVerdict("Terminating", f"{why}, and doesn't end", loss)
 
     def _note_deletion(self, node: int, pod: Json, look: Look) -> None:
         if node in self._causes:
@@ -145,7 +145,7 @@ class GangHistory:
             self.questions.add(node)
         self._deletions.setdefault(node, Deletion(_deadline(pod, look), self._machines[node]))
 
-    def _note_start(self, node: int, verdict: Verdict, now: float) -> None:
+    def _note_start(self, node: int, verdict: PodVerdict, now: float) -> None:
         if verdict.word not in STARTING:
             self._next_hindrance_at.pop(node, None)
             self._hindrances.pop(node, None)
@@ -167,13 +167,13 @@ class GangHistory:
                     f"got no machine in {self.schedule_timeout_s:g} s while others of the job had theirs: "
                     f"{self._living.pop(node).word}"
                 )
-                self.ended[node] = Verdict("Unschedulable", why)
+                self.ended[node] = PodVerdict("Unschedulable", why)
 
     def answered(self, node: int, events: Sequence[Json]) -> None:
         """Takes in the events about pods of that name."""
         if metadata := self._metadata.get(node):
             events = own_events(events, metadata)
-        if self._living.get(node, Verdict("gone")).word in STARTING:
+        if self._living.get(node, PodVerdict("gone")).word in STARTING:
             self._hindrances[node] = hindrance(events)
             self._next_hindrance_at[node] = self._now + HINDERED_S
             return

@@ -76,27 +76,31 @@ EXITS: dict[int, tuple[Loss, str]] = {
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What a pod's status means. word: Kubernetes' own. why: of its end, in words that follow "its pod"; "" = it has
-    not ended and won't by itself. is_over: no process of it is left. waits: it hasn't been given a machine yet.
-    """
+class PodVerdict:
+    """What a pod's status means for its node."""
 
     word: str
+    """Kubernetes' own."""
     why: str = ""
+    """Why it ended, in words that follow "its pod"; "" = it has not ended and won't by itself."""
     loss: Loss = Loss.LOST
     is_over: bool = False
+    """No process of it is left."""
     waits: bool = False
+    """It hasn't been given a machine yet."""
     is_stuck: bool = False
     """It waits for something that doesn't come by itself, and `why` says for what."""
     is_unexplained: bool = False
     """It is being deleted, or was, and nothing says why: an event may."""
 
 
-def judged(pod: Json, lost: Collection[str]) -> Verdict:
+def judged(pod: Json, lost: Collection[str]) -> PodVerdict:
     """The verdict on a pod as the API shows it. lost: the Kubernetes nodes that count as lost."""
     machine = pod["spec"].get("nodeName", "")
     if machine in lost:
-        return Verdict("NodeStatusUnknown", f"is lost: its machine {machine} doesn't answer Kubernetes", is_over=True)
+        return PodVerdict(
+            "NodeStatusUnknown", f"is lost: its machine {machine} doesn't answer Kubernetes", is_over=True
+        )
     status = pod.get("status", {})
     is_over = status.get("phase") in ("Failed", "Succeeded")
     is_deleted = "deletionTimestamp" in pod["metadata"]
@@ -105,9 +109,9 @@ def judged(pod: Json, lost: Collection[str]) -> Verdict:
         is_unexplained = is_deleted and verdict.word in ("Failed", "Succeeded") and _disruption(status) is None
         return replace(verdict, is_unexplained=is_unexplained)
     if doomed := _disruption(status):
-        return Verdict("Terminating", doomed[1], doomed[0])
+        return PodVerdict("Terminating", doomed[1], doomed[0])
     if is_deleted:
-        return Verdict("Terminating", "was deleted, and not by drumbeat", is_unexplained=True)
+        return PodVerdict("Terminating", "was deleted, and not by drumbeat", is_unexplained=True)
     if _has_agent_ended(pod["spec"], status):
         return _container_ended(status)
     return _living(status)
@@ -120,60 +124,64 @@ def _has_agent_ended(spec: Json, status: Json) -> bool:
     return is_over and spec.get("restartPolicy", "Never") == "Never"
 
 
-def _ended(status: Json) -> Verdict:
+def _ended(status: Json) -> PodVerdict:
     """A pod that ended in its grace time is `Succeeded` or `Failed` whatever ended it: what ended it comes first."""
     reason, message = status.get("reason", ""), status.get("message", "")
     if reason == "Evicted":
         return _evicted(message)
     if reason.startswith("OutOf"):
         what = f"was refused by its machine: {reason}{_in_brackets(message)}"
-        return Verdict(reason, what, Loss.LOST, is_over=True)
+        return PodVerdict(reason, what, Loss.LOST, is_over=True)
     if reason in KUBELET:
         loss, what = KUBELET[reason]
-        return Verdict(reason, f"{what}{_in_brackets(message)}", loss, is_over=True)
+        return PodVerdict(reason, f"{what}{_in_brackets(message)}", loss, is_over=True)
     if doomed := _disruption(status):
-        return Verdict(status["phase"], doomed[1], doomed[0], is_over=True)
+        return PodVerdict(status["phase"], doomed[1], doomed[0], is_over=True)
     return _container_ended(status)
 
 
-def _evicted(message: str) -> Verdict:
+def _evicted(message: str) -> PodVerdict:
     """Its own limit is the job's fault, a machine under pressure isn't."""
     is_own = any(words in message for words in OWN_LIMIT)
-    return Verdict(
+    return PodVerdict(
         "Evicted", f"was evicted{_in_brackets(message)}", Loss.FAILED if is_own else Loss.PREEMPTED, is_over=True
     )
 
 
-def _container_ended(status: Json) -> Verdict:
+def _container_ended(status: Json) -> PodVerdict:
     ended = _state(status).get("terminated", {})
     reason, code = ended.get("reason", ""), ended.get("exitCode")
     message = ended.get("message", "") or status.get("message", "")
     if reason == "OOMKilled":
-        return Verdict("OOMKilled", "was killed at its memory limit", Loss.OUT_OF_MEMORY, is_over=True)
+        return PodVerdict("OOMKilled", "was killed at its memory limit", Loss.OUT_OF_MEMORY, is_over=True)
     if reason in ("StartError", "ContainerCannotRun"):
-        return Verdict(reason, f"could not start its agent{_in_brackets(message)}", Loss.FAILED, is_over=True)
+        return PodVerdict(reason, f"could not start its agent{_in_brackets(message)}", Loss.FAILED, is_over=True)
     if reason in UNSEEN_ENDS:
         what = f"ended unseen: its machine was restarted{_in_brackets(message)}"
-        return Verdict(reason, what, Loss.LOST, is_over=True)
+        return PodVerdict(reason, what, Loss.LOST, is_over=True)
     loss, what = EXITS.get(code, (Loss.FAILED, f"ended with exit code {code}")) if code is not None else _UNKNOWN_END
     word = status["phase"] if status["phase"] in ("Failed", "Succeeded") else reason or "Terminated"
-    return Verdict(word, what + (_in_brackets(message) if code not in (0, 3) else ""), loss, is_over=True)
+    return PodVerdict(word, what + (_in_brackets(message) if code not in (0, 3) else ""), loss, is_over=True)
 
 
 _UNKNOWN_END = (Loss.LOST, "ended, and Kubernetes doesn't say how")
 
 
-def _living(status: Json) -> Verdict:
+def _living(status: Json) -> PodVerdict:
     scheduled = _conditions(status).get("PodScheduled", {})
     if status.get("phase", "Pending") == "Pending" and scheduled.get("status") == "False":
-        return Verdict(f"{scheduled.get('reason', 'Pending')}{_in_brackets(scheduled.get('message', ''))}", waits=True)
+        return PodVerdict(
+            f"{scheduled.get('reason', 'Pending')}{_in_brackets(scheduled.get('message', ''))}", waits=True
+        )
     waiting = _state(status).get("waiting", {})
     reason = waiting.get("reason", "")
     if reason in STUCK:
         what = f"can't start: {reason}{_in_brackets(waiting.get('message', ''))}"
-        return Verdict(reason, what, Loss.FAILED, is_stuck=True)
+        return PodVerdict(reason, what, Loss.FAILED, is_stuck=True)
     is_placed = scheduled.get("status") == "True"
-    return Verdict(reason or status.get("phase", "Pending"), waits=not is_placed and status.get("phase") != "Running")
+    return PodVerdict(
+        reason or status.get("phase", "Pending"), waits=not is_placed and status.get("phase") != "Running"
+    )
 
 
 def own_events(events: Sequence[Json], metadata: Json) -> list[Json]:

@@ -30,19 +30,20 @@ CONTAINER = "agent"
 
 
 @dataclass(frozen=True)
-class Site:
-    """Where pods are created. owner: the label value of this server's compute; namespace: of all objects."""
+class PodScope:
+    """The namespace of a compute's objects and the label by which the server knows its own."""
 
     owner: str
+    """The label's value: this server's compute."""
     namespace: str
 
 
-def agent_map(archive: AgentArchive, site: Site) -> Json:
+def agent_map(archive: AgentArchive, scope: PodScope) -> Json:
     """The ConfigMap with the agent, shared by all gangs of all servers with the same version of drumbeat."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": agent_map_name(archive), "namespace": site.namespace, "labels": _labels()},
+        "metadata": {"name": agent_map_name(archive), "namespace": scope.namespace, "labels": _labels()},
         "immutable": True,
         "binaryData": {"agent.pyz": base64.b64encode(archive.content).decode()},
     }
@@ -53,13 +54,13 @@ def agent_map_name(archive: AgentArchive) -> str:
     return f"drumbeat-agent-{archive.sha256[:16]}"
 
 
-def secret(spec: KubernetesCompute, gang: Gang, site: Site) -> Json:
+def secret(spec: KubernetesCompute, gang: Gang, scope: PodScope) -> Json:
     """The Secret with the enrolment of each node under a key of its own."""
-    name = gang_name(site.owner, gang.name)
+    name = gang_name(scope.owner, gang.name)
     own = _in_its_image(spec, gang)
     texts = {f"{slot.node}.json": enrolment(own, slot.node, root=WORK, checkpoints="") for slot in gang.slots}
-    labels = {**_labels(), OWNER: site.owner, GANG: name}
-    metadata = {"name": name, "namespace": site.namespace, "labels": labels, "annotations": {JOB: gang.name}}
+    labels = {**_labels(), OWNER: scope.owner, GANG: name}
+    metadata = {"name": name, "namespace": scope.namespace, "labels": labels, "annotations": {JOB: gang.name}}
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": texts}
 
 
@@ -90,34 +91,36 @@ def image_of(spec: KubernetesCompute, gang: Gang) -> str:
 
 
 def pods(
-    spec: KubernetesCompute, gang: Gang, site: Site, archive: AgentArchive, *, is_gated: bool = False
+    spec: KubernetesCompute, gang: Gang, scope: PodScope, archive: AgentArchive, *, is_gated: bool = False
 ) -> list[Json]:
     """The pod of each node, with the person's own keys merged last.
 
     is_gated: several have drumbeat's scheduling gate.
     """
-    made = [_pod(spec, gang, slot.node, site, archive) for slot in gang.slots]
+    made = [_pod(spec, gang, slot.node, scope, archive) for slot in gang.slots]
     for one in made if is_gated and len(made) > 1 else ():
         one["spec"]["schedulingGates"] = [{"name": GATE}]
     return [merged(one, spec.pod) for one in made]
 
 
-def rendered(spec: KubernetesCompute, gang: Gang, site: Site, archive: AgentArchive, *, is_gated: bool = False) -> str:
+def rendered(
+    spec: KubernetesCompute, gang: Gang, scope: PodScope, archive: AgentArchive, *, is_gated: bool = False
+) -> str:
     """What `drumbeat plan` prints: the pod of node 0."""
-    first = pods(spec, gang, site, archive, is_gated=is_gated)[0]
+    first = pods(spec, gang, scope, archive, is_gated=is_gated)[0]
     others = f"# Pods of nodes 1 to {len(gang.slots) - 1} differ only in that number.\n" if len(gang.slots) > 1 else ""
     return f"{others}{json.dumps(first, indent=2)}\n"
 
 
-def _pod(spec: KubernetesCompute, gang: Gang, node: int, site: Site, archive: AgentArchive) -> Json:
-    name = gang_name(site.owner, gang.name)
-    labels = {**spec.labels, **_labels(), OWNER: site.owner, GANG: name, NODE: str(node)}
+def _pod(spec: KubernetesCompute, gang: Gang, node: int, scope: PodScope, archive: AgentArchive) -> Json:
+    name = gang_name(scope.owner, gang.name)
+    labels = {**spec.labels, **_labels(), OWNER: scope.owner, GANG: name, NODE: str(node)}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
             "name": pod_name(name, node),
-            "namespace": site.namespace,
+            "namespace": scope.namespace,
             "labels": labels,
             "annotations": {**spec.annotations, JOB: gang.name},
         },
@@ -129,7 +132,7 @@ def _pod(spec: KubernetesCompute, gang: Gang, node: int, site: Site, archive: Ag
             **_placing(spec, gang, name),
             **_security(spec),
             "volumes": _volumes(spec, node, name, archive),
-            "containers": [_container(spec, gang, node, site)],
+            "containers": [_container(spec, gang, node, scope)],
         },
     }
 
@@ -193,13 +196,13 @@ def _volumes(spec: KubernetesCompute, node: int, name: str, archive: AgentArchiv
     ]
 
 
-def _container(spec: KubernetesCompute, gang: Gang, node: int, site: Site) -> Json:
+def _container(spec: KubernetesCompute, gang: Gang, node: int, scope: PodScope) -> Json:
     start = [
         f"{AGENT_FOLDER}/agent.pyz",
         POD_START,
         f"{ENROLMENT_FOLDER}/enrolment.json",
         WORK,
-        _checkpoints(spec, gang, site),
+        _checkpoints(spec, gang, scope),
     ]
     made: Json = {
         "name": CONTAINER,
@@ -220,11 +223,11 @@ def _container(spec: KubernetesCompute, gang: Gang, node: int, site: Site) -> Js
     return made
 
 
-def _checkpoints(spec: KubernetesCompute, gang: Gang, site: Site) -> str:
+def _checkpoints(spec: KubernetesCompute, gang: Gang, scope: PodScope) -> str:
     """The folder of the job's checkpoints in the pod."""
     if spec.folder is None:
         return f"{WORK}/checkpoints"
-    return f"{spec.folder.rstrip('/')}/jobs/{site.owner}-{gang.unique_job}/checkpoints"
+    return f"{spec.folder.rstrip('/')}/jobs/{scope.owner}-{gang.unique_job}/checkpoints"
 
 
 def _mount(spec: KubernetesCompute, number: int) -> Json:

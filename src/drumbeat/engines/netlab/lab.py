@@ -36,13 +36,15 @@ TOOLS = {"ip": "iproute2", "tc": "iproute2", "nsenter": "util-linux"}
 
 
 @dataclass(frozen=True)
-class Node:
-    """A node to be. address: IPv4, on `prefix` bits of network."""
+class LabNode:
+    """A network namespace that stands for a machine."""
 
     name: str
     number: int
     address: str
+    """IPv4."""
     prefix: int
+    """Bits of the network's part of the address."""
     bits_per_s: int
     burst_bytes: int
 
@@ -57,7 +59,7 @@ class Blueprint:
     prefix: int
     bits_per_s: int
     burst_bytes: int
-    nodes: tuple[Node, ...]
+    nodes: tuple[LabNode, ...]
 
 
 class Lab:
@@ -303,7 +305,7 @@ class Lab:
         addresses = list(subnet.hosts())
         burst = burst_bytes(self._bits)
         nodes = tuple(
-            Node(f"{self.name}-{n}", n, str(addresses[n]), subnet.prefixlen, self._bits, burst)
+            LabNode(f"{self.name}-{n}", n, str(addresses[n]), subnet.prefixlen, self._bits, burst)
             for n in range(1, self.nodes + 1)
         )
         interface = f"db{secrets.token_hex(4)}"

@@ -78,11 +78,13 @@ class GangView:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What an actor's state means. why: of its end, in words that follow the machine; "" = the node goes on."""
+class ActorVerdict:
+    """What an actor's state means for its node."""
 
     word: str
+    """Ray's own."""
     why: str = ""
+    """Why it ended, in words that follow the machine; "" = the node goes on."""
     loss: Loss = Loss.LOST
 
 
@@ -101,29 +103,29 @@ def judged(view: GangView, size: int, starting: str = "") -> Sighting:
     return Sighting(gang_word(one.word for one in verdicts.values()), gone, cause, leaving=_leaving(view, gone))
 
 
-def verdict(actor: Json, nodes: Mapping[str, Json]) -> Verdict:
+def verdict(actor: Json, nodes: Mapping[str, Json]) -> ActorVerdict:
     """The verdict on one actor. nodes: as in GangView."""
     state, machine = actor["state"], nodes.get(actor.get("node_id") or "") or {}
     place = f"machine {machine['node_name']}" if machine.get("node_name") else "its machine"
     if machine.get("state") == "DEAD":
         loss, what = _node_end(machine.get("state_message") or "")
-        return Verdict("NODE_DIED", f"{place} {what}", loss)
+        return ActorVerdict("NODE_DIED", f"{place} {what}", loss)
     if state in LIVING_ACTOR:
-        return Verdict(state)
+        return ActorVerdict(state)
     reason, message = _death(actor)
     if "placement group was removed" in message:
-        return Verdict(reason, f"its placement group was removed, and not by drumbeat ({place})", Loss.CANCELED)
+        return ActorVerdict(reason, f"its placement group was removed, and not by drumbeat ({place})", Loss.CANCELED)
     if reason == "NODE_DIED":
         loss, what = _node_end(message)
-        return Verdict(reason, f"{place} {what}", loss)
+        return ActorVerdict(reason, f"{place} {what}", loss)
     if reason in ACTOR_ENDS:
         loss, what = ACTOR_ENDS[reason]
-        return Verdict(reason, f"its actor on {place} {what}", loss)
+        return ActorVerdict(reason, f"its actor on {place} {what}", loss)
     # Ray's worker process died, out of memory or killed, and the agent isn't its child: it goes on, and tells itself.
-    return Verdict(f"its actor is gone ({reason}), its agent may go on")
+    return ActorVerdict(f"its actor is gone ({reason}), its agent may go on")
 
 
-def _waiting(view: GangView, verdicts: Mapping[int, Verdict], size: int, starting: str) -> Sighting:
+def _waiting(view: GangView, verdicts: Mapping[int, ActorVerdict], size: int, starting: str) -> Sighting:
     status, group = _status(view.job), view.group
     if group is not None and group["state"] == "RESCHEDULING":
         what = "its machine was lost while the job's nodes were being started"

@@ -22,45 +22,48 @@ class Stage(Enum):
 
 
 @dataclass(frozen=True)
-class Word:
-    """short: squeue's own abbreviation. loss, what: for a gang whose job is OVER so; `what` follows "Slurm job 17"."""
+class SlurmJobState:
+    """A state of Slurm's jobs and its meaning for the gang."""
 
     short: str
+    """The abbreviation that squeue prints."""
     stage: Stage
     loss: Loss = Loss.LOST
+    """Of a gang whose job is OVER in this state."""
     what: str = ""
+    """The same in words that follow "Slurm job 17"."""
 
 
-JOB: dict[str, Word] = {
-    "PENDING": Word("PD", Stage.WAITS),
-    "CONFIGURING": Word("CF", Stage.WAITS),
-    "SUSPENDED": Word("S", Stage.WAITS),
-    "STOPPED": Word("ST", Stage.WAITS),
-    "REQUEUED": Word("RQ", Stage.WAITS),
-    "REQUEUE_FED": Word("RF", Stage.WAITS),
-    "REQUEUE_HOLD": Word("RH", Stage.WAITS),
-    "RESV_DEL_HOLD": Word("RD", Stage.WAITS),
-    "SPECIAL_EXIT": Word("SE", Stage.WAITS),
-    "RUNNING": Word("R", Stage.RUNS),
-    "RESIZING": Word("RS", Stage.RUNS),
-    "SIGNALING": Word("SI", Stage.RUNS),
-    "COMPLETING": Word("CG", Stage.ENDS),
-    "STAGE_OUT": Word("SO", Stage.ENDS),
-    "COMPLETED": Word("CD", Stage.OVER, Loss.LOST, "ended while its nodes were still needed"),
-    "CANCELLED": Word("CA", Stage.OVER, Loss.CANCELED, "was canceled in Slurm (scancel), not by drumbeat"),
-    "PREEMPTED": Word("PR", Stage.OVER, Loss.PREEMPTED, "was preempted by Slurm"),
-    "TIMEOUT": Word("TO", Stage.OVER, Loss.TIMED_OUT, "reached Slurm's time limit"),
-    "DEADLINE": Word("DL", Stage.OVER, Loss.TIMED_OUT, "reached its deadline in Slurm"),
-    "OUT_OF_MEMORY": Word("OOM", Stage.OVER, Loss.OUT_OF_MEMORY, "reached its memory limit in Slurm"),
-    "NODE_FAIL": Word("NF", Stage.OVER, Loss.LOST, "lost a node (NODE_FAIL)"),
-    "BOOT_FAIL": Word("BF", Stage.OVER, Loss.LOST, "was given a node that didn't boot (BOOT_FAIL)"),
-    "LAUNCH_FAILED": Word("LF", Stage.OVER, Loss.FAILED, "could not be launched"),
-    "RECONFIG_FAIL": Word("RC", Stage.OVER, Loss.FAILED, "could not have its node configured"),
-    "REVOKED": Word("RV", Stage.OVER, Loss.LOST, "was given to another cluster of the federation"),
-    "FAILED": Word("F", Stage.OVER, Loss.FAILED, "failed"),
+JOB: dict[str, SlurmJobState] = {
+    "PENDING": SlurmJobState("PD", Stage.WAITS),
+    "CONFIGURING": SlurmJobState("CF", Stage.WAITS),
+    "SUSPENDED": SlurmJobState("S", Stage.WAITS),
+    "STOPPED": SlurmJobState("ST", Stage.WAITS),
+    "REQUEUED": SlurmJobState("RQ", Stage.WAITS),
+    "REQUEUE_FED": SlurmJobState("RF", Stage.WAITS),
+    "REQUEUE_HOLD": SlurmJobState("RH", Stage.WAITS),
+    "RESV_DEL_HOLD": SlurmJobState("RD", Stage.WAITS),
+    "SPECIAL_EXIT": SlurmJobState("SE", Stage.WAITS),
+    "RUNNING": SlurmJobState("R", Stage.RUNS),
+    "RESIZING": SlurmJobState("RS", Stage.RUNS),
+    "SIGNALING": SlurmJobState("SI", Stage.RUNS),
+    "COMPLETING": SlurmJobState("CG", Stage.ENDS),
+    "STAGE_OUT": SlurmJobState("SO", Stage.ENDS),
+    "COMPLETED": SlurmJobState("CD", Stage.OVER, Loss.LOST, "ended while its nodes were still needed"),
+    "CANCELLED": SlurmJobState("CA", Stage.OVER, Loss.CANCELED, "was canceled in Slurm (scancel), not by drumbeat"),
+    "PREEMPTED": SlurmJobState("PR", Stage.OVER, Loss.PREEMPTED, "was preempted by Slurm"),
+    "TIMEOUT": SlurmJobState("TO", Stage.OVER, Loss.TIMED_OUT, "reached Slurm's time limit"),
+    "DEADLINE": SlurmJobState("DL", Stage.OVER, Loss.TIMED_OUT, "reached its deadline in Slurm"),
+    "OUT_OF_MEMORY": SlurmJobState("OOM", Stage.OVER, Loss.OUT_OF_MEMORY, "reached its memory limit in Slurm"),
+    "NODE_FAIL": SlurmJobState("NF", Stage.OVER, Loss.LOST, "lost a node (NODE_FAIL)"),
+    "BOOT_FAIL": SlurmJobState("BF", Stage.OVER, Loss.LOST, "was given a node that didn't boot (BOOT_FAIL)"),
+    "LAUNCH_FAILED": SlurmJobState("LF", Stage.OVER, Loss.FAILED, "could not be launched"),
+    "RECONFIG_FAIL": SlurmJobState("RC", Stage.OVER, Loss.FAILED, "could not have its node configured"),
+    "REVOKED": SlurmJobState("RV", Stage.OVER, Loss.LOST, "was given to another cluster of the federation"),
+    "FAILED": SlurmJobState("F", Stage.OVER, Loss.FAILED, "failed"),
 }
 
-UNKNOWN = Word("", Stage.RUNS)
+UNKNOWN = SlurmJobState("", Stage.RUNS)
 
 
 def said(text: str) -> str:
@@ -73,7 +76,7 @@ def said(text: str) -> str:
     return longer[0] if len(longer) == 1 else word
 
 
-def meaning(word: str) -> Word:
+def meaning(word: str) -> SlurmJobState:
     """Of a word as `said` gives it."""
     return JOB.get(word, UNKNOWN)
 

@@ -11,7 +11,7 @@ from drumbeat.jobfile.environments.included_files import at
 from drumbeat.jobfile.environments.inline_conda import requirements_in
 from drumbeat.jobfile.environments.requirements import Line, included_by, read_items
 from drumbeat.jobfile.reading.error_messages import either, short, shown
-from drumbeat.jobfile.reading.yaml_tree import Node, parse, plain
+from drumbeat.jobfile.reading.yaml_tree import YamlNode, parse, plain
 from drumbeat.model.api.requests import EnvironmentFiles
 from drumbeat.model.errors import SpecError
 
@@ -55,7 +55,7 @@ def included(text: str) -> list[str]:
     return included_by(requirements_in(cast("dict[str, Any]", table))) if isinstance(table, dict) else []
 
 
-def _node(value: object) -> Node:
+def _node(value: object) -> YamlNode:
     """A tree whose nodes have no lines."""
     if isinstance(value, Mapping):
         table = cast("Mapping[str, object]", value)
@@ -65,11 +65,11 @@ def _node(value: object) -> Node:
     return _placeless("" if value is None else str(value))
 
 
-def _placeless(value: str | list[Node] | dict[str, tuple[Node, Node]]) -> Node:
-    return Node(-1, 0, 0, 0, value)
+def _placeless(value: str | list[YamlNode] | dict[str, tuple[YamlNode, YamlNode]]) -> YamlNode:
+    return YamlNode(-1, 0, 0, 0, value)
 
 
-def _read(texts: EnvironmentFiles, name: str, root: Node, own: tuple[int, int]) -> Conda:
+def _read(texts: EnvironmentFiles, name: str, root: YamlNode, own: tuple[int, int]) -> Conda:
     if not isinstance(root.value, dict):
         raise at(name, root.line + 1, "a conda file is a mapping with `dependencies`, not a list or a text")
     for key, (node, _) in root.value.items():
@@ -90,7 +90,7 @@ def _read(texts: EnvironmentFiles, name: str, root: Node, own: tuple[int, int]) 
     return Conda(python, tuple(read_items(texts, name, numbered)), tuple(packages), channels, notes)
 
 
-def _check_key(name: str, key: str, node: Node) -> None:
+def _check_key(name: str, key: str, node: YamlNode) -> None:
     if key == "variables":
         raise at(
             name, node.line + 1, "`variables` of a conda file aren't set", "Put them into `environment_variables`."
@@ -99,7 +99,7 @@ def _check_key(name: str, key: str, node: Node) -> None:
         raise at(name, node.line + 1, f"unknown key {shown(key)} in the conda file", either(key, KEYS))
 
 
-def _items(name: str, root: Node, key: str) -> list[Node]:
+def _items(name: str, root: YamlNode, key: str) -> list[YamlNode]:
     entry = root.child(key)
     if entry is None or entry[1].value == "":
         return []
@@ -108,7 +108,7 @@ def _items(name: str, root: Node, key: str) -> list[Node]:
     return entry[1].value
 
 
-def _pip(name: str, node: Node) -> list[Node]:
+def _pip(name: str, node: YamlNode) -> list[YamlNode]:
     """The items of `- pip: [...]`."""
     if not isinstance(node.value, dict) or [*node.value] != ["pip"]:
         raise at(name, node.line + 1, "a dependency is a text, or `pip:` with a list")
@@ -118,7 +118,7 @@ def _pip(name: str, node: Node) -> list[Node]:
     return items
 
 
-def _numbers(texts: EnvironmentFiles, pip: Sequence[Node]) -> list[int]:
+def _numbers(texts: EnvironmentFiles, pip: Sequence[YamlNode]) -> list[int]:
     """Lines, counted from 1."""
     if not texts.lines:
         return [one.line + 1 for one in pip]
@@ -127,20 +127,20 @@ def _numbers(texts: EnvironmentFiles, pip: Sequence[Node]) -> list[int]:
     return [*texts.lines]
 
 
-def _text(name: str, node: Node) -> str:
+def _text(name: str, node: YamlNode) -> str:
     if not isinstance(node.value, str) or not node.value.strip() or "\n" in node.value.strip():
         raise at(name, node.line + 1, "expected a text of one line")
     return node.value.strip()
 
 
-def _package(name: str, node: Node) -> tuple[str, str]:
+def _package(name: str, node: YamlNode) -> tuple[str, str]:
     match = PACKAGE.fullmatch(_text(name, node))
     if not match:
         raise at(name, node.line + 1, f"{shown(node.value)} isn't a package of conda's", "One is `numpy=2.1`.")
     return match[1].lower(), match[2].strip()
 
 
-def _python(name: str, node: Node, version: str, own: tuple[int, int]) -> tuple[str, tuple[str, ...]]:
+def _python(name: str, node: YamlNode, version: str, own: tuple[int, int]) -> tuple[str, tuple[str, ...]]:
     """The Python that a node is to have, and what there is to say about it."""
     if not version:
         return "", ()
@@ -154,7 +154,7 @@ def _python(name: str, node: Node, version: str, own: tuple[int, int]) -> tuple[
     return _of_range(name, node, version, own)
 
 
-def _of_range(name: str, node: Node, version: str, own: tuple[int, int]) -> tuple[str, tuple[str, ...]]:
+def _of_range(name: str, node: YamlNode, version: str, own: tuple[int, int]) -> tuple[str, tuple[str, ...]]:
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
     try:

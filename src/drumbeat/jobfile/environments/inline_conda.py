@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from drumbeat.jobfile.reading.yaml_tree import Node, parse
+from drumbeat.jobfile.reading.yaml_tree import YamlNode, parse
 
 
 def requirements_in(table: Mapping[str, Any]) -> list[str]:
@@ -23,7 +23,7 @@ def lines_of(text: str, keys: Sequence[str], table: Mapping[str, Any]) -> tuple[
 
     text: of the file, which could be read already. keys: lead to the table.
     """
-    node: Node | None = parse(text.removeprefix("\ufeff"), "file")
+    node: YamlNode | None = parse(text.removeprefix("\ufeff"), "file")
     for key in (*keys, "dependencies"):
         entry = node.child(key) if node else None
         node = entry[1] if entry else None
@@ -33,5 +33,5 @@ def lines_of(text: str, keys: Sequence[str], table: Mapping[str, Any]) -> tuple[
     return tuple(line if written == text else 0 for (written, line), text in zip(places, wanted, strict=True))
 
 
-def _list(node: Node | None) -> list[Node]:
+def _list(node: YamlNode | None) -> list[YamlNode]:
     return node.value if node and isinstance(node.value, list) else []

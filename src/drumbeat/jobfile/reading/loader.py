@@ -27,7 +27,7 @@ from drumbeat.jobfile.reading.error_messages import (
 )
 from drumbeat.jobfile.reading.frozen_model import Loc, Model, dotted
 from drumbeat.jobfile.reading.overrides import Override, apply
-from drumbeat.jobfile.reading.yaml_tree import MAX_BYTES, Node, parse, plain
+from drumbeat.jobfile.reading.yaml_tree import MAX_BYTES, YamlNode, parse, plain
 from drumbeat.model.errors import Problem, SpecError
 
 
@@ -37,7 +37,7 @@ class Places:
 
     text: str
     name: str
-    root: Node | None = None
+    root: YamlNode | None = None
     changed: Mapping[Loc, Override] = field(default_factory=dict[Loc, Override])
     """The key paths that settings from outside changed, with each setting."""
 
@@ -68,7 +68,7 @@ class Places:
             text = short(value.value) if depth == len(loc) and isinstance(value.value, str) else text
         return in_quotes(loc, text)
 
-    def nodes(self, root: Node, loc: Loc) -> tuple[Node, Node, int]:
+    def nodes(self, root: YamlNode, loc: Loc) -> tuple[YamlNode, YamlNode, int]:
         """The key and the value at a path, or those of the nearest parent that exists, and the depth reached."""
         key = value = root
         for depth, part in enumerate(loc):
@@ -78,7 +78,7 @@ class Places:
             key, value = entry
         return key, value, len(loc)
 
-    def position(self, node: Node, near: str) -> tuple[int, int]:
+    def position(self, node: YamlNode, near: str) -> tuple[int, int]:
         """Line and column of `near` in a value's text; the value's own if the file spells it differently."""
         at = self.text.find(near, node.start, node.end)
         if at < 0:

@@ -35,20 +35,20 @@ SPECIAL_FLOAT = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 
 
 @dataclass
-class Node:
-    """A scalar's text, a list or a mapping, and where it stands; lines and columns count from 0."""
+class YamlNode:
+    """A node of a YAML document: a scalar's text, a list or a mapping. Lines and columns count from 0."""
 
     line: int
     column: int
     start: int
     end: int
-    value: str | list[Node] | dict[str, tuple[Node, Node]]
+    value: str | list[YamlNode] | dict[str, tuple[YamlNode, YamlNode]]
     plain: bool = False
     tag: str = ""
     size: int = field(default=1)
     depth: int = field(default=1)
 
-    def child(self, part: str | int) -> tuple[Node, Node] | None:
+    def child(self, part: str | int) -> tuple[YamlNode, YamlNode] | None:
         """The key's node and the value's node; a list's item is its own key."""
         if isinstance(self.value, dict):
             return self.value.get(str(part))
@@ -57,7 +57,7 @@ class Node:
         return None
 
 
-def parse(text: str, name: str, least: str = "") -> Node:
+def parse(text: str, name: str, least: str = "") -> YamlNode:
     """The tree of the one document in `text`; raises `SpecError` with a line for everything else.
 
     least: what an empty file lacks, for that message.
@@ -108,7 +108,7 @@ class _Reader:
 
     def __init__(self, events: Iterator[Any], name: str, least: str) -> None:
         self.events, self.name, self.least = events, name, least
-        self.anchors: dict[str, Node | None] = {}
+        self.anchors: dict[str, YamlNode | None] = {}
         self.count = 0
 
     def refuse(self, event: Any, what: str, fix: str = "") -> SpecError:
@@ -119,7 +119,7 @@ class _Reader:
         event = next(self.events)
         return type(event).__name__.removesuffix("Event"), event
 
-    def document(self) -> Node:
+    def document(self) -> YamlNode:
         kind, event = self.next()
         while kind == "StreamStart":
             kind, event = self.next()
@@ -133,7 +133,7 @@ class _Reader:
             raise self.refuse(event, "a second document starts here", "One file holds one; take the `---` out.")
         return root
 
-    def node(self, kind: str, event: Any, depth: int) -> Node:
+    def node(self, kind: str, event: Any, depth: int) -> YamlNode:
         self.count += 1
         if self.count > MAX_NODES:
             raise self.refuse(event, f"the file has more than {MAX_NODES:,} values")
@@ -153,16 +153,16 @@ class _Reader:
             self.anchors[event.anchor] = node
         return node
 
-    def opened(self, event: Any) -> Node:
+    def opened(self, event: Any) -> YamlNode:
         tag = str(event.ctag or "")
         if tag not in KNOWN_TAGS:
             raise self.refuse(event, f"the tag {shown(tag)} isn't allowed", "Job files hold plain values only.")
         if event.anchor is not None:
             self.anchors[event.anchor] = None  # None while it is open: an alias to it inside is a cycle
         start, end = event.start_mark, event.end_mark
-        return Node(start.line, start.column, start.index, end.index, "", tag=tag)
+        return YamlNode(start.line, start.column, start.index, end.index, "", tag=tag)
 
-    def alias(self, event: Any, depth: int) -> Node:
+    def alias(self, event: Any, depth: int) -> YamlNode:
         if event.anchor not in self.anchors:
             raise self.refuse(event, f"no anchor is named {shown(event.anchor)}")
         node = self.anchors[event.anchor]
@@ -175,16 +175,16 @@ class _Reader:
             raise self.refuse(event, f"written out, the aliases make more than {MAX_NODES:,} values")
         return node
 
-    def sequence(self, node: Node, depth: int) -> None:
-        items: list[Node] = []
+    def sequence(self, node: YamlNode, depth: int) -> None:
+        items: list[YamlNode] = []
         while (item := self.next())[0] != "SequenceEnd":
             items.append(self.node(*item, depth + 1))
             self.grow(node, items[-1])
         node.value = items
 
-    def mapping(self, node: Node, depth: int) -> None:
-        entries: dict[str, tuple[Node, Node]] = {}
-        merged: list[Node] = []
+    def mapping(self, node: YamlNode, depth: int) -> None:
+        entries: dict[str, tuple[YamlNode, YamlNode]] = {}
+        merged: list[YamlNode] = []
         while (item := self.next())[0] != "MappingEnd":
             key = self.node(*item, depth + 1)
             value = self.node(*self.next(), depth + 1)
@@ -203,19 +203,19 @@ class _Reader:
                 entries.setdefault(name, entry)
         node.value = entries
 
-    def merged(self, event: Any, value: Node) -> list[Node]:
+    def merged(self, event: Any, value: YamlNode) -> list[YamlNode]:
         """What `<<:` takes over: a mapping, or a list of them."""
         sources = value.value if isinstance(value.value, list) else [value]
         if not all(isinstance(source.value, dict) for source in sources):
             raise self.refuse(event, "`<<` takes a mapping or a list of mappings")
         return sources
 
-    def grow(self, node: Node, child: Node) -> None:
+    def grow(self, node: YamlNode, child: YamlNode) -> None:
         node.size += child.size + 1
         node.depth = max(node.depth, child.depth + 1)
 
 
-def plain(node: Node, name: str, path: tuple[str, ...] = ()) -> Any:
+def plain(node: YamlNode, name: str, path: tuple[str, ...] = ()) -> Any:
     """The tree as dicts, lists and scalars. Texts that only look like numbers stay as written where texts belong."""
     if isinstance(node.value, dict):
         return {key: plain(value, name, (*path, key)) for key, (_, value) in node.value.items()}

@@ -15,7 +15,7 @@ from drumbeat.model.roster import Member
 from drumbeat.node.agent.round_process_specs import RoundProcesses
 from drumbeat.node.logs.node_log import NodeLog
 from drumbeat.node.platform import completion_marks
-from drumbeat.node.supervisor.errands import Command, Errands
+from drumbeat.node.supervisor.errands import Errands, TaskCommand
 
 Say = Callable[[str], None]
 
@@ -111,7 +111,7 @@ class NodeSetup:
             return
         self._log.say("running the job's preparation")
         at = self._log.size()
-        command = Command(
+        command = TaskCommand(
             spec.argv,
             spec.cwd,
             spec.environment(os.environ),

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from drumbeat.launchers import render, starter, warm_start_fit
-from drumbeat.launchers.container_command import Engine, contained
+from drumbeat.launchers.container_command import ContainerEngine, contained
 from drumbeat.launchers.preparation import preparation
 from drumbeat.launchers.services import ServiceNode, has_process, service_process, services_on
 from drumbeat.launchers.tracking_variables import direct, tracked
@@ -52,7 +52,7 @@ class RoundProcesses:
         self._launcher = node_launcher(enrolment.plan.launcher)
         self._member_fields: dict[str, str] = {}
         """Of this node's `Member`, what `provide` and `check_launcher` have learned."""
-        self._engine: Engine | None = None
+        self._engine: ContainerEngine | None = None
         self.exits = RankExits(self._launcher, is_contained=self._plan.container is not None)
 
     @property
@@ -102,7 +102,7 @@ class RoundProcesses:
         if wanted.build and self._plan.nodes > 1:
             self._member_fields["environment"] = str(inspection.python_in(engine, wanted.image) or "")
 
-    def _find_engine(self, wanted: Container) -> Engine:
+    def _find_engine(self, wanted: Container) -> ContainerEngine:
         """Finds the node's engine, once, and the image's name there. Another agent may have provided the image."""
         if self._engine is None:
             self._engine = container_engine.find()

@@ -20,7 +20,7 @@ from drumbeat.node.environments.install_commands import Builder, Step
 from drumbeat.node.environments.installed_packages import fingerprint, installed, normal, site_folders
 from drumbeat.node.logs.node_log import NodeLog
 from drumbeat.node.platform import cache_folders
-from drumbeat.node.supervisor.errands import Command, Errands
+from drumbeat.node.supervisor.errands import Errands, TaskCommand
 
 ERRAND = "environment"
 _READ = 256 << 10
@@ -29,10 +29,11 @@ _CONSTRAINTS = ".constraints"
 
 
 @dataclass(frozen=True)
-class Environment:
-    """One that is there. folder: where it lies, for all jobs; each has a layer of its own in front (`job_layer.py`)."""
+class BuiltEnvironment:
+    """An environment that is complete on this node."""
 
     folder: str
+    """Shared by all jobs; each has a layer of its own in front (`job_layer.py`)."""
     fingerprint: Fingerprint
 
 
@@ -48,7 +49,7 @@ class EnvironmentBuilder:
         self._known: dict[str, Any] | None = None
         """The failure that was there before."""
 
-    def provide(self) -> Environment:
+    def provide(self) -> BuiltEnvironment:
         """The environment, pinned for this attempt. Raises RefusedError with a sentence when it can't be made,
         UnreachableError when that is because an index can't be reached.
         """
@@ -69,7 +70,7 @@ class EnvironmentBuilder:
             ) from error
         return found
 
-    def _use(self, place: Place) -> Environment | None:
+    def _use(self, place: Place) -> BuiltEnvironment | None:
         with place.held(shared=True, waits=self._waits):
             told = place.made()
             if told is None:
@@ -78,7 +79,7 @@ class EnvironmentBuilder:
         found = _look(place, str(told["python"]), self._wanted)
         if found.digest != told["digest"]:
             self._log.say(f"environment {self._name} isn't as it was made: something has installed into {place.folder}")
-        return Environment(place.folder, found)
+        return BuiltEnvironment(place.folder, found)
 
     def _waits(self) -> None:
         self._progress(f"environment {self._name}: another job on this machine is making it")
@@ -144,8 +145,8 @@ class EnvironmentBuilder:
         def waits(package: str) -> None:
             self._progress(f"environment {self._name}: another job on this machine is building {package}")
 
-        site = wheels.Site(self._wanted, builder, place.folder, python, run, self._log.say, waits)
-        return [wheels.line(line, site) for line in self._wanted.requirements]
+        target = wheels.WheelTarget(self._wanted, builder, place.folder, python, run, self._log.say, waits)
+        return [wheels.line(line, target) for line in self._wanted.requirements]
 
     def _run(self, step: Step, *kept: int, environment: Mapping[str, str] | None = None) -> None:
         at = self._log.size()
@@ -157,7 +158,7 @@ class EnvironmentBuilder:
             self._progress(f"environment {self._name}: {step.tool}, {time.monotonic() - began:.0f} s{told}")
 
         variables = install_commands.tool_environment() if environment is None else environment
-        command = Command(
+        command = TaskCommand(
             step.argv, "/", {**variables, **step.variables}, self._log.path, kept=kept, meanwhile=meanwhile
         )
         code = self._errands.run(ERRAND, command)

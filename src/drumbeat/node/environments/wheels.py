@@ -42,20 +42,22 @@ UNUSED_S = 30 * 86400.0
 
 
 @dataclass(frozen=True)
-class Site:
-    """The environment that a wheel is built for: `folder`, with all its other packages, of this Python's version.
-
-    run: runs a step with these variables, with an open file that all it starts keeps; raises RefusedError with the
-    tool's own words. say: adds a line to the log. waits: called now and then while another process builds it.
-    """
+class WheelTarget:
+    """The environment that a wheel is built for."""
 
     wanted: PythonEnvironment
     builder: Builder
     folder: str
+    """Of the environment, with all its other packages."""
     python: str
+    """The version of its Python."""
     run: Callable[[Step, Mapping[str, str], int], None]
+    """Runs a step with these variables, with an open file that all it starts keeps; raises RefusedError with the tool's
+    own words."""
     say: Callable[[str], None]
+    """Adds a line to the log."""
     waits: Callable[[str], None]
+    """Called now and then while another process builds it."""
 
     @property
     def path(self) -> str:
@@ -69,30 +71,30 @@ def build_of(requirement: str, wanted: PythonEnvironment) -> SourceBuild | None:
     return next((one for one in wanted.builds if normal(one.package) == name), None) if name else None
 
 
-def line(requirement: str, site: Site) -> str:
+def line(requirement: str, target: WheelTarget) -> str:
     """The same line with the wheel in the place of a version; "" for what isn't built. Raises as `provide` does."""
     if requirement.startswith("-"):
         return "" if requirement == _HASHES else requirement
-    build = build_of(requirement, site.wanted)
+    build = build_of(requirement, target.wanted)
     if build is None:
         return ""
     named = _WITH_EXTRAS.match(requirement)
-    return f"{named[0] if named else build.package} @ {pathlib.Path(provide(build, requirement, site)).as_uri()}"
+    return f"{named[0] if named else build.package} @ {pathlib.Path(provide(build, requirement, target)).as_uri()}"
 
 
-def provide(build: SourceBuild, requirement: str, site: Site) -> str:
+def provide(build: SourceBuild, requirement: str, target: WheelTarget) -> str:
     """The wheel's path: it is found, or waited for, or built. Raises RefusedError, OSError."""
     root = os.path.abspath(cache_folders.folder("wheels"))
     os.makedirs(root, exist_ok=True)
-    folder = os.path.join(root, key(build, requirement, site))
+    folder = os.path.join(root, key(build, requirement, target))
     while (lock := locks.take(f"{folder}.lock")) is None:
-        site.waits(build.package)
+        target.waits(build.package)
         time.sleep(LOOK_S)
     try:
         if not _in(folder):
-            _make(build, requirement, site, folder, lock)
+            _make(build, requirement, target, folder, lock)
         else:
-            site.say(f"{requirement} was built on this machine before: {_in(folder)}")
+            target.say(f"{requirement} was built on this machine before: {_in(folder)}")
         os.utime(folder)
         with contextlib.suppress(OSError):
             collect(root, time.time())
@@ -101,11 +103,11 @@ def provide(build: SourceBuild, requirement: str, site: Site) -> str:
     return _in(folder)
 
 
-def key(build: SourceBuild, requirement: str, site: Site) -> str:
+def key(build: SourceBuild, requirement: str, target: WheelTarget) -> str:
     """Names what comes out: another source, setting, Python, platform, or version of what is linked to has another."""
-    found = installed(site_folders(site.folder))
-    linked = [[name, found.get(normal(name)) or compilers.version(name, site.path)] for name in build.linked_to]
-    python = site.python.split(".")[:2]
+    found = installed(site_folders(target.folder))
+    linked = [[name, found.get(normal(name)) or compilers.version(name, target.path)] for name in build.linked_to]
+    python = target.python.split(".")[:2]
     told = [requirement, to_wire(build), linked, python, sysconfig.get_platform(), *platform.libc_ver()]
     return f"{build.package}-{hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]}"
 
@@ -138,17 +140,17 @@ def _age(folder: str, now: float) -> float:
 
 
 # --- building ---------------------------------------------------------------------------------------------------
-def _make(build: SourceBuild, requirement: str, site: Site, folder: str, lock: int) -> None:
-    what = f"environment {site.wanted.name}: {build.package}"
-    compilers.require(build.programs, site.path, what, site.wanted.source)
-    site.say(f"building {requirement} from source; this takes minutes, and what comes out is kept")
+def _make(build: SourceBuild, requirement: str, target: WheelTarget, folder: str, lock: int) -> None:
+    what = f"environment {target.wanted.name}: {build.package}"
+    compilers.require(build.programs, target.path, what, target.wanted.source)
+    target.say(f"building {requirement} from source; this takes minutes, and what comes out is kept")
     began, part = time.monotonic(), folder + _PART
     _remove(part)
     os.makedirs(f"{part}/scratch")
     try:
-        _prepare(build, requirement, site, part, lock)
+        _prepare(build, requirement, target, part, lock)
         faultpoint("wheel.begun")
-        site.run(_step(build, part), _environment(build, site, part), lock)
+        target.run(_step(build, part), _environment(build, target, part), lock)
         if not _in(f"{part}/out"):
             raise RefusedError(f"{what}: pip has built no wheel of it")
         faultpoint("wheel.built")
@@ -156,19 +158,19 @@ def _make(build: SourceBuild, requirement: str, site: Site, folder: str, lock: i
         os.replace(f"{part}/out", folder)
     finally:
         _remove(part)
-    site.say(f"{requirement} is built, in {time.monotonic() - began:.0f} s: {_in(folder)}")
+    target.say(f"{requirement} is built, in {time.monotonic() - began:.0f} s: {_in(folder)}")
 
 
-def _prepare(build: SourceBuild, requirement: str, site: Site, part: str, lock: int) -> None:
+def _prepare(build: SourceBuild, requirement: str, target: WheelTarget, part: str, lock: int) -> None:
     """The tools of the build, in a folder of their own, from which the environment's packages can be imported."""
     # What constrains the environment's packages is no matter of the build's own.
-    options = [one for one in site.wanted.requirements if one.startswith("-") and not one.startswith("--constraint")]
+    options = [one for one in target.wanted.requirements if one.startswith("-") and not one.startswith("--constraint")]
     _write(f"{part}/tools.txt", [*(one for one in options if one != _HASHES), *build.requires, "pip"])
     _write(f"{part}/source.txt", [*options, requirement])
-    for step in site.builder.tools(site.folder, f"{part}/tools", f"{part}/tools.txt"):
-        site.run(step, tool_environment(), lock)
+    for step in target.builder.tools(target.folder, f"{part}/tools", f"{part}/tools.txt"):
+        target.run(step, tool_environment(), lock)
     (there,) = site_folders(f"{part}/tools")[:1]
-    _write(f"{there}/environment.pth", site_folders(site.folder))
+    _write(f"{there}/environment.pth", site_folders(target.folder))
 
 
 def _step(build: SourceBuild, part: str) -> Step:
@@ -179,9 +181,9 @@ def _step(build: SourceBuild, part: str) -> Step:
     return Step("pip", (f"{part}/tools/bin/python", "-I", "-u", "-m", "pip", "wheel", *words))
 
 
-def _environment(build: SourceBuild, site: Site, part: str) -> dict[str, str]:
+def _environment(build: SourceBuild, target: WheelTarget, part: str) -> dict[str, str]:
     found = {**tool_environment(), **build.variables, "TMPDIR": f"{part}/scratch"}
-    found |= {"PATH": f"{part}/tools/bin:{site.path}", **compilers.at_once(found)}
+    found |= {"PATH": f"{part}/tools/bin:{target.path}", **compilers.at_once(found)}
     if build.cxx_standard:
         _write(f"{part}/c++", [compilers.wrapper(build.cxx_standard, found)])
         os.chmod(f"{part}/c++", 0o700)

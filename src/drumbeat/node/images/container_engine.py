@@ -16,7 +16,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from drumbeat.launchers.container_command import CONTAINER_ENGINES, LABEL, MAX_PROCESSES, RANK_LABEL, Engine, run_once
+from drumbeat.launchers.container_command import (
+    CONTAINER_ENGINES,
+    LABEL,
+    MAX_PROCESSES,
+    RANK_LABEL,
+    ContainerEngine,
+    run_once,
+)
 from drumbeat.model.errors import EngineError, RefusedError
 from drumbeat.node.platform import child_processes
 from drumbeat.node.platform.files import write_whole
@@ -41,7 +48,7 @@ _MISSING = re.compile(r"manifest unknown|name unknown|not found|not known to reg
 _FIX = "Install Podman there (Debian: apt-get install podman), or give the job a conda_file instead of an image."
 
 
-def find() -> Engine:
+def find() -> ContainerEngine:
     """The first engine that works here. Raises RefusedError when there is none, with what each of them said."""
     reasons: list[str] = []
     for kind in CONTAINER_ENGINES:
@@ -80,7 +87,7 @@ class Access:
         return any(image.startswith(f"{address}/") for address in self.insecure)
 
 
-def fetch(engine: Engine, image: str, access: Access, say: Callable[[str], None]) -> None:
+def fetch(engine: ContainerEngine, image: str, access: Access, say: Callable[[str], None]) -> None:
     """Has the image on this node. say: is told each line of the engine's. Raises RefusedError with its last one."""
     if has(engine, image):
         return
@@ -90,12 +97,12 @@ def fetch(engine: Engine, image: str, access: Access, say: Callable[[str], None]
         raise RefusedError(what, where="environment.image", fix=_fix(engine, "pull", image, answer))
 
 
-def pull(engine: Engine, image: str, access: Access, say: Callable[[str], None]) -> str:
+def pull(engine: ContainerEngine, image: str, access: Access, say: Callable[[str], None]) -> str:
     """Pulls an image. Returns why that failed, in the engine's last line; "" = the node has it."""
     return _transfer(engine, "pull", image, access, say)
 
 
-def push(engine: Engine, image: str, pushed_as: str, access: Access, say: Callable[[str], None]) -> None:
+def push(engine: ContainerEngine, image: str, pushed_as: str, access: Access, say: Callable[[str], None]) -> None:
     """Pushes an image of the node's to a registry, by this name. Raises RefusedError."""
     say(f"pushing image {image} as {pushed_as}")
     ask(engine, "tag", image, pushed_as)
@@ -106,7 +113,7 @@ def push(engine: Engine, image: str, pushed_as: str, access: Access, say: Callab
         raise RefusedError(what, where="environment.build", fix=_fix(engine, "push", pushed_as, answer))
 
 
-def take_name(engine: Engine, image: str, name: str) -> None:
+def take_name(engine: ContainerEngine, image: str, name: str) -> None:
     """Gives an image that was pulled another name, in place of the one that it was pulled by."""
     ask(engine, "tag", image, name)
     ask(engine, "image", "rm", image)
@@ -117,7 +124,7 @@ def is_missing(answer: str) -> bool:
     return bool(_MISSING.search(answer))
 
 
-def _transfer(engine: Engine, verb: str, image: str, access: Access, say: Callable[[str], None]) -> str:
+def _transfer(engine: ContainerEngine, verb: str, image: str, access: Access, say: Callable[[str], None]) -> str:
     last = "it said nothing"
     unchecked = ["--tls-verify=false"] if engine.kind == "podman" and access.is_insecure(image) else []
     with child_processes.started(
@@ -131,13 +138,13 @@ def _transfer(engine: Engine, verb: str, image: str, access: Access, say: Callab
     return last if transfer.returncode else ""
 
 
-def _fix(engine: Engine, verb: str, image: str, answer: str) -> str:
+def _fix(engine: ContainerEngine, verb: str, image: str, answer: str) -> str:
     if _UNAUTHORIZED.search(answer):
         return "Give drumbeat the credentials of that registry: drumbeat registry create -f FILE (docs/containers.md)"
     return f"Try it on the node: {engine.kind} {verb} {image}"
 
 
-def full_name(engine: Engine, image: str) -> str:
+def full_name(engine: ContainerEngine, image: str) -> str:
     """Returns the image's name with its registry, which Podman may need: without settings it has no default one.
 
     A short name of an image that the engine has, which may be one that was built on the node, stays.
@@ -149,30 +156,30 @@ def full_name(engine: Engine, image: str) -> str:
     return f"{DOCKER_HUB}/{image if slash else f'library/{image}'}"
 
 
-def has(engine: Engine, image: str) -> bool:
+def has(engine: ContainerEngine, image: str) -> bool:
     """Whether the image is in the engine's storage."""
     return ask(engine, "image", "inspect", "--format", "{{.Id}}", image).returncode == 0
 
 
-def remove(engine: Engine, image: str) -> bool:
+def remove(engine: ContainerEngine, image: str) -> bool:
     """Takes it out of the storage, unless a container is of it; gives whether it is there no more, for sure."""
     ask(engine, "image", "rm", image)
     listed = ask(engine, "images", "--quiet", "--filter", f"reference={image}")
     return listed.returncode == 0 and not listed.stdout.strip()
 
 
-def storage(engine: Engine) -> str:
+def storage(engine: ContainerEngine) -> str:
     """The folder that the engine has its images in."""
     key = "{{.Store.GraphRoot}}" if engine.kind == "podman" else "{{.DockerRootDir}}"
     return ask(engine, "info", "--format", key).stdout.strip()
 
 
-def inside(engine: Engine, image: str, argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
+def inside(engine: ContainerEngine, image: str, argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
     """What a command says that is run in a container of the image, which sees nothing of the node."""
     return ask(engine, *run_once(engine, image, argv))
 
 
-def note(engine: Engine, root: str) -> None:
+def note(engine: ContainerEngine, root: str) -> None:
     """Writes down, before containers of this attempt's folder are started, how they are removed. Raises OSError."""
     if not _noted(root):
         settings = {name: value for name, value in os.environ.items() if name.startswith(_SETTINGS)}
@@ -185,7 +192,7 @@ def note(engine: Engine, root: str) -> None:
         )
 
 
-def scratch(engine: Engine, root: str) -> str:
+def scratch(engine: ContainerEngine, root: str) -> str:
     """A folder where an engine that is killed may leave what it had of an image, which is large; "" = it has its own.
 
     Raises OSError.
@@ -294,10 +301,10 @@ def _note(root: str) -> str:
     return f"{os.path.dirname(root)}/{NOTE}"
 
 
-def _engine(program: str, kind: str) -> Engine:
+def _engine(program: str, kind: str) -> ContainerEngine:
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     processes, _ = resource.getrlimit(resource.RLIMIT_NPROC)
-    return Engine(
+    return ContainerEngine(
         program,
         kind,
         user=f"{os.geteuid()}:{os.getegid()}",
@@ -318,7 +325,7 @@ def _trouble(program: str) -> str:
     return "" if done.returncode == 0 else (answer.splitlines() or ["nothing"])[-1][:300]
 
 
-def ask(engine: Engine, *words: str) -> subprocess.CompletedProcess[str]:
+def ask(engine: ContainerEngine, *words: str) -> subprocess.CompletedProcess[str]:
     """What the engine answers; exit code 124 when it takes too long."""
     return _asked(engine.program, words)
 

@@ -11,7 +11,7 @@ import socket
 from dataclasses import dataclass
 from typing import Any
 
-from drumbeat.launchers.container_command import Engine
+from drumbeat.launchers.container_command import ContainerEngine
 from drumbeat.model.plan import BUILT
 from drumbeat.node.environments.folders import Place
 from drumbeat.node.images import container_engine
@@ -22,7 +22,7 @@ from drumbeat.node.platform import cache_folders
 class ImagePlace(Place):
     """One image's, whether it is built or not."""
 
-    engine: Engine
+    engine: ContainerEngine
 
     def made(self) -> dict[str, Any] | None:
         """What `mark_made` wrote; None = it isn't there, or its image has gone since."""
@@ -42,7 +42,7 @@ class ImagePlace(Place):
         super().unmake()
 
 
-def folder(engine: Engine) -> str:
+def folder(engine: ContainerEngine) -> str:
     """Where the images of this engine's storage are written down. Raises RefusedError."""
     told = f"{socket.gethostname()} {engine.kind} {container_engine.storage(engine)}"
     return os.path.abspath(f"{cache_folders.folder('images')}/{hashlib.sha256(told.encode()).hexdigest()[:12]}")

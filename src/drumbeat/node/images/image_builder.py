@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from drumbeat.launchers.container_command import Engine, build_line
+from drumbeat.launchers.container_command import ContainerEngine, build_line
 from drumbeat.model.agent import Enrolment
 from drumbeat.model.errors import RefusedError, StorageError
 from drumbeat.model.fault_points import faultpoint
@@ -22,7 +22,7 @@ from drumbeat.node.inputs.snapshots import bring
 from drumbeat.node.logs.node_log import NodeLog
 from drumbeat.node.platform.request_backoff import Backoff
 from drumbeat.node.platform.server_link import Link
-from drumbeat.node.supervisor.errands import Command, Errands
+from drumbeat.node.supervisor.errands import Errands, TaskCommand
 
 ERRAND = "image build"
 _READ = 256 << 10
@@ -47,7 +47,12 @@ class ImageBuilder:
     """For one attempt. `progress` is told in words what is being done."""
 
     def __init__(
-        self, enrolment: Enrolment, engine: Engine, log: NodeLog, errands: Errands, progress: Callable[[str], None]
+        self,
+        enrolment: Enrolment,
+        engine: ContainerEngine,
+        log: NodeLog,
+        errands: Errands,
+        progress: Callable[[str], None],
     ) -> None:
         self._enrolment, self._root, self._engine = enrolment, enrolment.root, engine
         self._log, self._errands, self._progress = log, errands, progress
@@ -188,7 +193,7 @@ class ImageBuilder:
 
         line = build_line(self._engine, work.image, context, work.build)
         environment = {**os.environ, **_PLAIN, **work.access.variables()}
-        command = Command(
+        command = TaskCommand(
             line, context, environment, self._log.path, kept=(lock,), confinement="subreaper", meanwhile=meanwhile
         )
         code = self._errands.run(ERRAND, command)

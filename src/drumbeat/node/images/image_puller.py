@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
-from drumbeat.launchers.container_command import Engine
+from drumbeat.launchers.container_command import ContainerEngine
 from drumbeat.model.agent import Enrolment
 from drumbeat.model.errors import UnreachableError
 from drumbeat.model.plan import Container
@@ -26,7 +26,7 @@ _ACCESS = "registries"
 class ImagePuller:
     """Provides the images of one attempt, pulled or built."""
 
-    def __init__(self, enrolment: Enrolment, engine: Engine, log: NodeLog, errands: Errands) -> None:
+    def __init__(self, enrolment: Enrolment, engine: ContainerEngine, log: NodeLog, errands: Errands) -> None:
         self._enrolment, self._engine = enrolment, engine
         self._log, self._errands = log, errands
 

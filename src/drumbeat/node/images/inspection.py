@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from drumbeat.launchers.container_command import Engine
+from drumbeat.launchers.container_command import ContainerEngine
 from drumbeat.model.errors import RefusedError
 from drumbeat.model.python_fingerprint import Fingerprint
 from drumbeat.node.environments.installed_packages import fingerprint, normal
@@ -33,7 +33,7 @@ class Image:
     size: int
 
 
-def look(engine: Engine, name: str) -> Image:
+def look(engine: ContainerEngine, name: str) -> Image:
     """The image of that name, which is there. Raises RefusedError."""
     said = container_engine.ask(engine, "image", "inspect", name)
     try:
@@ -61,7 +61,7 @@ def _of_registry(told: dict[str, Any], name: str) -> str:
     return digests[0] if len(digests) == 1 else ""
 
 
-def python_in(engine: Engine, name: str) -> Fingerprint | None:
+def python_in(engine: ContainerEngine, name: str) -> Fingerprint | None:
     """Of the `python` that a container finds on its PATH, else `python3`; None = there is none."""
     for program in ("python", "python3"):
         said = container_engine.inside(engine, name, (program, "-c", _ASKS))

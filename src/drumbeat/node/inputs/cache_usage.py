@@ -13,7 +13,7 @@ from drumbeat.model.api.space import Freed, KeptItem, SpaceItem, SpaceKind
 from drumbeat.model.errors import StorageError
 from drumbeat.node.environments import wheels
 from drumbeat.node.environments.garbage_collection import places, remove_unused, size_of
-from drumbeat.node.inputs.cache.eviction import Room
+from drumbeat.node.inputs.cache.eviction import CacheSpace
 from drumbeat.node.inputs.cache.files import Files
 from drumbeat.node.platform import cache_folders
 from drumbeat.node.supervisor import spare_folders
@@ -106,7 +106,7 @@ def _prune_data(before: float, *, is_dry: bool) -> Freed:
     folder = cache_folders.data_folder()
     if not os.path.isdir(folder):
         return Freed()
-    gone, pins = Room(Files(folder)).clear_unused(int(before * 1e9), is_dry=is_dry)
+    gone, pins = CacheSpace(Files(folder)).clear_unused(int(before * 1e9), is_dry=is_dry)
     items = tuple(SpaceItem("data cache", one.name, one.size, _at(one.used_at / 1e9)) for one in gone)
     jobs = sorted({pin.job for pin in pins})
     why = f"running jobs use them: {', '.join(jobs)}"

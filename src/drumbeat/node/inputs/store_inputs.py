@@ -19,7 +19,7 @@ from drumbeat.model.input_listing import Listing
 from drumbeat.model.plan import InputPlan
 from drumbeat.model.roster import Member
 from drumbeat.node.inputs.cache import link_tree
-from drumbeat.node.inputs.cache.eviction import Room, in_words
+from drumbeat.node.inputs.cache.eviction import CacheSpace, in_words
 from drumbeat.node.inputs.cache.files import Files, name_of
 from drumbeat.node.inputs.fetching.fetch_context import Means
 from drumbeat.node.inputs.fetching.fetch_threads import Fetch
@@ -122,7 +122,7 @@ class Inputs:
 
     def _take_room(self, listings: Iterable[Listing]) -> None:
         files = [file for listing in listings for file in listing.files]
-        room, backoff, since = Room(self._files), Backoff(), time.monotonic()
+        room, backoff, since = CacheSpace(self._files), Backoff(), time.monotonic()
         while why := room.take(self._enrolment.job, self._enrolment.root, files):
             if time.monotonic() - since > ROOM_S:
                 raise StorageError(

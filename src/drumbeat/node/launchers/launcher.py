@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from drumbeat.launchers.container_command import Engine
+from drumbeat.launchers.container_command import ContainerEngine
 from drumbeat.model.agent import RankExit
 from drumbeat.model.plan import Plan
 from drumbeat.model.process import ProcessSpec
@@ -32,7 +32,7 @@ class NodeRound:
 class NodeLauncher:
     """What a node does for a launcher beside starting the processes that `launchers.render` describes."""
 
-    check: Callable[[Plan, int, Engine | None], dict[str, str]] = lambda _plan, _node, _engine: {}
+    check: Callable[[Plan, int, ContainerEngine | None], dict[str, str]] = lambda _plan, _node, _engine: {}
     """Returns what the node has of the launcher, as fields of its `Member`. Raises RefusedError if it lacks something.
 
     The engine is that of the job's container, None = it has none."""

@@ -27,8 +27,8 @@ _MORE_LINES = 4
 
 
 @dataclass(frozen=True)
-class Word:
-    """What one process has said of its failure."""
+class ProcessFailure:
+    """What one process printed about its failure."""
 
     began: int
     """The byte at which its first line begins."""
@@ -48,7 +48,7 @@ def first_failure(seen: bytes, end_at: int) -> str:
     return b"\n".join(_shortened(first)).decode("utf-8", "replace")
 
 
-def _shortened(word: Word) -> list[bytes]:
+def _shortened(word: ProcessFailure) -> list[bytes]:
     """Its lines without frames from the middle, and where that isn't enough, without the end of the message.
 
     The header, the innermost frame and the error's line stay: without them, neither the error nor its place is known.
@@ -90,16 +90,16 @@ def _size(lines: list[bytes]) -> int:
     return sum(len(line) + 1 for line in lines)
 
 
-def _words(lines: list[bytes]) -> list[Word]:
+def _words(lines: list[bytes]) -> list[ProcessFailure]:
     """The last traceback of every process, or what DeepSpeed says of those that can say nothing."""
     messages = [split(line.decode("utf-8", "replace")) for line in lines]
     begins = list(accumulate((len(line) + 1 for line in lines), initial=0))
     gone = [number for number, (_, text) in enumerate(messages) if _GONE.search(text)]
     if gone:  # It is logged a moment later than the failures that follow from it.
-        return [Word(begins[number], (lines[number],), messages[number][1]) for number in gone]
+        return [ProcessFailure(begins[number], (lines[number],), messages[number][1]) for number in gone]
     is_torchruns = any(_TABLE in line for line in lines)
     return [
-        Word(
+        ProcessFailure(
             begins[one.lines[0]],
             tuple(lines[number] for number in one.lines),
             one.error,

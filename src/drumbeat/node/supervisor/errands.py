@@ -27,8 +27,8 @@ _END_TIMEOUT_S = 15.0
 
 
 @dataclass(frozen=True)
-class Command:
-    """A command for an errand."""
+class TaskCommand:
+    """The command of an errand."""
 
     argv: Sequence[str]
     cwd: str
@@ -53,7 +53,7 @@ class Errands:
         self._lock = threading.Lock()
         self._is_ending = False
 
-    def run(self, name: str, command: Command) -> int:
+    def run(self, name: str, command: TaskCommand) -> int:
         """Runs a command; returns its exit code, the negative of a signal's number if that ended it.
 
         Raises EngineError if it could not be run, or was ended because the agent leaves.
@@ -89,7 +89,7 @@ class Errands:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 errand.wait(grace_s + _END_TIMEOUT_S)
 
-    def _start(self, name: str, folder: str, command: Command) -> subprocess.Popen[bytes]:
+    def _start(self, name: str, folder: str, command: TaskCommand) -> subprocess.Popen[bytes]:
         request = ErrandRequest(
             tuple(command.argv), command.cwd, command.log, dict(command.env), command.grace_s, command.kept
         )

@@ -9,7 +9,7 @@ from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
 from drumbeat.jobfile.data.paths import InStore, Local, OfJob, reference_to
-from drumbeat.jobfile.reading.yaml_tree import Node, parse, plain
+from drumbeat.jobfile.reading.yaml_tree import YamlNode, parse, plain
 from drumbeat.model.errors import DrumbeatError, RefusedError, SpecError
 from drumbeat.model.input_listing import ListedFile, Listing, Origin, listing
 from drumbeat.ports.data import DataAccess
@@ -26,7 +26,7 @@ class Table:
     """What stands in the file. where: the file, for messages."""
 
     where: str
-    tree: Node
+    tree: YamlNode
     told: dict[str, Any]
 
     def at(self, *keys: str | int) -> str:

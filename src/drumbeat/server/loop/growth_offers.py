@@ -14,7 +14,7 @@ from drumbeat.core.scheduling import autoscaling
 from drumbeat.core.scheduling.cluster_queue import idle_nodes
 from drumbeat.core.scheduling.elastic_placement import growth, idle_growth
 from drumbeat.core.scheduling.resource_needs import Slot
-from drumbeat.core.scheduling.slot_fitting import Holding, Room
+from drumbeat.core.scheduling.slot_fitting import Holding, MachineCapacity
 from drumbeat.model.states import Reason, State
 from drumbeat.server.database.records import Record
 from drumbeat.server.loop.waiting_jobs import queue_of
@@ -49,7 +49,9 @@ class Grower:
                     nodes = sizes.get(job.name, ())
                     self._loop.apply(job.name, GrowthPossible(job.attempt, len(nodes)))
 
-    def sizes(self, compute: str, unfinished: dict[str, Record], rooms: list[Room]) -> dict[str, tuple[Slot, ...]]:
+    def sizes(
+        self, compute: str, unfinished: dict[str, Record], rooms: list[MachineCapacity]
+    ) -> dict[str, tuple[Slot, ...]]:
         """The slots that each elastic job of a compute could run on, where they are more than it has.
 
         None while another job waits for slots or gives some back. Each node is counted for one job only: first for
@@ -71,7 +73,7 @@ class Grower:
                     break
         return found
 
-    def _slots(self, job: Job, rooms: list[Room], held: list[Holding]) -> tuple[Slot, ...]:
+    def _slots(self, job: Job, rooms: list[MachineCapacity], held: list[Holding]) -> tuple[Slot, ...]:
         supply, compute = self._loop.supply, job.plan.compute
         queue = queue_of([job], self._loop.store, self._loop.clock.now())
         waiting, cap = queue.jobs[0], supply.caps.get(compute)
@@ -83,7 +85,7 @@ class Grower:
         idle = idle_nodes(job.need, rooms, taken, is_shared=compute in supply.shared)
         return idle_growth(waiting, range(job.plan.nodes, most), idle, rooms, queue.balances)
 
-    def needed(self, compute: str, unfinished: dict[str, Record], rooms: list[Room]) -> set[str]:
+    def needed(self, compute: str, unfinished: dict[str, Record], rooms: list[MachineCapacity]) -> set[str]:
         """The machines that elastic jobs would take if they had started, for as many nodes as were asked for."""
         sizes = self.sizes(compute, unfinished, autoscaling.as_if_started(rooms))
         wanted = {name: unfinished[name].job.need.nodes for name in sizes}

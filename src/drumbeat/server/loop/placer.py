@@ -15,7 +15,7 @@ from drumbeat.core.scheduling import autoscaling
 from drumbeat.core.scheduling.cluster_queue import enqueue
 from drumbeat.core.scheduling.resource_needs import Slot
 from drumbeat.core.scheduling.scheduler import Placed, place
-from drumbeat.core.scheduling.slot_fitting import Holding, Room
+from drumbeat.core.scheduling.slot_fitting import Holding, MachineCapacity
 from drumbeat.model.api.computes import Machine
 from drumbeat.model.states import Reason
 from drumbeat.server.database.records import Record
@@ -49,11 +49,11 @@ class Supply:
     missing: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     """Machines of a compute that have been unusable for so long that no job keeps its place in the queue for them."""
 
-    def rooms(self, compute: str) -> list[Room]:
+    def rooms(self, compute: str) -> list[MachineCapacity]:
         """The machines of a compute that jobs may be placed on."""
         missing = self.missing.get(compute, frozenset[str]())
         rooms = [
-            Room(m.name, m.cpus, m.gpus, m.unusable, m.state, m.is_for_gpus, is_missing=m.name in missing)
+            MachineCapacity(m.name, m.cpus, m.gpus, m.unusable, m.state, m.is_for_gpus, is_missing=m.name in missing)
             for m in self.machines.get(compute, ())
         ]
         cap = self.caps.get(compute)
@@ -90,7 +90,7 @@ class Placer:
         for placed in self.placed(compute, queue, rooms, held):
             self._tell(placed)
 
-    def placed(self, compute: str, queue: Queue, rooms: list[Room], held: list[Holding]) -> list[Placed]:
+    def placed(self, compute: str, queue: Queue, rooms: list[MachineCapacity], held: list[Holding]) -> list[Placed]:
         """A word for every job of a compute's queue."""
         cap = self._loop.supply.caps.get(compute)
         if compute in self._loop.supply.with_queue:
@@ -107,7 +107,9 @@ class Placer:
         placements = place(queue.jobs, rooms, held, self._loop.clock.now(), compute=compute, balances=queue.balances)
         return [self._awaited(one, queue, rooms, held, cap) for one in placements] if cap else placements
 
-    def _awaited(self, placed: Placed, queue: Queue, rooms: list[Room], held: list[Holding], cap: Cap) -> Placed:
+    def _awaited(
+        self, placed: Placed, queue: Queue, rooms: list[MachineCapacity], held: list[Holding], cap: Cap
+    ) -> Placed:
         """The same, where machines are started for the job: with that as the reason."""
         if placed.reason in (None, Reason.WAITING_FOR_QUOTA):
             return placed
@@ -115,7 +117,7 @@ class Placer:
         sentence = autoscaling.awaited(slots, rooms, cap.usual_s)
         return replace(placed, reason=Reason.WAITING_FOR_SLOTS, sentence=sentence) if sentence else placed
 
-    def expected(self, queue: Queue, rooms: list[Room], held: list[Holding]) -> dict[str, tuple[Slot, ...]]:
+    def expected(self, queue: Queue, rooms: list[MachineCapacity], held: list[Holding]) -> dict[str, tuple[Slot, ...]]:
         """The slots that queued jobs would be given if the machines that can be started had started."""
         placements = place(
             queue.jobs,

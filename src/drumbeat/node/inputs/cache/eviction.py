@@ -51,16 +51,18 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What is to make way for a job's files. refused: it never fits. waits_for: it would, without other jobs' files."""
+class EvictionPlan:
+    """Files of the cache to remove so that a job's files fit."""
 
     victims: tuple[Kept, ...] = ()
     loose_parts: tuple[str, ...] = ()
     refused: str = ""
+    """Why they can never fit, "" = they can."""
     waits_for: str = ""
+    """Which files of other jobs they have to wait for, "" = none."""
 
 
-def judge(wanted: Mapping[str, int], others: Sequence[Pin], held: Held) -> Verdict:
+def judge(wanted: Mapping[str, int], others: Sequence[Pin], held: Held) -> EvictionPlan:
     """Room for `wanted` (name to bytes): unpinned files go, longest unused first, and no more of them than needed."""
     pinned = {name: size for pin in others for name, size in pin.files.items()}
     there = {one.name: one.size for one in held.kept}
@@ -73,33 +75,35 @@ def judge(wanted: Mapping[str, int], others: Sequence[Pin], held: Held) -> Verdi
     over_disk = promised - begun - held.free
     total = sum(wanted.values())
     if total > held.bound:
-        return Verdict(refused=f"{in_words(total)} of inputs are more than the cache may hold, {in_words(held.bound)}")
+        return EvictionPlan(
+            refused=f"{in_words(total)} of inputs are more than the cache may hold, {in_words(held.bound)}"
+        )
     lacking = max(over_bound, over_disk)
     if lacking <= 0:
-        return Verdict()
+        return EvictionPlan()
     if lacking <= can_go:
         return _make_way(loose, loose_parts, lacking)
     missing = sum(size for name, size in wanted.items() if name not in there)
     theirs = sum(size for name, size in pinned.items() if name not in wanted)
     if over_disk - can_go > theirs:
         room = in_words(held.free + can_go + begun)
-        return Verdict(refused=f"{in_words(missing)} are still to be fetched, and the disk has room for {room}")
+        return EvictionPlan(refused=f"{in_words(missing)} are still to be fetched, and the disk has room for {room}")
     jobs = ", ".join(sorted({pin.job for pin in others}))
-    return Verdict(waits_for=f"the cache is full: {in_words(theirs)} of it are in use by {jobs}")
+    return EvictionPlan(waits_for=f"the cache is full: {in_words(theirs)} of it are in use by {jobs}")
 
 
-def unused(pins: Sequence[Pin], held: Held, before_ns: int) -> Verdict:
+def unused(pins: Sequence[Pin], held: Held, before_ns: int) -> EvictionPlan:
     """What no attempt has pinned: whole files that were used last before that moment, and parts that broke off."""
     pinned = {name for pin in pins for name in pin.files}
     victims = [one for one in held.kept if one.name not in pinned and one.used_at < before_ns]
-    return Verdict(tuple(sorted(victims, key=_used_at)), tuple(sorted(held.parts.keys() - pinned)))
+    return EvictionPlan(tuple(sorted(victims, key=_used_at)), tuple(sorted(held.parts.keys() - pinned)))
 
 
 def _used_at(one: Kept) -> int:
     return one.used_at
 
 
-def _make_way(loose: Sequence[Kept], loose_parts: Mapping[str, int], lacking: int) -> Verdict:
+def _make_way(loose: Sequence[Kept], loose_parts: Mapping[str, int], lacking: int) -> EvictionPlan:
     lacking -= sum(loose_parts.values())
     victims: list[Kept] = []
     for one in loose:
@@ -107,7 +111,7 @@ def _make_way(loose: Sequence[Kept], loose_parts: Mapping[str, int], lacking: in
             break
         victims.append(one)
         lacking -= one.size
-    return Verdict(tuple(victims), tuple(loose_parts))
+    return EvictionPlan(tuple(victims), tuple(loose_parts))
 
 
 def in_words(size: int) -> str:
@@ -118,8 +122,8 @@ def in_words(size: int) -> str:
     return f"{size} bytes"
 
 
-class Room:
-    """That of one cache."""
+class CacheSpace:
+    """The space of one cache, which attempts take for their files."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
@@ -168,7 +172,7 @@ class Room:
         fix = f"Make room on the node's disk, let the cache have more ({BYTES}), or use less data."
         return RefusedError(what, where=self._files.folder, fix=fix)
 
-    def _clear(self, verdict: Verdict) -> None:
+    def _clear(self, verdict: EvictionPlan) -> None:
         for one in verdict.victims:
             self._files.remove(one.name)
             faultpoint("cache.evicted")

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from dataclasses import replace
 
-from drumbeat.launchers.container_command import Engine
+from drumbeat.launchers.container_command import ContainerEngine
 from drumbeat.launchers.environment_variables import scrubbed
 from drumbeat.launchers.mpi import INTEL_MPI, MPICH, OPEN_MPI
 from drumbeat.model.agent import RankExit
@@ -37,7 +37,7 @@ _ABORTED = re.compile(
 """What MPICH writes into the log of a rank that calls MPI_Abort."""
 
 
-def check(plan: Plan, _node: int, engine: Engine | None) -> dict[str, str]:
+def check(plan: Plan, _node: int, engine: ContainerEngine | None) -> dict[str, str]:
     """Returns the node's MPI. Raises RefusedError if it has none, or one that the job's container can't join."""
     version = find_mpi(plan)
     if plan.container and engine:
@@ -87,7 +87,7 @@ def find_mpi(plan: Plan) -> str:
     raise RefusedError(what, where="distribution.type mpi", fix=_FIX)
 
 
-def require_inside(own: str, engine: Engine, image: str) -> None:
+def require_inside(own: str, engine: ContainerEngine, image: str) -> None:
     """Raises RefusedError if ranks in containers of the image can't join this node's MPI, `own`."""
     if own.startswith((MPICH, INTEL_MPI)):
         what = f"this node has {own}, which hands each rank an open file, and that doesn't go into a container"

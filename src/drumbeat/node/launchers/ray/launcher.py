@@ -7,7 +7,7 @@ import shutil
 import socket
 from collections.abc import Mapping
 
-from drumbeat.launchers.container_command import Engine
+from drumbeat.launchers.container_command import ContainerEngine
 from drumbeat.launchers.environment_variables import scrubbed
 from drumbeat.model.errors import RefusedError
 from drumbeat.model.plan import LauncherOptions, Plan
@@ -19,7 +19,7 @@ _WHERE = "distribution.type ray"
 _FIX = "Name ray among the packages of the job's environment, or use the curated one: `environment: azureml:ray`."
 
 
-def check(plan: Plan, node: int, _engine: Engine | None) -> dict[str, str]:
+def check(plan: Plan, node: int, _engine: ContainerEngine | None) -> dict[str, str]:
     """Raises RefusedError if the cluster's part on this node can't begin."""
     if plan.ray is None or plan.ray.address:
         return {}
