@@ -20,7 +20,7 @@ import pytest
 from drumbeat.jobfile.data.datastores import datastore_from
 from drumbeat.server.data.stores import StoreAccess
 from drumbeat.server.data.stores.azure_blocks import BLOCK
-from drumbeat.server.data.stores.s3_parts import PART
+from drumbeat.server.data.stores.s3 import PART
 
 from .house import DRUMBEAT, House, until
 from .relays import Relay, a_relay

@@ -17,8 +17,8 @@ from typing import Any
 from drumbeat.core.diagnosis.hangs.stragglers import WaitRecord
 from drumbeat.model import wire
 from drumbeat.node.stacks.rank_looks import RankLooks
+from drumbeat.server.nodes.hang_watch import SAMPLED_S
 from drumbeat.server.nodes.stacks import JobFacts
-from drumbeat.server.nodes.straggler_samples import SAMPLED_S
 from tools.hangs import scene
 from tools.hangs.on_gpu import TRAININGS
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.server.pipelines import local_content
+from drumbeat.server.pipelines import earlier_results
 from tests.nobody import run_as_nobody
 
 pytestmark = pytest.mark.feature("P1")
 
 
 def content_key(place: str) -> str:
-    return local_content.content_key(place, lambda _place: True)
+    return earlier_results.content_key(place, lambda _place: True)
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_link_to_what_nodes_do_not_have_is_an_error(digits: Path, tmp_path: Path
     (elsewhere / "one").write_text("1")
     (digits / "more").symlink_to(elsewhere / name)
     with pytest.raises(FileNotFoundError, match="nodes don't have what the server has there"):
-        local_content.content_key(str(digits), lambda place: not place.startswith(str(elsewhere)))
+        earlier_results.content_key(str(digits), lambda place: not place.startswith(str(elsewhere)))
 
 
 def test_file_whose_name_is_no_utf_8_has_a_key(digits: Path):
@@ -113,7 +113,7 @@ def test_file_whose_name_is_no_utf_8_has_a_key(digits: Path):
 def test_unreadable_folder_is_an_error(digits: Path, tmp_path: Path):
     (digits / "small").chmod(0)
     script = (
-        "from drumbeat.server.pipelines.local_content import content_key\n"
+        "from drumbeat.server.pipelines.earlier_results import content_key\n"
         "become_nobody()\n"
         "try:\n"
         "    content_key('digits', bool)\n"

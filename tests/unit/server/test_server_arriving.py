@@ -8,8 +8,7 @@ import pytest
 from starlette.exceptions import HTTPException
 
 from drumbeat.server.access import request_sizes
-from drumbeat.server.access.fair_share import FairShare
-from drumbeat.server.access.request_sizes import ELSEWHERE, KIB, MIB, BodyLimit, IncomingBody, limit_of
+from drumbeat.server.access.request_sizes import ELSEWHERE, KIB, MIB, BodyLimit, FairShare, IncomingBody, limit_of
 
 pytestmark = pytest.mark.feature("X1")
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from drumbeat.server.options import parse
-from drumbeat.server.process.log_format import JsonFormatter
+from drumbeat.server.process.serve import JsonFormatter
 
 
 @pytest.mark.feature("M5")

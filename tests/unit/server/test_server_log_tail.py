@@ -9,7 +9,7 @@ import pytest
 from drumbeat.model.logs import LogName
 from drumbeat.server.home_folder.artifacts import FolderArtifacts
 from drumbeat.server.home_folder.stored_files import LogChunk
-from drumbeat.server.jobs.log_tail import read_tail
+from drumbeat.server.jobs.log_routes import read_tail
 
 pytestmark = pytest.mark.feature("M1")
 LOG = LogName(1, 1, 0, 0).path
@@ -64,7 +64,7 @@ def test_what_a_crash_took_is_made_up_for_by_what_is_older(artifacts: CountingAr
 
 
 def test_tail_of_very_many_pieces_is_bounded(artifacts: CountingArtifacts, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("drumbeat.server.jobs.log_tail.MAX_PIECES", 50)
+    monkeypatch.setattr("drumbeat.server.jobs.log_routes.MAX_PIECES", 50)
     print_pieces(artifacts, *(b"x\n" for _ in range(100)))
     tail = read_tail(artifacts, "a", 1000)
     assert (len(tail.pieces), tail.first) == (50, 50)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from drumbeat.server.process.open_files import MAX_FILES, raise_file_limit
+from drumbeat.server.process.serve import MAX_FILES, raise_file_limit
 
 
 @pytest.fixture(autouse=True)

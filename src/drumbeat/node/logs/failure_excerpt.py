@@ -1,6 +1,6 @@
 """The excerpt of a rank's log that goes with its exit, for people and the diagnosis: its last lines, the error above.
 
-`drumbeat logs --tail` is answered by the server (`server/jobs/log_tail.py`).
+`drumbeat logs --tail` is answered by the server (`server/jobs/log_routes.py`).
 """
 
 from __future__ import annotations

@@ -2,15 +2,82 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Query
 
 from drumbeat.model.api.jobs import LogPage
 from drumbeat.server.context import ControlOf
 from drumbeat.server.jobs.log_reader import LogReader
-from drumbeat.server.jobs.log_tail import read_tail
 from drumbeat.server.routing import new_router
+
+if TYPE_CHECKING:
+    from drumbeat.model.api.jobs import LogPiece
+    from drumbeat.server.home_folder import FolderArtifacts
+
+# The end of a job's logs: about so many bytes of what arrived last, from a whole line on.
+
+PAGE_BYTES = 1 << 20
+MAX_PIECES = 1 << 16
+"""In one answer: a piece takes more memory than its text when that is short."""
+
+
+@dataclass(frozen=True)
+class LogTail:
+    """The last pieces of a job's logs.
+
+    first: everything older is among the pieces up to this position; of one that was cut that is its own. end: the
+    position of the last piece.
+    """
+
+    pieces: list[LogPiece]
+    first: int
+    end: int
+
+
+def read_tail(artifacts: FolderArtifacts, job: str, wanted: int) -> LogTail:
+    """Reads the end of the logs, about `wanted` bytes. Blocks on the disk.
+
+    Of pieces that a crash took there is less than their records say: what lacks is read from those before.
+    """
+    start = end = artifacts.log_end(job)
+    pieces: list[LogPiece] = []
+    length = 0
+    while start and length < wanted and end - start < MAX_PIECES:
+        before = max(artifacts.log_start(job, end=start, length=wanted - length), end - MAX_PIECES)
+        older = _read_range(artifacts, job, before, start)
+        pieces[:0], start = older, before
+        length += sum(len(piece.text.encode()) for piece in older)
+    return LogTail(*_trimmed(pieces, start, length - wanted), end)
+
+
+def _read_range(artifacts: FolderArtifacts, job: str, start: int, end: int) -> list[LogPiece]:
+    reader = LogReader(artifacts, job, start)
+    pieces: list[LogPiece] = []
+    while reader.position < end:
+        before = reader.position
+        pieces += reader.read(PAGE_BYTES)
+        if reader.position == before:
+            break
+    return [piece for piece in pieces if piece.position <= end]
+
+
+def _trimmed(pieces: list[LogPiece], start: int, surplus: int) -> tuple[list[LogPiece], int]:
+    """The pieces without about `surplus` bytes at their beginning, and the position of what is older."""
+    skipped = 0
+    while skipped < len(pieces) and surplus >= (size := len(pieces[skipped].text.encode())):
+        surplus -= size
+        start = pieces[skipped].position
+        skipped += 1
+    kept = pieces[skipped:]
+    data = kept[0].text.encode() if kept and surplus > 0 else b""
+    at = data.find(b"\n", surplus) + 1
+    if at and at < len(data):
+        cut = replace(kept[0], offset=kept[0].offset + at, text=data[at:].decode())
+        return [cut, *kept[1:]], kept[0].position
+    return kept, start
+
 
 router = new_router("/api/v1", tags=["jobs"])
 

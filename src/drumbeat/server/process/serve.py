@@ -23,8 +23,6 @@ from drumbeat.model.errors import ConflictError, DrumbeatError, RefusedError
 from drumbeat.server.home import Home, machine, shared_folder
 from drumbeat.server.options import MLFLOW, Options, bind, parse
 from drumbeat.server.process.clock import SystemClock
-from drumbeat.server.process.log_format import JsonFormatter
-from drumbeat.server.process.open_files import raise_file_limit
 
 if TYPE_CHECKING:
     import socket
@@ -35,6 +33,42 @@ if TYPE_CHECKING:
     from drumbeat.server.context import ServerContext
     from drumbeat.server.control import Control
     from drumbeat.server.operations.opentelemetry import OtlpSender
+import json
+import resource
+
+# How many files the server may have open: each page, follower, service and agent holds a connection.
+
+MAX_FILES = 1 << 16
+"""Programs that the server starts inherit the limit, and some of them close every number below it one by one."""
+
+
+def raise_file_limit(most: int = MAX_FILES) -> None:
+    """Raises the soft limit of open files to the hard one, or to `most` where that is lower."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = most if hard == resource.RLIM_INFINITY else min(hard, most)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+# The server's log as JSON, one object a line, for programs that collect logs.
+
+
+class JsonFormatter(logging.Formatter):
+    """Formats a record as `{"at", "level", "logger", "message", "thread"}`, with `exception` where there is one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Returns one line without a newline in it."""
+        shown = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            "thread": record.threadName,
+        }
+        if record.exc_info:
+            shown["exception"] = self.formatException(record.exc_info)
+        return json.dumps(shown, ensure_ascii=False)
+
 
 EXIT_TAKEN = 3
 """Another server has this home."""

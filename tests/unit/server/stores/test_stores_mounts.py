@@ -3,8 +3,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from drumbeat.model.errors import RefusedError
-from drumbeat.server.database.database import refuse_network
-from drumbeat.server.home_folder.mounts import file_system, is_network
+from drumbeat.server.database.database import file_system, is_network, refuse_network
 
 # Real lines: a laptop with two network homes, a bind mount, a point with a space, one mount over another.
 TABLE = r"""
