@@ -13,7 +13,7 @@ GENERATORS := $(sort $(patsubst tools/%.py,tools.%,$(wildcard tools/make_*_docs.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint check test thorough coverage demo imagenet gpt ships bench bench-recover bench-logs bench-api bench-metrics bench-staging bench-sweep bench-loading bench-lowband bench-predict bench-page fuzz stability chaos faults hangs failures matrix docs clean
+.PHONY: help setup lint check test thorough coverage demo imagenet gpt ships bench bench-recover bench-logs bench-api bench-metrics bench-staging bench-sweep bench-loading bench-lowband bench-predict bench-page bench-scale fuzz stability chaos faults hangs failures matrix docs clean
 
 help: ## Shows this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -86,6 +86,9 @@ bench-page: setup ## The web page in Chromium: 10,000 jobs, 1,000 trials, curves
 
 bench-staging: setup ## Inputs from a store: one node beside fsspec, rclone and the stores' own tools, four that pass pieces on (root); writes docs/bench/staging.md
 	$(PYTHON) -m bench.staging --write docs/bench/staging.md
+
+bench-scale: setup ## Gangs of many nodes: CPU, time, memory and bytes by the number of nodes, beside torch's rendezvous (NODES="16 64 256"); writes docs/bench/scale.md
+	$(PYTHON) -m bench.scale --nodes $(or $(NODES),16 64 256) --write docs/bench/scale.md
 
 bench-sweep: setup ## What a trial of a sweep costs, beside Optuna and Ray Tune; writes docs/bench/sweep.md
 	$(PYTHON) -m bench.sweep --write docs/bench/sweep.md

@@ -32,13 +32,14 @@ shutil.rmtree(sys.argv[1], ignore_errors=True)
 class Cluster:
     """A running server. folder: its data and its socket. control: `pg_ctl` with its data.
 
-    address: where it listens beside its socket; "" = nowhere.
+    address: where it listens beside its socket; "" = nowhere. fsync: whether what is committed outlives the machine.
     """
 
     folder: Path
     user: str
     control: list[str]
     address: str = ""
+    fsync: bool = False
     _numbers: count = field(default_factory=count)
 
     def url(self, database: str) -> str:
@@ -67,9 +68,9 @@ class Cluster:
             self.sql(f"DROP DATABASE {name} WITH (FORCE)")
 
     def start(self) -> None:
-        # Nothing is kept beyond the test run; a crash of the server alone loses nothing without fsync.
+        # Nothing is kept beyond a test run; a crash of the server alone loses nothing without fsync.
         options = f"-c listen_addresses='{self.address}' -c unix_socket_directories={self.folder}"
-        options += " -c fsync=off -c max_connections=200"
+        options += f" -c fsync={'on' if self.fsync else 'off'} -c max_connections=200"
         run([*self.control, "-o", options, "-l", f"{self.folder}/log", "-w", "start"])
 
     def crash(self) -> None:
@@ -83,13 +84,13 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def a_cluster(address: str = ""):
+def a_cluster(address: str = "", *, fsync: bool = False):
     programs = _programs()
     user = _user()
     folder = Path(tempfile.mkdtemp(prefix="drumbeat-pg-"))
     shutil.chown(folder, user)
     data, as_user = str(folder / "data"), _as_user(user)
-    cluster = Cluster(folder, user, [*as_user, str(programs / "pg_ctl"), "-D", data], address)
+    cluster = Cluster(folder, user, [*as_user, str(programs / "pg_ctl"), "-D", data], address, fsync)
     stop = [*cluster.control, "-m", "immediate", "stop"]
     guard = subprocess.Popen(
         [sys.executable, "-c", GUARD, str(folder), *stop], stdin=subprocess.PIPE, cwd="/", start_new_session=True
