@@ -143,13 +143,13 @@ class Drumbeat:
 
     # --- warm -------------------------------------------------------------------------------------------------
     def run_warm(self) -> Run:
-        """`drumbeat run` of a command that has been run before: its interpreters wait in a spare keeper."""
-        self.leave_spare_keeper()
+        """`drumbeat run` of a command that has been run before: its interpreters wait in a spare supervisor."""
+        self.leave_spare_supervisor()
         return self.measure(partial(self.type_command, sets=()), marked_in=self.marks)
 
     def post_warm(self) -> Run:
         """The same job, sent by a program that is already up."""
-        self.leave_spare_keeper()
+        self.leave_spare_supervisor()
         with Client(self.home) as client:
             client.status()
 
@@ -158,7 +158,7 @@ class Drumbeat:
 
             return self.measure(send, marked_in=self.marks)
 
-    def leave_spare_keeper(self) -> None:
+    def leave_spare_supervisor(self) -> None:
         """Runs a job until its interpreters are ready, and to its end; then they wait for the next one."""
         name = self.next_name()
         with make_folder(self.marks) as folder, Client(self.home) as client:
@@ -167,9 +167,9 @@ class Drumbeat:
             self.wait_for_interpreters(name)
         self.finish(name, None, folder)
         shutil.rmtree(folder)
-        self._wait(self.has_spare_keeper, "no spare keeper is there")
+        self._wait(self.has_spare_supervisor, "no spare supervisor is there")
 
-    def has_spare_keeper(self) -> bool:
+    def has_spare_supervisor(self) -> bool:
         """Whether prepared interpreters wait for the next job."""
         with Client(self.home) as client:
             return any(spare.interpreters == self.world for spare in client.status().spares)
@@ -206,7 +206,7 @@ def make_drumbeat(world: int) -> Generator[Drumbeat]:
         shutil.copy(HERE / "first_step.py", code)
         (code / "job.yml").write_text(JOB.replace("WORLD", str(world)), encoding="utf-8")
         os.environ["DRUMBEAT_HOME"] = str(home)
-        os.environ["DRUMBEAT_CACHE"] = f"{folder}/cache"  # Spare keepers of other jobs of this user stay out of it.
+        os.environ["DRUMBEAT_CACHE"] = f"{folder}/cache"  # Spare supervisors of other jobs of this user stay out of it.
         os.environ.pop("DRUMBEAT_SERVER", None)
         drumbeat = Drumbeat(home, code / "job.yml", world)
         try:

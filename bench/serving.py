@@ -61,7 +61,7 @@ def drumbeat(*words: str) -> None:
 
 
 def processes_of(home: Path) -> list[psutil.Process]:
-    """The server, agents and keepers of that home, and the ranks."""
+    """The server, agents and supervisors of that home, and the ranks."""
     return [one for one in psutil.process_iter() if one.pid != os.getpid() and str(home) in command_of(one)]
 
 
@@ -73,10 +73,10 @@ def command_of(process: psutil.Process) -> str:
 
 
 def kind_of(command: str) -> str:
-    """Server, agent and keeper; "" for what isn't drumbeat's."""
+    """Server, agent and supervisor; "" for what isn't drumbeat's."""
     if "drumbeat.server" in command:
         return "server"
-    return "agent and keeper" if "drumbeat.node.agent" in command else ""
+    return "agent and supervisor" if "drumbeat.node.agent" in command else ""
 
 
 def memory_mib(home: Path) -> dict[str, float]:

@@ -28,7 +28,7 @@ table of the project's design. A kill with prepared interpreters is in [recover]
 
 GOALS = {"run": 0.8, "post": 0.7, "again": 0.6, "run_warm": 0.25, "post_warm": 0.1}
 RANKS = {1: "One rank", 2: "Two ranks"}
-STARTS_RANKS = "keeper starts ranks"
+STARTS_RANKS = "supervisor starts ranks"
 SCRIPT_PHASES = ("Python's own start", "import torch", "process group", "first step")
 WAYS = {
     "plain": "the ranks by hand",
@@ -72,7 +72,7 @@ def render(found: dict[str, list[Run]], machine: str, world: int) -> str:
 
 
 def phases_of(run: Run, way: str) -> dict[str, float]:
-    """The phases of a start. What a warm rank waits for before its script begins is the keeper's start of ranks."""
+    """The phases of a start. What a warm rank waits for before its script begins is the supervisor's start of ranks."""
     phases = dict(run.phases)
     if way.endswith("_warm") and phases:
         phases[STARTS_RANKS] += phases.pop(SCRIPT_PHASES[0])

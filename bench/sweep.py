@@ -31,7 +31,7 @@ PHASES = {
     "provisioning": "slots are granted",
     "staging": "agent starts and enrols",
     "running": "code is staged",
-    "finalizing": "keeper, script, metrics and log",
+    "finalizing": "supervisor, script, metrics and log",
     "completed": "outputs, the end of the job",
 }
 """What ends when a trial's story reaches a state."""

@@ -47,7 +47,7 @@ Median of all trials, by their stories.
 
 {verdict}
 
-A trial is a whole job. It has an agent and a keeper of its own, so that it outlives the server and leaves nothing
+A trial is a whole job. It has an agent and a supervisor of its own, so that it outlives the server and leaves nothing
 behind, and a metrics endpoint, because it logs: three Python processes beside the script. Of the CPU time of a trial,
 {server:.0f} ms are the server's; most of the rest goes into the imports of those three. Slots are granted when the
 trial before has left its node, so this phase is short where fewer trials run at once than there are cores. Optuna and

@@ -261,7 +261,7 @@ def end_processes() -> None:
 
 
 def is_of_home(process: Path) -> bool:
-    """Whether a process is an agent, a keeper or a rank of the home, and not this one."""
+    """Whether a process is an agent, a supervisor or a rank of the home, and not this one."""
     with contextlib.suppress(OSError):
         words = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
         return process.name != str(os.getpid()) and os.fsencode(HOME) in words

@@ -40,11 +40,11 @@ ROOMS = {
     ),
 }
 """By file, `module:class` below `drumbeat` of what agents and servers say, lies on nodes, and lies in databases."""
-KEEPER_REQUESTS = (
+SUPERVISOR_REQUESTS = (
     "protocol.keeper:Patience protocol.keeper:StartRound protocol.keeper:StartSessions protocol.keeper:StopRound "
     "protocol.keeper:LeaveNode protocol.keeper:Retire protocol.keeper:Adopt protocol.keeper:Probe"
 )
-"""What an agent says to its keeper, each with the word that tells it from the others."""
+"""What an agent says to its supervisor, each with the word that tells it from the others."""
 METRICS = (
     "protocol.metrics:RunCreated protocol.metrics:RunUpdated protocol.metrics:RunDeleted protocol.metrics:RunRestored "
     "protocol.metrics:PointsLogged protocol.metrics:ParamsLogged protocol.metrics:TagsSet protocol.metrics:TagDeleted "
@@ -143,10 +143,10 @@ def documents(kinds: list[type], *, is_of_api: bool) -> dict[str, Any]:
     return {kind.__name__: one for kind, one in made.items() if not (is_of_api and kind in sampler.parts)}
 
 
-def keeper_requests() -> list[Any]:
+def supervisor_requests() -> list[Any]:
     """The request of each kind."""
-    encode = import_module("drumbeat.model.keeper").encode_request
-    return [json.loads(encode(Sampler().document(kind))) for kind in named(KEEPER_REQUESTS)]
+    encode = import_module("drumbeat.model.supervisor").encode_request
+    return [json.loads(encode(Sampler().document(kind))) for kind in named(SUPERVISOR_REQUESTS)]
 
 
 def spool() -> list[str]:
@@ -159,10 +159,10 @@ def spool() -> list[str]:
     return [line_of(record).decode().rstrip() for record in records]
 
 
-def keeper_files() -> dict[str, str]:
-    """What a keeper leaves on its node for the agents and keepers after it."""
+def supervisor_files() -> dict[str, str]:
+    """What a supervisor leaves on its node for the agents and supervisors after it."""
     records = import_module("drumbeat.node.supervisor.round_records").Records
-    kept_exit = import_module("drumbeat.model.keeper").KeptExit
+    kept_exit = import_module("drumbeat.model.supervisor").SupervisedExit
     with tempfile.TemporaryDirectory() as folder:
         kept = records(folder)
         kept.write_round(3, over=False, lost=True, abandoned=True, ranks=2, is_restarted=True)
@@ -189,7 +189,7 @@ def main() -> None:
     """Writes the files into the folder that is named."""
     folder = Path(sys.argv[1])
     rooms = {room: documents(list(named(words)), is_of_api=False) for room, words in ROOMS.items()}
-    rooms["node_files"] |= {"requests": keeper_requests(), "spool": spool(), **keeper_files()}
+    rooms["node_files"] |= {"requests": supervisor_requests(), "spool": spool(), **supervisor_files()}
     rooms["api"] = documents(list(in_api(f"drumbeat.{API}")), is_of_api=True)
     for room, made in rooms.items():
         (folder / f"{room}.json").write_text(pretty(made) + "\n")

@@ -1,6 +1,6 @@
 /* A disk that refuses once: preloaded into drumbeat's own processes on a node, never into ranks.
  *
- * $FAULTY_DISK/<job> says which call of a job's agents and keepers fails, counted over all of them: the n-th write,
+ * $FAULTY_DISK/<job> says which call of a job's agents and supervisors fails, counted over all of them: the n-th write,
  * fsync or rename of a file below the gang's folder or in the node's cache; or, where n is NAMED, the first whose
  * words begin with `what`. What failed is written down there. The test reads the same struct.
  */

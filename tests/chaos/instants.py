@@ -41,13 +41,13 @@ _WITH_RANKS = "running stopping finalizing"
 ROWS = (
     *(row for down_s in (0, 20, 60) for row in _rows("killed", "server", " ".join(PHASES), down_s)),
     *_rows("killed", "agent", f"staging {_WITH_RANKS}"),
-    *_rows("killed", "keeper", f"staging {_WITH_RANKS}"),
+    *_rows("killed", "supervisor", f"staging {_WITH_RANKS}"),
     *_rows("killed", "agent+server", f"staging {_WITH_RANKS}", 0, 2),
     *_rows("stopped", "server", f"queued staging {_WITH_RANKS}", 1, 8),
     *_rows("stopped", "agent", f"staging {_WITH_RANKS}", 1, 8),
-    *_rows("stopped", "keeper", _WITH_RANKS, 1, 8),
-    *(row for who in ("server", "agent", "keeper") for row in _rows("cancel", who, "staging running finalizing")),
-    *(row for who in ("server", "agent", "keeper") for row in _rows("two jobs", who, "running")),
+    *_rows("stopped", "supervisor", _WITH_RANKS, 1, 8),
+    *(row for who in ("server", "agent", "supervisor") for row in _rows("cancel", who, "staging running finalizing")),
+    *(row for who in ("server", "agent", "supervisor") for row in _rows("two jobs", who, "running")),
     *_rows("disk full", "", "staging running finalizing", 1, 5),
     *_rows("link cut", "", "staging running finalizing", 2, 8),
 )
@@ -86,7 +86,7 @@ class Instant:
     @property
     def what(self) -> str:
         """Who is struck, in words."""
-        whom = " and ".join(f"{one} {self.node}" if one in ("agent", "keeper") else one for one in self.victims)
+        whom = " and ".join(f"{one} {self.node}" if one in ("agent", "supervisor") else one for one in self.victims)
         words = {
             "killed": f"{whom} killed",
             "stopped": f"{whom} stopped",

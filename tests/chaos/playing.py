@@ -88,7 +88,7 @@ class Play:
         if self.instant.kind == "canceled" and PHASES.index(phase) >= PHASES.index("stopping"):
             self._cancel(job)
         until(lambda: is_in(self.mortal.job(job), phase), DEADLINE_S, f"{job} {phase}")
-        if phase in ("staging", "running"):  # Keepers come a moment after their agents.
+        if phase in ("staging", "running"):  # Supervisors come a moment after their agents.
             until(lambda: self._are_there(job), DEADLINE_S, f"{', '.join(self.instant.victims)} of {job}")
 
     def _are_there(self, job: str) -> bool:
@@ -133,7 +133,7 @@ class Play:
         story_is_along_the_table(self.mortal, job)
 
     def _check_rounds(self, job: JobView) -> None:
-        """A round is repeated for what its job did, and where its keeper died; for nothing else, and no more often."""
+        """A round is repeated for what its job did and where its supervisor died, for nothing else, no more often."""
         failures = [failure.verdict.reason for failure in job.failures]
         gone = failures.count(Reason.NODE_LOST)
         assert gone <= (self.instant.fault == "node off"), f"a node was lost that nobody had switched off: {failures}"
@@ -146,8 +146,8 @@ class Play:
             assert not others, f"rounds failed of something else: {others}"
             return
         lost = failures.count(Reason.KEEPER_LOST)
-        assert lost <= ("keeper" in self.hit), f"a keeper was lost that nobody had killed: {failures}"
-        assert lost == 0 or self.instant.fault != "stopped", f"a keeper that was stopped was given up: {failures}"
+        assert lost <= ("supervisor" in self.hit), f"a supervisor was lost that nobody had killed: {failures}"
+        assert lost == 0 or self.instant.fault != "stopped", f"a supervisor that was stopped was given up: {failures}"
         own = [reason for reason in failures if reason not in ("keeper_lost", "node_lost")]
         wanted = ["rank_failed"] if self.instant.kind == "failed once" else []
         assert own == wanted or ((lost or gone) and not own), f"rounds failed: {failures}"

@@ -25,11 +25,11 @@ DISK_MIB = 64
 
 
 def victim(house: House, who: str, job: str, node: int) -> psutil.Process | None:
-    """The server of the house, or the agent or keeper of a node of the job's; None = there is none now."""
+    """The server of the house, or the agent or supervisor of a node of the job's; None = there is none now."""
     own = {
         "server": ("drumbeat.server", rf"{re.escape(str(house.home))}$"),
         "agent": ("drumbeat.node.agent", rf".*[/-]{job}\.1/{node}/enrolment\.json$"),
-        "keeper": ("drumbeat.node.supervisor.keeper", rf".*[/-]{job}\.1/{node}(/root)?/keeper$"),
+        "supervisor": ("drumbeat.node.supervisor.supervisor", rf".*[/-]{job}\.1/{node}(/root)?/keeper$"),
     }
     module, place = own[who]
     for process, words in programs_in(house.folder):

@@ -20,13 +20,13 @@ LATER = [
     "effect.before:2", "effect.before:3", "engine.folder_made:2", "engine.agent_started:2",
     "store.log_grown:2", "store.log_recorded:4", "store.outputs_shown:2", "store.outputs_moved:2",
     "agent.log_sent:2", "agent.output_sent:2",
-    "keeper.rank_forked:2", "keeper.exit_written:2",
+    "supervisor.rank_forked:2", "supervisor.exit_written:2",
 ]  # fmt: skip
 """Points that are passed more than once: the later times."""
 
-LATER_ROUNDS = ("agent.ready:2", "agent.before_start:2", "agent.after_start:2", "keeper.round_written:2")
+LATER_ROUNDS = ("agent.ready:2", "agent.before_start:2", "agent.after_start:2", "supervisor.round_written:2")
 
-SHOWN = ("agent.ready:2", "keeper.round_written:2", "agent.log_sent:2")
+SHOWN = ("agent.ready:2", "supervisor.round_written:2", "agent.log_sent:2")
 """Of later times and later rounds, what `make test` has; `make thorough` has all."""
 
 
@@ -48,7 +48,7 @@ def marks(point: str, *, is_shown: bool = True) -> tuple[pytest.MarkDecorator, .
     return () if is_shown and not is_left_to_simulator else (pytest.mark.thorough,)
 
 
-AT_THE_END = ("agent.leaving", "agent.left", "keeper.leaving")
+AT_THE_END = ("agent.leaving", "agent.left", "supervisor.leaving")
 """Points that a process may be too slow for: its nodes are ended a moment after it was told to leave."""
 
 PAIRS = [

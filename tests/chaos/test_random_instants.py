@@ -11,8 +11,8 @@ from .playing import Play
 SEEDS = (36,)
 """An agent stopped."""
 MORE_SEEDS = (9, 23, 27, 43, 51)
-"""A server killed, a keeper killed, agent and server killed, a cancel and a kill, two jobs: for `make thorough`; `make
-chaos` has them, too."""
+"""A server killed, a supervisor killed, agent and server killed, a cancel and a kill, two jobs: for `make thorough`;
+`make chaos` has them, too."""
 DRAWN = [
     *(pytest.param(draw(seed, is_short=True), id=f"seed-{seed}") for seed in SEEDS),
     *(pytest.param(draw(seed, is_short=True), id=f"seed-{seed}", marks=pytest.mark.thorough) for seed in MORE_SEEDS),

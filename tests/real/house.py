@@ -84,7 +84,7 @@ class House:
         return found
 
     def processes(self) -> list[psutil.Process]:
-        """Everything that belongs to this home: the server, agents, keepers, ranks and what they started."""
+        """Everything that belongs to this home: the server, agents, supervisors, ranks and what they started."""
         found = list[psutil.Process]()
         for pid in psutil.pids():
             if pid != os.getpid() and _mentions(pid, os.fsencode(self.home)):

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from drumbeat.launchers.warm_start_fit import PER_ROUND
-from drumbeat.model.keeper import ProcessStart, StandbyOrder
+from drumbeat.model.supervisor import ProcessStart, StandbyOrder
 from drumbeat.node.supervisor import rank_start
 from drumbeat.node.supervisor.confinement import Subreaper
 from drumbeat.node.supervisor.standby import Standby, write_hook

@@ -25,7 +25,7 @@ def sleepers() -> set[str]:
 
 
 @pytest.mark.feature("F5", "F6")
-def test_server_agents_and_keepers_killed_at_once_leave_nothing_and_the_job_goes_on(own_house: House):
+def test_server_agents_and_supervisors_killed_at_once_leave_nothing_and_the_job_goes_on(own_house: House):
     house, before = own_house, sleepers()
     job = house.client.submit(house.job_file(command=WAITS, resources="{instance_count: 2}")).name
     until(lambda: sum(text.count("up") for text in house.logs(job).values()) == 2)
@@ -44,18 +44,18 @@ def test_server_agents_and_keepers_killed_at_once_leave_nothing_and_the_job_goes
     assert sleepers() <= before
 
 
-def is_keeper(process: psutil.Process) -> bool:
-    return "drumbeat.node.supervisor.keeper" in line_of(process)
+def is_supervisor(process: psutil.Process) -> bool:
+    return "drumbeat.node.supervisor.supervisor" in line_of(process)
 
 
-def the_keeper(house: House) -> list[psutil.Process]:
+def the_supervisor(house: House) -> list[psutil.Process]:
     """The house's; nothing while what it tries itself out with is there too."""
-    found = [process for process in house.processes() if is_keeper(process)]
+    found = [process for process in house.processes() if is_supervisor(process)]
     return found if len(found) == 1 else []
 
 
 @pytest.mark.feature("F5", "L12")
-def test_a_keeper_that_is_killed_while_a_node_gets_ready_takes_nothing_of_that_along(own_house: House):
+def test_a_supervisor_that_is_killed_while_a_node_gets_ready_takes_nothing_of_that_along(own_house: House):
     house = own_house
     prepare = (
         '{prepare: "cd $DRUMBEAT_CHECKPOINT_DIR; touch begun; until test -e go; do sleep 0.05; done; echo prepared"}'
@@ -64,12 +64,14 @@ def test_a_keeper_that_is_killed_while_a_node_gets_ready_takes_nothing_of_that_a
     begun = house.home / "jobs" / job / "checkpoints" / "begun"
     until(begun.exists, what="the preparation")
     # Before it listens, it tries in a process of its own how it can hold ranks.
-    until(lambda: list((house.home / "nodes").glob("*/*/root/keeper/keeper.sock")), what="the keeper")
+    until(lambda: list((house.home / "nodes").glob("*/*/root/keeper/keeper.sock")), what="the supervisor")
     seen: list[psutil.Process] = []
-    until(lambda: seen.extend(the_keeper(house)) or seen, what="the keeper alone")
-    keeper = seen[0]
-    keeper.kill()
-    until(lambda: any(is_keeper(one) and one.pid != keeper.pid for one in house.processes()), what="another one")
+    until(lambda: seen.extend(the_supervisor(house)) or seen, what="the supervisor alone")
+    supervisor = seen[0]
+    supervisor.kill()
+    until(
+        lambda: any(is_supervisor(one) and one.pid != supervisor.pid for one in house.processes()), what="another one"
+    )
     begun.with_name("go").touch()
     ended = house.client.wait(job, 120)
     assert ended is not None

@@ -1,4 +1,4 @@
-"""Agents, keepers and servers that die, vanish or misbehave: ranks don't notice, nothing is lost, doubled or left."""
+"""Agents, supervisors and servers that die or misbehave: ranks go on, and nothing is lost, doubled or left behind."""
 
 import http.server
 import os
@@ -25,8 +25,8 @@ def test_an_agent_that_is_killed_is_replaced_and_no_line_is_lost_or_doubled(tmp_
     go = tmp_path / "go"
     with AgentGang(tmp_path, f"{COUNTER}; until [ -e {go} ]; do sleep 0.05; done", per_node=2) as gang:
         gang.run()
-        gang.server.wait_for(lambda: gang.server.log(0))  # RUNNING is said when the keeper has been asked.
-        keeper = gang.keeper()
+        gang.server.wait_for(lambda: gang.server.log(0))  # RUNNING is said when the supervisor has been asked.
+        supervisor = gang.supervisor()
         for lines in (20, 150):
             gang.server.wait_for(lambda lines=lines: gang.server.log(0).count(b"\n") > lines)
             gang.kill_agent()
@@ -34,7 +34,7 @@ def test_an_agent_that_is_killed_is_replaced_and_no_line_is_lost_or_doubled(tmp_
             gang.start()
             gang.server.wait_for(lambda before=before: len(gang.server.said[0]) > before)
             assert gang.status().phase is Phase.RUNNING
-            assert gang.keeper() == keeper
+            assert gang.supervisor() == supervisor
         go.touch()
         gang.reach(Phase.ENDED)
         assert [gang.server.log(rank).decode() for rank in (0, 1)] == [counted(0), counted(1)]
@@ -214,15 +214,15 @@ def test_another_program_at_the_servers_socket_does_not_end_the_attempt(tmp_path
 
 @pytest.mark.feature("F6")
 @pytest.mark.parametrize("is_agent_killed", [False, True])
-def test_a_keeper_that_is_killed_takes_everything_along_and_the_round_is_lost(tmp_path, is_agent_killed):
+def test_a_supervisor_that_is_killed_takes_everything_along_and_the_round_is_lost(tmp_path, is_agent_killed):
     command = "echo up; [ $RANK = 1 ] && exit 7; (setsid sleep 601 &); (trap '' TERM; sleep 602) & wait"
     with AgentGang(tmp_path, command, per_node=2) as gang:
         gang.run()
         gang.server.wait_for(lambda: gang.status().exits and gang.server.log(0))
-        keeper = gang.keeper()
+        supervisor = gang.supervisor()
         if is_agent_killed:
             gang.kill_agent()
-        os.kill(keeper, signal.SIGKILL)
+        os.kill(supervisor, signal.SIGKILL)
         if is_agent_killed:
             gang.start()
         gang.server.wait_for(lambda: gang.status().lost, within_s=60)

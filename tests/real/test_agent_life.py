@@ -1,4 +1,4 @@
-"""An attempt's whole life on real agents and keepers, with ranks that need nothing but a shell."""
+"""An attempt's whole life on real agents and supervisors, with ranks that need nothing but a shell."""
 
 import contextlib
 import hashlib
@@ -182,12 +182,12 @@ def test_a_launcher_that_the_agent_does_not_know_is_an_error_and_the_round_can_b
         assert gang.leave() == [0]
 
 
-def test_a_keeper_that_can_not_come_up_is_an_error_and_the_round_can_be_stopped(tmp_path):
+def test_a_supervisor_that_can_not_come_up_is_an_error_and_the_round_can_be_stopped(tmp_path):
     with AgentGang(tmp_path, "true") as gang:
         (gang.root() / "keeper" / "keeper.sock" / "in the way").mkdir(parents=True)
         gang.start()
         gang.order(Order.PREPARE)
-        gang.server.wait_for(lambda: gang.server.said and "the keeper doesn't come up" in gang.status().error)
+        gang.server.wait_for(lambda: gang.server.said and "the supervisor doesn't come up" in gang.status().error)
         gang.order(Order.RUN)
         gang.reach(Phase.RUNNING)
         gang.order(Order.STOP)

@@ -48,7 +48,7 @@ def test_a_job_runs_over_tls_and_its_secret_shows_nowhere(tmp_path: Path, caplog
             state = lambda: http.get("/api/v1/jobs/far").json()["state"]  # noqa: E731
             until(lambda: state() in ("running", "failed"))
             shown = [words for one in psutil.process_iter() for words in _shown(one) if str(tmp_path) in words]
-            assert len(shown) >= 2, "agents and keepers were looked at"
+            assert len(shown) >= 2, "agents and supervisors were looked at"
             assert not [words for words in shown if secret in words]
             _look_through(tmp_path, secret)
             go.touch()

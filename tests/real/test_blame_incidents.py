@@ -22,7 +22,7 @@ REAL = frozenset(
         "an error in another language",
     }
 )
-"""What `make test` runs: each needs the keeper, torch or the kernel to be what it is."""
+"""What `make test` runs: each needs the supervisor, torch or the kernel to be what it is."""
 WRONG_STILL = {"the first to fail is the last to exit": "exits have a time, errors have none"}
 
 

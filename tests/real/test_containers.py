@@ -119,7 +119,7 @@ echo saved
 
 
 @pytest.mark.feature("F6")
-@pytest.mark.parametrize("first", [pytest.param("nobody", marks=pytest.mark.thorough), "agent", "keeper"])
+@pytest.mark.parametrize("first", [pytest.param("nobody", marks=pytest.mark.thorough), "agent", "supervisor"])
 def test_nothing_survives_the_end_of_the_job(boxed: House, first: str):
     nap = 8_000_000 + os.getpid()
     script = f"setsid sleep {nap} & setsid env -i /bin/sleep {nap} & trap '' TERM; echo begun; sleep {nap}"
@@ -127,8 +127,8 @@ def test_nothing_survives_the_end_of_the_job(boxed: House, first: str):
     until(lambda: sum("begun" in text for text in boxed.logs(job.name).values()) == 4, what="the start")
     until(lambda: len(sleepers(nap)) >= 12, what="the start of every sleeper")
     if first != "nobody":
-        kill(boxed, "drumbeat.node.supervisor.keeper" if first == "keeper" else "drumbeat.node.agent")
-    if first != "keeper":
+        kill(boxed, "drumbeat.node.supervisor.supervisor" if first == "supervisor" else "drumbeat.node.agent")
+    if first != "supervisor":
         boxed.client.cancel(job.name)
     ended(boxed, job)
     until(lambda: not sleepers(nap), 120, what="the end of what the ranks started")

@@ -98,7 +98,7 @@ def test_interpreters_that_wait_for_the_next_job_hold_no_gpu_and_serve_only_its_
     wait_for_interpreter(house, first)
     stop.touch()
     assert house.client.wait(first, 60) is not None
-    until(spare_folders.listed, 30, "a spare keeper")
+    until(spare_folders.listed, 30, "a spare supervisor")
     interpreters = [pid for spare in spare_folders.listed() for pid in spare.interpreters]
     assert len(interpreters) == 1
     assert not has_gpu_open(interpreters[0])

@@ -136,15 +136,15 @@ sys.stdin.read()
 
 @pytest.mark.feature("M2")
 def test_resources_of_a_node_and_its_ranks_are_logged_while_ranks_run(node: Node):
-    with psutil.Popen([sys.executable, "-c", RANKS], stdin=subprocess.PIPE, start_new_session=True) as keeper:
+    with psutil.Popen([sys.executable, "-c", RANKS], stdin=subprocess.PIPE, start_new_session=True) as supervisor:
         try:
-            until(lambda: len(keeper.children()) == 3, what="the ranks")
-            node.folder.set_keeper(keeper.pid)
+            until(lambda: len(supervisor.children()) == 3, what="the ranks")
+            node.folder.set_supervisor(supervisor.pid)
             assert node.log_metric("loss", 0.5, 0) == 200
             until(lambda: any(point.step == 2 for point in node.server.points(-1)), what="two samples")
             last = {rank: {one.name: one.value for one in node.server.points(rank)} for rank in (-1, 0, 1)}
         finally:
-            for process in (*keeper.children(), keeper):
+            for process in (*supervisor.children(), supervisor):
                 process.kill()
     assert 0 < last[-1]["system/cpu_percent"] <= 100
     assert last[-1]["system/memory_mib"] > 10

@@ -233,18 +233,18 @@ def agent_of(depot: Depot, name: str) -> int:
     return json.loads((depot.root(name).parent / "agent.json").read_text())["pid"]
 
 
-def keeper_of(depot: Depot, name: str) -> int:
+def supervisor_of(depot: Depot, name: str) -> int:
     """The first of its processes: a namespace's own is a fork of it, and pids begin anew now and then."""
     wanted = str(depot.root(name) / "keeper")
     psutil.process_iter.cache_clear()  # type: ignore[attr-defined] # A pid may be another's by now.
-    found = [one for one in psutil.process_iter() if words(one)[-1:] == [wanted] and "keeper" in words(one)[-2]]
-    (keeper,) = [one for one in found if one.ppid() not in {other.pid for other in found}]
-    return keeper.pid
+    found = [one for one in psutil.process_iter() if words(one)[-1:] == [wanted] and "supervisor" in words(one)[-2]]
+    (supervisor,) = [one for one in found if one.ppid() not in {other.pid for other in found}]
+    return supervisor.pid
 
 
 def rank_of(depot: Depot, name: str) -> int:
-    keeper = psutil.Process(keeper_of(depot, name))
-    return next(one.pid for one in keeper.children() if any("held" in word for word in words(one)))
+    supervisor = psutil.Process(supervisor_of(depot, name))
+    return next(one.pid for one in supervisor.children() if any("held" in word for word in words(one)))
 
 
 def holder_of(depot: Depot, name: str) -> int:
@@ -332,7 +332,7 @@ def test_a_node_that_is_told_to_go_and_comes_back_has_its_mount_again(depot: Dep
 
 
 @pytest.mark.parametrize(
-    "whom", [keeper_of, rclone_of, *(pytest.param(one, marks=pytest.mark.thorough) for one in (rank_of, holder_of))]
+    "whom", [supervisor_of, rclone_of, *(pytest.param(one, marks=pytest.mark.thorough) for one in (rank_of, holder_of))]
 )
 def test_whoever_is_killed_the_mount_goes_with_the_job(
     depot: Depot, held: str, tmp_path: Path, whom: Callable[[Depot, str], int]
@@ -360,7 +360,7 @@ def test_a_holder_that_is_killed_is_followed_by_another_one(depot: Depot, held: 
 @pytest.mark.parametrize("is_noted", [True, False], ids=["noted", "forgotten"])
 @pytest.mark.thorough
 def test_what_is_left_when_all_are_killed_is_swept(depot: Depot, held: str, is_noted: bool):
-    victims = [agent_of(depot, held), keeper_of(depot, held), holder_of(depot, held), rclone_of(depot, held)]
+    victims = [agent_of(depot, held), supervisor_of(depot, held), holder_of(depot, held), rclone_of(depot, held)]
     assert mounted(str(depot.folder)) == [str(depot.root(held) / "inputs" / "train")]
     depot.control.stop()  # A server that has gone down looks after nobody.
     kill_all(victims)  # Its holder takes rclone along.

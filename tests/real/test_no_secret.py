@@ -62,7 +62,7 @@ class Told:
         self.say(place, f"{refused.value} {refused.value!r} {refused.value.__cause__!r}")
 
     def keep_files(self, when: str) -> None:
-        """Every file of the house: of the server, agents, keepers, of nodes and of jobs, of the cache."""
+        """Every file of the house: of the server, agents, supervisors, of nodes and of jobs, of the cache."""
         for file, told in contents(self.house.folder):
             self.say(f"{when}: {file.relative_to(self.house.folder)}", told)
 

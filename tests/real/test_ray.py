@@ -232,7 +232,11 @@ def test_a_node_that_dies_is_named_and_whatever_is_killed_nothing_stays(own_hous
     for ours in [one for one in own_house.processes() if "drumbeat.node.agent" in line_of(one)]:
         with contextlib.suppress(psutil.NoSuchProcess):
             ours.send_signal(signal.SIGKILL)
-    until(lambda: own_house.client.get(job).round > found.round, PATIENCE_S, "the round after that of the dead keepers")
+    until(
+        lambda: own_house.client.get(job).round > found.round,
+        PATIENCE_S,
+        "the round after that of the dead supervisors",
+    )
     own_house.client.cancel(job)
     assert ended(own_house, job).state == "canceled"
     assert_nothing_left(own_house, job, before)

@@ -1,4 +1,4 @@
-"""A keeper's prepared interpreters, in each way of confinement, with a package that stands in for torch."""
+"""A supervisor's prepared interpreters, in each way of confinement, with a package that stands in for torch."""
 # ruff: noqa: F811 - fixtures of another module are imported, and are arguments
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from drumbeat.node.host import processes
 from drumbeat.node.supervisor.standby_pool import AFTER_S
 
 from .house import until
-from .test_keeper_holds import Kept
-from .test_keeper_ways import kept, shown_by, way  # noqa: F401
+from .test_supervisor_holds import Kept
+from .test_supervisor_ways import kept, shown_by, way  # noqa: F401
 
 TORCH = """
 import mmap, os, types
@@ -41,7 +41,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def write_torch(folder: Path) -> Path:
-    """A folder for PYTHONPATH with a package that looks like torch to a keeper."""
+    """A folder for PYTHONPATH with a package that looks like torch to a supervisor."""
     (folder / "torch").mkdir(parents=True, exist_ok=True)
     (folder / "torch" / "__init__.py").write_text(TORCH)
     (folder / "torch" / "libtorch_python.so").write_text("x")
@@ -97,7 +97,7 @@ def test_ranks_become_the_interpreters_that_were_prepared(kept):
 
 
 @shown_by("subreaper")
-def test_interpreters_end_with_the_keeper(kept):
+def test_interpreters_end_with_the_supervisor(kept):
     begin(kept, 1)
     prepared = wait_for_interpreters(kept)
     kept.process.kill()
@@ -105,7 +105,7 @@ def test_interpreters_end_with_the_keeper(kept):
 
 
 @shown_by("namespace")
-def test_interpreters_end_when_the_keeper_leaves(kept):
+def test_interpreters_end_when_the_supervisor_leaves(kept):
     begin(kept, 1)
     prepared = wait_for_interpreters(kept)
     kept.tell(do="leave", grace_s=0.1)
@@ -152,7 +152,7 @@ def test_an_interpreter_that_was_killed_leaves_its_rank_to_a_cold_start(kept):
 def test_a_cold_round_says_why(kept, first, second, cold):
     begin(kept, 1, **first)
     if cold.startswith("a program"):
-        kept.state = json.loads(kept.words.readline())  # The keeper tells that it prepares nothing more.
+        kept.state = json.loads(kept.words.readline())  # The supervisor tells that it prepares nothing more.
     elif cold.startswith(("the job", "the ranks")):
         until(lambda: kept.log(1), what="the log")
     else:

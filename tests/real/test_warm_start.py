@@ -97,10 +97,10 @@ def test_an_interpreter_that_differs_after_the_imports_is_refused(tmp_path, name
 
 
 @pytest.mark.parametrize("number", ["its own", "99"])
-def test_an_interpreter_without_a_keeper_never_runs_the_script(tmp_path, number):
+def test_an_interpreter_without_a_supervisor_never_runs_the_script(tmp_path, number):
     write_hook(str(tmp_path / "hook"))
-    keeper, own = socket.socketpair()
-    keeper.close()
+    supervisor, own = socket.socketpair()
+    supervisor.close()
     with own:
         order = str(own.fileno()) if number == "its own" else number
         path = f"{tmp_path / 'hook'}:{write_torch(tmp_path / 'light')}"
@@ -201,7 +201,7 @@ def test_the_next_job_of_the_same_command_starts_warm_and_nothing_stays_when_it_
             wait_for_interpreters(house, 2)
             stop.touch()
             assert house.client.wait(first, 120).state == "completed"
-            until(spare_folders.listed, what="a spare keeper")
+            until(spare_folders.listed, what="a spare supervisor")
             (spare,) = spare_folders.listed()
             assert "2 interpreters" in house.run("server", "status").stdout
             stop.unlink()
@@ -209,7 +209,9 @@ def test_the_next_job_of_the_same_command_starts_warm_and_nothing_stays_when_it_
             wait_for_log(house, second, "round 1 prepared")
             # Their variables name the first job.
             assert {rank.name for rank in target_processes.ranks(house.home, second)} == {"rank 0", "rank 1"}
-            assert [keeper.name for keeper in target_processes.keepers(house.home, second)] == ["the keeper of node 0"]
+            assert [supervisor.name for supervisor in target_processes.supervisors(house.home, second)] == [
+                "the supervisor of node 0"
+            ]
             stop.touch()
             assert house.client.wait(second, 120).state == "completed"
             assert "node 0: round 1 started warm" in [line.sentence for line in house.client.story(second)]
@@ -232,10 +234,10 @@ def test_interpreters_end_with_a_canceled_job(house):
 
 
 @pytest.mark.thorough
-def test_interpreters_end_with_a_killed_keeper(house):
+def test_interpreters_end_with_a_killed_supervisor(house):
     submit(house)
     wait_for_interpreters(house, 2)
     prepared = [each for each in house.processes() if "DRUMBEAT_STANDBY" in each.environ()]
     assert len(prepared) == 2
-    next(each for each in house.processes() if "keeper.keeper" in " ".join(each.cmdline())).kill()
+    next(each for each in house.processes() if "supervisor.supervisor" in " ".join(each.cmdline())).kill()
     until(lambda: not any(each.is_running() and each.status() != "zombie" for each in prepared), 20)

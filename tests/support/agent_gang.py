@@ -105,9 +105,9 @@ class AgentGang:
         self.agents[node].kill()
         self.agents[node].wait(60)
 
-    def keeper(self, node: int = 0) -> int:
-        """The pid of the node's keeper, 0 = none. A namespace's first process is a fork of it, and looks the same."""
-        wanted = b"drumbeat.node.supervisor.keeper\0" + os.fsencode(self.root(node) / "keeper") + b"\0"
+    def supervisor(self, node: int = 0) -> int:
+        """The pid of a node's supervisor, 0 = none. A namespace's first process is a fork of it, with the same name."""
+        wanted = b"drumbeat.node.supervisor.supervisor\0" + os.fsencode(self.root(node) / "keeper") + b"\0"
         found = {pid for pid in mentioning(str(self.root(node))) if wanted in _read(pid, "cmdline")}
         return next((pid for pid in found if _parent(pid) not in found), 0)
 

@@ -9,9 +9,9 @@ from drumbeat.model.fault_points import ELSEWHERE
 
 TESTS = Path(__file__).parents[1]
 SIMULATED = frozenset({
-    "agent.spare_found", "agent.spare_taken", "agent.spare_dead", "keeper.retiring", "keeper.retired",
+    "agent.spare_found", "agent.spare_taken", "agent.spare_dead", "supervisor.retiring", "supervisor.retired",
 })  # fmt: skip
-"""Where only keepers between two jobs come by: the simulator kills at any
+"""Where only supervisors between two jobs come by: the simulator kills at any
 point (tests/support/simulation; unit/simulation/test_simulated_standbys.py)."""
 
 

@@ -45,7 +45,7 @@ ROWS = (
     Row("a rank raises", ranks.raise_error, ranks.raise_error_torchrun, 3),
     Row("`kill -9` of a rank", ranks.kill_rank, ranks.kill_rank_torchrun, 3),
     Row("`kill -9` of the agent", ranks.kill_agent, ranks.kill_agent_torchrun),
-    Row("`kill -9` of the keeper", ranks.kill_keeper, None, 3),
+    Row("`kill -9` of the supervisor", ranks.kill_supervisor, None, 3),
     Row("SIGSTOP of a rank", ranks.stop_rank, ranks.stop_rank_torchrun),
     Row("a rank waits for a lock that it holds", ranks.lock_rank, ranks.lock_rank_torchrun),
     _SAVING,

@@ -24,7 +24,7 @@ COUNTED = "".join(f"line {n}\n" for n in range(100))
 
 # --- agent --------------------------------------------------------------------------------------------------------
 def kill_agent(scene: Scene) -> Seen:
-    """`kill -9` of the agent of the second node: its rank goes on under its keeper."""
+    """`kill -9` of the agent of the second node: its rank goes on under its supervisor."""
     with lab_of(scene) as place:
         play = play_on(place, scene, COUNTS)
         job = play.submit()
@@ -37,7 +37,7 @@ def kill_agent(scene: Scene) -> Seen:
         ended = play.end(job)
         logs = set(place.house.logs(job).values())
         is_right = before == after and (ended.state, ended.round) == ("completed", 1) and logs == {COUNTED}
-        how = "its rank went on under its keeper" if before == after else "its rank was started again"
+        how = "its rank went on under its supervisor" if before == after else "its rank was started again"
         lines = "no line lost or doubled" if logs == {COUNTED} else "lines are lost or doubled"
         return Seen(f"{how}; a new agent took over; {lines}", seconds, is_right)
 

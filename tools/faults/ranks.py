@@ -1,4 +1,6 @@
-"""Faults of ranks and of what holds them: one leaves, raises, is killed, stopped; the agent or the keeper is killed."""
+"""Faults of ranks and of what holds them: one leaves, raises, is killed, stopped; the agent or the supervisor is
+killed.
+"""
 
 from __future__ import annotations
 
@@ -208,7 +210,7 @@ def kill_agent(scene: Scene) -> Seen:
     lines = "".join(f"line {n}\n" for n in range(100))
     is_right = before == after and ended.state == "completed" and ended.round == 1 and set(logs.values()) == {lines}
     return Seen(
-        "its ranks went on under their keeper; a new agent took over; no line lost or doubled", seconds, is_right
+        "its ranks went on under their supervisor; a new agent took over; no line lost or doubled", seconds, is_right
     )
 
 
@@ -233,8 +235,8 @@ def kill_agent_torchrun(scene: Scene) -> Seen:
         return Seen(f"{left} of {play.ranks} ranks were left as orphans after {WATCH_S:.0f} s; {again}")
 
 
-def kill_keeper(scene: Scene) -> Seen:
-    """`kill -9` of the keeper: all that it started is gone, also what has its own session; the job recovers."""
+def kill_supervisor(scene: Scene) -> Seen:
+    """`kill -9` of the supervisor: all that it started is gone, also what has its own session; the job recovers."""
     play = Play(
         scene,
         """
@@ -248,8 +250,10 @@ def kill_keeper(scene: Scene) -> Seen:
     job = play.submit("max_retries: 1, grace_s: 5")
     until(lambda: play.is_up() and all((play.marks / f"daemon.{rank}").exists() for rank in (0, 1)), "the start")
     old = mentioning_marks(play)
-    (keeper,) = [pid for pid in find(str(play.at.home), "drumbeat.node.supervisor.keeper") if is_of(pid, job)][:1]
-    os.kill(keeper, signal.SIGKILL)
+    (supervisor,) = [pid for pid in find(str(play.at.home), "drumbeat.node.supervisor.supervisor") if is_of(pid, job)][
+        :1
+    ]
+    os.kill(supervisor, signal.SIGKILL)
     seconds = until(lambda: not set(old) & set(mentioning_marks(play)), "the end of what it had started")
     ended = play.end(job)
     is_right = seconds <= 2 and (ended.state, ended.round) == ("completed", 2) and len(old) >= 4

@@ -288,7 +288,7 @@ def shifted_clock(folder: Path) -> Generator[Callable[[int], None]]:
 
 
 def jump(scene: Scene, seconds: int) -> Seen:
-    """The clock of server, agent, keeper and ranks jumps while a job with a time limit runs."""
+    """The clock of server, agent, supervisor and ranks jumps while a job with a time limit runs."""
     if shutil.which("cc") is None:
         return Seen("not tried: this machine has no C compiler", None, None)
     folder = scene.new_folder()

@@ -65,11 +65,11 @@ def rank_of(job: str, number: int) -> psutil.Process:
     return found[number]
 
 
-def _keeper_of(rank: psutil.Process) -> psutil.Process:
-    """Returns the outermost keeper above a rank: its child of the same name holds the namespaces."""
-    keepers = [above for above in rank.parents() if "drumbeat.node.supervisor.keeper" in above.cmdline()]
-    assert keepers, f"no keeper above {rank}: {[above.cmdline() for above in rank.parents()]}"
-    return keepers[-1]
+def _supervisor_of(rank: psutil.Process) -> psutil.Process:
+    """Returns the outermost supervisor above a rank: its child of the same name holds the namespaces."""
+    supervisors = [above for above in rank.parents() if "drumbeat.node.supervisor.supervisor" in above.cmdline()]
+    assert supervisors, f"no supervisor above {rank}: {[above.cmdline() for above in rank.parents()]}"
+    return supervisors[-1]
 
 
 def agent_of(job: str, node: int) -> psutil.Process:
@@ -94,8 +94,8 @@ def _kill_agent(_: Ground, job: str) -> None:
     agent_of(job, 1).kill()
 
 
-def _kill_keeper(_: Ground, job: str) -> None:
-    _keeper_of(rank_of(job, 2)).kill()
+def _kill_supervisor(_: Ground, job: str) -> None:
+    _supervisor_of(rank_of(job, 2)).kill()
 
 
 def _kill_server(ground: Ground, _: str) -> None:
@@ -139,7 +139,7 @@ HITS = (
     Hit("SIGSTOP of a rank (`on_hang: restart`)", ALL, _stop_rank,
         ("drumbeat.hang_after_s=4", "drumbeat.on_hang=restart")),
     Hit("`kill -9` of an agent", ALL, _kill_agent),
-    Hit("`kill -9` of a keeper", ALL, _kill_keeper),
+    Hit("`kill -9` of a supervisor", ALL, _kill_supervisor),
     Hit("`kill -9` of the server", ALL, _kill_server),
     Hit(f"the link of a node is down for {CUT_S:.0f} s", ("netlab", "slurm"), _cut_for_a_while),
     Hit("the link of a node goes down for good", ("netlab", "slurm"), _cut_for_good, ("drumbeat.lost_after_s=10",)),

@@ -37,7 +37,7 @@ class Evidence(StrEnum):
     RANKS = "ranks"
     """It was concluded from how the ranks ended; later exits can change the conclusion."""
     SILENCE = "silence"
-    """A node or its keeper is gone. The engine may still state the cause."""
+    """A node or its supervisor is gone. The engine may still state the cause."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """MPI: one `mpirun` on node 0 for the whole job, and a process for each rank that waits for its word to begin.
 
-The keepers start the ranks, as under every launcher; what mpirun starts on each node only hands over what MPI gave to
-the rank (docs/decisions/0012-mpi.md). Nodes at the same address are one host to MPI.
+The supervisors start the ranks, as under every launcher; what mpirun starts on each node only hands over what MPI gave
+to the rank (docs/decisions/0012-mpi.md). Nodes at the same address are one host to MPI.
 """
 
 from __future__ import annotations

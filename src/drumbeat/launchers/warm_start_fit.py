@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from drumbeat.model.keeper import ProcessStart, StandbyOrder
 from drumbeat.model.plan import Plan
+from drumbeat.model.supervisor import ProcessStart, StandbyOrder
 
 PER_ROUND = (
     "DRUMBEAT_*", "AZ_BATCH*", "AZUREML_*", "AZURE_ML_*", "MLFLOW_*", "MASTER_ADDR", "MASTER_PORT", "DLTS_HOSTFILE",
@@ -77,7 +77,7 @@ def why_cold(plan: Plan) -> str:
 
 
 def order(plan: Plan, ranks: Sequence[ProcessStart]) -> StandbyOrder:
-    """Returns what a keeper prepares for the round after that of these ranks."""
+    """Returns what a supervisor prepares for the round after that of these ranks."""
     if cold := why_cold(plan):
         return StandbyOrder(cold=cold)
     fixed = dict[str, None]()

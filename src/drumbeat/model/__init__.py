@@ -1,5 +1,5 @@
 """What crosses processes: plain dataclasses, standard library only, at the bottom of everything.
 
-Here live the shapes that the server, the agent, the keeper and the client say to each other, and the errors
+Here live the shapes that the server, the agent, the supervisor and the client say to each other, and the errors
 they raise. Nothing here reads a file, opens a socket or knows a framework.
 """

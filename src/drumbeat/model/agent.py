@@ -35,7 +35,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True)
 class RankExit:
-    """How one rank ended, as its keeper saw it."""
+    """How one rank ended, as its supervisor saw it."""
 
     rank: int
     code: int | None
@@ -46,7 +46,7 @@ class RankExit:
     order: int
     """Counts the exits on this node."""
     is_stopped: bool = field(default=False, metadata={wire.KEY: "told"})
-    """Whether the keeper was stopping the rank when it ended."""
+    """Whether the supervisor was stopping the rank when it ended."""
     error: str = ""
     """A failure before the user's command ran (no such folder, no such shell)."""
     launcher: str = ""
@@ -101,9 +101,9 @@ class AgentStatus:
     error: str = ""
     """Why staging, starting or uploading can't succeed; "" = no error."""
     lost: bool = False
-    """The keeper died, and with it the ranks whose exits are missing; or they are abandoned."""
+    """The supervisor died, and with it the ranks whose exits are missing; or they are abandoned."""
     is_abandoned: bool = field(default=False, metadata={wire.KEY: "abandoned"})
-    """The keeper ended the ranks since their agent had been away for longer than `Plan.lost_after_s`."""
+    """The supervisor ended the ranks since their agent had been away for longer than `Plan.lost_after_s`."""
     serial: int = 0
     """Grows with each status of a node, also from one agent to the next: the server ignores a lower one."""
     is_taken: bool = False

@@ -23,7 +23,8 @@ POINTS = (
     "agent.enrolled", "agent.unpacked", "agent.renamed", "agent.staged", "agent.ready",
     "agent.before_start", "agent.after_start", "agent.log_sent", "agent.exit_told", "agent.output_sent",
     "agent.before_commit", "agent.after_commit", "agent.leaving", "agent.left",
-    "keeper.round_written", "keeper.rank_forked", "keeper.exit_written", "keeper.over_written", "keeper.leaving",
+    "supervisor.round_written", "supervisor.rank_forked", "supervisor.exit_written", "supervisor.over_written",
+    "supervisor.leaving",
 )  # fmt: skip
 """Every point on the way of a job, in its order."""
 
@@ -37,7 +38,7 @@ ELSEWHERE = (
     "mount.asked", "mount.begun", "mount.made", "image.built", "wheel.begun", "wheel.built",
     "metrics.begun", "metrics.spooled", "metrics.forwarded", "metrics.files_taken",
     "checkpoint.copied", "checkpoint.put_back",
-    "agent.spare_found", "agent.spare_taken", "agent.spare_dead", "keeper.retiring", "keeper.retired",
+    "agent.spare_found", "agent.spare_taken", "agent.spare_dead", "supervisor.retiring", "supervisor.retired",
 )  # fmt: skip
 """Points that only an engine with a queue comes by; that only a job
 with an environment to be made or a preparation of its own does; that only one with inputs in stores does; that only
@@ -73,7 +74,7 @@ def _maybe_die(name: str, setting: str) -> None:
 
 def _read(file: str) -> str:
     try:
-        with open(file, encoding="utf-8") as opened:  # noqa: PTH123 (the keeper does without pathlib)
+        with open(file, encoding="utf-8") as opened:  # noqa: PTH123 (the supervisor does without pathlib)
             return opened.read()
     except FileNotFoundError:
         return ""

@@ -18,7 +18,7 @@ MAX_WORD_BYTES = (32 << 12) - 1
 
 @dataclass(frozen=True)
 class ProcessSpec:
-    """What the keeper starts for one rank.
+    """What the supervisor starts for one rank.
 
     set: always given. defaulted: given where neither the job nor the node's environment has the name. scrubbed: name
     prefixes (ending in `*`) and names taken out of what the node's environment would pass on. path_first,

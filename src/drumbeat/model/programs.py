@@ -18,7 +18,7 @@ AGENT = "drumbeat.node.agent"
 EARLIER_AGENT = "drumbeat.agent"
 """What 0.2 called it: its agents may run on under a server of this version."""
 CLEANUP = "drumbeat.node.agent.cleanup"
-KEEPER = "drumbeat.node.supervisor.keeper"
+SUPERVISOR = "drumbeat.node.supervisor.supervisor"
 ERRAND = "drumbeat.node.supervisor.errand_process"
 MOUNT_HOLDER = "drumbeat.node.inputs.mounting.mount_holder"
 METRICS_ENDPOINT = "drumbeat.node.metrics.endpoint_process"
@@ -43,7 +43,7 @@ PROGRAMS = (
     NETLAB_HOLDER,
     AGENT,
     CLEANUP,
-    KEEPER,
+    SUPERVISOR,
     ERRAND,
     MOUNT_HOLDER,
     METRICS_ENDPOINT,

@@ -54,7 +54,7 @@ def strike(fault: DrawnFault, scene: FaultScene) -> Strike:
         case FaultKind.AGENT:
             return _kill(_one_of(target_processes.agents(scene.home, scene.job), fault))
         case FaultKind.KEEPER:
-            return _kill(_one_of(target_processes.keepers(scene.home, scene.job), fault))
+            return _kill(_one_of(target_processes.supervisors(scene.home, scene.job), fault))
         case FaultKind.STOP:
             return _stop(_one_of(target_processes.ranks(scene.home, scene.job), fault), scene)
         case FaultKind.CUT:

@@ -1,10 +1,10 @@
-"""The processes of one job on this machine: its ranks, and the agents and keepers of its nodes.
+"""The processes of one job on this machine: its ranks, and the agents and supervisors of its nodes.
 
-A process belongs to a job by what drumbeat gave it when it was started: its ranks have their keeper's marker in their
-environment, and agents and keepers name their folder on their command line; both begin with the server's home. What
-an earlier job has prepared names the folder of that job: a rank then belongs to the job in whose folder it works, and
-so does the keeper above it. Each is identified by its pid and its birth, so that a number that was given again is never
-hit.
+A process belongs to a job by what drumbeat gave it when it was started: its ranks have their supervisor's marker in
+their environment, and agents and supervisors name their folder on their command line; both begin with the server's
+home. What an earlier job has prepared names the folder of that job: a rank then belongs to the job in whose folder it
+works, and so does the supervisor above it. Each is identified by its pid and its birth, so that a number that was given
+again is never hit.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from drumbeat.model.programs import KEEPER
+from drumbeat.model.programs import SUPERVISOR
 from drumbeat.node.host import processes
 
 _RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
@@ -73,12 +73,12 @@ def agents(home: Path, job: str) -> list[TargetProcess]:
     return _of_nodes(home, job, "agent", "/enrolment.json")
 
 
-def keepers(home: Path, job: str) -> list[TargetProcess]:
-    """Returns the keepers of a job's nodes: its own, and those of earlier jobs that have ranks of this one."""
+def supervisors(home: Path, job: str) -> list[TargetProcess]:
+    """Returns the supervisors of a job's nodes: its own, and those of earlier jobs that have ranks of this one."""
     named = _of_nodes(home, job, "keeper", "/root/keeper")
     nodes = {target.order for target in named}
     places = {rank.pid: f"{processes.present_folder(rank.pid)}/" for rank in ranks(home, job)}
-    others = [pid for pid, words in processes.command_lines() if KEEPER in words]
+    others = [pid for pid, words in processes.command_lines() if SUPERVISOR in words]
     inner = {*processes.descendants(*others)}
     adopted = {
         _node(places[rank], job): pid
@@ -87,7 +87,7 @@ def keepers(home: Path, job: str) -> list[TargetProcess]:
         for rank in {*processes.descendants(pid)} & places.keys()
     }
     missing = sorted((node, pid) for node, pid in adopted.items() if node not in nodes)
-    return [*named, *_targets((pid, f"the keeper of node {node}", node) for node, pid in missing)]
+    return [*named, *_targets((pid, f"the supervisor of node {node}", node) for node, pid in missing)]
 
 
 def _of_job(home: Path, job: str) -> Callable[[str], bool]:
@@ -104,7 +104,7 @@ def _of_nodes(home: Path, job: str, whose: str, end: str) -> list[TargetProcess]
         for pid, words in processes.command_lines()
         if (folder := next((word for word in words if word.endswith(end) and own(word)), ""))
     }
-    # A keeper has a child of the same name, which holds its namespaces.
+    # A supervisor has a child of the same name, which holds its namespaces.
     below = {*processes.descendants(*folders)}
     numbered = sorted((_node(folder, job), pid) for pid, folder in folders.items() if pid not in below)
     return [*_targets((pid, f"the {whose} of node {node}", node) for node, pid in numbered)]

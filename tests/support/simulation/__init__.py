@@ -21,7 +21,7 @@ happen inside the fault point that it has come to: it goes on with what it knew,
 - world: the servers that can be killed and stopped, the clock; what is asked of them
 - engine: the one machine, as an engine
 - nodes: an agent with its ranks, as a state machine
-- standbys, keepers: nodes with real keepers, whose prepared interpreters go from job to job
+- standbys, supervisors: nodes with real supervisors, whose prepared interpreters go from job to job
 - backing: the store that the servers share, and what can be seen in it
 - job_actions, node_actions, server_actions, standby_actions: what can happen
 - hangs: what a look at silent ranks finds, and what must follow

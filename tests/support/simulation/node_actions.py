@@ -1,4 +1,4 @@
-"""What can happen to the nodes of jobs in a simulation: agents, keepers, ranks, links and the engine."""
+"""What can happen to the nodes of jobs in a simulation: agents, supervisors, ranks, links and the engine."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def grace_ends(world: World, action: Action) -> None:
         node.end_stopped(world.clock.monotonic())
 
 
-def keeper_dies(world: World, action: Action) -> None:
-    """Kill -9 of a keeper."""
+def supervisor_dies(world: World, action: Action) -> None:
+    """Kill -9 of a supervisor."""
     node = pick(world.nodes(), action.a)
     if node:
-        node.lose_keeper()
+        node.lose_supervisor()
 
 
 def agent_dies(world: World, action: Action) -> None:

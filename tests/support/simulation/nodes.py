@@ -17,7 +17,7 @@ _WORDS = {MISSES_A_PEER: "RuntimeError: Connection closed by peer"}
 class Node:
     """What one node does. running: ranks at work. started: rounds whose ranks were ever started here.
 
-    done: how the ranks of each of them really ended. bereft: those whose keeper was killed, or gave them up.
+    done: how the ranks of each of them really ended. bereft: those whose supervisor was killed, or gave them up.
     """
 
     gang: Gang
@@ -129,8 +129,8 @@ class Node:
         while self.is_stopping and self.running:
             self.end_rank(0, 143, at)
 
-    def lose_keeper(self) -> None:
-        """The keeper is killed, and its ranks with it; the agent finds out."""
+    def lose_supervisor(self) -> None:
+        """The supervisor is killed, and its ranks with it; the agent finds out."""
         if self.phase is Phase.RUNNING:
             self.running, self.phase, self.lost = [], Phase.ENDED, True
             self.bereft.add(self.round)
@@ -141,8 +141,8 @@ class Node:
             self.phase, self.error = Phase.STAGING, "no space left on the node"
 
     def forget(self) -> None:
-        """The agent is killed and started again: it knows what its keeper does, which was told of no round that has not
-        begun. It doesn't know that it was ready for the next one, nor that it has sent its outputs.
+        """The agent is killed and started again: it knows what its supervisor does, which was told of no round that has
+        not begun. It doesn't know that it was ready for the next one, nor that it has sent its outputs.
         """
         kept = self.started[-1] if self.started else 0
         if self.phase is not Phase.RUNNING:

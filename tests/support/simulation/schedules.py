@@ -15,7 +15,7 @@ from tests.support.simulation.world import World
 
 ACTIONS: dict[str, tuple[Callable[[World, Action], None], float]] = {
     "submit": (job.submit, 8), "cancel": (job.cancel, 2), "sync": (node.sync, 30), "repeat": (node.repeat, 4),
-    "rank_ends": (node.rank_ends, 14), "grace_ends": (node.grace_ends, 6), "keeper_dies": (node.keeper_dies, 1),
+    "rank_ends": (node.rank_ends, 14), "grace_ends": (node.grace_ends, 6), "supervisor_dies": (node.supervisor_dies, 1),
     "agent_dies": (node.agent_dies, 4), "staging_fails": (node.staging_fails, 1), "node_dies": (node.node_dies, 2),
     "link": (node.link, 2), "effect": (server.effect, 14), "place": (server.place, 8), "tick": (server.tick, 4),
     "watch": (node.watch, 4), "engine_refuses": (node.engine_refuses, 1), "watch_late": (node.watch_late, 2),
@@ -44,10 +44,12 @@ OF_ELASTIC: dict[str, tuple[Callable[[World, Action], None], float]] = {
 OF_STANDBYS: dict[str, tuple[Callable[[World, Action], None], float]] = {
     "submit_warm": (warm.submit_warm, 12), "fair": (warm.turns, 50), "turns": (warm.turns, 8),
     "job_ends": (warm.job_ends, 10), "prepared": (warm.prepared, 6), "agent_acts": (warm.agent_acts, 8),
-    "keeper_acts": (warm.keeper_acts, 8), "strike": (warm.strike, 8), "interpreter_dies": (warm.interpreter_dies, 2),
-    "memory": (warm.memory, 2), "spare_dies": (warm.spare_dies, 2), "wait_long": (warm.wait_long, 1),
+    "supervisor_acts": (warm.supervisor_acts, 8), "strike": (warm.strike, 8),
+    "interpreter_dies": (warm.interpreter_dies, 2), "memory": (warm.memory, 2),
+    "spare_dies": (warm.spare_dies, 2), "wait_long": (warm.wait_long, 1),
     "sync": (node.sync, 4), "repeat": (node.repeat, 1), "rank_ends": (node.rank_ends, 3),
-    "grace_ends": (node.grace_ends, 3), "keeper_dies": (node.keeper_dies, 1), "agent_dies": (node.agent_dies, 2),
+    "grace_ends": (node.grace_ends, 3), "supervisor_dies": (node.supervisor_dies, 1),
+    "agent_dies": (node.agent_dies, 2),
     "staging_fails": (node.staging_fails, 0.3), "node_dies": (node.node_dies, 1), "link": (node.link, 1),
     "effect": (server.effect, 3), "place": (server.place, 2), "tick": (server.tick, 3), "watch": (node.watch, 1),
     "engine_refuses": (node.engine_refuses, 0.3), "watch_late": (node.watch_late, 0.5),

@@ -1,4 +1,4 @@
-"""What can happen to agents, keepers and prepared interpreters that are real."""
+"""What can happen to agents, supervisors and prepared interpreters that are real."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ def submit_warm(world: World, action: Action) -> None:
 
 
 def agent_acts(world: World, action: Action) -> None:
-    """An agent with a real keeper takes a step."""
+    """An agent with a real supervisor takes a step."""
     agent = pick(world.standbys.agents(), action.a)
     if agent:
         world.standbys.act(agent)
 
 
-def keeper_acts(world: World, action: Action) -> None:
-    """A real keeper takes a step."""
-    keeper = pick(world.standbys.keepers(), action.a)
-    if keeper:
-        world.standbys.act(keeper)
+def supervisor_acts(world: World, action: Action) -> None:
+    """A real supervisor takes a step."""
+    supervisor = pick(world.standbys.supervisors(), action.a)
+    if supervisor:
+        world.standbys.act(supervisor)
 
 
 def turns(world: World, action: Action) -> None:
-    """Every agent and every keeper takes a step, or some."""
+    """Every agent and every supervisor takes a step, or some."""
     world.standbys.take_turns(1 + action.a % 2)
 
 
@@ -68,15 +68,15 @@ def memory(world: World, action: Action) -> None:
 
 
 def strike(world: World, action: Action) -> None:
-    """Kill -9 of the agent or keeper that comes to the next point, or it is stopped there for some actions."""
+    """Kill -9 of the agent or supervisor that comes to the next point, or it is stopped there for some actions."""
     world.standbys.strike = standbys.PointStrike(1 + action.a % 5, action.b % 12)
 
 
 def spare_dies(world: World, action: Action) -> None:
-    """Kill -9 of a keeper, of an attempt or spare."""
-    keeper = pick(world.standbys.keepers(), action.a)
-    if keeper and not keeper.is_busy:
-        world.standbys.kill(keeper)
+    """Kill -9 of a supervisor, of an attempt or spare."""
+    supervisor = pick(world.standbys.supervisors(), action.a)
+    if supervisor and not supervisor.is_busy:
+        world.standbys.kill(supervisor)
 
 
 def wait_long(world: World, action: Action) -> None:

@@ -1,4 +1,4 @@
-"""Prepared interpreters in a simulation: nodes with real keepers on one machine, and what can happen to them."""
+"""Prepared interpreters in a simulation: nodes with real supervisors on one machine, and what can happen to them."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from dataclasses import dataclass
 from functools import partial
 
 from drumbeat.model import fault_points
-from drumbeat.model.keeper import ProcessStart
+from drumbeat.model.supervisor import ProcessStart
 from drumbeat.node.supervisor import spare_folders
 from drumbeat.ports.engines import Gang
 from tests.support.fake_clock import FakeClock
-from tests.support.simulation.keepers import laws
-from tests.support.simulation.keepers.agents import NodeAgent
-from tests.support.simulation.keepers.kept_nodes import KeptNode
-from tests.support.simulation.keepers.machine import (
+from tests.support.simulation.nodes import Node
+from tests.support.simulation.supervisors import laws
+from tests.support.simulation.supervisors.agents import NodeAgent
+from tests.support.simulation.supervisors.kept_nodes import KeptNode
+from tests.support.simulation.supervisors.machine import (
     Box,
-    KeeperProcess,
     PlayedProcess,
     PlayedStandby,
     ProcessKilledError,
+    SupervisorProcess,
 )
-from tests.support.simulation.nodes import Node
 
 COMMAND = "python train.py"
-"""How the command of a job begins whose nodes have real keepers."""
+"""How the command of a job begins whose nodes have real supervisors."""
 _TURNS = 3
 
 
 @dataclass
 class PointStrike:
-    """What happens to an agent or a keeper at so many points from now: it is killed, or stopped for some actions."""
+    """What happens to an agent or a supervisor some points from now: it is killed, or stopped for some actions."""
 
     points: int
     actions: int
     """0 = it is killed."""
 
 
-class KeeperWorld:
+class SupervisorWorld:
     """The machine of those nodes, made when the first one begins there."""
 
     def __init__(self, clock: FakeClock, meanwhile: Callable[[int], None]) -> None:
@@ -76,8 +76,8 @@ class KeeperWorld:
             self.box.wrongs.append(wrong)
 
     # --- what happens -------------------------------------------------------------------------------------------------
-    def act(self, actor: NodeAgent | KeeperProcess) -> None:
-        """An agent or a keeper takes a step, in which it may be stopped or killed."""
+    def act(self, actor: NodeAgent | SupervisorProcess) -> None:
+        """An agent or a supervisor takes a step, in which it may be stopped or killed."""
         if actor.is_busy or not actor.is_alive:
             return
         hook, fault_points.hook, actor.is_busy = fault_points.hook, partial(self._pass, actor), True
@@ -89,7 +89,7 @@ class KeeperWorld:
             fault_points.hook, actor.is_busy = hook, False
         self.look()
 
-    def _pass(self, actor: NodeAgent | KeeperProcess, point: str) -> None:
+    def _pass(self, actor: NodeAgent | SupervisorProcess, point: str) -> None:
         self.passed = point
         strike = self.strike
         if strike is not None:
@@ -103,13 +103,13 @@ class KeeperWorld:
         if not actor.is_alive:
             raise ProcessKilledError
 
-    def kill(self, actor: NodeAgent | KeeperProcess) -> None:
+    def kill(self, actor: NodeAgent | SupervisorProcess) -> None:
         """SIGKILL; an agent is started again."""
-        if isinstance(actor, KeeperProcess):
+        if isinstance(actor, SupervisorProcess):
             node = next((one for one in self.nodes if one.enrolment.root == actor.root), None)
-            if node and actor.keeper:
-                node.bereft.add(actor.keeper.round.number)
-            self.box.kill_keeper(actor)
+            if node and actor.supervisor:
+                node.bereft.add(actor.supervisor.round.number)
+            self.box.kill_supervisor(actor)
             return
         for node in self.nodes:
             if node.agent is actor:
@@ -119,13 +119,13 @@ class KeeperWorld:
         """Those that are there."""
         return [node.agent for node in self.nodes if not node.agent.has_left]
 
-    def keepers(self) -> list[KeeperProcess]:
+    def supervisors(self) -> list[SupervisorProcess]:
         """Those that live."""
-        return list(self._box.keepers.values()) if self._box else []
+        return list(self._box.supervisors.values()) if self._box else []
 
     def preparing(self) -> list[PlayedStandby]:
         """The interpreters that import their modules."""
-        begun = [one for keeper in self.keepers() for one in keeper.machine.standbys]
+        begun = [one for supervisor in self.supervisors() for one in supervisor.machine.standbys]
         return [one for one in begun if one.process.is_alive and not one.is_ready and not one.refusal]
 
     def waiting(self) -> list[PlayedProcess]:
@@ -134,9 +134,9 @@ class KeeperWorld:
         return [one for one in processes if one.is_alive and one.is_interpreter and not one.served]
 
     def take_turns(self, count: int = _TURNS) -> None:
-        """Every agent and every keeper takes some steps."""
+        """Every agent and every supervisor takes some steps."""
         for _ in range(count):
-            for actor in (*self.agents(), *self.keepers()):
+            for actor in (*self.agents(), *self.supervisors()):
                 self.act(actor)
 
     def mend(self) -> None:
@@ -157,14 +157,14 @@ class KeeperWorld:
             laws.check(self._box)
 
     def pass_time(self) -> None:
-        """Time has passed: every keeper that isn't stopped looks around, and holds to its limits."""
+        """Time has passed: every supervisor that isn't stopped looks around, and holds to its limits."""
         if self._box is None:
             return
         for _ in range(2):
-            for keeper in self.keepers():
-                self.act(keeper)
+            for supervisor in self.supervisors():
+                self.act(supervisor)
         now = self._clock.monotonic()
-        if not any(one.is_busy for one in (*self.keepers(), *self.agents())):
+        if not any(one.is_busy for one in (*self.supervisors(), *self.agents())):
             laws.check_after_wait(self._box, now - self._looked_at)
         self._looked_at = now
 

@@ -30,7 +30,7 @@ from tests.support.fake_clock import FakeClock
 from tests.support.simulation.backing import Backing, MemoryBacking, Sight
 from tests.support.simulation.engine import Engine
 from tests.support.simulation.nodes import Node
-from tests.support.simulation.standbys import KeeperWorld
+from tests.support.simulation.standbys import SupervisorWorld
 
 LEASE_TIMEOUT = timedelta(seconds=15)
 BEAT_S = 10.0
@@ -158,7 +158,7 @@ class World:
     def __init__(self, servers: int = 1, backing: Backing | None = None) -> None:
         self.clock, self.backing, self.engine, self.texts = FakeClock(), backing or MemoryBacking(), Engine(), Texts()
         self.engine.late_by, self.engine.on_stop = self._late_by, self._stops
-        self.standbys = KeeperWorld(self.clock, self._let_happen)
+        self.standbys = SupervisorWorld(self.clock, self._let_happen)
         self.engine.make = self.standbys.make
         self.metrics = SimulatedMetrics()
         self.acknowledged: dict[str, str] = {}

@@ -132,7 +132,7 @@ def test_the_rank_that_open_mpi_names_is_the_cause_though_one_that_lost_its_serv
 
 
 def test_whoever_lost_its_server_by_it_may_have_been_seen_to_end_long_before():
-    """A keeper that stood still tells late of the rank that asked for the end."""
+    """A supervisor that stood still tells late of the rank that asked for the end."""
     lost, asking = (1, ended(3, 14, at=4.0)), ended(1, 3, at=4.5 + AT_ONCE_S, is_stopped=True)
     rest = [
         (1, replace(killed(2, 15, at=4.1), is_stopped=True)),

@@ -69,7 +69,7 @@ def test_ranks_that_miss_a_peer_are_the_cause_when_nobody_says_more_in_time():
     [
         (said(1, Phase.ENDED, exits=(ended(2), ended(3))), "rank 2 on node 1 left with exit code 0 while the other"),
         (said(1, Phase.ENDED, exits=(ended(2, None, signal=9),)), "rank 2 on node 1 was ended by SIGKILL"),
-        (said(1, Phase.ENDED, lost=True), "the keeper of node 1 is gone"),
+        (said(1, Phase.ENDED, lost=True), "the supervisor of node 1 is gone"),
         (NodeLost(1, 1, "no power"), "node 1 is gone: no power"),
         (said(1, Phase.RUNNING, is_taken=True), "node 1 was told to stop (SIGTERM)"),
         (CancelRequested("ada"), "canceled by ada"),
@@ -91,11 +91,13 @@ def test_whatever_is_heard_of_while_ranks_miss_a_peer_counts_at_once(event: Even
     ],
     ids=["stopping", "one has ended", "over"],
 )
-def test_ranks_that_a_keeper_ended_without_its_agent_are_not_blamed_for_the_signal(status: Event):
+def test_ranks_that_a_supervisor_ended_without_its_agent_are_not_blamed_for_the_signal(status: Event):
     for job in (running(), missing_a_peer()):
         stopped = after(job, status)
         assert stopped.reason is Reason.KEEPER_LOST
-        assert stopped.sentence.startswith("node 1 was without its agent for longer than lost_after_s, so its keeper")
+        assert stopped.sentence.startswith(
+            "node 1 was without its agent for longer than lost_after_s, so its supervisor"
+        )
 
 
 @pytest.mark.feature("F1")
@@ -110,7 +112,7 @@ def test_abandoned_ranks_are_the_cause_too_when_their_peers_were_judged_before_t
 
 
 @pytest.mark.feature("F1")
-def test_a_worker_that_saved_and_left_when_its_keeper_gave_up_is_not_done_beside_ranks_that_serve():
+def test_a_worker_that_saved_and_left_when_its_supervisor_gave_up_is_not_done_beside_ranks_that_serve():
     job = running(1, 2)
     server, worker = job.plan.ranks
     job = replace(job, plan=replace(job.plan, ranks=(replace(server, serves=True), worker)))
@@ -132,13 +134,13 @@ def test_machine_that_restarted_is_told_as_that_and_costs_no_retry():
 
 
 @pytest.mark.feature("F1")
-def test_a_killed_keeper_is_told_as_that_while_its_agent_still_sends_logs():
+def test_a_killed_supervisor_is_told_as_that_while_its_agent_still_sends_logs():
     job = after(running(), said(1, Phase.RUNNING, lost=True))
-    assert job.sentence.startswith("the keeper of node 1 is gone, and its ranks with it")
+    assert job.sentence.startswith("the supervisor of node 1 is gone, and its ranks with it")
 
 
 @pytest.mark.feature("F1")
-def test_a_rank_that_failed_before_its_keeper_gave_up_is_the_cause():
+def test_a_rank_that_failed_before_its_supervisor_gave_up_is_the_cause():
     exits = (ended(2, 1, tail=RAISED), ended(3, None, signal=9, is_stopped=True))
     job = after(running(), said(1, Phase.ENDED, exits=exits, **ABANDONED))
     assert job.sentence.startswith("rank 2 on node 1 stopped with exit code 1: ValueError")
@@ -146,7 +148,7 @@ def test_a_rank_that_failed_before_its_keeper_gave_up_is_the_cause():
 
 @pytest.mark.feature("F1")
 def test_a_failure_that_nobody_knows_of_any_more_is_not_waited_for():
-    """The keeper is gone, and its agent had to start again and can't start another one."""
+    """The supervisor is gone, and its agent had to start again and can't start another one."""
     job = after(missing_a_peer(), said(0, Phase.ENROLLED, 0))
     assert (job.state, job.judge_at) == (State.RUNNING, None)
     assert told(job, JudgeDue()).story == ()

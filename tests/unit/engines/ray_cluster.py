@@ -168,8 +168,8 @@ class FakeRay:
             group["state"] = "REMOVED"
 
     def actor(self, node: int) -> Json:
-        keepers = [one for one in self.actors if one["class_name"] == "BundleHolder"]
-        return next(one for one in reversed(keepers) if one["name"].endswith(f"/{node}"))
+        holders = [one for one in self.actors if one["class_name"] == "BundleHolder"]
+        return next(one for one in reversed(holders) if one["name"].endswith(f"/{node}"))
 
     def lose(self, node: int, message: str = "Unexpected termination: health check failed") -> None:
         """The machine of a node dies."""

@@ -38,7 +38,7 @@ class TaskUnschedulableError(RayError):
     """As in `ray.exceptions`."""
 
 
-class Keeper:
+class Holder:
     """The handle of an actor whose `end` answers this."""
 
     def __init__(self, answer: object) -> None:
@@ -86,26 +86,26 @@ def test_only_a_machine_that_is_lost_counts_as_ended_where_the_ending_failed(ans
 
 
 @pytest.mark.parametrize(
-    ("keepers", "said"),
+    ("holders", "said"),
     [
         ({}, ""),
-        ({"g/1": Keeper("of another machine"), "of-another/0": Keeper("of another gang")}, ""),
+        ({"g/1": Holder("of another machine"), "of-another/0": Holder("of another gang")}, ""),
         ({"g/0": SimpleNamespace()}, ""),
-        ({"g/0": Keeper("")}, ""),
-        ({"g/0": Keeper("process 17 can't be killed")}, "process 17 can't be killed"),
-        ({"g/0": Keeper(OutOfMemoryError())}, "its processes on machine n1 can't be ended now (OutOfMemoryError)"),
-        ({"g/0": Keeper(GetTimeoutError())}, "a machine doesn't answer"),
+        ({"g/0": Holder("")}, ""),
+        ({"g/0": Holder("process 17 can't be killed")}, "process 17 can't be killed"),
+        ({"g/0": Holder(OutOfMemoryError())}, "its processes on machine n1 can't be ended now (OutOfMemoryError)"),
+        ({"g/0": Holder(GetTimeoutError())}, "a machine doesn't answer"),
     ],
 )
 def test_a_drained_machine_that_takes_no_task_is_ended_by_the_gangs_actor_there(
-    ray: ModuleType, monkeypatch: pytest.MonkeyPatch, keepers: dict[str, object], said: str
+    ray: ModuleType, monkeypatch: pytest.MonkeyPatch, holders: dict[str, object], said: str
 ):
     state = ModuleType("ray._private.state")
     state.__dict__["state"] = SimpleNamespace(get_draining_nodes=lambda: {"id1": 0})
     monkeypatch.setitem(sys.modules, "ray._private.state", state)
-    names = [{"name": name, "namespace": "x"} for name in keepers]
+    names = [{"name": name, "namespace": "x"} for name in holders]
     ray.__dict__["util"] = SimpleNamespace(list_named_actors=lambda all_namespaces: names)
-    ray.__dict__["get_actor"] = keepers.__getitem__
+    ray.__dict__["get_actor"] = holders.__getitem__
     assert result_of("g", TaskUnschedulableError(), "id1", GROUPS) == said
 
 

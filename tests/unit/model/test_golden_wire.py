@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 
 from drumbeat.client.discovery import ServerAddress
 from drumbeat.core.lifecycle import events, job
-from drumbeat.model import agent, input_listing, keeper, preflight, stacks, wire
+from drumbeat.model import agent, input_listing, preflight, stacks, supervisor, wire
 from drumbeat.model.api import (
     components,
     computes,
@@ -52,10 +52,10 @@ CLASSES: tuple[Any, ...] = (
     input_listing.Listing,
     input_listing.Link,
     stacks.NodeFacts,
-    # What lies on nodes, and what agents and keepers say to each other.
-    keeper.KeeperState,
-    keeper.ErrandRequest,
-    keeper.ErrandResult,
+    # What lies on nodes, and what agents and supervisors say to each other.
+    supervisor.SupervisorState,
+    supervisor.ErrandRequest,
+    supervisor.ErrandResult,
     preflight.NodeCheck,
     agent.Remark,
     GpuReading,
@@ -127,7 +127,7 @@ CLASSES: tuple[Any, ...] = (
 )
 BODIES = (people.HalfLife, people.QuotaLimits, people.TokenRequest, sessions.SessionStartRequest)
 """Of requests, which the server has pydantic read."""
-RENAMED: dict[str, Any] = {"WrittenView": data.Written}
+RENAMED: dict[str, Any] = {"WrittenView": data.Written, "KeeperState": supervisor.SupervisorState}
 """By the name that 0.2 has for it, today's class."""
 
 BY_NAME = {one.__name__: one for one in (*CLASSES, *BODIES)} | RENAMED
@@ -153,11 +153,11 @@ def test_document_of_version_0_2_says_the_same(name: str, document: dict[str, An
     assert list(differences(document, wire.to_wire(value))) == []
 
 
-def test_requests_of_agent_of_version_0_2_are_read_by_keeper():
+def test_requests_of_agent_of_version_0_2_are_read_by_supervisor():
     for document in read("node_files")["requests"]:
-        request = keeper.decode_request(json.dumps(document).encode())
+        request = supervisor.decode_request(json.dumps(document).encode())
         assert request is not None, document
-        assert list(differences(document, json.loads(keeper.encode_request(request)))) == []
+        assert list(differences(document, json.loads(supervisor.encode_request(request)))) == []
 
 
 def test_spool_of_version_0_2_is_read():
@@ -165,14 +165,14 @@ def test_spool_of_version_0_2_is_read():
     assert [line_of(record_of(line.encode())).decode().rstrip() for line in lines] == lines
 
 
-def test_records_of_keeper_of_version_0_2_are_read(tmp_path: Path):
+def test_records_of_supervisor_of_version_0_2_are_read(tmp_path: Path):
     files = read("node_files")
     for name in ("round.json", "exits.jsonl"):
         (tmp_path / name).write_text(files[name], encoding="utf-8")
     records = Records(str(tmp_path))
     assert list(differences(json.loads(files["round.json"]), records.read_round())) == []
     written = [json.loads(line) for line in files["exits.jsonl"].splitlines() if line]
-    read_back = [{"round": 3, **keeper.exit_to_wire(one)} for one in records.read_exits(3)]
+    read_back = [{"round": 3, **supervisor.exit_to_wire(one)} for one in records.read_exits(3)]
     assert list(differences(written, read_back)) == []
 
 

@@ -46,8 +46,12 @@ CLEARING = {**OVER, "clearing": True}
         (facts(**RUNNING), want(Order.STOP), Step.STOP),
         (facts(asked=True), want(Order.STOP), Step.STOP),
         (facts(**RUNNING, stopping=True), want(Order.STOP), None),
-        (Facts(Work.DONE, round=RoundFacts(1, asked=True), keeper_error="none"), want(Order.STOP), Step.CLOSE_ROUND),
-        (Facts(Work.DONE, round=RoundFacts(1, **RUNNING), keeper_error="none"), want(Order.STOP), Step.STOP),
+        (
+            Facts(Work.DONE, round=RoundFacts(1, asked=True), supervisor_error="none"),
+            want(Order.STOP),
+            Step.CLOSE_ROUND,
+        ),
+        (Facts(Work.DONE, round=RoundFacts(1, **RUNNING), supervisor_error="none"), want(Order.STOP), Step.STOP),
         (facts(**OVER), want(Order.STOP), None),
         (facts(**RUNNING), want(Order.UPLOAD), None),
         (facts(**OVER), want(Order.UPLOAD), Step.UPLOAD),
@@ -98,10 +102,10 @@ def test_the_status_has_the_exits_in_the_order_in_which_they_came():
         0: RankExit(0, 0, None, 9.0, order=2),
         1: RankExit(1, None, 9, 8.0, order=1),
     }
-    known.detail, known.keeper_error = "words", "no keeper"
+    known.detail, known.supervisor_error = "words", "no supervisor"
     told = status(known, MEMBER)
     assert [e.rank for e in told.exits] == [1, 0]
-    assert (told.round, told.port, told.lost, told.detail, told.error) == (1, 5, True, "words", "no keeper")
+    assert (told.round, told.port, told.lost, told.detail, told.error) == (1, 5, True, "words", "no supervisor")
 
 
 WORK = st.sampled_from(Work)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.model.keeper import KeptExit
+from drumbeat.model.supervisor import SupervisedExit
 from drumbeat.node.agent.rank_exit import RankExits, mark_path
 from drumbeat.node.launchers.launcher import NodeLauncher
 
@@ -28,6 +28,6 @@ def test_a_mark_counts_for_signals_and_in_containers_for_their_codes(
 ):
     log = str(tmp_path / "0.log")
     Path(mark_path(log)).write_text("exiting exited")
-    ended = KeptExit(0, code, signal, 1.0, 1, is_stopped=is_stopped)
+    ended = SupervisedExit(0, code, signal, 1.0, 1, is_stopped=is_stopped)
     found = RankExits(NodeLauncher(), is_contained=is_contained).read(ended, log)
     assert (bool(found.end_mark), found.is_failure) == (is_marked, not is_marked)

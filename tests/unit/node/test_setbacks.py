@@ -51,7 +51,7 @@ def test_a_log_is_lost_once_it_was_tried_often_after_the_end(number: int, is_los
     assert tried == [False] * (TRIES - 1) + [is_lost]
 
 
-class Keeper:
+class Supervisor:
     """A server that keeps what it is given."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Keeper:
 def test_a_log_that_cannot_be_read_holds_up_neither_the_others_nor_the_end(tmp_path: Path):
     (tmp_path / "0.log" / "x").mkdir(parents=True)  # It can be opened and has a size; reading it is refused.
     (tmp_path / "1.log").write_text("all is well\n")
-    server, done = Keeper(), threading.Event()
+    server, done = Supervisor(), threading.Event()
     link: Any = server
     logs = [GrowingLog(str(tmp_path / name), name) for name in ("0.log", "1.log")]
     sender = LogSender(logs, link, Journal(str(tmp_path / "journal")), done.set, pause_s=0.0001)
@@ -87,7 +87,7 @@ def test_a_log_that_cannot_be_read_holds_up_neither_the_others_nor_the_end(tmp_p
 def test_log_at_which_the_server_fails_holds_up_the_end_for_long_only_until_a_cancel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    class Defective(Keeper):
+    class Defective(Supervisor):
         tries = 0
 
         def put(self, name: str, offset: int, data: bytes) -> int:
@@ -116,7 +116,7 @@ def test_log_at_which_the_server_fails_holds_up_the_end_for_long_only_until_a_ca
 
 
 def test_logs_of_a_canceled_job_wait_for_a_server_that_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    class Away(Keeper):
+    class Away(Supervisor):
         is_away = True
         tries = 0
 

@@ -1,4 +1,4 @@
-"""Folders of spare keepers: who may take one, which is one too many, and how a dead one is cleared."""
+"""Folders of spare supervisors: who may take one, which is one too many, and how a dead one is cleared."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 
 from drumbeat.node.host.machine import boot
 from drumbeat.node.supervisor import listener, spare_folders
-from drumbeat.node.supervisor.machine import KeeperMachine
+from drumbeat.node.supervisor.machine import SupervisorMachine
 
 
-class Home(KeeperMachine):
-    """A machine whose spare keepers are in a folder of the test."""
+class Home(SupervisorMachine):
+    """A machine whose spare supervisors are in a folder of the test."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -30,7 +30,7 @@ class Home(KeeperMachine):
         return []
 
     def spare(self, name: str, since: float, *, is_alive: bool = True) -> Path:
-        """A spare keeper's folder."""
+        """A spare supervisor's folder."""
         path = self.folder / "spares" / name
         path.mkdir(parents=True)
         spare = {"pid": 1, "interpreters": [], "commands": [], "since": since}
@@ -52,7 +52,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
         os.close(lock)
 
 
-def test_agent_leaves_a_spare_keeper_where_its_own_keeper_begins(home: Home, tmp_path: Path) -> None:
+def test_agent_leaves_a_spare_supervisor_where_its_own_supervisor_begins(home: Home, tmp_path: Path) -> None:
     path, own = home.spare("key-1", 1.0), tmp_path / "keeper"
     own.mkdir()
     lock = listener.hold_folder(str(own))
@@ -64,7 +64,7 @@ def test_agent_leaves_a_spare_keeper_where_its_own_keeper_begins(home: Home, tmp
     assert (own / "spare.json").exists()
 
 
-def test_dead_spare_keeper_is_moved_away_before_it_is_cleared(home: Home, tmp_path: Path) -> None:
+def test_dead_spare_supervisor_is_moved_away_before_it_is_cleared(home: Home, tmp_path: Path) -> None:
     path = home.spare("key-1", 1.0, is_alive=False)
     assert not spare_folders.claim("key", str(tmp_path / "keeper"), home)
     assert len(home.cleared) == 1
@@ -73,14 +73,14 @@ def test_dead_spare_keeper_is_moved_away_before_it_is_cleared(home: Home, tmp_pa
     assert not list(path.parent.iterdir())
 
 
-def test_oldest_of_five_spare_keepers_is_surplus(home: Home) -> None:
+def test_oldest_of_five_spare_supervisors_is_surplus(home: Home) -> None:
     paths = [home.spare(f"key-{number}", float(9 - number)) for number in range(5)]
     assert [spare_folders.is_surplus(str(path), home) for path in paths] == [False, False, False, False, True]
     home.spare("key-dead", 99.0, is_alive=False)
     assert not spare_folders.is_surplus(str(paths[3]), home)
 
 
-def test_spare_keeper_of_another_machine_with_this_home_is_not_taken_over(
+def test_spare_supervisor_of_another_machine_with_this_home_is_not_taken_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The lock is seen through NFS, the socket answers on its own machine only."""
@@ -91,7 +91,7 @@ def test_spare_keeper_of_another_machine_with_this_home_is_not_taken_over(
         path.mkdir(parents=True)
         lock = listener.hold_folder(str(path))
         assert lock is not None
-        assert spare_folders.claim("key", str(tmp_path / f"keeper-{number}")) is is_own
+        assert spare_folders.claim("key", str(tmp_path / f"supervisor-{number}")) is is_own
         assert path.exists() is not is_own
         os.close(lock)
 
@@ -101,7 +101,7 @@ def test_remains_of_earlier_boots_are_removed_when_they_are_old(
 ) -> None:
     monkeypatch.setenv("DRUMBEAT_CACHE", str(tmp_path))
     old, new = tmp_path / "spares" / "old", tmp_path / "spares" / "new"
-    for folder in (old, new, Path(KeeperMachine().spares_home())):
+    for folder in (old, new, Path(SupervisorMachine().spares_home())):
         (folder / "key-1").mkdir(parents=True)
     os.utime(old, (0, 0))
     spare_folders.new_folder("key")

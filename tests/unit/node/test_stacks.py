@@ -102,7 +102,7 @@ def test_few_programs_are_sampled_at_once_and_those_with_a_gpu_are_told(monkeypa
     used = procfs.usage(os.getpid())
     assert used is not None
     monkeypatch.setattr(rank_looks, "ThreadPoolExecutor", Pool)
-    monkeypatch.setattr(rank_looks, "rank_pids", lambda _keeper: [(100 + rank, rank) for rank in range(20)])
+    monkeypatch.setattr(rank_looks, "rank_pids", lambda _supervisor: [(100 + rank, rank) for rank in range(20)])
     monkeypatch.setattr(rank_looks, "_is_program", lambda _pid: True)
     monkeypatch.setattr(procfs, "usage", lambda _pid: replace(used, switches=next(switches)))
     monkeypatch.setattr(stack_samples, "sample", lambda _program, _pid, _seconds: ())

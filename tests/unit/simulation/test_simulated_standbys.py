@@ -1,4 +1,4 @@
-"""Real keepers in the simulator: what they prepare is found by the next job, and each law of theirs can be broken."""
+"""Real supervisors in the simulator: the next job finds what they prepare, and each of their laws can be broken."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from typing import Any
 import pytest
 
 from drumbeat.model import fault_points
-from drumbeat.model.keeper import Adopt, LeaveNode
+from drumbeat.model.supervisor import Adopt, LeaveNode
 from drumbeat.node.supervisor import spare_folders
-from drumbeat.node.supervisor.keeper import Keeper
-from drumbeat.node.supervisor.machine import KeeperMachine
+from drumbeat.node.supervisor.machine import SupervisorMachine
 from drumbeat.node.supervisor.rank_round import RankRound
-from drumbeat.node.supervisor.spare_keeper import SpareKeeper
+from drumbeat.node.supervisor.spare_supervisor import SpareSupervisor
 from drumbeat.node.supervisor.standby import Standby
 from drumbeat.node.supervisor.standby_pool import Standbys
+from drumbeat.node.supervisor.supervisor import Supervisor
 from tests.support.simulation import standbys
 from tests.support.simulation.action import Action
 from tests.support.simulation.backing import MemoryBacking
 from tests.support.simulation.invariants import Checker
-from tests.support.simulation.keepers.machine import Box
 from tests.support.simulation.schedules import WITH_STANDBYS, fair, happen, schedule
 from tests.support.simulation.shrink import failure
+from tests.support.simulation.supervisors.machine import Box
 from tests.support.simulation.world import World
 
-POINTS = ("agent.spare_found", "agent.spare_taken", "agent.spare_dead", "keeper.retiring", "keeper.retired")
-"""Points that agents and keepers of prepared interpreters come by."""
+POINTS = ("agent.spare_found", "agent.spare_taken", "agent.spare_dead", "supervisor.retiring", "supervisor.retired")
+"""Points that agents and supervisors of prepared interpreters come by."""
 
 
 def turns(count: int) -> list[Action]:
@@ -46,17 +46,17 @@ def does(*names: str) -> list[Action]:
 
 
 def job(number: int, kind: int = 0) -> list[Action]:
-    """A job runs, and its keeper has an interpreter for each of its ranks."""
+    """A job runs, and its supervisor has an interpreter for each of its ranks."""
     return [Action("submit_warm", kind, number), *turns(5)]
 
 
 SHORT = [Action("submit_warm", 0, 0), *turns(2), Action("tick", 0)]
-"""A job runs, and its keeper has seen torch in its ranks, but hasn't begun an interpreter."""
+"""A job runs, and its supervisor has seen torch in its ranks, but hasn't begun an interpreter."""
 ENDS = [*does("job_ends"), *turns(6)]
 SPARE = [*job(0), *ENDS]
-"""A job has ended, and its keeper waits for the next one."""
-RETIRES = [*job(0), *does("job_ends"), *turns(3), *does("sync", "agent_acts", "keeper_acts")]
-"""A job has ended, and its keeper is about to wait for the next one."""
+"""A job has ended, and its supervisor waits for the next one."""
+RETIRES = [*job(0), *does("job_ends"), *turns(3), *does("sync", "agent_acts", "supervisor_acts")]
+"""A job has ended, and its supervisor is about to wait for the next one."""
 
 
 def after(actions: Sequence[Action]) -> tuple[Box, World]:
@@ -93,11 +93,11 @@ def test_interpreters_begun_when_a_short_simulated_job_ends_become_ranks_of_the_
 
 def test_interpreter_that_still_needs_the_folder_of_its_job_ends_with_the_job() -> None:
     with closing(MemoryBacking()) as backing, closing(World(1, backing)) as world:
-        for action in [*SHORT, *does("job_ends", "keeper_acts", "keeper_acts")]:
+        for action in [*SHORT, *does("job_ends", "supervisor_acts", "supervisor_acts")]:
             happen(world, action)
-        (process,) = world.standbys.box.keepers.values()
-        assert process.keeper is not None
-        pool, now = process.keeper.round.standbys, world.clock.monotonic()
+        (process,) = world.standbys.box.supervisors.values()
+        assert process.supervisor is not None
+        pool, now = process.supervisor.round.standbys, world.clock.monotonic()
         for one in pool._begun:
             one.has_begun = False
         assert pool.preparing
@@ -107,17 +107,17 @@ def test_interpreter_that_still_needs_the_folder_of_its_job_ends_with_the_job() 
         assert not world.standbys.waiting()
 
 
-def test_keeper_looks_at_the_memory_while_only_its_launcher_runs() -> None:
+def test_supervisor_looks_at_the_memory_while_only_its_launcher_runs() -> None:
     with closing(MemoryBacking()) as backing:
         world = World(1, backing)
         with closing(world):
             for action in job(0):
                 happen(world, action)
-            keepers = [one.keeper for one in world.standbys.box.keepers.values()]
-            keeper = next(one for one in keepers if one is not None and one.round.standbys.ready)
-            keeper.round.starter.pid = 1
-            keeper.round.running.clear()
-            pause_s = keeper._pause_s()
+            supervisors = [one.supervisor for one in world.standbys.box.supervisors.values()]
+            supervisor = next(one for one in supervisors if one is not None and one.round.standbys.ready)
+            supervisor.round.starter.pid = 1
+            supervisor.round.running.clear()
+            pause_s = supervisor._pause_s()
             assert pause_s is not None
             assert 0 <= pause_s < 10
 
@@ -133,18 +133,18 @@ def test_simulated_rank_of_a_round_after_a_failure_starts_warm() -> None:
     assert jobs_of_interpreters(box) == {("w0", "w0")}
 
 
-def test_simulator_strikes_agents_and_keepers_at_every_point_of_prepared_interpreters(
+def test_simulator_strikes_agents_and_supervisors_at_every_point_of_prepared_interpreters(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     struck: set[str] = set()
-    passed = standbys.KeeperWorld._pass
+    passed = standbys.SupervisorWorld._pass
 
-    def watch(self: standbys.KeeperWorld, actor: Any, point: str) -> None:
+    def watch(self: standbys.SupervisorWorld, actor: Any, point: str) -> None:
         if self.strike and self.strike.points <= 1:
             struck.add(point)
         passed(self, actor, point)
 
-    monkeypatch.setattr(standbys.KeeperWorld, "_pass", watch)
+    monkeypatch.setattr(standbys.SupervisorWorld, "_pass", watch)
     for points in range(5):
         strike = Action("strike", points)
         taken = [strike, *job(1), *ENDS]
@@ -156,10 +156,10 @@ def test_simulator_strikes_agents_and_keepers_at_every_point_of_prepared_interpr
 
 
 # --- planted defects --------------------------------------------------------------------------------------------
-def a_spare_keeper_obeys_its_agent_of_before(patch: pytest.MonkeyPatch) -> None:
-    obeyed = Keeper.obey
+def a_spare_supervisor_obeys_its_agent_of_before(patch: pytest.MonkeyPatch) -> None:
+    obeyed = Supervisor.obey
 
-    def obey(self: Keeper, request: Any) -> None:
+    def obey(self: Supervisor, request: Any) -> None:
         if self.spare.is_spare:
             if isinstance(request, Adopt):
                 self.round.move(request.folder)
@@ -168,7 +168,7 @@ def a_spare_keeper_obeys_its_agent_of_before(patch: pytest.MonkeyPatch) -> None:
                 return
         obeyed(self, request)
 
-    patch.setattr(Keeper, "obey", obey)
+    patch.setattr(Supervisor, "obey", obey)
 
 
 def an_interpreter_that_was_killed_is_no_rank(patch: pytest.MonkeyPatch) -> None:
@@ -179,20 +179,20 @@ def an_interpreter_that_was_killed_is_no_rank(patch: pytest.MonkeyPatch) -> None
     patch.setattr(RankRound, "_start_warm", start_warm)
 
 
-def spare_keepers_are_counted_only_before_they_are_placed(patch: pytest.MonkeyPatch) -> None:
+def spare_supervisors_are_counted_only_before_they_are_placed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(spare_folders, "is_surplus", lambda _folder, _machine: False)
 
 
-def spare_keepers_wait_without_end(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Keeper, "_look_after_agent", lambda _self: None)
-    patch.setattr(SpareKeeper, "look", lambda self: self._round.standbys.look_spare())
+def spare_supervisors_wait_without_end(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Supervisor, "_look_after_agent", lambda _self: None)
+    patch.setattr(SpareSupervisor, "look", lambda self: self._round.standbys.look_spare())
 
 
-def spare_keepers_do_not_look_at_the_memory(patch: pytest.MonkeyPatch) -> None:
+def spare_supervisors_do_not_look_at_the_memory(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Standbys, "look_spare", lambda _self: None)
 
 
-def keepers_look_at_the_memory_only_while_ranks_run(patch: pytest.MonkeyPatch) -> None:
+def supervisors_look_at_the_memory_only_while_ranks_run(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Standbys, "look_between", lambda _self, _now: None)
 
 
@@ -204,8 +204,8 @@ def an_interpreter_stays_in_the_pool(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Standbys, "take", lambda self, rank: self._ready.get(rank))
 
 
-def two_agents_take_over_one_keeper(patch: pytest.MonkeyPatch) -> None:
-    def claim(spare_key: str, folder: str, machine: KeeperMachine) -> bool:
+def two_agents_take_over_one_supervisor(patch: pytest.MonkeyPatch) -> None:
+    def claim(spare_key: str, folder: str, machine: SupervisorMachine) -> bool:
         home = machine.spares_home()
         for path in Path(home).glob(f"{spare_key}-*"):
             Path(folder).rmdir()
@@ -214,28 +214,28 @@ def two_agents_take_over_one_keeper(patch: pytest.MonkeyPatch) -> None:
         return False
 
     patch.setattr(spare_folders, "claim", claim)
-    patch.setattr(SpareKeeper, "_is_in", lambda _self, _folder: True)
+    patch.setattr(SpareSupervisor, "_is_in", lambda _self, _folder: True)
 
 
-LATE_AGENT = [Action("strike", 0, 2), *does("keeper_acts", "agent_dies", "agent_acts")]
+LATE_AGENT = [Action("strike", 0, 2), *does("supervisor_acts", "agent_dies", "agent_acts")]
 FAILED = [*job(0, 2), Action("rank_ends", 0, 5), *turns(7), Action("rank_ends", 0, 5), *turns(2)]
 PLANTED: dict[Callable[[pytest.MonkeyPatch], None], list[Action]] = {
-    a_spare_keeper_obeys_its_agent_of_before: [*RETIRES, *LATE_AGENT, *job(1), *turns(4)],
+    a_spare_supervisor_obeys_its_agent_of_before: [*RETIRES, *LATE_AGENT, *job(1), *turns(4)],
     an_interpreter_that_was_killed_is_no_rank: [
         *job(0, 1), Action("rank_ends", 0, 5),
-        *does("keeper_acts", "agent_acts", "sync", "effect", "sync", "agent_acts", "sync", "sync", "agent_acts"),
-        *does("interpreter_dies", "keeper_acts"), *turns(2),
+        *does("supervisor_acts", "agent_acts", "sync", "effect", "sync", "agent_acts", "sync", "sync", "agent_acts"),
+        *does("interpreter_dies", "supervisor_acts"), *turns(2),
     ],
-    spare_keepers_are_counted_only_before_they_are_placed: [
+    spare_supervisors_are_counted_only_before_they_are_placed: [
         *(Action("submit_warm", 3, number) for number in range(3)), *[*talks(1), *turns(1)] * 14,
         *(Action("job_ends", node) for node in (0, 2, 4)), *talks(6), *turns(2),
     ],
-    spare_keepers_wait_without_end: [*SPARE, Action("wait_long", 3), Action("tick", 2)],
-    spare_keepers_do_not_look_at_the_memory: [*SPARE, Action("memory", 2), Action("tick", 1)],
-    keepers_look_at_the_memory_only_while_ranks_run: [*FAILED, Action("memory", 2), *[Action("tick", 1)] * 2],
+    spare_supervisors_wait_without_end: [*SPARE, Action("wait_long", 3), Action("tick", 2)],
+    spare_supervisors_do_not_look_at_the_memory: [*SPARE, Action("memory", 2), Action("tick", 1)],
+    supervisors_look_at_the_memory_only_while_ranks_run: [*FAILED, Action("memory", 2), *[Action("tick", 1)] * 2],
     any_interpreter_will_do: [*SPARE, *job(1, 10)],
     an_interpreter_stays_in_the_pool: [*job(0, 1), Action("rank_ends", 0, 5), *turns(7)],
-    two_agents_take_over_one_keeper: [*SPARE, Action("submit_warm", 0, 1), *job(2)],
+    two_agents_take_over_one_supervisor: [*SPARE, Action("submit_warm", 0, 1), *job(2)],
 }  # fmt: skip
 """Each with actions that find it, and hold without it."""
 
@@ -250,6 +250,6 @@ def test_a_planted_defect_of_prepared_interpreters_is_found(
 
 
 @pytest.mark.parametrize("servers", [1, 2])
-def test_schedules_with_real_keepers_submit_jobs_that_prepare(servers: int) -> None:
+def test_schedules_with_real_supervisors_submit_jobs_that_prepare(servers: int) -> None:
     kinds = {one.what for seed in WITH_STANDBYS for one in schedule(seed, servers)}
-    assert {"submit_warm", "turns", "prepared", "keeper_acts", "strike"} <= kinds
+    assert {"submit_warm", "turns", "prepared", "supervisor_acts", "strike"} <= kinds

@@ -115,7 +115,7 @@ def _say_server(status_view: ServerView) -> str:
 
 
 def _spare(spare: SpareView) -> str:
-    """Says what a spare keeper holds."""
+    """Says what a spare supervisor holds."""
     what = f"{count(spare.interpreters, 'interpreter')} ({say_size(spare.bytes)})"
     return f"{what} since {spare.since.astimezone():%H:%M} for `{spare.command}`"
 

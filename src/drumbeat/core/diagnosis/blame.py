@@ -64,7 +64,7 @@ _BAD_COMMAND = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 AT_ONCE_S = 1.0
-"""Exits this close together have no order: a busy keeper sees several at once, and the clocks of nodes differ."""
+"""Exits this close together have no order: a busy supervisor sees several at once, and the clocks of nodes differ."""
 SEEN_WITHIN_S = 0.1
 """A rank may have left before another one of its node only if it ended at most this long after it."""
 _MPI_CODE = re.compile(r"^Abort\(\d+\)", re.MULTILINE)
@@ -152,7 +152,7 @@ class _RankEnd:
 
     @property
     def has_own_error(self) -> bool:
-        """Whether the log has a traceback that neither a missing peer nor the keeper's signal explains."""
+        """Whether the log has a traceback that neither a missing peer nor the supervisor's signal explains."""
         return bool(self.log.errors) and not self.is_symptom and not _OF_BEING_STOPPED.search(self.root)
 
     @property
@@ -244,7 +244,7 @@ def _culprits(exits: Sequence[Exit]) -> list[_RankEnd]:
     # A rank that ends well after one that lost a peer, and doesn't say why, has lost a peer too.
     first = next((one for one in own if not one.is_symptom and (one.exit.at <= gone + AT_ONCE_S or one.says_why)), None)
     # Ranks that lose their peer can end before the rank that called MPI_Abort, which is then stopped with them; on a
-    # busy node well before, since the keeper takes the time when it sees the exit. A rank with an error isn't one.
+    # busy node well before, since the supervisor takes the time when it sees the exit. A rank with an error isn't one.
     is_clear = first is not None and (first.has_own_error or first.exit.signal is not None)
     end = first.exit.at + AT_ONCE_S if first and is_clear else float("inf")
     asking = [one for one in failures if one.is_aborting and one.exit.at <= end]

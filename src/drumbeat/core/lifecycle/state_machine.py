@@ -296,7 +296,7 @@ def _agent_running(job: Job, event: AgentSaid, now: datetime) -> Decision:
         return ending.stop(updated, verdict_rules.failed(updated), now)
     if has_failed:
         return _wait_for_the_first(updated, now)
-    # An agent that has lost its keeper, and can't start another, reports no exits.
+    # An agent that has lost its supervisor, and can't start another, reports no exits.
     updated = replace(updated, judge_at=None)
     if updated.are_all(Phase.ENDED):
         return ending.finalize(replace(updated, verdict=verdict_rules.finished(updated)), now)

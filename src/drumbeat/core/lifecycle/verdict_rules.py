@@ -73,8 +73,8 @@ def by_loss(event: NodeLost) -> Verdict:
 
 
 def lost(job: Job) -> Verdict | None:
-    """Judges a round in which a keeper died with its ranks, alone or with its machine, or has ended them because its
-    agent didn't come back.
+    """Judges a round in which a supervisor died with its ranks, alone or with its machine, or has ended them because
+    its agent didn't come back.
 
     None = there is no such node, or a rank has a failure of its own.
     """
@@ -87,8 +87,8 @@ def lost(job: Job) -> Verdict | None:
     if status.is_restarted:
         sentence = f"the machine of node {node} was restarted, and its ranks are gone"
         return of(Reason.MACHINE_RESTARTED, sentence, node=node)
-    abandoned = f"node {node} was without its agent for longer than lost_after_s, so its keeper ended the ranks"
-    sentence = abandoned if status.is_abandoned else f"the keeper of node {node} is gone, and its ranks with it"
+    abandoned = f"node {node} was without its agent for longer than lost_after_s, so its supervisor ended the ranks"
+    sentence = abandoned if status.is_abandoned else f"the supervisor of node {node} is gone, and its ranks with it"
     return of(Reason.KEEPER_LOST, sentence, node=node)
 
 

@@ -12,7 +12,7 @@ from drumbeat.model.plurals import counted
 
 MAX_NODES, MAX_RANKS = 64, 1024
 """So many nodes and ranks of one job may share a machine's CPU slots, or one a slot where it has more. Each node takes
-an agent and a keeper of some 10 MiB: without a bound, one digit too many in a job file takes the machine down."""
+an agent and a supervisor of some 10 MiB: without a bound, one digit too many in a job file takes the machine down."""
 
 
 @dataclass(frozen=True)

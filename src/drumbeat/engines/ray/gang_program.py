@@ -147,7 +147,7 @@ class BundleHolder:
 
     def leave(self) -> None:
         """Ends this actor; the last one of a gang has its group removed."""
-        if len(living_keepers(self.gang)) <= 1:
+        if len(living_holders(self.gang)) <= 1:
             brief_actor(GroupRemover, f"{self.gang}/over/{self.node}").remove.remote(self.gang)
         shutil.rmtree(agent_folder(self.gang, str(self.node)), ignore_errors=True)
         ray_module().actor.exit_actor()
@@ -166,7 +166,7 @@ class GroupRemover:
 
     def remove(self, gang: str) -> None:
         """Waits until the gang's own actors have ended."""
-        await_no_keepers(gang)
+        await_no_holders(gang)
         remove_group(gang)
         ray_module().actor.exit_actor()
 
@@ -200,16 +200,16 @@ def end_node(gang: str, python: str = "", file: str = "") -> str:
 
 
 # --- on the cluster -------------------------------------------------------------------------------------------------
-def living_keepers(gang: str) -> list[str]:
+def living_holders(gang: str) -> list[str]:
     """The names of the gang's actors that live."""
     names: list[str] = [one["name"] for one in ray_module().util.list_named_actors(all_namespaces=True)]
     return [one for one in names if one.rpartition("/")[0] == gang]
 
 
-def await_no_keepers(gang: str) -> None:
+def await_no_holders(gang: str) -> None:
     """Waits a moment until none of them lives."""
     deadline = time.monotonic() + REMOVE_TIMEOUT_S
-    while living_keepers(gang) and time.monotonic() < deadline:
+    while living_holders(gang) and time.monotonic() < deadline:
         time.sleep(0.1)
 
 
@@ -237,8 +237,8 @@ def start(gang: dict[str, Any]) -> int:
         say(event="waits")
         return 0
     archive = ray.put(Path(AGENT_FILE).read_bytes())
-    keepers = [keeper(gang, group, node) for node in range(len(gang["bundles"]))]
-    begun = [one.begin.remote(gang["python"], archive, gang["enrolments"][node]) for node, one in enumerate(keepers)]
+    holders = [holder(gang, group, node) for node in range(len(gang["bundles"]))]
+    begun = [one.begin.remote(gang["python"], archive, gang["enrolments"][node]) for node, one in enumerate(holders)]
     refusals = [(node, why) for node, why in enumerate(ray.get(begun)) if why]
     for node, why in refusals[:1]:
         stop(gang)
@@ -246,7 +246,7 @@ def start(gang: dict[str, Any]) -> int:
     return 1 if refusals else 0
 
 
-def keeper(gang: dict[str, Any], group: Any, node: int) -> Any:
+def holder(gang: dict[str, Any], group: Any, node: int) -> Any:
     """The actor of a node: the one that lives, else a new one in its bundle."""
     ray, name, bundle = ray_module(), f"{gang['name']}/{node}", gang["bundles"][node]
     with contextlib.suppress(ValueError):
@@ -280,11 +280,11 @@ def stop(gang: dict[str, Any]) -> int:
     if stuck:
         say(event="stuck", why=stuck[0])
         return 1
-    for one in living_keepers(name):
+    for one in living_holders(name):
         with contextlib.suppress(ValueError):
             ray.kill(ray.get_actor(one))
     remove_group(name)
-    await_no_keepers(name)
+    await_no_holders(name)
     return 0
 
 
@@ -301,8 +301,8 @@ def result_of(gang: str, reference: Any, machine: str, groups: list[dict[str, An
         except ray.exceptions.RayError as error:
             if type(error).__name__ != "TaskUnschedulableError" or not is_drained(machine):
                 raise
-            keepers = keepers_on(gang, machine, groups)
-            return str(ray.get(keepers[0].end.remote(), timeout=END_TIMEOUT_S)) if keepers else ""
+            holders = holders_on(gang, machine, groups)
+            return str(ray.get(holders[0].end.remote(), timeout=END_TIMEOUT_S)) if holders else ""
     except ray.exceptions.GetTimeoutError:
         return "a machine doesn't answer"
     except ray.exceptions.RayError as error:
@@ -319,11 +319,11 @@ def is_drained(machine: str) -> bool:
     return False
 
 
-def keepers_on(gang: str, machine: str, groups: list[dict[str, Any]]) -> list[Any]:
+def holders_on(gang: str, machine: str, groups: list[dict[str, Any]]) -> list[Any]:
     """The gang's living actors on a machine that can end its nodes; those of an earlier drumbeat can't."""
     places = {str(node): place for one in groups for node, place in one["bundles_to_node_id"].items()}
     actors: list[Any] = []
-    for name in living_keepers(gang):
+    for name in living_holders(gang):
         if places.get(name.rpartition("/")[2]) == machine:
             with contextlib.suppress(ValueError):
                 actors.append(ray_module().get_actor(name))

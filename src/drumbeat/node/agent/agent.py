@@ -19,13 +19,13 @@ from drumbeat.launchers import more_ports, warm_start_fit
 from drumbeat.model.agent import WAITS, Directive, Enrolment, Order, RankExit, Remark
 from drumbeat.model.errors import DrumbeatError
 from drumbeat.model.fault_points import faultpoint
-from drumbeat.model.keeper import KeeperState, KeptExit, ProcessStart, StartRound
+from drumbeat.model.supervisor import ProcessStart, StartRound, SupervisedExit, SupervisorState
 from drumbeat.node.agent.attempt_mounts import AttemptMounts
 from drumbeat.node.agent.held_port import HeldPort
 from drumbeat.node.agent.inbox import Inbox
 from drumbeat.node.agent.next_step import Facts, RoundFacts, Step, Work, next_step, status
-from drumbeat.node.agent.node_keeper import NodeKeeper, outliving
 from drumbeat.node.agent.node_stager import NodeStager
+from drumbeat.node.agent.node_supervisor import NodeSupervisor, outliving
 from drumbeat.node.agent.request_handler import RequestHandler
 from drumbeat.node.agent.round_logs import RoundLogs
 from drumbeat.node.agent.round_process_specs import RoundProcesses
@@ -82,10 +82,12 @@ class Agent:
         self._going = False
         self._knows_past = False
         self._standbys = 0
-        on_keeper, on_trouble = self._posting(self._on_keeper), self._posting(self._on_keeper_trouble)
-        self._keeper = NodeKeeper(enrolment, self._journal, self._processes.confinement, on_keeper, on_trouble)
-        self._keeper.spared = partial(outliving, self._plan, self._mounts)
-        requests = RequestHandler(enrolment, self._journal, self._keeper, self._silence.idle_s)
+        on_supervisor, on_trouble = self._posting(self._on_supervisor), self._posting(self._on_supervisor_trouble)
+        self._supervisor = NodeSupervisor(
+            enrolment, self._journal, self._processes.confinement, on_supervisor, on_trouble
+        )
+        self._supervisor.spared = partial(outliving, self._plan, self._mounts)
+        requests = RequestHandler(enrolment, self._journal, self._supervisor, self._silence.idle_s)
         self._reporter = StatusReporter(
             enrolment, self._journal, self._posting(self._on_directive), self._posting(self._on_stale), requests.begin
         )
@@ -109,8 +111,8 @@ class Agent:
         self._metrics.adopt()
         # An earlier agent began a round: its end must be known before the first status goes to the server.
         has_past = os.path.exists(f"{self._root}/keeper/round.json")
-        self._keeper.begin(lost_after_s=self._plan.lost_after_s, grace_s=self._plan.grace_s)
-        while has_past and not self._knows_past:  # Others may post before the keeper does.
+        self._supervisor.begin(lost_after_s=self._plan.lost_after_s, grace_s=self._plan.grace_s)
+        while has_past and not self._knows_past:  # Others may post before the supervisor does.
             self._inbox.make_next()
         self._reporter.begin(status(self._facts, self._staging.member))
         self._act()
@@ -183,7 +185,7 @@ class Agent:
         faultpoint("agent.before_start")
         services = self._start_services(roster) if roster else []
         order = self._processes.standby_order(todo)
-        self._keeper.start(StartRound(self._facts.round.number, tuple(todo), starter, order, tuple(services)))
+        self._supervisor.start(StartRound(self._facts.round.number, tuple(todo), starter, order, tuple(services)))
         faultpoint("agent.after_start")
         self._follow_logs()
 
@@ -208,10 +210,10 @@ class Agent:
     def _stop(self) -> None:
         self._facts.round.stopping = True
         self._facts.detail = f"SIGTERM sent, SIGKILL after {self._grace_s():g} s"
-        self._keeper.stop(self._facts.round.number, self._grace_s())
+        self._supervisor.stop(self._facts.round.number, self._grace_s())
 
     def _close_round(self) -> None:
-        self._keeper.cancel()
+        self._supervisor.cancel()
         self._release_ports()
         self._facts.round.asked, self._facts.round.closed = False, True
 
@@ -234,8 +236,8 @@ class Agent:
     def _leave(self) -> None:
         faultpoint("agent.leaving")
         self._errands.end(self._grace_s())
-        self._keeper.retire_if_prepared()
-        self._keeper.leave(self._grace_s())
+        self._supervisor.retire_if_prepared()
+        self._supervisor.leave(self._grace_s())
         self._mounts.end()
         self._metrics.end()
         if not self._going:  # The job's other nodes have ended, too.
@@ -273,7 +275,7 @@ class Agent:
                 self._metrics.on_cancel()
                 self._logs.on_cancel()
 
-    def _on_keeper(self, state: KeeperState) -> None:
+    def _on_supervisor(self, state: SupervisorState) -> None:
         self._knows_past = True
         if state.round < self._facts.round.number or state.round < 0:
             return
@@ -295,17 +297,17 @@ class Agent:
             self._silence.begin(here.number, state.pid, self._logs.paths)
             self._checkpoints.begin()
         if state.trouble:
-            self._facts.detail = f"keeper: {state.trouble}"
+            self._facts.detail = f"supervisor: {state.trouble}"
             self._journal.note(self._facts.detail)
             if state.over:  # It lasts: the next round begins beside it.
-                self._mounts.remember(Remark(f"keeper of node {self._enrolment.node}", state.trouble))
+                self._mounts.remember(Remark(f"supervisor of node {self._enrolment.node}", state.trouble))
         is_over = state.over and not here.over
         # The end of a stopped rank's log may come after its exit, if it goes through another process (`| tee`).
         self._add_exits(state.exits, is_again=is_over)
         if is_over:
             self._on_over()
 
-    def _remark_start(self, state: KeeperState) -> None:
+    def _remark_start(self, state: SupervisorState) -> None:
         """Tells of a round that isn't the first whether its ranks started warm."""
         if len(state.standbys) != self._standbys:
             self._standbys = len(state.standbys)
@@ -316,7 +318,7 @@ class Agent:
             kind = "warm" if len(state.warm) == own else "cold"
             self._mounts.remember(Remark(f"{kind} start of round {state.round}", sentence))
 
-    def _add_exits(self, exits: Sequence[KeptExit], *, is_again: bool) -> None:
+    def _add_exits(self, exits: Sequence[SupervisedExit], *, is_again: bool) -> None:
         exits_before = self._facts.round.exits
         if exits:  # Remarks on what a rank could not read go with its exit.
             self._mounts.look()
@@ -368,9 +370,9 @@ class Agent:
         if number == self._facts.round.number:
             self._facts.round.logs_sent = True
 
-    def _on_keeper_trouble(self, sentence: str) -> None:
+    def _on_supervisor_trouble(self, sentence: str) -> None:
         self._knows_past = True
-        self._facts.keeper_error = sentence
+        self._facts.supervisor_error = sentence
 
     def _on_remark(self) -> None:
         self._facts.remarks = self._mounts.remarks()
@@ -394,7 +396,7 @@ class Agent:
     def _on_stale(self) -> None:
         self._journal.note("the attempt is over: the ranks are stopped")
         self._errands.end(self._plan.grace_s)
-        self._keeper.leave(self._plan.grace_s)
+        self._supervisor.leave(self._plan.grace_s)
         self._mounts.end()
         self._metrics.end()
         self._exit = EXIT_STALE
@@ -410,7 +412,7 @@ class Agent:
         last.start()
 
     def _on_crash(self, crash: threading.ExceptHookArgs) -> None:
-        """Ends the agent after a defect in a thread: a new one, which finds the keeper, is better than half of one."""
+        """Ends the agent after a thread crashed: a new one, which finds the supervisor, is better than half of one."""
         import traceback
 
         lines = traceback.format_exception(crash.exc_type, crash.exc_value, crash.exc_traceback)

@@ -66,7 +66,7 @@ class AttemptMounts:
             self._made.look()
 
     def pids(self) -> set[int]:
-        """Returns processes that outlive keepers."""
+        """Returns processes that outlive supervisors."""
         return self._made.pids() if self._made else set()
 
     def end(self) -> None:

@@ -1,4 +1,5 @@
-"""`python -I -m drumbeat.node.agent.cleanup ROOT`: ends what an attempt's agent and keeper left when they were killed.
+"""`python -I -m drumbeat.node.agent.cleanup ROOT`: ends what an attempt's agent and supervisor left when they were
+killed.
 
 Exit code 1: something of it is left.
 """
@@ -23,7 +24,7 @@ def main() -> int:
     here = glob.escape(root)
     held = [*glob.glob(f"{here}/keeper"), *glob.glob(f"{here}/errands/*")]
     for one in held:
-        listener.end_keeper(one)
+        listener.end_supervisor(one)
     left = [*(pid for one in held for pid in end_rest(one)), *clear(root)]
     node_launchers.clear_all(root)
     vanish(root)

@@ -36,7 +36,7 @@ class Step(Enum):
 class RoundFacts:
     """What is known of one round on this node.
 
-    port, more_ports: held, 0 and () = not yet. asked: the keeper was told to start it. started, over: by its word.
+    port, more_ports: held, 0 and () = not yet. asked: the supervisor was told to start it. started, over: by its word.
     clearing: some of its containers may run on. logs_sent: the server has all of its logs. closed: it was stopped
     before it started.
     """
@@ -85,7 +85,7 @@ class Facts:
     is_lacking: bool = False
     is_unusable: bool = False
     preflight: NodeCheck | None = None
-    keeper_error: str = ""
+    supervisor_error: str = ""
     is_taken: bool = False
     remarks: tuple[Remark, ...] = ()
     is_building: bool = False
@@ -138,7 +138,7 @@ def _towards_stopped(facts: Facts) -> Step | None:
     here = facts.round
     if not here.has_begun:
         return None if here.closed else Step.CLOSE_ROUND
-    if not here.started and facts.keeper_error:
+    if not here.started and facts.supervisor_error:
         return Step.CLOSE_ROUND
     return None if here.over or here.stopping else Step.STOP
 
@@ -180,7 +180,7 @@ def status(facts: Facts, member: Member) -> AgentStatus:
         port=here.port,
         exits=tuple(sorted(here.exits.values(), key=lambda each: each.order)),
         detail=facts.detail,
-        error=facts.error or facts.keeper_error,
+        error=facts.error or facts.supervisor_error,
         lost=here.lost,
         is_abandoned=here.abandoned,
         is_restarted=here.is_restarted,

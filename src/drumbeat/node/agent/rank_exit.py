@@ -10,7 +10,7 @@ import signal
 from dataclasses import replace
 
 from drumbeat.model.agent import RankExit
-from drumbeat.model.keeper import KeptExit
+from drumbeat.model.supervisor import SupervisedExit
 from drumbeat.node.launchers.launcher import NodeLauncher
 from drumbeat.node.logs.failure_excerpt import failure_excerpt
 from drumbeat.node.platform import machine_memory
@@ -34,7 +34,7 @@ def _end_mark(log: str) -> str:
 
 
 class RankExits:
-    """Reads the exits of a node's ranks from what the keeper saw of them."""
+    """Reads the exits of a node's ranks from what the supervisor saw of them."""
 
     def __init__(self, launcher: NodeLauncher, *, is_contained: bool = False) -> None:
         """is_contained: the ranks run in containers, whose engines give a signal as an exit code."""
@@ -42,7 +42,7 @@ class RankExits:
         self._kernel_kills = machine_memory.kernel_kills()
         """How many processes had been killed at a memory limit when the last round was over."""
 
-    def read(self, ended: KeptExit, log: str) -> RankExit:
+    def read(self, ended: SupervisedExit, log: str) -> RankExit:
         """Returns how the rank ended. log: the path of its log."""
         is_raised = ended.code == 1 and not ended.is_stopped
         exit_seen = RankExit(**vars(ended), tail=failure_excerpt(log, is_raised=is_raised))
@@ -55,7 +55,7 @@ class RankExits:
         return corrected
 
     def _may_be_marked(self, ended: RankExit) -> bool:
-        """Whether the rank's own process was ended by a signal, not by its keeper."""
+        """Whether the rank's own process was ended by a signal, not by its supervisor."""
         is_signal = ended.signal is not None or (self._is_contained and (ended.code or 0) - 128 in _SIGNALS)
         return is_signal and not ended.is_stopped and not ended.error
 

@@ -19,7 +19,7 @@ from drumbeat.node.host import processes
 from drumbeat.node.platform.agent_log import Journal
 from drumbeat.node.platform.rank_pids import first_pids
 from drumbeat.node.platform.server_link import Link
-from drumbeat.node.supervisor.client import KeeperClient
+from drumbeat.node.supervisor.client import SupervisorClient
 from drumbeat.node.supervisor.request_context import RequestContext
 
 Answer = dict[str, Any]
@@ -29,9 +29,13 @@ class RequestHandler:
     """Answers the requests of one node. idle_s: returns how long each rank has given no sign of work."""
 
     def __init__(
-        self, enrolment: Enrolment, journal: Journal, keeper: KeeperClient, idle_s: Callable[[], Mapping[int, float]]
+        self,
+        enrolment: Enrolment,
+        journal: Journal,
+        supervisor: SupervisorClient,
+        idle_s: Callable[[], Mapping[int, float]],
     ) -> None:
-        self._enrolment, self._journal, self._keeper, self._idle_s = enrolment, journal, keeper, idle_s
+        self._enrolment, self._journal, self._supervisor, self._idle_s = enrolment, journal, supervisor, idle_s
 
     def begin(self, request: NodeRequest) -> None:
         """Begins to answer."""
@@ -46,7 +50,7 @@ class RequestHandler:
 
     def _answer(self, request: NodeRequest) -> Answer:
         try:
-            context = RequestContext(self._enrolment, self._journal, request, self._keeper, self._idle_s)
+            context = RequestContext(self._enrolment, self._journal, request, self._supervisor, self._idle_s)
             return _handler(request.kind)(context)
         except DrumbeatError as error:
             return {"error": error.as_dict()}
@@ -57,12 +61,12 @@ class RequestHandler:
 
 
 def processes_of(context: RequestContext) -> Answer:
-    """Returns the pids of the agent, the keeper and the first process of each rank, with their times of birth."""
-    keeper = context.keeper
-    ranks = first_pids(keeper) if keeper else {}
+    """Returns the pids of the agent, the supervisor and the first process of each rank, with their times of birth."""
+    supervisor = context.supervisor
+    ranks = first_pids(supervisor) if supervisor else {}
     return {
         "agent": _identity(os.getpid()),
-        "keeper": _identity(keeper) if keeper else None,
+        "keeper": _identity(supervisor) if supervisor else None,
         "ranks": [{**_identity(pid), "rank": rank} for rank, pid in sorted(ranks.items())],
         "root": context.enrolment.root,
         "checkpoints": context.enrolment.checkpoints,
@@ -77,7 +81,7 @@ def stacks_of(context: RequestContext) -> Answer:
     """Returns what the ranks do (`model.stacks.NodeFacts`)."""
     from drumbeat.node.stacks.request import answer
 
-    return answer(context.enrolment, context.keeper, context.request.fields, context.idle_s)
+    return answer(context.enrolment, context.supervisor, context.request.fields, context.idle_s)
 
 
 _HANDLERS = {

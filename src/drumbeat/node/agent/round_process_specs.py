@@ -1,8 +1,8 @@
-"""The processes of each round on a node, described for its keeper, and what they run in: environment, container.
+"""The processes of each round on a node, described for its supervisor, and what they run in: environment, container.
 
 What they need besides: the network that the plan names, and their launcher. How a rank ended is read in `rank_exit.py`.
 
-The keeper starts and stops them, in `supervisor/rank_round.py`: SIGTERM first, and SIGKILL after the job's key
+The supervisor starts and stops them, in `supervisor/rank_round.py`: SIGTERM first, and SIGKILL after the job's key
 `grace_s`, whose default is in `jobfile/job/timeouts_and_retries.py`.
 """
 
@@ -21,9 +21,9 @@ from drumbeat.launchers.services import ServiceNode, has_process, service_proces
 from drumbeat.launchers.tracking_variables import direct, tracked
 from drumbeat.model import folder_layout, programs
 from drumbeat.model.agent import Enrolment
-from drumbeat.model.keeper import ProcessStart, StandbyOrder
 from drumbeat.model.process import COMMAND_SERVER, MPI_COMMAND_SERVER, ProcessSpec
 from drumbeat.model.roster import Member, Roster
+from drumbeat.model.supervisor import ProcessStart, StandbyOrder
 from drumbeat.node.agent.rank_exit import RankExits, mark_path
 from drumbeat.node.agent.roster_member import seen_from
 from drumbeat.node.environments import modules_for_ranks, program_end
@@ -57,7 +57,7 @@ class RoundProcesses:
 
     @property
     def confinement(self) -> str:
-        """How the keeper has to confine the ranks, "" = as well as the machine allows.
+        """How the supervisor has to confine the ranks, "" = as well as the machine allows.
 
         A container engine keeps the pids of what it runs: it must see them as the machine does.
         """
@@ -158,7 +158,7 @@ class RoundProcesses:
         return contained(spec, self._plan, member, engine, shown)
 
     def processes(self, roster: Roster, metrics: str = "") -> tuple[list[ProcessStart], ProcessStart | None]:
-        """Returns what the keeper starts: the ranks, and the launcher's own process. Raises DrumbeatError.
+        """Returns what the supervisor starts: the ranks, and the launcher's own process. Raises DrumbeatError.
 
         metrics: the address of the node's metrics endpoint without the rank, "" = it has none.
         """
@@ -190,7 +190,7 @@ class RoundProcesses:
         return [process_start(self._contained(each, roster.members[node]), root) for each in made]
 
     def standby_order(self, ranks: Sequence[ProcessStart]) -> StandbyOrder:
-        """Returns what the keeper prepares for the round after that of these ranks."""
+        """Returns what the supervisor prepares for the round after that of these ranks."""
         order = warm_start_fit.order(self._plan, ranks)
         if order.cold:
             return order

@@ -24,13 +24,13 @@ class WorldCheck:
         self._plan, self._node, self._remember = plan, node, remember
         self._round, self._is_over = -1, threading.Event()
 
-    def begin(self, number: int, keeper: int) -> None:
-        """Begins to check the ranks of a round, which run below this keeper. Idempotent."""
+    def begin(self, number: int, supervisor: int) -> None:
+        """Begins to check the ranks of a round, which run below this supervisor. Idempotent."""
         if number == self._round or not self._can_nest():
             return
         self.end()
         self._round, self._is_over = number, threading.Event()
-        threading.Thread(target=self._follow, args=(keeper, self._is_over), name="world check", daemon=True).start()
+        threading.Thread(target=self._follow, args=(supervisor, self._is_over), name="world check", daemon=True).start()
 
     def _can_nest(self) -> bool:
         return launcher_of(self._plan).can_nest(self._plan)
@@ -39,12 +39,12 @@ class WorldCheck:
         """Stops: the ranks have ended."""
         self._is_over.set()
 
-    def _follow(self, keeper: int, is_over: threading.Event) -> None:
+    def _follow(self, supervisor: int, is_over: threading.Event) -> None:
         for pause_s in PAUSES_S:
             if is_over.wait(pause_s):
                 return
             try:
-                sentence = verdict(self._plan, self._node, below(keeper))
+                sentence = verdict(self._plan, self._node, below(supervisor))
             except Exception:  # noqa: BLE001 (it inspects arbitrary processes, and no job may end because of that)
                 traceback.print_exc()
                 return
@@ -54,9 +54,9 @@ class WorldCheck:
                 return
 
 
-def below(keeper: int) -> list[Process]:
-    """Returns the processes below the keeper."""
-    family = processes.family(keeper, *VARIABLES, COMPANION)
+def below(supervisor: int) -> list[Process]:
+    """Returns the processes below the supervisor."""
+    family = processes.family(supervisor, *VARIABLES, COMPANION)
     return [
         Process(pid, parent, tuple(words), variables, is_horovods=processes.has_mapped(pid, HOROVOD))
         for pid, parent, words, variables in family

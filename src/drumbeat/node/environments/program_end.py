@@ -55,7 +55,7 @@ _MAX_EVENTS = 100_000
 
 
 def watch() -> None:
-    """Begins to watch the program of this process, if it is a rank: the keeper gives each a session of its own."""
+    """Begins to watch the program of this process, if it is a rank: the supervisor gives each a session of its own."""
     del sys.modules[__name__]
     path = os.environ.pop(VARIABLE)
     if os.getpid() == os.getsid(0):

@@ -1,7 +1,7 @@
 """The gangs of this machine: a folder `<gang>/<node>` with its enrolment file and its agent, which has its own session.
 
-An agent that died is started again while its gang is wanted: it finds its keeper and goes on. What is written here is
-read by the next server, which may call from another machine.
+An agent that died is started again while its gang is wanted: it finds its supervisor and goes on. What is written here
+is read by the next server, which may call from another machine.
 """
 
 from __future__ import annotations
@@ -329,15 +329,15 @@ _TO_CLEAR = (
 
 
 def _end_held(root: Path) -> None:
-    """Ends what a killed keeper still held, and clears what its agent left; the agent's own program knows how."""
-    if any(any(root.glob(name)) for name in _TO_CLEAR) or _has_keeper(root) or _has_mounts(root):
+    """Ends what a killed supervisor still held, and clears what its agent left; the agent's own program knows how."""
+    if any(any(root.glob(name)) for name in _TO_CLEAR) or _has_supervisor(root) or _has_mounts(root):
         ending = [*program(CLEANUP), str(root)]
         with contextlib.suppress(subprocess.SubprocessError, OSError):
             subprocess.run(ending, cwd="/", timeout=CLEANUP_TIMEOUT_S, check=False)
 
 
-def _has_keeper(root: Path) -> bool:
-    """Whether a keeper lives there: one that may outlive its gang doesn't name the gang in its environment."""
+def _has_supervisor(root: Path) -> bool:
+    """Whether a supervisor lives there: one that may outlive its gang doesn't name the gang in its environment."""
     try:
         with (root / "keeper" / "keeper.lock").open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -1,7 +1,7 @@
 """Processes of this machine, by /proc: which gang they belong to, and how they are ended. Linux only.
 
 A gang's processes are ended by SIGKILL in `node/host/gangs.py` (`end_all`). The SIGTERM before it is sent to ranks
-alone, by their keeper (`node/supervisor/rank_round.py`).
+alone, by their supervisor (`node/supervisor/rank_round.py`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable, Iterator
 from drumbeat.node.host.machine import boot
 
 GANG = "DRUMBEAT_GANG"
-"""In the environment of agents, and of keepers that end with their gang: the folder of their gang."""
+"""In the environment of agents, and of supervisors that end with their gang: the folder of their gang."""
 OUTPUT = "DRUMBEAT_OUTPUT_DIR"
 """In the environment of every rank that wasn't prepared, and of what it starts: a path under the folder of its gang."""
 MARKER = "DRUMBEAT_KEEPER"
-"""The variable in every rank's environment that says which keeper it belongs to."""
+"""The variable in every rank's environment that says which supervisor it belongs to."""
 
 SPARE = b"drumbeat:spare"
 """The title of an interpreter that waits for its round: it uses nothing on behalf of a rank."""

@@ -36,7 +36,7 @@ NOTE = "containers.json"
 _ASK_S = 60.0
 _SCRATCH = "{{.Store.ImageCopyTmpDir}}"
 GIVE_UP_S = 120.0
-"""How long an engine whose containers outlive the keeper may leave open whether they are gone."""
+"""How long an engine whose containers outlive the supervisor may leave open whether they are gone."""
 _CLEAR_S, _AGAIN_S = 15.0, 3.0
 _PAUSES = (0.0, 0.2, 0.5, 1.0, 2.0)
 """After each try to remove containers: right after its monitor was killed an engine may not find one dead yet."""
@@ -250,7 +250,7 @@ class _Left:
 
     @property
     def may_run(self) -> bool:
-        """Docker's are its daemon's, whoever was killed; Podman's have ended with the keeper."""
+        """Docker's are its daemon's, whoever was killed; Podman's have ended with the supervisor."""
         return self._kind != "podman"
 
     def clear(self) -> str:

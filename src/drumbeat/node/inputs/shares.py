@@ -180,7 +180,7 @@ def _unmount(share: SharePlan) -> None:
 
 
 def daemons(shares: Iterable[SharePlan]) -> set[int]:
-    """The programs below this process that serve mounted shares: they outlive keepers, and jobs."""
+    """The programs below this process that serve mounted shares: they outlive supervisors, and jobs."""
     paths = {share.path for share in shares if share.mount}
     return {pid for pid in processes.descendants(os.getpid()) if paths and _serves(pid, paths)}
 

@@ -1,7 +1,7 @@
 """`python -I -m drumbeat.node.metrics.endpoint_process FOLDER SOCKET`: the metrics endpoint of a node.
 
 A process of its own, so that ranks don't notice when their agent is killed. SOCKET is the number of an inherited file
-that listens. It ends on SIGINT, and by itself when neither agent nor keeper of its attempt has lived for too long.
+that listens. It ends on SIGINT, and by itself when neither agent nor supervisor of its attempt has lived for too long.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class MetricsSupervisor:
         self._listener: socket.socket | None = None
         self._wake = -1
         self._is_ending = self._is_canceled = False
-        self._keeper = 0
+        self._supervisor = 0
         self.address = ""
         """What MLflow's clients are given, without the rank; "" = the node takes no metrics."""
 
@@ -195,22 +195,22 @@ class MetricsSupervisor:
         """Takes note that the job was canceled: its end doesn't wait for a server that takes no metrics."""
         self._is_canceled = True
 
-    def on_running(self, keeper: int) -> None:
-        """Takes note that ranks run below this keeper: their resources are sampled. Idempotent."""
-        if self._wake < 0 or keeper == self._keeper or not self._enrolment.plan.system_metrics:
+    def on_running(self, supervisor: int) -> None:
+        """Takes note that ranks run below this supervisor: their resources are sampled. Idempotent."""
+        if self._wake < 0 or supervisor == self._supervisor or not self._enrolment.plan.system_metrics:
             return
-        self._keeper = keeper
-        self._folder.set_keeper(keeper)
+        self._supervisor = supervisor
+        self._folder.set_supervisor(supervisor)
         # The first sample is due then, and a short job needs no process for it.
-        timer = threading.Timer(FIRST_SAMPLE_S, lambda: self._keeper == keeper and self.want())
+        timer = threading.Timer(FIRST_SAMPLE_S, lambda: self._supervisor == supervisor and self.want())
         timer.daemon = True
         timer.start()
 
     def on_over(self) -> None:
         """Takes note that no rank of the round runs any more."""
-        if self._keeper:
-            self._keeper = 0
-            self._folder.set_keeper(0)
+        if self._supervisor:
+            self._supervisor = 0
+            self._folder.set_supervisor(0)
 
     def end(self) -> None:
         """Ends the process: no rank runs any more."""

@@ -48,13 +48,13 @@ class MetricsFolder:
         state = self.read("state")
         return state["pid"] if state and processes.is_still(state["pid"], state["born"]) else 0
 
-    def keeper_pid(self) -> int:
-        """Returns the keeper whose descendants are the ranks, 0 = none is known."""
+    def supervisor_pid(self) -> int:
+        """Returns the supervisor whose descendants are the ranks, 0 = none is known."""
         with contextlib.suppress(OSError, ValueError), open(f"{self.path}/keeper.pid", encoding="ascii") as file:
             return int(file.read())
         return 0
 
-    def set_keeper(self, pid: int) -> None:
+    def set_supervisor(self, pid: int) -> None:
         """Says whose descendants the ranks are."""
         with contextlib.suppress(OSError):
             write_whole(f"{self.path}/keeper.pid", str(pid), 0o600)

@@ -29,7 +29,7 @@ def interval_s(plan: RankTable) -> float:
 
 
 class ResourceSampler:
-    """Samples while ranks run, which the agent says by the keeper's pid in the folder."""
+    """Samples while ranks run, which the agent says by the supervisor's pid in the folder."""
 
     def __init__(self, endpoint: MetricsEndpoint, folder: MetricsFolder, enrolment: Enrolment) -> None:
         self._endpoint, self._folder, self._node = endpoint, folder, enrolment.node
@@ -44,12 +44,12 @@ class ResourceSampler:
     def _run(self) -> None:
         while True:
             time.sleep(self._interval_s)
-            if keeper := self._folder.keeper_pid():
-                self._sample(keeper)
+            if supervisor := self._folder.supervisor_pid():
+                self._sample(supervisor)
 
-    def _sample(self, keeper: int) -> None:
+    def _sample(self, supervisor: int) -> None:
         try:
-            node, ranks = self._resources.sample(keeper)
+            node, ranks = self._resources.sample(supervisor)
         except (OSError, KeyError, ValueError):
             return  # A machine that doesn't show it.
         if not ranks:

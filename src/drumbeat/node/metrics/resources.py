@@ -42,12 +42,12 @@ class ResourceProbe:
         self._cpu, self._network = _cpu_ticks(), _network_bytes()
         self._usages: dict[int, _Usage] = {}
 
-    def sample(self, keeper: int) -> tuple[Values, dict[int, Values]]:
-        """Returns the values of the node, and those of each rank below this keeper."""
+    def sample(self, supervisor: int) -> tuple[Values, dict[int, Values]]:
+        """Returns the values of the node, and those of each rank below this supervisor."""
         gpus, on_gpus = self._gpus.sample()
         now = time.monotonic()
         passed_s, self._at = max(now - self._at, 0.001), now
-        ranks = self._ranks(keeper, passed_s, on_gpus)
+        ranks = self._ranks(supervisor, passed_s, on_gpus)
         return {**self._node(passed_s), **gpus}, ranks
 
     # --- the node ---------------------------------------------------------------------------------------------------
@@ -67,10 +67,10 @@ class ResourceProbe:
         }
 
     # --- its ranks --------------------------------------------------------------------------------------------------
-    def _ranks(self, keeper: int, passed_s: float, on_gpus: Mapping[int, float]) -> dict[int, Values]:
+    def _ranks(self, supervisor: int, passed_s: float, on_gpus: Mapping[int, float]) -> dict[int, Values]:
         before, self._usages = self._usages, {}
         ranks: defaultdict[int, Values] = defaultdict(lambda: defaultdict(float))
-        for pid, rank in rank_pids(keeper):
+        for pid, rank in rank_pids(supervisor):
             usage = _usage(pid)
             if usage is None:
                 continue

@@ -1,6 +1,6 @@
 """The child processes that the agent itself has started and waits for. Thread-safe.
 
-All other children of its process fell to it when a keeper died; node/supervisor ends and reaps those.
+All other children of its process fell to it when a supervisor died; node/supervisor ends and reaps those.
 """
 
 from __future__ import annotations

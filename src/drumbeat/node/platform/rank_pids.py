@@ -1,4 +1,4 @@
-"""The pids of a node's ranks, found in /proc by what the keeper's descendants began with.
+"""The pids of a node's ranks, found in /proc by what the supervisor's descendants began with.
 
 What the processes of ranks are started as is said in `launchers/rank_process.py` and
 `node/agent/round_process_specs.py`.
@@ -12,24 +12,24 @@ from drumbeat.launchers.tracking_variables import ENDPOINT
 from drumbeat.node.host import processes
 
 
-def rank_pids(keeper: int) -> Iterator[tuple[int, int]]:
+def rank_pids(supervisor: int) -> Iterator[tuple[int, int]]:
     """Yields each process of a rank with the rank: by its variable, else by what started it."""
-    for pid, _, rank in _members(keeper):
+    for pid, _, rank in _members(supervisor):
         yield pid, rank
 
 
-def first_pids(keeper: int) -> dict[int, int]:
-    """Returns, by rank, the process that the keeper started for it, or that its launcher did."""
-    members = list(_members(keeper))
+def first_pids(supervisor: int) -> dict[int, int]:
+    """Returns, by rank, the process that the supervisor started for it, or that its launcher did."""
+    members = list(_members(supervisor))
     ranks = {pid: rank for pid, _, rank in members}
     firsts = [(rank, pid) for pid, parent, rank in members if ranks.get(parent) != rank]
     return dict(reversed(firsts))  # The first of several stays.
 
 
-def _members(keeper: int) -> Iterator[tuple[int, int, int]]:
+def _members(supervisor: int) -> Iterator[tuple[int, int, int]]:
     """Yields pid, parent and rank."""
     ranks: dict[int, int] = {}
-    for pid, parent, _, variables in processes.family(keeper, ENDPOINT):
+    for pid, parent, _, variables in processes.family(supervisor, ENDPOINT):
         number = variables.get(ENDPOINT, "").rpartition("/")[2]
         rank = int(number) if number.isdecimal() else ranks.get(parent)
         if rank is not None and not processes.is_spare(pid):

@@ -1,4 +1,6 @@
-"""How the services of a node are, from the states of its keeper; one that ends while its ranks run becomes a remark."""
+"""How the services of a node are, from the states of its supervisor; one that ends while its ranks run becomes a
+remark.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,8 @@ from collections.abc import Callable
 
 from drumbeat.launchers.services import has_process, log_file, services_on
 from drumbeat.model.agent import Remark, ServiceStatus
-from drumbeat.model.keeper import CompanionExit, KeeperState
 from drumbeat.model.plan import Plan, ServicePlan
+from drumbeat.model.supervisor import CompanionExit, SupervisorState
 
 _TAIL_BYTES = 4096
 _MAX_LINE = 300
@@ -25,8 +27,8 @@ class ServiceStatuses:
         self._problems: dict[tuple[int, str], str] = {}
         """By round and service."""
 
-    def look(self, state: KeeperState) -> tuple[ServiceStatus, ...]:
-        """The statuses by this state of the keeper."""
+    def look(self, state: SupervisorState) -> tuple[ServiceStatus, ...]:
+        """The statuses by this state of the supervisor."""
         if not self._services:
             return ()
         if state.running and not state.stopping:
@@ -43,7 +45,7 @@ class ServiceStatuses:
             self._problems[number, one.name] = why
             self._remember(Remark(f"service {one.name} on node {self._node}", f"service {one.name}: {why}"))
 
-    def _status(self, service: ServicePlan, state: KeeperState) -> ServiceStatus:
+    def _status(self, service: ServicePlan, state: SupervisorState) -> ServiceStatus:
         is_running = service.name in state.companions if has_process(service) else bool(state.running)
         problem = "" if is_running or not state.running else self._problems.get((state.round, service.name), "")
         return ServiceStatus(service.name, is_running, problem)

@@ -1,6 +1,6 @@
 """`python -I -m drumbeat.node.sidecars.session_process SOCKET 24x80|pipes COMMAND…`: runs one command for a person.
 
-The keeper starts it beside a rank. It connects to the agent at SOCKET and speaks `model.session_frames`. When the
+The supervisor starts it beside a rank. It connects to the agent at SOCKET and speaks `model.session_frames`. When the
 connection closes, the command gets SIGHUP, and SIGKILL some seconds later. One thread, which waits in `poll`.
 """
 

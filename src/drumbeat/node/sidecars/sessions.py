@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from drumbeat.launchers.tracking_variables import ENDPOINT
 from drumbeat.model.errors import ConflictError, EngineError, RefusedError
-from drumbeat.model.keeper import SessionStart
 from drumbeat.model.programs import SESSION
+from drumbeat.model.supervisor import SessionStart
 from drumbeat.node.environments import program_end
 from drumbeat.node.host.own_programs import program
 from drumbeat.node.sidecars import node_tunnels
@@ -42,7 +42,7 @@ def open_session(context: RequestContext) -> dict[str, Any]:
     log = f"{enrolment.root}/services/sessions.log"
     with contextlib.closing(listen_at(path)) as listener:
         try:
-            context.keeper_client.start_session(
+            context.supervisor_client.start_session(
                 SessionStart(context.request.id, rank, command, log, left_out=(ENDPOINT, program_end.VARIABLE))
             )
             node_tunnels.begin(context, lambda: _accepted(context, listener))
@@ -70,7 +70,7 @@ def _accepted(context: RequestContext, listener: socket.socket) -> socket.socket
             local, _ = listener.accept()
             local.settimeout(None)
             return local
-        state = context.keeper_client.state
+        state = context.supervisor_client.state
         ended = next((one for one in state.companion_exits if one.name == context.request.id), None)
         if ended is not None:
             raise EngineError(f"the session could not be started: {ended.error or 'its program ended'}")

@@ -45,7 +45,7 @@ class _Look:
 
 
 class RankLooks:
-    """Looks at ranks below one keeper.
+    """Looks at ranks below one supervisor.
 
     program: py-spy, or the reason in `problem` why there is none. logs: the file of each rank's log. on_gpus: returns
     the use of GPUs as `gpu_activity.now` does, and is asked if a process has one.
@@ -53,13 +53,13 @@ class RankLooks:
 
     def __init__(
         self,
-        keeper: int,
+        supervisor: int,
         logs: Mapping[int, str],
         program: str,
         problem: str = "",
         on_gpus: Callable[[], dict[int, float]] = gpu_activity.now,
     ) -> None:
-        self._keeper, self._logs, self._program, self._problem = keeper, logs, program, problem
+        self._supervisor, self._logs, self._program, self._problem = supervisor, logs, program, problem
         self._on_gpus = on_gpus
 
     def look(self, pause_s: float = 0.0, *, ranks: Collection[int] = (), is_native: bool = False) -> NodeFacts:
@@ -106,7 +106,7 @@ class RankLooks:
 
     def _members(self, ranks: Collection[int]) -> dict[int, list[int]]:
         members: dict[int, list[int]] = {}
-        for pid, rank in rank_pids(self._keeper):
+        for pid, rank in rank_pids(self._supervisor):
             if not ranks or rank in ranks:
                 members.setdefault(rank, []).append(pid)
         return {rank: pids[:MAX_PROCESSES] for rank, pids in sorted(members.items())}

@@ -24,22 +24,22 @@ _ONE_LOOK = threading.Lock()
 
 
 def answer(
-    enrolment: Enrolment, keeper: int, fields: dict[str, str], idle_s: Callable[[], Mapping[int, float]]
+    enrolment: Enrolment, supervisor: int, fields: dict[str, str], idle_s: Callable[[], Mapping[int, float]]
 ) -> dict[str, Any]:
-    """Returns the facts of the ranks below this keeper, 0 = none runs. idle_s: of each rank, as in `RankFacts`."""
-    if not keeper:
+    """Returns the facts of the ranks below this supervisor, 0 = none runs. idle_s: of each rank, as in `RankFacts`."""
+    if not supervisor:
         return wire.to_wire(NodeFacts())
     with _ONE_LOOK:
-        facts = _look(enrolment, keeper, fields)
+        facts = _look(enrolment, supervisor, fields)
     seconds = idle_s()
     ranks = tuple(replace(one, idle_s=round(seconds.get(one.rank, 0.0), 1)) for one in facts.ranks)
     return wire.to_wire(replace(facts, ranks=ranks))
 
 
-def _look(enrolment: Enrolment, keeper: int, fields: dict[str, str]) -> NodeFacts:
+def _look(enrolment: Enrolment, supervisor: int, fields: dict[str, str]) -> NodeFacts:
     wanted = [int(one) for one in fields.get(RANKS_FIELD, "").split(",") if one.isdecimal()]
-    program, problem = _SEARCH.find(enrolment, _interpreters(keeper))
-    looks = RankLooks(keeper, _logs(enrolment, fields), program, problem)
+    program, problem = _SEARCH.find(enrolment, _interpreters(supervisor))
+    looks = RankLooks(supervisor, _logs(enrolment, fields), program, problem)
     if sample_s := float(fields.get(SAMPLE_FIELD, "0")):
         return looks.sample(min(sample_s, MAX_PAUSE_S))
     pause_s = min(float(fields.get(PAUSE_FIELD, "0")), MAX_PAUSE_S)
@@ -52,9 +52,9 @@ def _logs(enrolment: Enrolment, fields: dict[str, str]) -> dict[int, str]:
     return {rank: f"{enrolment.root}/{name}" for rank, name in names.items()}
 
 
-def _interpreters(keeper: int) -> Iterable[str]:
+def _interpreters(supervisor: int) -> Iterable[str]:
     """Yields the programs of the ranks' Pythons, as the ranks were started."""
-    for pid, _ in rank_pids(keeper):
+    for pid, _ in rank_pids(supervisor):
         if processes.is_python(pid):
             words, folder = processes.begun_with(pid, "VIRTUAL_ENV")
             yield f"{folder}/bin/python" if folder else (words or [""])[0]

@@ -122,14 +122,14 @@ class SilenceWatch:
         """Returns how long each rank has been idle; a rank that isn't watched is missing. Thread-safe."""
         return self._pulses.idle_s(time.monotonic())
 
-    def begin(self, number: int, keeper: int, logs: Mapping[int, str]) -> None:
-        """Watches the ranks of a round, which run below this keeper. logs: the file of each rank's. Idempotent."""
+    def begin(self, number: int, supervisor: int, logs: Mapping[int, str]) -> None:
+        """Watches the ranks of a round, which run below this supervisor. logs: the file of each rank's. Idempotent."""
         if number == self._round or not self._limits.least_s:
             return
         self.end()
         self._round, self._is_over = number, threading.Event()
         self._pulses = Pulses(time.monotonic())
-        work = (number, keeper, dict(logs), self._pulses, self._is_over)
+        work = (number, supervisor, dict(logs), self._pulses, self._is_over)
         threading.Thread(target=self._follow, args=work, name="silence", daemon=True).start()
 
     def end(self) -> None:
@@ -137,13 +137,13 @@ class SilenceWatch:
         self._is_over.set()
 
     def _follow(
-        self, number: int, keeper: int, logs: Mapping[int, str], pulses: Pulses, is_over: threading.Event
+        self, number: int, supervisor: int, logs: Mapping[int, str], pulses: Pulses, is_over: threading.Event
     ) -> None:
         before = Silence()
         while not is_over.wait(interval_s(self._limits.least_s)):
             try:
                 sizes = {rank: _size(path) for rank, path in logs.items()}
-                pulses.take(time.monotonic(), sizes, _cpu_s(keeper))
+                pulses.take(time.monotonic(), sizes, _cpu_s(supervisor))
             except Exception:  # noqa: BLE001 (it inspects arbitrary processes, and no job may end because of that)
                 traceback.print_exc()
                 return
@@ -158,10 +158,10 @@ def interval_s(after_s: float) -> float:
     return min(max(after_s / _LOOKS, MIN_INTERVAL_S), MAX_INTERVAL_S)
 
 
-def _cpu_s(keeper: int) -> dict[int, float]:
+def _cpu_s(supervisor: int) -> dict[int, float]:
     """Returns the CPU time of each rank that runs, of all its processes."""
     total: dict[int, float] = {}
-    for pid, rank in rank_pids(keeper):
+    for pid, rank in rank_pids(supervisor):
         usage = procfs.usage(pid)
         if usage is not None:
             total[rank] = total.get(rank, 0.0) + usage.cpu_s

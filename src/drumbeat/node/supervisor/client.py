@@ -1,4 +1,4 @@
-"""The agent's side of its keeper: starts it or finds it, sends it requests, receives its state."""
+"""The agent's side of its supervisor: starts it or finds it, sends it requests, receives its state."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from collections.abc import Callable
 
 from drumbeat.model import programs
 from drumbeat.model.errors import ConflictError, EngineError
-from drumbeat.model.keeper import (
+from drumbeat.model.process import ProcessSpec
+from drumbeat.model.supervisor import (
     Adopt,
-    KeeperRequest,
-    KeeperState,
     LeaveNode,
     Patience,
     Probe,
@@ -25,10 +24,11 @@ from drumbeat.model.keeper import (
     StartRound,
     StartSessions,
     StopRound,
+    SupervisorRequest,
+    SupervisorState,
     decode_state,
     encode_request,
 )
-from drumbeat.model.process import ProcessSpec
 from drumbeat.node.host import processes
 from drumbeat.node.host.own_programs import program
 from drumbeat.node.platform import child_processes
@@ -39,17 +39,17 @@ from drumbeat.node.supervisor.confinement import VARIABLE, end_rest
 
 _READ_BYTES = 1 << 18
 _CONNECT_INTERVAL_S, _MAX_CONNECTS = 0.005, 12_000
-"""How often the agent tries to reach a keeper that is starting. A number of times: a suspended machine starts none."""
+"""How often the agent tries to reach a supervisor that is starting. A count, since a suspended machine starts none."""
 _MAX_STARTS = 3
 _LEAVE_TIMEOUT_S = 15.0
 _PING_INTERVAL_S = 1.0
 _SILENCE_TIMEOUT_S = 30.0
 _STOPPED_TIMEOUT_S = 3.0
-"""How long a keeper may leave pings unanswered: one that is at work but slow, and one that was stopped (SIGSTOP)."""
+"""How long a supervisor may leave pings unanswered: one that is slow, and one that was stopped (SIGSTOP)."""
 
 
 def process_start(spec: ProcessSpec, root: str) -> ProcessStart:
-    """Returns what a keeper must know to start a process of this attempt's folder."""
+    """Returns what a supervisor must know to start a process of this attempt's folder."""
     joining = [*program(programs.MPI_RANK), spec.joins] if spec.joins else []
     serving = [*program(programs.HOROVOD_RENDEZVOUS), *spec.rendezvous.split()] if spec.rendezvous else []
     return ProcessStart(
@@ -63,62 +63,64 @@ def process_start(spec: ProcessSpec, root: str) -> ProcessStart:
     )
 
 
-class KeeperClient:
-    """Keeps one keeper running in `folder` and hands every state of it to `on_state`.
+class SupervisorClient:
+    """Keeps one supervisor running in `folder` and hands every state of it to `on_state`.
 
-    Every connection gets all requests again, for requests are idempotent. `on_failure` gets a sentence while no keeper
-    can be had, "" when there is one again. confinement: how it is to hold its ranks (`confinement.WAYS`), "" =
-    as well as the machine allows.
+    Every connection gets all requests again, for requests are idempotent. `on_failure` gets a message while no
+    supervisor can be started, "" when one runs again. confinement: how it holds its ranks (`confinement.WAYS`), "" = as
+    well as the machine allows.
     """
 
     def __init__(
         self,
         folder: str,
         journal: Journal,
-        on_state: Callable[[KeeperState], None],
+        on_state: Callable[[SupervisorState], None],
         on_failure: Callable[[str], None],
         *,
         confinement: str = "",
     ) -> None:
         self._folder, self._journal = folder, journal
         self.claim: Callable[[str], bool] | None = None
-        """Puts a spare keeper into the folder, and returns whether there was one; None = there are no spare keepers."""
+        """Puts a spare supervisor into the folder, and returns whether there was one; None = spare ones aren't used."""
         self.spared: Callable[[], set[int]] = set
-        """Processes of the agent that belong to no keeper."""
+        """Processes of the agent that belong to no supervisor."""
         self._on_state, self._on_failure = on_state, on_failure
         self._confinement = confinement
-        self._requests: dict[type[KeeperRequest], KeeperRequest] = {}
+        self._requests: dict[type[SupervisorRequest], SupervisorRequest] = {}
         """The last of each kind, in the order in which the kinds came first."""
         self._connection: socket.socket | None = None
         self._lock = threading.Lock()
         self._silent_s = self._stopped_s = 0.0
         """For how long pings weren't answered. Counted in pings, for none are sent while this agent is suspended."""
         self._child = 0
-        """The keeper's pid, if this process has started it and it hasn't ended."""
+        """The supervisor's pid, if this process has started it and it hasn't ended."""
         self._pid = 0
-        self._state = KeeperState(0, -1)
+        self._state = SupervisorState(0, -1)
         self._starting = threading.Lock()
-        """Held from the look whether a keeper is needed until it has been started."""
+        """Held from the look whether a supervisor is needed until it has been started."""
         self._closing = self._is_retiring = self._has_claimed = False
 
     @property
     def pid(self) -> int:
-        """The keeper's process, 0 = none is known to live."""
+        """The supervisor's process, 0 = none is known to live."""
         return self._pid
 
     def begin(self, *, lost_after_s: float, grace_s: float) -> None:
-        """Has a keeper from now on."""
-        if self.claim:  # First: an agent before this one may have moved a spare keeper here, and said nothing to it.
+        """Has a supervisor from now on."""
+        if (
+            self.claim
+        ):  # First: an agent before this one may have moved a spare supervisor here, and said nothing to it.
             self._request(Adopt(self._folder))
         self._request(Patience(lost_after_s, grace_s))
         self._begin()
 
     def _begin(self) -> None:
-        threading.Thread(target=self._follow, name="keeper", daemon=True).start()
+        threading.Thread(target=self._follow, name="supervisor", daemon=True).start()
 
     @property
-    def state(self) -> KeeperState:
-        """The last state that the keeper sent."""
+    def state(self) -> SupervisorState:
+        """The last state that the supervisor sent."""
         return self._state
 
     def start(self, request: StartRound) -> None:
@@ -141,7 +143,7 @@ class KeeperClient:
             self._send(request)
 
     def cancel(self) -> None:
-        """Takes back a start that no keeper has received yet."""
+        """Takes back a start that no supervisor has received yet."""
         with self._lock:
             self._requests.pop(StartRound, None)
 
@@ -150,31 +152,31 @@ class KeeperClient:
         self._request(StopRound(number, grace_s))
 
     def retire(self, folder: str, idle_s: float) -> None:
-        """Has the keeper wait in another folder, after `leave`, if it has interpreters that are ready."""
+        """Has the supervisor wait in another folder, after `leave`, if it has interpreters that are ready."""
         self._is_retiring = True
         self._request(Retire(folder, idle_s))
 
     def leave(self, grace_s: float) -> None:
-        """Ends the keeper and everything that it holds; returns when it is gone."""
+        """Ends the supervisor and everything that it holds; returns when it is gone."""
         self._ask_to_leave(grace_s)
         deadline = time.monotonic() + grace_s + _LEAVE_TIMEOUT_S
         while self._lives() and time.monotonic() < deadline:
             time.sleep(0.01)
         if self._lives() and self._pid:
-            self._journal.note(f"the keeper (pid {self._pid}) doesn't leave: it is killed")
-            self._end_keeper()
+            self._journal.note(f"the supervisor (pid {self._pid}) doesn't leave: it is killed")
+            self._end_supervisor()
 
     def _ask_to_leave(self, grace_s: float) -> None:
         with self._starting:
             self._closing = True
         self._request(LeaveNode(grace_s))
 
-    def _request(self, request: KeeperRequest) -> None:
+    def _request(self, request: SupervisorRequest) -> None:
         with self._lock:
             self._requests[type(request)] = request
             self._send(request)
 
-    def _send(self, request: KeeperRequest) -> bool:
+    def _send(self, request: SupervisorRequest) -> bool:
         """Sends it over the connection, if there is one. One that fails is closed: the next one gets all requests."""
         if self._connection is None:
             return False
@@ -209,7 +211,7 @@ class KeeperClient:
             has_failed = False
             backoff.reset()
             self._serve(connection)
-            self._journal.note("the connection to the keeper is closed")
+            self._journal.note("the connection to the supervisor is closed")
 
     def _serve(self, connection: socket.socket) -> None:
         connection.settimeout(_PING_INTERVAL_S)
@@ -230,7 +232,7 @@ class KeeperClient:
             return all(self._send(request) for request in self._requests.values())
 
     def _receive(self, connection: socket.socket) -> None:
-        """Hands on states until the connection is closed, or the keeper has been silent for too long."""
+        """Hands on states until the connection is closed, or the supervisor has been silent for too long."""
         unread = b""
         while True:
             try:
@@ -251,25 +253,27 @@ class KeeperClient:
         self._on_state(state)
 
     def _check_alive(self) -> None:
-        """Pings the keeper. One that was stopped is continued; one that stays silent is killed: the round is lost."""
+        """Pings the supervisor. A stopped one is continued; one that stays silent is killed, and the round is lost."""
         self._silent_s += _PING_INTERVAL_S
         is_stopped = processes.is_stopped(self._pid)
         self._stopped_s = self._stopped_s + _PING_INTERVAL_S if is_stopped else 0.0
         if self._stopped_s > _STOPPED_TIMEOUT_S or self._silent_s > _SILENCE_TIMEOUT_S:
-            self._journal.note(f"the keeper (pid {self._pid}) has been silent for {self._silent_s:.0f} s: it is killed")
-            self._end_keeper()
+            self._journal.note(
+                f"the supervisor (pid {self._pid}) has been silent for {self._silent_s:.0f} s: it is killed"
+            )
+            self._end_supervisor()
         elif is_stopped:
-            self._journal.note(f"the keeper (pid {self._pid}) was stopped: it is continued")
+            self._journal.note(f"the supervisor (pid {self._pid}) was stopped: it is continued")
             processes.signal_all([self._pid], signal.SIGCONT)
         with self._lock:
             self._send(Probe())
 
-    def _end_keeper(self) -> None:
+    def _end_supervisor(self) -> None:
         processes.signal_all([self._pid], signal.SIGKILL)
         end_rest(self._folder, self._reap)
 
     def _connect(self) -> socket.socket:
-        """Returns a connection to the keeper, which is started if there is none. Raises EngineError if it fails."""
+        """Returns a connection to the supervisor, which is started if there is none. Raises EngineError if it fails."""
         started = 0
         for _ in range(_MAX_CONNECTS):
             with contextlib.suppress(OSError):
@@ -278,39 +282,39 @@ class KeeperClient:
                 if self._is_needed():
                     if started == _MAX_STARTS:
                         break
-                    self._start_keeper()
+                    self._start_supervisor()
                     started += 1
             time.sleep(_CONNECT_INTERVAL_S)
         raise EngineError(
-            "the keeper doesn't come up",
+            "the supervisor doesn't come up",
             where=self._folder,
             fix=f"What it said is in {self._folder}/keeper.log",
         )
 
     def _is_needed(self) -> bool:
-        """Whether a keeper must be started: none lives, and there is no spare one."""
+        """Whether a supervisor must be started: none lives, and there is no spare one."""
         return not self._closing and not self._lives() and not self._take_over()
 
     def _take_over(self) -> bool:
-        """Takes a spare keeper over; returns whether there was one. Only the first keeper of an agent can be one."""
+        """Takes over a spare supervisor; returns whether there was one. Only an agent's first one can be spare."""
         is_first, self._has_claimed = not self._has_claimed, True
         if self.claim is None or not is_first or not self.claim(self._folder):
             return False
-        self._journal.note("a spare keeper, with prepared interpreters, is taken over")
+        self._journal.note("a spare supervisor, with prepared interpreters, is taken over")
         return True
 
-    def _start_keeper(self) -> None:
-        # This process has adopted what a keeper that died had started: it must be gone before the next keeper begins.
+    def _start_supervisor(self) -> None:
+        # This process has adopted what a dead supervisor had started: that must be gone before the next one begins.
         with child_processes.unchanged() as own:
             below = processes.descendants(os.getpid())  # First: spared processes may start others meanwhile.
             spared = {*own, *self.spared()}
             spared |= {one for pid in spared for one in processes.descendants(pid)}
             left = [pid for pid in below if pid not in spared]
             processes.signal_all(left, signal.SIGKILL)
-        # The host reports what can't be killed and keeps its slots; the new keeper reports the lost round.
+        # The host reports what can't be killed and keeps its slots; the new supervisor reports the lost round.
         end_rest(self._folder, self._reap)
         log = f"{self._folder}/keeper.log"
-        command = [*program(programs.KEEPER), self._folder]
+        command = [*program(programs.SUPERVISOR), self._folder]
         self._child = os.posix_spawn(
             command[0],
             command,
@@ -323,16 +327,16 @@ class KeeperClient:
             setsid=True,
         )
         self._silent_s = self._stopped_s = 0.0
-        self._journal.note(f"keeper started, pid {self._child}")
+        self._journal.note(f"supervisor started, pid {self._child}")
 
     def _environment(self) -> dict[str, str]:
         named = {VARIABLE: self._confinement} if self._confinement else {}
-        # One that may become a spare keeper isn't ended with the gang.
+        # One that may become a spare supervisor isn't ended with the gang.
         left_out = (processes.GANG, processes.OUTPUT) if self.claim else ()
         return {**{name: value for name, value in os.environ.items() if name not in left_out}, **named}
 
     def _reap(self) -> None:
-        """Reaps ended children: the keeper, and processes that this one adopted when a keeper died.
+        """Reaps ended children: the supervisor, and processes that this one adopted when a supervisor died.
 
         Children of other threads are left to those: a child that is gone has no exit code any more.
         """

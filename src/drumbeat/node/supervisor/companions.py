@@ -1,7 +1,7 @@
 """The companions of a round: services and sessions. They run in its confinement, and none of them is a rank.
 
 A session gets the variables and the folder of a rank. What the ranks leave behind when they end, companions among it,
-the keeper ends.
+the supervisor ends.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from drumbeat.model.keeper import CompanionExit, ProcessStart, SessionStart
 from drumbeat.model.process import COMPANION
+from drumbeat.model.supervisor import CompanionExit, ProcessStart, SessionStart
 from drumbeat.node.supervisor import rank_start
 from drumbeat.node.supervisor.confinement import Subreaper
 

@@ -1,7 +1,7 @@
-"""How a keeper holds on to everything that it starts, so that nothing can outlive a round.
+"""How a supervisor holds on to everything that it starts, so that nothing can outlive a round.
 
 There are three ways, and the first that this machine allows is taken: a PID namespace, a control group, or being the
-subreaper. Each writes what a later process needs to end what is left if the keeper dies (`hold.json` beside it).
+subreaper. Each writes what a later process needs to end what is left if the supervisor dies (`hold.json` beside it).
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ ENDING_INTERVAL_S = 0.03
 
 _HOLD = "hold.json"
 STANDBY = "standby"
-"""The folder, in a keeper's, of what it prepares for the next round."""
+"""The folder, in a supervisor's, of what it prepares for the next round."""
 
 
 class Subreaper:
-    """Keeps every descendant below the keeper, in whatever session; a marker finds them if the keeper dies."""
+    """Keeps every descendant below the supervisor, in whatever session; a marker finds them if the supervisor dies."""
 
     way = "subreaper"
 
     def __init__(self, folder: str, marker: str) -> None:
         self._folder, self._marker, self._hold = folder, marker, f"{folder}/{_HOLD}"
         self._is_of_pool = folder.endswith(f"/{STANDBY}")
-        """Of a keeper's two, whether it was made for the prepared interpreters: they change places with each round."""
-        self._keeper = os.getpid()
+        """Whether this one of two was made for the warm workers; the two change places with each round."""
+        self._supervisor = os.getpid()
         self._adopts = processes.adopt_orphans()
         self._asked: set[int] = set()
         self.spares: Callable[[], set[int]] = set
-        """Processes below the keeper that are no members of its round."""
+        """Processes below the supervisor that are no members of its round."""
 
     def open(self) -> None:
         """Begins a round. Raises OSError if it can't be held."""
@@ -59,7 +59,7 @@ class Subreaper:
         self._asked.clear()
 
     def move(self, folder: str) -> None:
-        """Takes note that the keeper's folder is another one. What was made for the pool stays below it."""
+        """Takes note that the supervisor's folder is another one. What was made for the pool stays below it."""
         self._folder = f"{folder}/{STANDBY}" if self._is_of_pool else folder
         self._hold = f"{self._folder}/{_HOLD}"
 
@@ -78,7 +78,7 @@ class Subreaper:
 
     def enter(self) -> None:
         """Confines the calling process, between fork and exec."""
-        processes.die_with_parent(self._keeper)
+        processes.die_with_parent(self._supervisor)
 
     def members(self) -> list[int]:
         """Returns all processes of the round that are alive."""
@@ -88,7 +88,7 @@ class Subreaper:
         return sorted({*below, *processes.marked(self._marker)} - self.spares())
 
     def _below(self) -> list[int]:
-        below, spared = processes.descendants(self._keeper), self.spares()
+        below, spared = processes.descendants(self._supervisor), self.spares()
         return [pid for pid in below if pid not in spared]
 
     def ask(self, *, helpers: bool = False, spared: int = 0) -> None:
@@ -123,7 +123,7 @@ class Subreaper:
             json.dump({"way": self.way, **trace}, file)
 
     def _note_or_close(self, trace: dict[str, Any]) -> None:
-        """Writes it, or gives the round up: what isn't on disk could not be ended after a keeper that was killed."""
+        """Writes it, or gives the round up: what isn't on disk could not be ended after the supervisor was killed."""
         try:
             self._note(trace)
         except OSError:
@@ -132,7 +132,7 @@ class Subreaper:
 
 
 class InNamespace(Subreaper):
-    """Gives the round a PID namespace: nothing leaves it, and all of it ends with the keeper."""
+    """Gives the round a PID namespace: nothing leaves it, and all of it ends with the supervisor."""
 
     way = "PID namespace"
     _namespace: Namespace
@@ -166,7 +166,7 @@ class InNamespace(Subreaper):
 
 
 class InGroup(Subreaper):
-    """Gives the round a control group: nothing leaves it, and the next keeper ends it by name."""
+    """Gives the round a control group: nothing leaves it, and the next supervisor ends it by name."""
 
     way = "control group"
     _group: Group
@@ -220,7 +220,7 @@ def _tried(way: Subreaper) -> Subreaper:
 
 
 def end_rest(folder: str, reap: Callable[[], None] = lambda: None) -> list[int]:
-    """Ends what a keeper of this folder left when it died; returns the processes that can't be killed.
+    """Ends what a supervisor of this folder left when it died; returns the processes that can't be killed.
 
     reap: reaps the children that this process has adopted, while it waits: a namespace isn't gone before.
     """

@@ -1,9 +1,10 @@
 """`python -I -m drumbeat.node.supervisor.errand_process FOLDER`: runs one command with all that it starts, for an
 agent.
 
-The request (`model.keeper`) comes on stdin as a line of JSON, the result goes to stdout. The agent keeps stdin open:
-when it closes, on purpose or because the agent is gone, the command gets SIGTERM, and SIGKILL after `grace_s`. All that
-the command has started ends with it, and the next errand in FOLDER ends what is left of one that was killed itself.
+The request (`model.supervisor`) comes on stdin as a line of JSON, the result goes to stdout. The agent keeps stdin
+open: when it closes, on purpose or because the agent is gone, the command gets SIGTERM, and SIGKILL after `grace_s`.
+All that the command has started ends with it, and the next errand in FOLDER ends what is left of one that was killed
+itself.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import sys
 import time
 
 from drumbeat.model import wire
-from drumbeat.model.keeper import ErrandRequest, ErrandResult
+from drumbeat.model.supervisor import ErrandRequest, ErrandResult
 from drumbeat.node.host import processes
 from drumbeat.node.supervisor import rank_start
 from drumbeat.node.supervisor.confinement import ENDING_INTERVAL_S, KILL_TIMEOUT_S, LEFTOVER_GRACE_S, choose, end_rest

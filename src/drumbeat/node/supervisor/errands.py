@@ -14,8 +14,8 @@ from typing import IO
 
 from drumbeat.model import wire
 from drumbeat.model.errors import EngineError
-from drumbeat.model.keeper import ErrandRequest, ErrandResult
 from drumbeat.model.programs import ERRAND
+from drumbeat.model.supervisor import ErrandRequest, ErrandResult
 from drumbeat.node.host.own_programs import program
 from drumbeat.node.platform import child_processes
 from drumbeat.node.supervisor.confinement import VARIABLE as CONFINEMENT

@@ -9,8 +9,8 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any
 
-from drumbeat.model.keeper import ProcessStart
 from drumbeat.model.process import COMMAND_SERVER
+from drumbeat.model.supervisor import ProcessStart
 from drumbeat.node.platform import locks
 from drumbeat.node.supervisor import rank_start
 from drumbeat.node.supervisor.confinement import Subreaper

@@ -1,6 +1,6 @@
-"""Where agent and keeper meet: the keeper's folder, its lock, and its socket.
+"""Where agent and supervisor meet: the supervisor's folder, its lock, and its socket.
 
-- keeper.lock: held by the living keeper; free = there is none
+- keeper.lock: held by the living supervisor; free = there is none
 - keeper.sock: a connection to one agent at a time, the newest one
 - marker: the name that all processes of this folder carry
 """
@@ -36,7 +36,7 @@ def hold_folder(folder: str, *, name: str = "keeper", tries: int = 1) -> int | N
 
 
 def is_held(folder: str) -> bool:
-    """Whether a keeper is alive in this folder."""
+    """Whether a supervisor is alive in this folder."""
     return locks.is_held(f"{folder}/{LOCK}")
 
 
@@ -53,7 +53,7 @@ def read_marker(folder: str) -> str:
 
 
 def connect(folder: str) -> socket.socket:
-    """Returns a connection to the folder's keeper. Raises OSError if none answers."""
+    """Returns a connection to the folder's supervisor. Raises OSError if none answers."""
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -67,13 +67,13 @@ def connect(folder: str) -> socket.socket:
 
 
 def peer(connection: socket.socket) -> int:
-    """Returns the process id of the keeper at the other end (SO_PEERCRED in unix(7))."""
+    """Returns the process id of the supervisor at the other end (SO_PEERCRED in unix(7))."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     return int(struct.unpack("3i", credentials)[0])
 
 
-def end_keeper(folder: str) -> None:
-    """Kills the folder's keeper, if one lives."""
+def end_supervisor(folder: str) -> None:
+    """Kills the folder's supervisor, if one lives."""
     if is_held(folder):
         with contextlib.suppress(OSError), connect(folder) as connection:
             os.kill(peer(connection), signal.SIGKILL)
@@ -85,7 +85,7 @@ def _short(folder: int) -> str:
 
 
 class AgentListener:
-    """The keeper's side of the socket: accepts the newest agent, hands on its lines, sends it the whole state."""
+    """The supervisor's side of the socket: accepts the newest agent, hands on its lines, sends it the whole state."""
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ class AgentListener:
 
 
 def _listen(folder: str) -> socket.socket:
-    """Returns the folder's socket; one that an earlier keeper left is removed (the caller holds the folder)."""
+    """Returns the folder's socket; one that an earlier supervisor left is removed (the caller holds the folder)."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(f"{folder}/{_SOCKET}")
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -1,6 +1,7 @@
-"""What a keeper needs of its machine: a clock, memory, processes, and the end of a socket at which its agent speaks.
+"""What a supervisor needs of its machine: a clock, memory, processes, and the end of a socket at which its agent
+speaks.
 
-The simulator plays another one (`tests/support/simulation/keepers`), below the same keeper.
+The simulator plays another one (`tests/support/simulation/supervisors`), below the same supervisor.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import selectors
 import time
 from collections.abc import Callable, Mapping
 
-from drumbeat.model.keeper import KeeperRequest, ProcessStart, encode_request
+from drumbeat.model.supervisor import ProcessStart, SupervisorRequest, encode_request
 from drumbeat.node.host import processes
 from drumbeat.node.host.machine import boot
 from drumbeat.node.platform import cache_folders, machine_memory
@@ -26,16 +27,16 @@ _TORCH = ("/libtorch_python",)
 _TENSORFLOW = ("/libtensorflow",)
 
 
-class KeeperMachine:
-    """The machine on which a keeper or an agent runs."""
+class SupervisorMachine:
+    """The machine on which a supervisor or an agent runs."""
 
     variables: Mapping[str, str] = os.environ
     """The process's own."""
 
-    # --- the keeper's own parts ---------------------------------------------------------------------------------------
+    # --- the supervisor's own parts -----------------------------------------------------------------------------------
     @property
     def pid(self) -> int:
-        """The keeper's own process."""
+        """The supervisor's own process."""
         return os.getpid()
 
     def monotonic(self) -> float:
@@ -47,17 +48,17 @@ class KeeperMachine:
         return time.time()
 
     def selector(self) -> selectors.BaseSelector:
-        """Returns what the keeper waits with."""
+        """Returns what the supervisor waits with."""
         return selectors.DefaultSelector()
 
     def listener(
         self, folder: str, selector: selectors.BaseSelector, obey: Callable[[bytes], None], state: Callable[[], bytes]
     ) -> AgentListener:
-        """Returns the keeper's side of its socket."""
+        """Returns the supervisor's side of its socket."""
         return AgentListener(folder, selector, obey, state)
 
     def signals(self, selector: selectors.BaseSelector) -> SignalPipe:
-        """Returns what reports the keeper's signals."""
+        """Returns what reports the supervisor's signals."""
         return SignalPipe(selector)
 
     def segments(self, folder: str) -> Segments:
@@ -66,11 +67,11 @@ class KeeperMachine:
 
     # --- processes ----------------------------------------------------------------------------------------------------
     def confinement(self, folder: str, marker: str) -> Subreaper:
-        """Returns how the keeper holds its ranks. Raises OSError."""
+        """Returns how the supervisor holds its ranks. Raises OSError."""
         return confinement.choose(folder, marker)
 
     def end_rest(self, folder: str) -> list[int]:
-        """Ends what a keeper of this folder left when it died; returns the processes that can't be killed."""
+        """Ends what a supervisor of this folder left when it died; returns the processes that can't be killed."""
         return confinement.end_rest(folder)
 
     def start(self, rank: ProcessStart, held: Subreaper, files: Mapping[str, int]) -> int:
@@ -132,13 +133,13 @@ class KeeperMachine:
         """Whether a folder is the same one for a process."""
         return processes.is_of(pid, folder)
 
-    # --- spare keepers ------------------------------------------------------------------------------------------------
+    # --- spare supervisors --------------------------------------------------------------------------------------------
     def spares_home(self) -> str:
-        """Returns the folder of this user's spare keepers on this machine: a home may be shared with others."""
+        """Returns the folder of this user's spare supervisors on this machine: a home may be shared with others."""
         return os.path.join(cache_folders.folder("spares"), boot())
 
-    def tell(self, folder: str, request: KeeperRequest) -> None:
-        """Sends one request to the keeper of a folder, and waits until it ends the connection. Raises OSError."""
+    def tell(self, folder: str, request: SupervisorRequest) -> None:
+        """Sends one request to the supervisor of a folder, and waits until it ends the connection. Raises OSError."""
         with listener.connect(folder) as connection:
             connection.settimeout(_END_TIMEOUT_S)
             connection.sendall(encode_request(request))
@@ -146,5 +147,5 @@ class KeeperMachine:
                 pass
 
 
-MACHINE = KeeperMachine()
+MACHINE = SupervisorMachine()
 """This one."""

@@ -1,9 +1,9 @@
 """A PID namespace for the ranks of one round: when its first process ends, the kernel ends all the others.
 
-The first process is a fork of the keeper that does nothing but take in orphans, and that ends with the keeper. The
-ranks are the keeper's own children, born into the namespace beside it, so that their exit codes and their pids are the
-machine's own. A mount namespace gives them a /proc of their own; for everything else that is mounted it follows the
-machine (docs/decisions/0008-confinement.md).
+The first process is a fork of the supervisor that does nothing but take in orphans, and that ends with the supervisor.
+The ranks are the supervisor's own children, born into the namespace beside it, so that their exit codes and their pids
+are the machine's own. A mount namespace gives them a /proc of their own; for everything else that is mounted it follows
+the machine (docs/decisions/0008-confinement.md).
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _be_first(lifeline: int, answers: int, held: int) -> NoReturn:
         os.write(answers, b"ready")
         os.close(answers)
         os.read(lifeline, 1)
-    except BaseException as error:  # noqa: BLE001 (nothing may run on in this copy of the keeper)
+    except BaseException as error:  # noqa: BLE001 (nothing may run on in this copy of the supervisor)
         with contextlib.suppress(OSError):
             os.write(answers, str(error).encode()[:4096])
     finally:
@@ -129,7 +129,9 @@ def _number_apart() -> None:
         with open("/proc/sys/kernel/pid_max", encoding="ascii") as file:
             highest = int(file.read())
         with open("/proc/sys/kernel/ns_last_pid", "w", encoding="ascii") as file:
-            drawn = int.from_bytes(os.urandom(8), "big")  # `secrets` would load hashlib at the start of every keeper.
+            drawn = int.from_bytes(
+                os.urandom(8), "big"
+            )  # `secrets` would load hashlib at the start of every supervisor.
             file.write(str(highest // 64 + drawn % (highest // 2)))
 
 

@@ -1,9 +1,9 @@
 """Runs before the script in a prepared interpreter: imports what training scripts import, then waits for its round.
 
-The keeper writes this file, and a `sitecustomize.py` that calls it, to a folder at the front of PYTHONPATH. It runs in
-the job's own Python (3.8 or later), so it uses nothing but the standard library of that version. When the round begins,
-it takes on what a rank that was started normally has (variables, log, module path), and returns: Python itself then
-runs the job's script.
+The supervisor writes this file, and a `sitecustomize.py` that calls it, to a folder at the front of PYTHONPATH. It runs
+in the job's own Python (3.8 or later), so it uses nothing but the standard library of that version. When the round
+begins, it takes on what a rank that was started normally has (variables, log, module path), and returns: Python itself
+then runs the job's script.
 """
 
 from __future__ import annotations
@@ -61,29 +61,29 @@ def _leave_path(here: str) -> None:
 def _wait(number: int, here: str) -> None:
     import socket
 
-    keeper = socket.socket(fileno=number)
-    keeper.set_inheritable(False)
+    supervisor = socket.socket(fileno=number)
+    supervisor.set_inheritable(False)
     with open("/proc/self/comm", encoding="utf-8", errors="surrogateescape") as file:
         title = file.read().rstrip("\n")
     _set_titles(TITLE)
     place = os.getcwd()
     try:
-        why = _script_trouble(set()) or _prepare(keeper, place, here)
+        why = _script_trouble(set()) or _prepare(supervisor, place, here)
     except BaseException as error:  # noqa: BLE001 (what modules raise when they are imported is theirs)
         why = f"the import of torch fails: {type(error).__name__}: {error}"
-    keeper.sendall((why or "ready").encode("utf-8", "replace")[:1000] + b"\n")
+    supervisor.sendall((why or "ready").encode("utf-8", "replace")[:1000] + b"\n")
     if why:
         os._exit(0)
     while True:
-        word, ancillary, _, _ = keeper.recvmsg(1, socket.CMSG_SPACE(8))
+        word, ancillary, _, _ = supervisor.recvmsg(1, socket.CMSG_SPACE(8))
         if not ancillary:
-            os._exit(0)  # The keeper is gone, or doesn't need this interpreter.
+            os._exit(0)  # The supervisor is gone, or doesn't need this interpreter.
         files = list(memoryview(ancillary[0][2]).cast("i"))
         if word != b"m":
             break
-        place = _answer_move(keeper, files[0], place)
+        place = _answer_move(supervisor, files[0], place)
     log, order = files
-    keeper.close()
+    supervisor.close()
     try:
         _set_titles(title)
         _begin(log, order)
@@ -92,7 +92,7 @@ def _wait(number: int, here: str) -> None:
         os._exit(70)
 
 
-def _answer_move(keeper: socket.socket, order: int, place: str) -> str:
+def _answer_move(supervisor: socket.socket, order: int, place: str) -> str:
     """Follows the job to another folder, or says why it can't, and ends. Returns the present folder there."""
     try:
         given = _read(order)
@@ -109,7 +109,7 @@ def _answer_move(keeper: socket.socket, order: int, place: str) -> str:
         why = _module_left(given) or _move_layer(given) or _script_trouble(set(_FRESH))
     except BaseException as error:  # noqa: BLE001 (whatever it is, a cold start comes instead)
         why = f"a prepared interpreter can't follow: {error!r}"
-    keeper.sendall((why or "ready").encode("utf-8", "replace")[:1000] + b"\n")
+    supervisor.sendall((why or "ready").encode("utf-8", "replace")[:1000] + b"\n")
     if why:
         os._exit(0)
     return place
@@ -204,12 +204,13 @@ def _script_trouble(fresh: set[str]) -> str:
     return ""
 
 
-def _prepare(keeper: socket.socket, place: str, here: str) -> str:
+def _prepare(supervisor: socket.socket, place: str, here: str) -> str:
     """Returns why the interpreter can't stand in for a fresh one, "" = it can.
 
-    place: the present folder. Once the keeper is told that the interpreter has begun, the job may end, and its folder
-    may be gone before all is imported: what is looked at there is looked at again in the folder of the next job. here:
-    the keeper's folder, which stays: libraries end the process when they are loaded where there is no present folder.
+    place: the present folder. Once the supervisor is told that the interpreter has begun, the job may end, and its
+    folder may be gone before all is imported: what is looked at there is looked at again in the folder of the next job.
+    here: the supervisor's folder, which stays: libraries end the process when they are loaded where there is no present
+    folder.
     """
     import contextlib
     import gc
@@ -217,7 +218,7 @@ def _prepare(keeper: socket.socket, place: str, here: str) -> str:
     first = _first_folder()
     _INSTALLED.update(_installed())
     os.chdir(here)
-    keeper.sendall(b"begun\n")
+    supervisor.sendall(b"begun\n")
     before, written = set(sys.modules), _written()
     was_enabled = gc.isenabled()
     gc.disable()

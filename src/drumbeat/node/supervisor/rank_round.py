@@ -1,7 +1,7 @@
-"""A round of ranks in the keeper: they are started, reaped, stopped, and what is left of them is ended.
+"""A round of ranks in the supervisor: they are started, reaped, stopped, and what is left of them is ended.
 
 SIGTERM first, SIGKILL after the grace time, which comes with the request: it is the job's key `grace_s`, with a default
-in `jobfile/job/timeouts_and_retries.py`. How the keeper finds all that came of a rank is in `confinement.py`.
+in `jobfile/job/timeouts_and_retries.py`. How the supervisor finds all that came of a rank is in `confinement.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import signal
 from collections.abc import Callable, Sequence
 
 from drumbeat.model.fault_points import faultpoint
-from drumbeat.model.keeper import KeptExit, ProcessStart, StandbyOrder, StartRound, StartSessions
+from drumbeat.model.supervisor import ProcessStart, StandbyOrder, StartRound, StartSessions, SupervisedExit
 from drumbeat.node.host import processes
 from drumbeat.node.host.machine import boot
 from drumbeat.node.supervisor.companions import Companions
@@ -21,7 +21,7 @@ from drumbeat.node.supervisor.confinement import KILL_TIMEOUT_S, LEFTOVER_GRACE_
 from drumbeat.node.supervisor.launcher_process import Starter
 from drumbeat.node.supervisor.listener import read_marker
 from drumbeat.node.supervisor.liveness_pipe import LIVENESS_FILE
-from drumbeat.node.supervisor.machine import KeeperMachine
+from drumbeat.node.supervisor.machine import SupervisorMachine
 from drumbeat.node.supervisor.round_records import Records
 from drumbeat.node.supervisor.standby_pool import ENDED_FROM_OUTSIDE, Standbys
 
@@ -30,9 +30,9 @@ class RankRound:
     """One round at a time: running → (stopping) → what is left is ended → over."""
 
     def __init__(
-        self, folder: str, machine: KeeperMachine, selector: selectors.BaseSelector, on_change: Callable[[], None]
+        self, folder: str, machine: SupervisorMachine, selector: selectors.BaseSelector, on_change: Callable[[], None]
     ) -> None:
-        """on_change: called when the agent is to be told. Takes over what a keeper that died has left."""
+        """on_change: called when the agent is to be told. Takes over what a supervisor that died has left."""
         self.machine, self.selector, self._on_change = machine, selector, on_change
         self.records, self.segments = Records(folder), machine.segments(folder)
         self.number = -1
@@ -40,7 +40,7 @@ class RankRound:
         self.starter, self.is_launcherless = Starter(selector), False
         self.companions = Companions()
         self.sessions: set[int] = set()
-        self.exits: list[KeptExit] = []
+        self.exits: list[SupervisedExit] = []
         self.over, self.lost, self.is_abandoned, self.is_restarted = True, False, False, False
         self._ranks = 0
         self.kill_at: float | None = None
@@ -70,9 +70,9 @@ class RankRound:
         self.companions = Companions(todo)
         self.is_launcherless = False
         try:
-            # Before the first rank: if this process dies now, the next keeper knows that a round was begun.
+            # Before the first rank: if this process dies now, the next supervisor knows that a round was begun.
             self.records.write_round(number, over=False, ranks=len(todo))
-            faultpoint("keeper.round_written")
+            faultpoint("supervisor.round_written")
             self._confine(todo, request.standbys)
             self.segments.open(self.machine.monotonic())
         except OSError as error:
@@ -100,7 +100,7 @@ class RankRound:
     def _refuse(self, todo: Sequence[ProcessStart], error: OSError) -> None:
         """Ends a round that can't be recorded or confined before it begins: its end could not be known later."""
         for rank in todo:
-            self._add_exit(rank.rank, 127, self.machine.now(), f"the keeper can't begin a round: {error.strerror}")
+            self._add_exit(rank.rank, 127, self.machine.now(), f"the supervisor can't begin a round: {error.strerror}")
         self.over = True
         self._record()
         self._on_change()
@@ -117,7 +117,7 @@ class RankRound:
         else:
             self.running[pid] = rank.rank
             self.sessions.add(pid)
-            faultpoint("keeper.rank_forked")
+            faultpoint("supervisor.rank_forked")
         finally:
             if liveness >= 0:
                 os.close(liveness)
@@ -186,7 +186,7 @@ class RankRound:
             self._on_change()
 
     def _add_exit(self, rank: int, code: int, at: float, error: str = "") -> None:
-        ended = KeptExit(
+        ended = SupervisedExit(
             rank=rank,
             code=code if code >= 0 else None,
             signal=-code if code < 0 else None,
@@ -200,7 +200,7 @@ class RankRound:
         self.exits.append(ended)
         try:
             self.records.add_exit(self.number, ended)
-            faultpoint("keeper.exit_written")
+            faultpoint("supervisor.exit_written")
         except OSError as failure:
             self.trouble = f"the exits can't be written down: {failure}"
 
@@ -259,7 +259,7 @@ class RankRound:
         if left:
             self.trouble = processes.say_unkillable(left)
         self._record()
-        faultpoint("keeper.over_written")
+        faultpoint("supervisor.over_written")
         self.confinement.close(is_empty=not left)
         self.starter.close()
         is_clean = all(ended.code == 0 and not ended.is_stopped for ended in self.exits)
@@ -274,7 +274,7 @@ class RankRound:
         self.number, self.exits, self.warm, self.cold = -1, [], [], ""
 
     def move(self, folder: str) -> None:
-        """Goes on in the keeper's folder where that is now."""
+        """Goes on in the supervisor's folder where that is now."""
         self.records, self.segments = Records(folder), self.machine.segments(folder)
         self.confinement.move(folder)
         self.standbys.move(folder)
@@ -290,7 +290,7 @@ class RankRound:
             self.trouble = f"the round can't be written down: {failure}"
 
     def _recall(self, folder: str) -> None:
-        """Takes over from a keeper that died: kills what it left; a round with ranks whose end is unknown is lost."""
+        """Takes over from a dead supervisor: kills what it left; a round with ranks whose end is unknown is lost."""
         self.machine.end_rest(folder)
         record = self.records.read_round()
         if record is None:
@@ -301,7 +301,7 @@ class RankRound:
         self.exits = self.records.read_exits(self.number)
         if not record["over"]:
             self.lost = self.is_abandoned or len(self.exits) < record["ranks"]
-            # Keepers of earlier versions didn't write their boot.
+            # Supervisors of earlier versions didn't write their boot.
             is_of_this_boot = record.get("boot", boot()) == boot()
             self.is_restarted = self.lost and not self.is_abandoned and not is_of_this_boot
             self._record()

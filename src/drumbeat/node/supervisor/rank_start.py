@@ -1,4 +1,4 @@
-"""Starts one rank: from fork to exec, with nothing of the keeper left inside it."""
+"""Starts one rank: from fork to exec, with nothing of the supervisor left inside it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import signal
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from drumbeat.model.keeper import ProcessStart
 from drumbeat.model.process import MAX_WORD_BYTES
+from drumbeat.model.supervisor import ProcessStart
 from drumbeat.node.host import processes
 from drumbeat.node.supervisor.confinement import Subreaper
 
 _SETTABLE = tuple(sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}))
-"""Signals that a rank must not inherit as they are here: the keeper handles some, and others may have been ignored by
-what started the server, as a shell does with SIGINT for a command in the background."""
+"""Signals that a rank must not inherit as they are here: the supervisor handles some, and others may have been
+ignored by what started the server, as a shell does with SIGINT for a command in the background."""
 
 
 def start(rank: ProcessStart, confinement: Subreaper, files: Mapping[str, int] | None = None) -> int:
@@ -65,7 +65,7 @@ def open_log(path: str) -> int:
 
 
 def _become(rank: ProcessStart, confinement: Subreaper, log: int, failures: int, files: Mapping[str, int]) -> NoReturn:
-    """Turns this fork of the keeper into the rank. The pipe closes by itself when the rank's command has begun."""
+    """Turns this fork of the supervisor into the rank. The pipe closes by itself when the rank's command has begun."""
     step = "the rank can't be set up"
     try:
         os.setsid()
@@ -81,7 +81,7 @@ def _become(rank: ProcessStart, confinement: Subreaper, log: int, failures: int,
             os.set_inheritable(file, True)  # noqa: FBT003 (the standard library has it so)
             environment[variable] = str(file)
         os.execvpe(rank.argv[0], rank.argv, environment)
-    except BaseException as error:  # noqa: BLE001 (nothing may run on in this copy of the keeper)
+    except BaseException as error:  # noqa: BLE001 (nothing may run on in this copy of the supervisor)
         number = getattr(error, "errno", None) or 1
         with contextlib.suppress(OSError):
             os.write(failures, f"{number} {step}: {getattr(error, 'strerror', None) or error}".encode()[:4096])

@@ -7,21 +7,21 @@ from dataclasses import dataclass
 
 from drumbeat.model.agent import Enrolment, NodeRequest
 from drumbeat.node.platform.agent_log import Journal
-from drumbeat.node.supervisor.client import KeeperClient
+from drumbeat.node.supervisor.client import SupervisorClient
 
 
 @dataclass(frozen=True)
 class RequestContext:
-    """The node, its keeper, and the request."""
+    """The node, its supervisor, and the request."""
 
     enrolment: Enrolment
     journal: Journal
     request: NodeRequest
-    keeper_client: KeeperClient
+    supervisor_client: SupervisorClient
     idle_s: Callable[[], Mapping[int, float]]
     """Returns how long each rank has given no sign of work."""
 
     @property
-    def keeper(self) -> int:
-        """The keeper's pid, 0 = none runs."""
-        return self.keeper_client.pid
+    def supervisor(self) -> int:
+        """The supervisor's pid, 0 = none runs."""
+        return self.supervisor_client.pid

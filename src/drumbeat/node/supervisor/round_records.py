@@ -1,4 +1,4 @@
-"""What a keeper has on disk for the agents and keepers after it: the round, and how its ranks ended."""
+"""What a supervisor has on disk for the agents and supervisors after it: the round, and how its ranks ended."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 from typing import Any
 
 from drumbeat.model import wire
-from drumbeat.model.keeper import KeptExit, exit_to_wire
+from drumbeat.model.supervisor import SupervisedExit, exit_to_wire
 from drumbeat.node.host.machine import boot
 
 
@@ -43,7 +43,7 @@ class Records:
         _write(part, json.dumps(known), os.O_TRUNC)
         os.replace(part, self._round)
 
-    def add_exit(self, number: int, ended: KeptExit) -> None:
+    def add_exit(self, number: int, ended: SupervisedExit) -> None:
         """Writes how one rank of the round ended."""
         # The newline before it parts it from a line that a crash left half written.
         _write(self._exits, "\n" + json.dumps({"round": number, **exit_to_wire(ended)}) + "\n", os.O_APPEND)
@@ -56,7 +56,7 @@ class Records:
         except (FileNotFoundError, ValueError):
             return None
 
-    def read_exits(self, number: int) -> list[KeptExit]:
+    def read_exits(self, number: int) -> list[SupervisedExit]:
         """Returns the exits of a round, in order. A line that a crash left half written is left out."""
         try:
             with open(self._exits, encoding="utf-8") as file:
@@ -64,7 +64,7 @@ class Records:
         except FileNotFoundError:
             return []
         records = [json.loads(line) for line in lines if line.endswith("}")]
-        return [wire.from_wire(KeptExit, each) for each in records if each["round"] == number]
+        return [wire.from_wire(SupervisedExit, each) for each in records if each["round"] == number]
 
 
 def _write(path: str, text: str, how: int) -> None:

@@ -1,9 +1,10 @@
 """What the ranks of a round have made in /dev/shm: recorded while they live, removed after they were killed.
 
 A rank that is killed can't remove its segments, and their names don't show whose they are (MPICH leaves megabytes
-after each job that fails). So the keeper records which files that are new since the round began its ranks have mapped,
-and those that are named by the pid of one of them, as torch names what waits in a data loader's queue, mapped by no
-process. Older files stay, and so do files that another process has mapped, and all files of a round that ended well.
+after each job that fails). So the supervisor records which files that are new since the round began its ranks have
+mapped, and those that are named by the pid of one of them, as torch names what waits in a data loader's queue, mapped
+by no process. Older files stay, and so do files that another process has mapped, and all files of a round that ended
+well.
 """
 
 from __future__ import annotations
@@ -86,13 +87,13 @@ class Segments:
         return inode not in self._before and inode not in self._segments
 
     def _write(self) -> None:
-        """Writes the record for the next keeper. Not synced: /dev/shm doesn't outlive the machine either."""
+        """Writes the record for the next supervisor. Not synced: /dev/shm doesn't outlive the machine either."""
         with contextlib.suppress(OSError), open(self._note, "w", encoding="utf-8") as file:
             json.dump([[*inode, path] for inode, path in self._segments.items()], file)
 
 
 def clear(folder: str) -> None:
-    """Removes what a keeper of this folder had recorded when it died."""
+    """Removes what a supervisor of this folder had recorded when it died."""
     with contextlib.suppress(OSError, ValueError):
         with open(f"{folder}/{_NOTE}", encoding="utf-8") as file:
             _remove({(device, number): path for device, number, path in json.load(file)})

@@ -1,7 +1,8 @@
-"""Spare keepers: keepers without an attempt, whose prepared interpreters wait for the next job of the same command.
+"""Spare supervisors: supervisors without an attempt, whose prepared interpreters wait for the next job of the same
+command.
 
-Each is a folder among the user's caches, apart for each boot of each machine, with a living keeper in it. An agent
-takes one over by moving the folder to its own attempt's: of two agents only one can. A spare keeper ends by itself
+Each is a folder among the user's caches, apart for each boot of each machine, with a living supervisor in it. An agent
+takes one over by moving the folder to its own attempt's: of two agents only one can. A spare supervisor ends by itself
 after some minutes.
 """
 
@@ -18,20 +19,20 @@ from typing import TYPE_CHECKING, Any
 from drumbeat._version import __version__
 from drumbeat.model.agent import Enrolment
 from drumbeat.model.fault_points import faultpoint
-from drumbeat.model.keeper import LeaveNode
+from drumbeat.model.supervisor import LeaveNode
 from drumbeat.node.host.machine import boot
 from drumbeat.node.platform import machine_memory
 from drumbeat.node.supervisor import listener
-from drumbeat.node.supervisor.machine import MACHINE, KeeperMachine
+from drumbeat.node.supervisor.machine import MACHINE, SupervisorMachine
 
 if TYPE_CHECKING:
     from drumbeat.node.supervisor.standby_pool import Standbys
 
 IDLE_S = "DRUMBEAT_SPARE_S"
-"""The variable of the agent that sets another `_IDLE_S`; 0 = no keeper becomes a spare one."""
+"""The variable of the agent that sets another `_IDLE_S`; 0 = no supervisor becomes a spare one."""
 _IDLE_S = 600.0
 MAX_SPARES = 4
-"""Spare keepers of a user on a machine: one more ends the oldest."""
+"""Spare supervisors of a user on a machine: one more ends the oldest."""
 _FILE = "spare.json"
 _DEAD = "dead"
 _DAY_S = 86_400.0
@@ -39,7 +40,7 @@ _DAY_S = 86_400.0
 
 @dataclass(frozen=True)
 class Spare:
-    """A spare keeper."""
+    """A spare supervisor."""
 
     folder: str
     pid: int
@@ -56,20 +57,20 @@ class Spare:
         return sum(machine_memory.resident(pid) for pid in self.interpreters)
 
 
-def idle_s(machine: KeeperMachine = MACHINE) -> float:
-    """Returns how long a spare keeper waits, 0 = there are to be none."""
+def idle_s(machine: SupervisorMachine = MACHINE) -> float:
+    """Returns how long a spare supervisor waits, 0 = there are to be none."""
     return float(machine.variables.get(IDLE_S, _IDLE_S))
 
 
-def are_kept(enrolment: Enrolment, machine: KeeperMachine = MACHINE) -> bool:
-    """Whether a keeper of this attempt may become a spare one, or have been one."""
+def are_kept(enrolment: Enrolment, machine: SupervisorMachine = MACHINE) -> bool:
+    """Whether a supervisor of this attempt may become a spare one, or have been one."""
     return enrolment.keeps_spares and idle_s(machine) > 0
 
 
 def key(enrolment: Enrolment, confinement: str) -> str:
-    """Returns what the jobs have in common whose agents take over each other's keepers.
+    """Returns what the jobs have in common whose agents take over each other's supervisors.
 
-    The keeper compares each interpreter with its rank before it uses it; this only finds the likely one.
+    The supervisor compares each interpreter with its rank before it uses it; this only finds the likely one.
     """
     plan, node = enrolment.plan, enrolment.node
     network = os.stat("/proc/self/ns/net")
@@ -80,8 +81,8 @@ def key(enrolment: Enrolment, confinement: str) -> str:
     return hashlib.sha256(json.dumps(facts, default=str).encode()).hexdigest()[:24]
 
 
-def new_folder(spare_key: str, machine: KeeperMachine = MACHINE) -> str:
-    """Returns where a keeper may become a spare one of this key. There are fewer than `MAX_SPARES` others then."""
+def new_folder(spare_key: str, machine: SupervisorMachine = MACHINE) -> str:
+    """Returns where a supervisor may become a spare one of this key. There are fewer than `MAX_SPARES` others then."""
     home = machine.spares_home()
     _clear_other_boots(home, machine)
     for path in list(_folders(home)):
@@ -92,8 +93,8 @@ def new_folder(spare_key: str, machine: KeeperMachine = MACHINE) -> str:
     return f"{home}/{spare_key}-{os.urandom(6).hex()}"
 
 
-def place(folder: str, spare_folder: str, standbys: Standbys, machine: KeeperMachine = MACHINE) -> None:
-    """Moves a keeper's folder to the spare ones. Raises OSError."""
+def place(folder: str, spare_folder: str, standbys: Standbys, machine: SupervisorMachine = MACHINE) -> None:
+    """Moves a supervisor's folder to the spare ones. Raises OSError."""
     os.makedirs(os.path.dirname(spare_folder), mode=0o700, exist_ok=True)
     spare = {
         "pid": machine.pid, "interpreters": sorted(standbys.pids), "commands": standbys.commands,
@@ -101,18 +102,20 @@ def place(folder: str, spare_folder: str, standbys: Standbys, machine: KeeperMac
     }  # fmt: skip
     with open(f"{folder}/{_FILE}", "w", encoding="utf-8") as file:
         json.dump(spare, file)
-    faultpoint("keeper.retiring")
+    faultpoint("supervisor.retiring")
     os.rename(folder, spare_folder)
-    faultpoint("keeper.retired")
+    faultpoint("supervisor.retired")
 
 
-def claim(spare_key: str, folder: str, machine: KeeperMachine = MACHINE) -> bool:
-    """Moves a living spare keeper of this key to an agent's folder, which holds none; returns whether there was one."""
+def claim(spare_key: str, folder: str, machine: SupervisorMachine = MACHINE) -> bool:
+    """Moves a living spare supervisor of this key to an agent's folder, which holds none; returns whether there was
+    one.
+    """
     with contextlib.ExitStack() as held:
         with contextlib.suppress(FileNotFoundError):  # No folder, nothing to hold.
             lock = listener.hold_folder(folder)
             if lock is None:
-                return False  # A keeper that an agent before this one has started.
+                return False  # A supervisor that an agent before this one has started.
             held.callback(os.close, lock)
         for path in list(_folders(machine.spares_home())):
             if not os.path.basename(path).startswith(f"{spare_key}-") or _clear_dead(path, machine):
@@ -127,19 +130,19 @@ def claim(spare_key: str, folder: str, machine: KeeperMachine = MACHINE) -> bool
     return False
 
 
-def listed(machine: KeeperMachine = MACHINE) -> list[Spare]:
-    """Returns the living spare keepers of this user on this machine."""
+def listed(machine: SupervisorMachine = MACHINE) -> list[Spare]:
+    """Returns the living spare supervisors of this user on this machine."""
     return [spare for path in _folders(machine.spares_home()) if listener.is_held(path) and (spare := _read(path))]
 
 
-def end(spare: Spare, machine: KeeperMachine = MACHINE) -> None:
-    """Has a spare keeper end itself, and waits until it has."""
+def end(spare: Spare, machine: SupervisorMachine = MACHINE) -> None:
+    """Has a spare supervisor end itself, and waits until it has."""
     with contextlib.suppress(OSError):
         machine.tell(spare.folder, LeaveNode(0.0, is_spare=True))
 
 
-def is_surplus(folder: str, machine: KeeperMachine = MACHINE) -> bool:
-    """Whether there are enough others that have become spare ones after the keeper of this folder.
+def is_surplus(folder: str, machine: SupervisorMachine = MACHINE) -> bool:
+    """Whether there are enough others that have become spare ones after the supervisor of this folder.
 
     `new_folder` alone couldn't keep the limit: the nodes of a job, or several jobs, may end at the same time.
     """
@@ -148,14 +151,14 @@ def is_surplus(folder: str, machine: KeeperMachine = MACHINE) -> bool:
 
 
 def remove(folder: str) -> None:
-    """Removes the folder of a spare keeper."""
+    """Removes the folder of a spare supervisor."""
     import shutil
 
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _clear_dead(path: str, machine: KeeperMachine) -> bool:
-    """Removes what a spare keeper that was killed has left; returns whether it was.
+def _clear_dead(path: str, machine: SupervisorMachine) -> bool:
+    """Removes what a spare supervisor that was killed has left; returns whether it was.
 
     It is moved away first: an agent that has found it alive a moment ago may have it yet, and ranks of its own in it.
     """
@@ -170,8 +173,8 @@ def _clear_dead(path: str, machine: KeeperMachine) -> bool:
     return True
 
 
-def _clear_other_boots(home: str, machine: KeeperMachine) -> None:
-    """Removes what is left of spare keepers before this boot, and on machines that share this home, when it is old."""
+def _clear_other_boots(home: str, machine: SupervisorMachine) -> None:
+    """Removes what is left of spare supervisors before this boot, and, when it is old, on machines of this home."""
     if os.path.basename(home) != boot():
         return
     oldest = machine.now() - idle_s(machine) - _DAY_S

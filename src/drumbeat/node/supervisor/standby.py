@@ -11,8 +11,8 @@ from collections.abc import Generator
 from dataclasses import replace
 from typing import Any
 
-from drumbeat.model.keeper import ProcessStart, StandbyOrder
 from drumbeat.model.process import is_scrubbed
+from drumbeat.model.supervisor import ProcessStart, StandbyOrder
 from drumbeat.node.host import processes
 from drumbeat.node.supervisor import rank_start
 from drumbeat.node.supervisor.confinement import Subreaper
@@ -57,7 +57,7 @@ class Standby:
     """One interpreter: started → begun → ready → a rank, or refused → gone."""
 
     def __init__(self, rank: ProcessStart, confinement: Subreaper, folder: str, *, outlives: bool = False) -> None:
-        """Starts it. folder: of the pool, in the keeper's, in the attempt's. Raises OSError.
+        """Starts it. folder: of the pool, in the supervisor's, in the attempt's. Raises OSError.
 
         outlives: it may become a rank of another job, so it isn't to look like a part of this one's gang.
         """
@@ -70,8 +70,8 @@ class Standby:
         """Why it can't stand in for a fresh interpreter."""
         self._unread = b""
         self._priority = os.getpriority(os.PRIO_PROCESS, 0) if _can_raise() else None
-        self._keeper, interpreters = socket.socketpair()
-        self._keeper.setblocking(False)  # noqa: FBT003 (its only spelling)
+        self._supervisor, interpreters = socket.socketpair()
+        self._supervisor.setblocking(False)  # noqa: FBT003 (its only spelling)
         with interpreters:
             self._begun_with = first_variables(rank, outlives=outlives)
             start = replace(rank, log=f"{folder}/{rank.rank}.log", env=with_hook(self._begun_with, folder))
@@ -84,12 +84,12 @@ class Standby:
 
     def fileno(self) -> int:
         """Returns the file that is readable when `read` has something to do."""
-        return self._keeper.fileno()
+        return self._supervisor.fileno()
 
     def read(self) -> bool:
         """Takes the interpreter's answers; returns whether the last one is missing yet."""
         try:
-            piece = self._keeper.recv(_ANSWER_BYTES)
+            piece = self._supervisor.recv(_ANSWER_BYTES)
         except BlockingIOError:
             return True
         except OSError:
@@ -134,9 +134,9 @@ class Standby:
         """
         try:
             with _letter({"old": self.root, "new": root}) as letter:
-                socket.send_fds(self._keeper, [b"m"], [letter])
-            self._keeper.settimeout(_FOLLOW_TIMEOUT_S)
-            answer = self._keeper.recv(_ANSWER_BYTES)
+                socket.send_fds(self._supervisor, [b"m"], [letter])
+            self._supervisor.settimeout(_FOLLOW_TIMEOUT_S)
+            answer = self._supervisor.recv(_ANSWER_BYTES)
         except OSError as error:
             return f"a prepared interpreter doesn't answer: {error.strerror or error}"
         self.root = root
@@ -153,16 +153,16 @@ class Standby:
         log = rank_start.open_log(rank.log)
         try:
             with _letter(order) as letter:
-                socket.send_fds(self._keeper, [b"g"], [log, letter])
+                socket.send_fds(self._supervisor, [b"g"], [log, letter])
         finally:
             os.close(log)
-            self._keeper.close()
+            self._supervisor.close()
         return self.pid
 
     def end(self) -> None:
         """Kills it and all that it started. It isn't waited for."""
         processes.signal_all([*processes.descendants(self.pid), self.pid], 9)
-        self._keeper.close()
+        self._supervisor.close()
 
 
 def first_variables(rank: ProcessStart, *, outlives: bool) -> dict[str, str]:
@@ -184,7 +184,7 @@ def _letter(content: dict[str, Any]) -> Generator[int]:
 
 def write_hook(folder: str) -> None:
     """Writes the module that interpreters import at their start. Raises OSError."""
-    import pkgutil  # Later: a keeper that prepares nothing starts faster without it.
+    import pkgutil  # Later: a supervisor that prepares nothing starts faster without it.
 
     hook = pkgutil.get_data("drumbeat.node.supervisor", _HOOK) or b""
     os.makedirs(folder, mode=0o700, exist_ok=True)

@@ -1,11 +1,11 @@
-"""The prepared interpreters of a keeper: one for each rank of the next round, made while the ranks of this one run.
+"""The prepared interpreters of a supervisor: one for each rank of the next round, made while the ranks of this one run.
 
 Where another job may use them, those that are missing when the ranks end are begun at once, all together: nothing
-competes with them then, and they are finished in the spare keeper.
+competes with them then, and they are finished in the spare supervisor.
 
-They belong to no round. Where the keeper confines a round in a PID namespace or a control group, they are born into one
-of their own, which becomes the next round's. Nothing is prepared for ranks that don't use torch, where memory is short,
-or for what can't be prepared faithfully; the reason is kept, and the next round's ranks start normally.
+They belong to no round. Where the supervisor confines a round in a PID namespace or a control group, they are born into
+one of their own, which becomes the next round's. Nothing is prepared for ranks that don't use torch, where memory is
+short, or for what can't be prepared faithfully; the reason is kept, and the next round's ranks start normally.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import selectors
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from drumbeat.model.keeper import ProcessStart, StandbyOrder
+from drumbeat.model.supervisor import ProcessStart, StandbyOrder
 from drumbeat.node.supervisor.confinement import STANDBY, Subreaper
-from drumbeat.node.supervisor.machine import KeeperMachine
+from drumbeat.node.supervisor.machine import SupervisorMachine
 from drumbeat.node.supervisor.standby import Standby, with_hook
 
 AFTER_S = "DRUMBEAT_STANDBY_AFTER_S"
@@ -54,7 +54,7 @@ class Standbys:
         confinement: Subreaper,
         selector: selectors.BaseSelector,
         on_change: Callable[[], None],
-        machine: KeeperMachine,
+        machine: SupervisorMachine,
     ) -> None:
         """on_change: called when one is ready, or when there is none any more."""
         self._folder, self._selector, self._on_change = f"{folder}/{STANDBY}", selector, on_change
@@ -211,7 +211,7 @@ class Standbys:
             self._prepare(self._todo.pop(0), now)
 
     def move(self, folder: str) -> None:
-        """Takes note that the keeper's folder is another one."""
+        """Takes note that the supervisor's folder is another one."""
         self._folder = f"{folder}/{STANDBY}"
         self.confinement.move(folder)
 
@@ -304,7 +304,9 @@ class Standbys:
         """
         if number in self._taken:
             return ""  # Its interpreter has imported the hook.
-        from drumbeat.launchers import warm_start_fit  # Later: a keeper that prepares nothing starts faster without it.
+        from drumbeat.launchers import (
+            warm_start_fit,  # Later: a supervisor that prepares nothing starts faster without it.
+        )
 
         rank = next(each for each in self._todo if each.rank == number)
         words, path = self._machine.begun_with(pid, "PYTHONPATH")

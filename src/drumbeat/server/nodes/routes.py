@@ -28,7 +28,7 @@ STACKS_TIMEOUT_S = 60.0
 
 @router.get("/jobs/{job}/processes")
 async def list_processes(job: str, context: ContextOf) -> list[NodeProcesses]:
-    """The processes of a running job: of each node the agent's, the keeper's, and the first of each rank."""
+    """The processes of a running job: of each node the agent's, the supervisor's, and the first of each rank."""
     answers = await ask_nodes(context, job, "processes")
     hosts = await away(lambda: hosts_of(context, job))
     return [_view(node, host, answer) for node, (host, answer) in enumerate(zip(hosts, answers, strict=True))]

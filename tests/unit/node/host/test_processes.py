@@ -78,7 +78,7 @@ def test_who_stands_still_at_the_first_look_kills_all_the_same(
     assert children[0].wait(10) == -9
 
 
-def test_one_that_is_just_becoming_another_program_is_still_its_keepers(
+def test_one_that_is_just_becoming_another_program_is_still_its_supervisors(
     children: list[subprocess.Popen[bytes]], tmp_path: Path
 ):
     """Looked at until 25 looks that don't wait have missed it; those that wait hardly do.

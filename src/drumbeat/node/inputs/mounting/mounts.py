@@ -87,7 +87,7 @@ class Mounts:
             os.rmdir(place)
 
     def pids(self) -> set[int]:
-        """The processes that hold mounts: they outlive keepers."""
+        """The processes that hold mounts: they outlive supervisors."""
         told = [state(folder) for folder in self._folders()]
         return {int(one[key]) for one in told for key in ("pid", "server") if key in one}
 

@@ -1,6 +1,6 @@
 """A store for Horovod's ranks: `python -I -m drumbeat.node.launchers.horovod.rendezvous ADDRESS PORT COMMAND…`.
 
-The store listens before the command begins, in a separate process, which the keeper ends with the rank's other
+The store listens before the command begins, in a separate process, which the supervisor ends with the rank's other
 processes. Its protocol is that of Horovod's own store (horovod/runner/http): PUT, GET and DELETE of `/scope/key`. Like
 that one it has no access control: Horovod's requests have no place for a secret.
 """

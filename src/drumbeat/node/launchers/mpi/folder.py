@@ -73,14 +73,14 @@ def clear(folder: str, node: int) -> None:
 
 
 def ranks(folder: str) -> dict[str, Any]:
-    """Reads the number of the round, and the folder of each rank's keeper."""
+    """Reads the number of the round, and the folder of each rank's supervisor."""
     with open(f"{folder}/{_RANKS}", encoding="utf-8") as file:
         return json.load(file)
 
 
 def _ranks(plan: RankTable, roster: Roster) -> dict[str, Any]:
-    keepers = {str(rank.rank): f"{roster.members[rank.node].root}/keeper" for rank in plan.ranks}
-    return {"round": roster.round, "keepers": keepers}
+    supervisors = {str(rank.rank): f"{roster.members[rank.node].root}/keeper" for rank in plan.ranks}
+    return {"round": roster.round, "keepers": supervisors}
 
 
 def _servers(plan: Plan, roster: Roster, secret: str) -> NodeAddresses:

@@ -2,7 +2,7 @@
 
 Child to rank: eight bytes of length with the files, then JSON: `env`, `cores`, and `files`, the files' own numbers.
 Rank to child: one byte with a handle on the rank's process, by which the child sees it end, and with the liveness pipe,
-by which the keeper sees the child end.
+by which the supervisor sees the child end.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What mpirun starts for each rank: `python -I -m drumbeat.node.launchers.mpi.mpirun_child FOLDER`.
 
-Hands its variables and files over to the rank, which its keeper holds, and runs as long as the rank does: to MPI it is
-the rank. It hides a rank's failure for a while, because MPI would end the others at once; the round's end does that
+Hands its variables and files over to the rank, which its supervisor holds, and runs as long as the rank does: to MPI it
+is the rank. It hides a rank's failure for a while, because MPI would end the others at once; the round's end does that
 with a grace time.
 """
 
@@ -35,15 +35,15 @@ def main() -> int:
     folder = sys.argv[1]
     round_ = ranks(folder)
     rank = next(os.environ[name] for name in _RANK if name in os.environ)
-    hold_folder(folder, name=f"{rank}.child")  # The lock shows the keeper whether MPI has ended this process.
+    hold_folder(folder, name=f"{rank}.child")  # The lock shows the supervisor whether MPI has ended this process.
     try:
         handle, liveness = _hand_over(f"{folder}/{rank}.sock")
     except OSError as error:
         print(f"drumbeat: rank {rank} can't be reached: {error.strerror or error}", file=sys.stderr)  # noqa: T201
         return 1
     if "PMI_FD" in os.environ:
-        # In MPICH, a rank that aborts goes on until it is killed, and MPI kills this process instead: the keeper has to
-        # see that at once. In Open MPI the rank ends by itself, and the keeper must wait for its exit code.
+        # In MPICH, a rank that aborts goes on until it is killed, and MPI kills this process instead: the supervisor
+        # has to see that at once. In Open MPI the rank ends by itself, and the supervisor must wait for its exit code.
         os.write(liveness, handover.ATTACHED)
     else:
         os.close(liveness)
@@ -81,12 +81,12 @@ def _connect(place: str) -> socket.socket:
             return line
 
 
-def _code(keeper: str, number: int, rank: int) -> int:
-    """Returns the exit code that the rank's keeper has recorded, in the form of a shell's `$?`."""
+def _code(supervisor: str, number: int, rank: int) -> int:
+    """Returns the exit code that the rank's supervisor has recorded, in the form of a shell's `$?`."""
     deadline = time.monotonic() + _RECORD_TIMEOUT_S
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError, ValueError):
-            for ended in Records(keeper).read_exits(number):
+            for ended in Records(supervisor).read_exits(number):
                 if ended.rank == rank:
                     return ended.code if ended.code is not None else 128 + (ended.signal or 0)
         time.sleep(0.01)

@@ -1,6 +1,7 @@
 """Waits for what MPI gives to this rank, then becomes the command: `… launchers.mpi.rank SOCKET COMMAND…`.
 
-The keeper has started it like any rank, with its log, its folder and its variables, which take precedence over MPI's.
+The supervisor has started it like any rank, with its log, its folder and its variables, which take precedence over
+MPI's.
 """
 
 from __future__ import annotations

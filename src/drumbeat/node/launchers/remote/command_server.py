@@ -1,7 +1,7 @@
 """Runs commands for programs on other nodes: `… drumbeat.node.launchers.remote.command_server FOLDER ADDRESS PORT`.
 
-The keeper holds it, and with it all that it starts. A client must know the round's key. `--once`: it runs one command,
-and ends with it; else it runs until SIGTERM, which it passes on to the commands.
+The supervisor holds it, and with it all that it starts. A client must know the round's key. `--once`: it runs one
+command, and ends with it; else it runs until SIGTERM, which it passes on to the commands.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The keeper alone: it starts ranks cleanly, ends all that comes of them, and stands in for nothing that dies."""
+"""The supervisor alone: it starts ranks cleanly, ends all that comes of them, and stands in for nothing that dies."""
 
 import contextlib
 import ctypes
@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from drumbeat.model.keeper import exit_to_wire
+from drumbeat.model.supervisor import exit_to_wire
 from drumbeat.node.host import processes
 from drumbeat.node.host.machine import boot
 from drumbeat.node.supervisor import listener
@@ -26,12 +26,14 @@ from .house import until
 
 
 class Kept:
-    """A keeper and a line to it."""
+    """A supervisor and a line to it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        self.process = subprocess.Popen([sys.executable, "-I", "-m", "drumbeat.node.supervisor.keeper", str(folder)])
+        self.process = subprocess.Popen(
+            [sys.executable, "-I", "-m", "drumbeat.node.supervisor.supervisor", str(folder)]
+        )
         self.connect()
 
     def connect(self) -> None:
@@ -41,7 +43,7 @@ class Kept:
                 self.line = listener.connect(str(self.folder))
                 break
             except OSError:
-                assert time.monotonic() < deadline, "the keeper doesn't come up"
+                assert time.monotonic() < deadline, "the supervisor doesn't come up"
                 time.sleep(0.005)
         self.line.settimeout(120)
         self.words = self.line.makefile("rb")
@@ -95,19 +97,19 @@ class Kept:
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Iterator[Kept]:
-    keeper = Kept(tmp_path / "keeper")
-    yield keeper
-    finish(keeper, tmp_path)
+    supervisor = Kept(tmp_path / "keeper")
+    yield supervisor
+    finish(supervisor, tmp_path)
 
 
-def finish(keeper: Kept, folder: Path) -> None:
-    keeper.close()
+def finish(supervisor: Kept, folder: Path) -> None:
+    supervisor.close()
     end_all(str(folder))
-    keeper.process.wait(10)
+    supervisor.process.wait(10)
 
 
 def alive(folder: Path) -> list[int]:
-    """What the keeper started and is still there."""
+    """What the supervisor started and is still there."""
     return mentioning(f"DRUMBEAT_KEEPER={folder}")
 
 
@@ -339,7 +341,7 @@ def test_a_rank_that_can_not_start_does_not_keep_the_others_from_it(kept):
 
 
 @pytest.mark.feature("F6")
-def test_a_keeper_whose_agent_does_not_come_back_ends_its_ranks_and_goes(kept):
+def test_a_supervisor_whose_agent_does_not_come_back_ends_its_ranks_and_goes(kept):
     kept.tell(do="patience", lost_after_s=0.3, grace_s=4)
     kept.start("trap 'echo asked' TERM; echo up; while true; do sleep 0.05; done")
     kept.wait_for_log("up")
@@ -372,22 +374,22 @@ def test_an_agent_that_comes_back_in_time_finds_everything(kept):
     [({"boot": "another"}, True), ({"boot": boot()}, False), ({}, False), ({"boot": "another", "over": True}, False)],
     ids=["restarted", "same boot", "earlier version", "over before"],
 )
-def test_keeper_after_a_restart_of_its_machine_says_that(tmp_path, more, is_restarted):
+def test_supervisor_after_a_restart_of_its_machine_says_that(tmp_path, more, is_restarted):
     folder = tmp_path / "keeper"
     folder.mkdir()
     record = {"round": 1, "over": False, "lost": False, "abandoned": False, "ranks": 2, **more}
     for _ in range(2):  # The one after it says the same.
         (folder / "round.json").write_text(json.dumps(record))
-        keeper = Kept(folder)
+        supervisor = Kept(folder)
         try:
-            state = keeper.until(lambda state: state["over"])
+            state = supervisor.until(lambda state: state["over"])
         finally:
-            finish(keeper, tmp_path)
+            finish(supervisor, tmp_path)
         assert (state["restarted"], state["lost"]) == (is_restarted, not more.get("over", False))
         record = Records(str(folder)).read_round()
 
 
-def test_the_next_keeper_ends_what_a_killed_one_left_and_says_that_the_round_is_lost(tmp_path):
+def test_the_next_supervisor_ends_what_a_killed_one_left_and_says_that_the_round_is_lost(tmp_path):
     first = Kept(tmp_path / "keeper")
     first.start("exit 6", "echo up; (setsid sleep 700 &); sleep 701; true")
     first.wait_for_log("up", 1)
@@ -410,9 +412,9 @@ def test_the_next_keeper_ends_what_a_killed_one_left_and_says_that_the_round_is_
         finish(second, tmp_path)
 
 
-def test_a_second_keeper_in_a_folder_leaves(kept):
+def test_a_second_supervisor_in_a_folder_leaves(kept):
     other = subprocess.run(
-        [sys.executable, "-I", "-m", "drumbeat.node.supervisor.keeper", str(kept.folder)],
+        [sys.executable, "-I", "-m", "drumbeat.node.supervisor.supervisor", str(kept.folder)],
         capture_output=True,
         text=True,
         check=False,
@@ -423,22 +425,22 @@ def test_a_second_keeper_in_a_folder_leaves(kept):
 
 
 def test_a_folder_with_a_very_long_name_has_a_socket_too(tmp_path):
-    keeper = Kept(tmp_path / ("x" * 100) / ("y" * 100))
+    supervisor = Kept(tmp_path / ("x" * 100) / ("y" * 100))
     try:
-        keeper.start("exit 2")
-        assert [e["code"] for e in keeper.over()] == [2]
+        supervisor.start("exit 2")
+        assert [e["code"] for e in supervisor.over()] == [2]
     finally:
-        finish(keeper, tmp_path)
+        finish(supervisor, tmp_path)
 
 
-def test_leave_ends_keeper_and_ranks(kept):
+def test_leave_ends_supervisor_and_ranks(kept):
     kept.start("sleep 700", "(setsid sleep 700 &) ; sleep 701")
     kept.tell(do="leave", grace_s=5)
     assert kept.process.wait(20) == 0
     assert alive(kept.folder) == []
 
 
-def test_sigterm_to_the_keeper_is_a_stop_with_the_grace_time(kept):
+def test_sigterm_to_the_supervisor_is_a_stop_with_the_grace_time(kept):
     kept.tell(do="patience", lost_after_s=600, grace_s=20)
     kept.start("trap 'exit 8' TERM; echo up; sleep 700 & wait")
     kept.wait_for_log("up")

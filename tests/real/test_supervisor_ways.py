@@ -1,4 +1,4 @@
-"""The three ways in which a keeper holds on to a round, each for itself; and that nobody inside notices."""
+"""The three ways in which a supervisor holds on to a round, each for itself; and that nobody inside notices."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from drumbeat.model.agent import Order
 from drumbeat.node.host import processes
 from drumbeat.node.platform.agent_log import Journal
 from drumbeat.node.supervisor import confinement, listener
-from drumbeat.node.supervisor.client import KeeperClient
+from drumbeat.node.supervisor.client import SupervisorClient
 from drumbeat.node.supervisor.confinement import WAYS
 from tests.support.agent_gang import AgentGang, mentioning
 
 from .house import until
-from .test_keeper_holds import Kept, finish
+from .test_supervisor_holds import Kept, finish
 
 NAP = str(7_000_000 + os.getpid())
 """How long the sleepers of this process sleep: nobody else's are taken for them."""
@@ -70,9 +70,9 @@ def shown_by(shown: str) -> pytest.MarkDecorator:
 
 @pytest.fixture
 def kept(tmp_path: Path, way: str) -> Iterator[Kept]:
-    keeper = Kept(tmp_path / "keeper")
-    yield keeper
-    finish(keeper, tmp_path)
+    supervisor = Kept(tmp_path / "keeper")
+    yield supervisor
+    finish(supervisor, tmp_path)
 
 
 def sleepers() -> set[int]:
@@ -96,20 +96,20 @@ def test_daemons_are_gone_with_their_round(kept: Kept, way: str):
 
 
 @pytest.mark.feature("F6")
-def test_daemons_are_gone_after_their_killed_keeper(tmp_path: Path, way: str):
+def test_daemons_are_gone_after_their_killed_supervisor(tmp_path: Path, way: str):
     """By the kernel alone, or by whoever comes after. No agent is above it: of a subreaper just the marker is left."""
     before = sleepers()
-    keeper = Kept(tmp_path / "keeper")
+    supervisor = Kept(tmp_path / "keeper")
     try:
-        keeper.start((DAEMONS if way != "subreaper" else MARKED) + "wait")
+        supervisor.start((DAEMONS if way != "subreaper" else MARKED) + "wait")
         until(lambda: napping(before) == 3, what="the start of every sleeper")
-        keeper.process.kill()
-        keeper.process.wait(10)
+        supervisor.process.kill()
+        supervisor.process.wait(10)
         if way != "namespace":
-            confinement.end_rest(str(keeper.folder))
+            confinement.end_rest(str(supervisor.folder))
         until(lambda: sleepers() <= before)
     finally:
-        finish(keeper, tmp_path)
+        finish(supervisor, tmp_path)
 
 
 @shown_by("namespace")
@@ -204,9 +204,9 @@ def test_whoever_is_killed_first_nothing_survives_the_end(tmp_path: Path, way: s
     with AgentGang(tmp_path, f"trap '' TERM; {left}sleep {NAP}") as gang:
         gang.run()
         gang.server.wait_for(lambda: napping(before) == 4)
-        keeper = gang.keeper()
+        supervisor = gang.supervisor()
         if first in ("keeper", "both"):
-            os.kill(keeper, signal.SIGKILL)
+            os.kill(supervisor, signal.SIGKILL)
         if first in ("agent", "both"):
             gang.kill_agent()
             gang.start()
@@ -216,11 +216,11 @@ def test_whoever_is_killed_first_nothing_survives_the_end(tmp_path: Path, way: s
 
 
 @pytest.mark.feature("F6")
-def test_a_keeper_that_was_stopped_is_woken_and_its_round_goes_on(tmp_path: Path):
+def test_a_supervisor_that_was_stopped_is_woken_and_its_round_goes_on(tmp_path: Path):
     with AgentGang(tmp_path, "echo up; while [ ! -e go ]; do sleep 0.02; done; exit 4") as gang:
         gang.run()
         gang.server.wait_for(lambda: gang.server.log(0))
-        os.kill(gang.keeper(), signal.SIGSTOP)
+        os.kill(gang.supervisor(), signal.SIGSTOP)
         (gang.root() / "code" / "go").touch()
         gang.server.wait_for(lambda: gang.status().exits, within_s=60)
         assert [e.code for e in gang.status().exits] == [4]
@@ -228,20 +228,20 @@ def test_a_keeper_that_was_stopped_is_woken_and_its_round_goes_on(tmp_path: Path
 
 @pytest.mark.feature("F6")
 @pytest.mark.parametrize(("stopped_s", "signal_of_its_end"), [(1.5, None), (3.5, -9)])
-def test_a_keeper_that_stays_silent_is_ended(tmp_path: Path, stopped_s: float, signal_of_its_end: int | None):
-    client = KeeperClient(str(tmp_path), Journal(str(tmp_path / "log")), lambda _: None, lambda _: None)
-    with subprocess.Popen(["sleep", NAP]) as keeper:
-        keeper.send_signal(signal.SIGSTOP)
-        until(lambda: processes.is_stopped(keeper.pid))
-        client._pid = keeper.pid
+def test_a_supervisor_that_stays_silent_is_ended(tmp_path: Path, stopped_s: float, signal_of_its_end: int | None):
+    client = SupervisorClient(str(tmp_path), Journal(str(tmp_path / "log")), lambda _: None, lambda _: None)
+    with subprocess.Popen(["sleep", NAP]) as supervisor:
+        supervisor.send_signal(signal.SIGSTOP)
+        until(lambda: processes.is_stopped(supervisor.pid))
+        client._pid = supervisor.pid
         client._silent_s = 10.0  # Before it was stopped: the machine may have stood still.
         client._stopped_s = stopped_s - 1.0
         client._check_alive()
         if signal_of_its_end is None:
-            until(lambda: not processes.is_stopped(keeper.pid))
-            keeper.kill()
+            until(lambda: not processes.is_stopped(supervisor.pid))
+            supervisor.kill()
         else:
-            until(lambda: not processes.is_alive(keeper.pid))
+            until(lambda: not processes.is_alive(supervisor.pid))
 
 
 @shown_by("namespace")
@@ -253,21 +253,21 @@ def test_a_round_that_fills_its_disk_ends_and_so_does_the_next(tmp_path: Path, w
     small.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(small)], check=True)
     try:
-        keeper = Kept(small / "keeper")
-        keeper.start(
+        supervisor = Kept(small / "keeper")
+        supervisor.start(
             f"head -c 10000000 /dev/zero > big; {DAEMONS}until [ -e {tmp_path}/go ]; do sleep 0.02; done; exit 3"
         )
         until(lambda: napping(before) == 3, what="the start of every sleeper")
         (tmp_path / "go").touch()
-        assert [e["code"] for e in keeper.over()] == [3]
-        assert keeper.state["held_by"] == WAYS[way].way
+        assert [e["code"] for e in supervisor.over()] == [3]
+        assert supervisor.state["held_by"] == WAYS[way].way
         assert sleepers() <= before
-        assert "can't be written" in keeper.state["trouble"]
-        keeper.start("echo never", number=2)
-        (refused,) = keeper.over()
+        assert "can't be written" in supervisor.state["trouble"]
+        supervisor.start("echo never", number=2)
+        (refused,) = supervisor.over()
         # The round can't be written down, or there was room for just that and not for what the rank says.
         assert refused["code"] in (127, 1)
-        finish(keeper, tmp_path)
+        finish(supervisor, tmp_path)
     finally:
         subprocess.run(["umount", "-l", str(small)], check=True)
 
@@ -299,7 +299,7 @@ print("closed")
 
 @pytest.mark.thorough
 def test_a_child_that_nobody_has_waited_for_doesn_t_hold_up_the_end_of_its_namespace():
-    """The kernel ends a namespace when all of it has been waited for: a keeper would wait for itself."""
+    """The kernel ends a namespace when all of it has been waited for: a supervisor would wait for itself."""
     if not works("namespace"):
         pytest.skip("namespace: this kernel or this user can't; run the tests as root")
     done = subprocess.run([sys.executable, "-c", CLOSES], capture_output=True, text=True, timeout=60, check=False)

@@ -1,4 +1,4 @@
-"""A node whose agent has a real keeper, in the place of one whose ranks are only counted."""
+"""A node whose agent has a real supervisor, in the place of one whose ranks are only counted."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import replace
 from drumbeat.model.agent import AgentStatus, Directive, Enrolment, Phase
 from drumbeat.node.agent.next_step import Work
 from drumbeat.ports.engines import Gang
-from tests.support.simulation.keepers.agents import NodeAgent
-from tests.support.simulation.keepers.machine import Box, PlayedProcess
 from tests.support.simulation.nodes import Node
+from tests.support.simulation.supervisors.agents import NodeAgent
+from tests.support.simulation.supervisors.machine import Box, PlayedProcess
 
 
 class KeptNode(Node):
@@ -89,15 +89,15 @@ class KeptNode(Node):
                 self.box.end(one, 143)
         self.look()
 
-    def lose_keeper(self) -> None:
-        keeper = self.box.keeper_in(f"{self.enrolment.root}/keeper")
-        if keeper:
-            self.note_loss(keeper.keeper.round.number if keeper.keeper else 0)
-            self.box.kill_keeper(keeper)
+    def lose_supervisor(self) -> None:
+        supervisor = self.box.supervisor_in(f"{self.enrolment.root}/keeper")
+        if supervisor:
+            self.note_loss(supervisor.supervisor.round.number if supervisor.supervisor else 0)
+            self.box.kill_supervisor(supervisor)
         self.look()
 
     def note_loss(self, number: int) -> None:
-        """Its keeper is killed in this round."""
+        """Its supervisor is killed in this round."""
         self.bereft.add(number)
 
     def fail_staging(self) -> None:

@@ -1,7 +1,7 @@
-"""A keeper as a spare one: how it becomes one, what it obeys then, and when it has waited long enough.
+"""A supervisor as a spare one: how it becomes one, what it obeys then, and when it has waited long enough.
 
-A spare keeper has no attempt; its prepared interpreters wait for the next job of the same command. `spare_folders.py`
-has the folders in which they wait, and for how long.
+A spare supervisor has no attempt; its prepared interpreters wait for the next job of the same command.
+`spare_folders.py` has the folders in which they wait, and for how long.
 """
 
 from __future__ import annotations
@@ -9,32 +9,34 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from drumbeat.model.keeper import Adopt, KeeperRequest, LeaveNode, Probe, Retire
-from drumbeat.node.supervisor.machine import KeeperMachine
+from drumbeat.model.supervisor import Adopt, LeaveNode, Probe, Retire, SupervisorRequest
+from drumbeat.node.supervisor.machine import SupervisorMachine
 from drumbeat.node.supervisor.rank_round import RankRound
 
 SPARE_CHECK_INTERVAL_S = 5.0
-"""How often a spare keeper looks at the memory."""
+"""How often a spare supervisor looks at the memory."""
 
 
-class SpareKeeper:
-    """The part of a keeper that waits for another attempt."""
+class SpareSupervisor:
+    """The part of a supervisor that waits for another attempt."""
 
-    def __init__(self, folder: str, round_: RankRound, machine: KeeperMachine, on_probe: Callable[[], None]) -> None:
+    def __init__(
+        self, folder: str, round_: RankRound, machine: SupervisorMachine, on_probe: Callable[[], None]
+    ) -> None:
         self._folder, self._round, self._machine, self._on_probe = folder, round_, machine, on_probe
         self._place = os.stat(folder)
-        """The keeper's folder, whatever its path."""
+        """The supervisor's folder, whatever its path."""
         self.retirement: Retire | None = None
-        """What the agent wants of the keeper after its attempt."""
+        """What the agent wants of the supervisor after its attempt."""
         self.is_spare, self.is_done = False, False
         self.idle_s, self._until = 0.0, 0.0
 
     def retire(self) -> bool:
-        """Becomes a spare keeper if it was asked to and has interpreters that it can keep; returns whether it has."""
+        """Becomes a spare supervisor if it was asked to and can keep warm workers; returns whether it has."""
         wanted, self.retirement = self.retirement, None
         if wanted is None or self._round.trouble or not self._round.standbys.keep():
             return False
-        from drumbeat.node.supervisor import spare_folders  # Later: most keepers never retire.
+        from drumbeat.node.supervisor import spare_folders  # Later: most supervisors never retire.
 
         try:
             self._round.records.clear()
@@ -47,8 +49,8 @@ class SpareKeeper:
         self._until = self._machine.monotonic() + wanted.idle_s
         return True
 
-    def obey(self, request: KeeperRequest | None) -> None:
-        """Does what is for a spare keeper. Its agent of before, or one that lost the race for it, may still speak."""
+    def obey(self, request: SupervisorRequest | None) -> None:
+        """Obeys a request to a spare supervisor. Its earlier agent, or one that lost the race for it, may call."""
         match request:
             case Adopt() if not self.is_done and self._is_in(request.folder):
                 self._folder = request.folder
@@ -71,14 +73,14 @@ class SpareKeeper:
             self.is_done = True
 
     def remove(self) -> None:
-        """Removes its folder, if it is a spare keeper."""
+        """Removes its folder, if it is a spare supervisor."""
         if self.is_spare:
             from drumbeat.node.supervisor import spare_folders
 
             spare_folders.remove(self._folder)
 
     def _is_in(self, folder: str) -> bool:
-        """Whether the folder of this spare keeper has that path now."""
+        """Whether the folder of this spare supervisor has that path now."""
         try:
             return os.path.samestat(os.stat(folder), self._place)
         except OSError:

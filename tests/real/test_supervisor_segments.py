@@ -15,7 +15,7 @@ import pytest
 from drumbeat.node.supervisor import confinement
 
 from .house import until
-from .test_keeper_holds import Kept, finish
+from .test_supervisor_holds import Kept, finish
 
 pytestmark = pytest.mark.feature("F6")
 
@@ -34,9 +34,9 @@ while not os.path.exists(go):
 @pytest.fixture
 def kept(tmp_path: Path) -> Iterator[Kept]:
     (tmp_path / "shares.py").write_text(SHARES)
-    keeper = Kept(tmp_path / "keeper")
-    yield keeper
-    finish(keeper, tmp_path)
+    supervisor = Kept(tmp_path / "keeper")
+    yield supervisor
+    finish(supervisor, tmp_path)
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_a_segment_of_ranks_that_all_died_at_once_is_gone_with_them(kept: Kept, 
     assert not segment.exists()
 
 
-def test_a_segment_of_a_rank_whose_keeper_was_killed_goes_with_what_else_it_left(kept: Kept, segment: Path):
+def test_a_segment_of_a_rank_whose_supervisor_was_killed_goes_with_what_else_it_left(kept: Kept, segment: Path):
     up(kept, segment)
     until(lambda: is_noted(kept, segment))
     kept.process.kill()

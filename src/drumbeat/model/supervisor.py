@@ -1,7 +1,7 @@
-"""Messages between an agent and its keeper, in lines of JSON.
+"""Messages between an agent and its supervisor, in lines of JSON.
 
-The agent sends requests; the keeper sends its whole state at once and whenever it changes. Either may be of an earlier
-version: names and values on the wire stay, a new field has a default, and unknown fields are ignored.
+The agent sends requests; the supervisor sends its whole state at once and whenever it changes. Either may be of an
+earlier version: names and values on the wire stay, a new field has a default, and unknown fields are ignored.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from drumbeat.model import wire
 
 @dataclass(frozen=True)
 class ProcessStart:
-    """A process for a keeper or an errand to start: files, arguments and variables, without their purpose."""
+    """A process for a supervisor or an errand to start: files, arguments and variables, without their purpose."""
 
     argv: tuple[str, ...]
     cwd: str
@@ -31,7 +31,7 @@ class ProcessStart:
 
 @dataclass(frozen=True)
 class StandbyOrder:
-    """What a keeper prepares for the next round while the ranks of this one run."""
+    """What a supervisor prepares for the next round while the ranks of this one run."""
 
     cold: str = ""
     """Why it prepares no interpreters, "" = it does."""
@@ -45,7 +45,7 @@ class StandbyOrder:
 
 @dataclass(frozen=True)
 class Patience:
-    """Sets how long the keeper goes on without an agent, and the grace time of its ranks then."""
+    """Sets how long the supervisor goes on without an agent, and the grace time of its ranks then."""
 
     lost_after_s: float
     grace_s: float
@@ -97,38 +97,38 @@ class StopRound:
 
 @dataclass(frozen=True)
 class LeaveNode:
-    """Stops the round, then ends the keeper."""
+    """Stops the round, then ends the supervisor."""
 
     grace_s: float
     is_spare: bool = False
-    """Whether it is for a spare keeper, not for one that an attempt has."""
+    """Whether it is for a spare supervisor, not for one that an attempt has."""
 
 
 @dataclass(frozen=True)
 class Retire:
-    """Before `LeaveNode`: a keeper with interpreters becomes a spare one, in another folder."""
+    """Before `LeaveNode`: a supervisor with interpreters becomes a spare one, in another folder."""
 
     folder: str
-    """Where the keeper's folder goes."""
+    """Where the supervisor's folder goes."""
     idle_s: float
     """How long it waits there for an agent."""
 
 
 @dataclass(frozen=True)
 class Adopt:
-    """Makes a spare keeper the keeper of an attempt, whose agent has moved its folder."""
+    """Makes a spare supervisor the supervisor of an attempt, whose agent has moved its folder."""
 
     folder: str
 
 
 @dataclass(frozen=True)
 class Probe:
-    """Requests the state, which shows that the keeper is alive."""
+    """Requests the state, which shows that the supervisor is alive."""
 
 
-KeeperRequest = Patience | StartRound | StartSessions | StopRound | LeaveNode | Probe | Retire | Adopt
+SupervisorRequest = Patience | StartRound | StartSessions | StopRound | LeaveNode | Probe | Retire | Adopt
 
-REQUESTS: dict[str, type[KeeperRequest]] = {
+REQUESTS: dict[str, type[SupervisorRequest]] = {
     "patience": Patience,
     "start": StartRound,
     "sessions": StartSessions,
@@ -143,8 +143,8 @@ _WORDS = {request: word for word, request in REQUESTS.items()}
 
 
 @dataclass(frozen=True)
-class KeptExit:
-    """How one rank ended: `model.agent.RankExit` without the end of the log, which the keeper doesn't read."""
+class SupervisedExit:
+    """How one rank ended: `model.agent.RankExit` without the end of the log, which the supervisor doesn't read."""
 
     rank: int
     code: int | None
@@ -169,23 +169,23 @@ class CompanionExit:
 
 
 @dataclass(frozen=True)
-class KeeperState:
-    """The state of a keeper, as its agent sees it."""
+class SupervisorState:
+    """The state of a supervisor, as its agent sees it."""
 
     pid: int
     round: int
     """-1 = no round was ever started."""
     running: tuple[int, ...] = ()
-    exits: tuple[KeptExit, ...] = ()
+    exits: tuple[SupervisedExit, ...] = ()
     over: bool = True
     stopping: bool = False
     lost: bool = False
-    """A keeper before this one died, and the ranks whose exits are missing died with it; or they are abandoned."""
+    """A supervisor before this one died, and the ranks whose exits are missing died with it; or they are abandoned."""
     is_abandoned: bool = field(default=False, metadata={wire.KEY: "abandoned"})
-    """The keeper ended the ranks since their agent didn't come back."""
+    """The supervisor ended the ranks since their agent didn't come back."""
     trouble: str = ""
     held_by: str = ""
-    """How the keeper confines the ranks (`node/supervisor/confinement.py`)."""
+    """How the supervisor confines the ranks (`node/supervisor/confinement.py`)."""
     warm: tuple[int, ...] = ()
     """Ranks of this round that began in prepared interpreters."""
     cold: str = ""
@@ -229,12 +229,12 @@ class ErrandResult:
     """Why the command could not be started, "" = it was."""
 
 
-def encode_request(request: KeeperRequest) -> bytes:
+def encode_request(request: SupervisorRequest) -> bytes:
     """Returns the request as one line."""
     return _line({"do": _WORDS[type(request)], **wire.to_wire(request)})
 
 
-def decode_request(line: bytes) -> KeeperRequest | None:
+def decode_request(line: bytes) -> SupervisorRequest | None:
     """Returns the request in a line; None = a request that this version doesn't have."""
     message = cast("dict[str, Any]", json.loads(line))
     kind = REQUESTS.get(message.get("do", ""))
@@ -244,17 +244,17 @@ def decode_request(line: bytes) -> KeeperRequest | None:
         return None
 
 
-def encode_state(state: KeeperState) -> bytes:
+def encode_state(state: SupervisorState) -> bytes:
     """Returns the state as one line."""
     return _line({**wire.to_wire(state), "exits": [exit_to_wire(each) for each in state.exits]})
 
 
-def decode_state(line: bytes) -> KeeperState:
+def decode_state(line: bytes) -> SupervisorState:
     """Returns the state in a line. Raises ValueError."""
-    return wire.loads(KeeperState, line)
+    return wire.loads(SupervisorState, line)
 
 
-def exit_to_wire(ended: KeptExit) -> dict[str, Any]:
+def exit_to_wire(ended: SupervisedExit) -> dict[str, Any]:
     """Returns an exit as it is on the wire and on disk, where `launcher` appears only if it isn't empty."""
     form = wire.to_wire(ended)
     if not ended.launcher:

@@ -1,4 +1,4 @@
-"""Spare keepers: what a job has prepared becomes the ranks of the next one, with another folder and another script."""
+"""Spare supervisors: what a job has prepared becomes the ranks of the next, with another folder and script."""
 # ruff: noqa: F811 - fixtures of another module are imported, and are arguments
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from drumbeat.node.supervisor import spare_folders
 from drumbeat.node.supervisor.standby_pool import AFTER_S
 
 from .house import until
-from .test_keeper_holds import Kept
-from .test_keeper_ways import finish, shown_by, way  # noqa: F401
 from .test_standbys import write_torch
+from .test_supervisor_holds import Kept
+from .test_supervisor_ways import finish, shown_by, way  # noqa: F401
 
 INSTALLED = f"python/lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages/tiny.py"
 SCRIPT = """
@@ -32,7 +32,7 @@ import os, sys, time
 how = "prepared" if "torch" in sys.modules else "fresh"
 import torch
 import own
-del os.environ["DRUMBEAT_KEEPER"]  # It names all processes of this keeper, and stays.
+del os.environ["DRUMBEAT_KEEPER"]  # It names all processes of this supervisor, and stays.
 here = os.getcwd() == os.environ["PWD"] == os.path.dirname(os.path.abspath(__file__)) == sys.path[0]
 from multiprocessing import spawn
 paths = [sys.path, sys.prefix, sys.executable, os.fsdecode(spawn.get_executable()), dict(os.environ)]
@@ -57,9 +57,9 @@ def at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def kept(tmp_path: Path, way: str) -> Iterator[Kept]:
-    keeper = Kept(tmp_path / "one" / "keeper")
-    yield keeper
-    finish(keeper, tmp_path)
+    supervisor = Kept(tmp_path / "one" / "keeper")
+    yield supervisor
+    finish(supervisor, tmp_path)
 
 
 def begin(kept: Kept, job: str, name: str, number: int = 1, ranks: int = 1, **more: str) -> None:
@@ -91,12 +91,12 @@ def begin(kept: Kept, job: str, name: str, number: int = 1, ranks: int = 1, **mo
 
 
 def retired(kept: Kept, tmp_path: Path) -> int:
-    """The interpreter of a job that has ended, whose keeper waits among the spare ones."""
+    """The interpreter of a job that has ended, whose supervisor waits among the spare ones."""
     begin(kept, "first", "own of one")
     (prepared,) = kept.until(lambda state: state["standbys"])["standbys"]
     kept.tell(do="retire", folder=spare_folders.new_folder("key"), idle_s=100.0)
     kept.tell(do="leave", grace_s=0.1)
-    until(spare_folders.listed, 60, "a spare keeper")
+    until(spare_folders.listed, 60, "a spare supervisor")
     assert [spare.interpreters for spare in spare_folders.listed()] == [(prepared,)]
     shutil.rmtree(tmp_path / "one")
     assert processes.is_alive(prepared)
@@ -104,7 +104,7 @@ def retired(kept: Kept, tmp_path: Path) -> int:
 
 
 def taken_over(kept: Kept, tmp_path: Path, name: str = "two") -> Kept:
-    """The same keeper, as an agent of another attempt sees it."""
+    """The same supervisor, as an agent of another attempt sees it."""
     folder = tmp_path / name / "keeper"
     folder.mkdir(parents=True)
     assert spare_folders.claim("key", str(folder))
@@ -118,7 +118,7 @@ def taken_over(kept: Kept, tmp_path: Path, name: str = "two") -> Kept:
 
 
 def asked(kept: Kept) -> dict[str, Any]:
-    """The state that the keeper answers with."""
+    """The state that the supervisor answers with."""
     kept.tell(do="ping")
     kept.state = json.loads(kept.words.readline())
     return kept.state
@@ -159,7 +159,7 @@ def test_interpreters_that_a_short_job_has_begun_are_finished_after_it(kept: Kep
     assert (len(kept.state["preparing"]), kept.state["standbys"]) == (2, [])
     kept.tell(do="retire", folder=spare_folders.new_folder("key"), idle_s=100.0)
     kept.tell(do="leave", grace_s=0.1)
-    until(spare_folders.listed, 60, "a spare keeper")
+    until(spare_folders.listed, 60, "a spare supervisor")
     shutil.rmtree(tmp_path / "one")
     held.unlink()
     second = taken_over(kept, tmp_path)
@@ -186,7 +186,7 @@ def test_interpreters_of_several_jobs_in_a_row_are_apart_from_their_ranks(kept: 
         kept.until(lambda state: state["standbys"])
         kept.tell(do="retire", folder=spare_folders.new_folder("key"), idle_s=100.0)
         kept.tell(do="leave", grace_s=0.1)
-        until(spare_folders.listed, 60, "a spare keeper")
+        until(spare_folders.listed, 60, "a spare supervisor")
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_interpreter_that_does_not_suit_the_next_job_leaves_it_a_cold_start(
 
 @shown_by("namespace")
 @pytest.mark.parametrize("how", ["stop of the server", "signal"])
-def test_spare_keeper_ends_with_its_interpreters_when_it_is_told_to(kept: Kept, tmp_path: Path, how: str) -> None:
+def test_spare_supervisor_ends_with_its_interpreters_when_it_is_told_to(kept: Kept, tmp_path: Path, how: str) -> None:
     prepared = retired(kept, tmp_path)
     (spare,) = spare_folders.listed()
     assert (spare.pid, spare.commands, spare.bytes > 0) == (kept.process.pid, ("python train.py a",), True)

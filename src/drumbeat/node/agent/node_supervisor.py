@@ -1,4 +1,4 @@
-"""The keeper of an attempt on this node: whether it was, or becomes, a spare keeper, and what outlives it."""
+"""The supervisor of an attempt on this node: whether it was, or becomes, a spare supervisor, and what outlives it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Callable
 
 from drumbeat.launchers import warm_start_fit
 from drumbeat.model.agent import Enrolment
-from drumbeat.model.keeper import KeeperState
 from drumbeat.model.plan import NodeOptions
+from drumbeat.model.supervisor import SupervisorState
 from drumbeat.node.agent.attempt_mounts import AttemptMounts
 from drumbeat.node.platform.agent_log import Journal
-from drumbeat.node.supervisor.client import KeeperClient
+from drumbeat.node.supervisor.client import SupervisorClient
 from drumbeat.node.supervisor.machine import MACHINE
 
 
-class NodeKeeper(KeeperClient):
-    """Runs the keeper of one attempt; takes over a spare keeper, and leaves one, where the attempt may."""
+class NodeSupervisor(SupervisorClient):
+    """Runs the supervisor of one attempt; takes over a spare supervisor, and leaves one, where the attempt may."""
 
     machine = MACHINE
 
@@ -25,7 +25,7 @@ class NodeKeeper(KeeperClient):
         enrolment: Enrolment,
         journal: Journal,
         confinement: str,
-        on_state: Callable[[KeeperState], None],
+        on_state: Callable[[SupervisorState], None],
         on_failure: Callable[[str], None],
     ) -> None:
         super().__init__(f"{enrolment.root}/keeper", journal, on_state, on_failure, confinement=confinement)
@@ -48,7 +48,7 @@ class NodeKeeper(KeeperClient):
         return False
 
     def retire_if_prepared(self) -> None:
-        """Has the keeper wait for the next job, if it has interpreters for one, ready or not."""
+        """Has the supervisor wait for the next job, if it has interpreters for one, ready or not."""
         if (self.state.standbys or self.state.preparing) and self._has_spares:
             from drumbeat.node.supervisor import spare_folders
 
@@ -58,7 +58,7 @@ class NodeKeeper(KeeperClient):
 
 
 def outliving(plan: NodeOptions, mounts: AttemptMounts) -> set[int]:
-    """Returns the processes of an attempt that outlive its keepers: those that serve mounts."""
+    """Returns the processes of an attempt that outlive its supervisors: those that serve mounts."""
     if not plan.shares:
         return mounts.pids()
     from drumbeat.node.inputs.shares import daemons

@@ -1,4 +1,4 @@
-"""The played agent of one attempt on the machine: what it decides is real, and so is its side of the keeper."""
+"""The played agent of one attempt on the machine: what it decides is real, and so is its side of the supervisor."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 
 from drumbeat.launchers import render, warm_start_fit
 from drumbeat.model.agent import AgentStatus, Directive, Enrolment, RankExit
-from drumbeat.model.keeper import KeeperState, ProcessStart, StartRound
 from drumbeat.model.roster import Member, Roster
+from drumbeat.model.supervisor import ProcessStart, StartRound, SupervisorState
 from drumbeat.node.agent.next_step import Facts, RoundFacts, Step, Work, next_step, status
-from drumbeat.node.agent.node_keeper import NodeKeeper
+from drumbeat.node.agent.node_supervisor import NodeSupervisor
 from drumbeat.node.platform.agent_log import Journal
 from drumbeat.node.supervisor import listener
 from drumbeat.node.supervisor.client import process_start
-from tests.support.simulation.keepers.machine import AgentMachine, Box
+from tests.support.simulation.supervisors.machine import AgentMachine, Box
 
 
 class _NoJournal(Journal):
@@ -26,24 +26,24 @@ class _NoJournal(Journal):
         del text
 
 
-class PlayedClient(NodeKeeper):
+class PlayedClient(NodeSupervisor):
     """A real client, without its thread: it takes one step when it is told to."""
 
     def __init__(self, agent: NodeAgent, machine: AgentMachine) -> None:
         self.box, self.machine = machine.box, machine
-        super().__init__(agent.enrolment, _NoJournal(""), "", agent.on_keeper, agent.on_trouble)
+        super().__init__(agent.enrolment, _NoJournal(""), "", agent.on_supervisor, agent.on_trouble)
         self._line: socket.socket | None = None
         self._unread = b""
 
     def _begin(self) -> None:
         """Has no thread."""
 
-    def _start_keeper(self) -> None:
+    def _start_supervisor(self) -> None:
         self.machine.end_rest(self._folder)
-        self._child = self.box.start_keeper(self._folder).pid
+        self._child = self.box.start_supervisor(self._folder).pid
 
     def _reap(self) -> None:
-        if self._child not in self.box.keepers:
+        if self._child not in self.box.supervisors:
             self._child = 0
 
     def leave(self, grace_s: float) -> None:
@@ -52,7 +52,7 @@ class PlayedClient(NodeKeeper):
 
     @property
     def is_gone(self) -> bool:
-        """Whether the keeper has left, or lives on as a spare one."""
+        """Whether the supervisor has left, or lives on as a spare one."""
         return not self._lives()
 
     def step(self) -> None:
@@ -92,7 +92,7 @@ class PlayedClient(NodeKeeper):
     def _provide(self) -> None:
         try:
             if self._is_needed():
-                self._start_keeper()
+                self._start_supervisor()
         except OSError as error:
             self._on_failure(str(error))
 
@@ -108,9 +108,9 @@ class NodeAgent:
         self.is_busy = False
         """Whether it is in the middle of a step."""
         box.roots.add(enrolment.root)
-        keeper = Path(enrolment.root, "keeper")
-        keeper.mkdir(parents=True, exist_ok=True)
-        self._knows_past = not (keeper / "round.json").exists()
+        supervisor = Path(enrolment.root, "keeper")
+        supervisor.mkdir(parents=True, exist_ok=True)
+        self._knows_past = not (supervisor / "round.json").exists()
         self.client = PlayedClient(self, AgentMachine(box))
         self.client.begin(lost_after_s=self.plan.lost_after_s, grace_s=self.plan.grace_s)
 
@@ -130,7 +130,7 @@ class NodeAgent:
         return not self.has_left
 
     def act(self) -> None:
-        """Takes one step with its keeper, and then all those that it can take."""
+        """Takes one step with its supervisor, and then all those that it can take."""
         self.client.step()
         while not self.is_leaving and (step := next_step(self.facts, self.wanted)):
             self._do(step)
@@ -150,8 +150,8 @@ class NodeAgent:
         self.kill()
         self.box.stopping.add(self.enrolment.root)
         folder = f"{self.enrolment.root}/keeper"
-        if keeper := self.box.keeper_in(folder):
-            self.box.bury(keeper)
+        if supervisor := self.box.supervisor_in(folder):
+            self.box.bury(supervisor)
         if Path(folder).is_dir():
             AgentMachine(self.box).end_rest(folder)
         shutil.rmtree(self.enrolment.root, ignore_errors=True)
@@ -198,8 +198,8 @@ class NodeAgent:
         specs = render(self.plan, roster, self.enrolment.node)
         return tuple(process_start(replace(one, modules_last=(f"{root}/modules",)), root) for one in specs)
 
-    def on_keeper(self, state: KeeperState) -> None:
-        """Takes note of what the keeper says, as `Agent` does."""
+    def on_supervisor(self, state: SupervisorState) -> None:
+        """Takes note of what the supervisor says, as `Agent` does."""
         self._knows_past = True
         if state.round < self.facts.round.number or state.round < 0:
             return
@@ -212,6 +212,6 @@ class NodeAgent:
         here.logs_sent = here.over
 
     def on_trouble(self, sentence: str) -> None:
-        """Takes note of a keeper that can't be had."""
+        """Takes note of a supervisor that can't be had."""
         self._knows_past = True
-        self.facts.keeper_error = sentence
+        self.facts.supervisor_error = sentence

@@ -1,4 +1,4 @@
-"""A played machine: the processes of one user, and what a real keeper sees of them."""
+"""A played machine: the processes of one user, and what a real supervisor sees of them."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from drumbeat.model.keeper import KeeperRequest, ProcessStart, encode_request
+from drumbeat.model.supervisor import ProcessStart, SupervisorRequest, encode_request
 from drumbeat.node.supervisor import listener, standby
 from drumbeat.node.supervisor.confinement import STANDBY, Subreaper
-from drumbeat.node.supervisor.keeper import Keeper
 from drumbeat.node.supervisor.listener import AgentListener
-from drumbeat.node.supervisor.machine import KeeperMachine
+from drumbeat.node.supervisor.machine import SupervisorMachine
 from drumbeat.node.supervisor.shared_memory import Segments
 from drumbeat.node.supervisor.signal_pipe import SignalPipe
 from drumbeat.node.supervisor.standby import Standby
+from drumbeat.node.supervisor.supervisor import Supervisor
 from tests.support.fake_clock import FakeClock
-from tests.support.simulation.keepers.parts import NoSegments, NoSignals, PlayedListener
+from tests.support.simulation.supervisors.parts import NoSegments, NoSignals, PlayedListener
 
 MEMORY_BYTES = 64 << 30
 INTERPRETER_BYTES = 210 << 20
@@ -54,8 +54,8 @@ class PlayedProcess:
     """A rank, or an interpreter that may become one."""
 
     pid: int
-    keeper: int
-    """The pid of its keeper."""
+    supervisor: int
+    """The pid of its supervisor."""
     marker: str
     begun: ProcessStart
     is_interpreter: bool = False
@@ -72,13 +72,13 @@ class PlayedProcess:
         return self.code is None
 
 
-class KeeperProcess:
-    """A process that runs a real keeper, one step after the other."""
+class SupervisorProcess:
+    """A process that runs a real supervisor, one step after the other."""
 
     def __init__(self, box: Box, pid: int, folder: str) -> None:
         self.box, self.pid, self.folder = box, pid, folder
         self.lock: int | None = None
-        self.keeper: Keeper | None = None
+        self.supervisor: Supervisor | None = None
         self.is_alive = True
         self.is_busy = False
         """Whether it is in the middle of a step."""
@@ -87,20 +87,20 @@ class KeeperProcess:
 
     def act(self) -> None:
         """Takes one step. Raises ProcessKilledError if it was killed meanwhile."""
-        if self.keeper is None:
+        if self.supervisor is None:
             self._begin()
-        elif self.keeper.goes_on():
-            self.keeper.work()
+        elif self.supervisor.goes_on():
+            self.supervisor.work()
         else:
-            self.keeper.end()
+            self.supervisor.end()
             self.box.bury(self)
 
     def check_stop(self) -> None:
         """Takes note if it stops ranks whose agent hasn't asked for it."""
-        keeper = self.keeper
-        if keeper is not None and keeper.listener.alone_s() > keeper.patience_s:
-            self.box.abandoned.add((self.root, keeper.round.number))
-        elif keeper is not None and self.root not in self.box.stopping:
+        supervisor = self.supervisor
+        if supervisor is not None and supervisor.listener.alone_s() > supervisor.patience_s:
+            self.box.abandoned.add((self.root, supervisor.round.number))
+        elif supervisor is not None and self.root not in self.box.stopping:
             self._stops_unasked()
 
     def _stops_unasked(self) -> None:
@@ -116,7 +116,7 @@ class KeeperProcess:
         if self.lock is None:
             self.box.bury(self)  # Another one holds the folder.
             return
-        self.keeper = Keeper(self.folder, self.machine)
+        self.supervisor = Supervisor(self.folder, self.machine)
 
     @property
     def root(self) -> str:
@@ -124,7 +124,7 @@ class KeeperProcess:
         return next((root for root in self.box.roots if self.is_in(f"{root}/keeper")), "")
 
     def is_in(self, folder: str) -> bool:
-        """Whether the keeper's folder has this path now."""
+        """Whether the supervisor's folder has this path now."""
         with contextlib.suppress(OSError):
             return self.lock is not None and os.path.samestat(os.fstat(self.lock), Path(folder, listener.LOCK).stat())
         return False
@@ -135,9 +135,9 @@ class Box:
 
     def __init__(self, clock: FakeClock) -> None:
         self.clock, self._free, self._free_since = clock, 0.6, clock.monotonic()
-        self.home = tempfile.mkdtemp(prefix="drumbeat-keepers-", dir=_SHM if os.access(_SHM, os.W_OK) else None)
+        self.home = tempfile.mkdtemp(prefix="drumbeat-supervisors-", dir=_SHM if os.access(_SHM, os.W_OK) else None)
         self.processes: dict[int, PlayedProcess] = {}
-        self.keepers: dict[int, KeeperProcess] = {}
+        self.supervisors: dict[int, SupervisorProcess] = {}
         self.wrongs: list[str] = []
         """What was done that mustn't be, in words."""
         self.on_rank: Callable[[PlayedProcess, ProcessStart], None] = lambda _process, _rank: None
@@ -147,9 +147,9 @@ class Box:
         self.stopping: set[str] = set()
         """Those whose agents have asked for an end of the ranks."""
         self.abandoned: set[tuple[str, int]] = set()
-        """The folder of an attempt and the round whose ranks its keeper has ended, since their agent didn't come."""
+        """The attempt's folder and the round whose ranks the supervisor has ended, since their agent didn't come."""
         self.letters: list[socket.socket] = []
-        """Connections of those who have told a keeper something, and wait."""
+        """Connections of those who have told a supervisor something, and wait."""
         self._pids = iter(range(100, 1 << 30))
         self._closes = weakref.finalize(self, shutil.rmtree, self.home, ignore_errors=True)
 
@@ -170,50 +170,50 @@ class Box:
 
     def close(self) -> None:
         """Ends everything."""
-        for one in list(self.keepers.values()):
-            self.kill_keeper(one)
+        for one in list(self.supervisors.values()):
+            self.kill_supervisor(one)
         for letter in self.letters:
             letter.close()
         self._closes()
 
-    # --- keepers ------------------------------------------------------------------------------------------------------
-    def start_keeper(self, folder: str) -> KeeperProcess:
-        """Starts a keeper, which holds its folder at its first step."""
-        keeper = KeeperProcess(self, next(self._pids), folder)
-        self.keepers[keeper.pid] = keeper
-        return keeper
+    # --- supervisors --------------------------------------------------------------------------------------------------
+    def start_supervisor(self, folder: str) -> SupervisorProcess:
+        """Starts a supervisor, which holds its folder at its first step."""
+        supervisor = SupervisorProcess(self, next(self._pids), folder)
+        self.supervisors[supervisor.pid] = supervisor
+        return supervisor
 
-    def keeper_in(self, folder: str) -> KeeperProcess | None:
-        """The living keeper whose folder has this path now."""
-        return next((one for one in self.keepers.values() if one.is_in(folder)), None)
+    def supervisor_in(self, folder: str) -> SupervisorProcess | None:
+        """The living supervisor whose folder has this path now."""
+        return next((one for one in self.supervisors.values() if one.is_in(folder)), None)
 
-    def kill_keeper(self, keeper: KeeperProcess) -> None:
+    def kill_supervisor(self, supervisor: SupervisorProcess) -> None:
         """SIGKILL: its processes end with it."""
-        self.bury(keeper)
+        self.bury(supervisor)
 
-    def bury(self, keeper: KeeperProcess) -> None:
-        """The keeper's process is gone, and with it what was open in it and what hung on it."""
-        if not keeper.is_alive:
+    def bury(self, supervisor: SupervisorProcess) -> None:
+        """The supervisor's process is gone, and with it what was open in it and what hung on it."""
+        if not supervisor.is_alive:
             return
-        keeper.is_alive = False
-        self.keepers.pop(keeper.pid, None)
-        for one in self.of(keeper.pid):
+        supervisor.is_alive = False
+        self.supervisors.pop(supervisor.pid, None)
+        for one in self.of(supervisor.pid):
             self.end(one, -signal.SIGKILL)
-        for opened in keeper.opened:
+        for opened in supervisor.opened:
             opened.close()
-        if keeper.keeper is not None:
-            keeper.keeper.selector.close()
-            ending = keeper.keeper.listener
+        if supervisor.supervisor is not None:
+            supervisor.supervisor.selector.close()
+            ending = supervisor.supervisor.listener
             if isinstance(ending, PlayedListener):
                 ending.close()
-        if keeper.lock is not None:
-            os.close(keeper.lock)
-            keeper.lock = None
+        if supervisor.lock is not None:
+            os.close(supervisor.lock)
+            supervisor.lock = None
 
     # --- processes ----------------------------------------------------------------------------------------------------
-    def start(self, keeper: int, marker: str, begun: ProcessStart, *, is_interpreter: bool) -> PlayedProcess:
-        """Starts a process below a keeper."""
-        made = PlayedProcess(next(self._pids), keeper, marker, begun, is_interpreter)
+    def start(self, supervisor: int, marker: str, begun: ProcessStart, *, is_interpreter: bool) -> PlayedProcess:
+        """Starts a process below a supervisor."""
+        made = PlayedProcess(next(self._pids), supervisor, marker, begun, is_interpreter)
         self.processes[made.pid] = made
         if not is_interpreter:
             self.become(made, begun)
@@ -230,26 +230,28 @@ class Box:
         if process.is_alive:
             process.code = code
 
-    def of(self, keeper: int) -> list[PlayedProcess]:
-        """The living processes of a keeper."""
-        return [one for one in self.processes.values() if one.keeper == keeper and one.is_alive]
+    def of(self, supervisor: int) -> list[PlayedProcess]:
+        """The living processes of a supervisor."""
+        return [one for one in self.processes.values() if one.supervisor == supervisor and one.is_alive]
 
     def end_marked(self, marker: str) -> None:
-        """Ends what a dead keeper has left. The processes of a keeper end with it: whatever lives is another's."""
+        """Ends what a dead supervisor has left. A supervisor's processes end with it: whatever lives is another's."""
         for one in [one for one in self.processes.values() if one.marker == marker and one.is_alive]:
             if one.served:
-                self.wrongs.append(f"rank {one.served[-1]} of a living keeper was ended as what a dead one had left")
+                self.wrongs.append(
+                    f"rank {one.served[-1]} of a living supervisor was ended as what a dead one had left"
+                )
             self.end(one, -signal.SIGKILL)
 
 
 class PlayedConfinement(Subreaper):
-    """Holds the processes of a keeper by their pids."""
+    """Holds the processes of a supervisor by their pids."""
 
     def __init__(self, machine: PlayedMachine, folder: str, marker: str) -> None:
         self.machine = machine
         self._folder, self._marker, self._hold = folder, marker, f"{folder}/hold.json"
         self._is_of_pool = folder.endswith(f"/{STANDBY}")
-        self._keeper, self._adopts = machine.pid, True
+        self._supervisor, self._adopts = machine.pid, True
         self._asked: set[int] = set()
         self.spares: Callable[[], set[int]] = set
 
@@ -288,11 +290,11 @@ class PlayedStandby(Standby):
         self.has_begun = self.is_ready = False
         self.refusal, self._unread, self._priority = "", b"", None
         self._begun_with = standby.first_variables(rank, outlives=True)
-        self._keeper, self.other = socket.socketpair()
-        self._keeper.setblocking(False)
+        self._supervisor, self.other = socket.socketpair()
+        self._supervisor.setblocking(False)
         self.process = machine.box.start(machine.pid, held.marker, rank, is_interpreter=True)
         self.pid = self.process.pid
-        machine.process.opened += [self._keeper, self.other]
+        machine.process.opened += [self._supervisor, self.other]
         self.answer("begun")
 
     def answer(self, text: str) -> None:
@@ -307,7 +309,7 @@ class PlayedStandby(Standby):
         return ""
 
     def go(self, rank: ProcessStart) -> int:
-        self._keeper.close()
+        self._supervisor.close()
         if not self.process.is_alive:
             raise BrokenPipeError(32, "Broken pipe")
         self._box.become(self.process, rank)
@@ -317,10 +319,10 @@ class PlayedStandby(Standby):
         if self.process.served and self.process.is_alive:
             self._box.wrongs.append(f"{self.process.served[-1]} was ended as an interpreter that waits")
         self._box.end(self.process, -signal.SIGKILL)
-        self._keeper.close()
+        self._supervisor.close()
 
 
-class AgentMachine(KeeperMachine):
+class AgentMachine(SupervisorMachine):
     """What an agent sees of the box."""
 
     variables: Mapping[str, str] = MappingProxyType({})
@@ -345,17 +347,17 @@ class AgentMachine(KeeperMachine):
     def resident(self, pid: int) -> int:
         return INTERPRETER_BYTES if pid in self.box.processes and self.box.processes[pid].is_alive else 0
 
-    def tell(self, folder: str, request: KeeperRequest) -> None:
-        """Doesn't wait: the other keeper reads it at its next step."""
+    def tell(self, folder: str, request: SupervisorRequest) -> None:
+        """Doesn't wait: the other supervisor reads it at its next step."""
         opened = listener.connect(folder)
         self.box.letters.append(opened)
         opened.sendall(encode_request(request))
 
 
 class PlayedMachine(AgentMachine):
-    """What one keeper sees of the box."""
+    """What one supervisor sees of the box."""
 
-    def __init__(self, box: Box, process: KeeperProcess) -> None:
+    def __init__(self, box: Box, process: SupervisorProcess) -> None:
         super().__init__(box)
         self.process = process
         self.standbys = list[PlayedStandby]()
@@ -387,7 +389,7 @@ class PlayedMachine(AgentMachine):
     def ended_children(self) -> dict[int, int]:
         ended: dict[int, int] = {}
         for one in self.box.processes.values():
-            if one.keeper == self.pid and one.code is not None and not one.is_reaped:
+            if one.supervisor == self.pid and one.code is not None and not one.is_reaped:
                 one.is_reaped = True
                 ended[one.pid] = one.code
         return ended

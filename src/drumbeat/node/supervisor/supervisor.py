@@ -1,12 +1,12 @@
-"""The keeper: starts the ranks of a round, holds on to all that comes of them, and ends them.
+"""The supervisor: starts the ranks of a round, holds on to all that comes of them, and ends them.
 
 One per node and attempt, one thread, apart from the agent, so that either can die without the other. Started as
-`python -m drumbeat.node.supervisor.keeper FOLDER`; the agent speaks to it over FOLDER/keeper.sock (`model.keeper`).
-Requests are idempotent, and what the keeper sends is always its whole state.
+`python -m drumbeat.node.supervisor.supervisor FOLDER`; the agent speaks to it over FOLDER/keeper.sock
+(`model.supervisor`). Requests are idempotent, and what the supervisor sends is always its whole state.
 
-`rank_round.py` has the round of ranks, `spare_keeper.py` what becomes of a keeper after its attempt. How long it waits
-for an agent that is gone is the job's key `lost_after_s`, and `grace_s` the time between SIGTERM and SIGKILL; both have
-their defaults in `jobfile/job/timeouts_and_retries.py`.
+`rank_round.py` has the round of ranks, `spare_supervisor.py` what becomes of a supervisor after its attempt. How long
+it waits for an agent that is gone is the job's key `lost_after_s`, and `grace_s` the time between SIGTERM and SIGKILL;
+both have their defaults in `jobfile/job/timeouts_and_retries.py`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ import signal
 import sys
 
 from drumbeat.model.fault_points import faultpoint
-from drumbeat.model.keeper import (
-    KeeperRequest,
-    KeeperState,
+from drumbeat.model.supervisor import (
     LeaveNode,
     Patience,
     Probe,
@@ -26,27 +24,29 @@ from drumbeat.model.keeper import (
     StartRound,
     StartSessions,
     StopRound,
+    SupervisorRequest,
+    SupervisorState,
     decode_request,
     encode_state,
 )
 from drumbeat.node.supervisor.confinement import ENDING_INTERVAL_S
 from drumbeat.node.supervisor.listener import hold_folder
-from drumbeat.node.supervisor.machine import MACHINE, KeeperMachine
+from drumbeat.node.supervisor.machine import MACHINE, SupervisorMachine
 from drumbeat.node.supervisor.rank_round import RankRound
-from drumbeat.node.supervisor.spare_keeper import SPARE_CHECK_INTERVAL_S, SpareKeeper
+from drumbeat.node.supervisor.spare_supervisor import SPARE_CHECK_INTERVAL_S, SpareSupervisor
 
 FIRST_PATIENCE_S = 60.0
-"""How long the keeper waits for its first agent."""
+"""How long the supervisor waits for its first agent."""
 
 
-class Keeper:
+class Supervisor:
     """The process of a node's ranks: what it is asked for, what it reports, and how long it stays."""
 
-    def __init__(self, folder: str, machine: KeeperMachine = MACHINE) -> None:
+    def __init__(self, folder: str, machine: SupervisorMachine = MACHINE) -> None:
         self.machine = machine
         self.selector = machine.selector()
         self.round = RankRound(folder, machine, self.selector, self._send_state)
-        self.spare = SpareKeeper(folder, self.round, machine, self._send_state)
+        self.spare = SpareSupervisor(folder, self.round, machine, self._send_state)
         self.leaving = False
         self.patience_s = FIRST_PATIENCE_S
         self.listener = machine.listener(
@@ -64,7 +64,7 @@ class Keeper:
         self.end()
 
     def goes_on(self) -> bool:
-        """Whether the keeper has an attempt, or waits for one as a spare keeper."""
+        """Whether the supervisor has an attempt, or waits for one as a spare supervisor."""
         if self.spare.is_spare and self.spare.is_done:
             return False
         if not (self.leaving and self.round.over):
@@ -90,12 +90,12 @@ class Keeper:
         """Ends what was prepared; the process ends after it."""
         self.round.standbys.close()
         self.spare.remove()
-        faultpoint("keeper.leaving")
+        faultpoint("supervisor.leaving")
 
-    def state(self) -> KeeperState:
+    def state(self) -> SupervisorState:
         """Returns all that an agent needs to know."""
         round_ = self.round
-        return KeeperState(
+        return SupervisorState(
             pid=self.machine.pid,
             round=round_.number,
             running=tuple(sorted(round_.running.values())),
@@ -115,7 +115,7 @@ class Keeper:
             companion_exits=round_.companions.exits,
         )
 
-    def obey(self, request: KeeperRequest | None) -> None:
+    def obey(self, request: SupervisorRequest | None) -> None:
         """Does what the agent asks for. A request for another round than the present one changes nothing."""
         if self.spare.is_spare:
             self.spare.obey(request)
@@ -140,7 +140,7 @@ class Keeper:
                 pass
 
     def _retire(self) -> bool:
-        """Becomes a spare keeper, if it can; returns whether it has."""
+        """Becomes a spare supervisor, if it can; returns whether it has."""
         if not self.spare.retire():
             return False
         self.leaving, self.patience_s = False, self.spare.idle_s
@@ -177,13 +177,13 @@ class Keeper:
 
 
 def main() -> int:
-    """Runs a keeper in the folder given as the only argument, unless another keeper holds it."""
+    """Runs a supervisor in the folder given as the only argument, unless another supervisor holds it."""
     folder = os.path.abspath(sys.argv[1])
     os.chdir("/")
     if hold_folder(folder, tries=30) is None:
-        print(f"keeper: another one holds {folder}", file=sys.stderr)  # noqa: T201
+        print(f"supervisor: another one holds {folder}", file=sys.stderr)  # noqa: T201
         return 75
-    Keeper(folder).run()
+    Supervisor(folder).run()
     return 0
 
 

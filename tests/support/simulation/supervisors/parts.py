@@ -1,4 +1,4 @@
-"""Parts of a real keeper that a played machine has another kind of."""
+"""Parts of a real supervisor that a played machine has another kind of."""
 
 from __future__ import annotations
 

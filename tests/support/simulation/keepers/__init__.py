@@ -1,9 +1,0 @@
-"""Real keepers with their prepared interpreters, and the agents' sides of them, over processes that are played.
-
-The keepers (`drumbeat.node.supervisor`), their sockets, locks and folders are real, and so is what an agent decides
-about its keeper. Played are the machine's processes, its memory and its clock, and the rest of an agent.
-
-- machine: the processes of one user on one machine, and what a keeper sees of them
-- agents: an agent of one attempt on that machine
-- laws: what must hold of all of them
-"""
