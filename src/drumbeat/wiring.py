@@ -156,7 +156,7 @@ def _ssh(spec: SshCompute, context: EngineContext) -> Engine:
     from drumbeat.engines.remote_host import Host
     from drumbeat.engines.ssh.engine import SshEngine
     from drumbeat.engines.ssh.login import Login
-    from drumbeat.engines.ssh.ssh_host import SshHost
+    from drumbeat.engines.ssh.ssh_host import SshReach
 
     own = f"{spec.folder}/{spec.name}-{_mark(context)}"  # The host may be in other computes too, and other servers'.
 
@@ -169,7 +169,7 @@ def _ssh(spec: SshCompute, context: EngineContext) -> Engine:
             tuple(spec.options),
         )
         gpus = None if one.gpus is None else tuple(one.gpus)
-        reach = SshHost(login, spec.python, spec.folder)
+        reach = SshReach(login, spec.python, spec.folder)
         gangs = f"{own}/gangs/{re.sub('[:%]', '_', one.title)}"  # The hosts may share a home.
         return Host(one.title, reach, gangs, f"{own}/jobs", cpus=one.cpus, gpus=gpus, leaving=spec.leaving or "")
 

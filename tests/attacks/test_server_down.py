@@ -17,7 +17,7 @@ from drumbeat.model.agent import Enrolment
 from drumbeat.model.errors import DrumbeatError, UnreachableError
 from drumbeat.model.plan import Plan
 from drumbeat.model.states import State
-from drumbeat.node.platform.server_link import Link
+from drumbeat.node.platform.server_link import ServerLink
 from tests.attacks.strangers import STRANGER, needs_stranger, stranger
 from tests.attacks.targets import start_job
 from tests.real.house import House, a_house, until
@@ -109,7 +109,7 @@ def test_agent_tells_another_user_at_its_servers_socket_nothing(open_home: Path)
     with stranger(TAKES_PLACE, home_socket.path_of(address)) as process:
         assert process.stdout
         assert process.stdout.readline() == "socket\n"
-        link = Link(Enrolment("j", 1, 0, (address,), "the-secret", str(open_home), "/c", plan))
+        link = ServerLink(Enrolment("j", 1, 0, (address,), "the-secret", str(open_home), "/c", plan))
         with pytest.raises(UnreachableError, match=f"user {STRANGER} is at the other end"):
             link.sync({}, "", 0)
         link.close()

@@ -14,7 +14,7 @@ import pytest
 
 from drumbeat.model.errors import DrumbeatError
 from drumbeat.model.folder_layout import MANIFEST
-from drumbeat.server.data.manifests import Whole, find
+from drumbeat.server.data.manifests import ManifestDataAccess, find
 from drumbeat.server.data.stores import StoreAccess
 from tests.real.house import until
 from tests.real.store_servers import Azurite, an_azurite
@@ -80,7 +80,9 @@ class Reader:
         access = self.place.access()
         while not self._over.wait(0.02):
             try:
-                self.seen.append({one.path: one.size for one in Whole(access).listing(self.uri, is_file=False).files})
+                self.seen.append(
+                    {one.path: one.size for one in ManifestDataAccess(access).listing(self.uri, is_file=False).files}
+                )
             except DrumbeatError:  # What counts is what is seen.
                 self.refused += 1
         access.close()

@@ -16,7 +16,7 @@ from drumbeat.model.plan import OutputPlan
 from drumbeat.model.states import State
 from drumbeat.server.data.data_assets import DataAssets
 from drumbeat.server.data.datastores import Datastores
-from drumbeat.server.data.job_output_reader import JobOutputs
+from drumbeat.server.data.job_output_reader import JobOutputReader
 from drumbeat.server.data.stores import StoreAccess
 from drumbeat.server.data.stores.certificates import BOTOCORE_VARIABLES, REQUESTS_VARIABLES
 from drumbeat.server.home_folder import FolderArtifacts
@@ -194,7 +194,7 @@ def test_outputs_wait_for_an_expired_certificate_to_be_renewed(
     made = submission("j").job
     job = replace(made, state=State.COMPLETED, attempt=1, plan=replace(made.plan, outputs=(MODEL,)))
     access = StoreAccess(lambda: {"here": s3})
-    data = JobOutputs(artifacts, access)
+    data = JobOutputReader(artifacts, access)
     publishing = Publishing(data, access, DataAssets(records, SystemClock(), Datastores(records, b"k"), data))
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate.file))
     made_out_anew(certificate, *EXPIRED)

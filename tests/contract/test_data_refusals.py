@@ -40,7 +40,7 @@ from drumbeat.model.errors import (
 from drumbeat.model.input_listing import ListedFile
 from drumbeat.server.data.stores import StoreAccess
 from drumbeat.server.data.stores.azure import AzureBackend
-from drumbeat.server.data.stores.backend_contract import Patience, Wanted
+from drumbeat.server.data.stores.backend_contract import StoreTimeouts, Wanted
 from tests.real.store_servers import (
     Azurite,
     S3Server,
@@ -179,13 +179,13 @@ def test_an_account_that_nobody_answers_for(azurite: Azurite) -> None:
 @pytest.mark.feature("X2")
 def test_a_link_is_for_one_blob_for_reading_and_for_a_while(azurite: Azurite, container: str) -> None:
     spec = azurite.datastore("here", container)
-    backend = AzureBackend(spec, "", Patience())
+    backend = AzureBackend(spec, "", StoreTimeouts())
     link = backend.link(Wanted("a/f"), 600)
     assert link
     assert {"sp=r", "sr=b"} <= set(link.url.partition("?")[2].split("&"))
     assert status_of(link.url) == 200
     assert status_of(link.url.replace("/a/f?", "/a/g?")) == 403
-    past = AzureBackend(spec, "", Patience(), lambda: NOW - timedelta(hours=2)).link(Wanted("a/f"), 600)
+    past = AzureBackend(spec, "", StoreTimeouts(), lambda: NOW - timedelta(hours=2)).link(Wanted("a/f"), 600)
     assert past
     assert status_of(past.url) == 403
     backend.close()
@@ -558,9 +558,9 @@ ASKS: dict[str, Callable[[StoreAccess], object]] = {
 )
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_store_that_takes_calls_and_answers_none_is_given_up(kind: str, ask: str) -> None:
-    patience = Patience(connect_s=1, answer_s=0.3, take_s=30)
+    timeouts = StoreTimeouts(connect_s=1, answer_s=0.3, take_s=30)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        access = StoreAccess(lambda: {"here": at_port(kind, silent.getsockname()[1])}, patience)
+        access = StoreAccess(lambda: {"here": at_port(kind, silent.getsockname()[1])}, timeouts)
         began = time.monotonic()
         with pytest.raises(UnreachableError, match=r"can't be (listed|read): no answer") as raised:
             ASKS[ask](access)
@@ -596,7 +596,7 @@ def answering(words: bytes) -> Iterator[int]:
 )
 def test_an_ssh_server_that_breaks_is_one_line_in_the_log(words: bytes, caplog: pytest.LogCaptureFixture) -> None:
     with answering(words) as port:
-        access = StoreAccess(lambda: {"here": at_port("sftp", port)}, Patience(answer_s=2))
+        access = StoreAccess(lambda: {"here": at_port("sftp", port)}, StoreTimeouts(answer_s=2))
         with pytest.raises(UnreachableError, match=f"no answer from 127.0.0.1, port {port}"):
             access.entries(HERE)
         access.close()
@@ -610,7 +610,7 @@ def test_an_ssh_server_that_breaks_is_one_line_in_the_log(words: bytes, caplog: 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_store_at_a_port_that_nobody_listens_at_is_given_up(kind: str) -> None:
     there = at_port(kind, closed_port())
-    access = StoreAccess(lambda: {"here": there}, Patience(answer_s=0.3))
+    access = StoreAccess(lambda: {"here": there}, StoreTimeouts(answer_s=0.3))
     with pytest.raises(NoConnectionError, match=r"it can't be listed: no answer from .+: connection refused") as raised:
         access.entries(HERE)
     assert (raised.value.where, bool(raised.value.fix)) == ("datastore `here`", True)
@@ -620,7 +620,7 @@ def test_a_store_at_a_port_that_nobody_listens_at_is_given_up(kind: str) -> None
 @pytest.mark.feature("F10")
 @pytest.mark.parametrize("kind", KINDS)
 def test_store_whose_host_name_does_not_exist_is_said_to_have_no_such_name(kind: str) -> None:
-    access = StoreAccess(lambda: {"here": at_port(kind, 9, "store.invalid")}, Patience(answer_s=0.3))
+    access = StoreAccess(lambda: {"here": at_port(kind, 9, "store.invalid")}, StoreTimeouts(answer_s=0.3))
     with pytest.raises(NoConnectionError, match=r"no answer from .+: its host name cannot be resolved"):
         access.entries(HERE)
     access.close()
@@ -635,8 +635,8 @@ def test_file_at_address_whose_host_does_not_exist_cannot_be_connected_to() -> N
 
 
 def test_a_store_is_given_up_long_before_those_who_wait_for_the_server() -> None:
-    patience = Patience()
-    assert patience.connect_s + 2 * patience.answer_s < 0.6 * (TIMEOUT.read or 0)
+    timeouts = StoreTimeouts()
+    assert timeouts.connect_s + 2 * timeouts.answer_s < 0.6 * (TIMEOUT.read or 0)
 
 
 # --- addresses --------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from starlette.routing import Match
 from drumbeat.model import wire
 from drumbeat.model.agent import Enrolment, Phase
 from drumbeat.model.errors import DrumbeatError, EngineError, StaleError, UnauthorizedError, UnreachableError
-from drumbeat.node.platform.server_link import Link
+from drumbeat.node.platform.server_link import ServerLink
 from drumbeat.ports.engines import node_secret
 from drumbeat.server.access.agent_listeners import DoorRules, HandshakePatience, TlsDoors
 from drumbeat.server.access.certificate_authority import Authority
@@ -107,8 +107,8 @@ class Doors:
 
 
 @contextlib.contextmanager
-def linked(enrolment: Enrolment) -> Iterator[Link]:
-    link = Link(enrolment, 20)
+def linked(enrolment: Enrolment) -> Iterator[ServerLink]:
+    link = ServerLink(enrolment, 20)
     try:
         yield link
     finally:

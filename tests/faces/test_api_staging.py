@@ -19,7 +19,7 @@ from drumbeat.model.agent import Phase
 from drumbeat.model.errors import ForbiddenError, NotFoundError, UnreachableError
 from drumbeat.model.input_listing import Listing
 from drumbeat.model.plan import InputPlan
-from drumbeat.server.data.inputs import Inputs
+from drumbeat.server.data.inputs import JobInputs
 from tests.support.memory_data import ROOT, MemoryData
 from tests.support.removal_contract import finish_removal
 
@@ -46,14 +46,14 @@ def house(tmp_path: Path, data: MemoryData) -> Iterator[House]:
         yield house
 
 
-def inputs_of(house: House, data: MemoryData) -> Inputs:
+def inputs_of(house: House, data: MemoryData) -> JobInputs:
     """As a server that has just started has them."""
 
     def job_of(name: str) -> Job:
         job = house.control.store.load(name).job
         return replace(job, plan=replace(job.plan, inputs=INPUTS))
 
-    return Inputs(house.control.artifacts, data, job_of)
+    return JobInputs(house.control.artifacts, data, job_of)
 
 
 @pytest.fixture

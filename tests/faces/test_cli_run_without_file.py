@@ -14,7 +14,7 @@ from drumbeat.cli.job_options.command_line import shell_line
 from drumbeat.cli.job_options.job_file_text import job_file_text
 from drumbeat.cli.job_options.options import JobOptions
 from drumbeat.core.planning import plan as planning
-from drumbeat.core.planning.plan import Facts, Sources
+from drumbeat.core.planning.plan import PlanFacts, Sources
 from drumbeat.jobfile import load, loads, to_dict
 from drumbeat.jobfile.job.job import CommandJob
 from tests.unit.cli.fake_server import FakeServer, Type
@@ -173,7 +173,7 @@ def test_value_of_an_input_reaches_the_program_unchanged(files: Path, monkeypatc
     options = JobOptions(inputs=("msg=plain" if is_set else f"msg={value}",))
     sets = [f"inputs.msg={value}"] if is_set else []
     job = draft_job(["printf", "<%s>", "--msg=${{inputs.msg}}", "${{inputs.msg}}"], options, sets)
-    plan = planning.make(job, "j", "e", Sources(), Facts({"local": (1, 0)})).plan
+    plan = planning.make(job, "j", "e", Sources(), PlanFacts({"local": (1, 0)})).plan
     variables = {f"AZUREML_PARAMETER_{name}": text for name, text in plan.literals.items()}
     printed = subprocess.run(
         ["/bin/bash", "-c", plan.command], env=variables, capture_output=True, text=True, check=True

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from drumbeat.core.lifecycle.events import StoryEntry
 from drumbeat.core.lifecycle.job import Job
-from drumbeat.core.scheduling.resource_needs import Need, Policy
+from drumbeat.core.scheduling.resource_needs import JobPolicy, Need
 from drumbeat.engines.local import LocalEngine
 from drumbeat.engines.netlab.engine import NetlabEngine
 from drumbeat.engines.netlab.lab import Lab
@@ -61,7 +61,7 @@ class Depot:
             path_first=(str(Path(sys.executable).parent),), compute=self.compute,
         )  # fmt: skip
         now = self.control.setting.clock.now()
-        job = Job(name, plan, Need(nodes, 1), Policy(max_retries=0), now)
+        job = Job(name, plan, Need(nodes, 1), JobPolicy(max_retries=0), now)
         line = StoryEntry(now, State.QUEUED, Reason.ACCEPTED, "accepted")
         submission = Submission(name, job, {"command": command}, (line,))
         self.control.loop.call(lambda: self.control.jobs.write(submission))

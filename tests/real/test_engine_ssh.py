@@ -18,7 +18,7 @@ from drumbeat.engines.own_address import route_to
 from drumbeat.engines.remote_host import Host
 from drumbeat.engines.ssh.engine import SshEngine
 from drumbeat.engines.ssh.login import Login
-from drumbeat.engines.ssh.ssh_host import SshHost
+from drumbeat.engines.ssh.ssh_host import SshReach
 from drumbeat.jobfile.compute.computes import compute_from
 from drumbeat.model.errors import EngineError, UnreachableError
 from drumbeat.node.host import processes
@@ -46,7 +46,7 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshLab]:
 
 def engine_over(hosts: SshLab, **changed: str) -> SshEngine:
     def host(name: str) -> Host:
-        reach = SshHost(hosts.login(name, **changed), PYTHON, "~/.drumbeat/node")
+        reach = SshReach(hosts.login(name, **changed), PYTHON, "~/.drumbeat/node")
         return Host(name, reach, "~/.drumbeat/node/gangs", "~/.drumbeat/node/jobs", cpus=4)
 
     engine = SshEngine([host(name) for name in hosts.names])
@@ -126,17 +126,17 @@ def test_nothing_of_ours_is_installed_on_the_hosts(engine: SshEngine, hosts: Ssh
 
 def test_an_agent_that_came_only_in_part_is_none(hosts: SshLab, monkeypatch: pytest.MonkeyPatch):
     """What breaks off is an end like any other for who reads it there."""
-    run = SshHost._run
+    run = SshReach._run
 
-    def broken(self: SshHost, command: str, text: bytes, timeout_s: float) -> subprocess.CompletedProcess[bytes]:
+    def broken(self: SshReach, command: str, text: bytes, timeout_s: float) -> subprocess.CompletedProcess[bytes]:
         return run(self, command, text[: len(text) // 2] if len(text) > 10_000 else text, timeout_s)
 
-    reach = SshHost(hosts.login("far-1"), PYTHON, "~/.drumbeat/half")
-    monkeypatch.setattr(SshHost, "_run", broken)
+    reach = SshReach(hosts.login("far-1"), PYTHON, "~/.drumbeat/half")
+    monkeypatch.setattr(SshReach, "_run", broken)
     with pytest.raises(EngineError, match="the agent can't be put into"):
         reach.ask("look", {"folder": "~/.drumbeat/half/gangs", "ended": []})
     assert [*(hosts.folder / "homes" / "far-1" / ".drumbeat" / "half" / "agents").iterdir()] == []
-    monkeypatch.setattr(SshHost, "_run", run)
+    monkeypatch.setattr(SshReach, "_run", run)
     assert reach.ask("look", {"folder": "~/.drumbeat/half/gangs", "ended": []})["cpus"]
 
 
@@ -187,7 +187,7 @@ def test_computes_and_servers_that_share_a_host_leave_each_other_s_gangs_alone(h
 
 
 def test_what_a_host_has_is_found_out(hosts: SshLab):
-    reach = SshHost(hosts.login("far-1"), PYTHON, "~/.drumbeat/node")
+    reach = SshReach(hosts.login("far-1"), PYTHON, "~/.drumbeat/node")
     engine = SshEngine([Host("far-1", reach, "~/.drumbeat/node/gangs", "~/.drumbeat/node/jobs")])
     wait_until(lambda: not engine.machines()[0].unusable)
     (machine,) = engine.machines()
@@ -240,7 +240,7 @@ def test_a_host_that_was_started_again_has_a_new_agent(engine: SshEngine, hosts:
 def test_a_login_that_fails_is_told_with_what_to_do(hosts: SshLab, changed: dict[str, str], what: str, fix: str):
     told = {key: value if value[0] == "/" else str(hosts.folder / value) for key, value in changed.items()}
     with pytest.raises(UnreachableError, match=what) as caught:
-        SshHost(hosts.login("far-1", **told), PYTHON, "~/node").ask("about", {})
+        SshReach(hosts.login("far-1", **told), PYTHON, "~/node").ask("about", {})
     assert fix in caught.value.fix
 
 
@@ -254,15 +254,15 @@ def test_a_login_that_fails_is_told_with_what_to_do(hosts: SshLab, changed: dict
 )
 def test_a_host_that_isn_t_there_is_told(hosts: SshLab, login: Login, what: str):
     with pytest.raises(UnreachableError, match=what):
-        SshHost(login, PYTHON, "~/node").ask("about", {})
+        SshReach(login, PYTHON, "~/node").ask("about", {})
 
 
 def test_a_host_without_that_python_is_told_what_to_install(hosts: SshLab):
     with pytest.raises(EngineError, match=r"has no program `python9\.9`") as caught:
-        SshHost(hosts.login("far-1"), "python9.9", "~/.drumbeat/node").ask("about", {})
+        SshReach(hosts.login("far-1"), "python9.9", "~/.drumbeat/node").ask("about", {})
     assert "Install Python 3.11" in caught.value.fix
 
 
 def test_a_folder_that_cannot_be_written_is_told(hosts: SshLab):
     with pytest.raises(EngineError, match="the agent can't be put into /proc/nowhere"):
-        SshHost(hosts.login("far-1"), PYTHON, "/proc/nowhere").ask("about", {})
+        SshReach(hosts.login("far-1"), PYTHON, "/proc/nowhere").ask("about", {})

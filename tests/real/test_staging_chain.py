@@ -16,8 +16,8 @@ from drumbeat.model.input_listing import ListedFile
 from drumbeat.node.inputs.cache.files import Files, name_of
 from drumbeat.node.inputs.cache.partial_file import PIECE, Part, claim, piece_at, piece_count
 from drumbeat.node.inputs.cache.small_file import Small, claim_small
-from drumbeat.node.inputs.fetching.http_client import Lines, Patience
-from drumbeat.node.inputs.fetching.peer_client import PeerClient, Place
+from drumbeat.node.inputs.fetching.http_client import FetchTimeouts, Lines
+from drumbeat.node.inputs.fetching.peer_client import PeerClient, PeerIdentity
 from drumbeat.node.inputs.fetching.peer_server import DataServer
 from tests.support.memory_data import Answer, MemoryData
 
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.feature("D5")]
 
 BIG = os.urandom(20 << 20)
 FILE = ListedFile("big", len(BIG), hashlib.sha256(BIG).hexdigest(), hashlib.sha256(BIG).hexdigest())
-QUICK = Patience(silent_s=0.3)
+QUICK = FetchTimeouts(silent_s=0.3)
 
 
 # --- in a lab: each node has a cache of its own -----------------------------------------------------------------
@@ -108,9 +108,9 @@ def serving(files: Files) -> Iterator[DataServer]:
     serving.close()
 
 
-def chain_to(serving: DataServer, *, secret: str = "secret", patience: Patience = QUICK) -> PeerClient:
+def chain_to(serving: DataServer, *, secret: str = "secret", timeouts: FetchTimeouts = QUICK) -> PeerClient:
     peer = {"address": "127.0.0.1", "data_port": serving.port, "cache": "other"}
-    return PeerClient(Place(1, "mine", secret), lambda: [peer, None], patience)
+    return PeerClient(PeerIdentity(1, "mine", secret), lambda: [peer, None], timeouts)
 
 
 def ask(chain: PeerClient, number: int = 0) -> bytes | None:
@@ -128,7 +128,7 @@ def growing(files: Files) -> Part:
 
 
 def test_a_piece_of_a_growing_file_is_passed_on_as_soon_as_it_is_there(files: Files, serving: DataServer):
-    part, chain = growing(files), chain_to(serving, patience=Patience(silent_s=60))
+    part, chain = growing(files), chain_to(serving, timeouts=FetchTimeouts(silent_s=60))
     found: list[bytes | None] = []
     asking = threading.Thread(target=lambda: found.append(ask(chain, 1)))
     asking.start()
@@ -203,7 +203,7 @@ def test_small_files_that_are_there_come_in_one_answer_and_the_others_dont_hold_
     serving.names = frozenset(name_of(one) for one in SMALL)
     for number in (1, 3):
         bring(files, number)
-    chain = chain_to(serving, patience=Patience(silent_s=60))
+    chain = chain_to(serving, timeouts=FetchTimeouts(silent_s=60))
     assert ask_files(chain) == {name_of(SMALL[at]): b"%05d" % at for at in (1, 3)}
     for number in (0, 2, 4):
         bring(files, number)
@@ -214,7 +214,7 @@ def test_small_files_are_waited_for_until_the_node_before_gets_nowhere(files: Fi
     serving.names = frozenset(name_of(one) for one in SMALL)
     assert ask_files(chain_to(serving)) == {}
     found: list[dict[str, bytes]] = []
-    chain = chain_to(serving, patience=Patience(silent_s=60))
+    chain = chain_to(serving, timeouts=FetchTimeouts(silent_s=60))
     asking = threading.Thread(target=lambda: found.append(ask_files(chain)))
     asking.start()
     bring(files, 0)
@@ -235,7 +235,7 @@ def test_an_answer_that_was_changed_on_its_way_isnt_taken():
         stranger.spoil = lambda _asked: Answer(200, b"x" * PIECE, headers={"Drumbeat-Proof": "0" * 64})
         port = int(stranger.url.rpartition(":")[2])
         peer = {"address": "127.0.0.1", "data_port": port, "cache": "other"}
-        chain = PeerClient(Place(1, "mine", "secret"), lambda: [peer, None], QUICK)
+        chain = PeerClient(PeerIdentity(1, "mine", "secret"), lambda: [peer, None], QUICK)
         assert ask(chain) is None
         assert ask(chain, 1) is None
         assert len(stranger.asked) == 1, "it isn't believed again"
@@ -243,6 +243,6 @@ def test_an_answer_that_was_changed_on_its_way_isnt_taken():
 
 def test_a_node_with_the_same_cache_is_passed_over():
     chain = PeerClient(
-        Place(1, "mine", "secret"), lambda: [{"address": "x", "data_port": 1, "cache": "mine"}, None], QUICK
+        PeerIdentity(1, "mine", "secret"), lambda: [{"address": "x", "data_port": 1, "cache": "mine"}, None], QUICK
     )
     assert ask(chain) is None

@@ -24,7 +24,7 @@ from drumbeat.node.inputs.cache.partial_file import PIECE
 from drumbeat.node.inputs.cache.small_file import SMALL
 from drumbeat.node.inputs.fetching.fetch_context import Means
 from drumbeat.node.inputs.fetching.fetch_threads import Fetch
-from drumbeat.node.inputs.fetching.http_client import Patience
+from drumbeat.node.inputs.fetching.http_client import FetchTimeouts
 from drumbeat.node.inputs.fetching.piece_queue import Want
 from drumbeat.node.inputs.fetching.progress import Meter
 from drumbeat.node.inputs.mounting.input_reader import RangeReader
@@ -63,7 +63,7 @@ def test_a_job_whose_store_is_slow_says_how_slow_and_when_it_stands_still(
         assert data.sent == len(slow)
 
 
-# --- the same with less patience --------------------------------------------------------------------------------
+# --- the same with shorter timeouts -----------------------------------------------------------------------------
 class Stalling:
     """A store that stops after `blocks` of the first answer, or of all."""
 
@@ -118,12 +118,14 @@ class Server:
             raise StorageError("the disk is full", where=self._where, fix="Make room on it.")
 
 
-def fetch(folder: Path, data: MemoryData, patience: Patience, server: Server | None = None, tag: str = "") -> bytes:
+def fetch(
+    folder: Path, data: MemoryData, timeouts: FetchTimeouts, server: Server | None = None, tag: str = ""
+) -> bytes:
     files = Files(str(folder))
     file = replace(data.listing(f"{ROOT}/set", is_file=False).files[0], tag=tag)
     link: Any = server or Server(data)
     meter = Meter("input train", file.size, lambda _sentence: None)
-    Fetch(Means(files, lambda: link, meter, patience), [Want("train", file)]).run()
+    Fetch(Means(files, lambda: link, meter, timeouts), [Want("train", file)]).run()
     return Path(files.place(name_of(file))).read_bytes()
 
 
@@ -131,7 +133,7 @@ def fetch(folder: Path, data: MemoryData, patience: Patience, server: Server | N
 def test_an_answer_that_stops_is_gone_on_with_where_it_stopped(tmp_path: Path, data: MemoryData):
     stalling = Stalling(data, blocks=5)
     try:
-        assert fetch(tmp_path, data, Patience(timeout_s=15)) == LARGE
+        assert fetch(tmp_path, data, FetchTimeouts(timeout_s=15)) == LARGE
     finally:
         stalling.is_over.set()
     assert [one.offset for one in data.asked] == [0, 5 * BLOCK]
@@ -140,7 +142,7 @@ def test_an_answer_that_stops_is_gone_on_with_where_it_stopped(tmp_path: Path, d
 def test_a_small_file_whose_store_breaks_off_again_and_again_is_gone_on_with(tmp_path: Path, data: MemoryData):
     small = data.files["set/large"] = LARGE[: 3 * BLOCK + 1000]
     data.spoil = lambda asked: Answer(206 if asked.offset else 200, cut=BLOCK) if asked.length > BLOCK else None
-    assert fetch(tmp_path, data, Patience()) == small
+    assert fetch(tmp_path, data, FetchTimeouts()) == small
     assert [one.offset for one in data.asked] == [0, BLOCK, 2 * BLOCK, 3 * BLOCK]
 
 
@@ -154,7 +156,7 @@ def test_a_file_that_is_replaced_while_it_comes_isnt_put_together_of_two(tmp_pat
 
     data.spoil = replaced
     with pytest.raises(ConflictError, match="isn't what it was"):
-        fetch(tmp_path, data, Patience(), tag=tag)
+        fetch(tmp_path, data, FetchTimeouts(), tag=tag)
 
 
 class Relaying(Server):
@@ -173,7 +175,7 @@ def test_a_file_that_its_store_unpacks_on_the_way_comes_as_it_is_kept(tmp_path: 
     packed = data.files["set/large"] = os.urandom(size)
     unpacked = os.urandom(2 * size)
     data.spoil = lambda _asked: Answer(200, unpacked, is_chunked=True)
-    assert fetch(tmp_path, data, Patience(), Relaying(data), tag="1700000000000001") == packed
+    assert fetch(tmp_path, data, FetchTimeouts(), Relaying(data), tag="1700000000000001") == packed
 
 
 def test_a_mounted_file_that_its_store_unpacks_is_read_as_it_is_kept(data: MemoryData):
@@ -181,7 +183,7 @@ def test_a_mounted_file_that_its_store_unpacks_is_read_as_it_is_kept(data: Memor
     data.spoil = lambda _asked: Answer(200, os.urandom(2 * len(LARGE)), is_chunked=True)
     file = data.listing(f"{ROOT}/set", is_file=False).files[0]
     link: Any = Relaying(data)
-    reader = RangeReader("train", [file], lambda: link, Patience())
+    reader = RangeReader("train", [file], lambda: link, FetchTimeouts())
     with contextlib.closing(reader.store()) as store:
         assert b"".join(reader.read(store, file, BLOCK, 1000)) == LARGE[BLOCK : BLOCK + 1000]
 
@@ -191,14 +193,14 @@ def test_a_redirect_to_an_address_beyond_ascii_is_followed(tmp_path: Path, data:
     content = data.files["set/größe 中"] = data.files["set/large"] = os.urandom(1000)
     location = f"/{moved}?token=first".encode().decode("latin-1")
     data.spoil = lambda asked: Answer(302, b"", headers={"Location": location}) if asked.path == "set/large" else None
-    assert fetch(tmp_path, data, Patience()) == content
+    assert fetch(tmp_path, data, FetchTimeouts()) == content
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9/größe", "http://127.0.0.1:port", "http://[::1", "http://a..b"])
 def test_an_address_that_cannot_be_sent_is_left_for_the_server(tmp_path: Path, data: MemoryData, url: str):
     content = data.files["set/large"]
     data.link = lambda *_: Link(url)  # pyright: ignore[reportAttributeAccessIssue]
-    assert fetch(tmp_path, data, Patience(), Relaying(data)) == content
+    assert fetch(tmp_path, data, FetchTimeouts(), Relaying(data)) == content
 
 
 @pytest.mark.feature("F10")
@@ -207,7 +209,7 @@ def test_a_store_that_always_stops_is_named_in_the_end(tmp_path: Path, data: Mem
     host = data.url.removeprefix("http://")
     try:
         with pytest.raises(UnreachableError) as raised:
-            fetch(tmp_path, data, Patience(timeout_s=2, give_up_s=5))
+            fetch(tmp_path, data, FetchTimeouts(timeout_s=2, give_up_s=5))
     finally:
         stalling.is_over.set()
     # Its last try may have been cut off before the first byte of the answer.
@@ -235,7 +237,7 @@ def test_store_that_cannot_be_connected_to_is_given_up_early(
     server = Relaying(data)
     data.url, own = url, data.url
     with pytest.raises(UnreachableError) as raised:
-        fetch(tmp_path, data, Patience(no_connection_s=0.5, give_up_s=600), server)
+        fetch(tmp_path, data, FetchTimeouts(no_connection_s=0.5, give_up_s=600), server)
     data.url = own
     assert raised.value.what.startswith("input train: ")
     assert reason in raised.value.what
@@ -245,17 +247,17 @@ def test_store_that_cannot_be_connected_to_is_given_up_early(
 
 @pytest.mark.feature("F10")
 def test_store_that_only_does_not_answer_is_waited_for_longer_than_one_that_is_not_there():
-    patience = Patience()
-    assert 60 <= patience.limit_s(NoConnectionError("")) <= 120
-    assert patience.limit_s(UnreachableError("")) == 600
-    assert Patience(give_up_s=60).limit_s(NoConnectionError("")) == 60
+    timeouts = FetchTimeouts()
+    assert 60 <= timeouts.limit_s(NoConnectionError("")) <= 120
+    assert timeouts.limit_s(UnreachableError("")) == 600
+    assert FetchTimeouts(give_up_s=60).limit_s(NoConnectionError("")) == 60
 
 
 @pytest.mark.feature("F10")
 @pytest.mark.parametrize("size", [SMALL - 1, SMALL + 1], ids=["small", "large"])
 def test_a_server_whose_own_disk_refuses_is_waited_for(tmp_path: Path, data: MemoryData, size: int):
     data.files["set/large"] = os.urandom(size)
-    assert fetch(tmp_path, data, Patience(), Server(data, 4)) == data.files["set/large"]
+    assert fetch(tmp_path, data, FetchTimeouts(), Server(data, 4)) == data.files["set/large"]
 
 
 @pytest.mark.feature("F10")
@@ -263,7 +265,7 @@ def test_a_server_whose_own_disk_refuses_is_waited_for(tmp_path: Path, data: Mem
 def test_a_server_whose_disk_always_refuses_is_given_up_in_its_words(tmp_path: Path, data: MemoryData, size: int):
     data.files["set/large"] = os.urandom(size)
     with pytest.raises(UnreachableError) as raised:
-        fetch(tmp_path, data, Patience(give_up_s=1), Server(data, 1000))
+        fetch(tmp_path, data, FetchTimeouts(give_up_s=1), Server(data, 1000))
     assert str(raised.value) == "/home: the disk is full; no byte came for 1 s. Make room on it."
 
 
@@ -272,7 +274,7 @@ def test_a_server_whose_disk_always_refuses_is_given_up_in_its_words(tmp_path: P
 def test_what_a_store_refuses_for_good_is_told_at_once(tmp_path: Path, data: MemoryData, size: int):
     data.files["set/large"] = os.urandom(size)
     with pytest.raises(StorageError) as raised:
-        fetch(tmp_path, data, Patience(), Server(data, 1000, "inputs.train"))
+        fetch(tmp_path, data, FetchTimeouts(), Server(data, 1000, "inputs.train"))
     assert str(raised.value) == "inputs.train: the disk is full. Make room on it."
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from drumbeat.core.end_verdict import Verdict
 from drumbeat.core.lifecycle.events import StartGang, StopGang, StoryEntry
 from drumbeat.core.lifecycle.job import Failure, Job, Observed
-from drumbeat.core.scheduling.resource_needs import Need, Policy, Slot
+from drumbeat.core.scheduling.resource_needs import JobPolicy, Need, Slot
 from drumbeat.model.agent import AgentStatus, Phase, RankExit
 from drumbeat.model.plan import InputPlan, OutputPlan, Plan, Rank
 from drumbeat.model.roster import Member, Roster
@@ -23,7 +23,7 @@ START, STOP = StartGang(1, SLOTS), StopGang(1)
 def sample_job(name: str, *, experiment: str = "default", compute: str = "local", parent: str = "") -> Job:
     """A job that was just accepted."""
     plan = Plan(name, experiment, "pytorch", 1, 1, "python train.py", (Rank(0, 0, 0),), compute=compute)
-    return Job(name, plan, Need(1, 1), Policy(), NOON, parent=parent)
+    return Job(name, plan, Need(1, 1), JobPolicy(), NOON, parent=parent)
 
 
 def submission(
@@ -79,7 +79,7 @@ def full_job(name: str) -> Job:
         name,
         plan,
         Need(2, 4, 1, alone=True),
-        Policy(5, 1, 60.5),
+        JobPolicy(5, 1, 60.5),
         NOON,
         State.STOPPING,
         Reason.RANK_KILLED,

@@ -6,12 +6,6 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src" / "drumbeat"
 
-TWICE = frozenset({
-    "Facts", "Found", "Inputs", "JobOutputs", "Kept", "Line", "Link", "Manifest", "Outputs", "Patience", "Piece",
-    "Place", "Policy", "Reference", "SshHost", "Step", "Store", "Whole", "Work",
-})  # fmt: skip
-"""Names that still stand for more than one thing. A name that is unique now is removed; none is added."""
-
 
 def classes() -> dict[str, list[str]]:
     """Public class names to the modules that define them."""
@@ -24,14 +18,4 @@ def classes() -> dict[str, list[str]]:
 
 
 def test_public_class_name_stands_in_one_module() -> None:
-    repeated = {name: modules for name, modules in classes().items() if len(modules) > 1}
-    assert {name: modules for name, modules in repeated.items() if name not in TWICE} == {}
-    assert TWICE - repeated.keys() == set(), "these are unique now: remove them from the list"
-
-
-def test_client_and_server_share_no_class_name_with_another_room() -> None:
-    repeated = {name: modules for name, modules in classes().items() if len(modules) > 1}
-    mine = {
-        name for name, modules in repeated.items() if any(one.startswith(("client/", "server/")) for one in modules)
-    }
-    assert mine == set()
+    assert {name: modules for name, modules in classes().items() if len(modules) > 1} == {}

@@ -44,7 +44,7 @@ class StandbyOrder:
 
 
 @dataclass(frozen=True)
-class Patience:
+class SupervisorTimeouts:
     """Sets how long the supervisor goes on without an agent, and the grace time of its ranks then."""
 
     lost_after_s: float
@@ -126,10 +126,10 @@ class Probe:
     """Requests the state, which shows that the supervisor is alive."""
 
 
-SupervisorRequest = Patience | StartRound | StartSessions | StopRound | LeaveNode | Probe | Retire | Adopt
+SupervisorRequest = SupervisorTimeouts | StartRound | StartSessions | StopRound | LeaveNode | Probe | Retire | Adopt
 
 REQUESTS: dict[str, type[SupervisorRequest]] = {
-    "patience": Patience,
+    "patience": SupervisorTimeouts,
     "start": StartRound,
     "sessions": StartSessions,
     "stop": StopRound,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from drumbeat.model.api.components import ComponentView
-from drumbeat.resources.kind import Kept, Kind, Sentences
+from drumbeat.resources.kind import Kind, Sentences, StoredResource
 
 if TYPE_CHECKING:
     from drumbeat.jobfile.reading.loader import DocumentKind
@@ -18,7 +18,7 @@ def _model() -> DocumentKind:
     return MODEL
 
 
-def _view(kept: Kept) -> ComponentView:
+def _view(kept: StoredResource) -> ComponentView:
     table: dict[str, Any] = kept.document["component"]
     parts: dict[str, dict[str, Any]] = kept.document["parts"]
     return ComponentView(

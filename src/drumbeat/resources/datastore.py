@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from drumbeat.model.api.data import DatastoreView
 from drumbeat.model.errors import DrumbeatError
-from drumbeat.resources.kind import Kept, Kind, Sentences
+from drumbeat.resources.kind import Kind, Sentences, StoredResource
 
 if TYPE_CHECKING:
     from drumbeat.jobfile.data.datastores import Datastore
@@ -36,7 +36,7 @@ def _model() -> DocumentKind:
     return MODEL
 
 
-def _view(kept: Kept) -> DatastoreView:
+def _view(kept: StoredResource) -> DatastoreView:
     from drumbeat.jobfile.data.credentials import split
     from drumbeat.jobfile.data.datastores import kind_of_credentials
 

@@ -27,8 +27,8 @@ CREDENTIALS = "credentials"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kept:
-    """A resource as it is kept, from which its view is made."""
+class StoredResource:
+    """A resource as the database has it, from which its view is made."""
 
     name: str
     version: str = ""
@@ -87,7 +87,7 @@ class Kind(Generic[V]):
     path: str
     """Of its routes, below `/api/v1`."""
     view_type: type[V]
-    view: Callable[[Kept], V] = _no_view
+    view: Callable[[StoredResource], V] = _no_view
     """Returns what users see of one: never a secret. Left out where the class of the service makes it."""
     model: Callable[[], DocumentKind]
     """Returns which models its documents have. Secrets are below `credentials` (`jobfile.data.credentials`)."""

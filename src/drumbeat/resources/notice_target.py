@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from drumbeat.model.api.notices import NoticeTargetView
-from drumbeat.resources.kind import Kept, Kind, Sentences
+from drumbeat.resources.kind import Kind, Sentences, StoredResource
 
 if TYPE_CHECKING:
     from drumbeat.jobfile.notices.targets import AnyTarget
@@ -19,7 +19,7 @@ def _model() -> DocumentKind:
     return TARGET
 
 
-def _view(kept: Kept) -> NoticeTargetView:
+def _view(kept: StoredResource) -> NoticeTargetView:
     target: AnyTarget = kept.open()
     if target.type == "mail":
         place, receivers = f"{target.host}:{target.port}", tuple(target.to)

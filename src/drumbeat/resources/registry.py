@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from drumbeat.model.api.environments import RegistryView
-from drumbeat.resources.kind import Kept, Kind, Sentences
+from drumbeat.resources.kind import Kind, Sentences, StoredResource
 
 if TYPE_CHECKING:
     from drumbeat.jobfile.reading.loader import DocumentKind
@@ -17,7 +17,7 @@ def _model() -> DocumentKind:
     return MODEL
 
 
-def _view(kept: Kept) -> RegistryView:
+def _view(kept: StoredResource) -> RegistryView:
     document = kept.document
     return RegistryView(
         kept.name,

@@ -24,9 +24,9 @@ from drumbeat.server.computes.node_states import NodeStates
 from drumbeat.server.computes.scaler import Scaler
 from drumbeat.server.data.data_assets import DataAssets
 from drumbeat.server.data.datastores import Datastores
-from drumbeat.server.data.inputs import Inputs
-from drumbeat.server.data.job_output_reader import JobOutputs
-from drumbeat.server.data.manifests import Whole
+from drumbeat.server.data.inputs import JobInputs
+from drumbeat.server.data.job_output_reader import JobOutputReader
+from drumbeat.server.data.manifests import ManifestDataAccess
 from drumbeat.server.database import SqlStore
 from drumbeat.server.home_folder import FolderArtifacts
 from drumbeat.server.jobs.child_effects import Children
@@ -139,11 +139,13 @@ class Control:
         self.standby = LeaseWait(self.loop, self._activate)
         self.engines = Engines(self.loop, setting.engines, setting.make_engine)
         self.addresses = AgentAddresses(self.loop, self.engines, setting.endpoints)
-        self.data: DataAccess = JobOutputs(setting.artifacts, Whole(setting.data) if setting.data else None)
+        self.data: DataAccess = JobOutputReader(
+            setting.artifacts, ManifestDataAccess(setting.data) if setting.data else None
+        )
         self.pending_outputs = PendingOutputs(self.loop)
         self.catalogs = self._catalogs()
         self.direct = DirectOutputs(self.data, lambda name: self.loop.record(name).job)
-        self.inputs = Inputs(
+        self.inputs = JobInputs(
             setting.artifacts,
             self.data,
             self.direct.job_of,

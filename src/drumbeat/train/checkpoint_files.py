@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from drumbeat.model.errors import DrumbeatError, RefusedError
-from drumbeat.train.checkpoint_folder import CheckpointFolder, Digest, Generation, Manifest
+from drumbeat.train.checkpoint_folder import CheckpointFolder, CheckpointManifest, Digest, Generation
 from drumbeat.train.model_parts import (
     check_names_of_parts,
     have_one_model,
@@ -98,7 +98,7 @@ class CheckpointFiles:
             notes.append(f"checkpoint: step {step:,} is broken and put aside ({broken[0]})")
             self._by_leaders(self.sharing, partial(self.folder.put_aside, step))
         if found:
-            self._good = found, Manifest.read(self.folder.path(found)).generation
+            self._good = found, CheckpointManifest.read(self.folder.path(found)).generation
         every: list[Good | None] = self.everyone.gather(self._good)
         # Of one step, nodes without a shared folder may have states of two attempts: the later one counts.
         self._newest = max((good for good in every if good), default=None)
@@ -119,7 +119,7 @@ class CheckpointFiles:
         self._by_leaders(self.everyone, lambda: _write_rest(folder, copied["others"], ranks))
         digests = self._together(self.sharing, lambda: self._digests(folder))
         files = {name: digest for each in digests for name, digest in each.items()}
-        manifest = Manifest(step, self.everyone.size, self.folder.generation, files)
+        manifest = CheckpointManifest(step, self.everyone.size, self.folder.generation, files)
         self._by_leaders(self.everyone, lambda: self.folder.publish(manifest))
         return sum(digest.bytes for digest in files.values())
 

@@ -74,8 +74,8 @@ class Digest:
 
 
 @dataclass(frozen=True)
-class Manifest:
-    """What a checkpoint consists of."""
+class CheckpointManifest:
+    """The list of a checkpoint's files."""
 
     step: int
     world_size: int
@@ -91,7 +91,7 @@ class Manifest:
             os.fsync(file.fileno())
 
     @classmethod
-    def read(cls, folder: Path) -> Manifest:
+    def read(cls, folder: Path) -> CheckpointManifest:
         """Reads a checkpoint's manifest. Raises ValueError, KeyError or TypeError if it isn't one; OSError."""
         document: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         if document["format"] != FORMAT:
@@ -140,7 +140,7 @@ class CheckpointFolder:
         partial.mkdir(parents=True)
         return partial
 
-    def publish(self, manifest: Manifest) -> Path:
+    def publish(self, manifest: CheckpointManifest) -> Path:
         """Makes a written checkpoint visible, and removes earlier steps, so that `keep` are left with it.
 
         Later steps stay: they are those of a training that this one doesn't go on from. A checkpoint of the same step
@@ -180,7 +180,7 @@ class CheckpointFolder:
         """
         folder = self.path(step)
         try:
-            manifest = Manifest.read(folder)
+            manifest = CheckpointManifest.read(folder)
         except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
             return [f"{MANIFEST}: {getattr(error, 'strerror', None) or error}"]
         except OSError as error:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drumbeat.cli.follow.identical_lines import NEAR_LINES, NEAR_S, Folding, collapse
-from drumbeat.cli.follow.line_assembly import Line
+from drumbeat.cli.follow.line_assembly import LogLine
 from drumbeat.cli.follow.log_lines import name_ranks, prefix_of
 from drumbeat.model.logs import LogName
 
@@ -15,7 +15,7 @@ def at(rank: int, *, per_node: int = 2, round_: int = 1) -> LogName:
 
 
 def fold(*pairs: tuple[int, str]) -> list[tuple[str, str]]:
-    return [(prefix_of(each), each.text) for each in collapse(Line(at(rank), text) for rank, text in pairs)]
+    return [(prefix_of(each), each.text) for each in collapse(LogLine(at(rank), text) for rank, text in pairs)]
 
 
 @pytest.mark.feature("M1")
@@ -37,15 +37,15 @@ def test_lines_far_apart_are_not_folded():
 
 
 def test_rounds_are_not_folded_together():
-    lines = [Line(at(0), "hi"), Line(at(0, round_=2), "hi")]
+    lines = [LogLine(at(0), "hi"), LogLine(at(0, round_=2), "hi")]
     assert [each.count for each in collapse(lines)] == [1, 1]
 
 
 def test_while_following_a_fold_waits_for_other_ranks_only_so_long():
     folding = Folding()
-    assert folding.feed(Line(at(0), "hi"), 0.0) == []
+    assert folding.feed(LogLine(at(0), "hi"), 0.0) == []
     assert folding.due(NEAR_S / 2) == []
-    assert folding.feed(Line(at(1), "hi"), NEAR_S / 2) == []
+    assert folding.feed(LogLine(at(1), "hi"), NEAR_S / 2) == []
     assert [prefix_of(each) for each in folding.due(NEAR_S)] == ["0:0,0:1 ×2"]
     assert folding.end() == []
 
@@ -64,7 +64,7 @@ def test_many_ranks_of_a_node_are_a_range():
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from("abc"))))
 def test_every_rank_keeps_its_lines_and_their_order(pairs: list[tuple[int, str]]):
-    folds = list(collapse(Line(at(rank), text) for rank, text in pairs))
+    folds = list(collapse(LogLine(at(rank), text) for rank, text in pairs))
     for rank in range(4):
         told = [each.text for each in folds for _ in range(each.times.get(at(rank), 0))]
         assert told == [text for one, text in pairs if one == rank]
@@ -75,5 +75,5 @@ def test_folding_as_lines_come_loses_none_either(pairs: list[tuple[int, str]]):
     folding, count = Folding(), 0
     for moment, (rank, text) in enumerate(pairs):
         now = moment * NEAR_S / 3
-        count += sum(each.count for each in [*folding.feed(Line(at(rank), text), now), *folding.due(now)])
+        count += sum(each.count for each in [*folding.feed(LogLine(at(rank), text), now), *folding.due(now)])
     assert count + sum(each.count for each in folding.end()) == len(pairs)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drumbeat.cli.follow.line_assembly import MAX_LINE_LENGTH, SILENT_S, Line, LineAssembler
+from drumbeat.cli.follow.line_assembly import MAX_LINE_LENGTH, SILENT_S, LineAssembler, LogLine
 from drumbeat.model.logs import LogName
 
 ZERO, ONE = LogName(1, 1, 0, 0), LogName(1, 1, 0, 1)
@@ -23,24 +23,28 @@ def test_a_line_that_was_cut_is_put_together():
 def test_ranks_do_not_mix():
     lines = LineAssembler()
     assert lines.feed(ZERO, "from ", 0.0) == []
-    assert lines.feed(ONE, "from 1\n", 0.0) == [Line(ONE, "from 1")]
-    assert lines.feed(ZERO, "0\n", 0.0) == [Line(ZERO, "from 0")]
+    assert lines.feed(ONE, "from 1\n", 0.0) == [LogLine(ONE, "from 1")]
+    assert lines.feed(ZERO, "0\n", 0.0) == [LogLine(ZERO, "from 0")]
 
 
 def test_an_unfinished_line_is_shown_after_silence_and_its_end_does_not_repeat_it():
     lines = LineAssembler()
     assert lines.feed(ZERO, "waiting …", 0.0) == []
     assert lines.silent(SILENT_S - 0.01) == []
-    assert lines.silent(SILENT_S) == [Line(ZERO, "waiting …")]
+    assert lines.silent(SILENT_S) == [LogLine(ZERO, "waiting …")]
     assert lines.silent(9.0) == []
-    assert lines.feed(ZERO, "\nnext\n", 9.0) == [Line(ZERO, "next")]
+    assert lines.feed(ZERO, "\nnext\n", 9.0) == [LogLine(ZERO, "next")]
 
 
 def test_what_follows_a_part_that_was_shown_is_a_line_of_its_own():
     lines = LineAssembler()
     lines.feed(ZERO, "loading", 0.0)
     lines.silent(1.0)
-    assert lines.feed(ZERO, " done\n\nafter\n", 1.0) == [Line(ZERO, " done"), Line(ZERO, ""), Line(ZERO, "after")]
+    assert lines.feed(ZERO, " done\n\nafter\n", 1.0) == [
+        LogLine(ZERO, " done"),
+        LogLine(ZERO, ""),
+        LogLine(ZERO, "after"),
+    ]
 
 
 def test_an_empty_line_is_a_line():
@@ -50,7 +54,7 @@ def test_an_empty_line_is_a_line():
 def test_the_end_shows_what_is_unfinished():
     lines = LineAssembler()
     lines.feed(ZERO, "Killed", 0.0)
-    assert lines.end() == [Line(ZERO, "Killed")]
+    assert lines.end() == [LogLine(ZERO, "Killed")]
     assert lines.end() == []
 
 
@@ -70,9 +74,9 @@ def test_of_a_progress_bar_the_last_state_is_shown(pieces: list[str], shown: lis
 def test_a_progress_bar_that_pauses_shows_each_pause_once():
     lines = LineAssembler()
     lines.feed(ZERO, " 0%\r10%", 0.0)
-    assert lines.silent(1.0) == [Line(ZERO, "10%")]
+    assert lines.silent(1.0) == [LogLine(ZERO, "10%")]
     lines.feed(ZERO, "\r20%", 1.0)
-    assert lines.silent(2.0) == [Line(ZERO, "20%")]
+    assert lines.silent(2.0) == [LogLine(ZERO, "20%")]
     assert lines.feed(ZERO, "\n", 2.0) == []
 
 
@@ -80,7 +84,7 @@ def test_raw_lines_are_never_broken():
     lines = LineAssembler(raw=True)
     assert lines.feed(ZERO, "a" * 100_000, 0.0) == []
     assert lines.silent(3600.0) == []
-    assert lines.feed(ZERO, "b\n", 3600.0) == [Line(ZERO, "a" * 100_000 + "b")]
+    assert lines.feed(ZERO, "b\n", 3600.0) == [LogLine(ZERO, "a" * 100_000 + "b")]
 
 
 def test_raw_lines_keep_their_carriage_returns():
@@ -96,7 +100,7 @@ def test_a_progress_bar_that_never_ends_its_line_is_not_kept_whole():
     lines = LineAssembler()
     for step in range(MAX_LINE_LENGTH):
         assert lines.feed(ZERO, f"{step:>9}\r", 0.0) == []
-    assert lines.end() == [Line(ZERO, f"{MAX_LINE_LENGTH - 1:>9}")]
+    assert lines.end() == [LogLine(ZERO, f"{MAX_LINE_LENGTH - 1:>9}")]
 
 
 @given(text=st.text(alphabet="ab\n\r"), cuts=st.lists(st.integers(0, 50)))

@@ -9,7 +9,7 @@ from drumbeat import launchers
 from drumbeat.core.lifecycle.events import AgentSaid, Decision, Event, Granted
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.lifecycle.state_machine import decide
-from drumbeat.core.scheduling.resource_needs import Need, Policy, Slot
+from drumbeat.core.scheduling.resource_needs import JobPolicy, Need, Slot
 from drumbeat.model.agent import AgentStatus, Phase, RankExit
 from drumbeat.model.plan import Plan
 from drumbeat.model.roster import Member
@@ -44,7 +44,7 @@ def a_plan(nodes: int = 2, per_node: int = 2) -> Plan:
 
 def a_job(nodes: int = 2, per_node: int = 2, **policy: object) -> Job:
     plan = a_plan(nodes, per_node)
-    return Job("job-1", plan, Need(nodes, per_node), replace(Policy(), **policy), START)
+    return Job("job-1", plan, Need(nodes, per_node), replace(JobPolicy(), **policy), START)
 
 
 def member(node: int) -> Member:

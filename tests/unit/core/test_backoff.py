@@ -11,7 +11,7 @@ from drumbeat.core.lifecycle import backoff
 from drumbeat.core.lifecycle.events import AgentSaid, CancelRequested, Granted, NodeLost, RetryDue, StopGang, TimeUp
 from drumbeat.core.lifecycle.job import Failure, Job
 from drumbeat.core.lifecycle.state_machine import decide
-from drumbeat.core.scheduling.resource_needs import Policy
+from drumbeat.core.scheduling.resource_needs import JobPolicy
 from drumbeat.model.agent import Phase
 from drumbeat.model.states import Reason, State
 
@@ -20,10 +20,10 @@ from .jobs import a_job, after, at, killed, running, said, slots
 pytestmark = pytest.mark.feature("F2")
 
 KILLED, LOST, PREEMPTED, LACKING = Reason.RANK_KILLED, Reason.NODE_LOST, Reason.PREEMPTED, Reason.SHARE_MISSING
-POLICY = Policy(max_retries=9, retry_delay_s=10, max_retry_delay_s=60)
+POLICY = JobPolicy(max_retries=9, retry_delay_s=10, max_retry_delay_s=60)
 
 
-def delays(*failures: tuple[float, Reason], policy: Policy = POLICY) -> list[float]:
+def delays(*failures: tuple[float, Reason], policy: JobPolicy = POLICY) -> list[float]:
     """The wait after each of these failures. Each at its second."""
     kept = [Failure(1, n, Verdict(reason, "x"), at(second)) for n, (second, reason) in enumerate(failures, 1)]
     return [backoff.delay(kept[: n + 1], policy).total_seconds() for n in range(len(kept))]

@@ -3,8 +3,15 @@
 import pytest
 
 from drumbeat.core.planning import plan as planning
-from drumbeat.core.planning.environments import Found, Registered, Shelf, document_of, resolve, wanted_names
-from drumbeat.core.planning.plan import Facts, Sources
+from drumbeat.core.planning.environments import (
+    Registered,
+    ResolvedEnvironment,
+    Shelf,
+    document_of,
+    resolve,
+    wanted_names,
+)
+from drumbeat.core.planning.plan import PlanFacts, Sources
 from drumbeat.jobfile.environments.environment_keys import Environment
 from drumbeat.jobfile.job.job import CommandJob
 from drumbeat.model.api.requests import EnvironmentFiles
@@ -18,7 +25,7 @@ def version(name: str, number: str, text: str = "numpy\n") -> Registered:
 MINE = {"mine": (version("mine", "2", "numpy==2\n"), version("mine", "1", "numpy==1\n"))}
 
 
-def find(text: str, aliases: dict[str, str] | None = None, **registered: tuple[Registered, ...]) -> Found:
+def find(text: str, aliases: dict[str, str] | None = None, **registered: tuple[Registered, ...]) -> ResolvedEnvironment:
     named = {("environment", name): target for name, target in (aliases or {}).items()}
     return resolve(text, EnvironmentFiles(), Shelf({**MINE, **registered}, named))
 
@@ -123,7 +130,7 @@ def test_aliases_lead_to_current_to_curated_ones_and_to_a_persons_own():
     assert find("azureml:cloud:3", {"cloud": "current"}).python is None
     assert find("azureml:cloud:3", {"cloud:3": "mine:1", "cloud": "current"}).asset == ("mine", "1")
     assert find("azureml://registries/r/environments/x/versions/1", {"x": "sklearn"}).asset == ("sklearn", "curated")
-    assert find("AzureML-sklearn-1", {"AzureML-sklearn-1": "current"}) == Found(
+    assert find("AzureML-sklearn-1", {"AzureML-sklearn-1": "current"}) == ResolvedEnvironment(
         notes=("environment AzureML-sklearn-1 means current here (drumbeat alias list)",)
     )
     assert find("a", {"a": "b", "b": "mine"}).asset == ("mine", "2")
@@ -140,7 +147,7 @@ def test_only_the_versions_of_what_can_be_meant_are_asked_for():
 
 
 def plan(**keys: object) -> planning.Planned:
-    facts = Facts({"local": (4, 0)}, environments=Shelf(MINE), prepare={"local": "set -e\nmodule load 'cuda'"})
+    facts = PlanFacts({"local": (4, 0)}, environments=Shelf(MINE), prepare={"local": "set -e\nmodule load 'cuda'"})
     texts = EnvironmentFiles("env.yml", {"env.yml": "dependencies:\n- pip:\n  - numpy\n"})
     return planning.make(CommandJob.made({"command": "x"} | keys), "j", "e", Sources(environment=texts), facts)
 
@@ -184,7 +191,7 @@ def test_a_computes_preparation_comes_before_the_jobs_own_in_a_shell_of_its_own(
 def test_preparation_has_the_values_of_the_job_and_keeps_its_files():
     inputs = {"ver": "1.0", "data": {"type": "uri_folder", "path": "/d"}, "extra": {"type": "string", "optional": True}}
     prepare = "pip install foo==${{inputs.ver}}$[[ ${{inputs.extra}}]] && ls ${{inputs.data}} > ${{name}}"
-    facts = Facts({"local": (4, 0)}, prepare={"local": "echo ${{inputs.ver}}"})
+    facts = PlanFacts({"local": (4, 0)}, prepare={"local": "echo ${{inputs.ver}}"})
     job = CommandJob.made({"command": "x", "inputs": inputs, "drumbeat": {"prepare": prepare}})
     made = planning.make(job, "j", "e", Sources(inputs={"data": "file:///d"}), facts)
     assert made.plan.prepare == (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from drumbeat.core.planning import plan as planning
-from drumbeat.core.planning.plan import Facts, Sources
+from drumbeat.core.planning.plan import PlanFacts, Sources
 from drumbeat.jobfile.job.job import CommandJob
 from drumbeat.launchers import environment_variables
 from drumbeat.model import mesh
@@ -29,7 +29,7 @@ def a_job(sizes: dict[str, Any], **keys: Any) -> CommandJob:
 
 
 def planned(job: CommandJob) -> Plan:
-    return planning.make(job, "j", "e", Sources(), Facts(computes={"local": (8, 0)})).plan
+    return planning.make(job, "j", "e", Sources(), PlanFacts(computes={"local": (8, 0)})).plan
 
 
 def test_coordinates_are_those_of_torchs_device_mesh():

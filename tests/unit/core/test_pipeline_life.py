@@ -24,7 +24,7 @@ from drumbeat.core.lifecycle.events import (
 )
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.lifecycle.state_machine import decide
-from drumbeat.core.scheduling.resource_needs import Need, Policy
+from drumbeat.core.scheduling.resource_needs import JobPolicy, Need
 from drumbeat.model.plan import Plan
 from drumbeat.model.states import JobKind, Reason, State
 
@@ -37,7 +37,7 @@ DIAMOND = {"prep": (), "left": ("prep",), "right": ("prep",), "join": ("left", "
 def make_pipeline(after: dict[str, tuple[str, ...]] = DIAMOND, *, is_continued: bool = False) -> Job:
     steps = tuple(StepProgress(path, names, is_continued=is_continued) for path, names in after.items())
     plan = Plan("p", "e", "pipeline", 0, 0, "", ())
-    job = Job("p", plan, Need(0, 0), Policy(), NOW, State.RUNNING, Reason.STEPS_RUNNING, started_at=NOW)
+    job = Job("p", plan, Need(0, 0), JobPolicy(), NOW, State.RUNNING, Reason.STEPS_RUNNING, started_at=NOW)
     return replace(job, pipeline=PipelineProgress(steps))
 
 

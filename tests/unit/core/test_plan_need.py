@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from drumbeat.core.planning import plan as planning
-from drumbeat.core.planning.plan import Facts, Planned, Sources
+from drumbeat.core.planning.plan import PlanFacts, Planned, Sources
 from drumbeat.core.scheduling.elastic_sizes import resized
 from drumbeat.core.scheduling.resource_needs import Need
 from drumbeat.jobfile.job.job import CommandJob
@@ -16,7 +16,7 @@ from drumbeat.model.plan import Elastic
 
 
 def planned(cpus: int, gpus: int, **keys: Any) -> Planned:
-    facts = Facts(computes={"local": (cpus, gpus)})
+    facts = PlanFacts(computes={"local": (cpus, gpus)})
     return planning.make(CommandJob.made({"command": "x", **keys}), "j", "e", Sources(), facts)
 
 
@@ -27,7 +27,7 @@ def tasks(workers: int, servers: int, nodes: int, **more: Any) -> dict[str, Any]
 
 @pytest.mark.feature("C5")
 def test_job_that_names_no_compute_is_planned_for_the_default_one():
-    facts = Facts(computes={"cluster": (64, 8), "local": (4, 0)})
+    facts = PlanFacts(computes={"cluster": (64, 8), "local": (4, 0)})
     jobs = [CommandJob.made({"command": "x", **keys}) for keys in ({}, {"compute": "cluster"})]
     assert [planning.make(job, "j", "e", Sources(), facts).plan.compute for job in jobs] == ["local", "cluster"]
 

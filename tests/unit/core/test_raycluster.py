@@ -10,7 +10,7 @@ import pytest
 from drumbeat import jobfile
 from drumbeat.core.planning import plan as planning
 from drumbeat.core.planning.node_resources import InstanceType, Size
-from drumbeat.core.planning.plan import Facts, Sources
+from drumbeat.core.planning.plan import PlanFacts, Sources
 from drumbeat.core.planning.ray_cluster import plan_cluster, unused
 from drumbeat.core.scheduling.resource_needs import Need
 from drumbeat.jobfile.job.distribution import RayDistribution
@@ -109,7 +109,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "ray.md").read_text()
 def test_the_job_files_of_the_page_are_planned_as_it_says(text: str):
     job = jobfile.loads(text)
     assert isinstance(job, CommandJob)
-    made = planning.make(job, "j", "e", Sources(code="c" * 64), Facts(computes={"local": (8, 0)}))
+    made = planning.make(job, "j", "e", Sources(code="c" * 64), PlanFacts(computes={"local": (8, 0)}))
     roles = [rank.role for rank in made.plan.ranks]
     assert (made.plan.launcher, roles[0]) == ("ray", "driver")
     assert made.plan.python is not None

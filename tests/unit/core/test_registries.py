@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from drumbeat.core.planning.containers import plan_container
-from drumbeat.core.planning.environments import Found
+from drumbeat.core.planning.environments import ResolvedEnvironment
 from drumbeat.core.planning.registries import place_of, used
 from drumbeat.jobfile.job.job import CommandJob
 from drumbeat.model.plan import BUILT, ImageBuild
@@ -57,7 +57,7 @@ def test_built_image_has_a_name_in_the_registry_that_builds_are_pushed_to(
     push_target: str, pushed_as: str, names: tuple[str, ...]
 ):
     build = ImageBuild("k" * 64, "c" * 64, bases=("python:3.11",))
-    found = Found(image=f"{BUILT}:{'k' * 32}", build=build)
+    found = ResolvedEnvironment(image=f"{BUILT}:{'k' * 32}", build=build)
     made = plan_container(CommandJob.made({"command": "x"}), found, KNOWN, push_target)
     assert made is not None
     assert made.build is not None
@@ -65,6 +65,6 @@ def test_built_image_has_a_name_in_the_registry_that_builds_are_pushed_to(
 
 
 def test_image_that_is_pulled_is_pushed_nowhere():
-    made = plan_container(CommandJob.made({"command": "x"}), Found(image="python:3.11"), KNOWN, "acme")
+    made = plan_container(CommandJob.made({"command": "x"}), ResolvedEnvironment(image="python:3.11"), KNOWN, "acme")
     assert made is not None
     assert (made.build, made.registries) == (None, ("hub",))

@@ -29,7 +29,7 @@ from drumbeat.core.lifecycle.job import Job, Published
 from drumbeat.core.lifecycle.output_publication import is_over
 from drumbeat.core.lifecycle.state_machine import decide
 from drumbeat.core.lifecycle.sweep import MAX_FAILED_AT_FIRST, leading_trial
-from drumbeat.core.scheduling.resource_needs import Need, Policy
+from drumbeat.core.scheduling.resource_needs import JobPolicy, Need
 from drumbeat.model.plan import OutputPlan, Plan
 from drumbeat.model.states import Reason, State
 
@@ -39,7 +39,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 def make_sweep(max_trials: int = 4, max_concurrent: int = 2, goal: str = "maximize", **more: object) -> Job:
     plan = Plan("s", "e", "sweep", 0, 0, "python train.py", ())
     progress = SweepProgress(goal, "accuracy", max_trials, max_concurrent, **more)  # pyright: ignore[reportArgumentType]
-    job = Job("s", plan, Need(0, 0), Policy(), NOW, State.RUNNING, Reason.TRIALS_RUNNING, started_at=NOW)
+    job = Job("s", plan, Need(0, 0), JobPolicy(), NOW, State.RUNNING, Reason.TRIALS_RUNNING, started_at=NOW)
     return replace(job, sweep=progress)
 
 
@@ -247,7 +247,7 @@ def test_policy_ends_a_trial_early_once_and_its_metric_counts() -> None:
 
 
 def test_sweep_at_its_time_limit_ends_as_timed_out() -> None:
-    life = Life(replace(make_sweep(), policy=Policy(timeout_s=5)))
+    life = Life(replace(make_sweep(), policy=JobPolicy(timeout_s=5)))
     assert life.job.deadline == NOW + timedelta(seconds=5)
     life.look()
     life.propose(2)

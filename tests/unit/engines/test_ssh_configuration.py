@@ -9,7 +9,7 @@ import pytest
 from drumbeat.engines.remote_host import Host
 from drumbeat.engines.ssh.engine import SshEngine
 from drumbeat.engines.ssh.login import Destination, Login
-from drumbeat.engines.ssh.ssh_host import SshHost
+from drumbeat.engines.ssh.ssh_host import SshReach
 from drumbeat.jobfile.compute.ssh import SshCompute
 from drumbeat.model.errors import UnreachableError
 
@@ -62,12 +62,12 @@ def test_host_whose_ssh_tells_nothing_is_at_the_port_of_the_compute(ssh: Path):
 
 
 def test_server_s_address_is_on_the_route_to_where_an_alias_leads(ssh: Path):
-    engine = SshEngine([Host("gpu-1", SshHost(Login("no-such-name.invalid"), "python3", "~/node"), "~/g", "~/j")])
+    engine = SshEngine([Host("gpu-1", SshReach(Login("no-such-name.invalid"), "python3", "~/node"), "~/g", "~/j")])
     says(ssh, hostname="127.0.0.7", port=2222)
     assert engine.server_addresses() == ["127.0.0.1"]
     assert engine.server_addresses() == ["127.0.0.1"]
     assert len((ssh / "asked").read_text().splitlines()) == 1, "not at each question"
-    other = SshEngine([Host("gpu-1", SshHost(Login("gpu-1"), "python3", "~/node"), "~/g", "~/j")])
+    other = SshEngine([Host("gpu-1", SshReach(Login("gpu-1"), "python3", "~/node"), "~/g", "~/j")])
     says(ssh, hostname="no-such-name.invalid", port=22)
     with pytest.raises(UnreachableError, match="no route"):
         other.server_addresses()

@@ -12,13 +12,13 @@ import pytest
 
 from drumbeat.engines.agent_archive import agent_archive
 from drumbeat.engines.ssh.login import Login
-from drumbeat.engines.ssh.ssh_host import SshHost
+from drumbeat.engines.ssh.ssh_host import SshReach
 from drumbeat.model.errors import EngineError, UnreachableError
 
 pytestmark = pytest.mark.feature("C4")
 
 
-class Here(SshHost):
+class Here(SshReach):
     """Its commands are run here."""
 
     def _run(self, command: str, text: bytes, timeout_s: float) -> subprocess.CompletedProcess[bytes]:

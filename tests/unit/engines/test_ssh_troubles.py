@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from drumbeat.engines.ssh.login import Login
-from drumbeat.engines.ssh.ssh_host import SshHost
+from drumbeat.engines.ssh.ssh_host import SshReach
 
 pytestmark = pytest.mark.feature("C4")
 
@@ -47,19 +47,19 @@ Load key "/keys/far": bad permissions
     ],
 )  # fmt: skip
 def test_a_failed_login_is_told_as_what_made_it_fail(said: str, what: str, fix: str):
-    told = SshHost(Login("far"), "python3", "~/node")._trouble(said)
+    told = SshReach(Login("far"), "python3", "~/node")._trouble(said)
     assert told.what == f"far: {what}"
     assert fix in told.fix
 
 
 @pytest.mark.parametrize(("port", "known"), [(None, "far"), (22, "far"), (2222, "'[far]:2222'")])
 def test_a_changed_host_key_is_removed_by_its_name_among_the_known_hosts(port: int | None, known: str):
-    told = SshHost(Login("far", port), "python3", "~/node")._trouble(CHANGED)
+    told = SshReach(Login("far", port), "python3", "~/node")._trouble(CHANGED)
     assert told.fix.endswith(f"ssh-keygen -R {known}")
 
 
 @pytest.mark.parametrize(("port", "scan"), [(None, "`ssh-keyscan far`"), (2222, "`ssh-keyscan -p 2222 far`")])
 def test_an_unknown_host_key_is_told_with_keyscan_and_with_the_option_of_the_compute(port: int | None, scan: str):
-    told = SshHost(Login("far", port), "python3", "~/node")._trouble(UNKNOWN)
+    told = SshReach(Login("far", port), "python3", "~/node")._trouble(UNKNOWN)
     assert scan in told.fix
     assert "options: [StrictHostKeyChecking=accept-new]" in told.fix

@@ -11,7 +11,7 @@ from drumbeat.jobfile.environments.definition import Definition, define, define_
 from drumbeat.jobfile.environments.environment_keys import Environment
 from drumbeat.jobfile.environments.included_files import beside
 from drumbeat.jobfile.environments.inline_conda import lines_of, requirements_in
-from drumbeat.jobfile.environments.references import Reference, parse_reference
+from drumbeat.jobfile.environments.references import EnvironmentReference, parse_reference
 from drumbeat.jobfile.environments.requirements import included
 from drumbeat.model.api.requests import EnvironmentFiles
 from drumbeat.model.errors import RefusedError, SpecError
@@ -472,7 +472,7 @@ def test_files_that_are_taken_in_are_found():
     text = "numpy\n-r a.txt\n  --requirement=b.txt # x\n-r 'c d'\n-c no.txt\n-rd.txt\n-r \\\n e f\n#-r g\n"
     assert included(text) == ["a.txt", "b.txt", "c d", "no.txt", "d.txt", "e f"]
     assert beside("conda/env.yml", "../pip.txt") == "pip.txt"
-    assert Reference("x", "x").alias_names == ["x"]
+    assert EnvironmentReference("x", "x").alias_names == ["x"]
 
 
 @pytest.mark.parametrize(

@@ -106,8 +106,8 @@ def test_host_and_command_of_a_line_for_ssh(line: str, host: str, command: str):
 
 def test_a_line_for_pdsh():
     line = pdsh_stand_in.parse(["-S", "-f", "1024", "-w", "a,b,c", "-x", "b", "cd", "/x;", "run", "--node_rank=%n"])
-    assert line == pdsh_stand_in.Line(["a", "c"], "cd /x; run --node_rank=%n", is_strict=True)
-    assert pdsh_stand_in.parse(["-NRssh", "-wa", "id"]) == pdsh_stand_in.Line(["a"], "id", is_bare=True)
+    assert line == pdsh_stand_in.PdshCommandLine(["a", "c"], "cd /x; run --node_rank=%n", is_strict=True)
+    assert pdsh_stand_in.parse(["-NRssh", "-wa", "id"]) == pdsh_stand_in.PdshCommandLine(["a"], "id", is_bare=True)
     assert [pdsh_stand_in.filled("%h is %n, 5%% %u", 3, "c")] == ["c is 3, 5% %u"]
 
 

@@ -39,7 +39,7 @@ from drumbeat.model.api import stacks as api_stacks
 from drumbeat.model.metric_lines import line_of, record_of
 from drumbeat.node.platform.gpu_readings import GpuReading
 from drumbeat.node.supervisor.round_records import Records
-from drumbeat.server.home_folder.output_folder import Manifest
+from drumbeat.server.home_folder.output_folder import OutputManifest
 from tests.support.golden import FOLDER, differences
 
 pytestmark = pytest.mark.feature("U2")
@@ -60,7 +60,7 @@ CLASSES: tuple[Any, ...] = (
     agent.Remark,
     GpuReading,
     ServerAddress,
-    Manifest,
+    OutputManifest,
     # What lies in databases.
     job.Job,
     events.StoryEntry,
@@ -127,7 +127,11 @@ CLASSES: tuple[Any, ...] = (
 )
 BODIES = (people.HalfLife, people.QuotaLimits, people.TokenRequest, sessions.SessionStartRequest)
 """Of requests, which the server has pydantic read."""
-RENAMED: dict[str, Any] = {"WrittenView": data.Written, "KeeperState": supervisor.SupervisorState}
+RENAMED: dict[str, Any] = {
+    "WrittenView": data.Written,
+    "KeeperState": supervisor.SupervisorState,
+    "Manifest": OutputManifest,
+}
 """By the name that 0.2 has for it, today's class."""
 
 BY_NAME = {one.__name__: one for one in (*CLASSES, *BODIES)} | RENAMED

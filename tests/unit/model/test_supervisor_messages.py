@@ -8,7 +8,6 @@ from drumbeat.model import supervisor
 from drumbeat.model.supervisor import (
     Adopt,
     LeaveNode,
-    Patience,
     Probe,
     ProcessStart,
     Retire,
@@ -19,6 +18,7 @@ from drumbeat.model.supervisor import (
     SupervisedExit,
     SupervisorRequest,
     SupervisorState,
+    SupervisorTimeouts,
 )
 
 RANK = ProcessStart(("/bin/bash", "-c", "true"), "/a/code", "/a/0.log", {"A": "1"}, rank=3, role="worker", joins="/s")
@@ -27,7 +27,7 @@ RANK_LINE = (
     '"rank":3,"role":"worker","joins":"/s"}'
 )
 LINES = [
-    (Patience(600.0, 30.0), '{"do":"patience","lost_after_s":600.0,"grace_s":30.0}'),
+    (SupervisorTimeouts(600.0, 30.0), '{"do":"patience","lost_after_s":600.0,"grace_s":30.0}'),
     (
         StartRound(2, (RANK,)),
         f'{{"do":"start","round":2,"ranks":[{RANK_LINE}],"starter":null,"standbys":null,"services":[]}}',

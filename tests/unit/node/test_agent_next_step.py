@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from drumbeat.model.agent import Directive, Order, Phase, RankExit
 from drumbeat.model.roster import Member
-from drumbeat.node.agent.next_step import Facts, RoundFacts, Step, Work, next_step, phase, status
+from drumbeat.node.agent.next_step import AgentAction, AttemptFacts, RoundFacts, WorkState, next_step, phase, status
 
 MEMBER = Member(0, "host", "10.0.0.1", "/root", "/checkpoints")
 
@@ -15,8 +15,8 @@ def want(order: Order, round: int = 1) -> Directive:
     return Directive(order, 1, round)
 
 
-def facts(staging: Work = Work.DONE, upload: Work = Work.NONE, **of_round: object) -> Facts:
-    return Facts(staging, upload, RoundFacts(1, **of_round))  # type: ignore[arg-type]
+def facts(staging: WorkState = WorkState.DONE, upload: WorkState = WorkState.NONE, **of_round: object) -> AttemptFacts:
+    return AttemptFacts(staging, upload, RoundFacts(1, **of_round))  # type: ignore[arg-type]
 
 
 RUNNING = {"port": 5, "asked": True, "started": True}
@@ -27,46 +27,50 @@ CLEARING = {**OVER, "clearing": True}
 @pytest.mark.parametrize(
     ("known", "wanted", "step"),
     [
-        (facts(Work.NONE), want(Order.PREPARE), Step.STAGE),
-        (facts(Work.GOING), want(Order.PREPARE), None),
-        (facts(Work.FAILED), want(Order.PREPARE), None),
-        (facts(), want(Order.PREPARE), Step.HOLD_PORT),
+        (facts(WorkState.NONE), want(Order.PREPARE), AgentAction.STAGE),
+        (facts(WorkState.GOING), want(Order.PREPARE), None),
+        (facts(WorkState.FAILED), want(Order.PREPARE), None),
+        (facts(), want(Order.PREPARE), AgentAction.HOLD_PORT),
         (facts(port=5), want(Order.PREPARE), None),
-        (facts(port=5), want(Order.RUN), Step.START),
-        (facts(Work.NONE), want(Order.RUN), Step.STAGE),
-        (facts(Work.GOING), want(Order.RUN), None),
-        (facts(), want(Order.RUN), Step.START),
+        (facts(port=5), want(Order.RUN), AgentAction.START),
+        (facts(WorkState.NONE), want(Order.RUN), AgentAction.STAGE),
+        (facts(WorkState.GOING), want(Order.RUN), None),
+        (facts(), want(Order.RUN), AgentAction.START),
         (facts(asked=True), want(Order.RUN), None),
         (facts(**OVER), want(Order.RUN), None),
         (facts(**RUNNING), want(Order.PREPARE), None),
-        (facts(Work.GOING), want(Order.STOP), Step.CLOSE_ROUND),
-        (facts(port=5), want(Order.STOP), Step.CLOSE_ROUND),
+        (facts(WorkState.GOING), want(Order.STOP), AgentAction.CLOSE_ROUND),
+        (facts(port=5), want(Order.STOP), AgentAction.CLOSE_ROUND),
         (facts(closed=True), want(Order.STOP), None),
         (facts(closed=True), want(Order.RUN), None),
-        (facts(**RUNNING), want(Order.STOP), Step.STOP),
-        (facts(asked=True), want(Order.STOP), Step.STOP),
+        (facts(**RUNNING), want(Order.STOP), AgentAction.STOP),
+        (facts(asked=True), want(Order.STOP), AgentAction.STOP),
         (facts(**RUNNING, stopping=True), want(Order.STOP), None),
         (
-            Facts(Work.DONE, round=RoundFacts(1, asked=True), supervisor_error="none"),
+            AttemptFacts(WorkState.DONE, round=RoundFacts(1, asked=True), supervisor_error="none"),
             want(Order.STOP),
-            Step.CLOSE_ROUND,
+            AgentAction.CLOSE_ROUND,
         ),
-        (Facts(Work.DONE, round=RoundFacts(1, **RUNNING), supervisor_error="none"), want(Order.STOP), Step.STOP),
+        (
+            AttemptFacts(WorkState.DONE, round=RoundFacts(1, **RUNNING), supervisor_error="none"),
+            want(Order.STOP),
+            AgentAction.STOP,
+        ),
         (facts(**OVER), want(Order.STOP), None),
         (facts(**RUNNING), want(Order.UPLOAD), None),
-        (facts(**OVER), want(Order.UPLOAD), Step.UPLOAD),
-        (facts(closed=True), want(Order.UPLOAD), Step.UPLOAD),
+        (facts(**OVER), want(Order.UPLOAD), AgentAction.UPLOAD),
+        (facts(closed=True), want(Order.UPLOAD), AgentAction.UPLOAD),
         (facts(**CLEARING), want(Order.STOP), None),
         (facts(**CLEARING), want(Order.UPLOAD), None),
         (facts(**CLEARING), want(Order.PREPARE, 2), None),
-        (facts(**CLEARING), want(Order.LEAVE), Step.LEAVE),
-        (facts(**OVER, upload=Work.GOING), want(Order.UPLOAD), None),
-        (facts(**OVER), want(Order.PREPARE, 2), Step.BEGIN_ROUND),
-        (facts(**OVER), want(Order.RUN, 2), Step.BEGIN_ROUND),
-        (facts(**RUNNING), want(Order.PREPARE, 2), Step.STOP),
+        (facts(**CLEARING), want(Order.LEAVE), AgentAction.LEAVE),
+        (facts(**OVER, upload=WorkState.GOING), want(Order.UPLOAD), None),
+        (facts(**OVER), want(Order.PREPARE, 2), AgentAction.BEGIN_ROUND),
+        (facts(**OVER), want(Order.RUN, 2), AgentAction.BEGIN_ROUND),
+        (facts(**RUNNING), want(Order.PREPARE, 2), AgentAction.STOP),
         (facts(**RUNNING, stopping=True), want(Order.PREPARE, 2), None),
         (facts(**RUNNING), want(Order.STOP, 0), None),
-        (facts(**RUNNING), want(Order.LEAVE, 0), Step.LEAVE),
+        (facts(**RUNNING), want(Order.LEAVE, 0), AgentAction.LEAVE),
         (facts(**RUNNING), None, None),
     ],
 )
@@ -77,9 +81,9 @@ def test_the_next_step(known, wanted, step):
 @pytest.mark.parametrize(
     ("known", "said"),
     [
-        (Facts(), Phase.ENROLLED),
-        (facts(Work.GOING), Phase.STAGING),
-        (facts(Work.FAILED), Phase.STAGING),
+        (AttemptFacts(), Phase.ENROLLED),
+        (facts(WorkState.GOING), Phase.STAGING),
+        (facts(WorkState.FAILED), Phase.STAGING),
         (facts(), Phase.STAGING),
         (facts(port=5), Phase.READY),
         (facts(**RUNNING), Phase.RUNNING),
@@ -87,9 +91,9 @@ def test_the_next_step(known, wanted, step):
         (facts(**OVER, logs_sent=True), Phase.ENDED),
         (facts(**CLEARING, logs_sent=True), Phase.RUNNING),
         (facts(closed=True), Phase.ENDED),
-        (facts(**OVER, logs_sent=True, upload=Work.GOING), Phase.UPLOADING),
-        (facts(**OVER, logs_sent=True, upload=Work.FAILED), Phase.UPLOADING),
-        (facts(**OVER, logs_sent=True, upload=Work.DONE), Phase.UPLOADED),
+        (facts(**OVER, logs_sent=True, upload=WorkState.GOING), Phase.UPLOADING),
+        (facts(**OVER, logs_sent=True, upload=WorkState.FAILED), Phase.UPLOADING),
+        (facts(**OVER, logs_sent=True, upload=WorkState.DONE), Phase.UPLOADED),
     ],
 )
 def test_the_phase(known, said):
@@ -108,7 +112,7 @@ def test_the_status_has_the_exits_in_the_order_in_which_they_came():
     assert (told.round, told.port, told.lost, told.detail, told.error) == (1, 5, True, "words", "no supervisor")
 
 
-WORK = st.sampled_from(Work)
+WORK = st.sampled_from(WorkState)
 ANY_ROUND = st.builds(
     RoundFacts,
     number=st.integers(0, 3),
@@ -122,32 +126,32 @@ ANY_ROUND = st.builds(
 )
 
 
-@given(st.builds(Facts, staging=WORK, upload=WORK, round=ANY_ROUND), st.sampled_from(Order), st.integers(0, 3))
+@given(st.builds(AttemptFacts, staging=WORK, upload=WORK, round=ANY_ROUND), st.sampled_from(Order), st.integers(0, 3))
 def test_steps_end_whatever_is_known_and_wanted(known, order, number):
     """As `Agent` does them: each step changes what is known, so that it isn't the next one again."""
     wanted = want(order, number)
     for _ in range(8):
         step = next_step(known, wanted)
-        if step in (None, Step.LEAVE):
+        if step in (None, AgentAction.LEAVE):
             return
         take(known, step, number)
     raise AssertionError(f"still {step}")
 
 
-def take(known: Facts, step: Step, number: int) -> None:
+def take(known: AttemptFacts, step: AgentAction, number: int) -> None:
     match step:
-        case Step.BEGIN_ROUND:
-            known.round, known.upload = RoundFacts(number), Work.NONE
-            known.staging = Work.NONE if known.staging is Work.FAILED else known.staging
-        case Step.STAGE:
-            known.staging = Work.DONE
-        case Step.HOLD_PORT:
+        case AgentAction.BEGIN_ROUND:
+            known.round, known.upload = RoundFacts(number), WorkState.NONE
+            known.staging = WorkState.NONE if known.staging is WorkState.FAILED else known.staging
+        case AgentAction.STAGE:
+            known.staging = WorkState.DONE
+        case AgentAction.HOLD_PORT:
             known.round.port = 5
-        case Step.START:
+        case AgentAction.START:
             known.round.asked = True
-        case Step.STOP:
+        case AgentAction.STOP:
             known.round.stopping = True
-        case Step.CLOSE_ROUND:
+        case AgentAction.CLOSE_ROUND:
             known.round.asked, known.round.closed = False, True
         case _:
-            known.upload = Work.GOING
+            known.upload = WorkState.GOING

@@ -21,11 +21,11 @@ from drumbeat.node.launchers.mpi.launcher import correct_exit
 from drumbeat.node.logs.failure_excerpt import failure_excerpt, last_lines
 from drumbeat.node.logs.sender import pause_s
 from drumbeat.node.platform.request_backoff import Backoff
-from drumbeat.node.platform.server_link import Link
+from drumbeat.node.platform.server_link import ServerLink
 from drumbeat.node.platform.snapshot_archive import is_inside
 
 PLAN = Plan("j", "e", "pytorch", 1, 1, "true", ())
-LINK = Link(Enrolment("j", 1, 0, ("unix:/none/server.sock",), "s", "/r", "/c", PLAN))
+LINK = ServerLink(Enrolment("j", 1, 0, ("unix:/none/server.sock",), "s", "/r", "/c", PLAN))
 
 
 def test_waits_double_up_to_the_most_and_start_small_again():

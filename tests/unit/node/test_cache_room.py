@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drumbeat.node.inputs.cache.eviction import Held, Pin, in_words, judge
-from drumbeat.node.inputs.cache.files import Kept
+from drumbeat.node.inputs.cache.files import CachedFile
 
 pytestmark = pytest.mark.feature("D5")
 
 
 def held(*kept: tuple[str, int], free: int = 1000, bound: int = 100, **parts: int) -> Held:
     """kept: oldest use first."""
-    return Held([Kept(name, size, at) for at, (name, size) in enumerate(kept)], parts, free, bound)
+    return Held([CachedFile(name, size, at) for at, (name, size) in enumerate(kept)], parts, free, bound)
 
 
 def test_nothing_makes_way_while_there_is_room():

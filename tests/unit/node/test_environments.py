@@ -19,9 +19,9 @@ from drumbeat.model.errors import RefusedError
 from drumbeat.model.plan import PythonEnvironment, SourceBuild
 from drumbeat.node.environments import interpreters, wheels
 from drumbeat.node.environments.environment_builder import EnvironmentBuilder
-from drumbeat.node.environments.folders import Place
+from drumbeat.node.environments.folders import EnvironmentFolder
 from drumbeat.node.environments.garbage_collection import Bounds, collect
-from drumbeat.node.environments.install_commands import Builder, Step, choose, tool_environment
+from drumbeat.node.environments.install_commands import Builder, InstallCommand, choose, tool_environment
 from drumbeat.node.environments.installed_packages import fingerprint, installed
 from drumbeat.node.environments.interpreters import Interpreter, bundled
 from drumbeat.node.environments.pip_configuration import own_places
@@ -157,8 +157,8 @@ def test_the_agents_own_interpreter_is_taken_where_it_fits():
 
 
 # --- places ---
-def made(folder: Path, name: str, *, used_at: float = NOW, size: int = 1, pinned_by: str = "") -> Place:
-    place = Place(str(folder / name))
+def made(folder: Path, name: str, *, used_at: float = NOW, size: int = 1, pinned_by: str = "") -> EnvironmentFolder:
+    place = EnvironmentFolder(str(folder / name))
     program(folder / name / "bin" if (folder / name).mkdir() is None else folder, "python")
     place.mark_made({"size": size})
     if pinned_by:
@@ -173,7 +173,7 @@ def test_what_has_no_mark_or_no_interpreter_is_not_made(tmp_path: Path):
     assert place.made() == {"size": 7}
     (tmp_path / "a" / "bin" / "python").unlink()
     assert place.made() is None
-    other = Place(str(tmp_path / "b"))
+    other = EnvironmentFolder(str(tmp_path / "b"))
     (tmp_path / "b").mkdir()
     program(tmp_path / "b" / "bin", "python")
     assert other.made() is None
@@ -210,10 +210,10 @@ def test_a_wheel_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypat
     wanted = mine("native==1.0", builds=(build,))
 
     class Tools(Builder):
-        def tools(self, environment: str, folder: str, requirements: str) -> list[Step]:
-            return [Step("venv", (folder,))]
+        def tools(self, environment: str, folder: str, requirements: str) -> list[InstallCommand]:
+            return [InstallCommand("venv", (folder,))]
 
-    def run(step: Step, variables: Any, kept: int) -> None:
+    def run(step: InstallCommand, variables: Any, kept: int) -> None:
         if step.tool == "venv":
             Path(step.argv[0], "lib", "python3.11", "site-packages").mkdir(parents=True)
         else:
@@ -233,7 +233,7 @@ def test_a_wheel_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypat
 
 @pytest.mark.feature("E1")
 def test_a_lock_is_held_by_one_alone_or_shared_by_many(tmp_path: Path):
-    place = Place(str(tmp_path / "a"))
+    place = EnvironmentFolder(str(tmp_path / "a"))
     waited: list[int] = []
 
     def waits() -> None:
@@ -281,12 +281,12 @@ class Trying:
 
 
 @pytest.fixture
-def one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+def one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EnvironmentFolder:
     """The place of `mine`."""
     monkeypatch.setenv("DRUMBEAT_CACHE", str(tmp_path))
     key = choose(mine("tiny"), interpreters.find("", "mine")).key(mine("tiny"))
     (tmp_path / "environments").mkdir()
-    return Place(str(tmp_path / "environments" / key))
+    return EnvironmentFolder(str(tmp_path / "environments" / key))
 
 
 def make_one(progress: Callable[[str], None] = lambda _: None) -> None:
@@ -294,7 +294,7 @@ def make_one(progress: Callable[[str], None] = lambda _: None) -> None:
 
 
 @pytest.mark.feature("E4")
-def test_only_those_who_waited_hear_of_a_failure(one: Place):
+def test_only_those_who_waited_hear_of_a_failure(one: EnvironmentFolder):
     one.mark_failed("no tiny", "ERROR: none")
     with pytest.raises(Tried):
         make_one()
@@ -310,7 +310,9 @@ def test_only_those_who_waited_hear_of_a_failure(one: Place):
 
 
 @pytest.mark.feature("E4")
-def test_a_clock_that_is_put_back_tells_no_failure_a_second_time(one: Place, monkeypatch: pytest.MonkeyPatch):
+def test_a_clock_that_is_put_back_tells_no_failure_a_second_time(
+    one: EnvironmentFolder, monkeypatch: pytest.MonkeyPatch
+):
     with monkeypatch.context() as later:
         now = time.time()
         later.setattr(time, "time", lambda: now + 3600)

@@ -11,7 +11,14 @@ import pytest
 
 from drumbeat.model.errors import UnreachableError
 from drumbeat.model.input_listing import ListedFile
-from drumbeat.node.inputs.fetching.http_client import Patience, Refusal, check, require_length, require_same, stream
+from drumbeat.node.inputs.fetching.http_client import (
+    FetchTimeouts,
+    Refusal,
+    check,
+    require_length,
+    require_same,
+    stream,
+)
 from drumbeat.node.inputs.fetching.peer_client import answer_proof, ask_proof, before, read_body
 from drumbeat.node.inputs.fetching.progress import Meter
 
@@ -137,13 +144,13 @@ def test_a_connection_that_is_slow_for_long_is_given_up():
     clock = iter([0.0, 30.0, 70.0, 70.0])
     answer: Any = Reply(206, 10**6, iter([b"x" * 100] * 50))
     with pytest.raises(UnreachableError, match="the connection is slow: 200 bytes in 70 s"):
-        list(stream(answer, Patience(slow_s=60, slow_bytes_s=8192), lambda: next(clock)))
+        list(stream(answer, FetchTimeouts(slow_s=60, slow_bytes_s=8192), lambda: next(clock)))
 
 
 def test_a_body_that_ends_too_early_is_half_a_file():
     answer: Any = Reply(206, 500, iter([b"x"]))
     with pytest.raises(UnreachableError, match="ended 500 bytes too early"):
-        list(stream(answer, Patience()))
+        list(stream(answer, FetchTimeouts()))
 
 
 def test_a_node_before_that_breaks_off_is_no_impostor():

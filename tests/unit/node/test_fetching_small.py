@@ -14,7 +14,7 @@ from drumbeat.node.inputs.cache.files import Files, name_of
 from drumbeat.node.inputs.cache.partial_file import PIECE, Claim
 from drumbeat.node.inputs.cache.small_file import SMALL, Small, claim_small
 from drumbeat.node.inputs.fetching import small_file_bundles
-from drumbeat.node.inputs.fetching.piece_queue import BATCH, Batch, Piece, Want, Work
+from drumbeat.node.inputs.fetching.piece_queue import BATCH, Batch, FetchQueue, FilePiece, Want
 
 pytestmark = pytest.mark.feature("D5")
 
@@ -117,19 +117,19 @@ def test_what_a_killed_process_left_is_written_over(files: Files):
 def test_small_files_are_handed_out_many_at_a_time_and_large_ones_by_piece(files: Files):
     small = [Want("in", ListedFile(str(at), 10, f"{at:064x}")) for at in range(BATCH + 1)]
     large = Want("in", ListedFile("large", PIECE * 2, "f" * 64))
-    work = Work(files, [small[0], large, *small[1:]], lambda _size: None)
+    work = FetchQueue(files, [small[0], large, *small[1:]], lambda _size: None)
     first, second, third = work.next(), work.next(), work.next()
     assert isinstance(first, Batch)
     assert isinstance(second, Batch)
     assert [*first.wants, *second.wants] == small
     assert len(first.wants) == BATCH
-    assert third == Piece(large, 0)
+    assert third == FilePiece(large, 0)
     work.close()
 
 
 def test_a_batch_is_no_larger_than_a_piece(files: Files):
     wants = [Want("in", ListedFile(str(at), SMALL, f"{at:064x}")) for at in range(20)]
-    work, seen = Work(files, wants, lambda _size: None), list[Want]()
+    work, seen = FetchQueue(files, wants, lambda _size: None), list[Want]()
     while isinstance(found := work.next(), Batch):
         assert sum(want.file.size for want in found.wants) <= PIECE
         seen += found.wants

@@ -30,7 +30,7 @@ from drumbeat.node.images.folders import ImagePlace
 from drumbeat.node.inputs.input_stager import InputStager
 from drumbeat.node.launchers.mpi import folder as mpi_folder
 from drumbeat.node.platform import child_processes, completion_marks
-from drumbeat.node.platform.server_link import Link
+from drumbeat.node.platform.server_link import ServerLink
 
 pytestmark = pytest.mark.feature("F6")
 
@@ -232,7 +232,7 @@ def test_a_file_whose_agent_was_killed_before_it_was_in_its_place_is_staged(tmp_
     left.mkdir(parents=True)
     (left / "x.csv").write_text("1,2\n")
     completion_marks.put(f"{enrolment.root}/staging")
-    InputStager(enrolment, Link(enrolment), lambda _: None).stage()
+    InputStager(enrolment, ServerLink(enrolment), lambda _: None).stage()
     assert place.read_text() == "1,2\n"
     assert not left.exists()
 

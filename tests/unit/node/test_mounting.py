@@ -20,7 +20,7 @@ from drumbeat.model.errors import RefusedError, StorageError
 from drumbeat.model.input_listing import ListedFile, Listing
 from drumbeat.model.plan import InputPlan, OutputPlan, Plan
 from drumbeat.node.host import processes
-from drumbeat.node.inputs.fetching.http_client import Patience
+from drumbeat.node.inputs.fetching.http_client import FetchTimeouts
 from drumbeat.node.inputs.input_ways import Ways, say_rates, sees
 from drumbeat.node.inputs.mounting import input_reader, unmounting
 from drumbeat.node.inputs.mounting.in_place_record import as_seen, note
@@ -383,7 +383,7 @@ class TroubledStore:
 
 
 def read_mounted(store: Any) -> bytes:
-    reader = input_reader.RangeReader("train", [FILES["a"]], lambda: store, Patience())
+    reader = input_reader.RangeReader("train", [FILES["a"]], lambda: store, FetchTimeouts())
     return b"".join(reader.read(store, FILES["a"], 2, 3))
 
 

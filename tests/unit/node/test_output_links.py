@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from drumbeat.node.agent.output_upload import Outputs
+from drumbeat.node.agent.output_upload import OutputUpload
 from drumbeat.node.platform.agent_log import Journal
 
 
@@ -37,7 +37,7 @@ def test_links_to_folders_are_followed_only_into_what_is_the_jobs_own(tmp_path: 
     (outputs / "elsewhere").symlink_to(foreign)
     server = Taker()
     link: Any = server
-    sender = Outputs(str(outputs), link, Journal(str(tmp_path / "journal")), lambda _: None, (str(job),))
+    sender = OutputUpload(str(outputs), link, Journal(str(tmp_path / "journal")), lambda _: None, (str(job),))
     sender.send()
     assert set(server.files) == {"step-2/file", "latest/file", "sources/file", "theirs"}
     assert sender.remark == (
@@ -55,7 +55,7 @@ def test_names_that_are_not_utf8_and_empty_folders_are_named_and_fail_no_job(tmp
         (default / os.fsdecode(name)).write_bytes(name)
     (default / "self").symlink_to(".")
     server: Any = Taker()
-    sender = Outputs(str(tmp_path / "outputs"), server, Journal(str(tmp_path / "journal")), lambda _: None)
+    sender = OutputUpload(str(tmp_path / "outputs"), server, Journal(str(tmp_path / "journal")), lambda _: None)
     sender.send()
     assert set(server.files) == {f"default/{name}" for name in (r"caf\xe9/a", r"b\xff", r"c\xff", "good")}
     assert server.files[r"default/b\xff"]["size"] == 2
@@ -77,7 +77,7 @@ def test_broken_links_and_pipes_in_outputs_are_left_out_and_named(tmp_path: Path
     os.mkfifo(outputs / "pipe")
     (outputs / "zz").symlink_to(os.fsdecode(b"/gone/\xff"))
     server: Any = Taker()
-    sender = Outputs(str(outputs), server, Journal(str(tmp_path / "journal")), lambda _: None)
+    sender = OutputUpload(str(outputs), server, Journal(str(tmp_path / "journal")), lambda _: None)
     sender.send()
     assert set(server.files) == {"step/file"}
     assert sender.remark == (

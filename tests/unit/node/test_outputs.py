@@ -12,9 +12,9 @@ from drumbeat.model import home_socket
 from drumbeat.model.agent import Enrolment
 from drumbeat.model.errors import StorageError
 from drumbeat.model.plan import Plan
-from drumbeat.node.agent.output_upload import Outputs
+from drumbeat.node.agent.output_upload import OutputUpload
 from drumbeat.node.platform.agent_log import Journal
-from drumbeat.node.platform.server_link import Link
+from drumbeat.node.platform.server_link import ServerLink
 from tests.support.agent_server import HomeSocketServer
 
 
@@ -36,9 +36,9 @@ class Taker:
         return []
 
 
-def outputs_of(folder: Path, server: Taker) -> Outputs:
+def outputs_of(folder: Path, server: Taker) -> OutputUpload:
     link: Any = server
-    return Outputs(str(folder), link, Journal(str(folder.parent / "journal")), lambda _: None)
+    return OutputUpload(str(folder), link, Journal(str(folder.parent / "journal")), lambda _: None)
 
 
 def test_of_more_outputs_than_the_server_lists_the_first_are_kept_and_only_they_are_sent(tmp_path: Path):
@@ -73,7 +73,7 @@ def body_of(files: dict[str, dict[str, Any]], root: Path) -> bytes:
         thread.start()
         plan = Plan("j", "e", "pytorch", 1, 1, "true", ())
         enrolment = Enrolment("j", 1, 0, (address,), "s", str(root), "/c", plan)
-        assert Link(enrolment).commit(files) == []
+        assert ServerLink(enrolment).commit(files) == []
         thread.join()
     return heard[0]
 

@@ -29,7 +29,7 @@ from drumbeat.model.errors import (
 from drumbeat.model.plan import Plan
 from drumbeat.node.metrics.http_messages import Read
 from drumbeat.node.platform.server_addresses import Servers, remember
-from drumbeat.node.platform.server_link import Link, NoAnswerError
+from drumbeat.node.platform.server_link import NoAnswerError, ServerLink
 from drumbeat.server.errors import status_of
 from tests.support.agent_server import HomeSocketServer
 
@@ -162,8 +162,8 @@ def test_enrolment_by_a_version_that_called_a_port_gets_to_the_socket_it_is_told
 
 
 @contextmanager
-def linked(given: Enrolment, timeout_s: float = 30) -> Iterator[Link]:
-    link = Link(given, timeout_s)
+def linked(given: Enrolment, timeout_s: float = 30) -> Iterator[ServerLink]:
+    link = ServerLink(given, timeout_s)
     try:
         yield link
     finally:
@@ -264,7 +264,7 @@ def test_a_machine_that_is_silent_is_given_up_for_another(tmp_path: Path, monkey
 def test_agent_says_that_it_knows_of_canceled_orders(tmp_path: Path):
     heard: list[bytes] = []
     with a_server("one", heard=heard) as one:
-        link = Link(enrolled(tmp_path, one), 5)
+        link = ServerLink(enrolled(tmp_path, one), 5)
         link.sync({}, "stop:1:1", 0)
         link.close()
     assert json.loads(heard[0])["knows_cancel"] is True
@@ -276,7 +276,7 @@ CREATE = "/api/2.0/mlflow/model-versions/create"
 def test_request_that_makes_something_is_sent_once_though_no_answer_comes(tmp_path: Path):
     asked, answer = queue.SimpleQueue[float](), threading.Event()
     with a_server("slow", before=lambda: (asked.put(0), answer.wait(20))) as slow, a_server("other") as other:
-        link = Link(enrolled(tmp_path, slow, other), 0.05)
+        link = ServerLink(enrolled(tmp_path, slow, other), 0.05)
         with pytest.raises(NoAnswerError, match="timed out"):
             link.mlflow("POST", CREATE, b"{}", {}, once_within_s=0.2)
         answer.set()
@@ -301,7 +301,7 @@ def test_request_that_makes_something_is_sent_once_though_an_open_connection_bre
     with a_home() as path, ThreadingUnixStreamServer(path, Ends) as server:
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, args=[0.01], daemon=True).start()
-        link = Link(enrolled(tmp_path, f"unix:{path}"), 5)
+        link = ServerLink(enrolled(tmp_path, f"unix:{path}"), 5)
         link.mlflow("GET", "/api/2.0/mlflow/runs/get", b"{}", {})
         with pytest.raises(NoAnswerError, match="did not answer"):
             link.mlflow("POST", CREATE, b"{}", {}, once_within_s=20)
@@ -312,7 +312,7 @@ def test_request_that_makes_something_is_sent_once_though_an_open_connection_bre
 
 def test_request_that_makes_something_may_take_longer_than_others(tmp_path: Path):
     with a_server("slow", before=lambda: time.sleep(0.3), raw=(200, '{"error_code": ""}')) as slow:
-        link = Link(enrolled(tmp_path, slow), 0.05)
+        link = ServerLink(enrolled(tmp_path, slow), 0.05)
         status, *_ = link.mlflow("POST", CREATE, b"{}", {}, once_within_s=20)
         link.close()
     assert status == 200
@@ -320,7 +320,7 @@ def test_request_that_makes_something_may_take_longer_than_others(tmp_path: Path
 
 def test_request_that_makes_something_goes_to_the_next_server_if_one_is_gone(tmp_path: Path):
     with a_server("other", raw=(200, '{"error_code": ""}')) as other:
-        link = Link(enrolled(tmp_path, ONE, other), 5)
+        link = ServerLink(enrolled(tmp_path, ONE, other), 5)
         assert link.mlflow("POST", CREATE, b"{}", {}, once_within_s=20)[0] == 200
 
 

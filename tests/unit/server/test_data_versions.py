@@ -12,7 +12,7 @@ from drumbeat.model.errors import ConflictError
 from drumbeat.model.plan import InputPlan
 from drumbeat.server.data.data_assets import DataAssets
 from drumbeat.server.data.datastores import Datastores
-from drumbeat.server.data.inputs import Inputs
+from drumbeat.server.data.inputs import JobInputs
 from drumbeat.server.home_folder import FolderArtifacts
 from drumbeat.server.resources.records import Use
 from tests.support.fake_clock import FakeClock
@@ -36,7 +36,7 @@ class Room:
         uses = (Use("environment", "model", "1", "environment"), Use("data", "model", "1", "inputs.m"))
         self.store.submit(replace(first, job=self.job, uses=uses))
         artifacts = FolderArtifacts(folder)
-        self.inputs = Inputs(artifacts, self.data, lambda _name: self.job, self.assets.require_registered)
+        self.inputs = JobInputs(artifacts, self.data, lambda _name: self.job, self.assets.require_registered)
 
 
 @pytest.fixture

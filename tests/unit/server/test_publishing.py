@@ -31,8 +31,8 @@ from drumbeat.model.plan import OutputPlan
 from drumbeat.model.states import State
 from drumbeat.server.data.data_assets import DataAssets
 from drumbeat.server.data.datastores import Datastores
-from drumbeat.server.data.job_output_reader import JobOutputs
-from drumbeat.server.data.manifests import Manifest, Whole, find, put
+from drumbeat.server.data.job_output_reader import JobOutputReader
+from drumbeat.server.data.manifests import Manifest, ManifestDataAccess, find, put
 from drumbeat.server.home_folder import FolderArtifacts
 from drumbeat.server.outputs.publish_and_register import Publishing, said, wait_after
 from drumbeat.server.outputs.resumable_copy import Copy
@@ -74,7 +74,7 @@ class Room:
             self.artifacts.append_output("j", 1, 0, path, 0, content)
         told = {path: (len(content), sha256(content).hexdigest()) for path, content in given.items()}
         assert self.artifacts.commit_outputs("j", 1, 0, told) == []
-        everything = JobOutputs(self.artifacts, Whole(self.data))
+        everything = JobOutputReader(self.artifacts, ManifestDataAccess(self.data))
         assets = DataAssets(self.store, SystemClock(), Datastores(self.store, b"k"), everything)
         self.publishing = Publishing(everything, self.data, assets)
 
@@ -396,7 +396,7 @@ def test_a_list_that_was_made_before_the_folder_was_finished_isnt_taken_for_all_
         return found
 
     room.data.listing = listing  # type: ignore[method-assign]
-    found = Whole(room.data).listing(MODEL.uri, is_file=False)
+    found = ManifestDataAccess(room.data).listing(MODEL.uri, is_file=False)
     assert [one.path for one in found.files] == sorted(FILES)
 
 
@@ -404,7 +404,7 @@ def test_a_folder_that_lost_a_file_isnt_whole(room: Room):
     room.publish()
     room.data.remove(MODEL.uri, "f3.bin")
     with pytest.raises(ConflictError, match=r"f3\.bin is in its manifest, and isn't there") as refused:
-        Whole(room.data).listing(MODEL.uri, is_file=False)
+        ManifestDataAccess(room.data).listing(MODEL.uri, is_file=False)
     assert MANIFEST in refused.value.fix
     room.data.remove(MODEL.uri, MANIFEST)
-    assert len(Whole(room.data).listing(MODEL.uri, is_file=False).files) == len(FILES) - 1
+    assert len(ManifestDataAccess(room.data).listing(MODEL.uri, is_file=False).files) == len(FILES) - 1

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.model.errors import RefusedError
-from drumbeat.train.checkpoint_folder import MANIFEST, CheckpointFolder, Digest, Generation, Manifest
+from drumbeat.train.checkpoint_folder import MANIFEST, CheckpointFolder, CheckpointManifest, Digest, Generation
 
 pytestmark = pytest.mark.feature("T5")
 
@@ -22,7 +22,9 @@ def save(folder: CheckpointFolder, step: int, files: dict[str, bytes] = FILES) -
     partial = folder.begin(step)
     for name, content in files.items():
         (partial / name).write_bytes(content)
-    return folder.publish(Manifest(step, 1, folder.generation, {name: Digest.of(partial / name) for name in files}))
+    return folder.publish(
+        CheckpointManifest(step, 1, folder.generation, {name: Digest.of(partial / name) for name in files})
+    )
 
 
 def a_folder(root: Path, keep: int = 3, attempt: int = 1, round_: int = 0, job: str = "j") -> CheckpointFolder:
@@ -96,7 +98,7 @@ def test_an_earlier_attempt_can_neither_publish_nor_claim(tmp_path: Path):
     partial = stale.begin(10)
     (partial / "a.bin").write_bytes(b"")
     later = a_folder(tmp_path, attempt=2)
-    for act in (lambda: stale.publish(Manifest(10, 1, stale.generation, {})), stale.claim):
+    for act in (lambda: stale.publish(CheckpointManifest(10, 1, stale.generation, {})), stale.claim):
         with pytest.raises((RefusedError, FileNotFoundError)):
             act()
     with pytest.raises(

@@ -21,7 +21,7 @@ from drumbeat.model.states import JobKind
 
 if TYPE_CHECKING:
     from drumbeat.cli.follow.background_reader import Batches
-    from drumbeat.cli.follow.log_lines import Passing, Whole
+    from drumbeat.cli.follow.log_lines import LineText, RawText
     from drumbeat.cli.follow.step_logs import StepLogs
     from drumbeat.model.api.jobs import Event, JobView, LogPiece
 
@@ -50,7 +50,7 @@ def logs(
     Shows all rounds in the order in which their lines arrived; a line marks the start of a new round. The logs of Ray's
     head and nodes are shown only with --rank or --node.
     """
-    from drumbeat.cli.follow.log_lines import LogLook, LogView, Passing, Whole, prefix_width, weight_of
+    from drumbeat.cli.follow.log_lines import LineText, LogLook, LogView, RawText, prefix_width, weight_of
 
     number = parse_round(round_)
     client = connect()
@@ -68,7 +68,7 @@ def logs(
     width = prefix_width(job_view.node_count, job_view.world_size)
     is_one = raw and not collapse and (rank is not None or job_view.world_size == 1)
     away = threading.Event()
-    view = Passing() if is_one else Whole(LogView(LogLook(ink_for(sys.stdout), raw, collapse, width), away))
+    view = RawText() if is_one else LineText(LogView(LogLook(ink_for(sys.stdout), raw, collapse, width), away))
     if follow:
         from drumbeat.cli.follow.background_reader import Batches
 
@@ -109,7 +109,7 @@ def parse_round(written: str | None) -> tuple[int, int] | None:
     return int(attempt), int(number)
 
 
-def _print(pieces: Iterable[LogPiece], chosen: LogFilter, view: Passing | Whole) -> None:
+def _print(pieces: Iterable[LogPiece], chosen: LogFilter, view: RawText | LineText) -> None:
     for piece in pieces:
         if chosen.has(piece):
             _write(view.take(piece, 0.0))
@@ -140,7 +140,7 @@ class Told:
             print(ink_for(sys.stderr).paint(line, "warn"), file=sys.stderr, flush=True)
 
 
-def _follow(batches: Batches[Event], chosen: LogFilter, view: Passing | Whole) -> None:
+def _follow(batches: Batches[Event], chosen: LogFilter, view: RawText | LineText) -> None:
     from drumbeat.model.api.jobs import JobView, LogPiece
 
     told = Told()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from drumbeat.cli.follow.line_assembly import Line
+from drumbeat.cli.follow.line_assembly import LogLine
 from drumbeat.model.logs import LogName
 
 NEAR_LINES = 200
@@ -40,7 +40,7 @@ class Folding:
         self._last: dict[LogName, int] = {}
         self._made = 0
 
-    def feed(self, line: Line, now: float) -> list[Fold]:
+    def feed(self, line: LogLine, now: float) -> list[Fold]:
         """Takes a line in; gives the folds that are full by that."""
         number = self._of_text.get(_key(line), -1)
         if number not in self._open or number < self._last.get(line.log, -1):
@@ -58,7 +58,7 @@ class Folding:
         """All that is open."""
         return self._close(len(self._open))
 
-    def _begin(self, line: Line, now: float) -> int:
+    def _begin(self, line: LogLine, now: float) -> int:
         number, self._made = self._made, self._made + 1
         self._open[number] = Fold(line.text, now)
         self._of_text[_key(line)] = number
@@ -76,11 +76,11 @@ class Folding:
         return closed
 
 
-def _key(line: Line) -> tuple[int, int, str]:
+def _key(line: LogLine) -> tuple[int, int, str]:
     return (line.log.attempt, line.log.round, line.text)
 
 
-def collapse(lines: Iterable[Line]) -> Iterator[Fold]:
+def collapse(lines: Iterable[LogLine]) -> Iterator[Fold]:
     """The folds of lines that are all there already."""
     folding = Folding()
     for line in lines:

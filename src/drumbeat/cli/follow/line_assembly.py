@@ -19,7 +19,7 @@ MAX_LINE_LENGTH, MAX_RAW_LINE_LENGTH = 1 << 16, 1 << 26
 """Characters after which an unfinished line is shown in pieces."""
 
 
-class Line(NamedTuple):
+class LogLine(NamedTuple):
     """One line of one rank, without its end."""
 
     log: LogName
@@ -44,22 +44,22 @@ class LineAssembler:
         self._open: dict[LogName, _Unfinished] = {}
         self._heard_from = 0.0
 
-    def feed(self, log: LogName, text: str, now: float) -> list[Line]:
+    def feed(self, log: LogName, text: str, now: float) -> list[LogLine]:
         """The lines that this piece ends."""
         held = self._open.pop(log, None) or _Unfinished("", now)
         *ended, rest = (held.text + text).split("\n")
         if ended and held.is_begun and not ended[0].strip("\r"):
             ended = ended[1:]
-        lines = [Line(log, self._visible(one)) for one in ended]
+        lines = [LogLine(log, self._visible(one)) for one in ended]
         is_begun = held.is_begun and "\n" not in text
         while len(rest) > self._longest:
-            lines.append(Line(log, self._visible(rest[: self._longest])))
+            lines.append(LogLine(log, self._visible(rest[: self._longest])))
             rest, is_begun = rest[self._longest :], True
         if rest or is_begun:
             self._open[log] = _Unfinished(self._kept(rest), now, is_begun)
         return lines
 
-    def silent(self, now: float) -> list[Line]:
+    def silent(self, now: float) -> list[LogLine]:
         """The unfinished lines of the ranks that have said nothing for a while."""
         if self._raw:
             return []
@@ -70,12 +70,12 @@ class LineAssembler:
         """No server is heard now, so no rank either: what is cut off in a line follows when agents have come back."""
         self._heard_from = now + BACK_S
 
-    def end(self) -> list[Line]:
+    def end(self) -> list[LogLine]:
         """Every unfinished line: nothing more will come."""
         return self._show([o for o, held in self._open.items() if held.text])
 
-    def _show(self, logs: list[LogName]) -> list[Line]:
-        lines = [Line(log, self._visible(self._open[log].text)) for log in logs]
+    def _show(self, logs: list[LogName]) -> list[LogLine]:
+        lines = [LogLine(log, self._visible(self._open[log].text)) for log in logs]
         for log in logs:
             self._open[log] = _Unfinished("", self._open[log].since, is_begun=True)
         return [line for line in lines if line.text]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from drumbeat.cli.follow.identical_lines import Fold, Folding
-from drumbeat.cli.follow.line_assembly import Line, LineAssembler
+from drumbeat.cli.follow.line_assembly import LineAssembler, LogLine
 from drumbeat.cli.terminal.styles import Ink
 from drumbeat.cli.terminal.untrusted_text import make_safe
 from drumbeat.model.api.jobs import Event, LogPiece
@@ -27,8 +27,8 @@ class LogLook:
     """Stands before each line's place: the step, among the logs of a pipeline."""
 
 
-class Passing:
-    """One rank's text as it comes: nothing is held back, nothing added."""
+class RawText:
+    """The text of one rank as it arrives: nothing is held back, nothing added."""
 
     def take(self, piece: LogPiece, _now: float) -> str:
         """The piece's text."""
@@ -43,8 +43,8 @@ class Passing:
         return ""
 
 
-class Whole:
-    """Whole lines of a view, as text."""
+class LineText:
+    """The text of a view's lines, each printed once it is complete."""
 
     def __init__(self, view: LogView) -> None:
         self._view = view
@@ -97,7 +97,7 @@ class LogView:
         shown = self._show(self._lines.end(), 0.0)
         return shown + [self._folded(fold) for fold in self._folding.end()]
 
-    def _show(self, lines: Iterable[Line], now: float) -> list[str]:
+    def _show(self, lines: Iterable[LogLine], now: float) -> list[str]:
         shown: list[str] = []
         for line in lines:
             if (line.log.attempt, line.log.round) != self._round:
@@ -116,7 +116,7 @@ class LogView:
             return folds
         return [*folds, self._look.ink.paint(f"── attempt {log.attempt}, round {log.round} ──", "dim")]
 
-    def _plain(self, line: Line) -> str:
+    def _plain(self, line: LogLine) -> str:
         if self._look.is_raw:
             return line.text
         return self._prefixed(place_of(line.log.node, line.log.rank), line.log.rank, line.text)

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 
-class Whole(io.FileIO):
-    """A file that is written to without a buffer, and takes all that it is given."""
+class CompleteWriter(io.FileIO):
+    """An unbuffered file whose `write` returns once all of the data is written."""
 
     def write(self, data: ReadableBuffer, /) -> int:
         """A signal, or Ctrl-Z and `fg`, ends a write to a pipe after a part of it: the rest follows."""
@@ -41,7 +41,7 @@ def _prepared(stream: io.TextIOWrapper) -> io.TextIOWrapper:
         stream.reconfigure(errors="backslashreplace")
         return stream
     # Python's own for PYTHONUNBUFFERED doesn't ask how much of a text was written.
-    file = Whole(stream.fileno(), "wb", closefd=False)
+    file = CompleteWriter(stream.fileno(), "wb", closefd=False)
     return io.TextIOWrapper(file, encoding=stream.encoding, errors="backslashreplace", write_through=True)
 
 

@@ -11,12 +11,12 @@ from datetime import datetime, timedelta
 
 from drumbeat.core.lifecycle.job import Failure, Job
 from drumbeat.core.reason_table import REASONS
-from drumbeat.core.scheduling.resource_needs import Policy
+from drumbeat.core.scheduling.resource_needs import JobPolicy
 
 MAX_DOUBLINGS = 30
 
 
-def delay(failures: Sequence[Failure], policy: Policy) -> timedelta:
+def delay(failures: Sequence[Failure], policy: JobPolicy) -> timedelta:
     """Returns how long the job waits before the try that follows the last of the failures.
 
     The first failure of its kind is followed at once. A further one that comes before the kind's `recurs_within` is
@@ -46,7 +46,7 @@ def queued_since(job: Job) -> datetime:
     return job.failures[-1].at + delay(job.failures, job.policy) if job.failures else job.submitted_at
 
 
-def _wait(recurrences: int, policy: Policy) -> timedelta:
+def _wait(recurrences: int, policy: JobPolicy) -> timedelta:
     if not recurrences:
         return timedelta()
     seconds = policy.retry_delay_s * 2 ** min(recurrences - 1, MAX_DOUBLINGS)

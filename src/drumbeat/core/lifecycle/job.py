@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from drumbeat.core.child_jobs import PipelineProgress, SweepProgress
 from drumbeat.core.end_verdict import Verdict
-from drumbeat.core.scheduling.resource_needs import Need, Policy, Slot
+from drumbeat.core.scheduling.resource_needs import JobPolicy, Need, Slot
 from drumbeat.launchers import host_file
 from drumbeat.model.agent import WAITS, AgentStatus, Phase, RankExit
 from drumbeat.model.plan import Plan
@@ -71,7 +71,7 @@ class Job:
     name: str
     plan: Plan
     need: Need
-    policy: Policy
+    policy: JobPolicy
     submitted_at: datetime
     state: State = State.QUEUED
     reason: Reason = Reason.ACCEPTED

@@ -15,7 +15,7 @@ from enum import StrEnum
 
 from drumbeat.core.lifecycle.job import Failure
 from drumbeat.core.reason_table import REASONS, Evidence
-from drumbeat.core.scheduling.resource_needs import Policy
+from drumbeat.core.scheduling.resource_needs import JobPolicy
 from drumbeat.model.states import Reason, Retry
 
 
@@ -46,7 +46,7 @@ MAX_GANGS_UNHEARD = 3
 
 def after(
     failures: Sequence[Failure],
-    policy: Policy,
+    policy: JobPolicy,
     *,
     has_nodes: bool = True,
     has_checkpoint: bool = False,
@@ -113,7 +113,7 @@ def _own(failures: Sequence[Failure]) -> int:
     return sum(REASONS[f.verdict.reason].retry is Retry.OWN for f in failures)
 
 
-def _own_refusal(failures: Sequence[Failure], policy: Policy, *, has_checkpoint: bool) -> str:
+def _own_refusal(failures: Sequence[Failure], policy: JobPolicy, *, has_checkpoint: bool) -> str:
     """Why the job's own failure isn't tried again; "" if it is."""
     last, most = failures[-1].verdict, policy.max_retries
     if most == 0:

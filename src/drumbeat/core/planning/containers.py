@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 
 from drumbeat.core.planning import registries
-from drumbeat.core.planning.environments import Found
+from drumbeat.core.planning.environments import ResolvedEnvironment
 from drumbeat.jobfile.job.distribution import RayDistribution
 from drumbeat.jobfile.job.job import CommandJob
 from drumbeat.model.errors import NotYetError, SpecError
@@ -21,7 +21,7 @@ _NO_SHM_SIZE = "changes nothing: the ranks have the machine's own /dev/shm, in c
 
 
 def plan_container(
-    job: CommandJob, environment: Found, addresses: Mapping[str, str], push_target: str = ""
+    job: CommandJob, environment: ResolvedEnvironment, addresses: Mapping[str, str], push_target: str = ""
 ) -> Container | None:
     """The container, None = the ranks run in none. addresses: of registries by name, as in `registries.used`.
 

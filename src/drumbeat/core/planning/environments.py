@@ -10,7 +10,7 @@ from typing import Any
 from drumbeat.jobfile.environments.curated import CURATED, Curated, curated, folded, for_name, spellings
 from drumbeat.jobfile.environments.definition import Build, Definition, define, of_curated
 from drumbeat.jobfile.environments.environment_keys import Environment
-from drumbeat.jobfile.environments.references import Reference, parse_reference
+from drumbeat.jobfile.environments.references import EnvironmentReference, parse_reference
 from drumbeat.jobfile.reading.error_messages import nearest, no_version
 from drumbeat.launchers import dockerfile_reader
 from drumbeat.model.api.requests import EnvironmentFiles
@@ -36,19 +36,20 @@ class Registered:
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a job's ranks run in. python: what nodes make for it, None = nothing. notes: how it was found.
-
-    image: that their containers are of, "" = they run in none; build: how nodes make it, None = it is pulled. asset:
-    (name, version) of what was named, None where nothing was.
-    """
+class ResolvedEnvironment:
+    """The environment that a job's ranks run in."""
 
     name: str = CURRENT
     python: PythonEnvironment | None = None
+    """What nodes build for it, None = nothing."""
     notes: tuple[str, ...] = ()
+    """How it was found."""
     asset: tuple[str, str] | None = None
+    """Name and version of what the job named, None where it named nothing."""
     image: str = ""
+    """The image of the ranks' containers, "" = they run in none."""
     build: ImageBuild | None = None
+    """How nodes build the image, None = they pull it."""
 
 
 @dataclass(frozen=True)
@@ -66,14 +67,16 @@ class Shelf:
     names: Collection[str] = ()
 
 
-def resolve(written: Environment | str, texts: EnvironmentFiles, shelf: Shelf) -> Found:
+def resolve(written: Environment | str, texts: EnvironmentFiles, shelf: Shelf) -> ResolvedEnvironment:
     """The environment that is meant. Raises SpecError, RefusedError, UnknownNameError."""
     name = _reference(written, shelf.aliases)
     if name or not isinstance(written, Environment):
         return _named(name, shelf)
     made = define(written, texts, shelf.python, has_containers=shelf.has_containers)
     name = written.name or _title(made) or texts.main or "written in the job"
-    return Found(name, made.environment(name), made.notes, image=made.image, build=image_build(made.build))
+    return ResolvedEnvironment(
+        name, made.environment(name), made.notes, image=made.image, build=image_build(made.build)
+    )
 
 
 def _title(made: Definition) -> str:
@@ -144,10 +147,10 @@ def _alias(text: str, aliases: Mapping[tuple[str, str], str]) -> str | None:
     return None if target is None or folded(target) == folded(text) else target
 
 
-def _named(text: str, shelf: Shelf) -> Found:
+def _named(text: str, shelf: Shelf) -> ResolvedEnvironment:
     target, notes = _through_aliases(text, shelf.aliases)
     if target == CURRENT:
-        return Found(notes=notes)
+        return ResolvedEnvironment(notes=notes)
     asked = parse_reference(target)
     known = curated(asked.name)
     names = spellings(asked.name) if known else [asked.name]
@@ -161,7 +164,9 @@ def _named(text: str, shelf: Shelf) -> Found:
     return replace(found, notes=(*notes, *found.notes))
 
 
-def _of_version(asked: Reference, there: Sequence[Registered], shelf: Shelf, *, is_curated: bool) -> Found:
+def _of_version(
+    asked: EnvironmentReference, there: Sequence[Registered], shelf: Shelf, *, is_curated: bool
+) -> ResolvedEnvironment:
     """The version that is meant: the one that is named, or the newest."""
     if asked.label not in ("", "latest") and not is_curated:
         what = f"environment {asked.name} has no label {asked.label!r}; there is `latest`"
@@ -179,15 +184,17 @@ def _of_version(asked: Reference, there: Sequence[Registered], shelf: Shelf, *, 
     made = definition_of(chosen, shelf.python, has_containers=shelf.has_containers)
     name, asset = f"{chosen.name}:{chosen.version}", (chosen.name, chosen.version)
     notes = (*notes, *made.notes)
-    return Found(name, made.environment(name), notes, asset, made.image, image_build(made.build))
+    return ResolvedEnvironment(name, made.environment(name), notes, asset, made.image, image_build(made.build))
 
 
-def _of_curated(asked: Reference, known: Curated, python: tuple[int, int]) -> Found:
+def _of_curated(asked: EnvironmentReference, known: Curated, python: tuple[int, int]) -> ResolvedEnvironment:
     definition, version = for_name(known, asked.name, python)
     made = curated_definition(definition)
     title = f"{asked.name} (curated: {known.title})" if asked.name != known.title else known.title
     note = f"environment {asked.text} is drumbeat's own {known.title!r} (drumbeat environment show {known.title})"
-    return Found(title, made.environment(title), (f"{note}; {version}" if version else note,), (asked.name, "curated"))
+    return ResolvedEnvironment(
+        title, made.environment(title), (f"{note}; {version}" if version else note,), (asked.name, "curated")
+    )
 
 
 def curated_definition(known: Curated) -> Definition:
@@ -195,7 +202,7 @@ def curated_definition(known: Curated) -> Definition:
     return of_curated(known)
 
 
-def _unknown(asked: Reference, shelf: Shelf) -> UnknownNameError:
+def _unknown(asked: EnvironmentReference, shelf: Shelf) -> UnknownNameError:
     made = [name for name, versions in shelf.registered.items() if versions]
     close = nearest(asked.name, [*made, *shelf.names, *(one.title for one in CURATED)])
     what = f"environment {asked.text.removeprefix('azureml:')!r} isn't known here"
@@ -204,7 +211,7 @@ def _unknown(asked: Reference, shelf: Shelf) -> UnknownNameError:
     return UnknownNameError(what, where="environment", fix=f"{close} {make}; {here}".strip())
 
 
-def current_notes(found: Found, *commands: str) -> Iterator[str]:
+def current_notes(found: ResolvedEnvironment, *commands: str) -> Iterator[str]:
     """What is to be said of commands that install packages where nodes make no environment for the job."""
     match = next((match for each in commands if (match := _INSTALLS.search(each))), None)
     if match and found.python is None and not found.image:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from drumbeat.core.planning.containers import container_notes, plan_container
-from drumbeat.core.planning.environments import CURRENT, Found, Shelf, current_notes, resolve
+from drumbeat.core.planning.environments import CURRENT, ResolvedEnvironment, Shelf, current_notes, resolve
 from drumbeat.core.planning.inputs import HERE, DataFacts, PlannedInputs, UsedData, plan_inputs, say_staged
 from drumbeat.core.planning.node_resources import (
     InstanceType,
@@ -31,7 +31,7 @@ from drumbeat.core.planning.services import plan_services, service_commands, ser
 from drumbeat.core.planning.unsupported_keys import identity_notes, not_yet
 from drumbeat.core.scheduling.elastic_sizes import elastic_of, largest_world, stretched
 from drumbeat.core.scheduling.elastic_sizes import notes as elastic_notes
-from drumbeat.core.scheduling.resource_needs import Need, Policy
+from drumbeat.core.scheduling.resource_needs import JobPolicy, Need
 from drumbeat.jobfile.data.inputs_outputs import Input
 from drumbeat.jobfile.data.parameter_values import passed
 from drumbeat.jobfile.job.distribution import RayDistribution
@@ -65,8 +65,8 @@ class UnusableComputeError(RefusedError):
 
 
 @dataclass(frozen=True)
-class Facts:
-    """What is known here that a plan depends on.
+class PlanFacts:
+    """What the server knows that a plan depends on.
 
     aliases: (kind, name) to target. computes: name to (CPU slots, devices) of the whole compute. path_first: folders of
     the current environment, by compute. troubles: computes that can't be used now, and why. environments: those that
@@ -114,13 +114,13 @@ class Planned:
 
     plan: Plan
     need: Need
-    policy: Policy
+    policy: JobPolicy
     notes: tuple[str, ...] = ()
     asset: tuple[str, str] | None = None
     data: tuple[UsedData, ...] = ()
 
 
-def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: Facts) -> Planned:
+def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: PlanFacts) -> Planned:
     """The plan of a command job. Raises SpecError, NotYetError, UnknownNameError, UnusableComputeError.
 
     The error has every problem that can be seen without the others' being solved.
@@ -130,7 +130,7 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
         refusals.add(NotYetError(one.what, where=one.where, fix=one.fix))
     refusals.attempt(lambda: _check_size(job), None)
     compute = refusals.attempt(lambda: _compute(job, facts), "")
-    found = refusals.attempt(lambda: _environment(job, sources, facts, compute), Found())
+    found = refusals.attempt(lambda: _environment(job, sources, facts, compute), ResolvedEnvironment())
     data = refusals.attempt(lambda: plan_inputs(job.inputs, sources.inputs, facts.data), PlannedInputs(()))
     words, texts = {"": name, **_literals(job)}, [job.command, job.drumbeat.prepare or "", *service_commands(job)]
     outputs = refusals.attempt(lambda: plan_outputs(job.outputs, words, facts.data, texts), ())
@@ -190,7 +190,7 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
         clean_rounds=job.drumbeat.clean_rounds,
     )
     retry_delay_s, max_retry_delay_s = job.drumbeat.retry_delays_s
-    policy = Policy(
+    policy = JobPolicy(
         _PRIORITY[job.queue_settings.priority or "medium"],
         job.drumbeat.max_retries,
         job.limits.timeout,
@@ -246,7 +246,7 @@ def meant(job: CommandJob, aliases: Mapping[tuple[str, str], str]) -> tuple[str,
     return name, aliases.get(("compute", name), DEFAULT_COMPUTE if name == SERVERLESS else name)
 
 
-def _compute(job: CommandJob, facts: Facts) -> str:
+def _compute(job: CommandJob, facts: PlanFacts) -> str:
     name, found = meant(job, facts.aliases)
     _check_plain(name, "compute")
     if found not in facts.computes:
@@ -269,10 +269,10 @@ def _check_plain(name: str, where: str) -> None:
         raise SpecError(what, where=where, fix=f"Write the name, or set it: --set {where}=NAME")
 
 
-def _environment(job: CommandJob, sources: Sources, facts: Facts, compute: str) -> Found:
+def _environment(job: CommandJob, sources: Sources, facts: PlanFacts, compute: str) -> ResolvedEnvironment:
     """What the ranks run in: the interpreter that is there, unless the job names something else."""
     if job.environment is None or job.drumbeat.environment == CURRENT:
-        return Found()
+        return ResolvedEnvironment()
     shelf = replace(facts.environments, has_containers=compute not in facts.without_containers)
     return resolve(job.environment, sources.environment, shelf)
 
@@ -285,7 +285,7 @@ def _prepare(of_job: str, of_compute: str) -> str:
     return f"/bin/bash -c {shlex.quote(of_compute)} || exit\n{of_job}"
 
 
-def _kind(job: CommandJob, facts: Facts, compute: str) -> InstanceType:
+def _kind(job: CommandJob, facts: PlanFacts, compute: str) -> InstanceType:
     """What the job says of its nodes. compute: its compute, "" = it isn't known. Raises UnknownNameError."""
     name = job.resources.instance_type
     if name is None:
@@ -297,7 +297,7 @@ def _kind(job: CommandJob, facts: Facts, compute: str) -> InstanceType:
 
 
 # --- the machines that count -------------------------------------------------------------------------------------
-def _machines(compute: str, kind: InstanceType, facts: Facts) -> Sequence[Size]:
+def _machines(compute: str, kind: InstanceType, facts: PlanFacts) -> Sequence[Size]:
     """CPU slots and devices of the machines that a job is planned for.
 
     Those for jobs with GPUs count where the job insists on GPUs, or where there are no others: a job that asks for
@@ -308,7 +308,7 @@ def _machines(compute: str, kind: InstanceType, facts: Facts) -> Sequence[Size]:
     return sizes or [facts.computes[compute]]
 
 
-def _kept_gpus(compute: str, kind: InstanceType, need: Need, facts: Facts) -> Iterator[str]:
+def _kept_gpus(compute: str, kind: InstanceType, need: Need, facts: PlanFacts) -> Iterator[str]:
     """What is to be said of GPUs that a job doesn't get because it doesn't ask for them."""
     gpus = sum(count for _, count in facts.gpu_machines.get(compute, ()))
     if gpus and not (kind.word or need.gpus):

@@ -34,8 +34,8 @@ class Need:
 
 
 @dataclass(frozen=True)
-class Policy:
-    """What a person set that changes how a job is treated. Higher priority comes first."""
+class JobPolicy:
+    """How a job is treated, as its user set it. Higher priority comes first."""
 
     priority: int = 0
     max_retries: int = 3

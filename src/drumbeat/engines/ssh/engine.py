@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from drumbeat.engines.own_address import route_to
 from drumbeat.engines.remote_engine import RemoteEngine
 from drumbeat.engines.remote_host import Host
-from drumbeat.engines.ssh.ssh_host import SshHost
+from drumbeat.engines.ssh.ssh_host import SshReach
 from drumbeat.model.errors import UnreachableError
 
 
@@ -25,7 +25,7 @@ class SshEngine(RemoteEngine):
     def _towards(self) -> list[str]:
         if self._server_address:
             return [self._server_address]
-        reaches = [host.reach for host in self._hosts if isinstance(host.reach, SshHost)]
+        reaches = [host.reach for host in self._hosts if isinstance(host.reach, SshReach)]
         places = [reach.destination() for reach in reaches]
         found = sorted({own for place in places if (own := route_to(place.host, place.port))})
         beyond = [own for own in found if not ipaddress.ip_address(own).is_loopback]
@@ -38,5 +38,5 @@ class SshEngine(RemoteEngine):
         """Hangs up."""
         super().close()
         for host in self._hosts:
-            if isinstance(host.reach, SshHost):
+            if isinstance(host.reach, SshReach):
                 host.reach.hang_up()

@@ -52,12 +52,14 @@ the trouble only where the host then refuses the login.
 
 
 @dataclass
-class SshHost:
-    """The way to one host. python: the interpreter there. folder: there, for the agent's file; may begin with `~/`."""
+class SshReach:
+    """Reaches one host by ssh."""
 
     login: Login
     python: str
+    """The interpreter there."""
     folder: str
+    """For the agent's file there; may begin with `~/`."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _destination: Destination | None = None
     _destination_at: float = 0.0

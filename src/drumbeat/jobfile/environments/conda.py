@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from drumbeat.jobfile.environments.included_files import at
 from drumbeat.jobfile.environments.inline_conda import requirements_in
-from drumbeat.jobfile.environments.requirements import Line, included_by, read_items
+from drumbeat.jobfile.environments.requirements import RequirementLine, included_by, read_items
 from drumbeat.jobfile.reading.error_messages import either, short, shown
 from drumbeat.jobfile.reading.yaml_tree import YamlNode, parse, plain
 from drumbeat.model.api.requests import EnvironmentFiles
@@ -27,7 +27,7 @@ class Conda:
     """What a conda file asks for. python: `3.11`, "" = any. notes: what was read in another way than written."""
 
     python: str
-    lines: tuple[Line, ...]
+    lines: tuple[RequirementLine, ...]
     packages: tuple[str, ...]
     channels: tuple[str, ...]
     notes: tuple[str, ...] = ()

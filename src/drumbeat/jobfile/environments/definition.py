@@ -15,7 +15,7 @@ from drumbeat.jobfile.environments import conda, requirements, sources
 from drumbeat.jobfile.environments.curated import Curated, curated_image, for_name
 from drumbeat.jobfile.environments.environment_keys import BuildContext, Environment
 from drumbeat.jobfile.environments.included_files import is_requirements
-from drumbeat.jobfile.environments.requirements import Line
+from drumbeat.jobfile.environments.requirements import RequirementLine
 from drumbeat.jobfile.reading.error_messages import short
 from drumbeat.model.api.requests import EnvironmentFiles
 from drumbeat.model.errors import RefusedError, SpecError
@@ -50,7 +50,7 @@ class Definition:
     """
 
     python: str = ""
-    lines: tuple[Line, ...] = ()
+    lines: tuple[RequirementLine, ...] = ()
     packages: tuple[str, ...] = ()
     channels: tuple[str, ...] = ()
     source: str = ""

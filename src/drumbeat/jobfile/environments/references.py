@@ -18,14 +18,18 @@ _PATH = re.compile(
 
 
 @dataclass(frozen=True)
-class Reference:
-    """A named environment. version, label: "" where none is said. registry: of a cloud, "" = none. text: as written."""
+class EnvironmentReference:
+    """A reference to an environment by its name."""
 
     text: str
+    """As written."""
     name: str
     version: str = ""
+    """"" where none is written."""
     label: str = ""
+    """"" where none is written."""
     registry: str = ""
+    """Of a cloud, "" = none."""
 
     @property
     def alias_names(self) -> list[str]:
@@ -33,7 +37,7 @@ class Reference:
         return [*dict.fromkeys(_names(self))]
 
 
-def _names(one: Reference) -> Iterator[str]:
+def _names(one: EnvironmentReference) -> Iterator[str]:
     written = one.text.removeprefix("azureml:")
     yield one.text
     yield written
@@ -45,7 +49,7 @@ def _names(one: Reference) -> Iterator[str]:
     yield one.name
 
 
-def parse_reference(text: str) -> Reference:
+def parse_reference(text: str) -> EnvironmentReference:
     """Reads `azureml:name:version`, `name@label`, `name`, ARM ids and registries' addresses. Raises SpecError."""
     match = _PATH.fullmatch(text)
     if match and "/" in text:
@@ -57,16 +61,16 @@ def parse_reference(text: str) -> Reference:
         name, _, version = short.partition(":")
         if short.endswith(":"):
             raise _bad(text)
-    return _checked(Reference(text, name, version, label), is_labelled=bool(at))
+    return _checked(EnvironmentReference(text, name, version, label), is_labelled=bool(at))
 
 
-def _of_path(text: str, match: re.Match[str]) -> Reference:
+def _of_path(text: str, match: re.Match[str]) -> EnvironmentReference:
     label = match["label"] or ""
-    found = Reference(text, match["name"], match["version"] or "", label, match["registry"] or "")
+    found = EnvironmentReference(text, match["name"], match["version"] or "", label, match["registry"] or "")
     return _checked(found, is_labelled=bool(label))
 
 
-def _checked(one: Reference, *, is_labelled: bool = False) -> Reference:
+def _checked(one: EnvironmentReference, *, is_labelled: bool = False) -> EnvironmentReference:
     if not NAME.fullmatch(one.name) or (one.version and not VERSION.fullmatch(one.version)):
         raise _bad(one.text)
     if is_labelled and not VERSION.fullmatch(one.label):

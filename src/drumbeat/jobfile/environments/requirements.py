@@ -36,24 +36,26 @@ UPLOAD = "Put the package into the job's `code` folder, or name it as an index h
 
 
 @dataclass(frozen=True)
-class Line:
-    """One logical line. number: in `file`, counted from 1, 0 = unknown. of: that in the file where reading began."""
+class RequirementLine:
+    """A logical line of a requirements file."""
 
     text: str
     file: str
     number: int
+    """In `file`, counted from 1, 0 = unknown."""
     of: int
+    """The number of the line that led to it, in the file where reading began."""
 
 
-def read(texts: EnvironmentFiles, name: str) -> list[Line]:
+def read(texts: EnvironmentFiles, name: str) -> list[RequirementLine]:
     """What a requirements file asks for, in order, with what it takes in by `-r`. Raises SpecError at a line."""
     return [*_Parser(texts).file(name, 0, (name,))]
 
 
-def read_items(texts: EnvironmentFiles, name: str, items: list[tuple[str, int]]) -> list[Line]:
+def read_items(texts: EnvironmentFiles, name: str, items: list[tuple[str, int]]) -> list[RequirementLine]:
     """The same for the items of a conda file's pip part: (text, line)."""
     parser = _Parser(texts)
-    lines = [Line(COMMENT.sub("", text).strip(), name, number, number) for text, number in items]
+    lines = [RequirementLine(COMMENT.sub("", text).strip(), name, number, number) for text, number in items]
     return [each for line in lines if line.text for each in parser.checked(line, (name,))]
 
 
@@ -111,11 +113,11 @@ class _Parser:
     texts: EnvironmentFiles
     included: int = 0
 
-    def file(self, name: str, of: int, open_ones: tuple[str, ...]) -> Iterator[Line]:
+    def file(self, name: str, of: int, open_ones: tuple[str, ...]) -> Iterator[RequirementLine]:
         for number, text in logical_lines(self.texts.files[name]):
-            yield from self.checked(Line(text, name, number, of or number), open_ones)
+            yield from self.checked(RequirementLine(text, name, number, of or number), open_ones)
 
-    def checked(self, line: Line, open_ones: tuple[str, ...]) -> Iterator[Line]:
+    def checked(self, line: RequirementLine, open_ones: tuple[str, ...]) -> Iterator[RequirementLine]:
         """The line, or the lines that it includes."""
         refuse_secret(line)
         option = _option_of(line.text)
@@ -132,7 +134,7 @@ class _Parser:
         else:
             yield _option(line, name, value)
 
-    def taken_in(self, line: Line, value: str, open_ones: tuple[str, ...]) -> Iterator[Line]:
+    def taken_in(self, line: RequirementLine, value: str, open_ones: tuple[str, ...]) -> Iterator[RequirementLine]:
         """What stands in the file that a line names."""
         if SCHEME.match(value):
             raise at(line.file, line.number, f"requirements at {short(value)} aren't fetched", "Keep the file beside.")
@@ -145,7 +147,7 @@ class _Parser:
         yield from self.file(name, line.of, (*open_ones, name))
 
 
-def _constraint(line: Line) -> Line:
+def _constraint(line: RequirementLine) -> RequirementLine:
     """A line of a constraints file. pip's options count there as they do elsewhere."""
     if is_option(line.text):
         return line
@@ -155,7 +157,7 @@ def _constraint(line: Line) -> Line:
     return replace(line, text=f"{CONSTRAINT}{line.text}")
 
 
-def _option(line: Line, name: str, value: str) -> Line:
+def _option(line: RequirementLine, name: str, value: str) -> RequirementLine:
     if name == "--editable":
         raise at(line.file, line.number, "an editable install can't be shared by nodes and jobs", UPLOAD)
     if name not in KEPT:
@@ -164,10 +166,10 @@ def _option(line: Line, name: str, value: str) -> Line:
     if name == "--find-links" and is_relative:
         what = f"{shown(value)} is a folder beside this file, and the nodes don't have it"
         raise at(line.file, line.number, what, "Give an absolute path that every node has, or an address.")
-    return Line(f"{name} {value}".strip(), line.file, line.number, line.of)
+    return RequirementLine(f"{name} {value}".strip(), line.file, line.number, line.of)
 
 
-def refuse_secret(line: Line) -> None:
+def refuse_secret(line: RequirementLine) -> None:
     """An address with a password in it would stand in plans, stories and logs."""
     for user in SECRET.findall(line.text):
         if not VARIABLE.fullmatch(user):
@@ -185,10 +187,10 @@ def refuse_secrets(texts: EnvironmentFiles) -> None:
     for name, text in texts.files.items():
         if name != texts.dockerfile:
             for number, line in enumerate(text.splitlines(), 1):
-                refuse_secret(Line(COMMENT.sub("", line), name, number, number))
+                refuse_secret(RequirementLine(COMMENT.sub("", line), name, number, number))
 
 
-def _refuse_local(line: Line) -> None:
+def _refuse_local(line: RequirementLine) -> None:
     target = OF_A_LINE.sub("", f" {line.text}").split(" @ ")[-1].split(";")[0].strip()
     is_path = target.startswith((".", "/", "~")) or (not SCHEME.search(target) and ("/" in target or "\\" in target))
     if target.startswith("file:") or is_path or (ARCHIVE.search(target) and not SCHEME.search(target)):
@@ -196,7 +198,7 @@ def _refuse_local(line: Line) -> None:
         raise at(line.file, line.number, what, UPLOAD)
 
 
-def normal(line: Line) -> str:
+def normal(line: RequirementLine) -> str:
     """The form in which two spellings of one requirement are equal. Raises SpecError for what isn't one."""
     if line.text.startswith("-") or SCHEME.match(line.text):
         return line.text

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from drumbeat.jobfile.environments import requirements
 from drumbeat.jobfile.environments.environment_keys import FromSource
-from drumbeat.jobfile.environments.requirements import Line
+from drumbeat.jobfile.environments.requirements import RequirementLine
 from drumbeat.jobfile.reading.error_messages import nearest, shown
 from drumbeat.model.api.requests import EnvironmentFiles
 from drumbeat.model.errors import Problem, SpecError
@@ -18,7 +18,7 @@ _EXACT = re.compile(r"[^@<>!~;]+(?:===?[^=*,;<>!~ ]+| @ \S+)(?:;.*)?")
 """A version or an address: two nodes that build it have the same source."""
 
 
-def builds(wanted: Mapping[str, FromSource], lines: Sequence[Line]) -> tuple[SourceBuild, ...]:
+def builds(wanted: Mapping[str, FromSource], lines: Sequence[RequirementLine]) -> tuple[SourceBuild, ...]:
     """The builds that an environment asks for. Raises SpecError with all that is wrong with them."""
     packages = {name_of(line.text): line for line in lines if not requirements.is_option(line.text)}
     problems = [problem for name in wanted for problem in _problems(name, packages)]
@@ -35,7 +35,7 @@ def name_of(requirement: str) -> str:
     return canonicalize_name(re.split(r"[\s\[=<>!~;@]", requirement.strip(), maxsplit=1)[0])
 
 
-def _problems(name: str, packages: Mapping[str, Line]) -> list[Problem]:
+def _problems(name: str, packages: Mapping[str, RequirementLine]) -> list[Problem]:
     line = packages.get(name_of(name))
     if line is None:
         fix = nearest(name, packages) or f"Add {name}==VERSION to them, or take it out here."

@@ -12,14 +12,14 @@ from drumbeat.jobfile.reading.field_types import Count, Number, Tally, Whole
 from drumbeat.jobfile.reading.frozen_model import AnyCase, Contradiction, Model, by_type
 
 
-class Policy(Model):
-    """What the policies for ending hopeless trials early have in common."""
+class EarlyTerminationPolicy(Model):
+    """The keys that all policies for ending hopeless trials early have."""
 
     evaluation_interval: Tally = Field(default=1, description="Reports of the metric between two evaluations.")
     delay_evaluation: Tally = Field(default=0, description="Reports before the first evaluation.")
 
 
-class BanditPolicy(Policy):
+class BanditPolicy(EarlyTerminationPolicy):
     """Ends a trial that is further from the best one than the slack."""
 
     type: Annotated[Literal["bandit"], AnyCase()] = Field(default="bandit", description="Always `bandit`.")
@@ -35,7 +35,7 @@ class BanditPolicy(Policy):
             yield Contradiction(("slack_factor",), f"{many} of `slack_factor` and `slack_amount`", fix)
 
 
-class MedianStoppingPolicy(Policy):
+class MedianStoppingPolicy(EarlyTerminationPolicy):
     """Ends a trial that is worse than the median of the others' averages."""
 
     type: Annotated[Literal["median_stopping"], AnyCase()] = Field(
@@ -43,7 +43,7 @@ class MedianStoppingPolicy(Policy):
     )
 
 
-class TruncationSelectionPolicy(Policy):
+class TruncationSelectionPolicy(EarlyTerminationPolicy):
     """Ends the worst trials at each evaluation."""
 
     type: Annotated[Literal["truncation_selection"], AnyCase()] = Field(
@@ -93,7 +93,9 @@ class SweepExtensions(Extensions):
     )
 
 
-def early_end_contradictions(policy: Policy | None, extensions: SweepExtensions) -> Iterator[Contradiction]:
+def early_end_contradictions(
+    policy: EarlyTerminationPolicy | None, extensions: SweepExtensions
+) -> Iterator[Contradiction]:
     """Yields what is said where a sweep has both a policy and ASHA."""
     if policy and extensions.asha:
         what = "a sweep has one rule that ends trials early, and `early_termination` is another"

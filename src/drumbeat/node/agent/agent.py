@@ -23,7 +23,7 @@ from drumbeat.model.supervisor import ProcessStart, StartRound, SupervisedExit, 
 from drumbeat.node.agent.attempt_mounts import AttemptMounts
 from drumbeat.node.agent.held_port import HeldPort
 from drumbeat.node.agent.inbox import Inbox
-from drumbeat.node.agent.next_step import Facts, RoundFacts, Step, Work, next_step, status
+from drumbeat.node.agent.next_step import AgentAction, AttemptFacts, RoundFacts, WorkState, next_step, status
 from drumbeat.node.agent.node_stager import NodeStager
 from drumbeat.node.agent.node_supervisor import NodeSupervisor, outliving
 from drumbeat.node.agent.request_handler import RequestHandler
@@ -35,7 +35,7 @@ from drumbeat.node.images import container_engine
 from drumbeat.node.metrics.endpoint_supervisor import MetricsSupervisor
 from drumbeat.node.platform.agent_log import Journal
 from drumbeat.node.platform.pins import PinRenewal
-from drumbeat.node.platform.server_link import Link
+from drumbeat.node.platform.server_link import ServerLink
 from drumbeat.node.sidecars.service_statuses import ServiceStatuses
 from drumbeat.node.stacks.silence import Silence, SilenceLimits, SilenceWatch
 from drumbeat.node.supervisor.errands import Errands
@@ -43,7 +43,7 @@ from drumbeat.node.torn_files.guard import CheckpointGuard
 
 if TYPE_CHECKING:
     from drumbeat.model.roster import Roster
-    from drumbeat.node.agent.output_upload import Outputs
+    from drumbeat.node.agent.output_upload import OutputUpload
 
 EXIT_LEFT, EXIT_CRASHED, EXIT_STALE, EXIT_TERMINATED = 0, 1, 3, 143
 """The exit codes: left on the server's order; crashed (start it again); the attempt was replaced; SIGTERM."""
@@ -60,7 +60,7 @@ class Agent:
         self._journal = Journal(f"{self._root}/agent.log")
         self._inbox = Inbox(self._on_stale)
         self._posting = self._inbox.posting
-        self._facts = Facts()
+        self._facts = AttemptFacts()
         self._wanted: Directive | None = None
         self._ports: list[HeldPort] = []
         self._processes = RoundProcesses(enrolment)
@@ -91,15 +91,15 @@ class Agent:
         self._reporter = StatusReporter(
             enrolment, self._journal, self._posting(self._on_directive), self._posting(self._on_stale), requests.begin
         )
-        self._do: dict[Step, Callable[[], None]] = {
-            Step.BEGIN_ROUND: self._begin_round,
-            Step.STAGE: partial(self._staging.begin, self._facts, self._errands, self._progress),
-            Step.HOLD_PORT: self._hold_port,
-            Step.START: self._start,
-            Step.STOP: self._stop,
-            Step.CLOSE_ROUND: self._close_round,
-            Step.UPLOAD: self._upload,
-            Step.LEAVE: self._leave,
+        self._do: dict[AgentAction, Callable[[], None]] = {
+            AgentAction.BEGIN_ROUND: self._begin_round,
+            AgentAction.STAGE: partial(self._staging.begin, self._facts, self._errands, self._progress),
+            AgentAction.HOLD_PORT: self._hold_port,
+            AgentAction.START: self._start,
+            AgentAction.STOP: self._stop,
+            AgentAction.CLOSE_ROUND: self._close_round,
+            AgentAction.UPLOAD: self._upload,
+            AgentAction.LEAVE: self._leave,
         }
 
     def run(self) -> int:
@@ -153,11 +153,13 @@ class Agent:
         self._release_ports()
         number = self._wanted.round if self._wanted else 0
         self._facts.round = RoundFacts(number)
-        self._facts.upload, self._facts.error, self._facts.detail = Work.NONE, "", ""
+        self._facts.upload, self._facts.error, self._facts.detail = WorkState.NONE, "", ""
         self._facts.is_passing = self._facts.is_lacking = self._facts.is_unusable = False
-        if self._facts.staging is Work.FAILED or (self._facts.staging is Work.DONE and self._plan.clean_rounds):
-            self._facts.staging = Work.NONE
-        elif self._facts.staging is Work.DONE:
+        if self._facts.staging is WorkState.FAILED or (
+            self._facts.staging is WorkState.DONE and self._plan.clean_rounds
+        ):
+            self._facts.staging = WorkState.NONE
+        elif self._facts.staging is WorkState.DONE:
             self._staging.begin_again(self._facts)
 
     def _check_checkpoints(self, number: int) -> None:
@@ -218,15 +220,15 @@ class Agent:
         self._facts.round.asked, self._facts.round.closed = False, True
 
     def _upload(self) -> None:
-        from drumbeat.node.agent.output_upload import Outputs
+        from drumbeat.node.agent.output_upload import OutputUpload
 
-        self._facts.upload = Work.GOING
-        link, kept = Link(self._enrolment), (self._root, self._enrolment.checkpoints)
+        self._facts.upload = WorkState.GOING
+        link, kept = ServerLink(self._enrolment), (self._root, self._enrolment.checkpoints)
         published = {one.name for one in self._plan.outputs if one.uri}
-        outputs = Outputs(f"{self._root}/outputs", link, self._journal, self._progress, kept, published)
+        outputs = OutputUpload(f"{self._root}/outputs", link, self._journal, self._progress, kept, published)
         self._inbox.beside("outputs", partial(self._send_outputs, outputs), self._on_uploaded)
 
-    def _send_outputs(self, outputs: Outputs) -> None:
+    def _send_outputs(self, outputs: OutputUpload) -> None:
         try:
             outputs.send()
         finally:
@@ -383,7 +385,7 @@ class Agent:
             self._journal.note(f"round {number}: {silence}")
 
     def _on_uploaded(self, error: DrumbeatError | None) -> None:
-        self._facts.upload = Work.FAILED if error else Work.DONE
+        self._facts.upload = WorkState.FAILED if error else WorkState.DONE
         self._facts.error, self._facts.detail = str(error or ""), ""
 
     def _progress(self, sentence: str) -> None:

@@ -10,8 +10,8 @@ from drumbeat.model.preflight import NodeCheck
 from drumbeat.model.roster import Member
 
 
-class Work(Enum):
-    """How far a piece of work is that goes on beside everything else."""
+class WorkState(Enum):
+    """The state of a piece of work that runs beside the agent's loop."""
 
     NONE = auto()
     GOING = auto()
@@ -19,8 +19,8 @@ class Work(Enum):
     FAILED = auto()
 
 
-class Step(Enum):
-    """One thing to be done now."""
+class AgentAction(Enum):
+    """An action that the agent takes next."""
 
     BEGIN_ROUND = auto()
     STAGE = auto()
@@ -73,11 +73,11 @@ class RoundFacts:
 
 
 @dataclass
-class Facts:
+class AttemptFacts:
     """What is known of the attempt on this node."""
 
-    staging: Work = Work.NONE
-    upload: Work = Work.NONE
+    staging: WorkState = WorkState.NONE
+    upload: WorkState = WorkState.NONE
     round: RoundFacts = field(default_factory=RoundFacts)
     detail: str = ""
     error: str = ""
@@ -99,12 +99,12 @@ class Facts:
     """The round is over, and the job's folder of checkpoints has files."""
 
 
-def next_step(facts: Facts, wanted: Directive | None) -> Step | None:
+def next_step(facts: AttemptFacts, wanted: Directive | None) -> AgentAction | None:
     """The next thing to do towards what is wanted, None when it is reached or something must happen first."""
     if wanted is None:
         return None
     if wanted.order is Order.LEAVE:
-        return Step.LEAVE
+        return AgentAction.LEAVE
     if wanted.round > facts.round.number:
         return _towards_new_round(facts.round)
     if wanted.round < facts.round.number:
@@ -112,41 +112,41 @@ def next_step(facts: Facts, wanted: Directive | None) -> Step | None:
     return _TOWARDS[wanted.order](facts)
 
 
-def _towards_new_round(old: RoundFacts) -> Step | None:
+def _towards_new_round(old: RoundFacts) -> AgentAction | None:
     if old.has_begun and not old.over:
-        return None if old.stopping else Step.STOP
-    return None if old.clearing else Step.BEGIN_ROUND
+        return None if old.stopping else AgentAction.STOP
+    return None if old.clearing else AgentAction.BEGIN_ROUND
 
 
-def _towards_ready(facts: Facts) -> Step | None:
+def _towards_ready(facts: AttemptFacts) -> AgentAction | None:
     if facts.round.has_begun or facts.round.closed:
         return None
-    if facts.staging is Work.NONE:
-        return Step.STAGE
-    return Step.HOLD_PORT if facts.staging is Work.DONE and not facts.round.port else None
+    if facts.staging is WorkState.NONE:
+        return AgentAction.STAGE
+    return AgentAction.HOLD_PORT if facts.staging is WorkState.DONE and not facts.round.port else None
 
 
-def _towards_running(facts: Facts) -> Step | None:
+def _towards_running(facts: AttemptFacts) -> AgentAction | None:
     if facts.round.has_begun or facts.round.closed:
         return None
-    if facts.staging is Work.NONE:
-        return Step.STAGE
-    return Step.START if facts.staging is Work.DONE else None
+    if facts.staging is WorkState.NONE:
+        return AgentAction.STAGE
+    return AgentAction.START if facts.staging is WorkState.DONE else None
 
 
-def _towards_stopped(facts: Facts) -> Step | None:
+def _towards_stopped(facts: AttemptFacts) -> AgentAction | None:
     here = facts.round
     if not here.has_begun:
-        return None if here.closed else Step.CLOSE_ROUND
+        return None if here.closed else AgentAction.CLOSE_ROUND
     if not here.started and facts.supervisor_error:
-        return Step.CLOSE_ROUND
-    return None if here.over or here.stopping else Step.STOP
+        return AgentAction.CLOSE_ROUND
+    return None if here.over or here.stopping else AgentAction.STOP
 
 
-def _towards_uploaded(facts: Facts) -> Step | None:
+def _towards_uploaded(facts: AttemptFacts) -> AgentAction | None:
     if facts.round.has_begun and not facts.round.is_over:
         return None
-    return Step.UPLOAD if facts.upload is Work.NONE else None
+    return AgentAction.UPLOAD if facts.upload is WorkState.NONE else None
 
 
 _TOWARDS = {
@@ -157,20 +157,20 @@ _TOWARDS = {
 }
 
 
-def phase(facts: Facts) -> Phase:
+def phase(facts: AttemptFacts) -> Phase:
     """How far it is."""
-    if facts.upload is not Work.NONE:
-        return Phase.UPLOADED if facts.upload is Work.DONE else Phase.UPLOADING
+    if facts.upload is not WorkState.NONE:
+        return Phase.UPLOADED if facts.upload is WorkState.DONE else Phase.UPLOADING
     if facts.round.has_ended:
         return Phase.ENDED
     if facts.round.has_begun:
         return Phase.RUNNING
     if facts.round.port:
         return Phase.READY
-    return Phase.ENROLLED if facts.staging is Work.NONE else Phase.STAGING
+    return Phase.ENROLLED if facts.staging is WorkState.NONE else Phase.STAGING
 
 
-def status(facts: Facts, member: Member) -> AgentStatus:
+def status(facts: AttemptFacts, member: Member) -> AgentStatus:
     """What the server is told."""
     here = facts.round
     return AgentStatus(

@@ -11,17 +11,17 @@ from drumbeat.model.agent import Enrolment
 from drumbeat.model.errors import DrumbeatError, UnreachableError
 from drumbeat.node.agent.attempt_mounts import AttemptMounts
 from drumbeat.node.agent.inbox import Inbox
-from drumbeat.node.agent.next_step import Facts, Work
+from drumbeat.node.agent.next_step import AttemptFacts, WorkState
 from drumbeat.node.agent.roster_member import member
 from drumbeat.node.agent.round_process_specs import RoundProcesses
 from drumbeat.node.inputs.missing_share import MissingShareError
 from drumbeat.node.platform.agent_log import Journal
-from drumbeat.node.platform.server_link import Link
+from drumbeat.node.platform.server_link import ServerLink
 from drumbeat.node.platform.unusable_node import UnusableNodeError
 from drumbeat.node.supervisor.errands import Errands
 
 if TYPE_CHECKING:
-    from drumbeat.node.inputs.store_inputs import Inputs
+    from drumbeat.node.inputs.store_inputs import NodeInputs
     from drumbeat.node.preflight.preflight import Preflight
 
 
@@ -43,18 +43,18 @@ class NodeStager:
         self._enrolment, self._plan, self._journal = enrolment, enrolment.plan, journal
         self._inbox, self._processes, self._mounts = inbox, processes, mounts
         self._check_checkpoints = check_checkpoints
-        self._inputs: Inputs | None = None
+        self._inputs: NodeInputs | None = None
         self._preflight: Preflight | None = None
         self.member = member(enrolment)
         """This node's entry in the roster, with what staging has learned of it."""
 
-    def begin(self, facts: Facts, errands: Errands, progress: Callable[[str], None]) -> None:
+    def begin(self, facts: AttemptFacts, errands: Errands, progress: Callable[[str], None]) -> None:
         """Begins to stage the present round. progress: receives it in words, from any thread."""
         from drumbeat.node.agent.node_setup import NodeSetup, Reports
         from drumbeat.node.inputs.input_stager import InputStager
         from drumbeat.node.logs.node_log import NodeLog
 
-        facts.staging = Work.GOING
+        facts.staging = WorkState.GOING
         log = NodeLog(self._enrolment, facts.round.number, self._journal)
         inputs = self._inputs = self._serve_inputs()
         building = self._inbox.posting(partial(setattr, facts, "is_building"))
@@ -62,8 +62,8 @@ class NodeStager:
         setup = NodeSetup(self._enrolment, self._processes, errands, log, reports)
 
         def stage(say: Callable[[str], None]) -> None:
-            InputStager(self._enrolment, Link(self._enrolment), say, inputs).stage(facts.round.number)
-            self._mounts.take_links(Link(self._enrolment).output_link)
+            InputStager(self._enrolment, ServerLink(self._enrolment), say, inputs).stage(facts.round.number)
+            self._mounts.take_links(ServerLink(self._enrolment).output_link)
             self._mounts.appear()
             self._check_checkpoints(facts.round.number)
 
@@ -73,9 +73,9 @@ class NodeStager:
             work = partial(self._preflight.around, work)
         self._inbox.beside("staging", work, partial(self._on_staged, facts))
 
-    def begin_again(self, facts: Facts) -> None:
+    def begin_again(self, facts: AttemptFacts) -> None:
         """Begins what a round needs on a node that has been staged for an earlier one."""
-        facts.staging = Work.GOING
+        facts.staging = WorkState.GOING
         work = partial(self._check_checkpoints, facts.round.number)
         self._inbox.beside("checkpoints", work, partial(self._on_staged, facts))
 
@@ -86,25 +86,25 @@ class NodeStager:
         if self._preflight is not None:
             self._preflight.close()
 
-    def _new_preflight(self, facts: Facts) -> Preflight:
+    def _new_preflight(self, facts: AttemptFacts) -> Preflight:
         from drumbeat.node.preflight.preflight import Preflight
 
         report = self._inbox.posting(partial(setattr, facts, "preflight"))
         return Preflight(self._enrolment, self.member.address, self._inbox.posting(self._on_probe_port), report)
 
-    def _serve_inputs(self) -> Inputs | None:
+    def _serve_inputs(self) -> NodeInputs | None:
         """Begins to serve inputs from stores to other nodes, and returns them; None = the job has none."""
         if not any(each.is_remote for each in self._plan.inputs):
             return None
-        from drumbeat.node.inputs.store_inputs import Inputs
+        from drumbeat.node.inputs.store_inputs import NodeInputs
 
-        inputs = self._inputs or Inputs(self._enrolment, self._mounts.ways())
+        inputs = self._inputs or NodeInputs(self._enrolment, self._mounts.ways())
         self.member = inputs.serve(self.member)
         return inputs
 
-    def _on_staged(self, facts: Facts, error: DrumbeatError | None) -> None:
+    def _on_staged(self, facts: AttemptFacts, error: DrumbeatError | None) -> None:
         self.member = self._processes.member(self.member)
-        facts.staging = Work.FAILED if error else Work.DONE
+        facts.staging = WorkState.FAILED if error else WorkState.DONE
         facts.error, facts.detail = "" if facts.round.closed else str(error or ""), ""
         facts.is_passing = isinstance(error, UnreachableError)
         facts.is_lacking = isinstance(error, MissingShareError)

@@ -24,7 +24,7 @@ from drumbeat.model.fault_points import faultpoint
 from drumbeat.model.sparse_files import MIN_HOLE, hole_length, is_sparse
 from drumbeat.node.platform.agent_log import Journal
 from drumbeat.node.platform.request_backoff import Backoff
-from drumbeat.node.platform.server_link import Link
+from drumbeat.node.platform.server_link import ServerLink
 
 PIECE = 1 << 20
 MAX_NAMED = 3
@@ -39,9 +39,10 @@ _FINAL = (StaleError, RefusedError, ForbiddenError, ConflictError)
 """Answers that asking again doesn't change."""
 
 
-class Outputs:
-    """The files below `folder`; sockets, pipes and devices aren't outputs. near: folders of the job's own.
-    published: names of the outputs that are copied to a datastore afterwards.
+class OutputUpload:
+    """Uploads the files below `folder`; sockets, pipes and devices aren't outputs.
+
+    near: folders of the job's own. published: names of the outputs that are copied to a datastore afterwards.
 
     Links are followed, those to folders only into what is the job's own: `/` isn't an output, whoever links to it.
 
@@ -51,7 +52,7 @@ class Outputs:
     def __init__(  # noqa: PLR0913 (where from, where to, and what both are told)
         self,
         folder: str,
-        link: Link,
+        link: ServerLink,
         journal: Journal,
         progress: Callable[[str], None],
         near: Sequence[str] = (),

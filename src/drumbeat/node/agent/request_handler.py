@@ -18,7 +18,7 @@ from drumbeat.model.stacks import STACKS
 from drumbeat.node.host import processes
 from drumbeat.node.platform.agent_log import Journal
 from drumbeat.node.platform.rank_pids import first_pids
-from drumbeat.node.platform.server_link import Link
+from drumbeat.node.platform.server_link import ServerLink
 from drumbeat.node.supervisor.client import SupervisorClient
 from drumbeat.node.supervisor.request_context import RequestContext
 
@@ -44,7 +44,7 @@ class RequestHandler:
     def _handle(self, request: NodeRequest) -> None:
         answer = self._answer(request)
         try:
-            Link(self._enrolment).answer(request.id, answer)
+            ServerLink(self._enrolment).answer(request.id, answer)
         except DrumbeatError as error:
             self._journal.note(f"the answer to a request ({request.kind}) wasn't taken: {error}")
 

@@ -9,7 +9,7 @@ from drumbeat.model.agent import Enrolment
 from drumbeat.model.logs import NODE_LOG, LogName
 from drumbeat.node.logs.sender import GrowingLog, LogSender, pause_s
 from drumbeat.node.platform.agent_log import Journal
-from drumbeat.node.platform.server_link import Link
+from drumbeat.node.platform.server_link import ServerLink
 
 
 class RoundLogs:
@@ -33,7 +33,7 @@ class RoundLogs:
         if os.path.exists(f"{root}/{own}"):  # An earlier agent may not have sent all of it.
             logs.append(GrowingLog(f"{root}/{own}", own))
         pause = pause_s(plan.world_size)
-        self._sender = LogSender(logs, Link(self._enrolment), self._journal, done, pause_s=pause)
+        self._sender = LogSender(logs, ServerLink(self._enrolment), self._journal, done, pause_s=pause)
         if self._is_canceled:
             self._sender.on_cancel()
 

@@ -22,7 +22,7 @@ from drumbeat.model.fault_points import faultpoint
 from drumbeat.node.platform.agent_log import Journal
 from drumbeat.node.platform.request_backoff import Backoff
 from drumbeat.node.platform.server_addresses import remember
-from drumbeat.node.platform.server_link import Link
+from drumbeat.node.platform.server_link import ServerLink
 
 WAIT_S = 20.0
 MIN_WAIT_S = 0.5
@@ -79,7 +79,7 @@ class StatusReporter:
     def _poll(self) -> None:
         holds, received = "", deque[str](maxlen=_RECEIVED_REQUESTS)
         wait_s = poll_s(self._enrolment.plan.lost_after_s)
-        link = Link(self._enrolment, wait_s + _MARGIN_S)
+        link = ServerLink(self._enrolment, wait_s + _MARGIN_S)
         backoff = Backoff()
         while True:
             asked_at = time.monotonic()
@@ -108,7 +108,7 @@ class StatusReporter:
             backoff.reset()
 
     def _report(self) -> None:
-        link = Link(self._enrolment, _MARGIN_S)
+        link = ServerLink(self._enrolment, _MARGIN_S)
         backoff = Backoff()
         while True:
             with self._news:

@@ -14,9 +14,9 @@ from drumbeat.model.fault_points import faultpoint
 from drumbeat.model.plan import CONSTRAINT, PythonEnvironment
 from drumbeat.model.python_fingerprint import Fingerprint
 from drumbeat.node.environments import install_commands, install_errors, interpreters, wheels
-from drumbeat.node.environments.folders import Place
+from drumbeat.node.environments.folders import EnvironmentFolder
 from drumbeat.node.environments.garbage_collection import collect, size_of
-from drumbeat.node.environments.install_commands import Builder, Step
+from drumbeat.node.environments.install_commands import Builder, InstallCommand
 from drumbeat.node.environments.installed_packages import fingerprint, installed, normal, site_folders
 from drumbeat.node.logs.node_log import NodeLog
 from drumbeat.node.platform import cache_folders
@@ -55,7 +55,9 @@ class EnvironmentBuilder:
         """
         python = None if self._wanted.conda else interpreters.find(self._wanted.python, self._name)
         builder = install_commands.choose(self._wanted, python)
-        place = Place(os.path.join(os.path.abspath(cache_folders.folder("environments")), builder.key(self._wanted)))
+        place = EnvironmentFolder(
+            os.path.join(os.path.abspath(cache_folders.folder("environments")), builder.key(self._wanted))
+        )
         self._known = place.failed()
         try:
             while (found := self._use(place)) is None:
@@ -70,7 +72,7 @@ class EnvironmentBuilder:
             ) from error
         return found
 
-    def _use(self, place: Place) -> BuiltEnvironment | None:
+    def _use(self, place: EnvironmentFolder) -> BuiltEnvironment | None:
         with place.held(shared=True, waits=self._waits):
             told = place.made()
             if told is None:
@@ -85,7 +87,7 @@ class EnvironmentBuilder:
         self._progress(f"environment {self._name}: another job on this machine is making it")
 
     # --- making it ----------------------------------------------------------------------------------------------------
-    def _make(self, place: Place, builder: Builder, lock: int) -> None:
+    def _make(self, place: EnvironmentFolder, builder: Builder, lock: int) -> None:
         """Begins again whatever is there. The caller holds the place alone."""
         self._share_failure(place)
         self._progress(f"environment {self._name}: making it with {builder.tool}")
@@ -110,7 +112,7 @@ class EnvironmentBuilder:
         for folder in collect(os.path.dirname(place.folder), time.time()):
             self._log.say(f"removed {folder}, which nobody used any more")
 
-    def _share_failure(self, place: Place) -> None:
+    def _share_failure(self, place: EnvironmentFolder) -> None:
         """Who waited while another one failed doesn't try the same again."""
         told = place.failed()
         if told and told != self._known:
@@ -118,7 +120,7 @@ class EnvironmentBuilder:
             self._log.add(told["tail"])
             raise RefusedError(told["what"])
 
-    def _run_all(self, place: Place, builder: Builder, lock: int) -> None:
+    def _run_all(self, place: EnvironmentFolder, builder: Builder, lock: int) -> None:
         requirements, wanted = f"{place.folder}.requirements.txt", self._wanted
         # Lines keep their numbers, by which pip tells what was wrong with one.
         first = ["" if wheels.build_of(line, wanted) else line for line in wanted.requirements]
@@ -134,12 +136,12 @@ class EnvironmentBuilder:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(one)
 
-    def _from_source(self, place: Place, builder: Builder, lock: int) -> list[str]:
+    def _from_source(self, place: EnvironmentFolder, builder: Builder, lock: int) -> list[str]:
         """The requirements once more: only those that are built, each as its wheel."""
         made = interpreters.ask(place.python)
         python = made.version if made else ""
 
-        def run(step: Step, environment: Mapping[str, str], building: int) -> None:
+        def run(step: InstallCommand, environment: Mapping[str, str], building: int) -> None:
             self._run(step, lock, building, environment=environment)
 
         def waits(package: str) -> None:
@@ -148,7 +150,7 @@ class EnvironmentBuilder:
         target = wheels.WheelTarget(self._wanted, builder, place.folder, python, run, self._log.say, waits)
         return [wheels.line(line, target) for line in self._wanted.requirements]
 
-    def _run(self, step: Step, *kept: int, environment: Mapping[str, str] | None = None) -> None:
+    def _run(self, step: InstallCommand, *kept: int, environment: Mapping[str, str] | None = None) -> None:
         at = self._log.size()
         began = time.monotonic()
 
@@ -168,7 +170,7 @@ class EnvironmentBuilder:
             what = install_errors.explain(self._wanted, step.tool, said, code)
             raise (UnreachableError if install_errors.is_passing(step.tool, said) else RefusedError)(what, fix=fix)
 
-    def _told(self, place: Place, builder: Builder) -> dict[str, object]:
+    def _told(self, place: EnvironmentFolder, builder: Builder) -> dict[str, object]:
         """What is written down of it. Raises RefusedError when no interpreter came out."""
         made = interpreters.ask(place.python)
         if made is None:
@@ -200,6 +202,6 @@ def _write(path: str, lines: Sequence[str]) -> None:
             file.writelines(f"{line}\n" for line in constraints)
 
 
-def _look(place: Place, python: str, wanted: PythonEnvironment) -> Fingerprint:
+def _look(place: EnvironmentFolder, python: str, wanted: PythonEnvironment) -> Fingerprint:
     asked = [normal(match) for line in wanted.requirements if (match := install_errors.name_of(line))]
     return fingerprint(python, installed(site_folders(place.folder)), asked)

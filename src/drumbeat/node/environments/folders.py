@@ -28,8 +28,8 @@ _LOCK, _PINS, _FAILED, _MADE = ".lock", ".pins", ".failed", "made"
 
 
 @dataclass(frozen=True)
-class Place:
-    """One environment's, whether it is made or not."""
+class EnvironmentFolder:
+    """The folder of one environment, complete or not."""
 
     folder: str
 

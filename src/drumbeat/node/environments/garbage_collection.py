@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from drumbeat.node.environments.folders import Place
+from drumbeat.node.environments.folders import EnvironmentFolder
 
 FAILED_S = 3600.0
 """How long it is kept why one couldn't be made."""
@@ -24,7 +24,10 @@ class Bounds:
 
 
 def collect(
-    folder: str, now: float, bounds: Bounds | None = None, place_of: Callable[[str], Place] = Place
+    folder: str,
+    now: float,
+    bounds: Bounds | None = None,
+    place_of: Callable[[str], EnvironmentFolder] = EnvironmentFolder,
 ) -> list[str]:
     """Removes what is beyond the bounds, longest unused first; gives what was removed.
 
@@ -43,14 +46,16 @@ def collect(
     return removed
 
 
-def places(folder: str, place_of: Callable[[str], Place] = Place) -> Iterator[tuple[float, Place, dict[str, Any]]]:
+def places(
+    folder: str, place_of: Callable[[str], EnvironmentFolder] = EnvironmentFolder
+) -> Iterator[tuple[float, EnvironmentFolder, dict[str, Any]]]:
     """When each was used last, which, and what is written of it. One that was never made whole was never used."""
     for name in {entry.partition(".")[0] for entry in os.listdir(folder)}:
         place = place_of(os.path.join(folder, name))
         yield place.used_at(), place, place.made() or {"size": 0}
 
 
-def remove_unused(place: Place, used_at: float, now: float) -> bool:
+def remove_unused(place: EnvironmentFolder, used_at: float, now: float) -> bool:
     """Removes an environment, unless it is in use by now, or has been used since `used_at`; whether it is gone."""
     with place.held(shared=False, waits=None) as lock:
         if lock is None or place.used_at() != used_at or place.pins(now) or _has_just_failed(place, now):
@@ -59,7 +64,7 @@ def remove_unused(place: Place, used_at: float, now: float) -> bool:
         return True
 
 
-def _has_just_failed(place: Place, now: float) -> bool:
+def _has_just_failed(place: EnvironmentFolder, now: float) -> bool:
     """A job may still wait to hear of it."""
     told = place.failed()
     return told is not None and told["at"] >= now - FAILED_S

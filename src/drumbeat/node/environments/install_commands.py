@@ -40,12 +40,14 @@ _NOT_FOR_TOOLS = (
 
 
 @dataclass(frozen=True)
-class Step:
-    """One command. tool: whose words its output are. variables: beside those of every tool."""
+class InstallCommand:
+    """A command that installs something into an environment."""
 
     tool: str
+    """The tool whose output it prints."""
     argv: tuple[str, ...]
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Beside those of every tool."""
 
 
 @dataclass(frozen=True)
@@ -65,52 +67,59 @@ class Builder:
         told = [wanted.key, python, sysconfig.get_platform(), *platform.libc_ver(), self.tool]
         return f"{_plain(wanted.key)}-{hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]}"
 
-    def steps(self, wanted: PythonEnvironment, folder: str, requirements: str) -> list[Step]:
+    def steps(self, wanted: PythonEnvironment, folder: str, requirements: str) -> list[InstallCommand]:
         """What makes it in `folder`, in order. requirements: the file that pip's part is in."""
         first = self._empty(self.python, folder) if self.python else [self._of_conda(wanted, folder)]
         has_packages = any(not line.startswith("-") for line in wanted.requirements)
         return [*first, self.install(folder, requirements)] if has_packages else first
 
-    def tools(self, environment: str, folder: str, requirements: str) -> list[Step]:
+    def tools(self, environment: str, folder: str, requirements: str) -> list[InstallCommand]:
         """What makes a second one in `folder`, of the same Python, for what only a build needs."""
         first = self._empty(self.python, folder) if self.python else _venv(f"{environment}/bin/python", (), folder)
         return [*first, self.install(folder, requirements)]
 
-    def _of_conda(self, wanted: PythonEnvironment, folder: str) -> Step:
+    def _of_conda(self, wanted: PythonEnvironment, folder: str) -> InstallCommand:
         channels = [word for one in wanted.channels for word in ("--channel", one)]
         only = ["--override-channels"] if channels else []
         version = f"python={wanted.python}" if wanted.python else "python"
         words = ("create", "--yes", "--prefix", folder, *only, *channels, version, "pip", *wanted.conda)
-        return Step(self.tool, (self.program, *words))
+        return InstallCommand(self.tool, (self.program, *words))
 
-    def _empty(self, python: Interpreter, folder: str) -> list[Step]:
+    def _empty(self, python: Interpreter, folder: str) -> list[InstallCommand]:
         if self.tool != "uv":
             return _venv(python.path, python.wheels, folder)
-        first = Step("uv", (self.program, "venv", "--python", python.path, folder))
+        first = InstallCommand("uv", (self.program, "venv", "--python", python.path, folder))
         if not python.wheels:
             return [first]
         # For jobs that call pip themselves; Python's own, so that no index is asked for it.
         options = ("--no-index", "--no-deps", "--python", f"{folder}/bin/python")
-        return [first, Step("uv", (self.program, "pip", "install", *options, *python.wheels))]
+        return [first, InstallCommand("uv", (self.program, "pip", "install", *options, *python.wheels))]
 
-    def install(self, folder: str, requirements: str) -> Step:
+    def install(self, folder: str, requirements: str) -> InstallCommand:
         """What adds the packages of a file to the environment in `folder`."""
         python = f"{folder}/bin/python"
         if self.tool == "uv":
-            return Step("uv", (self.program, "pip", "install", "--python", python, "--requirement", requirements))
+            return InstallCommand(
+                "uv", (self.program, "pip", "install", "--python", python, "--requirement", requirements)
+            )
         options = ("--no-input", "--disable-pip-version-check", "--progress-bar", "off")
-        return Step("pip", (python, "-I", "-u", "-m", "pip", "install", *options, "--requirement", requirements))
+        return InstallCommand(
+            "pip", (python, "-I", "-u", "-m", "pip", "install", *options, "--requirement", requirements)
+        )
 
 
-def _venv(python: str, wheels: Sequence[str], folder: str) -> list[Step]:
+def _venv(python: str, wheels: Sequence[str], folder: str) -> list[InstallCommand]:
     """What `python -m venv` makes, without its compiling all of pip: half of its time. wheels: () = just as it does."""
     first = (python, "-I", "-m", "venv")
     if not wheels:
-        return [Step("venv", (*first, folder))]
+        return [InstallCommand("venv", (*first, folder))]
     pip = (f"{folder}/bin/python", "-I", f"{wheels[0]}/pip", "install")
     options = ("--isolated", "--no-index", "--no-deps", "--no-compile", "--disable-pip-version-check", "--quiet")
     alone = {"PIP_CONFIG_FILE": os.devnull}  # Nothing that is set up on this node is for it, as ensurepip has it.
-    return [Step("venv", (*first, "--without-pip", folder)), Step("venv", (*pip, *options, *wheels), alone)]
+    return [
+        InstallCommand("venv", (*first, "--without-pip", folder)),
+        InstallCommand("venv", (*pip, *options, *wheels), alone),
+    ]
 
 
 def choose(wanted: PythonEnvironment, python: Interpreter | None, environ: Mapping[str, str] = os.environ) -> Builder:

@@ -26,7 +26,7 @@ from drumbeat.model.fault_points import faultpoint
 from drumbeat.model.plan import PythonEnvironment, SourceBuild
 from drumbeat.model.wire import to_wire
 from drumbeat.node.environments import compilers
-from drumbeat.node.environments.install_commands import Builder, Step, tool_environment
+from drumbeat.node.environments.install_commands import Builder, InstallCommand, tool_environment
 from drumbeat.node.environments.install_errors import name_of
 from drumbeat.node.environments.installed_packages import installed, normal, site_folders
 from drumbeat.node.platform import cache_folders, disk, locks
@@ -51,7 +51,7 @@ class WheelTarget:
     """Of the environment, with all its other packages."""
     python: str
     """The version of its Python."""
-    run: Callable[[Step, Mapping[str, str], int], None]
+    run: Callable[[InstallCommand, Mapping[str, str], int], None]
     """Runs a step with these variables, with an open file that all it starts keeps; raises RefusedError with the tool's
     own words."""
     say: Callable[[str], None]
@@ -173,12 +173,12 @@ def _prepare(build: SourceBuild, requirement: str, target: WheelTarget, part: st
     _write(f"{there}/environment.pth", site_folders(target.folder))
 
 
-def _step(build: SourceBuild, part: str) -> Step:
+def _step(build: SourceBuild, part: str) -> InstallCommand:
     # pip keeps what it has built by its address alone, whatever it was built with: hence no cache.
     options = ("--no-input", "--disable-pip-version-check", "--progress-bar", "off", "--no-cache-dir", "--verbose")
     source = ("--no-deps", "--no-build-isolation", "--no-binary", build.package)
     words = (*options, *source, "--wheel-dir", f"{part}/out", "--requirement", f"{part}/source.txt")
-    return Step("pip", (f"{part}/tools/bin/python", "-I", "-u", "-m", "pip", "wheel", *words))
+    return InstallCommand("pip", (f"{part}/tools/bin/python", "-I", "-u", "-m", "pip", "wheel", *words))
 
 
 def _environment(build: SourceBuild, target: WheelTarget, part: str) -> dict[str, str]:

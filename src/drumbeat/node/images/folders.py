@@ -13,13 +13,13 @@ from typing import Any
 
 from drumbeat.launchers.container_command import ContainerEngine
 from drumbeat.model.plan import BUILT
-from drumbeat.node.environments.folders import Place
+from drumbeat.node.environments.folders import EnvironmentFolder
 from drumbeat.node.images import container_engine
 from drumbeat.node.platform import cache_folders
 
 
 @dataclass(frozen=True)
-class ImagePlace(Place):
+class ImagePlace(EnvironmentFolder):
     """One image's, whether it is built or not."""
 
     engine: ContainerEngine

@@ -14,14 +14,14 @@ from drumbeat.model.agent import Enrolment
 from drumbeat.model.errors import RefusedError, StorageError
 from drumbeat.model.fault_points import faultpoint
 from drumbeat.model.plan import Container, ImageBuild
-from drumbeat.node.environments.folders import Place
+from drumbeat.node.environments.folders import EnvironmentFolder
 from drumbeat.node.environments.garbage_collection import collect
 from drumbeat.node.images import build_errors, container_engine, folders, inspection
 from drumbeat.node.images.folders import ImagePlace
 from drumbeat.node.inputs.snapshots import bring
 from drumbeat.node.logs.node_log import NodeLog
 from drumbeat.node.platform.request_backoff import Backoff
-from drumbeat.node.platform.server_link import Link
+from drumbeat.node.platform.server_link import ServerLink
 from drumbeat.node.supervisor.errands import Errands, TaskCommand
 
 ERRAND = "image build"
@@ -34,13 +34,14 @@ _REGISTRY_TIMEOUT_S = 120.0
 
 
 @dataclass(frozen=True)
-class Work:
-    """One build. variables: beside the node's own; tell: adds a line to the log."""
+class ImageBuildRequest:
+    """An image to build on this node."""
 
     image: str
     build: ImageBuild
     access: container_engine.Access
     tell: Callable[[str], None]
+    """Adds a line to the log."""
 
 
 class ImageBuilder:
@@ -63,7 +64,7 @@ class ImageBuilder:
         """Has the image, pinned for this attempt. Raises RefusedError with a sentence when it can't be built."""
         if wanted.build is None:
             raise ValueError("nothing is to be built")
-        work = Work(wanted.image, wanted.build, access, tell)
+        work = ImageBuildRequest(wanted.image, wanted.build, access, tell)
         folder = folders.folder(self._engine)
         place = ImagePlace(f"{folder}/{work.build.key[:32]}", self._engine)
         self._known = place.failed()
@@ -81,7 +82,7 @@ class ImageBuilder:
                 fix="Make room or give the right to write there; DRUMBEAT_CACHE names another folder.",
             ) from error
 
-    def _use(self, place: Place) -> bool:
+    def _use(self, place: EnvironmentFolder) -> bool:
         with place.held(shared=True, waits=lambda: None):
             if place.made() is None:
                 return False
@@ -92,7 +93,7 @@ class ImageBuilder:
         self._progress(f"image {build.source}: another job on this machine is building it")
 
     # --- one node builds it, the others pull it -------------------------------------------------------------------
-    def _await_push(self, place: ImagePlace, work: Work) -> None:
+    def _await_push(self, place: ImagePlace, work: ImageBuildRequest) -> None:
         """Pulls what node 0 builds, once it has pushed that. Raises RefusedError where the registry isn't reached."""
         pushed_as = work.build.pushed_as
         if not pushed_as or self._enrolment.node == 0:
@@ -114,7 +115,7 @@ class ImageBuilder:
                     container_engine.fetch(self._engine, pushed_as, work.access, work.tell)
             backoff.wait()
 
-    def _keep_pulled(self, place: ImagePlace, work: Work) -> None:
+    def _keep_pulled(self, place: ImagePlace, work: ImageBuildRequest) -> None:
         """Notes an image that was pulled, as one that was built. The caller holds the place alone."""
         pushed_as = work.build.pushed_as
         if place.made() is None:
@@ -123,7 +124,7 @@ class ImageBuilder:
             self._mark(place, work, pushed_as)
             self._log.say(f"image {work.build.source} was pulled as {pushed_as}")
 
-    def _push(self, place: ImagePlace, work: Work) -> None:
+    def _push(self, place: ImagePlace, work: ImageBuildRequest) -> None:
         """Pushes what node 0 has: each time that others wait for it, since a registry forgets. Raises RefusedError."""
         pushed_as, noted = work.build.pushed_as, place.told() or {}
         if not pushed_as or self._enrolment.node:
@@ -135,7 +136,7 @@ class ImageBuilder:
                 place.mark_made({**noted, "pushed_as": pushed_as})
 
     # --- building it ----------------------------------------------------------------------------------------------
-    def _make(self, place: ImagePlace, work: Work, lock: int) -> None:
+    def _make(self, place: ImagePlace, work: ImageBuildRequest, lock: int) -> None:
         """The caller holds the place alone. What an earlier build of it had finished, the engine has kept."""
         self._share_failure(place)
         build, began = work.build, time.monotonic()
@@ -159,7 +160,7 @@ class ImageBuilder:
         self._log.say(f"image {build.source} is built, in {time.monotonic() - began:.1f} s: {found.digest}")
         self._collect(place)
 
-    def _mark(self, place: ImagePlace, work: Work, pushed_as: str = "") -> inspection.Image:
+    def _mark(self, place: ImagePlace, work: ImageBuildRequest, pushed_as: str = "") -> inspection.Image:
         """Notes that the image is there. pushed_as: its name in a registry that has it."""
         found = inspection.look(self._engine, work.image)
         os.makedirs(place.folder, exist_ok=True)
@@ -167,7 +168,7 @@ class ImageBuilder:
         place.mark_made(told | ({"pushed_as": pushed_as} if pushed_as else {}))
         return found
 
-    def _share_failure(self, place: Place) -> None:
+    def _share_failure(self, place: EnvironmentFolder) -> None:
         """Who waited while another one failed doesn't try the same again."""
         told = place.failed()
         if told and told != self._known:
@@ -180,10 +181,10 @@ class ImageBuilder:
         place = f"{self._root}/context"
         if not os.path.isdir(place):
             self._progress(f"image {build.source}: fetching its folder")
-            bring(Link(self._enrolment), build.context, place, self._progress)
+            bring(ServerLink(self._enrolment), build.context, place, self._progress)
         return place
 
-    def _build(self, work: Work, context: str, text: str, lock: int) -> None:
+    def _build(self, work: ImageBuildRequest, context: str, text: str, lock: int) -> None:
         at, began = self._log.size(), time.monotonic()
 
         def meanwhile() -> None:
@@ -202,7 +203,7 @@ class ImageBuilder:
             what = build_errors.explain(work.build, text, self._engine.kind, said, code)
             raise RefusedError(what, fix=f"All that it said: {self._log.told_by}")
 
-    def _collect(self, place: Place) -> None:
+    def _collect(self, place: EnvironmentFolder) -> None:
         made = partial(ImagePlace, engine=self._engine)
         for folder in collect(os.path.dirname(place.folder), time.time(), place_of=made):
             self._log.say(f"removed image {os.path.basename(folder)[:12]}, which nobody used any more")

@@ -16,7 +16,7 @@ from drumbeat.model.plan import Container
 from drumbeat.node.images import container_engine, inspection
 from drumbeat.node.logs.node_log import NodeLog
 from drumbeat.node.platform.request_backoff import Backoff
-from drumbeat.node.platform.server_link import Link
+from drumbeat.node.platform.server_link import ServerLink
 from drumbeat.node.supervisor.errands import Errands
 
 Say = Callable[[str], None]
@@ -71,7 +71,7 @@ class ImagePuller:
 
     def _asked(self, say: Say) -> dict[str, Any]:
         """What the server gives, after any time without one."""
-        link, backoff = Link(self._enrolment), Backoff()
+        link, backoff = ServerLink(self._enrolment), Backoff()
         while True:
             try:
                 return link.registries()

@@ -21,10 +21,10 @@ from drumbeat.node.inputs import clean_round
 from drumbeat.node.inputs.cache.link_tree import fresh, remove
 from drumbeat.node.inputs.snapshots import bring
 from drumbeat.node.platform import completion_marks
-from drumbeat.node.platform.server_link import Link
+from drumbeat.node.platform.server_link import ServerLink
 
 if TYPE_CHECKING:
-    from drumbeat.node.inputs.store_inputs import Inputs
+    from drumbeat.node.inputs.store_inputs import NodeInputs
 
 _BEGUN, _MARK = "staging", "staged"
 
@@ -39,7 +39,7 @@ class InputStager:
     """Stages one attempt's folder. progress: receives the progress in words. remote: inputs that lie in stores."""
 
     def __init__(
-        self, enrolment: Enrolment, link: Link, progress: Callable[[str], None], remote: Inputs | None = None
+        self, enrolment: Enrolment, link: ServerLink, progress: Callable[[str], None], remote: NodeInputs | None = None
     ) -> None:
         self._root, self._plan = enrolment.root, enrolment.plan
         self._checkpoints = enrolment.checkpoints

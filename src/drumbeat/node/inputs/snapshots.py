@@ -11,13 +11,13 @@ from drumbeat.model.errors import StorageError, UnreachableError
 from drumbeat.model.fault_points import faultpoint
 from drumbeat.node.inputs.cache.link_tree import fresh
 from drumbeat.node.platform.request_backoff import Backoff
-from drumbeat.node.platform.server_link import Link
+from drumbeat.node.platform.server_link import ServerLink
 from drumbeat.node.platform.snapshot_archive import unpack
 
 _TRIES = 8
 
 
-def bring(link: Link, digest: str, place: str, say: Callable[[str], None]) -> None:
+def bring(link: ServerLink, digest: str, place: str, say: Callable[[str], None]) -> None:
     """Unpacks it there, whole or not at all.
 
     Goes on through any time without a server, or with one whose own disk refuses; content that is wrong again and again
@@ -42,7 +42,7 @@ def bring(link: Link, digest: str, place: str, say: Callable[[str], None]) -> No
             return
 
 
-def _once(link: Link, digest: str, part: str) -> None:
+def _once(link: ServerLink, digest: str, part: str) -> None:
     """Raises StorageError for wrong content only."""
     with ExitStack() as answer:
         try:

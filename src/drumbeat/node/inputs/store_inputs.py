@@ -23,12 +23,12 @@ from drumbeat.node.inputs.cache.eviction import CacheSpace, in_words
 from drumbeat.node.inputs.cache.files import Files, name_of
 from drumbeat.node.inputs.fetching.fetch_context import Means
 from drumbeat.node.inputs.fetching.fetch_threads import Fetch
-from drumbeat.node.inputs.fetching.http_client import Patience, is_for_good
+from drumbeat.node.inputs.fetching.http_client import FetchTimeouts, is_for_good
 from drumbeat.node.inputs.fetching.piece_queue import Want
 from drumbeat.node.inputs.fetching.progress import Meter
 from drumbeat.node.platform import cache_folders
 from drumbeat.node.platform.request_backoff import Backoff
-from drumbeat.node.platform.server_link import Link
+from drumbeat.node.platform.server_link import ServerLink
 
 if TYPE_CHECKING:
     from drumbeat.node.inputs.fetching.peer_client import PeerClient
@@ -41,15 +41,15 @@ ROOM_S = 600.0
 """How long other jobs may keep the cache full."""
 
 
-class Inputs:
-    """Those of one attempt on one node."""
+class NodeInputs:
+    """The inputs of one attempt on one node."""
 
-    def __init__(self, enrolment: Enrolment, ways: Ways, patience: Patience | None = None) -> None:
+    def __init__(self, enrolment: Enrolment, ways: Ways, timeouts: FetchTimeouts | None = None) -> None:
         self._enrolment, self._ways = enrolment, ways
         self._planned = [one for one in enrolment.plan.inputs if one.is_remote]
-        self._patience = patience or Patience(give_up_s=max(60.0, enrolment.plan.lost_after_s))
+        self._timeouts = timeouts or FetchTimeouts(give_up_s=max(60.0, enrolment.plan.lost_after_s))
         self._folder = cache_folders.data_folder()
-        self._server = Link(enrolment)
+        self._server = ServerLink(enrolment)
         self._serving: DataServer | None = None
         self._progress: Callable[[str], None] = _silent
 
@@ -113,8 +113,8 @@ class Inputs:
             except (UnreachableError, StorageError) as error:
                 if is_for_good(error):
                     raise
-                if self._patience.is_over(error, since):
-                    what = f"{error.what}; tried for {self._patience.limit_s(error):.0f} s"
+                if self._timeouts.is_over(error, since):
+                    what = f"{error.what}; tried for {self._timeouts.limit_s(error):.0f} s"
                     raise UnreachableError(what, where=error.where, fix=error.fix) from error
                 named = f"input {planned.name}"
                 self._progress(f"{named}{WAITS}{error.what.removeprefix(f'{named}: ')}")
@@ -145,7 +145,7 @@ class Inputs:
         meter = Meter(what, sum(want.file.size for want in wants.values()), self._progress)
         if self._serving is not None:
             self._serving.progress = lambda: meter.came
-        means = Means(self._files, lambda: Link(self._enrolment), meter, self._patience, self._chain())
+        means = Means(self._files, lambda: ServerLink(self._enrolment), meter, self._timeouts, self._chain())
         Fetch(means, list(wants.values())).run()
         faultpoint("cache.fetched")
         self._progress(f"{what}: {in_words(meter.came)} fetched")
@@ -162,11 +162,11 @@ class Inputs:
     def _chain(self) -> PeerClient | None:
         if not self._enrolment.node or self._serving is None:
             return None
-        from drumbeat.node.inputs.fetching.peer_client import PeerClient, Place
+        from drumbeat.node.inputs.fetching.peer_client import PeerClient, PeerIdentity
         from drumbeat.node.inputs.fetching.peer_server import cache_name
 
-        place = Place(self._enrolment.node, cache_name(self._files), self._enrolment.shared_secret)
-        return PeerClient(place, Link(self._enrolment).peers, self._patience)
+        identity = PeerIdentity(self._enrolment.node, cache_name(self._files), self._enrolment.shared_secret)
+        return PeerClient(identity, ServerLink(self._enrolment).peers, self._timeouts)
 
     def _lay_out(self, planned: InputPlan, listing: Listing) -> None:
         place = folder_layout.input_path(self._enrolment.root, planned)

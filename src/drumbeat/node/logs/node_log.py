@@ -9,7 +9,7 @@ from drumbeat.model.agent import Enrolment
 from drumbeat.model.logs import NODE_LOG, LogName
 from drumbeat.node.logs.sender import GrowingLog, LogSender, pause_s
 from drumbeat.node.platform.agent_log import Journal
-from drumbeat.node.platform.server_link import Link
+from drumbeat.node.platform.server_link import ServerLink
 
 
 class NodeLog:
@@ -33,7 +33,9 @@ class NodeLog:
                 os.makedirs(os.path.dirname(self._path), exist_ok=True)
                 log = GrowingLog(self._path, self._name)
                 pause = pause_s(self._enrolment.plan.nodes)
-                self._sender = LogSender([log], Link(self._enrolment), self._journal, self._sent.set, pause_s=pause)
+                self._sender = LogSender(
+                    [log], ServerLink(self._enrolment), self._journal, self._sent.set, pause_s=pause
+                )
         return self._path
 
     def say(self, sentence: str) -> None:

@@ -18,7 +18,7 @@ from drumbeat.model.errors import DEFECT, DrumbeatError, StaleError, Unreachable
 from drumbeat.model.fault_points import faultpoint
 from drumbeat.node.platform.agent_log import Journal
 from drumbeat.node.platform.request_backoff import Backoff
-from drumbeat.node.platform.server_link import Link
+from drumbeat.node.platform.server_link import ServerLink
 
 PIECE = 1 << 20
 _MARK_BYTES = 64
@@ -48,7 +48,7 @@ class GrowingLog:
         self._there = 0
         self._is_lost = False
 
-    def send_piece(self, link: Link) -> int:
+    def send_piece(self, link: ServerLink) -> int:
         """Sends the next piece, if there is one; gives how much there was, 0 = the server has everything."""
         if self._is_lost:
             return 0
@@ -65,7 +65,7 @@ class GrowingLog:
         faultpoint("agent.log_sent")
         return self._there
 
-    def give_up(self, link: Link, error: OSError) -> None:
+    def give_up(self, link: ServerLink, error: OSError) -> None:
         """Marks the log as sent to its end, and writes into the server's log why it ends there."""
         why = error.strerror or str(error)
         remark = f"drumbeat: the rest of this log is lost: its node can't read {self._path} ({why})\n"
@@ -83,7 +83,7 @@ class GrowingLog:
     def _at(self) -> int:
         return self._sent or 0
 
-    def _meet(self, link: Link) -> None:
+    def _meet(self, link: ServerLink) -> None:
         sent = link.put(self._name, 0, b"")
         # More there than here: the log was cut in an earlier agent's time, or the disk was lost. What is here was sent.
         self._shift = max(0, sent - self._size())
@@ -136,7 +136,7 @@ class LogSender:
     """
 
     def __init__(
-        self, logs: list[GrowingLog], link: Link, journal: Journal, done: Callable[[], None], *, pause_s: float
+        self, logs: list[GrowingLog], link: ServerLink, journal: Journal, done: Callable[[], None], *, pause_s: float
     ) -> None:
         self._logs, self._link, self._journal, self._done, self._pause_s = logs, link, journal, done, pause_s
         self._ended, self._canceled = threading.Event(), threading.Event()

@@ -52,7 +52,7 @@ from drumbeat.node.metrics.http_messages import HttpAnswer, Read, json_answer
 from drumbeat.node.metrics.mlflow_reads import Reads
 from drumbeat.node.metrics.node_runs import NodeRuns
 from drumbeat.node.metrics.spool import Spool, SpoolFullError
-from drumbeat.node.platform.server_link import Link
+from drumbeat.node.platform.server_link import ServerLink
 
 _API = "/api/2.0/mlflow/"
 ARTIFACTS = "/api/2.0/mlflow-artifacts/artifacts"
@@ -72,7 +72,9 @@ class MetricsEndpoint:
     Points that are the same in name, value, step and time are one point, as in MLflow.
     """
 
-    def __init__(self, enrolment: Enrolment, spool: Spool, forwarder: Forwarder, open_link: Callable[[], Link]) -> None:
+    def __init__(
+        self, enrolment: Enrolment, spool: Spool, forwarder: Forwarder, open_link: Callable[[], ServerLink]
+    ) -> None:
         plan = enrolment.plan
         self._job, self._own_experiment = plan.job, experiment_id(plan.experiment)
         self._spool, self._lock = spool, Lock()

@@ -25,7 +25,7 @@ from drumbeat.node.metrics.http_server import MetricsServer
 from drumbeat.node.metrics.spool import Spool
 from drumbeat.node.platform import locks
 from drumbeat.node.platform.agent_log import Journal
-from drumbeat.node.platform.server_link import Link
+from drumbeat.node.platform.server_link import ServerLink
 
 LINK_TIMEOUT_S, READ_TIMEOUT_S = 30.0, 5.0
 _QUICKEST_S, _SLOWEST_S = 0.05, 1.0
@@ -68,9 +68,9 @@ def _hold(folder: MetricsFolder) -> bool:
 def _serve(folder: MetricsFolder, enrolment: Enrolment, listener: socket.socket) -> None:
     """Answers and forwards, in threads."""
     spool, journal = Spool(folder.spool), Journal(folder.log)
-    link = Link(enrolment, LINK_TIMEOUT_S)
+    link = ServerLink(enrolment, LINK_TIMEOUT_S)
     forwarder = Forwarder(spool, link, folder.sent, journal.note, pause_s(enrolment.plan.nodes))
-    endpoint = MetricsEndpoint(enrolment, spool, forwarder, lambda: Link(enrolment, READ_TIMEOUT_S))
+    endpoint = MetricsEndpoint(enrolment, spool, forwarder, lambda: ServerLink(enrolment, READ_TIMEOUT_S))
     forwarder.begin()
     MetricsServer(listener, endpoint, folder.read("endpoint")["token"]).begin("metrics")
     if enrolment.plan.system_metrics:

@@ -20,7 +20,7 @@ from drumbeat.node.metrics.forwarder import Forwarder
 from drumbeat.node.metrics.http_messages import HttpAnswer, Read, json_answer
 from drumbeat.node.metrics.node_runs import NodeRuns
 from drumbeat.node.metrics.spool import Spool
-from drumbeat.node.platform.server_link import RANK_HEADER, Link, NoAnswerError
+from drumbeat.node.platform.server_link import RANK_HEADER, NoAnswerError, ServerLink
 
 FLUSH_S = 2.0
 """How long a reader waits until the server has what this node has written."""
@@ -40,7 +40,7 @@ class Reads:
         runs: NodeRuns,
         spool: Spool,
         forwarder: Forwarder,
-        open_link: Callable[[], Link],
+        open_link: Callable[[], ServerLink],
         experiment: str,
     ) -> None:
         self._runs, self._spool, self._forwarder = runs, spool, forwarder

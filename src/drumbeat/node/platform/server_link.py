@@ -37,8 +37,8 @@ class NoAnswerError(UnreachableError):
     """A server may have carried out a request, and did not answer it in time."""
 
 
-class Link:
-    """The requests of one thread to the server.
+class ServerLink:
+    """Sends the requests of one thread to the server.
 
     Raises StaleError when the attempt is over, UnreachableError when no server answers, and the errors that the server
     itself gives.

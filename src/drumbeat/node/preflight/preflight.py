@@ -18,7 +18,7 @@ from drumbeat.model.agent import Enrolment
 from drumbeat.model.errors import DrumbeatError, StaleError, StorageError
 from drumbeat.model.preflight import LinkCheck, NodeCheck
 from drumbeat.node.platform.request_backoff import Backoff
-from drumbeat.node.platform.server_link import Link
+from drumbeat.node.platform.server_link import ServerLink
 from drumbeat.node.platform.unusable_node import UnusableNodeError
 from drumbeat.node.preflight import tournament
 from drumbeat.node.preflight.link_probe import CONNECT_S, LinkProbe
@@ -56,7 +56,7 @@ class Preflight:
         ask: Callable[[], Peers] | None = None,
     ) -> None:
         self._enrolment, self._address = enrolment, address
-        self._ask, self._announce, self._report = ask or Link(enrolment).peers, announce, report
+        self._ask, self._announce, self._report = ask or ServerLink(enrolment).peers, announce, report
         self._server: ProbeServer | None = None
         self._local = LocalCheck()
         self._trouble: UnusableNodeError | None = None

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from drumbeat.model.errors import ConflictError, DrumbeatError, NotFoundError
 from drumbeat.node.platform import port_owners
-from drumbeat.node.platform.server_link import Link
+from drumbeat.node.platform.server_link import ServerLink
 from drumbeat.node.sidecars import service_addresses
 from drumbeat.node.sidecars.local_sockets import connect_to
 
@@ -79,7 +79,7 @@ class NodeTunnel:
     def __init__(self, context: RequestContext, connect: Callable[[], socket.socket]) -> None:
         """connect: makes the local connection, once those to the server are open."""
         self._path = f"/tunnels/{quote(context.request.fields['tunnel'], safe='')}"
-        self._up, self._down = Link(context.enrolment), Link(context.enrolment)
+        self._up, self._down = ServerLink(context.enrolment), ServerLink(context.enrolment)
         self._connect = connect
 
     def begin(self, on_end: Callable[[], None]) -> None:

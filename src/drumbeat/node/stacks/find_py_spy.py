@@ -22,7 +22,7 @@ from drumbeat.model.errors import DrumbeatError
 from drumbeat.model.stacks import DIGEST_HEADER
 from drumbeat.model.stacks import PY_SPY as NAME
 from drumbeat.node.platform import cache_folders
-from drumbeat.node.platform.server_link import Link
+from drumbeat.node.platform.server_link import ServerLink
 
 RETRY_S = 600.0
 """After this time a program that was missing is looked for again."""
@@ -53,7 +53,7 @@ def _find(enrolment: Enrolment, interpreters: Iterable[str]) -> tuple[str, str]:
     if own := find_here(interpreters):
         return own, ""
     try:
-        return copy_of_server(Link(enrolment)), ""
+        return copy_of_server(ServerLink(enrolment)), ""
     except (DrumbeatError, OSError) as error:
         if kept := _kept():
             return kept, ""
@@ -81,7 +81,7 @@ def _kept() -> str:
     return ""
 
 
-def copy_of_server(link: Link) -> str:
+def copy_of_server(link: ServerLink) -> str:
     """Returns the path of the server's py-spy on this node, fetched unless it lies there. Raises OSError too."""
     with link.tool(NAME, platform.machine()) as response:
         digest = response.headers.get(DIGEST_HEADER, "")

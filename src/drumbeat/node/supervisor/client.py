@@ -16,7 +16,6 @@ from drumbeat.model.process import ProcessSpec
 from drumbeat.model.supervisor import (
     Adopt,
     LeaveNode,
-    Patience,
     Probe,
     ProcessStart,
     Retire,
@@ -26,6 +25,7 @@ from drumbeat.model.supervisor import (
     StopRound,
     SupervisorRequest,
     SupervisorState,
+    SupervisorTimeouts,
     decode_state,
     encode_request,
 )
@@ -112,7 +112,7 @@ class SupervisorClient:
             self.claim
         ):  # First: an agent before this one may have moved a spare supervisor here, and said nothing to it.
             self._request(Adopt(self._folder))
-        self._request(Patience(lost_after_s, grace_s))
+        self._request(SupervisorTimeouts(lost_after_s, grace_s))
         self._begin()
 
     def _begin(self) -> None:

@@ -18,7 +18,6 @@ import sys
 from drumbeat.model.fault_points import faultpoint
 from drumbeat.model.supervisor import (
     LeaveNode,
-    Patience,
     Probe,
     Retire,
     StartRound,
@@ -26,6 +25,7 @@ from drumbeat.model.supervisor import (
     StopRound,
     SupervisorRequest,
     SupervisorState,
+    SupervisorTimeouts,
     decode_request,
     encode_state,
 )
@@ -130,7 +130,7 @@ class Supervisor:
             case LeaveNode(is_spare=False):
                 self.leaving = True
                 self.round.stop(request.grace_s)
-            case Patience():
+            case SupervisorTimeouts():
                 self.patience_s, self.round.grace_s = request.lost_after_s, request.grace_s
             case Retire():
                 self.spare.retirement = request

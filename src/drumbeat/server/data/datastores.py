@@ -16,7 +16,7 @@ from drumbeat.jobfile.reading.error_messages import short
 from drumbeat.model.api.data import DatastoreView
 from drumbeat.model.errors import ConflictError, DrumbeatError, SpecError
 from drumbeat.resources.datastore import DATASTORE, DEFAULT
-from drumbeat.resources.kind import Kept
+from drumbeat.resources.kind import StoredResource
 from drumbeat.server.database import SqlStore
 from drumbeat.server.resources.records import Resource
 from drumbeat.server.resources.resources import ResourceService
@@ -101,7 +101,7 @@ class Datastores(ResourceService[DatastoreView]):
         return self._own_view(own[title]) if title in own else super().show(name)
 
     def _own_view(self, own: Datastore) -> DatastoreView:
-        view = self.kind.view(Kept(name=own.name, document={}, open=lambda: own))
+        view = self.kind.view(StoredResource(name=own.name, document={}, open=lambda: own))
         return replace(view, is_builtin=True)
 
     def create(self, document: Mapping[str, object], source: str, *, check: bool = True) -> tuple[DatastoreView, bool]:

@@ -50,7 +50,7 @@ class Frozen:
         return there.uri, replace(file, path=there.path, alone=there.alone)
 
 
-class Inputs:
+class JobInputs:
     """The inputs of all jobs. job_of: a job as it is now; raises NotFoundError. For any thread.
 
     require_registered: is asked with a job, `inputs.NAME` and its files; raises ConflictError for those of a version of

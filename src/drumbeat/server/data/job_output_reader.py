@@ -20,8 +20,8 @@ from drumbeat.server.home_folder.stored_files import StoredFile
 PIECE = 1 << 20
 
 
-class JobOutputs:
-    """The `DataAccess` port. stores: for whatever isn't of a job; None = there are none."""
+class JobOutputReader:
+    """The `DataAccess` of jobs' outputs. stores: reads all other addresses; None = there are none."""
 
     def __init__(self, artifacts: FolderArtifacts, stores: DataAccess | None) -> None:
         self._artifacts, self._stores = artifacts, stores

@@ -222,8 +222,8 @@ def remove_all(data: DataAccess, uri: str) -> None:
     data.remove(uri, MANIFEST)
 
 
-class Whole:
-    """The `DataAccess` port over another one: manifests are heeded, and aren't among the files."""
+class ManifestDataAccess:
+    """Reads data by another `DataAccess`, checks folders by their manifests, and leaves these out of the files."""
 
     def __init__(self, data: DataAccess) -> None:
         self._data = data

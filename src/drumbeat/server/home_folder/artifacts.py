@@ -22,7 +22,15 @@ from drumbeat.server.home_folder.atomic_files import put_whole, refusals, requir
 from drumbeat.server.home_folder.job_removal import job_space, remove_job, remove_logs, set_aside_job, space_of
 from drumbeat.server.home_folder.live_objects import OnePerName
 from drumbeat.server.home_folder.logs import JobLogs, append_beyond, last_position, read_chunks, settle, start_position
-from drumbeat.server.home_folder.output_folder import PARTS, SHOWN, Kept, Outputs, find_unfit, numbers, part_place
+from drumbeat.server.home_folder.output_folder import (
+    PARTS,
+    SHOWN,
+    OutputFile,
+    OutputFolder,
+    find_unfit,
+    numbers,
+    part_place,
+)
 from drumbeat.server.home_folder.paths import inside, log_at, one_name, parts_of
 from drumbeat.server.home_folder.run_file import RUN_FILES
 from drumbeat.server.home_folder.run_files import FolderRunFiles
@@ -57,7 +65,7 @@ class FolderArtifacts:
         self.of_runs = FolderRunFiles(root)
         """The artifacts of MLflow's runs, those of jobs among their outputs."""
         self._logs = OnePerName(lambda job: JobLogs(self._folder(job), now), idle=_IDLE)
-        self._outputs = OnePerName(lambda job: Outputs(self._folder(job)), idle=_IDLE)
+        self._outputs = OnePerName(lambda job: OutputFolder(self._folder(job)), idle=_IDLE)
         # A node's files are written and checked under a lock of its own: hashing takes long.
         self._parts = OnePerName(lambda _: None, idle=_IDLE)
 
@@ -196,7 +204,7 @@ class FolderArtifacts:
         gave already keeps that node's file. A newer attempt's outputs take the place of an older one's, whose late
         commit raises StaleError. The same commit again is the same success.
         """
-        described = {path: Kept(size, sha256) for path, (size, sha256) in files.items()}
+        described = {path: OutputFile(size, sha256) for path, (size, sha256) in files.items()}
         folder = self._folder(job)
         with refusals(self._root), self._parts.use(_part_name(job, attempt, node)):
             with self._outputs_of(job) as outputs:
@@ -224,7 +232,7 @@ class FolderArtifacts:
                     outputs.drop(attempt, node)
 
     @contextmanager
-    def _outputs_of(self, job: str) -> Generator[Outputs]:
+    def _outputs_of(self, job: str) -> Generator[OutputFolder]:
         with self._outputs.use(job) as outputs, outputs.alone():
             yield outputs
 

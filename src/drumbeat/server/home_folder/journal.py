@@ -24,17 +24,16 @@ _BLOCK = 1024
 
 
 @dataclass(frozen=True)
-class Piece:
-    """Bytes [offset, offset + length) of one log.
-
-    position: from 1. at: seconds since the epoch.
-    """
+class JournalEntry:
+    """The arrival of bytes [offset, offset + length) of one log."""
 
     position: int
+    """From 1."""
     log: LogName
     offset: int
     length: int
     at: float
+    """Seconds since the epoch."""
 
     @property
     def end(self) -> int:
@@ -54,7 +53,7 @@ def shorten(journal: int, position: int, length: int) -> None:
     os.pwrite(journal, _LENGTH.pack(length), (position - 1) * RECORD_SIZE + _LENGTH_AT)
 
 
-def read_pieces(journal: BinaryIO, after: int = 0) -> Iterator[Piece]:
+def read_pieces(journal: BinaryIO, after: int = 0) -> Iterator[JournalEntry]:
     """The pieces after position `after`, up to the first record that isn't whole."""
     journal.seek(after * RECORD_SIZE)
     expected = after
@@ -63,10 +62,10 @@ def read_pieces(journal: BinaryIO, after: int = 0) -> Iterator[Piece]:
             expected += 1
             if fields[0] != expected:
                 return
-            yield Piece(fields[0], LogName(*fields[1:5]), *fields[5:])
+            yield JournalEntry(fields[0], LogName(*fields[1:5]), *fields[5:])
 
 
-def read_pieces_back(journal: BinaryIO, end: int) -> Iterator[Piece]:
+def read_pieces_back(journal: BinaryIO, end: int) -> Iterator[JournalEntry]:
     """The pieces up to position `end`, the last one first."""
     while end > 0:
         start = max(0, end - _BLOCK)

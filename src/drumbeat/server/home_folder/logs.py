@@ -22,7 +22,7 @@ from drumbeat.model.fault_points import faultpoint
 from drumbeat.model.logs import NODE_LOG, LogName, rank_of
 from drumbeat.model.sparse_files import extend, write_at
 from drumbeat.server.home_folder.atomic_files import locked, sync_file, sync_folder, write_all
-from drumbeat.server.home_folder.journal import RECORD_SIZE, Piece, read_pieces, read_pieces_back, shorten
+from drumbeat.server.home_folder.journal import RECORD_SIZE, JournalEntry, read_pieces, read_pieces_back, shorten
 from drumbeat.server.home_folder.paths import inside
 from drumbeat.server.home_folder.stored_files import LogChunk
 
@@ -106,7 +106,7 @@ class JobLogs:
         self._ends[log] = size
         self._position = pieces[-1].position
 
-    def _pieces(self, log: LogName, start: int, size: int) -> Iterator[Piece]:
+    def _pieces(self, log: LogName, start: int, size: int) -> Iterator[JournalEntry]:
         """Each but the last ends with a line, where one does: whoever reads on may have to wait after any of them."""
         now, position = self._now(), self._position
         while start < size:
@@ -114,7 +114,7 @@ class JobLogs:
             if length > LONGEST_PIECE:
                 length = self._to_last_line(log, start) or LONGEST_PIECE
             position += 1
-            yield Piece(position, log, start, length, now)
+            yield JournalEntry(position, log, start, length, now)
             start += length
 
     def _to_last_line(self, log: LogName, start: int) -> int:
@@ -179,7 +179,7 @@ def read_chunks(folder: Path, after: int, limit: int) -> list[LogChunk]:
     return found
 
 
-def _under_lock(folder: Path, piece: Piece, logs: _Logs) -> bytes:
+def _under_lock(folder: Path, piece: JournalEntry, logs: _Logs) -> bytes:
     """What there is of a piece: looked at while nobody writes, for on a network disk another server's may come late."""
     with locked(folder / JOURNAL, os.O_RDONLY) as journal, os.fdopen(os.dup(journal), "rb") as file:
         return logs.read(next(read_pieces(file, piece.position - 1), piece))
@@ -221,7 +221,7 @@ class _Logs:
         while self._open:
             os.close(self._open.popitem()[1])
 
-    def read(self, piece: Piece) -> bytes:
+    def read(self, piece: JournalEntry) -> bytes:
         """The piece's bytes, or what there is of them."""
         if piece.log not in self._open:
             if len(self._open) >= _OPEN_AT_ONCE:

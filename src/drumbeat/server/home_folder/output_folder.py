@@ -33,8 +33,8 @@ Version = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A file as its node described it."""
+class OutputFile:
+    """A file of the outputs as its node described it."""
 
     size: int
     sha256: str
@@ -45,28 +45,30 @@ class Winner:
     """The file that is shown under a path, and the node that gave it."""
 
     node: int
-    kept: Kept
+    kept: OutputFile
 
 
 @dataclass(frozen=True)
-class Manifest:
-    """What each node of the newest attempt has given, by path. moving: the node whose files aren't in place yet."""
+class OutputManifest:
+    """The files that the nodes of the newest attempt have given."""
 
     attempt: int = 0
-    given: dict[str, dict[str, Kept]] = field(default_factory=dict[str, dict[str, Kept]])
+    given: dict[str, dict[str, OutputFile]] = field(default_factory=dict[str, dict[str, OutputFile]])
+    """By node and path."""
     moving: int | None = None
+    """The node whose files aren't in place yet."""
 
-    def of(self, node: int) -> dict[str, Kept]:
+    def of(self, node: int) -> dict[str, OutputFile]:
         """What that node has given."""
         return self.given.get(str(node), {})
 
-    def with_node(self, attempt: int, node: int, files: dict[str, Kept]) -> Manifest:
+    def with_node(self, attempt: int, node: int, files: dict[str, OutputFile]) -> OutputManifest:
         """With that node's files in place of what it gave before; a newer attempt begins again."""
         before = self.given if attempt == self.attempt else {}
-        return Manifest(attempt, {**before, str(node): files}, node)
+        return OutputManifest(attempt, {**before, str(node): files}, node)
 
 
-def winners(given: dict[str, dict[str, Kept]]) -> dict[str, Winner]:
+def winners(given: dict[str, dict[str, OutputFile]]) -> dict[str, Winner]:
     """What is shown: of files under one path, or one under a folder's name, the lowest node's."""
     shown: dict[str, Winner] = {}
     folders: set[str] = set()
@@ -95,7 +97,7 @@ def part_place(folder: Path, attempt: int, node: int, path: str) -> Path:
     return inside(folder, f"{part_folder(attempt, node)}/{path}")
 
 
-def find_unfit(parts: dict[str, Path], files: dict[str, Kept], before: dict[str, Kept]) -> list[str]:
+def find_unfit(parts: dict[str, Path], files: dict[str, OutputFile], before: dict[str, OutputFile]) -> list[str]:
     """The paths whose collected file isn't as described and wasn't given before.
 
     What can't become right by adding to it is taken away, so that it can be sent again from its beginning; what fits
@@ -104,7 +106,7 @@ def find_unfit(parts: dict[str, Path], files: dict[str, Kept], before: dict[str,
     return [path for path, kept in files.items() if before.get(path) != kept and not _is_fit(parts[path], kept)]
 
 
-def _is_fit(part: Path, kept: Kept) -> bool:
+def _is_fit(part: Path, kept: OutputFile) -> bool:
     try:
         descriptor = os.open(part, os.O_RDONLY | os.O_NOFOLLOW)
     except (FileNotFoundError, NotADirectoryError):
@@ -124,8 +126,8 @@ def _is_fit(part: Path, kept: Kept) -> bool:
     return False
 
 
-class Outputs:
-    """What is shown of one job, for one thread of a server at a time.
+class OutputFolder:
+    """The folder that shows the outputs of one job, for one thread of a server at a time.
 
     Everything is done inside `alone`, for other servers may be over the same folder. When a call raises, the object
     must not be used again.
@@ -133,12 +135,12 @@ class Outputs:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._manifest: Manifest | None = None
+        self._manifest: OutputManifest | None = None
         self._shown: dict[str, Winner] = {}
         self._version: Version | None = None
 
     @contextmanager
-    def alone(self) -> Generator[Outputs]:
+    def alone(self) -> Generator[OutputFolder]:
         """The same, as whoever showed something last has left it, and no other server's until the end."""
         if not self._folder.exists():
             yield self  # There is nothing yet that could be shown, or shown differently.
@@ -154,12 +156,12 @@ class Outputs:
         self.manifest()
         return self._shown
 
-    def manifest(self) -> Manifest:
+    def manifest(self) -> OutputManifest:
         """What was given; what was left half done is finished first."""
         if self._manifest is None:
             self._use(_read(self._folder / MANIFEST))
             self._settle()
-        return self._manifest or Manifest()
+        return self._manifest or OutputManifest()
 
     def admit(self, attempt: int) -> None:
         """Raises StaleError when a newer attempt has shown its outputs."""
@@ -167,7 +169,7 @@ class Outputs:
         if attempt < newest:
             raise StaleError(f"attempt {attempt} has been replaced by attempt {newest}")
 
-    def show(self, attempt: int, node: int, files: dict[str, Kept]) -> None:
+    def show(self, attempt: int, node: int, files: dict[str, OutputFile]) -> None:
         """Shows a node's files, which lie in its `part_folder` or are shown already."""
         self.admit(attempt)
         self._write(self.manifest().with_node(attempt, node, files))
@@ -198,12 +200,12 @@ class Outputs:
                 shutil.rmtree(attempts / str(older), ignore_errors=True)
         self._write(replace(manifest, moving=None))
 
-    def _write(self, manifest: Manifest) -> None:
+    def _write(self, manifest: OutputManifest) -> None:
         place = self._folder / MANIFEST
         put_whole(place, [wire.dumps(manifest).encode()], place.with_suffix(".new"))
         self._use(manifest)
 
-    def _use(self, manifest: Manifest) -> None:
+    def _use(self, manifest: OutputManifest) -> None:
         self._manifest, self._shown = manifest, winners(manifest.given)
         self._version = _version(self._folder / MANIFEST)
 
@@ -217,11 +219,11 @@ def _version(file: Path) -> Version | None:
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
-def _read(file: Path) -> Manifest:
+def _read(file: Path) -> OutputManifest:
     try:
-        return wire.from_wire(Manifest, json.loads(file.read_bytes()))
+        return wire.from_wire(OutputManifest, json.loads(file.read_bytes()))
     except FileNotFoundError:
-        return Manifest()
+        return OutputManifest()
 
 
 def _move(paths: list[str], source: Path, target: Path) -> None:

@@ -14,7 +14,7 @@ from drumbeat.core.lifecycle.events import StoryEntry
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.planning import plan as planning
 from drumbeat.core.planning.environments import CURRENT
-from drumbeat.core.planning.plan import Facts, Planned, Sources
+from drumbeat.core.planning.plan import PlanFacts, Planned, Sources
 from drumbeat.jobfile.job.job import CommandJob
 from drumbeat.launchers import horovod
 from drumbeat.launchers.launcher_table import LAUNCHERS
@@ -37,7 +37,7 @@ _PORTS = ("MASTER_PORT", horovod.PORT)
 
 
 def planned(
-    request: JobRequest, facts: Callable[[CommandJob], Facts], environments: Environments
+    request: JobRequest, facts: Callable[[CommandJob], PlanFacts], environments: Environments
 ) -> tuple[CommandJob, Planned]:
     """The job that was asked for, and its plan. Raises SpecError, RefusedError."""
     job = jobfile.from_dict(request.document, request.source)

@@ -11,7 +11,7 @@ from drumbeat.core.pipelines.registered_components import Resolved
 from drumbeat.core.planning import plan as planning
 from drumbeat.core.planning.inputs import JobOutputs
 from drumbeat.core.planning.node_resources import Size
-from drumbeat.core.planning.plan import Facts, Planned
+from drumbeat.core.planning.plan import PlanFacts, Planned
 from drumbeat.jobfile.job.job import CommandJob
 from drumbeat.model.api.requests import JobRequest
 from drumbeat.server.computes.engines import Engines
@@ -59,7 +59,7 @@ class Planner:
         coming: the outputs of jobs that are submitted later, by their names: of the steps of a pipeline.
         """
 
-        def facts(job: CommandJob) -> Facts:
+        def facts(job: CommandJob) -> PlanFacts:
             known = self._facts(job)
             return replace(known, data=replace(known.data, jobs=Coming(coming, known.data.jobs))) if coming else known
 
@@ -71,7 +71,7 @@ class Planner:
         """Checks that everyone whom a job notifies can be reached through a target. Raises NotFoundError."""
         self._catalogs.notices.check(job.policy.notify)
 
-    def _facts(self, job: CommandJob) -> Facts:
+    def _facts(self, job: CommandJob) -> PlanFacts:
         aliases = read_aliases(self._loop.store)
         _, compute = planning.meant(job, aliases)
         self._engines.await_machines(compute)
@@ -80,7 +80,7 @@ class Planner:
             name: (sum(m.cpus for m in machines), sum(len(m.gpus) for m in machines))
             for name, machines in supply.machines.items()
         }
-        return Facts(
+        return PlanFacts(
             capacity,
             aliases,
             {name: one.path_first(self._programs) for name, one in computes.items()},

@@ -8,7 +8,7 @@ from drumbeat.model.errors import EngineError, StandbyError, UnreachableError
 from drumbeat.model.fault_points import faultpoint
 from drumbeat.model.states import State
 from drumbeat.server.computes.engines import Engines
-from drumbeat.server.data.inputs import Inputs
+from drumbeat.server.data.inputs import JobInputs
 from drumbeat.server.database.records import PendingEffect
 from drumbeat.server.loop.loop import Loop
 from drumbeat.server.loop.outbox import NODES, Handler, Pool
@@ -18,7 +18,7 @@ from drumbeat.server.nodes.engine_gangs import GangFactory
 class GangStarter:
     """Has engines start gangs."""
 
-    def __init__(self, loop: Loop, engines: Engines, gangs: GangFactory, inputs: Inputs) -> None:
+    def __init__(self, loop: Loop, engines: Engines, gangs: GangFactory, inputs: JobInputs) -> None:
         self._loop, self._engines, self._gangs, self._inputs = loop, engines, gangs, inputs
 
     def handler(self) -> Handler:

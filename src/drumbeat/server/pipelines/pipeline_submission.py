@@ -18,7 +18,7 @@ from drumbeat.core.pipelines.step_jobs import step_request
 from drumbeat.core.planning.inputs import JobOutputs
 from drumbeat.core.planning.plan import Planned, UnusableComputeError
 from drumbeat.core.planning.refusals import Refusals
-from drumbeat.core.scheduling.resource_needs import Need, Policy
+from drumbeat.core.scheduling.resource_needs import JobPolicy, Need
 from drumbeat.core.sweeps.sweep_summary import say_sweep
 from drumbeat.core.sweeps.trial_jobs import max_trials
 from drumbeat.jobfile.data.inputs_outputs import Output
@@ -114,7 +114,7 @@ def new_pipeline(
         name=name,
         plan=plan,
         need=Need(0, 0),
-        policy=Policy(
+        policy=JobPolicy(
             first.policy.priority,
             0,
             None,

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from drumbeat.jobfile.reading.error_messages import nearest
 from drumbeat.model.errors import NotFoundError
-from drumbeat.resources.kind import Kept, Kind
+from drumbeat.resources.kind import Kind, StoredResource
 from drumbeat.server.database import SqlStore
 from drumbeat.server.resources.records import Resource
 from drumbeat.server.resources.sealing import Seal
@@ -72,7 +72,7 @@ class ResourceService(Generic[V]):
         has_secrets, at = bool(one.sealed), one.created_at
         opened = partial(self._open, one)
         return self.kind.view(
-            Kept(name=one.name, document=one.document, created_at=at, has_secrets=has_secrets, open=opened)
+            StoredResource(name=one.name, document=one.document, created_at=at, has_secrets=has_secrets, open=opened)
         )
 
     def _open(self, one: Resource) -> Any:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from drumbeat.ports.clock import Clock
-from drumbeat.resources.kind import Kept, Kind
+from drumbeat.resources.kind import Kind, StoredResource
 from drumbeat.server.database import SqlStore
 from drumbeat.server.resources.records import Resource
 
@@ -54,7 +54,7 @@ class VersionService(Generic[V]):
 
     def _view(self, one: Resource) -> V:
         return self.kind.view(
-            Kept(
+            StoredResource(
                 name=one.name,
                 version=one.version,
                 document=one.document,

@@ -9,7 +9,7 @@ from drumbeat.core.child_jobs import SweepProgress, trial_name
 from drumbeat.core.lifecycle.events import StoryEntry
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.planning.plan import Planned
-from drumbeat.core.scheduling.resource_needs import Need, Policy
+from drumbeat.core.scheduling.resource_needs import JobPolicy, Need
 from drumbeat.core.sweeps import early_termination, random_sampling
 from drumbeat.core.sweeps.trial_jobs import max_trials, notes, own_trial, trial_document
 from drumbeat.core.sweeps.trial_values import Values
@@ -73,7 +73,7 @@ def new_sweep(request: JobRequest, sweep: SweepJob, trial: Planned, name: str, n
         name=name,
         plan=plan,
         need=Need(0, 0),
-        policy=Policy(trial.policy.priority, 0, limits.timeout, trial.policy.notify, trial.policy.notify_on),
+        policy=JobPolicy(trial.policy.priority, 0, limits.timeout, trial.policy.notify, trial.policy.notify_on),
         submitted_at=now,
         started_at=now,
         state=State.RUNNING,

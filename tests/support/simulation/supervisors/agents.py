@@ -11,7 +11,7 @@ from drumbeat.launchers import render, warm_start_fit
 from drumbeat.model.agent import AgentStatus, Directive, Enrolment, RankExit
 from drumbeat.model.roster import Member, Roster
 from drumbeat.model.supervisor import ProcessStart, StartRound, SupervisorState
-from drumbeat.node.agent.next_step import Facts, RoundFacts, Step, Work, next_step, status
+from drumbeat.node.agent.next_step import AgentAction, AttemptFacts, RoundFacts, WorkState, next_step, status
 from drumbeat.node.agent.node_supervisor import NodeSupervisor
 from drumbeat.node.platform.agent_log import Journal
 from drumbeat.node.supervisor import listener
@@ -102,7 +102,7 @@ class NodeAgent:
 
     def __init__(self, box: Box, enrolment: Enrolment) -> None:
         self.box, self.enrolment, self.plan = box, enrolment, enrolment.plan
-        self.facts = Facts()
+        self.facts = AttemptFacts()
         self.wanted: Directive | None = None
         self.is_leaving = self.has_left = False
         self.is_busy = False
@@ -156,30 +156,30 @@ class NodeAgent:
             AgentMachine(self.box).end_rest(folder)
         shutil.rmtree(self.enrolment.root, ignore_errors=True)
 
-    def _do(self, step: Step) -> None:
+    def _do(self, step: AgentAction) -> None:
         here, wanted = self.facts.round, self.wanted
         grace_s = wanted.grace_s if wanted else 0.0
         match step:
-            case Step.BEGIN_ROUND:
+            case AgentAction.BEGIN_ROUND:
                 self.facts.round = RoundFacts(wanted.round if wanted else 0)
-                self.facts.upload, self.facts.error = Work.NONE, ""
-                self.facts.staging = Work.NONE if self.facts.staging is Work.FAILED else self.facts.staging
-            case Step.STAGE:
-                self.facts.staging = Work.DONE
-            case Step.HOLD_PORT:
+                self.facts.upload, self.facts.error = WorkState.NONE, ""
+                self.facts.staging = WorkState.NONE if self.facts.staging is WorkState.FAILED else self.facts.staging
+            case AgentAction.STAGE:
+                self.facts.staging = WorkState.DONE
+            case AgentAction.HOLD_PORT:
                 here.port = 2000 + self.enrolment.node
-            case Step.START:
+            case AgentAction.START:
                 self._start(wanted.roster if wanted else None)
-            case Step.STOP:
+            case AgentAction.STOP:
                 here.stopping = True
                 self.box.stopping.add(self.enrolment.root)
                 self.client.stop(here.number, grace_s)
-            case Step.CLOSE_ROUND:
+            case AgentAction.CLOSE_ROUND:
                 self.client.cancel()
                 here.asked, here.closed = False, True
-            case Step.UPLOAD:
-                self.facts.upload = Work.DONE
-            case Step.LEAVE:
+            case AgentAction.UPLOAD:
+                self.facts.upload = WorkState.DONE
+            case AgentAction.LEAVE:
                 self.box.stopping.add(self.enrolment.root)
                 self.client.retire_if_prepared()
                 self.client.leave(grace_s)

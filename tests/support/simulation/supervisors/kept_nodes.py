@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from drumbeat.model.agent import AgentStatus, Directive, Enrolment, Phase
-from drumbeat.node.agent.next_step import Work
+from drumbeat.node.agent.next_step import WorkState
 from drumbeat.ports.engines import Gang
 from tests.support.simulation.nodes import Node
 from tests.support.simulation.supervisors.agents import NodeAgent
@@ -101,8 +101,8 @@ class KeptNode(Node):
         self.bereft.add(number)
 
     def fail_staging(self) -> None:
-        if self.agent.facts.staging is Work.NONE:
-            self.agent.facts.staging, self.agent.facts.error = Work.FAILED, "no space left on the node"
+        if self.agent.facts.staging is WorkState.NONE:
+            self.agent.facts.staging, self.agent.facts.error = WorkState.FAILED, "no space left on the node"
 
     def forget(self) -> None:
         if not self.agent.has_left:

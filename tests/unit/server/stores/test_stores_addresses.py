@@ -26,7 +26,7 @@ from drumbeat.model.errors import DrumbeatError, RefusedError, SpecError, TooBig
 from drumbeat.server.data.stores import backend_contract, listings
 from drumbeat.server.data.stores.addresses import target_of, without_query
 from drumbeat.server.data.stores.autoindex import names_in
-from drumbeat.server.data.stores.backend_contract import Counted, Found
+from drumbeat.server.data.stores.backend_contract import Counted, StoreEntry
 from drumbeat.server.data.stores.sas import is_skewed, why_refused
 
 KEY = {"account_key": "a2V5"}
@@ -246,7 +246,7 @@ def test_any_page_is_read(text: str) -> None:
 def test_a_listing_of_what_a_disk_cant_hold_is_refused() -> None:
     for bad in (["a", "a/b"], ["a//b"], ["../x"], ["/x"], ["n" * 300]):
         with pytest.raises(RefusedError) as refused:
-            listings.listing_of("s3://b", "", [Found(one, 1, "t") for one in bad], "s3://b")
+            listings.listing_of("s3://b", "", [StoreEntry(one, 1, "t") for one in bad], "s3://b")
         assert refused.value.where == "s3://b"
         assert "Rename" in refused.value.fix
 
@@ -254,17 +254,17 @@ def test_a_listing_of_what_a_disk_cant_hold_is_refused() -> None:
 def test_a_listing_of_too_many_files_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listings, "MAX_FILES", 3)
     with pytest.raises(TooBigError, match="more than 3 files"):
-        listings.listing_of("s3://b", "", (Found(f"{n}", 1) for n in range(9)), "s3://b")
+        listings.listing_of("s3://b", "", (StoreEntry(f"{n}", 1) for n in range(9)), "s3://b")
 
 
 @pytest.mark.feature("D1")
 def test_keys_tell_stores_places_tags_and_sizes_apart_and_the_same_content_is_the_same() -> None:
-    files = [Found("a", 1, "t"), Found("b", 1, "t"), Found("a", 1, "u"), Found("a", 2, "t")]
+    files = [StoreEntry("a", 1, "t"), StoreEntry("b", 1, "t"), StoreEntry("a", 1, "u"), StoreEntry("a", 2, "t")]
     keys = {listings.listed(store, one, "x").key for one in files for store in ("s3://b", "s3://c")}
     assert len(keys) == 8
-    assert {listings.listed(store, Found(p, 1, "t", "5ha"), "x").key for store, p in (("s3://b", "a"), ("x", "c"))} == {
-        "5ha"
-    }
+    assert {
+        listings.listed(store, StoreEntry(p, 1, "t", "5ha"), "x").key for store, p in (("s3://b", "a"), ("x", "c"))
+    } == {"5ha"}
 
 
 @given(st.lists(st.binary(max_size=9)), st.integers(1, 7))

@@ -18,7 +18,7 @@ from azure.storage.blob import UserDelegationKey
 from drumbeat.jobfile.data.datastores import AzureBlobDatastore
 from drumbeat.model.errors import ForbiddenError, UnreachableError
 from drumbeat.server.data.stores.azure import AzureBackend
-from drumbeat.server.data.stores.backend_contract import Patience, Wanted
+from drumbeat.server.data.stores.backend_contract import StoreTimeouts, Wanted
 
 pytestmark = pytest.mark.feature("D1")
 
@@ -51,7 +51,9 @@ class Room:
         principal = {"tenant_id": f"{1:032}", "client_id": f"{2:032}", "client_secret": "s"}
         spec = {"name": "blobs", "account_name": "acme", "container_name": "train", "credentials": principal}
         self.now, self.account = NOON, Account(status)
-        self.backend = AzureBackend(AzureBlobDatastore.made(spec), "datastore `blobs`", Patience(), lambda: self.now)
+        self.backend = AzureBackend(
+            AzureBlobDatastore.made(spec), "datastore `blobs`", StoreTimeouts(), lambda: self.now
+        )
         self.backend._service: Any = SimpleNamespace(get_user_delegation_key=self.account.get_user_delegation_key)
 
 

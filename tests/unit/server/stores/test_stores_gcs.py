@@ -13,7 +13,7 @@ from google.auth.exceptions import RefreshError
 
 from drumbeat.jobfile.data.datastores import GcsDatastore
 from drumbeat.model.errors import ForbiddenError, NotFoundError, StorageError, UnreachableError
-from drumbeat.server.data.stores.backend_contract import Counted, Patience, Wanted
+from drumbeat.server.data.stores.backend_contract import Counted, StoreTimeouts, Wanted
 from drumbeat.server.data.stores.gcs import GcsBackend, _Stream
 
 pytestmark = pytest.mark.feature("D1")
@@ -34,7 +34,7 @@ def backend() -> GcsBackend:
     return GcsBackend(
         GcsDatastore.made({"name": "g", "bucket": "train", "credentials": {"service_account": account}}),
         "g",
-        Patience(),
+        StoreTimeouts(),
     )
 
 
@@ -49,7 +49,7 @@ def test_a_link_is_signed_for_one_generation_of_one_file_and_expires(backend: Gc
 
 
 def test_links_ask_for_the_bytes_that_are_kept_and_not_for_what_is_packed_in_them(backend: GcsBackend) -> None:
-    open_backend = GcsBackend(GcsDatastore(name="g", bucket="train"), "g", Patience())
+    open_backend = GcsBackend(GcsDatastore(name="g", bucket="train"), "g", StoreTimeouts())
     for each in (backend, open_backend):
         link = each.link(Wanted("train.csv.gz", 5, "17"), 600)
         assert link
@@ -57,7 +57,7 @@ def test_links_ask_for_the_bytes_that_are_kept_and_not_for_what_is_packed_in_the
 
 
 def test_a_public_file_has_its_own_address() -> None:
-    open_backend = GcsBackend(GcsDatastore(name="g", bucket="train"), "g", Patience())
+    open_backend = GcsBackend(GcsDatastore(name="g", bucket="train"), "g", StoreTimeouts())
     link = open_backend.link(Wanted("a b", 5, "17"), 600)
     assert link
     assert link.url == "https://storage.googleapis.com/train/a%20b?generation=17"

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drumbeat.model.logs import LogName
-from drumbeat.server.home_folder.journal import RECORD_SIZE, Piece, read_pieces
+from drumbeat.server.home_folder.journal import RECORD_SIZE, JournalEntry, read_pieces
 
 numbers = st.integers(0, 2**32 - 1)
 ranks = st.integers(-1, 2**31 - 1)
@@ -13,7 +13,7 @@ logs = st.tuples(names, st.integers(0, 2**64 - 1), numbers, st.floats(0, 4e9))
 
 
 def journal(rows):
-    pieces = [Piece(n, *row) for n, row in enumerate(rows, start=1)]
+    pieces = [JournalEntry(n, *row) for n, row in enumerate(rows, start=1)]
     return pieces, b"".join(piece.packed() for piece in pieces)
 
 

@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drumbeat.server.home_folder.output_folder import Kept, Manifest, Winner, winners
+from drumbeat.server.home_folder.output_folder import OutputFile, OutputManifest, Winner, winners
 
-KEPT = Kept(1, "a" * 64)
+KEPT = OutputFile(1, "a" * 64)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_what_is_shown_can_lie_in_one_folder(given_by_nodes):
 
 
 def test_a_newer_attempt_begins_anew():
-    first = Manifest().with_node(1, 0, {"a": KEPT}).with_node(1, 1, {"b": KEPT})
+    first = OutputManifest().with_node(1, 0, {"a": KEPT}).with_node(1, 1, {"b": KEPT})
     assert winners(first.given).keys() == {"a", "b"}
     second = first.with_node(2, 1, {"c": KEPT})
     assert (second.attempt, winners(second.given).keys(), second.moving) == (2, {"c"}, 1)

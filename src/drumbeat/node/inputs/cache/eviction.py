@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from drumbeat.model.errors import RefusedError, StorageError
 from drumbeat.model.fault_points import faultpoint
 from drumbeat.model.input_listing import ListedFile
-from drumbeat.node.inputs.cache.files import Files, Kept, name_of
+from drumbeat.node.inputs.cache.files import CachedFile, Files, name_of
 from drumbeat.node.inputs.cache.partial_file import forget
 from drumbeat.node.platform import locks
 from drumbeat.node.platform.pins import Pins
@@ -44,7 +44,7 @@ class Held:
     bound: bytes that the cache may hold.
     """
 
-    kept: Sequence[Kept]
+    kept: Sequence[CachedFile]
     parts: Mapping[str, int]
     free: int
     bound: int
@@ -54,7 +54,7 @@ class Held:
 class EvictionPlan:
     """Files of the cache to remove so that a job's files fit."""
 
-    victims: tuple[Kept, ...] = ()
+    victims: tuple[CachedFile, ...] = ()
     loose_parts: tuple[str, ...] = ()
     refused: str = ""
     """Why they can never fit, "" = they can."""
@@ -99,13 +99,13 @@ def unused(pins: Sequence[Pin], held: Held, before_ns: int) -> EvictionPlan:
     return EvictionPlan(tuple(sorted(victims, key=_used_at)), tuple(sorted(held.parts.keys() - pinned)))
 
 
-def _used_at(one: Kept) -> int:
+def _used_at(one: CachedFile) -> int:
     return one.used_at
 
 
-def _make_way(loose: Sequence[Kept], loose_parts: Mapping[str, int], lacking: int) -> EvictionPlan:
+def _make_way(loose: Sequence[CachedFile], loose_parts: Mapping[str, int], lacking: int) -> EvictionPlan:
     lacking -= sum(loose_parts.values())
-    victims: list[Kept] = []
+    victims: list[CachedFile] = []
     for one in loose:
         if lacking <= 0:
             break
@@ -155,7 +155,7 @@ class CacheSpace:
             faultpoint("cache.pinned")
         return ""
 
-    def clear_unused(self, before_ns: int, *, is_dry: bool) -> tuple[list[Kept], list[Pin]]:
+    def clear_unused(self, before_ns: int, *, is_dry: bool) -> tuple[list[CachedFile], list[Pin]]:
         """Removes whole files that no attempt has pinned and that were used last before that moment, and parts that
         broke off. What went, or would go with `is_dry`; and the pins that count.
         """
@@ -165,7 +165,7 @@ class CacheSpace:
             verdict = unused(pins, held, before_ns)
             if not is_dry:
                 self._clear(verdict)
-        parts = [Kept(name, held.parts[name], 0) for name in verdict.loose_parts]
+        parts = [CachedFile(name, held.parts[name], 0) for name in verdict.loose_parts]
         return [*verdict.victims, *parts], pins
 
     def _too_big(self, what: str) -> RefusedError:

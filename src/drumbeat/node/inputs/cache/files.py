@@ -27,12 +27,13 @@ _SETTLED_NS = 1_000_000_000 * 10**9
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A whole file of the cache. used_at: by the machine's clock, in ns."""
+class CachedFile:
+    """A complete file of the cache."""
 
     name: str
     size: int
     used_at: int
+    """In ns, by the machine's clock."""
 
 
 def name_of(file: ListedFile) -> str:
@@ -119,7 +120,7 @@ class Files:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.place(name))
 
-    def all(self) -> Iterator[Kept]:
+    def all(self) -> Iterator[CachedFile]:
         """Every whole file."""
         with os.scandir(os.path.join(self.folder, "files")) as folders:
             for folder in folders:
@@ -151,9 +152,9 @@ def _fresh_ns() -> int:
     return _SETTLED_NS + 1 + int(hashlib.sha256(boot().encode()).hexdigest()[:12], 16)
 
 
-def _kept(folder: str) -> Iterator[Kept]:
+def _kept(folder: str) -> Iterator[CachedFile]:
     with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:
             with contextlib.suppress(FileNotFoundError):
                 found = entry.stat()
-                yield Kept(entry.name, found.st_size, found.st_atime_ns)
+                yield CachedFile(entry.name, found.st_size, found.st_atime_ns)

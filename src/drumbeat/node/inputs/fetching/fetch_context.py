@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from drumbeat.model.errors import StorageError, UnreachableError
 from drumbeat.node.inputs.cache.files import Files
-from drumbeat.node.inputs.fetching.http_client import Patience, is_for_good
+from drumbeat.node.inputs.fetching.http_client import FetchTimeouts, is_for_good
 from drumbeat.node.inputs.fetching.progress import Meter
 
 if TYPE_CHECKING:
     from drumbeat.node.inputs.fetching.peer_client import PeerClient
     from drumbeat.node.inputs.fetching.piece_queue import Want
     from drumbeat.node.platform.request_backoff import Backoff
-    from drumbeat.node.platform.server_link import Link as Server
+    from drumbeat.node.platform.server_link import ServerLink
 
 _MAX_WRONG = 4
 
@@ -25,9 +25,9 @@ class Means:
     """server: makes the link of a thread to the server. chain: the node before, None = there is none to ask."""
 
     files: Files
-    server: Callable[[], Server]
+    server: Callable[[], ServerLink]
     meter: Meter
-    patience: Patience
+    timeouts: FetchTimeouts
     chain: PeerClient | None = None
 
     def wait(self, error: UnreachableError | StorageError, backoff: Backoff) -> None:
@@ -36,10 +36,10 @@ class Means:
         """
         if is_for_good(error):
             raise error
-        if self.patience.is_over(error, self.meter.moved_at):
+        if self.timeouts.is_over(error, self.meter.moved_at):
             is_disk = isinstance(error, StorageError)
             fix = error.fix if is_disk else "See whether the nodes and the server reach it, and run the job again."
-            limit_s = self.patience.limit_s(error)
+            limit_s = self.timeouts.limit_s(error)
             raise UnreachableError(f"{error.what}; no byte came for {limit_s:.0f} s", where=error.where, fix=fix)
         self.meter.trouble(error.what)
         backoff.wait()

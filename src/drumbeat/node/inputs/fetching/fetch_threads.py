@@ -16,9 +16,9 @@ from drumbeat.model.errors import DrumbeatError, StorageError, UnreachableError
 from drumbeat.node.inputs.cache.partial_file import PIECE, forget
 from drumbeat.node.inputs.cache.small_file import SMALL
 from drumbeat.node.inputs.fetching.fetch_context import Means
-from drumbeat.node.inputs.fetching.piece_queue import Batch, Piece, Want, Work
+from drumbeat.node.inputs.fetching.piece_queue import Batch, FetchQueue, FilePiece, Want
 from drumbeat.node.inputs.fetching.small_file_batches import BatchFetch
-from drumbeat.node.inputs.fetching.store_client import Links, Store
+from drumbeat.node.inputs.fetching.store_client import Links, StoreClient
 from drumbeat.node.platform.request_backoff import Backoff
 
 THREADS = 8
@@ -58,7 +58,7 @@ class Fetch:
         self._means = means
         sizes = [want.file.size for want in wants]
         self._is_wide = 2 * sum(size for size in sizes if size > SMALL) >= sum(sizes)
-        self._work = Work(means.files, wants, means.meter.less)
+        self._work = FetchQueue(means.files, wants, means.meter.less)
         paths: dict[str, list[str]] = {}
         for want in wants:
             paths.setdefault(want.input, []).append(want.file.path)
@@ -79,14 +79,14 @@ class Fetch:
             raise self._work.error
 
     def _fetch(self) -> None:
-        store = Store(self._links, self._means.server(), self._means.patience)
+        store = StoreClient(self._links, self._means.server(), self._means.timeouts)
         try:
             with closing(store):
                 while (found := self._work.next()) is not None:
                     match found:
                         case Batch(wants):
                             BatchFetch(self._means, self._work, store).bring(wants)
-                        case Piece(want, number):
+                        case FilePiece(want, number):
                             self._one(store, want, number)
         except (DrumbeatError, OSError) as error:
             self._work.fail(error)
@@ -94,7 +94,7 @@ class Fetch:
             self._defect = error
             self._work.fail(DrumbeatError(repr(error)))
 
-    def _one(self, store: Store, want: Want, number: int) -> None:
+    def _one(self, store: StoreClient, want: Want, number: int) -> None:
         if number >= 0:
             self._piece(store, want, number)
         if self._work.error is None and (number < 0 or self._work.done(want)):
@@ -109,7 +109,7 @@ class Fetch:
         self._work.again(want)
 
     # --- a piece --------------------------------------------------------------------------------------------------
-    def _piece(self, store: Store, want: Want, number: int) -> None:
+    def _piece(self, store: StoreClient, want: Want, number: int) -> None:
         sink = Sink(want, number)
         chain = self._means.chain
         if chain is not None and not want.wrong:
@@ -127,7 +127,7 @@ class Fetch:
                     backoff.reset()
                 self._means.wait(error, backoff)
 
-    def _read(self, store: Store, want: Want, sink: Sink) -> None:
+    def _read(self, store: StoreClient, want: Want, sink: Sink) -> None:
         skip = 0
 
         def on_answer(is_range: bool) -> None:  # noqa: FBT001 (a callback's one word)

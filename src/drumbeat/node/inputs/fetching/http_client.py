@@ -29,8 +29,8 @@ _ETAG = ('"', 'W/"')
 
 
 @dataclass(frozen=True)
-class Patience:
-    """How long a store, the server and the node before this one may take."""
+class FetchTimeouts:
+    """The timeouts for a store, the server and the node before this one."""
 
     timeout_s: float = 30.0
     """For a connection, and for each block of an answer."""
@@ -79,8 +79,8 @@ class Refusal(Exception):
 class Lines:
     """The connections of one thread."""
 
-    def __init__(self, patience: Patience) -> None:
-        self._patience = patience
+    def __init__(self, timeouts: FetchTimeouts) -> None:
+        self._timeouts = timeouts
         self._open: dict[tuple[str, str], http.client.HTTPConnection] = {}
 
     def get(self, url: str, headers: dict[str, str], asked: bytes | None = None) -> http.client.HTTPResponse:
@@ -143,9 +143,9 @@ class Lines:
             return known, True
         host = netloc.rpartition("@")[2]
         if scheme == "https":
-            made = http.client.HTTPSConnection(host, timeout=self._patience.timeout_s, context=_tls())
+            made = http.client.HTTPSConnection(host, timeout=self._timeouts.timeout_s, context=_tls())
         elif scheme == "http":
-            made = http.client.HTTPConnection(host, timeout=self._patience.timeout_s)
+            made = http.client.HTTPConnection(host, timeout=self._timeouts.timeout_s)
         else:
             raise Refusal(310)
         self._open[scheme, netloc] = made
@@ -225,7 +225,7 @@ def require_length(answer: http.client.HTTPResponse, file: ListedFile) -> None:
 
 
 def stream(
-    answer: http.client.HTTPResponse, patience: Patience, now: Callable[[], float] = time.monotonic
+    answer: http.client.HTTPResponse, timeouts: FetchTimeouts, now: Callable[[], float] = time.monotonic
 ) -> Generator[bytes]:
     """The body in blocks. Raises UnreachableError when it breaks off, or is too slow for a connection that is well."""
     began, came = now(), 0
@@ -233,7 +233,7 @@ def stream(
         try:
             block = answer.read1(BLOCK)
         except TimeoutError as error:
-            raise UnreachableError(f"nothing came for {patience.timeout_s:.0f} s") from error
+            raise UnreachableError(f"nothing came for {timeouts.timeout_s:.0f} s") from error
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise UnreachableError(f"the connection broke off: {error or type(error).__name__}") from error
         if not block:
@@ -244,8 +244,8 @@ def stream(
             answer.read()  # Only then is the connection free for a next request.
         yield block
         came += len(block)
-        if now() - began > patience.slow_s:
-            if came < patience.slow_bytes_s * patience.slow_s:
+        if now() - began > timeouts.slow_s:
+            if came < timeouts.slow_bytes_s * timeouts.slow_s:
                 raise UnreachableError(f"the connection is slow: {came:,} bytes in {now() - began:.0f} s")
             began, came = now(), 0
 

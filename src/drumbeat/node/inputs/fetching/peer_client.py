@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from drumbeat.model.errors import DrumbeatError, UnreachableError
 from drumbeat.node.inputs.fetching import small_file_bundles
-from drumbeat.node.inputs.fetching.http_client import Lines, Patience, Refusal, closing
+from drumbeat.node.inputs.fetching.http_client import FetchTimeouts, Lines, Refusal, closing
 
 T = TypeVar("T")
 
@@ -55,22 +55,24 @@ def before(node: int, cache: str, peers: Sequence[Mapping[str, Any] | None]) -> 
 
 
 @dataclass(frozen=True)
-class Place:
-    """Who asks. cache: names its folder of data. secret: shared by the nodes of the attempt."""
+class PeerIdentity:
+    """The node that asks another one."""
 
     node: int
     cache: str
+    """Names its folder of data."""
     secret: str
+    """Shared by the nodes of the attempt."""
 
 
 class PeerClient:
     """peers: what the server knows of the nodes. For any thread."""
 
     def __init__(
-        self, place: Place, peers: Callable[[], Sequence[Mapping[str, Any] | None]], patience: Patience
+        self, identity: PeerIdentity, peers: Callable[[], Sequence[Mapping[str, Any] | None]], timeouts: FetchTimeouts
     ) -> None:
-        self._place, self._peers = place, peers
-        self._silent_s = patience.silent_s * (1 + place.node / 4)  # Who is nearer to the store goes there first.
+        self._identity, self._peers = identity, peers
+        self._silent_s = timeouts.silent_s * (1 + identity.node / 4)  # Who is nearer to the store goes there first.
         self._lock = threading.Lock()
         self._where, self._may_come = "", True
         self._look_at = self._probe_at = 0.0
@@ -134,7 +136,7 @@ class PeerClient:
                 return self._where
             self._look_at = time.monotonic() + _LOOK_S
             try:
-                self._where, self._may_come = before(self._place.node, self._place.cache, self._peers())
+                self._where, self._may_come = before(self._identity.node, self._identity.cache, self._peers())
             except DrumbeatError:
                 return ""
             self._is_off = not self._where and not self._may_come
@@ -143,7 +145,7 @@ class PeerClient:
     def _piece(self, lines: Lines, where: str, name: str, span: tuple[int, int]) -> bytes | None:
         """The piece, or None = not yet. Raises UnreachableError, Refusal."""
         offset, length = span
-        proof = ask_proof(self._place.secret, name, offset, length)
+        proof = ask_proof(self._identity.secret, name, offset, length)
         found = self._ask(lines, f"http://{where}/{name}/{offset}/{length}", proof, None, length)
         if found is not None:
             self._came(f"{name}/{offset}", len(found))
@@ -152,7 +154,7 @@ class PeerClient:
     def _files(self, lines: Lines, where: str, sizes: Mapping[str, int]) -> dict[str, bytes] | None:
         """Those that are there, or None = none yet. Raises UnreachableError, Refusal."""
         asked = small_file_bundles.request(sizes)
-        proof = files_proof(self._place.secret, asked)
+        proof = files_proof(self._identity.secret, asked)
         body = self._ask(lines, f"http://{where}/files", proof, asked, len(sizes) + sum(sizes.values()))
         if body is None:
             return None
@@ -172,7 +174,7 @@ class PeerClient:
                 return None
             if answer.status != 200:
                 raise Refusal(answer.status)
-            if not hmac.compare_digest(answer_proof(self._place.secret, proof, body), answer.headers.get(PROOF, "")):
+            if not hmac.compare_digest(answer_proof(self._identity.secret, proof, body), answer.headers.get(PROOF, "")):
                 self._is_off = True  # Somebody else answers there, or changes what it says.
                 raise Refusal(0)
         return body

@@ -48,11 +48,12 @@ class Want:
 
 
 @dataclass(frozen=True)
-class Piece:
-    """number: of a piece that `want` lacks, -1 = only its end is missing."""
+class FilePiece:
+    """A piece of a file that is to be fetched."""
 
     want: Want
     number: int
+    """-1 = only the end of the file is missing."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,8 @@ class Batch:
     wants: Sequence[Want]
 
 
-class Work:
-    """What is still to be fetched. Files that another process fetches are waited for, or resumed if it ends.
+class FetchQueue:
+    """The queue of files and pieces to fetch. Files that another process fetches are waited for, or resumed if it ends.
 
     is_there: told of bytes that needn't be fetched.
     """
@@ -81,7 +82,7 @@ class Work:
         for want in wants:
             (self._small if want.file.size <= SMALL else self._new).append(want)
 
-    def next(self) -> Piece | Batch | None:
+    def next(self) -> FilePiece | Batch | None:
         """Something to fetch; waits for it. None = there is nothing more to do, or it has failed. Raises OSError."""
         with self._news:
             while True:
@@ -92,12 +93,12 @@ class Work:
                 if self._open or self._taken:
                     self._wait()
 
-    def _of_open(self) -> Piece | None:
+    def _of_open(self) -> FilePiece | None:
         """Of a file that is begun. The second piece waits until the store has shown that it gives ranges."""
         for want in self._open:
             if want.todo and (want.is_asked or not want.going):
                 want.going += 1
-                return Piece(want, want.todo.popleft())
+                return FilePiece(want, want.todo.popleft())
         return None
 
     def _of_small(self) -> Batch | None:
@@ -108,7 +109,7 @@ class Work:
             left -= batch[-1].file.size
         return Batch(batch) if batch else None
 
-    def _of_new(self) -> Piece | None:
+    def _of_new(self) -> FilePiece | None:
         while self._new:
             want = self._new.popleft()
             found = claim(self._files, want.file)
@@ -121,7 +122,7 @@ class Work:
                 self._news.notify_all()
         return None
 
-    def _begin(self, want: Want, part: Part) -> Piece | None:
+    def _begin(self, want: Want, part: Part) -> FilePiece | None:
         want.part = part
         self._open.append(want)
         want.todo.extend(part.missing())
@@ -129,7 +130,7 @@ class Work:
         if want.todo:
             return self._of_open()
         want.going = 1  # Only its end is missing.
-        return Piece(want, -1)
+        return FilePiece(want, -1)
 
     def _wait(self) -> None:
         self._news.wait(LOOK_AGAIN_S if self._taken else None)

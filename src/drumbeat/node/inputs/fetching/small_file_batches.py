@@ -10,8 +10,8 @@ from drumbeat.model.errors import StorageError, UnreachableError
 from drumbeat.node.inputs.cache.partial_file import Claim
 from drumbeat.node.inputs.cache.small_file import Small, claim_small
 from drumbeat.node.inputs.fetching.fetch_context import Means
-from drumbeat.node.inputs.fetching.piece_queue import Want, Work
-from drumbeat.node.inputs.fetching.store_client import Store
+from drumbeat.node.inputs.fetching.piece_queue import FetchQueue, Want
+from drumbeat.node.inputs.fetching.store_client import StoreClient
 from drumbeat.node.platform.request_backoff import Backoff
 
 
@@ -20,8 +20,8 @@ class BatchFetch:
     """Fetches one batch, in one thread."""
 
     means: Means
-    work: Work
-    store: Store
+    work: FetchQueue
+    store: StoreClient
     _begun: dict[str, tuple[Want, Small]] = field(default_factory=dict[str, "tuple[Want, Small]"])
 
     def bring(self, wants: Sequence[Want]) -> None:

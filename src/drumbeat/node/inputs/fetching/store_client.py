@@ -12,8 +12,8 @@ from drumbeat.model import wire
 from drumbeat.model.errors import UnreachableError
 from drumbeat.model.input_listing import Link
 from drumbeat.node.inputs.fetching.http_client import (
+    FetchTimeouts,
     Lines,
-    Patience,
     Refusal,
     check,
     closing,
@@ -22,7 +22,7 @@ from drumbeat.node.inputs.fetching.http_client import (
     stream,
 )
 from drumbeat.node.inputs.fetching.piece_queue import Want
-from drumbeat.node.platform.server_link import Link as Server
+from drumbeat.node.platform.server_link import ServerLink
 
 _AT_ONCE = 200
 """Links that are asked for in one request."""
@@ -44,7 +44,7 @@ class Links:
         self._missed: Counter[str] = Counter()
         self._lock = threading.Lock()
 
-    def of(self, want: Want, server: Server) -> Link | None:
+    def of(self, want: Want, server: ServerLink) -> Link | None:
         """A file's link, None = it has none. Raises what the server says."""
         key = (want.input, want.file.path)
         at = self._place[key] // _AT_ONCE
@@ -81,19 +81,19 @@ class Links:
             self._missed[host] += 1
             return host not in self._met and self._missed[host] >= _MAX_MISSED
 
-    def _ask(self, name: str, at: int, server: Server) -> dict[tuple[str, str], Link | None]:
+    def _ask(self, name: str, at: int, server: ServerLink) -> dict[tuple[str, str], Link | None]:
         """Of those that aren't known of one stretch of an input's files."""
         paths = [path for path in self._paths[name][at * _AT_ONCE :][:_AT_ONCE] if (name, path) not in self._known]
         told = server.links(name, paths)
         return {(name, path): wire.from_wire(Link, one) if one else None for path, one in zip(paths, told, strict=True)}
 
 
-class Store:
-    """What one thread asks for bytes."""
+class StoreClient:
+    """Reads the bytes of inputs for one thread: from their store, or through the server."""
 
-    def __init__(self, links: Links, server: Server, patience: Patience) -> None:
-        self._links, self._server, self._patience = links, server, patience
-        self.lines = Lines(patience)
+    def __init__(self, links: Links, server: ServerLink, timeouts: FetchTimeouts) -> None:
+        self._links, self._server, self._timeouts = links, server, timeouts
+        self.lines = Lines(timeouts)
 
     def read(self, want: Want, offset: int, length: int, on_answer: Callable[[bool], None]) -> Generator[bytes]:
         """The bytes from `offset` on. on_answer: told whether it is just the range that was asked for, before the first
@@ -129,7 +129,7 @@ class Store:
                 require_length(answer, want.file)
             on_answer(is_range)
             has_come = False
-            with closed(stream(answer, self._patience)) as blocks:
+            with closed(stream(answer, self._timeouts)) as blocks:
                 for block in blocks:
                     want.refused, has_come = 0, True
                     yield block
@@ -139,7 +139,7 @@ class Store:
     def _relayed(self, want: Want, offset: int, length: int, on_answer: Callable[[bool], None]) -> Generator[bytes]:
         with self._server.input_file(want.input, want.file.path, offset, length) as answer:
             on_answer(True)  # noqa: FBT003 (it is what was asked for)
-            yield from stream(answer, self._patience)
+            yield from stream(answer, self._timeouts)
 
     def close(self) -> None:
         """Ends its connections."""

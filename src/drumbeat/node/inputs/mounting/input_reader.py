@@ -8,28 +8,28 @@ from contextlib import closing
 
 from drumbeat.model.errors import StorageError, UnreachableError
 from drumbeat.model.input_listing import ListedFile
-from drumbeat.node.inputs.fetching.http_client import Patience, is_for_good
+from drumbeat.node.inputs.fetching.http_client import FetchTimeouts, is_for_good
 from drumbeat.node.inputs.fetching.piece_queue import Want
-from drumbeat.node.inputs.fetching.store_client import Links, Store
+from drumbeat.node.inputs.fetching.store_client import Links, StoreClient
 from drumbeat.node.platform.request_backoff import Backoff
-from drumbeat.node.platform.server_link import Link as Server
+from drumbeat.node.platform.server_link import ServerLink
 
 
 class RangeReader:
     """Reads ranges of one input's files. Thread-safe. server: connects a thread to the server, which may have moved."""
 
     def __init__(
-        self, name: str, files: Sequence[ListedFile], server: Callable[[], Server], patience: Patience
+        self, name: str, files: Sequence[ListedFile], server: Callable[[], ServerLink], timeouts: FetchTimeouts
     ) -> None:
-        self._name, self._server, self._patience = name, server, patience
+        self._name, self._server, self._timeouts = name, server, timeouts
         self._links = Links({name: [file.path for file in files]})
         self._wants: dict[str, Want] = {}
 
-    def store(self) -> Store:
+    def store(self) -> StoreClient:
         """Returns a store for one thread to read with, which the thread closes."""
-        return Store(self._links, self._server(), self._patience)
+        return StoreClient(self._links, self._server(), self._timeouts)
 
-    def read(self, store: Store, file: ListedFile, offset: int, length: int) -> Generator[bytes]:
+    def read(self, store: StoreClient, file: ListedFile, offset: int, length: int) -> Generator[bytes]:
         """Exactly these bytes. Trouble that may pass is waited out, for as long as a job's staging does.
 
         Raises what the server or the store says for good, before or between the bytes.
@@ -44,11 +44,11 @@ class RangeReader:
                         backoff.reset()
                         yield block
             except (UnreachableError, StorageError) as error:
-                if is_for_good(error) or self._patience.is_over(error, moved_at):
+                if is_for_good(error) or self._timeouts.is_over(error, moved_at):
                     raise
                 backoff.wait()
 
-    def _once(self, store: Store, want: Want, offset: int, length: int) -> Generator[bytes]:
+    def _once(self, store: StoreClient, want: Want, offset: int, length: int) -> Generator[bytes]:
         """As much of it as one answer has."""
         skip, left = 0, length
 

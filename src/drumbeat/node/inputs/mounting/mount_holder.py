@@ -22,13 +22,13 @@ from drumbeat.model import wire
 from drumbeat.model.agent import Enrolment
 from drumbeat.model.input_listing import ListedFile, Listing
 from drumbeat.node.host import processes
-from drumbeat.node.inputs.fetching.http_client import Patience
+from drumbeat.node.inputs.fetching.http_client import FetchTimeouts
 from drumbeat.node.inputs.mounting.input_reader import RangeReader
 from drumbeat.node.inputs.mounting.unmounting import unmount
 from drumbeat.node.inputs.mounting.webdav_server import Dav
 from drumbeat.node.inputs.mounting.webdav_tree import Tree
 from drumbeat.node.platform import locks
-from drumbeat.node.platform.server_link import Link
+from drumbeat.node.platform.server_link import ServerLink
 
 MOUNT_S = 60.0
 """How long rclone may take to mount."""
@@ -54,9 +54,14 @@ class MountHolder:
         with open(f"{folder}/listing.json", encoding="utf-8") as file:
             files = _shown(wire.loads(Listing, file.read()), self._wanted["file"])
         give_up_s = max(60.0, enrolment.plan.lost_after_s)
-        patience = Patience(give_up_s=give_up_s, no_connection_s=give_up_s)  # Ranks that read it have work to lose.
+        timeouts = FetchTimeouts(
+            give_up_s=give_up_s, no_connection_s=give_up_s
+        )  # Ranks that read it have work to lose.
         reading = RangeReader(
-            self._wanted["name"], list(files.values()), lambda: Link(self._enrolment(), patience.timeout_s), patience
+            self._wanted["name"],
+            list(files.values()),
+            lambda: ServerLink(self._enrolment(), timeouts.timeout_s),
+            timeouts,
         )
         self._secret, self._telling = secrets.token_urlsafe(24), threading.RLock()
         self._dav = Dav(Tree(files), reading, self._secret, self._on_unread)

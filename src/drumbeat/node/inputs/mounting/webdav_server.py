@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from drumbeat.model.errors import DrumbeatError
 from drumbeat.model.input_listing import ListedFile
-from drumbeat.node.inputs.fetching.store_client import Store
+from drumbeat.node.inputs.fetching.store_client import StoreClient
 from drumbeat.node.inputs.mounting.input_reader import RangeReader
 from drumbeat.node.inputs.mounting.webdav_tree import Tree
 from drumbeat.node.platform.http_listener import Listener
@@ -48,7 +48,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def setup(self) -> None:
         super().setup()
-        self._store: Store | None = None
+        self._store: StoreClient | None = None
 
     def finish(self) -> None:
         if self._store is not None:

@@ -20,8 +20,8 @@ MAX_VALUE_BYTES = 1 << 20
 READ_S = 10.0
 
 
-class Store(ThreadingHTTPServer):
-    """A server that keeps values by path."""
+class RendezvousServer(ThreadingHTTPServer):
+    """The rendezvous of Horovod's ranks: an HTTP server that keeps values by path."""
 
     daemon_threads = True
     allow_reuse_address = True
@@ -44,7 +44,7 @@ class Request(BaseHTTPRequestHandler):
     """A request of one rank."""
 
     timeout = READ_S
-    server: Store  # pyright: ignore[reportIncompatibleVariableOverride]
+    server: RendezvousServer  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def do_GET(self) -> None:
         with self.server.lock:
@@ -81,7 +81,7 @@ def main() -> int:
     """Starts the store and becomes the command; gives 127 when it can't."""
     address, port, *command = sys.argv[1:]
     try:
-        store = Store(address, int(port))
+        store = RendezvousServer(address, int(port))
         is_store = os.fork() == 0
     except OSError as error:
         where = f"{address}:{port}"

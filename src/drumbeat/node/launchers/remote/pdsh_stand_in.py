@@ -36,7 +36,7 @@ class UnknownOptionError(Exception):
 
 
 @dataclass
-class Line:
+class PdshCommandLine:
     """A command line of pdsh."""
 
     hosts: list[str]
@@ -74,7 +74,7 @@ def main() -> int:
     return code if line.is_strict else 0
 
 
-def parse(words: list[str]) -> Line:
+def parse(words: list[str]) -> PdshCommandLine:
     """Reads the arguments of pdsh. Raises UnknownOptionError."""
     rest, options = list(words), dict[str, str]()
     while rest and rest[0].startswith("-"):
@@ -91,7 +91,7 @@ def parse(words: list[str]) -> Line:
     hosts = [host for host in options.get("w", "").split(",") if host and host not in left_out]
     if not hosts or not rest:
         raise UnknownOptionError("pdsh: hosts (-w a,b) and a command are needed")
-    return Line(hosts, " ".join(rest), "S" in options, "N" in options, "k" in options)
+    return PdshCommandLine(hosts, " ".join(rest), "S" in options, "N" in options, "k" in options)
 
 
 def filled(command: str, number: int, host: str) -> str:
@@ -105,12 +105,12 @@ def filled(command: str, number: int, host: str) -> str:
     return text
 
 
-def _start(folder: str, line: Line, number: int, host: str) -> subprocess.Popen[bytes]:
+def _start(folder: str, line: PdshCommandLine, number: int, host: str) -> subprocess.Popen[bytes]:
     words = [*program(SHELL), folder, host, filled(line.command, number, host)]
     return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def _wait(shells: list[subprocess.Popen[bytes]], line: Line) -> int:
+def _wait(shells: list[subprocess.Popen[bytes]], line: PdshCommandLine) -> int:
     """Waits for all shells to end, and gives the exit code."""
     ended = queue.SimpleQueue[int]()
 
@@ -133,7 +133,7 @@ def _wait(shells: list[subprocess.Popen[bytes]], line: Line) -> int:
     return max(codes.values())
 
 
-def _end_others(shells: list[subprocess.Popen[bytes]], line: Line, codes: dict[int, int]) -> int:
+def _end_others(shells: list[subprocess.Popen[bytes]], line: PdshCommandLine, codes: dict[int, int]) -> int:
     """Ends the remaining shells by SIGTERM; gives the exit code of the one that failed."""
     number, code = next((number, code) for number, code in codes.items() if code)
     others = [other for other in range(len(shells)) if other not in codes]
@@ -147,7 +147,7 @@ def _end_others(shells: list[subprocess.Popen[bytes]], line: Line, codes: dict[i
     return code
 
 
-def _pumps(shell: subprocess.Popen[bytes], line: Line, host: str) -> list[threading.Thread]:
+def _pumps(shell: subprocess.Popen[bytes], line: PdshCommandLine, host: str) -> list[threading.Thread]:
     front = b"" if line.is_bare else f"{host}: ".encode()
     threads = [
         threading.Thread(target=_pump, args=(file, number, front))

@@ -24,9 +24,9 @@ from drumbeat.model.input_listing import Link
 from drumbeat.server.data.stores.azure_blocks import put_blocks
 from drumbeat.server.data.stores.backend_contract import (
     Counted,
-    Found,
-    Patience,
+    StoreEntry,
     StoreLibrary,
+    StoreTimeouts,
     Trouble,
     Wanted,
     asked,
@@ -101,16 +101,16 @@ class AzureBackend:
         self,
         spec: AzureBlobDatastore | DataLakeDatastore,
         title: str,
-        patience: Patience,
+        timeouts: StoreTimeouts,
         now: Callable[[], datetime] | None = None,
     ) -> None:
-        self._spec, self._title, self._patience = spec, title, patience
+        self._spec, self._title, self._timeouts = spec, title, timeouts
         self._now = now or (lambda: datetime.now(UTC))
         self._core = library("azure.core.exceptions", "azure")
         self._sdk = library("azure.storage.blob", "azure")
         self._container = spec.container_name if isinstance(spec, AzureBlobDatastore) else spec.filesystem
-        self._credential = _credential(spec, patience)
-        self._service = self._service_of(patience.answer_s, retries=1)
+        self._credential = _credential(spec, timeouts)
+        self._service = self._service_of(timeouts.answer_s, retries=1)
         self._client = self._service.get_container_client(self._container)
         self._lock = threading.Lock()
         self._delegation: tuple[datetime, Any] | None = None
@@ -124,7 +124,7 @@ class AzureBackend:
             retry_policy=self._sdk.ExponentialRetry(
                 initial_backoff=0.2, increment_base=1.5, retry_total=retries, random_jitter_range=0.2
             ),
-            connection_timeout=self._patience.connect_s,
+            connection_timeout=self._timeouts.connect_s,
             read_timeout=silent_s,
             connection_verify=authority_file(REQUESTS_VARIABLES) or True,
             max_single_get_size=_READ,
@@ -134,7 +134,7 @@ class AzureBackend:
     @cached_property
     def _writing(self) -> Any:
         """For what a store may take its time with."""
-        return self._service_of(self._patience.take_s, retries=2)
+        return self._service_of(self._timeouts.take_s, retries=2)
 
     def close(self) -> None:
         self._service.close()
@@ -142,21 +142,21 @@ class AzureBackend:
             self._writing.close()
 
     # --- reading --------------------------------------------------------------------------------------------------
-    def files(self, place: str) -> Iterator[Found]:
+    def files(self, place: str) -> Iterator[StoreEntry]:
         with self._asked("list", place):
             for blob in self._client.list_blobs(name_starts_with=_prefix(place), include=["metadata"]):
                 if not _is_marker(blob):
                     yield _found(blob)
 
-    def entries(self, place: str) -> Iterator[Found]:
+    def entries(self, place: str) -> Iterator[StoreEntry]:
         with self._asked("list", place):
             for blob in self._client.walk_blobs(name_starts_with=_prefix(place), delimiter="/"):
                 if isinstance(blob, self._sdk.BlobPrefix):
-                    yield Found(str(blob.name).rstrip("/"), is_folder=True)
+                    yield StoreEntry(str(blob.name).rstrip("/"), is_folder=True)
                 elif not _is_marker(blob):
                     yield _found(blob)
 
-    def file(self, place: str) -> Found:
+    def file(self, place: str) -> StoreEntry:
         with self._asked("read", place):
             blob = self._client.get_blob_client(place).get_blob_properties()
             if _is_marker(blob):
@@ -312,7 +312,7 @@ def _no_login(held: object) -> Trouble:
     return Trouble(UnreachableError, what, "See that the network is up, and that a proxy lets this address through.")
 
 
-def _credential(spec: AzureBlobDatastore | DataLakeDatastore, patience: Patience) -> Any:
+def _credential(spec: AzureBlobDatastore | DataLakeDatastore, timeouts: StoreTimeouts) -> Any:
     """What Azure's library wants to be given."""
     held = spec.credentials
     if held == "none":
@@ -320,8 +320,8 @@ def _credential(spec: AzureBlobDatastore | DataLakeDatastore, patience: Patience
     if account_url(spec).startswith("http:") and (held == "environment" or held.client_secret is not None):
         raise RefusedError("an identity of Azure is shown over `https` only", fix="Give an account key or a SAS token.")
     transport = {
-        "connection_timeout": patience.connect_s,
-        "read_timeout": patience.answer_s,
+        "connection_timeout": timeouts.connect_s,
+        "read_timeout": timeouts.answer_s,
         "retry_total": 1,
         "connection_verify": authority_file(REQUESTS_VARIABLES) or True,
     }
@@ -349,9 +349,9 @@ def _is_marker(blob: Any) -> bool:
     return str(blob.name).endswith("/") or _said(blob, "hdi_isfolder") == "true"
 
 
-def _found(blob: Any) -> Found:
+def _found(blob: Any) -> StoreEntry:
     digest = _said(blob, DIGEST)
-    return Found(str(blob.name), int(blob.size), str(blob.etag).strip('"'), digest if _is_digest(digest) else "")
+    return StoreEntry(str(blob.name), int(blob.size), str(blob.etag).strip('"'), digest if _is_digest(digest) else "")
 
 
 def _said(blob: Any, name: str) -> str:

@@ -33,14 +33,16 @@ VERBS = {"list": "can't be listed", "read": "can't be read", "write": "can't be 
 
 
 @dataclass(frozen=True)
-class Found:
-    """A file in a store. tag: what the store calls this content of it. is_folder: it stands for what is below."""
+class StoreEntry:
+    """A file or a folder in a listing of a store."""
 
     place: str
     size: int = 0
     tag: str = ""
+    """The store's name for this content of the file."""
     sha256: str = ""
     is_folder: bool = False
+    """Whether it stands for all files below it."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,8 @@ class StoreLibrary:
 
 
 @dataclass(frozen=True)
-class Patience:
-    """How long a store may take: to be reached, to answer a question, to take in bytes.
+class StoreTimeouts:
+    """The timeouts for a store: to connect, to answer a question, to take in bytes.
 
     A question that wasn't answered is asked once more at most: whoever waits for the server waits for 60 s.
     """
@@ -99,15 +101,15 @@ class Backend(Protocol):
         """Ends connections that it keeps."""
         ...
 
-    def files(self, place: str) -> Iterator[Found]:
+    def files(self, place: str) -> Iterator[StoreEntry]:
         """Every file below a folder."""
         ...
 
-    def file(self, place: str) -> Found:
+    def file(self, place: str) -> StoreEntry:
         """One file. Raises NotFoundError."""
         ...
 
-    def entries(self, place: str) -> Iterator[Found]:
+    def entries(self, place: str) -> Iterator[StoreEntry]:
         """What lies directly in a folder."""
         ...
 

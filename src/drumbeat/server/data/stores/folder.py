@@ -23,7 +23,7 @@ from drumbeat.model.sparse_files import write_at
 from drumbeat.server.data.stores.backend_contract import (
     PIECE,
     Counted,
-    Found,
+    StoreEntry,
     StoreLibrary,
     Trouble,
     Wanted,
@@ -76,7 +76,7 @@ class FolderBackend:
     def close(self) -> None:
         pass
 
-    def files(self, place: str) -> Iterator[Found]:
+    def files(self, place: str) -> Iterator[StoreEntry]:
         open_ones = [place]
         while open_ones:
             for found in self.entries(open_ones.pop()):
@@ -85,7 +85,7 @@ class FolderBackend:
                 else:
                     yield found
 
-    def file(self, place: str) -> Found:
+    def file(self, place: str) -> StoreEntry:
         with self._asked("read", place):
             path = self._inside(place)
             status = path.stat()
@@ -93,7 +93,7 @@ class FolderBackend:
                 raise OSError(errno.EISDIR if stat.S_ISDIR(status.st_mode) else errno.EACCES, "")
             return _found(place, status)
 
-    def entries(self, place: str) -> Iterator[Found]:
+    def entries(self, place: str) -> Iterator[StoreEntry]:
         with self._asked("list", place):
             names = sorted(path.name for path in self._inside(place).iterdir())
         for name in names:
@@ -102,14 +102,14 @@ class FolderBackend:
                 with self._asked("list", below):
                     yield self._entry(below)
 
-    def _entry(self, place: str) -> Found:
+    def _entry(self, place: str) -> StoreEntry:
         path = self._inside(place)
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):
             if path.is_symlink():
                 trouble = Trouble(RefusedError, "it is a link to a folder", "Put the folder itself there.")
                 raise refused(self._title, "list", place, trouble)
-            return Found(place, is_folder=True)
+            return StoreEntry(place, is_folder=True)
         if not stat.S_ISREG(status.st_mode):
             trouble = Trouble(RefusedError, "it is neither a file nor a folder", "Take it out of the data.")
             raise refused(self._title, "list", place, trouble)
@@ -165,8 +165,8 @@ class FolderBackend:
         return path
 
 
-def _found(place: str, status: os.stat_result) -> Found:
-    return Found(place, status.st_size, _tag(status))
+def _found(place: str, status: os.stat_result) -> StoreEntry:
+    return StoreEntry(place, status.st_size, _tag(status))
 
 
 def _tag(status: os.stat_result) -> str:

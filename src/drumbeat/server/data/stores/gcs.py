@@ -17,9 +17,9 @@ from drumbeat.model.errors import ConflictError, ForbiddenError, NotFoundError, 
 from drumbeat.model.input_listing import Link
 from drumbeat.server.data.stores.backend_contract import (
     Counted,
-    Found,
-    Patience,
+    StoreEntry,
     StoreLibrary,
+    StoreTimeouts,
     Trouble,
     Wanted,
     asked,
@@ -50,7 +50,7 @@ class GcsBackend:
     knows_folders = False
     shows_partial_writes = False
 
-    def __init__(self, spec: GcsDatastore, title: str, patience: Patience) -> None:
+    def __init__(self, spec: GcsDatastore, title: str, timeouts: StoreTimeouts) -> None:
         self._spec, self._title = spec, title
         self._errors = library("google.api_core.exceptions", "gcs")
         self._auth = library("google.auth.exceptions", "gcs")
@@ -59,26 +59,26 @@ class GcsBackend:
             self._client = _client(spec)
             _trust(self._client)
         self._bucket = self._client.bucket(spec.bucket)
-        self._asking: dict[str, Any] = {"timeout": (patience.connect_s, patience.answer_s), "retry": _retry(patience)}
-        self._writing = {"timeout": (patience.connect_s, patience.take_s)}
+        self._asking: dict[str, Any] = {"timeout": (timeouts.connect_s, timeouts.answer_s), "retry": _retry(timeouts)}
+        self._writing = {"timeout": (timeouts.connect_s, timeouts.take_s)}
         self.address = f"{spec.endpoint}/{spec.bucket}" if spec.endpoint else f"gs://{spec.bucket}"
 
     def close(self) -> None:
         self._client.close()
 
-    def files(self, place: str) -> Iterator[Found]:
+    def files(self, place: str) -> Iterator[StoreEntry]:
         with self._asked("list", place):
             for blob in self._client.list_blobs(self._spec.bucket, prefix=_prefix(place), **self._asking):
                 if not blob.name.endswith("/"):
                     yield _found(blob)
 
-    def entries(self, place: str) -> Iterator[Found]:
+    def entries(self, place: str) -> Iterator[StoreEntry]:
         with self._asked("list", place):
             pages = self._client.list_blobs(self._spec.bucket, prefix=_prefix(place), delimiter="/", **self._asking)
             yield from [_found(blob) for blob in pages if not blob.name.endswith("/")]
-            yield from (Found(name.rstrip("/"), is_folder=True) for name in sorted(pages.prefixes))
+            yield from (StoreEntry(name.rstrip("/"), is_folder=True) for name in sorted(pages.prefixes))
 
-    def file(self, place: str) -> Found:
+    def file(self, place: str) -> StoreEntry:
         with self._asked("read", place):
             blob = self._bucket.get_blob(place, **self._asking)
             if blob is None:
@@ -209,9 +209,9 @@ class _Stream(io.RawIOBase):
             raise self._broken from error
 
 
-def _retry(patience: Patience) -> Any:
+def _retry(timeouts: StoreTimeouts) -> Any:
     """Google's rule of what is asked again: without a limit it tries for two minutes, also where no trust is."""
-    usual = library("google.cloud.storage.retry", "gcs").DEFAULT_RETRY.with_timeout(patience.answer_s)
+    usual = library("google.cloud.storage.retry", "gcs").DEFAULT_RETRY.with_timeout(timeouts.answer_s)
     is_passing = usual._predicate  # noqa: SLF001 - there is no other way to ask it
 
     def is_asked_again(error: Exception) -> bool:
@@ -247,5 +247,5 @@ def _prefix(place: str) -> str | None:
     return f"{place}/" if place else None
 
 
-def _found(blob: Any) -> Found:
-    return Found(str(blob.name), int(blob.size or 0), str(blob.generation))
+def _found(blob: Any) -> StoreEntry:
+    return StoreEntry(str(blob.name), int(blob.size or 0), str(blob.generation))

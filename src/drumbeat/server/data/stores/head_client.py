@@ -19,7 +19,7 @@ from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
-from drumbeat.server.data.stores.backend_contract import Found
+from drumbeat.server.data.stores.backend_contract import StoreEntry
 
 AT_ONCE = 16
 """Connections."""
@@ -46,10 +46,10 @@ class HeadClient:
         for line in self._open:
             line.close()
 
-    def each(self, places: Iterable[str], find: Callable[[str], Found]) -> Iterator[Found]:
+    def each(self, places: Iterable[str], find: Callable[[str], StoreEntry]) -> Iterator[StoreEntry]:
         """What `find` gives for each, many at a time, in their order."""
 
-        def found_in(batch: Sequence[str]) -> list[Found]:
+        def found_in(batch: Sequence[str]) -> list[StoreEntry]:
             return [find(place) for place in batch]
 
         with ThreadPoolExecutor(AT_ONCE, "http-listing") as pool:

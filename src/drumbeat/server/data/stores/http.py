@@ -31,9 +31,9 @@ from drumbeat.server.data.stores.backend_contract import (
     MAX_FILES,
     PIECE,
     Counted,
-    Found,
-    Patience,
+    StoreEntry,
     StoreLibrary,
+    StoreTimeouts,
     Trouble,
     Wanted,
     asked,
@@ -70,17 +70,17 @@ class HttpBackend:
     knows_folders = True
     shows_partial_writes = False
 
-    def __init__(self, target: Target, spec: HttpDatastore, patience: Patience, guard: AddressGuard) -> None:
+    def __init__(self, target: Target, spec: HttpDatastore, timeouts: StoreTimeouts, guard: AddressGuard) -> None:
         """spec: the target's. guard: checks every host before it is called, also those that a redirect leads to."""
         held = spec.credentials if isinstance(spec.credentials, HttpCredentials) else None
         self._spec, self._title, self._is_named = spec, target.title, target.is_named
-        self._patience = patience
+        self._timeouts = timeouts
         self._sent = {**_authorization(held), "Accept-Encoding": "identity"}
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=AT_ONCE)
         is_direct = not goes_by_proxy(spec.url)
         self._client = httpx.Client(
             headers=self._sent,
-            timeout=httpx.Timeout(2 * patience.answer_s, connect=patience.connect_s),
+            timeout=httpx.Timeout(2 * timeouts.answer_s, connect=timeouts.connect_s),
             follow_redirects=True,
             limits=limits,
             transport=guard.transport(limits) if is_direct else None,
@@ -96,23 +96,23 @@ class HttpBackend:
         self._client.close()
 
     # --- reading --------------------------------------------------------------------------------------------------
-    def files(self, place: str) -> Iterator[Found]:
+    def files(self, place: str) -> Iterator[StoreEntry]:
         with (
             self._asked("list", place),
-            closing(HeadClient(self._base, self._sent, self._patience.answer_s, is_quick=self._is_named)) as heads,
+            closing(HeadClient(self._base, self._sent, self._timeouts.answer_s, is_quick=self._is_named)) as heads,
         ):
             yield from heads.each(self._walk(place), lambda one: self._file(one, heads))
 
-    def _file(self, place: str, heads: HeadClient) -> Found:
+    def _file(self, place: str, heads: HeadClient) -> StoreEntry:
         """As a HEAD tells it, or as `file` finds out. The quick way is for plain answers alone."""
         told = heads.ask(self._url(place))
         found = _found(place, told) if told else None
         return found or self.file(place)
 
-    def entries(self, place: str) -> Iterator[Found]:
+    def entries(self, place: str) -> Iterator[StoreEntry]:
         with self._asked("list", place), ThreadPoolExecutor(AT_ONCE, "http-listing") as pool:
             names = self._names(place)
-            yield from (Found(_below(place, name[:-1]), is_folder=True) for name in names if name.endswith("/"))
+            yield from (StoreEntry(_below(place, name[:-1]), is_folder=True) for name in names if name.endswith("/"))
             yield from pool.map(self.file, [_below(place, name) for name in names if not name.endswith("/")])
 
     def _walk(self, place: str) -> Iterator[str]:
@@ -146,7 +146,7 @@ class HttpBackend:
                 trouble = Trouble(RefusedError, "a name in it isn't UTF-8", "Rename it on the web server.")
                 raise refused(self._title, "list", place, trouble) from None
 
-    def file(self, place: str) -> Found:
+    def file(self, place: str) -> StoreEntry:
         with self._asked("read", place):
             try:
                 with self._got("HEAD", self._url(place), {}) as answer:
@@ -162,13 +162,13 @@ class HttpBackend:
                     return self._page(place, answer)
                 return _found(place, answer.headers) or _read_through(place, answer)
 
-    def _page(self, place: str, answer: httpx.Response) -> Found:
+    def _page(self, place: str, answer: httpx.Response) -> StoreEntry:
         """A page at an address that is a folder's: the file that is meant, unless it lists the folder."""
         page = self._text(answer)
         if is_index(page.decode(answer.charset_encoding or "utf-8", "replace"), str(answer.url)):
             raise refused(self._title, "read", place, _FOLDER)
         found = _found(place, answer.headers)
-        return found or Found(place, len(page), _tag(answer.headers), hashlib.sha256(page).hexdigest())
+        return found or StoreEntry(place, len(page), _tag(answer.headers), hashlib.sha256(page).hexdigest())
 
     def _text(self, answer: httpx.Response) -> bytes:
         page = bytearray()
@@ -267,12 +267,12 @@ def _only_if(wanted: Wanted) -> dict[str, str]:
     return {"If-Unmodified-Since": wanted.tag} if wanted.tag and not wanted.tag.startswith("W/") else {}
 
 
-def _found(place: str, headers: Mapping[str, str]) -> Found | None:
+def _found(place: str, headers: Mapping[str, str]) -> StoreEntry | None:
     """None = the server doesn't tell enough to know the content again. headers: by name, in small letters."""
     length = headers.get("content-length", "")
     if not length.isdecimal() or not _tag(headers) or "content-encoding" in headers:
         return None
-    return Found(place, int(length), _tag(headers))
+    return StoreEntry(place, int(length), _tag(headers))
 
 
 def _may_be_folder(answer: httpx.Response) -> bool:
@@ -280,13 +280,13 @@ def _may_be_folder(answer: httpx.Response) -> bool:
     return answer.url.path.endswith("/") and "html" in answer.headers.get("content-type", "")
 
 
-def _read_through(place: str, answer: httpx.Response) -> Found:
+def _read_through(place: str, answer: httpx.Response) -> StoreEntry:
     """What its bytes tell, where the server tells nothing."""
     size, digest = 0, hashlib.sha256()
     for piece in answer.iter_bytes(PIECE):
         size += len(piece)
         digest.update(piece)
-    return Found(place, size, _tag(answer.headers), digest.hexdigest())
+    return StoreEntry(place, size, _tag(answer.headers), digest.hexdigest())
 
 
 def _window(pieces: Iterator[bytes], skipped: int, length: int | None) -> Iterator[bytes]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from drumbeat.model.errors import ForbiddenError, RefusedError, TooBigError
 from drumbeat.model.input_listing import ListedFile, Listing
 from drumbeat.model.input_listing import listing as in_order
-from drumbeat.server.data.stores.backend_contract import MAX_FILES, Found, shown
+from drumbeat.server.data.stores.backend_contract import MAX_FILES, StoreEntry, shown
 from drumbeat.server.home_folder.paths import parts_of
 
 
@@ -25,7 +25,7 @@ def below(place: str, path: str) -> str:
     return f"{place}/{inner}" if place else inner
 
 
-def listing_of(address: str, place: str, files: Iterable[Found], title: str) -> Listing:
+def listing_of(address: str, place: str, files: Iterable[StoreEntry], title: str) -> Listing:
     """The listing of a folder. Raises RefusedError for names that can't be on a disk, TooBigError for too many."""
     found: dict[str, ListedFile] = {}
     for file in files:
@@ -38,13 +38,13 @@ def listing_of(address: str, place: str, files: Iterable[Found], title: str) -> 
     return in_order(list(found.values()))
 
 
-def listed(address: str, file: Found, path: str, *, alone: bool = False) -> ListedFile:
+def listed(address: str, file: StoreEntry, path: str, *, alone: bool = False) -> ListedFile:
     """A file as nodes are told of it."""
     key = file.sha256 or _key(address, file)
     return ListedFile(path, file.size, key, file.sha256, file.tag, alone)
 
 
-def _key(address: str, file: Found) -> str:
+def _key(address: str, file: StoreEntry) -> str:
     told = json.dumps([address, file.place, file.tag, file.size], ensure_ascii=False)
     return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
 

@@ -24,9 +24,9 @@ from drumbeat.model.input_listing import Link
 from drumbeat.server.data.stores.backend_contract import (
     PIECE,
     Counted,
-    Found,
-    Patience,
+    StoreEntry,
     StoreLibrary,
+    StoreTimeouts,
     Trouble,
     Wanted,
     asked,
@@ -138,10 +138,10 @@ class S3Backend:
     knows_folders = False
     shows_partial_writes = False
 
-    def __init__(self, spec: S3Datastore, title: str, patience: Patience) -> None:
-        self._spec, self._title, self._patience = spec, title, patience
+    def __init__(self, spec: S3Datastore, title: str, timeouts: StoreTimeouts) -> None:
+        self._spec, self._title, self._timeouts = spec, title, timeouts
         self._errors = library("botocore.exceptions", "s3")
-        self._client = _client(spec, patience.connect_s, patience.answer_s, attempts=2)
+        self._client = _client(spec, timeouts.connect_s, timeouts.answer_s, attempts=2)
         self._prefix = spec.prefix.strip("/")
         self.address = "/".join(filter(None, (spec.endpoint or "s3:/", spec.bucket, self._prefix)))
 
@@ -153,34 +153,34 @@ class S3Backend:
     @cached_property
     def _writing(self) -> Any:
         """For what a store may take its time with."""
-        return _client(self._spec, self._patience.connect_s, self._patience.take_s, attempts=5)
+        return _client(self._spec, self._timeouts.connect_s, self._timeouts.take_s, attempts=5)
 
     # --- reading --------------------------------------------------------------------------------------------------
-    def files(self, place: str) -> Iterator[Found]:
+    def files(self, place: str) -> Iterator[StoreEntry]:
         with self._asked("list", place):
             for page in self._pages(place):
                 yield from self._found_in(page)
 
-    def entries(self, place: str) -> Iterator[Found]:
+    def entries(self, place: str) -> Iterator[StoreEntry]:
         with self._asked("list", place):
             for page in self._pages(place, Delimiter="/"):
                 for one in page.get("CommonPrefixes", ()):
-                    yield Found(self._place(one["Prefix"].rstrip("/")), is_folder=True)
+                    yield StoreEntry(self._place(one["Prefix"].rstrip("/")), is_folder=True)
                 yield from self._found_in(page)
 
     def _pages(self, place: str, **more: str) -> Any:
         prefix = self._key(place) + "/" if self._key(place) else ""
         return self._client.get_paginator("list_objects_v2").paginate(Bucket=self._spec.bucket, Prefix=prefix, **more)
 
-    def _found_in(self, page: Any) -> Iterator[Found]:
+    def _found_in(self, page: Any) -> Iterator[StoreEntry]:
         for one in page.get("Contents", ()):
             if not one["Key"].endswith("/"):  # Tools put an empty object there for a folder.
-                yield Found(self._place(one["Key"]), one["Size"], one["ETag"].strip('"'))
+                yield StoreEntry(self._place(one["Key"]), one["Size"], one["ETag"].strip('"'))
 
-    def file(self, place: str) -> Found:
+    def file(self, place: str) -> StoreEntry:
         with self._asked("read", place):
             head = self._client.head_object(Bucket=self._spec.bucket, Key=self._key(place))
-        return Found(place, head["ContentLength"], head["ETag"].strip('"'))
+        return StoreEntry(place, head["ContentLength"], head["ETag"].strip('"'))
 
     def read(self, wanted: Wanted, offset: int, length: int | None) -> Iterator[bytes]:
         more = {"IfMatch": f'"{wanted.tag}"'} if wanted.tag else {}

@@ -28,9 +28,9 @@ from drumbeat.model.input_listing import Link
 from drumbeat.model.sparse_files import runs
 from drumbeat.server.data.stores.backend_contract import (
     Counted,
-    Found,
-    Patience,
+    StoreEntry,
     StoreLibrary,
+    StoreTimeouts,
     Trouble,
     Wanted,
     asked,
@@ -63,8 +63,8 @@ class SftpBackend:
     knows_folders = True
     shows_partial_writes = True
 
-    def __init__(self, spec: SftpDatastore, title: str, patience: Patience) -> None:
-        self._spec, self._title, self._patience = spec, title, patience
+    def __init__(self, spec: SftpDatastore, title: str, timeouts: StoreTimeouts) -> None:
+        self._spec, self._title, self._timeouts = spec, title, timeouts
         self._paramiko = library("paramiko", "sftp")
         self._idle: queue.LifoQueue[_Line] = queue.LifoQueue(MAX_IDLE)
         self.address = f"sftp://{spec.user}@{spec.host}:{spec.port}/{spec.path.lstrip('/')}"
@@ -75,7 +75,7 @@ class SftpBackend:
                 self._idle.get_nowait().close()
 
     # --- reading --------------------------------------------------------------------------------------------------
-    def files(self, place: str) -> Iterator[Found]:
+    def files(self, place: str) -> Iterator[StoreEntry]:
         with self._line("list", place) as line:
             open_ones = [place]
             while open_ones:
@@ -85,35 +85,35 @@ class SftpBackend:
                     else:
                         yield found
 
-    def entries(self, place: str) -> Iterator[Found]:
+    def entries(self, place: str) -> Iterator[StoreEntry]:
         with self._line("list", place) as line:
             yield from self._in(line, place)
 
-    def _in(self, line: _Line, folder: str) -> list[Found]:
+    def _in(self, line: _Line, folder: str) -> list[StoreEntry]:
         with self._asked("list", folder):
             there = line.sftp.listdir_attr(line.inside(folder))
         named = sorted((str(one.filename), one) for one in there)
-        entries: list[Found] = []
+        entries: list[StoreEntry] = []
         for name, status in named:
             if not name.endswith(PARTIAL_SUFFIX):
                 with self._asked("list", _below(folder, name)):
                     entries.append(self._entry(line, _below(folder, name), status))
         return entries
 
-    def _entry(self, line: _Line, place: str, status: Any) -> Found:
+    def _entry(self, line: _Line, place: str, status: Any) -> StoreEntry:
         if stat.S_ISLNK(status.st_mode):
             status = line.sftp.stat(line.inside(place))
             if stat.S_ISDIR(status.st_mode):
                 trouble = Trouble(RefusedError, "it is a link to a folder", "Put the folder itself there.")
                 raise refused(self._title, "list", place, trouble)
         if stat.S_ISDIR(status.st_mode):
-            return Found(place, is_folder=True)
+            return StoreEntry(place, is_folder=True)
         if not stat.S_ISREG(status.st_mode):
             trouble = Trouble(RefusedError, "it is neither a file nor a folder", "Take it out of the data.")
             raise refused(self._title, "list", place, trouble)
         return _found(place, status)
 
-    def file(self, place: str) -> Found:
+    def file(self, place: str) -> StoreEntry:
         with self._line("read", place) as line:
             status = line.sftp.stat(line.inside(place))
             if not stat.S_ISREG(status.st_mode):
@@ -180,7 +180,7 @@ class SftpBackend:
             except queue.Empty:
                 line = self._connected()
             whole = False
-            line.sftp.get_channel().settimeout(self._patience.take_s if verb == "write" else self._patience.answer_s)
+            line.sftp.get_channel().settimeout(self._timeouts.take_s if verb == "write" else self._timeouts.answer_s)
             try:
                 yield line
                 whole = True
@@ -215,10 +215,10 @@ class SftpBackend:
                 pkey=self._key(held) if own and held.private_key else None,
                 allow_agent=not own,
                 look_for_keys=not own,
-                timeout=self._patience.connect_s,
-                banner_timeout=self._patience.answer_s,
-                auth_timeout=self._patience.answer_s,
-                channel_timeout=self._patience.answer_s,
+                timeout=self._timeouts.connect_s,
+                banner_timeout=self._timeouts.answer_s,
+                auth_timeout=self._timeouts.answer_s,
+                channel_timeout=self._timeouts.answer_s,
             )
             sftp = self._opened(client)
             return _Line(client, sftp, str(sftp.normalize(spec.path)), self._title)
@@ -228,8 +228,8 @@ class SftpBackend:
 
     def _opened(self, client: Any) -> Any:
         """As `client.open_sftp`, which would wait for ever for the first word."""
-        channel = client.get_transport().open_session(timeout=self._patience.answer_s)
-        channel.settimeout(self._patience.answer_s)
+        channel = client.get_transport().open_session(timeout=self._timeouts.answer_s)
+        channel.settimeout(self._timeouts.answer_s)
         channel.invoke_subsystem("sftp")
         return self._paramiko.SFTPClient(channel)
 
@@ -322,8 +322,8 @@ def _make_folders(sftp: Any, folder: str) -> None:
             sftp.mkdir(folder)
 
 
-def _found(place: str, status: Any) -> Found:
-    return Found(place, int(status.st_size), str(status.st_mtime))
+def _found(place: str, status: Any) -> StoreEntry:
+    return StoreEntry(place, int(status.st_size), str(status.st_mtime))
 
 
 def _below(folder: str, name: str) -> str:

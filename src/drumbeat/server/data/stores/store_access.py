@@ -31,9 +31,9 @@ from drumbeat.server.data.stores.backend_contract import (
     MAX_FILES,
     Backend,
     Counted,
-    Found,
-    Patience,
     SignsWrites,
+    StoreEntry,
+    StoreTimeouts,
     Wanted,
     changed,
     shown,
@@ -55,10 +55,10 @@ class StoreAccess:
     def __init__(
         self,
         datastores: Callable[[], Mapping[str, Datastore]],
-        patience: Patience | None = None,
+        timeouts: StoreTimeouts | None = None,
         partial_writes: Path | None = None,
     ) -> None:
-        self._datastores, self._patience = datastores, patience or Patience()
+        self._datastores, self._timeouts = datastores, timeouts or StoreTimeouts()
         self._guard = AddressGuard(datastores)
         self._partial_writes = PartialWrites(partial_writes)
         self._backends = KeptBackends(MAX_BACKENDS)
@@ -151,11 +151,11 @@ class StoreAccess:
     def _backend_of(self, uri: str) -> Generator[tuple[Target, Backend]]:
         target = target_of(uri, self._datastores())
         with self._backends.use(
-            _fingerprint(target), lambda: make_backend(target, self._patience, self._guard)
+            _fingerprint(target), lambda: make_backend(target, self._timeouts, self._guard)
         ) as backend:
             yield target, backend
 
-    def _file(self, target: Target, backend: Backend) -> Found:
+    def _file(self, target: Target, backend: Backend) -> StoreEntry:
         if not target.place and not isinstance(target.spec, spec_of.HttpDatastore):
             raise RefusedError("this is the whole store, not a file", where=target.title, fix="Name a file in it.")
         try:
@@ -168,7 +168,7 @@ class StoreAccess:
         raise RefusedError(what, where=target.title, fix="Write `type: uri_folder`, or name a file in it.")
 
 
-def make_backend(target: Target, patience: Patience, guard: AddressGuard) -> Backend:
+def make_backend(target: Target, timeouts: StoreTimeouts, guard: AddressGuard) -> Backend:
     """The adapter for a store. Raises RefusedError where its library is missing, ForbiddenError."""
     spec, title = target.spec, target.title
     match spec:
@@ -179,24 +179,24 @@ def make_backend(target: Target, patience: Patience, guard: AddressGuard) -> Bac
         case spec_of.HttpDatastore():
             from drumbeat.server.data.stores.http import HttpBackend
 
-            return HttpBackend(target, spec, patience, guard)
+            return HttpBackend(target, spec, timeouts, guard)
         case spec_of.AzureBlobDatastore() | spec_of.DataLakeDatastore():
             from drumbeat.server.data.stores.azure import AzureBackend
 
             guard.require_azure(account_url(spec), title)
-            return AzureBackend(spec, title, patience)
+            return AzureBackend(spec, title, timeouts)
         case spec_of.S3Datastore():
             from drumbeat.server.data.stores.s3 import S3Backend
 
-            return S3Backend(spec, title, patience)
+            return S3Backend(spec, title, timeouts)
         case spec_of.SftpDatastore():
             from drumbeat.server.data.stores.sftp import SftpBackend
 
-            return SftpBackend(spec, title, patience)
+            return SftpBackend(spec, title, timeouts)
         case spec_of.GcsDatastore():
             from drumbeat.server.data.stores.gcs import GcsBackend
 
-            return GcsBackend(spec, title, patience)
+            return GcsBackend(spec, title, timeouts)
         case spec_of.AzureFileDatastore():
             fix = "Mount the share where the server runs, and make a datastore of type `folder` of it."
             raise RefusedError("datastores of type `azure_file` aren't supported", where=title, fix=fix)
@@ -273,7 +273,7 @@ def _may_be_one_file(target: Target, error: DrumbeatError) -> bool:
     return is_web and not target.place and not isinstance(error, UnreachableError)
 
 
-def _one_file(backend: Backend, error: DrumbeatError) -> Found:
+def _one_file(backend: Backend, error: DrumbeatError) -> StoreEntry:
     """The file that the whole store is. Raises `error`, why it can't be listed, unless it is a file that is refused."""
     try:
         return backend.file("")
@@ -294,7 +294,7 @@ def _itself(target: Target, backend: Backend) -> Sequence[Entry]:
         raise _nothing_in(target) from None
 
 
-def _entry(found: Found) -> Entry:
+def _entry(found: StoreEntry) -> Entry:
     facts = {"sha256": found.sha256} if found.sha256 else {}
     name = found.place.rpartition("/")[2]  # A disk has names that aren't UTF-8, which no answer can carry.
     return Entry(name.encode(errors="backslashreplace").decode(), found.size, found.is_folder, facts)
