@@ -16,6 +16,7 @@ from drumbeat.core.scheduling.quotas import Quota
 from drumbeat.core.scheduling.resource_needs import Slot
 from drumbeat.model.errors import RefusedError
 from drumbeat.model.states import Reason, State
+from drumbeat.server.computes.usage_tables import QUOTA
 from drumbeat.server.database import LeaseRules, SqlStore, make_store
 from drumbeat.server.database.database import Database, parse_url
 from drumbeat.server.database.records import JobFilter, PendingEffect, Record, Reservation
@@ -90,6 +91,7 @@ class MemoryBacking(Backing):
         super().__init__(lambda rules: MemoryStore(self._database, rules), lambda: self._database.changes)
         self._lines: dict[str, list[StoryEntry]] = {}
         self._last_line = 0
+        self._quotas_seen: tuple[list[tuple[Any, ...]], list[Quota]] | None = None
 
     def _read(self) -> Sight:
         rows = self._database.rows
@@ -105,12 +107,21 @@ class MemoryBacking(Backing):
             self._lines,
             [PendingEffect(row[0], row[1], row[2], row[3], read_effect(row[4]), row[5]) for row in effects],
             [_reservation(*row) for row in held],
-            self._eye.quotas(),
+            self._quotas(),
         )
+
+    def _quotas(self) -> list[Quota]:
+        """Read by the store only where they have changed."""
+        rows = self._database.rows(f"SELECT * FROM resources WHERE kind = '{QUOTA}'")
+        if self._quotas_seen is None or self._quotas_seen[0] != rows:
+            self._quotas_seen = rows, self._eye.quotas()
+        return self._quotas_seen[1]
 
     def _record(self, name: str, version: int, archived: int) -> Record:
         known = self._database.remembered.get(name, version)
-        return replace(known, archived=bool(archived)) if known else self._eye.load(name)
+        if known is None:
+            return self._eye.load(name)
+        return known if known.archived == bool(archived) else replace(known, archived=bool(archived))
 
 
 def _reservation(compute: str, job: str, attempt: int, gpus: str, *slot: Any) -> Reservation:

@@ -1,4 +1,4 @@
-"""The number of schedules: 240 in `make check`, 320 in `make test`, 10,000 in `make thorough`."""
+"""The number of schedules: 80 in `make check`, 120 in `make test`, 10,000 in `make thorough`."""
 
 import os
 
@@ -18,7 +18,7 @@ PATIENT = [pytest.mark.timeout(0)] if "DRUMBEAT_SIMULATIONS" in os.environ or is
 
 def how_many(config: pytest.Config) -> int:
     """Schedules of one test, over all of its lanes."""
-    usual = 10_000 if is_thorough() else 320 if is_everything(config) else 240
+    usual = 10_000 if is_thorough() else 120 if is_everything(config) else 80
     return int(os.environ.get("DRUMBEAT_SIMULATIONS", usual))
 
 

@@ -51,7 +51,7 @@ def a_server_that_takes_over_reads_no_jobs(patch: pytest.MonkeyPatch) -> None:
 
 
 PLANTED = {
-    writes_are_not_fenced: 33, effects_are_not_fenced: 13, a_lease_never_expires: 5,
+    writes_are_not_fenced: 35, effects_are_not_fenced: 15, a_lease_never_expires: 7,
     a_server_that_takes_over_reads_no_jobs: 0,
 }  # fmt: skip
 """Each with a seed that finds it."""

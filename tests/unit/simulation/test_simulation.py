@@ -203,9 +203,9 @@ def phases_of_an_old_round_are_believed(patch: pytest.MonkeyPatch) -> None:
 
 
 PLANTED = {
-    slots_are_never_given_back: 0, effects_are_done_before_they_are_carried_out: 3, nothing_is_written_down: 0,
+    slots_are_never_given_back: 0, effects_are_done_before_they_are_carried_out: 5, nothing_is_written_down: 0,
     old_attempts_are_believed: 617, slots_are_booked_twice: 0, nobody_looks_at_the_queue_again: 0,
-    a_refused_grant_is_forgotten: 20, a_new_attempt_counts_as_seen: 496,
+    a_refused_grant_is_forgotten: 32, a_new_attempt_counts_as_seen: 496,
     results_are_not_kept: 0, nobody_says_what_a_job_waits_for: 0, who_waits_is_told_what_another_needs: 0,
     who_waits_is_not_told: 0, an_engine_that_is_away_is_not_told_of: 84, kept_stories_are_empty: 0,
     kept_stories_lack_their_ends: 0, exits_of_an_old_round_are_believed: 220,

@@ -6,18 +6,28 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, select
+from sqlalchemy import Connection, Row, bindparam, delete, insert, select
 
 from drumbeat.core.scheduling.resource_needs import Slot
 from drumbeat.server.database.records import Change, Reservation
 from drumbeat.server.database.schema import reservations
 
+_HELD = reservations.c
+
+# Constructing a statement costs more than executing it.
+_RESERVED = (
+    select(reservations).where(_HELD.compute == bindparam("its_compute")).order_by(_HELD.job, _HELD.attempt, _HELD.node)
+)
+_RELEASE = delete(reservations).where(
+    _HELD.job == bindparam("its_job"), _HELD.attempt.in_(bindparam("attempts", expanding=True))
+)
+_RESERVE = insert(reservations)
+
 
 def reserved(connection: Connection, compute: str) -> list[Reservation]:
     """Who holds which slots of a compute."""
-    held = reservations.c
-    ordered = select(reservations).where(held.compute == compute).order_by(held.job, held.attempt, held.node)
-    return [Reservation(row.compute, row.job, row.attempt, _slot(row)) for row in connection.execute(ordered)]
+    rows = connection.execute(_RESERVED, {"its_compute": compute})
+    return [Reservation(row.compute, row.job, row.attempt, _slot(row)) for row in rows]
 
 
 def rebook(connection: Connection, changes: Iterable[Change]) -> None:
@@ -32,8 +42,7 @@ def rebook(connection: Connection, changes: Iterable[Change]) -> None:
 def release(connection: Connection, job: str, attempts: Iterable[int]) -> None:
     """Gives back what attempts of a job hold. Idempotent."""
     if gone := list(attempts):
-        held = reservations.c
-        connection.execute(delete(reservations).where(held.job == job, held.attempt.in_(gone)))
+        connection.execute(_RELEASE, {"its_job": job, "attempts": gone})
 
 
 def _reserve(connection: Connection, change: Change) -> None:
@@ -53,7 +62,7 @@ def _reserve(connection: Connection, change: Change) -> None:
         for slot in change.reserve
     ]
     if rows:
-        connection.execute(insert(reservations), rows)
+        connection.execute(_RESERVE, rows)
 
 
 def _slot(row: Row[*tuple[Any, ...]]) -> Slot:

@@ -7,6 +7,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, bindparam, delete, func, insert, or_, select, update
@@ -34,6 +35,17 @@ _HEADS = select(jobs.c.name, jobs.c.version, jobs.c.archived)
 
 
 _HEAD = _HEADS.where(jobs.c.name == bindparam("its_name"))
+_HEAD_BY_KEY = _HEADS.join(submissions, submissions.c.job == jobs.c.name).where(submissions.c.key == bindparam("key"))
+_UNFINISHED = _HEADS.where(jobs.c.state.in_(UNFINISHED)).order_by(jobs.c.number)
+_WHOLE = (
+    select(jobs.c.version, jobs.c.document, submissions.c.spec)
+    .join(submissions, submissions.c.job == jobs.c.name)
+    .where(jobs.c.name.in_(bindparam("names", expanding=True)))
+)
+_NUMBER = select(jobs.c.number).where(jobs.c.name == bindparam("its_name"))
+_REMOVAL = select(removals).where(removals.c.name == bindparam("its_name")).with_for_update()
+_STORY = select(story).where(story.c.job == bindparam("its_name")).order_by(story.c.id)
+_ADD, _ADD_SUBMISSION, _ADD_STORY = insert(jobs), insert(submissions), insert(story)
 
 
 class Remembered:
@@ -74,8 +86,7 @@ def load(connection: Connection, name: str, remembered: Remembered) -> Record:
 
 def by_key(connection: Connection, key: str, remembered: Remembered) -> Record | None:
     """The job that was submitted with this key."""
-    heads = _HEADS.join(submissions, submissions.c.job == jobs.c.name).where(submissions.c.key == key)
-    return next(iter(_records(connection, heads, remembered)), None)
+    return next(iter(_records(connection, _HEAD_BY_KEY, remembered, {"key": key})), None)
 
 
 def request(connection: Connection, name: str) -> JobRequest:
@@ -88,18 +99,23 @@ def request(connection: Connection, name: str) -> JobRequest:
 
 def unfinished(connection: Connection, remembered: Remembered) -> list[Record]:
     """Every job that hasn't ended, oldest first."""
-    return _records(connection, _HEADS.where(jobs.c.state.in_(UNFINISHED)).order_by(jobs.c.number), remembered)
+    return _records(connection, _UNFINISHED, remembered)
 
 
 def page(connection: Connection, chosen: JobFilter, remembered: Remembered) -> list[Record]:
     """A page of a list, newest first."""
-    heads = _HEADS.where(*_conditions(chosen)).order_by(jobs.c.number.desc()).limit(chosen.limit)
+    heads = _page(chosen)
     if chosen.after is not None:
-        number = connection.scalar(select(jobs.c.number).where(jobs.c.name == chosen.after))
+        number = connection.scalar(_NUMBER, {"its_name": chosen.after})
         if number is None:
             raise no_job(chosen.after)
         heads = heads.where(jobs.c.number < number)
     return _records(connection, heads, remembered)
+
+
+@lru_cache(256)  # Children of a job are looked for often.
+def _page(chosen: JobFilter) -> Select[*tuple[Any, ...]]:
+    return _HEADS.where(*_conditions(chosen)).order_by(jobs.c.number.desc()).limit(chosen.limit)
 
 
 def count(connection: Connection, chosen: JobFilter) -> dict[State, int]:
@@ -152,16 +168,17 @@ def _records(
     fresh = _parsed(connection, [name for name in looked_up if name not in found])
     remembered.put(fresh.values())
     found.update(fresh)
-    return [replace(found[row.name], archived=row.archived) for row in rows]
+    return [_shown(found[row.name], is_archived=row.archived) for row in rows]
+
+
+def _shown(record: Record, *, is_archived: bool) -> Record:
+    return record if record.archived == is_archived else replace(record, archived=is_archived)
 
 
 def _parsed(connection: Connection, names: Sequence[str]) -> dict[str, Record]:
-    whole = select(jobs.c.version, jobs.c.document, submissions.c.spec).join(
-        submissions, submissions.c.job == jobs.c.name
-    )
     found: dict[str, Record] = {}
     for start in range(0, len(names), _SOME):
-        for row in connection.execute(whole.where(jobs.c.name.in_(names[start : start + _SOME]))):
+        for row in connection.execute(_WHOLE, {"names": names[start : start + _SOME]}):
             job = wire.loads(Job, row.document)
             found[job.name] = Record(job, row.version, json.loads(row.spec))
     return found
@@ -169,8 +186,8 @@ def _parsed(connection: Connection, names: Sequence[str]) -> dict[str, Record]:
 
 def read_story(connection: Connection, name: str) -> list[StoryEntry]:
     """A job's story, oldest line first. Raises NotFoundError."""
-    rows = connection.execute(select(story).where(story.c.job == name).order_by(story.c.id)).all()
-    if not rows and connection.scalar(select(jobs.c.number).where(jobs.c.name == name)) is None:
+    rows = connection.execute(_STORY, {"its_name": name}).all()
+    if not rows and connection.scalar(_NUMBER, {"its_name": name}) is None:
         raise no_job(name)
     return [
         StoryEntry(row.at, State(row.state), Reason(row.reason), row.sentence, row.attempt, row.round, row.since)
@@ -182,15 +199,15 @@ def read_story(connection: Connection, name: str) -> list[StoryEntry]:
 def add(connection: Connection, new: Submission) -> Record:
     """Writes a new job, what was sent, and its story. Raises ConflictError when its name is taken."""
     name = new.job.name
-    if connection.scalar(select(jobs.c.number).where(jobs.c.name == name)) is not None:
+    if connection.scalar(_NUMBER, {"its_name": name}) is not None:
         raise ConflictError(f"there is a job {name} already", fix="Give it another name.")
     version = _free_name(connection, name)
     job = replace(new.job, first_version=version)
     fixed = {"name": job.name, "submitted_at": job.submitted_at, "version": version, "archived": False}
     spec = json.dumps(new.spec, separators=(",", ":"))
-    connection.execute(insert(jobs).values(**fixed, **_columns(job)))
+    connection.execute(_ADD, fixed | _columns(job))
     request = wire.dumps(new.request) if new.request else ""
-    connection.execute(insert(submissions).values(key=new.key, job=job.name, spec=spec, request=request))
+    connection.execute(_ADD_SUBMISSION, {"key": new.key, "job": job.name, "spec": spec, "request": request})
     add_story(connection, [(job.name, entry) for entry in new.story])
     note_uses(connection, job.name, new.uses)
     return Record(job, version, json.loads(spec))
@@ -198,7 +215,7 @@ def add(connection: Connection, new: Submission) -> Record:
 
 def _free_name(connection: Connection, name: str) -> int:
     """The first version of a new job, beyond those of a deleted one of its name. Raises ConflictError."""
-    deleted = connection.execute(select(removals).where(removals.c.name == name).with_for_update()).first()
+    deleted = connection.execute(_REMOVAL, {"its_name": name}).first()
     if deleted is None:
         return 1
     if not deleted.done:
@@ -219,7 +236,7 @@ def rewrite(connection: Connection, change: Change) -> None:
 def add_story(connection: Connection, lines: Sequence[tuple[str, StoryEntry]]) -> None:
     """Adds lines to the stories of jobs."""
     if lines:
-        connection.execute(insert(story), [_story_row(name, entry) for name, entry in lines])
+        connection.execute(_ADD_STORY, [_story_row(name, entry) for name, entry in lines])
 
 
 def archive(connection: Connection, name: str, *, is_archived: bool) -> None:

@@ -22,7 +22,6 @@ from sqlalchemy import (
     delete,
     func,
     insert,
-    literal,
     or_,
     select,
     true,
@@ -66,6 +65,7 @@ class Lease:
         """Of this process among the servers of the database; 0 = it isn't registered yet."""
         self.epoch = 0
         """The epoch that this process has taken; 0 = it has taken none."""
+        self._renewal = update(lease).where(lease.c.epoch == bindparam("mine")).values(expires_at=self._end)
 
     def register(self, connection: Connection, address: str, url: str) -> int:
         """Lists this process among the servers, or notes that it is still there. Returns its token."""
@@ -89,8 +89,7 @@ class Lease:
 
     def renew(self, connection: Connection) -> None:
         """Lets the lease last longer. Raises StandbyError when another server has taken it."""
-        mine = update(lease).where(lease.c.epoch == self.epoch).values(expires_at=self._end)
-        if connection.execute(mine).rowcount != 1:
+        if connection.execute(self._renewal, {"mine": self.epoch}).rowcount != 1:
             raise _standby()
 
     def leave(self, connection: Connection) -> None:
@@ -132,10 +131,10 @@ class Lease:
 
     @property
     def _now(self) -> ColumnElement[float]:
-        if self.rules.now is not None:
-            return literal(self.rules.now(), Double)
         # SQLite's own clock is this machine's.
-        return literal(time.time(), Double) if self._is_sqlite else cast(_CLOCK, Double)
+        clock = self.rules.now or (time.time if self._is_sqlite else None)
+        # The clock is read when a statement is executed, not when it is constructed.
+        return cast(_CLOCK, Double) if clock is None else bindparam(None, callable_=clock, type_=Double)
 
     @property
     def _end(self) -> ColumnElement[float]:

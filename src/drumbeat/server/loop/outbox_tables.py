@@ -6,14 +6,17 @@ import json
 from collections.abc import Iterable
 from functools import lru_cache
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from drumbeat.core.lifecycle.events import Effect
 from drumbeat.model import wire
 from drumbeat.server.database.records import Change, PendingEffect
 from drumbeat.server.database.schema import outbox
 
+# Constructing a statement costs more than executing it.
 _ALL = select(outbox).order_by(outbox.c.id)
+_REMOVE = delete(outbox).where(outbox.c.id.in_(bindparam("ids", expanding=True)))
+_ADD = insert(outbox)
 
 
 def pending(connection: Connection) -> list[PendingEffect]:
@@ -35,7 +38,7 @@ def add(connection: Connection, change: Change) -> None:
         for n, effect in enumerate(change.effects, start=change.job.effects - len(change.effects))
     ]
     if rows:
-        connection.execute(insert(outbox), rows)
+        connection.execute(_ADD, rows)
 
 
 def count_try(connection: Connection, effect: int) -> None:
@@ -46,4 +49,4 @@ def count_try(connection: Connection, effect: int) -> None:
 def remove(connection: Connection, effects: Iterable[int]) -> None:
     """Takes out what is done; what isn't there was done before."""
     if ids := list(effects):
-        connection.execute(delete(outbox).where(outbox.c.id.in_(ids)))
+        connection.execute(_REMOVE, {"ids": ids})
