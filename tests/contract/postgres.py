@@ -28,6 +28,10 @@ shutil.rmtree(sys.argv[1], ignore_errors=True)
 """
 
 
+LIMITS = "-c lock_timeout=60s -c statement_timeout=120s"
+"""A connection that a test left in a transaction mustn't hold up those after it without a word."""
+
+
 @dataclass
 class Cluster:
     """A running server. folder: its data and its socket. control: `pg_ctl` with its data.
@@ -46,7 +50,8 @@ class Cluster:
         return f"postgresql+psycopg://{self.user}@/{database}?host={self.folder}"
 
     def sql(self, statement: str, database: str = "postgres") -> list[tuple]:
-        with psycopg.connect(host=str(self.folder), user=self.user, dbname=database, autocommit=True) as connection:
+        there = {"host": str(self.folder), "user": self.user, "dbname": database}
+        with psycopg.connect(**there, autocommit=True, options=LIMITS) as connection:
             done = connection.execute(statement)
             return done.fetchall() if done.description else []
 

@@ -95,7 +95,7 @@ def _backup_of_an_older_database(url):
 def test_an_upgrade_waits_for_a_backup_and_keeps_nobody_else_waiting(older_url, monkeypatch):
     monkeypatch.setattr(sql_upgrade, "PAUSE_S", 0.5)
     url = older_url
-    with _backup_of_an_older_database(url) as backup, ThreadPoolExecutor() as pool:
+    with ThreadPoolExecutor() as pool, _backup_of_an_older_database(url) as backup:  # Whose lock goes before the pool.
         opening = pool.submit(make_store, url)
         for _ in range(4):
             _beat(url)

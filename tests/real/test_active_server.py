@@ -103,7 +103,7 @@ class Pair(House):
         for one in self.started:
             with contextlib.suppress(psutil.Error):
                 one.kill()
-            one.communicate()
+            one.communicate(timeout=60)
         super().close()
 
     def answers(self, address: str, *statuses: int) -> bool:
