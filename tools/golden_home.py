@@ -228,7 +228,7 @@ def until(condition: Callable[[], object], what: str) -> None:
 
 @contextlib.contextmanager
 def served(folder: Path) -> Generator[tuple[subprocess.Popen[bytes], Path]]:
-    """The version's server over an empty home, and the file that names the fault point at which it dies."""
+    """The version's server over an empty home, and the file that names the failpoint at which it dies."""
     (folder / "sitecustomize.py").write_text(CORES)
     fault = folder / "fault"
     path = f"{folder}:{os.environ['PYTHONPATH']}"

@@ -31,7 +31,7 @@ ELSEWHERE = frozenset({
     "azureml", "status", "cgroup",  # keys of Azure ML, Kubernetes and the kernel
     "distribution", "inputs", "parent", "step", "jobs.s.outputs.y",  # keys of a job file
     "name", "table", "x", "A",  # whatever a person writes
-    "loop.after_commit",  # a fault point
+    "loop.after_commit",  # a failpoint
 })  # fmt: skip
 """Names that aren't of a module: whole, or by their first word."""
 

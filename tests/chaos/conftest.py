@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from drumbeat.model import fault_points
+from drumbeat.model import failpoints
 from tests.real.house import a_house
 
 from .mortal import Mortal
@@ -15,5 +15,5 @@ from .mortal import Mortal
 @pytest.fixture(scope="module")
 def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mortal]:
     with a_house(tmp_path_factory.mktemp("mortal")) as house, pytest.MonkeyPatch.context() as patch:
-        patch.setenv(fault_points.VARIABLE, f"@{house.folder}/fuse")
+        patch.setenv(failpoints.VARIABLE, f"@{house.folder}/fuse")
         yield Mortal(house)

@@ -1,4 +1,4 @@
-"""Fault points that two kinds of tests share: the simulator's, and kills of real processes."""
+"""Failpoints that two kinds of tests share: the simulator's, and kills of real processes."""
 
 SIMULATED = (
     "submit.before_commit", "submit.after_commit", "loop.before_commit", "loop.after_commit", "effect.before",

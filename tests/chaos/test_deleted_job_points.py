@@ -7,7 +7,7 @@ import contextlib
 import pytest
 
 from drumbeat.model.errors import DrumbeatError, NotFoundError
-from drumbeat.model.fault_points import ELSEWHERE
+from drumbeat.model.failpoints import ELSEWHERE
 from tests.real.house import until
 
 from .mortal import Mortal, check

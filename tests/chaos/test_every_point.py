@@ -1,4 +1,4 @@
-"""kill -9 at every fault point, in every kind of job: it ends as it should, whole, and nothing is left."""
+"""kill -9 at every failpoint, in every kind of job: it ends as it should, whole, and nothing is left."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.model.fault_points import ELSEWHERE, POINTS
+from drumbeat.model.failpoints import ELSEWHERE, POINTS
 
 from .mortal import COMMANDS, Mortal, check
 from .points import SIMULATED
@@ -31,9 +31,7 @@ SHOWN = ("agent.ready:2", "supervisor.round_written:2", "agent.log_sent:2")
 
 
 def test_every_point_in_the_sources_is_listed_and_named_by_who_and_when():
-    found = {
-        name for path in SOURCES.rglob("*.py") for name in re.findall(r'faultpoint\("([^"]+)"\)', path.read_text())
-    }
+    found = {name for path in SOURCES.rglob("*.py") for name in re.findall(r'failpoint\("([^"]+)"\)', path.read_text())}
     assert sorted(found) == sorted((*POINTS, *ELSEWHERE))
     assert all(re.fullmatch(r"[a-z]+\.[a-z_]+", name) for name in found)
 

@@ -1,4 +1,4 @@
-"""Prepared interpreters on a machine with a GPU: they hold none of it, and become ranks that see the right one."""
+"""Warm workers on a machine with a GPU: they hold none of it, and become ranks that see the right one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from drumbeat.node.supervisor import spare_folders
-from drumbeat.node.supervisor.standby_pool import AFTER_S
+from drumbeat.node.supervisor.warm_pool import AFTER_S
 
 from .gpus import CPU, GPU, has_gpu_open, job_of, processes_on_gpus
 from .house import House, a_house, until
@@ -62,7 +62,7 @@ def seen(house: House, job: str, count: int = 1) -> dict[str, object]:
     return json.loads(lines[-1])
 
 
-def standbys(house: House) -> list[psutil.Process]:
+def warm_workers(house: House) -> list[psutil.Process]:
     return [one for one in house.processes() if "DRUMBEAT_STANDBY" in one.environ()]
 
 
@@ -76,7 +76,7 @@ def test_rank_restarts_on_the_gpu_in_an_interpreter_that_held_none_of_it(house: 
     job = submit(house)
     assert seen(house, job) == {**ON_GPU, "prepared": False}
     wait_for_interpreter(house, job)
-    (prepared,) = standbys(house)
+    (prepared,) = warm_workers(house)
     holders = processes_on_gpus()
     (rank,) = [one for one in house.processes() if one.pid in holders]
     assert prepared.pid not in holders

@@ -150,7 +150,7 @@ def test_a_build_that_fails_is_told_with_its_line_and_its_own_words(house: House
 def test_a_build_whose_agent_is_killed_goes_on_and_one_that_is_killed_is_built_by_the_next_job(
     house: House, storage: dict[str, str]
 ):
-    for who in ("drumbeat.node.supervisor.errand_process", "drumbeat.node.agent"):
+    for who in ("drumbeat.node.supervisor.node_task_process", "drumbeat.node.agent"):
         (port,) = free_ports(1)
         waits = f"bash -c 'read < /dev/tcp/127.0.0.1/{port}'; echo there > /made"  # Builds have the node's network.
         folder(house, f"FROM {IMAGE}\nRUN echo first\nRUN {waits}\n")
@@ -162,7 +162,7 @@ def test_a_build_whose_agent_is_killed_goes_on_and_one_that_is_killed_is_built_b
                     with contextlib.suppress(psutil.NoSuchProcess):
                         if who in process.cmdline():
                             process.kill()
-        if who == "drumbeat.node.supervisor.errand_process":
+        if who == "drumbeat.node.supervisor.node_task_process":
             assert "image build was ended from outside" in ended(house, job, "failed").sentence
             job = house.client.submit(job_file(house))
         assert house.logs(ended(house, job).name)[0] == "rank 0, there\n"

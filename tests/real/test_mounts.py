@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from drumbeat.model.fault_points import ELSEWHERE
+from drumbeat.model.failpoints import ELSEWHERE
 from drumbeat.node.host.processes import is_alive, kill_all
 from drumbeat.node.inputs.mounting.unmounting import mounted, state, unmount
 from tests.support.memory_data import Answer, Asked, MemoryData

@@ -19,12 +19,12 @@ from drumbeat.node.environments import job_layer
 from drumbeat.node.host import processes
 from drumbeat.node.inputs.cache_usage import LocalCaches
 from drumbeat.node.supervisor import spare_folders
-from drumbeat.node.supervisor.standby_pool import AFTER_S
+from drumbeat.node.supervisor.warm_pool import AFTER_S
 
 from .house import until
-from .test_standbys import write_torch
 from .test_supervisor_holds import Kept
 from .test_supervisor_ways import finish, shown_by, way  # noqa: F401
+from .test_warm_pool import write_torch
 
 INSTALLED = f"python/lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages/tiny.py"
 SCRIPT = """

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.model.errors import AwayError, StorageError
-from drumbeat.model.fault_points import ELSEWHERE
+from drumbeat.model.failpoints import ELSEWHERE
 from drumbeat.model.input_listing import Link, ListedFile
 from tests.support.memory_data import Answer, Asked, MemoryData
 

@@ -1,4 +1,4 @@
-"""Restarts in prepared interpreters: real ranks, and scripts that look at how they were started."""
+"""Restarts in warm workers: real ranks, and scripts that look at how they were started."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import psutil
 import pytest
 
 from drumbeat.node.supervisor import spare_folders
-from drumbeat.node.supervisor.standby import write_hook
-from drumbeat.node.supervisor.standby_pool import AFTER_S
+from drumbeat.node.supervisor.warm_pool import AFTER_S
+from drumbeat.node.supervisor.warm_worker import write_hook
 from drumbeat.rehearsal import target_processes
 
 from .house import House, a_house, until
-from .standby_probes import LIGHT_PROBES, PROBES, QUICK
-from .test_standbys import write_torch
+from .test_warm_pool import write_torch
+from .warm_worker_probes import LIGHT_PROBES, PROBES, QUICK
 
 WITNESSES = (
     "state of a module", "state of a folder", "processes", "end by raise", "end by interrupt", "end by thread",
@@ -55,7 +55,7 @@ os._exit(0)
 
 
 def probed(folder: Path, *names: str) -> dict[str, list[dict[str, Any]]]:
-    driver = Path(__file__).with_name("standby_probes.py")
+    driver = Path(__file__).with_name("warm_worker_probes.py")
     done = subprocess.run(
         [sys.executable, driver, folder, *names], capture_output=True, text=True, timeout=400, check=False
     )
@@ -79,7 +79,7 @@ def test_scripts_see_the_same_in_an_interpreter_with_an_empty_torch(tmp_path, na
 @pytest.mark.thorough
 @pytest.mark.feature("F3")
 @pytest.mark.parametrize("name", WARM)
-def test_a_script_sees_the_same_in_a_prepared_interpreter(tmp_path, name):
+def test_a_script_sees_the_same_in_a_warm_worker(tmp_path, name):
     warm, cold = probed(tmp_path, name)[name]
     assert warm == cold
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from drumbeat.model.fault_points import ELSEWHERE
+from drumbeat.model.failpoints import ELSEWHERE
 
 TESTS = Path(__file__).parents[1]
 SIMULATED = frozenset({
     "agent.spare_found", "agent.spare_taken", "agent.spare_dead", "supervisor.retiring", "supervisor.retired",
 })  # fmt: skip
 """Where only supervisors between two jobs come by: the simulator kills at any
-point (tests/support/simulation; unit/simulation/test_simulated_standbys.py)."""
+point (tests/support/simulation; unit/simulation/test_simulated_warm_pools.py)."""
 
 
 def test_each_point_off_the_common_way_is_killed_at_by_some_test():

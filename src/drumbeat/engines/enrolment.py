@@ -12,7 +12,7 @@ def enrolment(  # noqa: PLR0913 (keywords, most with a default)
 ) -> str:
     """Its text. root: the attempt's folder on the node. address: "" = the node finds out how the others reach it.
 
-    keeps_spares: whether prepared interpreters may outlive the job there.
+    keeps_spares: whether warm workers may outlive the job there.
     """
     return wire.dumps(
         Enrolment(

@@ -41,7 +41,7 @@ class RemoteEngine:
     has_own_checkpoints = True
     """Whether checkpoints lie on the hosts' own disks, where a deleted job's stay; else its folder has them."""
     keeps_spares = False
-    """Whether prepared interpreters may outlive a job on the hosts."""
+    """Whether warm workers may outlive a job on the hosts."""
     leave_s = 2.0
     """How long agents that were told to leave are waited for."""
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from drumbeat.launchers import path_substitution
 from drumbeat.launchers.tracking_variables import ENDPOINT
 from drumbeat.model.plan import Plan, ServicePlan
-from drumbeat.model.process import COMPANION, ProcessSpec
+from drumbeat.model.process import SIDECAR, ProcessSpec
 
 NOT_INHERITED = (ENDPOINT,)
-"""What a companion doesn't get of its rank's variables: what it logged and used would count as the rank's."""
+"""What a sidecar doesn't get of its rank's variables: what it logged and used would count as the rank's."""
 PORT, SOCKET = "DRUMBEAT_SERVICE_PORT", "DRUMBEAT_SERVICE_SOCKET"
 TENSOR_BOARD, JUPYTER_LAB, VS_CODE, SSH = "tensor_board", "jupyter_lab", "vs_code", "ssh"
 
@@ -77,7 +77,7 @@ def jupyter_token(secret: str, name: str) -> str:
 
 def service_process(plan: Plan, service: ServicePlan, here: ServiceNode, place: ServicePlace) -> ProcessSpec:
     """The process of a service, with the variables and the folder of the node's first rank."""
-    own = {COMPANION: service.name, PORT: str(place.port), SOCKET: place.socket}
+    own = {SIDECAR: service.name, PORT: str(place.port), SOCKET: place.socket}
     if service.type == JUPYTER_LAB:
         own["JUPYTER_TOKEN"] = jupyter_token(here.secret, service.name)
     kept = {name: value for name, value in here.first.set.items() if name not in NOT_INHERITED}

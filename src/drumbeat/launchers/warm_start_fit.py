@@ -1,9 +1,9 @@
-"""Whether the ranks of a plan can start in prepared interpreters, by the plan and the text of its command. Pure.
+"""Whether the ranks of a plan can start in warm workers, by the plan and the text of its command. Pure.
 
-A prepared interpreter runs the job's own command, shell included, until Python has started: so the command must do
+A warm worker runs the job's own command, shell included, until Python has started: so the command must do
 nothing before that which another round could see.
 
-What it imports beforehand is `MODULES` in `node/supervisor/prepared_interpreter.py`.
+What it imports beforehand is `MODULES` in `node/supervisor/warm_worker_hook.py`.
 The job's key `warm_start`, with a default in `jobfile/job/extensions.py`, turns it off.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from drumbeat.model.plan import Plan
-from drumbeat.model.supervisor import ProcessStart, StandbyOrder
+from drumbeat.model.supervisor import ProcessStart, WarmPoolOrder
 
 PER_ROUND = (
     "DRUMBEAT_*", "AZ_BATCH*", "AZUREML_*", "AZURE_ML_*", "MLFLOW_*", "MASTER_ADDR", "MASTER_PORT", "DLTS_HOSTFILE",
@@ -76,20 +76,20 @@ def why_cold(plan: Plan) -> str:
     return ""
 
 
-def order(plan: Plan, ranks: Sequence[ProcessStart]) -> StandbyOrder:
+def order(plan: Plan, ranks: Sequence[ProcessStart]) -> WarmPoolOrder:
     """Returns what a supervisor prepares for the round after that of these ranks."""
     if cold := why_cold(plan):
-        return StandbyOrder(cold=cold)
+        return WarmPoolOrder(cold=cold)
     fixed = dict[str, None]()
     try:
         for rank in ranks:
             shell, option, command = rank.argv if len(rank.argv) == 3 else ("", "", "")
             if not shell.endswith("/bash") or option != "-c":
-                return StandbyOrder(cold="the ranks run below a program of drumbeat")
+                return WarmPoolOrder(cold="the ranks run below a program of drumbeat")
             fixed |= dict.fromkeys(shell_variables(command))
     except ValueError as error:
-        return StandbyOrder(cold=str(error))
-    return StandbyOrder(per_round=PER_ROUND, fixed=tuple(fixed))
+        return WarmPoolOrder(cold=str(error))
+    return WarmPoolOrder(per_round=PER_ROUND, fixed=tuple(fixed))
 
 
 def say_start(number: int, ranks: int, warm: int, cold: str) -> str:

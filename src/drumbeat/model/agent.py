@@ -220,7 +220,7 @@ class Enrolment:
     ca: str = ""
     """The only certificate (PEM) that the agent trusts for https."""
     keeps_spares: bool = False
-    """Whether prepared interpreters may wait on the node for the next job: it is nobody's allocation."""
+    """Whether warm workers may wait on the node for the next job: it is nobody's allocation."""
     peer_secret: str = ""
     """What the nodes of the attempt prove themselves to each other with; "" = `secret` is the whole attempt's, as
     versions before gave it."""

@@ -9,7 +9,7 @@ COMMAND_SERVER, MPI_COMMAND_SERVER = "open door", "door"
 """The roles of a process that runs commands of other nodes: all that come in a round, which the ranks don't need; or
 mpirun's only one, which they do."""
 
-COMPANION = "DRUMBEAT_COMPANION"
+SIDECAR = "DRUMBEAT_COMPANION"
 """The variable of a process beside the ranks that is none of them: the name of its service, or its session's id."""
 
 MAX_WORD_BYTES = (32 << 12) - 1

@@ -19,7 +19,7 @@ EARLIER_AGENT = "drumbeat.agent"
 """What 0.2 called it: its agents may run on under a server of this version."""
 CLEANUP = "drumbeat.node.agent.cleanup"
 SUPERVISOR = "drumbeat.node.supervisor.supervisor"
-ERRAND = "drumbeat.node.supervisor.errand_process"
+NODE_TASK = "drumbeat.node.supervisor.node_task_process"
 MOUNT_HOLDER = "drumbeat.node.inputs.mounting.mount_holder"
 METRICS_ENDPOINT = "drumbeat.node.metrics.endpoint_process"
 GPU_READER = "drumbeat.node.platform.gpu_reader_process"
@@ -44,7 +44,7 @@ PROGRAMS = (
     AGENT,
     CLEANUP,
     SUPERVISOR,
-    ERRAND,
+    NODE_TASK,
     MOUNT_HOLDER,
     METRICS_ENDPOINT,
     GPU_READER,

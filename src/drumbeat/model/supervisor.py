@@ -15,7 +15,7 @@ from drumbeat.model import wire
 
 @dataclass(frozen=True)
 class ProcessStart:
-    """A process for a supervisor or an errand to start: files, arguments and variables, without their purpose."""
+    """A process for a supervisor or a node task to start: files, arguments and variables, without their purpose."""
 
     argv: tuple[str, ...]
     cwd: str
@@ -23,14 +23,14 @@ class ProcessStart:
     """The file that stdout and stderr are added to."""
     env: dict[str, str]
     rank: int = -1
-    """-1 = no rank, but a launcher's own process or an errand's command."""
+    """-1 = no rank, but a launcher's own process or a node task's command."""
     role: str = ""
     joins: str = ""
     """The socket at which the launcher's own child hands over to the rank, "" = there is none."""
 
 
 @dataclass(frozen=True)
-class StandbyOrder:
+class WarmPoolOrder:
     """What a supervisor prepares for the next round while the ranks of this one run."""
 
     cold: str = ""
@@ -59,7 +59,7 @@ class StartRound:
     ranks: tuple[ProcessStart, ...]
     starter: ProcessStart | None = None
     """The launcher's own process on this node, None = it has none."""
-    standbys: StandbyOrder | None = None
+    warm_pool: WarmPoolOrder | None = field(default=None, metadata={wire.KEY: "standbys"})
     """None = of an agent that has no warm starts."""
     services: tuple[ProcessStart, ...] = ()
     """Processes of the job's services; `role` is the service's name."""
@@ -157,7 +157,7 @@ class SupervisedExit:
 
 
 @dataclass(frozen=True)
-class CompanionExit:
+class SidecarExit:
     """How a process beside the ranks ended."""
 
     name: str
@@ -187,14 +187,14 @@ class SupervisorState:
     held_by: str = ""
     """How the supervisor confines the ranks (`node/supervisor/confinement.py`)."""
     warm: tuple[int, ...] = ()
-    """Ranks of this round that began in prepared interpreters."""
+    """Ranks of this round that began in warm workers."""
     cold: str = ""
     """Why the others didn't, "" = it is the first round."""
-    standbys: tuple[int, ...] = ()
+    warm_workers: tuple[int, ...] = field(default=(), metadata={wire.KEY: "standbys"})
     """Pids of the interpreters that wait for the next round."""
-    companions: tuple[str, ...] = ()
+    sidecars: tuple[str, ...] = field(default=(), metadata={wire.KEY: "companions"})
     """Services and sessions of this round that run."""
-    companion_exits: tuple[CompanionExit, ...] = ()
+    sidecar_exits: tuple[SidecarExit, ...] = field(default=(), metadata={wire.KEY: "companion_exits"})
     is_restarted: bool = field(default=False, metadata={wire.KEY: "restarted"})
     """The machine was restarted while the ranks ran whose exits are missing."""
     preparing: tuple[int, ...] = ()
@@ -202,8 +202,8 @@ class SupervisorState:
 
 
 @dataclass(frozen=True)
-class ErrandRequest:
-    """One command for an errand to run."""
+class NodeTaskRequest:
+    """One command for a node task to run."""
 
     argv: tuple[str, ...]
     cwd: str
@@ -220,8 +220,8 @@ class ErrandRequest:
 
 
 @dataclass(frozen=True)
-class ErrandResult:
-    """How an errand's command ended."""
+class NodeTaskResult:
+    """How a node task's command ended."""
 
     code: int
     """The exit code; negative = the signal that ended the command."""

@@ -28,11 +28,11 @@ class MachineCaches(Protocol):
         ...
 
     def spares(self) -> list[SpareView]:
-        """The prepared interpreters that no job has: they end by themselves when they are idle or memory is short."""
+        """The warm workers that no job has: they end by themselves when they are idle or memory is short."""
         ...
 
     def end_spares(self) -> None:
-        """Ends the prepared interpreters that no job has, and waits until they have ended."""
+        """Ends the warm workers that no job has, and waits until they have ended."""
         ...
 
     def prune(self, unused_s: float, needed: Mapping[str, str], *, is_dry: bool) -> Freed:

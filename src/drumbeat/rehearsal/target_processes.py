@@ -51,7 +51,7 @@ class TargetProcess:
 def ranks(home: Path, job: str) -> list[TargetProcess]:
     """Returns the ranks of a job that run now, in the order of their numbers.
 
-    Of a rank that a shell starts this is the Python program in it. Prepared interpreters aren't ranks yet.
+    Of a rank that a shell starts this is the Python program in it. Warm workers aren't ranks yet.
     """
     own = _of_job(home, job)
     spoken = {

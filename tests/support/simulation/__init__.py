@@ -16,14 +16,14 @@ the tests (which then take as long as they take: no test is given up after 300 s
     DRUMBEAT_SIMULATIONS=1000000 python -m pytest -n 16 tests/unit/simulation
 
 A server that is stopped in the middle of something (SIGSTOP, a long collection) is played by letting the next actions
-happen inside the fault point that it has come to: it goes on with what it knew, and the others have moved on.
+happen inside the failpoint that it has come to: it goes on with what it knew, and the others have moved on.
 
 - world: the servers that can be killed and stopped, the clock; what is asked of them
 - engine: the one machine, as an engine
 - nodes: an agent with its ranks, as a state machine
-- standbys, supervisors: nodes with real supervisors, whose prepared interpreters go from job to job
+- warm_pools, supervisors: nodes with real supervisors, whose warm workers go from job to job
 - backing: the store that the servers share, and what can be seen in it
-- job_actions, node_actions, server_actions, standby_actions: what can happen
+- job_actions, node_actions, server_actions, warm_pool_actions: what can happen
 - hangs: what a look at silent ranks finds, and what must follow
 - schedules: the actions of a seed
 - invariants: what must hold

@@ -46,7 +46,7 @@ class Checker:
     def check(self) -> None:
         """All of it."""
         sight = self.world.look()
-        self.world.standbys.check()
+        self.world.warm_pools.check()
         self._acknowledged_is_kept(sight)
         if sight is not self.sight:
             self._check_what_is_stored(sight)
@@ -220,7 +220,7 @@ def come_to_rest(world: World, checker: Checker) -> None:
         for action in fair_turn(world):
             happen(world, action)
             checker.check()
-        world.standbys.take_turns()
+        world.warm_pools.take_turns()
         for node in world.nodes():
             node.end_rank(0, 0, world.clock.monotonic())
         require(turn < REST - 1, "it doesn't come to rest: " + ", ".join(unfinished(world)))
@@ -235,7 +235,7 @@ def mend(world: World) -> None:
         world.start_server(server)
     for node in world.nodes():
         node.is_cut_off = False
-    world.standbys.mend()
+    world.warm_pools.mend()
     for _ in range(REST):  # The lease of a server that is gone expires; one that was replaced learns of it.
         if has_one_active(world):
             break
@@ -282,7 +282,7 @@ def at_the_end(world: World, checker: Checker) -> None:
     """When nothing is left to do, nothing is left."""
     sight = world.look()
     require(not sight.held, f"slots are still held: {sight.held}")
-    world.standbys.check_at_the_end()
+    world.warm_pools.check_at_the_end()
     require(not world.nodes(), f"nodes are still there: {[n.gang.name for n in world.nodes()]}")
     for name, record in sight.records.items():
         require(exit_code(record.job) is not None, f"job {name} has ended without an exit code")

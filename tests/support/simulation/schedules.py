@@ -9,7 +9,7 @@ from tests.support.simulation import hangs
 from tests.support.simulation import job_actions as job
 from tests.support.simulation import node_actions as node
 from tests.support.simulation import server_actions as server
-from tests.support.simulation import standby_actions as warm
+from tests.support.simulation import warm_pool_actions as warm
 from tests.support.simulation.action import Action
 from tests.support.simulation.world import World
 
@@ -41,7 +41,7 @@ OF_ELASTIC: dict[str, tuple[Callable[[World, Action], None], float]] = {
 }  # fmt: skip
 """What happens beside that in the schedules of `WITH_ELASTIC`."""
 
-OF_STANDBYS: dict[str, tuple[Callable[[World, Action], None], float]] = {
+OF_WARM_POOLS: dict[str, tuple[Callable[[World, Action], None], float]] = {
     "submit_warm": (warm.submit_warm, 12), "fair": (warm.turns, 50), "turns": (warm.turns, 8),
     "job_ends": (warm.job_ends, 10), "prepared": (warm.prepared, 6), "agent_acts": (warm.agent_acts, 8),
     "supervisor_acts": (warm.supervisor_acts, 8), "strike": (warm.strike, 8),
@@ -56,12 +56,12 @@ OF_STANDBYS: dict[str, tuple[Callable[[World, Action], None], float]] = {
     "store_refuses": (server.store_refuses, 0.5), "server_dies": (server.server_dies, 0.5),
     "server_will_die": (server.server_will_die, 1), "cancel": (job.cancel, 2), "submit": (job.submit, 1),
 }  # fmt: skip
-"""What happens in the schedules of `WITH_STANDBYS`: the rest of the tables as in the others."""
+"""What happens in the schedules of `WITH_WARM_POOLS`: the rest of the tables as in the others."""
 
 OF_HANGS: dict[str, tuple[Callable[[World, Action], None], float]] = {"silence": (hangs.silence, 1)}
 """What happens beside the others in `schedule_with_hangs`."""
 
-WITH_STANDBYS = (6, 7, 10)
+WITH_WARM_POOLS = (6, 7, 10)
 """The seeds that leave one of these when divided by 17."""
 
 WITH_ELASTIC = (1, 10, 11)
@@ -93,13 +93,13 @@ def schedule(seed: int, servers: int = 1, length: int = 80) -> list[Action]:
         table = table | OF_PERSONS
     if seed % 13 in WITH_ELASTIC:
         table = table | OF_ELASTIC
-    if seed % 17 in WITH_STANDBYS:
-        table = table | OF_STANDBYS
+    if seed % 17 in WITH_WARM_POOLS:
+        table = table | OF_WARM_POOLS
     names = list(table)
     weights = [table[name][1] * random.choice((0.2, 1, 1, 5)) for name in names]
     drawn = random.choices(names, weights, k=length)
     actions = [Action(name, random.randrange(1000), random.randrange(1000)) for name in drawn]
-    if seed % 17 in WITH_STANDBYS and seed % 3:
+    if seed % 17 in WITH_WARM_POOLS and seed % 3:
         first = Action("submit_warm", random.randrange(1000), random.randrange(1000))
         turn = Action("fair", 2)
         actions = [first, *[turn] * 4, *([Action("job_ends"), *[turn] * 3] if seed % 3 == 1 else []), *actions]
@@ -126,4 +126,4 @@ def schedule_with_hangs(seed: int, servers: int = 1) -> list[Action]:
 
 def happen(world: World, action: Action) -> None:
     """Lets it happen."""
-    (SHARED | OF_SWEEPS | OF_PERSONS | OF_ELASTIC | OF_STANDBYS | OF_HANGS)[action.what][0](world, action)
+    (SHARED | OF_SWEEPS | OF_PERSONS | OF_ELASTIC | OF_WARM_POOLS | OF_HANGS)[action.what][0](world, action)

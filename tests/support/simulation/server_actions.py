@@ -42,7 +42,7 @@ def server_dies(world: World, action: Action) -> None:
 
 
 def server_will_die(world: World, action: Action) -> None:
-    """Kill -9 at one of the next fault points."""
+    """Kill -9 at one of the next failpoints."""
     which(world, action).fuse = 1 + action.a % 6
 
 
@@ -65,7 +65,7 @@ def server_stops(world: World, action: Action) -> None:
 
 
 def server_will_stop(world: World, action: Action) -> None:
-    """SIGSTOP at one of the next fault points, for as long as some actions take."""
+    """SIGSTOP at one of the next failpoints, for as long as some actions take."""
     where, points = [("", 1 + action.a % 5), ("effect.", 1 + action.a % 3), ("loop.", 1)][action.a % 3]
     which(world, action).nap = Nap(where, points, 2 + action.a % 23)
 

@@ -1,4 +1,4 @@
-"""The world of a simulation: servers that can be killed or stopped at any fault point, one machine, one clock."""
+"""The world of a simulation: servers that can be killed or stopped at any failpoint, one machine, one clock."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import timedelta
 from drumbeat.core.lifecycle.events import CheckpointSaved, StillnessSeen
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.scheduling.quotas import Quota
-from drumbeat.model import fault_points
+from drumbeat.model import failpoints
 from drumbeat.model.agent import AgentStatus
 from drumbeat.model.api.requests import JobRequest
 from drumbeat.model.errors import DrumbeatError, StaleError, StandbyError, StorageError, UnreachableError
@@ -30,7 +30,7 @@ from tests.support.fake_clock import FakeClock
 from tests.support.simulation.backing import Backing, MemoryBacking, Sight
 from tests.support.simulation.engine import Engine
 from tests.support.simulation.nodes import Node
-from tests.support.simulation.standbys import SupervisorWorld
+from tests.support.simulation.warm_pools import SupervisorWorld
 
 LEASE_TIMEOUT = timedelta(seconds=15)
 BEAT_S = 10.0
@@ -106,7 +106,7 @@ class SimulatedMetrics:
 
 @dataclass(frozen=True)
 class Nap:
-    """SIGSTOP, or a long collection, at so many fault points (whose names begin so) from now, for so many actions."""
+    """SIGSTOP, or a long collection, at so many failpoints (whose names begin so) from now, for so many actions."""
 
     where: str
     points: int
@@ -115,7 +115,7 @@ class Nap:
 
 @dataclass
 class Server:
-    """A place where a server runs, or doesn't. fuse: it dies at this many fault points from now.
+    """A place where a server runs, or doesn't. fuse: it dies at this many failpoints from now.
 
     refusals: how many of its next commits the store refuses. loses_answers: it writes them, and can't say so.
     nap: where it will be stopped. has_napped: in the middle of what it is asked now. calls: what it is at: a thread may
@@ -158,8 +158,8 @@ class World:
     def __init__(self, servers: int = 1, backing: Backing | None = None) -> None:
         self.clock, self.backing, self.engine, self.texts = FakeClock(), backing or MemoryBacking(), Engine(), Texts()
         self.engine.late_by, self.engine.on_stop = self._late_by, self._stops
-        self.standbys = SupervisorWorld(self.clock, self._let_happen)
-        self.engine.make = self.standbys.make
+        self.warm_pools = SupervisorWorld(self.clock, self._let_happen)
+        self.engine.make = self.warm_pools.make
         self.metrics = SimulatedMetrics()
         self.acknowledged: dict[str, str] = {}
         """Key of a submission to the job that was acknowledged for it."""
@@ -184,7 +184,7 @@ class World:
 
     def close(self) -> None:
         """Ends what is played by real things."""
-        self.standbys.close()
+        self.warm_pools.close()
 
     def look(self) -> Sight:
         """What is stored now."""
@@ -239,14 +239,14 @@ class World:
         if len(self.servers) == 1:
             self.clock.advance(seconds)
             self.ask("tick")
-            self.standbys.pass_time()
+            self.warm_pools.pass_time()
             return
         while seconds > 0:
             self.clock.advance(min(BEAT_S, seconds))
             seconds -= BEAT_S
             for server in self.awake():
                 self.ask("tick", at=server.number)
-        self.standbys.pass_time()
+        self.warm_pools.pass_time()
 
     def ask(self, what: str, *arguments: object, at: int = 0, known: Collection[str] | None = None) -> None:
         """Calls a method of this world that talks to a server, which may be away, may refuse, or may die of it.
@@ -262,14 +262,14 @@ class World:
             return
         has_napped, server.has_napped = server.has_napped, False
         server.calls += 1
-        hook, acting = fault_points.hook, self._acting
-        fault_points.hook, self._acting = self._hook(server, server.control), server
+        hook, acting = failpoints.hook, self._acting
+        failpoints.hook, self._acting = self._hook(server, server.control), server
         try:
             getattr(self, f"_{what}")(server.control, *arguments)
         except (Killed, DrumbeatError, OSError):
             pass
         finally:
-            fault_points.hook, self._acting = hook, acting
+            failpoints.hook, self._acting = hook, acting
             server.calls -= 1
             server.has_napped = has_napped
         if not server.calls:
@@ -279,7 +279,7 @@ class World:
                 self.start_server(server)
 
     def _hook(self, server: Server, control: Control) -> Callable[[str], None]:
-        """Called at every fault point that this server passes."""
+        """Called at every failpoint that this server passes."""
 
         def passed(point: str) -> None:
             nap = server.nap

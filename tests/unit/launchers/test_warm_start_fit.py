@@ -1,4 +1,4 @@
-"""Which commands a prepared interpreter can stand in for, and what the shell reads before they begin."""
+"""Which commands a warm worker can stand in for, and what the shell reads before they begin."""
 
 from dataclasses import replace
 

@@ -54,8 +54,8 @@ CLASSES: tuple[Any, ...] = (
     stacks.NodeFacts,
     # What lies on nodes, and what agents and supervisors say to each other.
     supervisor.SupervisorState,
-    supervisor.ErrandRequest,
-    supervisor.ErrandResult,
+    supervisor.NodeTaskRequest,
+    supervisor.NodeTaskResult,
     preflight.NodeCheck,
     agent.Remark,
     GpuReading,
@@ -131,6 +131,8 @@ RENAMED: dict[str, Any] = {
     "WrittenView": data.Written,
     "KeeperState": supervisor.SupervisorState,
     "Manifest": OutputManifest,
+    "ErrandRequest": supervisor.NodeTaskRequest,
+    "ErrandResult": supervisor.NodeTaskResult,
 }
 """By the name that 0.2 has for it, today's class."""
 

@@ -79,7 +79,7 @@ def test_request_of_another_version_that_is_not_known_is_ignored(line: str):
     assert supervisor.decode_request(line.encode()) is None
 
 
-def test_lines_from_before_there_were_standbys_are_understood():
+def test_lines_from_before_there_were_warm_pools_are_understood():
     start = f'{{"do":"start","round":2,"ranks":[{RANK_LINE}],"starter":null}}'
     assert supervisor.decode_request(start.encode()) == StartRound(2, (RANK,))
     state = STATE_LINE.replace(

@@ -274,7 +274,7 @@ class Log:
 
 
 class Trying:
-    """In the place of errands."""
+    """In the place of node tasks."""
 
     def run(self, name: str, command: object) -> int:
         raise Tried

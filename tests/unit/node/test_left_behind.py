@@ -153,7 +153,7 @@ def test_what_podman_does_not_remove_has_ended_and_holds_nobody_up(
     assert given_up.value.what == "podman doesn't remove container c0ffee of this job: podman rm --force c0ffee"
 
 
-def test_what_an_errand_that_was_killed_held_is_ended_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_what_a_node_task_that_was_killed_held_is_ended_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     held = tmp_path / "root" / "errands" / "environment"
     held.mkdir(parents=True)
     with subprocess.Popen(["sleep", "60"]) as left:

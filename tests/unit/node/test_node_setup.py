@@ -15,7 +15,7 @@ from drumbeat.model.plan import Plan
 from drumbeat.model.roster import Member
 from drumbeat.node.agent.node_setup import NodeSetup, Reports
 from drumbeat.node.agent.round_process_specs import RoundProcesses
-from drumbeat.node.supervisor.errands import TaskCommand
+from drumbeat.node.supervisor.node_tasks import TaskCommand
 
 INSTALL = r"""
 /bin/mkdir -p {bin}
@@ -40,8 +40,8 @@ class Log:
     def finish(self, within_s: float) -> None: ...
 
 
-class Errands:
-    """Runs errands without a process of their own."""
+class NodeTasks:
+    """Runs node tasks without a process of their own."""
 
     def run(self, name: str, command: TaskCommand) -> int:
         return subprocess.run(command.argv, cwd=command.cwd, env=command.env, check=False).returncode
@@ -60,7 +60,7 @@ class Node:
         self.processes = RoundProcesses(enrolment)
         self.member = Member(0, "here", "127.0.0.1", self.root, f"{folder}/c")
         reports = Reports(lambda _: None, lambda: None, lambda: None)
-        self.setup = NodeSetup(enrolment, self.processes, Errands(), Log(), reports)  # pyright: ignore[reportArgumentType]
+        self.setup = NodeSetup(enrolment, self.processes, NodeTasks(), Log(), reports)  # pyright: ignore[reportArgumentType]
 
     def stage(self, _: object) -> None:
         Path(folder_layout.code_folder(self.root)).mkdir(parents=True)

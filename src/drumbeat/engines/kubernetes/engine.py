@@ -29,7 +29,7 @@ from drumbeat.engines.unwanted_gangs import Wanted, unwanted
 from drumbeat.jobfile.compute.kubernetes import KubernetesCompute
 from drumbeat.model.api.computes import Machine, NodeState
 from drumbeat.model.errors import DrumbeatError, EngineError, UnreachableError
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.model.plurals import counted
 from drumbeat.ports.engines import Gang, Sighting
 
@@ -134,7 +134,7 @@ class KubernetesEngine:
         self.poller.nudge()
         self._require_turn(gang)
         self._pods.create(self._spec, gang, agent_archive(), is_gated=self._knows_gates())
-        faultpoint("engine.submitted")
+        failpoint("engine.submitted")
         tracked.since = time.monotonic()
         self.poller.nudge()
         return f"created {len(gang.slots)} pods, {gang_name(self._owner, gang.name)}-*"
@@ -200,7 +200,7 @@ class KubernetesEngine:
                 raise UnreachableError(f"pod {left[0]} still ends")
             time.sleep(pause)
             pause = min(2.0, pause * 1.5)
-        faultpoint("engine.cancelled")
+        failpoint("engine.cancelled")
         self._pods.delete_secret(name)
         self._ending.discard(name)
         self._forget(name)

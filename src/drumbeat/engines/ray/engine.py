@@ -24,7 +24,7 @@ from drumbeat.engines.unwanted_gangs import Wanted, unwanted
 from drumbeat.jobfile.compute.ray import RayCompute
 from drumbeat.model.api.computes import Machine, Scale
 from drumbeat.model.errors import DrumbeatError, EngineError, Problem, UnreachableError
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.ports.engines import Gang, Sighting
 
 POLL_S, JUDGE_INTERVAL_S = 2.0, 10.0
@@ -124,7 +124,7 @@ class RayEngine:
         name = self._gangs.object_name(gang.name)
         if not self._gangs.has_begun(gang.name):
             self._gangs.submit(gang)
-        faultpoint("engine.submitted")
+        failpoint("engine.submitted")
         tracked.since = time.monotonic()
         self.poller.nudge()
         return f"submitted as Ray job {name}.*"
@@ -169,7 +169,7 @@ class RayEngine:
                 raise UnreachableError(left)
             time.sleep(pause)
             pause = min(MAX_END_PAUSE_S, pause * 1.3)  # A job that can't end it isn't submitted again at once.
-        faultpoint("engine.cancelled")
+        failpoint("engine.cancelled")
         self._forget(name)
 
     def _forget(self, gang: str) -> None:

@@ -31,7 +31,7 @@ from drumbeat.engines.unwanted_gangs import Wanted, unwanted
 from drumbeat.jobfile.compute.slurm import SlurmCompute
 from drumbeat.model.api.computes import Machine, Scale
 from drumbeat.model.errors import DrumbeatError, EngineError, Problem, UnreachableError
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.node.host.gangs import write_private
 from drumbeat.ports.engines import Gang, Sighting
 
@@ -135,7 +135,7 @@ class SlurmEngine:
             fix = "The compute's `folder` must be writable here, and on all nodes."
             raise not_started(error, folder, fix) from error
         number = self._slurm.submit(script)
-        faultpoint("engine.submitted")
+        failpoint("engine.submitted")
         self._lookup.submitted(gang.name, number)
         return number
 
@@ -262,7 +262,7 @@ class SlurmEngine:
         self._slurm.cancel([job.id for job in living])
         if living and not self._await_end(name, END_S):
             raise UnreachableError(f"Slurm job {living[0].id} still ends on {living[0].nodes or 'its nodes'}")
-        faultpoint("engine.cancelled")
+        failpoint("engine.cancelled")
         shutil.rmtree(self._folder_of(name), ignore_errors=True)
         self._forget(name)
 

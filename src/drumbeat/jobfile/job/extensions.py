@@ -45,7 +45,7 @@ class Extensions(RecoverySettings):
 
     warm_start: bool = Field(
         default=True,
-        description="Whether ranks that start again begin in prepared interpreters, which have imported torch before.",
+        description="Whether ranks that start again begin in warm workers, which have imported torch before.",
     )
     environment: Annotated[Literal["job", "current"], AnyCase()] = Field(
         default="job", description="`job` uses the job's environment, `current` the server's Python interpreter."

@@ -53,7 +53,7 @@ class DoorView:
 
 @dataclass(frozen=True)
 class SpareView:
-    """Prepared interpreters on the server's machine that wait for the next job of a command."""
+    """Warm workers on the server's machine that wait for the next job of a command."""
 
     command: str
     interpreters: int
@@ -80,7 +80,7 @@ class StatusView:
     retain_s: float = 0.0
     """Jobs that have ended are deleted after so many seconds; 0 = never."""
     spares: tuple[SpareView, ...] = ()
-    """Prepared interpreters on the server's machine that no job has."""
+    """Warm workers on the server's machine that no job has."""
     mlflow: str = ""
     """The address, without credentials, of the MLflow server that runs are copied to; "" = none."""
     active_url: str = ""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from drumbeat.launchers import more_ports, warm_start_fit
 from drumbeat.model.agent import WAITS, Directive, Enrolment, Order, RankExit, Remark
 from drumbeat.model.errors import DrumbeatError
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.model.supervisor import ProcessStart, StartRound, SupervisedExit, SupervisorState
 from drumbeat.node.agent.attempt_mounts import AttemptMounts
 from drumbeat.node.agent.held_port import HeldPort
@@ -38,7 +38,7 @@ from drumbeat.node.platform.pins import PinRenewal
 from drumbeat.node.platform.server_link import ServerLink
 from drumbeat.node.sidecars.service_statuses import ServiceStatuses
 from drumbeat.node.stacks.silence import Silence, SilenceLimits, SilenceWatch
-from drumbeat.node.supervisor.errands import Errands
+from drumbeat.node.supervisor.node_tasks import NodeTasks
 from drumbeat.node.torn_files.guard import CheckpointGuard
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Agent:
         self._wanted: Directive | None = None
         self._ports: list[HeldPort] = []
         self._processes = RoundProcesses(enrolment)
-        self._errands = Errands(f"{self._root}/errands")
+        self._node_tasks = NodeTasks(f"{self._root}/errands")
         self._mounts = AttemptMounts(enrolment, self._journal.note, self._posting(self._on_remark))
         self._metrics = MetricsSupervisor(enrolment, self._journal.note)
         self._services = ServiceStatuses(self._plan, enrolment.node, self._root, self._mounts.remember)
@@ -81,7 +81,7 @@ class Agent:
         self._exit: int | None = None
         self._going = False
         self._knows_past = False
-        self._standbys = 0
+        self._warm_workers = 0
         on_supervisor, on_trouble = self._posting(self._on_supervisor), self._posting(self._on_supervisor_trouble)
         self._supervisor = NodeSupervisor(
             enrolment, self._journal, self._processes.confinement, on_supervisor, on_trouble
@@ -93,7 +93,7 @@ class Agent:
         )
         self._do: dict[AgentAction, Callable[[], None]] = {
             AgentAction.BEGIN_ROUND: self._begin_round,
-            AgentAction.STAGE: partial(self._staging.begin, self._facts, self._errands, self._progress),
+            AgentAction.STAGE: partial(self._staging.begin, self._facts, self._node_tasks, self._progress),
             AgentAction.HOLD_PORT: self._hold_port,
             AgentAction.START: self._start,
             AgentAction.STOP: self._stop,
@@ -171,7 +171,7 @@ class Agent:
         self._ports = [HeldPort() for _ in range(1 + more_ports(self._plan, self._enrolment.node))]
         self._facts.round.port, *more = [each.number for each in self._ports]
         self._facts.round.more_ports = tuple(more)
-        faultpoint("agent.ready")
+        failpoint("agent.ready")
 
     def _start(self) -> None:
         roster = self._wanted.roster if self._wanted else None
@@ -184,11 +184,11 @@ class Agent:
         self._facts.round.asked = True
         self._facts.detail = ""
         self._staging.close()
-        faultpoint("agent.before_start")
+        failpoint("agent.before_start")
         services = self._start_services(roster) if roster else []
-        order = self._processes.standby_order(todo)
+        order = self._processes.warm_pool_order(todo)
         self._supervisor.start(StartRound(self._facts.round.number, tuple(todo), starter, order, tuple(services)))
-        faultpoint("agent.after_start")
+        failpoint("agent.after_start")
         self._follow_logs()
 
     def _start_services(self, roster: Roster) -> list[ProcessStart]:
@@ -236,8 +236,8 @@ class Agent:
                 self._mounts.remember(Remark(f"outputs of node {self._enrolment.node}", outputs.remark))
 
     def _leave(self) -> None:
-        faultpoint("agent.leaving")
-        self._errands.end(self._grace_s())
+        failpoint("agent.leaving")
+        self._node_tasks.end(self._grace_s())
         self._supervisor.retire_if_prepared()
         self._supervisor.leave(self._grace_s())
         self._mounts.end()
@@ -247,7 +247,7 @@ class Agent:
         if self._going:  # The server doesn't know of it: the exits still have to be delivered.
             self._reporter.report(status(self._facts, self._staging.member))
             self._reporter.await_delivery(_LAST_STATUS_S)
-        faultpoint("agent.left")
+        failpoint("agent.left")
         self._exit = EXIT_TERMINATED if self._going else EXIT_LEFT
 
     def _release_ports(self) -> None:
@@ -311,9 +311,9 @@ class Agent:
 
     def _remark_start(self, state: SupervisorState) -> None:
         """Tells of a round that isn't the first whether its ranks started warm."""
-        if len(state.standbys) != self._standbys:
-            self._standbys = len(state.standbys)
-            self._journal.note(f"interpreters ready for the next round: {self._standbys}")
+        if len(state.warm_workers) != self._warm_workers:
+            self._warm_workers = len(state.warm_workers)
+            self._journal.note(f"interpreters ready for the next round: {self._warm_workers}")
         if state.warm or state.cold:
             own = len(self._plan.on(self._enrolment.node))
             sentence = warm_start_fit.say_start(state.round, own, len(state.warm), state.cold)
@@ -397,7 +397,7 @@ class Agent:
 
     def _on_stale(self) -> None:
         self._journal.note("the attempt is over: the ranks are stopped")
-        self._errands.end(self._plan.grace_s)
+        self._node_tasks.end(self._plan.grace_s)
         self._supervisor.leave(self._plan.grace_s)
         self._mounts.end()
         self._metrics.end()

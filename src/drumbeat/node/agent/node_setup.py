@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from drumbeat.model.agent import Enrolment
 from drumbeat.model.errors import RefusedError, StorageError
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.model.roster import Member
 from drumbeat.node.agent.round_process_specs import RoundProcesses
 from drumbeat.node.logs.node_log import NodeLog
 from drumbeat.node.platform import completion_marks
-from drumbeat.node.supervisor.errands import Errands, TaskCommand
+from drumbeat.node.supervisor.node_tasks import NodeTasks, TaskCommand
 
 Say = Callable[[str], None]
 
@@ -39,10 +39,10 @@ class NodeSetup:
     """Sets one node up for one round."""
 
     def __init__(
-        self, enrolment: Enrolment, processes: RoundProcesses, errands: Errands, log: NodeLog, reports: Reports
+        self, enrolment: Enrolment, processes: RoundProcesses, node_tasks: NodeTasks, log: NodeLog, reports: Reports
     ) -> None:
         self._plan, self._root = enrolment.plan, enrolment.root
-        self._processes, self._errands = processes, errands
+        self._processes, self._node_tasks = processes, node_tasks
         self._log, self._report, self._reports = log, reports.progress, reports
         self._progress: dict[str, str] = {}
 
@@ -73,7 +73,7 @@ class NodeSetup:
             say(sentence)
 
         try:
-            self._processes.provide(self._errands, self._log, say_building)
+            self._processes.provide(self._node_tasks, self._log, say_building)
             if not self._plan.prepare:
                 self._processes.check_launcher()
         finally:
@@ -121,7 +121,7 @@ class NodeSetup:
             meanwhile=lambda: self._report(f"preparation: {self._log.last_line(at)[:120]}"),
         )
         self._report("preparation")
-        code = self._errands.run("preparation", command)
+        code = self._node_tasks.run("preparation", command)
         if code:
             raise RefusedError(_failed(code, self._log.last_line(at)))
         self._note(mark)
@@ -131,7 +131,7 @@ class NodeSetup:
             completion_marks.put(mark)
         except OSError as error:
             raise StorageError(f"the preparation can't be noted: {error.strerror}", where=mark) from error
-        faultpoint("agent.prepared")
+        failpoint("agent.prepared")
 
 
 def _failed(code: int, last: str) -> str:

@@ -18,7 +18,7 @@ from drumbeat.node.inputs.missing_share import MissingShareError
 from drumbeat.node.platform.agent_log import Journal
 from drumbeat.node.platform.server_link import ServerLink
 from drumbeat.node.platform.unusable_node import UnusableNodeError
-from drumbeat.node.supervisor.errands import Errands
+from drumbeat.node.supervisor.node_tasks import NodeTasks
 
 if TYPE_CHECKING:
     from drumbeat.node.inputs.store_inputs import NodeInputs
@@ -48,7 +48,7 @@ class NodeStager:
         self.member = member(enrolment)
         """This node's entry in the roster, with what staging has learned of it."""
 
-    def begin(self, facts: AttemptFacts, errands: Errands, progress: Callable[[str], None]) -> None:
+    def begin(self, facts: AttemptFacts, node_tasks: NodeTasks, progress: Callable[[str], None]) -> None:
         """Begins to stage the present round. progress: receives it in words, from any thread."""
         from drumbeat.node.agent.node_setup import NodeSetup, Reports
         from drumbeat.node.inputs.input_stager import InputStager
@@ -59,7 +59,7 @@ class NodeStager:
         inputs = self._inputs = self._serve_inputs()
         building = self._inbox.posting(partial(setattr, facts, "is_building"))
         reports = Reports(progress, lambda: building(True), lambda: building(False))  # noqa: FBT003 (the level itself)
-        setup = NodeSetup(self._enrolment, self._processes, errands, log, reports)
+        setup = NodeSetup(self._enrolment, self._processes, node_tasks, log, reports)
 
         def stage(say: Callable[[str], None]) -> None:
             InputStager(self._enrolment, ServerLink(self._enrolment), say, inputs).stage(facts.round.number)

@@ -49,7 +49,7 @@ class NodeSupervisor(SupervisorClient):
 
     def retire_if_prepared(self) -> None:
         """Has the supervisor wait for the next job, if it has interpreters for one, ready or not."""
-        if (self.state.standbys or self.state.preparing) and self._has_spares:
+        if (self.state.warm_workers or self.state.preparing) and self._has_spares:
             from drumbeat.node.supervisor import spare_folders
 
             with contextlib.suppress(OSError):

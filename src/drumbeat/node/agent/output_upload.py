@@ -20,7 +20,7 @@ from drumbeat.model.errors import (
     StorageError,
     UnreachableError,
 )
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.model.sparse_files import MIN_HOLE, hole_length, is_sparse
 from drumbeat.node.platform.agent_log import Journal
 from drumbeat.node.platform.request_backoff import Backoff
@@ -113,9 +113,9 @@ class OutputUpload:
                 self._progress(f"sending outputs: file {number} of {len(missing)}, {path}")
                 files.pop(path, None)
                 self._describe(path, files)
-            faultpoint("agent.before_commit")
+            failpoint("agent.before_commit")
             missing = self._until_reached(lambda: self._link.commit(files))
-            faultpoint("agent.after_commit")
+            failpoint("agent.after_commit")
             if not missing:
                 return
             self._journal.note(f"the server misses {len(missing)} outputs, {missing[0]} first: sent again")
@@ -166,7 +166,7 @@ class OutputUpload:
         there = self._link.put(f"outputs/{path}", offset, data, hole)
         if (data or hole) and there == offset:
             raise UnreachableError(f"the server takes nothing more of {path}")
-        faultpoint("agent.output_sent")
+        failpoint("agent.output_sent")
         return there
 
     def _until_reached(self, ask: Callable[[], Any]) -> Any:

@@ -23,7 +23,7 @@ from drumbeat.model import folder_layout, programs
 from drumbeat.model.agent import Enrolment
 from drumbeat.model.process import COMMAND_SERVER, MPI_COMMAND_SERVER, ProcessSpec
 from drumbeat.model.roster import Member, Roster
-from drumbeat.model.supervisor import ProcessStart, StandbyOrder
+from drumbeat.model.supervisor import ProcessStart, WarmPoolOrder
 from drumbeat.node.agent.rank_exit import RankExits, mark_path
 from drumbeat.node.agent.roster_member import seen_from
 from drumbeat.node.environments import modules_for_ranks, program_end
@@ -38,7 +38,7 @@ from drumbeat.node.supervisor.client import process_start
 if TYPE_CHECKING:
     from drumbeat.model.plan import Container
     from drumbeat.node.logs.node_log import NodeLog
-    from drumbeat.node.supervisor.errands import Errands
+    from drumbeat.node.supervisor.node_tasks import NodeTasks
 
 
 class RoundProcesses:
@@ -75,29 +75,31 @@ class RoundProcesses:
         """Whether `provide` may have to make or fetch something."""
         return self._plan.python is not None or self._plan.container is not None
 
-    def provide(self, errands: Errands, log: NodeLog, say: Callable[[str], None]) -> None:
+    def provide(self, node_tasks: NodeTasks, log: NodeLog, say: Callable[[str], None]) -> None:
         """Provides what the ranks run in. say: receives the progress in words. Raises DrumbeatError."""
         if self._plan.python is not None:
-            self._make_environment(errands, log, say)
+            self._make_environment(node_tasks, log, say)
         elif self._plan.nodes > 1 and self._plan.container is None:
             from drumbeat.node.environments.current_python import of_current
 
             self._member_fields["environment"] = str(of_current(self._plan) or "")
         if self._plan.container:
-            self._provide_image(self._plan.container, errands, log, say)
+            self._provide_image(self._plan.container, node_tasks, log, say)
 
     def check_launcher(self) -> None:
         """Checks that what the ranks run in has their launcher, after `provide`. Raises DrumbeatError."""
         self._member_fields |= self._launcher.check(self._plan, self._enrolment.node, self._engine)
 
-    def _provide_image(self, wanted: Container, errands: Errands, log: NodeLog, say: Callable[[str], None]) -> None:
+    def _provide_image(
+        self, wanted: Container, node_tasks: NodeTasks, log: NodeLog, say: Callable[[str], None]
+    ) -> None:
         """Nodes compare layers of an image that they pull; of one that each builds, they compare the Python in it."""
         from drumbeat.node.images import inspection
         from drumbeat.node.images.image_puller import ImagePuller
 
         engine = self._find_engine(wanted)
         wanted = self._plan.container or wanted
-        image = ImagePuller(self._enrolment, engine, log, errands).have(wanted, say)
+        image = ImagePuller(self._enrolment, engine, log, node_tasks).have(wanted, say)
         self._member_fields |= {"image": image.digest, "layers": "" if wanted.build else image.layers}
         if wanted.build and self._plan.nodes > 1:
             self._member_fields["environment"] = str(inspection.python_in(engine, wanted.image) or "")
@@ -111,13 +113,13 @@ class RoundProcesses:
                 self._plan = replace(self._plan, container=named)
         return self._engine
 
-    def _make_environment(self, errands: Errands, log: NodeLog, say: Callable[[str], None]) -> None:
+    def _make_environment(self, node_tasks: NodeTasks, log: NodeLog, say: Callable[[str], None]) -> None:
         from drumbeat.node.environments import job_layer
         from drumbeat.node.environments.environment_builder import EnvironmentBuilder
 
         wanted, plan = self._plan.python, self._enrolment.plan
         if wanted is not None:
-            environment = EnvironmentBuilder(wanted, self._enrolment.root, log, errands, say).provide()
+            environment = EnvironmentBuilder(wanted, self._enrolment.root, log, node_tasks, say).provide()
             layer = job_layer.provide(environment.folder, self._enrolment.root)
             self._plan = replace(
                 self._plan,
@@ -189,7 +191,7 @@ class RoundProcesses:
         made = [service_process(self._plan, one, own, given[one.name]) for one in here if has_process(one)]
         return [process_start(self._contained(each, roster.members[node]), root) for each in made]
 
-    def standby_order(self, ranks: Sequence[ProcessStart]) -> StandbyOrder:
+    def warm_pool_order(self, ranks: Sequence[ProcessStart]) -> WarmPoolOrder:
         """Returns what the supervisor prepares for the round after that of these ranks."""
         order = warm_start_fit.order(self._plan, ranks)
         if order.cold:

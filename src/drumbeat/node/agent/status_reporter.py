@@ -18,7 +18,7 @@ from collections.abc import Callable
 from drumbeat.model import wire
 from drumbeat.model.agent import AgentStatus, Directive, Enrolment, NodeRequest
 from drumbeat.model.errors import DrumbeatError, StaleError
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.node.platform.agent_log import Journal
 from drumbeat.node.platform.request_backoff import Backoff
 from drumbeat.node.platform.server_addresses import remember
@@ -92,7 +92,7 @@ class StatusReporter:
                 self._journal.note(f"no directive: {error}")
                 backoff.wait()
                 continue
-            faultpoint("agent.enrolled")
+            failpoint("agent.enrolled")
             if directive.servers:
                 remember(self._enrolment, directive.servers)
             for each in directive.requests:
@@ -124,7 +124,7 @@ class StatusReporter:
                 backoff.wait()
                 continue
             if status is not None and status.exits:
-                faultpoint("agent.exit_told")
+                failpoint("agent.exit_told")
             backoff.reset()
             with self._news:
                 self._delivered = status.serial if status is not None else self._delivered

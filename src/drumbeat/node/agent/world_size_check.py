@@ -10,7 +10,7 @@ from drumbeat.launchers.launcher_table import launcher_of
 from drumbeat.launchers.world_size import ABOUT, HOROVOD, VARIABLES, Process, verdict
 from drumbeat.model.agent import Remark
 from drumbeat.model.plan import Plan
-from drumbeat.model.process import COMPANION
+from drumbeat.model.process import SIDECAR
 from drumbeat.node.host import processes
 
 PAUSES_S = (2.0, 5.0, 15.0, 40.0, 120.0)
@@ -56,9 +56,9 @@ class WorldCheck:
 
 def below(supervisor: int) -> list[Process]:
     """Returns the processes below the supervisor."""
-    family = processes.family(supervisor, *VARIABLES, COMPANION)
+    family = processes.family(supervisor, *VARIABLES, SIDECAR)
     return [
         Process(pid, parent, tuple(words), variables, is_horovods=processes.has_mapped(pid, HOROVOD))
         for pid, parent, words, variables in family
-        if COMPANION not in variables and not processes.is_spare(pid)
+        if SIDECAR not in variables and not processes.is_spare(pid)
     ]

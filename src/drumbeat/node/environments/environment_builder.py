@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from drumbeat.model.errors import RefusedError, StorageError, UnreachableError
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.model.plan import CONSTRAINT, PythonEnvironment
 from drumbeat.model.python_fingerprint import Fingerprint
 from drumbeat.node.environments import install_commands, install_errors, interpreters, wheels
@@ -20,9 +20,9 @@ from drumbeat.node.environments.install_commands import Builder, InstallCommand
 from drumbeat.node.environments.installed_packages import fingerprint, installed, normal, site_folders
 from drumbeat.node.logs.node_log import NodeLog
 from drumbeat.node.platform import cache_folders
-from drumbeat.node.supervisor.errands import Errands, TaskCommand
+from drumbeat.node.supervisor.node_tasks import NodeTasks, TaskCommand
 
-ERRAND = "environment"
+NODE_TASK = "environment"
 _READ = 256 << 10
 _TAIL_LINES = 60
 _CONSTRAINTS = ".constraints"
@@ -41,9 +41,9 @@ class EnvironmentBuilder:
     """For one attempt, whose folder is `root`. `progress` is told in words what is being done."""
 
     def __init__(
-        self, wanted: PythonEnvironment, root: str, log: NodeLog, errands: Errands, progress: Callable[[str], None]
+        self, wanted: PythonEnvironment, root: str, log: NodeLog, node_tasks: NodeTasks, progress: Callable[[str], None]
     ) -> None:
-        self._wanted, self._root, self._log, self._errands = wanted, root, log, errands
+        self._wanted, self._root, self._log, self._node_tasks = wanted, root, log, node_tasks
         self._name = wanted.name
         self._progress = progress
         self._known: dict[str, Any] | None = None
@@ -95,7 +95,7 @@ class EnvironmentBuilder:
         self._log.say(f"making environment {self._name} with {builder.tool}{with_python} ({builder.why})")
         began = time.monotonic()
         place.unmake()
-        faultpoint("environment.begun")
+        failpoint("environment.begun")
         try:
             self._run_all(place, builder, lock)
         except UnreachableError:  # Those who waited may have more luck.
@@ -105,9 +105,9 @@ class EnvironmentBuilder:
             place.unmake()
             place.mark_failed(error.what, self._log.tail(_TAIL_LINES))
             raise
-        faultpoint("environment.installed")
+        failpoint("environment.installed")
         place.mark_made(self._told(place, builder))
-        faultpoint("environment.made")
+        failpoint("environment.made")
         self._log.say(f"environment {self._name} is made, in {time.monotonic() - began:.1f} s")
         for folder in collect(os.path.dirname(place.folder), time.time()):
             self._log.say(f"removed {folder}, which nobody used any more")
@@ -163,7 +163,7 @@ class EnvironmentBuilder:
         command = TaskCommand(
             step.argv, "/", {**variables, **step.variables}, self._log.path, kept=kept, meanwhile=meanwhile
         )
-        code = self._errands.run(ERRAND, command)
+        code = self._node_tasks.run(NODE_TASK, command)
         if code:
             said = self._log.read(at, _READ)
             fix = f"All that it said: {self._log.told_by}"

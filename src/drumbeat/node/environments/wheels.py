@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from drumbeat.model.errors import RefusedError
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.model.plan import PythonEnvironment, SourceBuild
 from drumbeat.model.wire import to_wire
 from drumbeat.node.environments import compilers
@@ -149,11 +149,11 @@ def _make(build: SourceBuild, requirement: str, target: WheelTarget, folder: str
     os.makedirs(f"{part}/scratch")
     try:
         _prepare(build, requirement, target, part, lock)
-        faultpoint("wheel.begun")
+        failpoint("wheel.begun")
         target.run(_step(build, part), _environment(build, target, part), lock)
         if not _in(f"{part}/out"):
             raise RefusedError(f"{what}: pip has built no wheel of it")
-        faultpoint("wheel.built")
+        failpoint("wheel.built")
         disk.settle(f"{part}/out")  # By its name it is believed for ever.
         os.replace(f"{part}/out", folder)
     finally:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.model.programs import AGENT, CLEANUP, EARLIER_AGENT
 from drumbeat.node.host import processes
 from drumbeat.node.host.own_programs import program
@@ -87,7 +87,7 @@ class Gangs:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if living_agent(folder) is None:
             write_private(folder / _ENROLMENT, enrolment)
-            faultpoint("engine.folder_made")
+            failpoint("engine.folder_made")
             self._start_agent(folder, starts=1)
 
     def _start_agent(self, folder: Path, starts: int) -> None:
@@ -103,7 +103,7 @@ class Gangs:
                 env={**self.inherited(), GANG: str(folder.parent)},
             )
         self._agents[folder] = agent
-        faultpoint("engine.agent_started")
+        failpoint("engine.agent_started")
         record = {"pid": agent.pid, "born": processes.birth(agent.pid), "starts": starts}
         write_private(folder / "agent.json", json.dumps(record))
 
@@ -206,7 +206,7 @@ class Gangs:
             self._reap(node)
         for node in _nodes(folder):
             _end_held(node / "root")
-        faultpoint("engine.agents_gone")
+        failpoint("engine.agents_gone")
         aside = self.folder / f".{name}"  # A slow removal must not hold up other gangs.
         _remove(aside)
         with self._alone(), contextlib.suppress(FileNotFoundError):

@@ -12,7 +12,7 @@ from typing import Any
 from drumbeat.launchers.container_command import ContainerEngine, build_line
 from drumbeat.model.agent import Enrolment
 from drumbeat.model.errors import RefusedError, StorageError
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.model.plan import Container, ImageBuild
 from drumbeat.node.environments.folders import EnvironmentFolder
 from drumbeat.node.environments.garbage_collection import collect
@@ -22,9 +22,9 @@ from drumbeat.node.inputs.snapshots import bring
 from drumbeat.node.logs.node_log import NodeLog
 from drumbeat.node.platform.request_backoff import Backoff
 from drumbeat.node.platform.server_link import ServerLink
-from drumbeat.node.supervisor.errands import Errands, TaskCommand
+from drumbeat.node.supervisor.node_tasks import NodeTasks, TaskCommand
 
-ERRAND = "image build"
+NODE_TASK = "image build"
 _READ = 256 << 10
 _TAIL_LINES = 60
 _LOOK_S, _MAX_LOOK_S = 1.0, 15.0
@@ -52,11 +52,11 @@ class ImageBuilder:
         enrolment: Enrolment,
         engine: ContainerEngine,
         log: NodeLog,
-        errands: Errands,
+        node_tasks: NodeTasks,
         progress: Callable[[str], None],
     ) -> None:
         self._enrolment, self._root, self._engine = enrolment, enrolment.root, engine
-        self._log, self._errands, self._progress = log, errands, progress
+        self._log, self._node_tasks, self._progress = log, node_tasks, progress
         self._known: dict[str, Any] | None = None
         """The failure that was there before."""
 
@@ -155,7 +155,7 @@ class ImageBuilder:
         except RefusedError as error:
             place.mark_failed(error.what, self._log.tail(_TAIL_LINES))
             raise
-        faultpoint("image.built")
+        failpoint("image.built")
         found = self._mark(place, work)
         self._log.say(f"image {build.source} is built, in {time.monotonic() - began:.1f} s: {found.digest}")
         self._collect(place)
@@ -197,7 +197,7 @@ class ImageBuilder:
         command = TaskCommand(
             line, context, environment, self._log.path, kept=(lock,), confinement="subreaper", meanwhile=meanwhile
         )
-        code = self._errands.run(ERRAND, command)
+        code = self._node_tasks.run(NODE_TASK, command)
         if code:
             said = self._log.read(at, _READ)
             what = build_errors.explain(work.build, text, self._engine.kind, said, code)

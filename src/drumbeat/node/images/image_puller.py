@@ -17,7 +17,7 @@ from drumbeat.node.images import container_engine, inspection
 from drumbeat.node.logs.node_log import NodeLog
 from drumbeat.node.platform.request_backoff import Backoff
 from drumbeat.node.platform.server_link import ServerLink
-from drumbeat.node.supervisor.errands import Errands
+from drumbeat.node.supervisor.node_tasks import NodeTasks
 
 Say = Callable[[str], None]
 _ACCESS = "registries"
@@ -26,9 +26,9 @@ _ACCESS = "registries"
 class ImagePuller:
     """Provides the images of one attempt, pulled or built."""
 
-    def __init__(self, enrolment: Enrolment, engine: ContainerEngine, log: NodeLog, errands: Errands) -> None:
+    def __init__(self, enrolment: Enrolment, engine: ContainerEngine, log: NodeLog, node_tasks: NodeTasks) -> None:
         self._enrolment, self._engine = enrolment, engine
-        self._log, self._errands = log, errands
+        self._log, self._node_tasks = log, node_tasks
 
     def have(self, wanted: Container, say: Say) -> inspection.Image:
         """Returns the image, and removes the credentials again. say: receives the progress. Raises RefusedError."""
@@ -43,7 +43,9 @@ class ImagePuller:
             else:
                 from drumbeat.node.images.image_builder import ImageBuilder
 
-                ImageBuilder(self._enrolment, self._engine, self._log, self._errands, say).provide(wanted, access, tell)
+                ImageBuilder(self._enrolment, self._engine, self._log, self._node_tasks, say).provide(
+                    wanted, access, tell
+                )
         return inspection.look(self._engine, wanted.image)
 
     @contextlib.contextmanager

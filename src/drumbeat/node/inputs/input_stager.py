@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from drumbeat.model import folder_layout, sparse_files
 from drumbeat.model.agent import Enrolment
 from drumbeat.model.errors import DrumbeatError, RefusedError, StorageError
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.model.plan import InputPlan
 from drumbeat.node.inputs import clean_round
 from drumbeat.node.inputs.cache.link_tree import fresh, remove
@@ -64,7 +64,7 @@ class InputStager:
                 self._remote.stage(self._progress)
             self._join_outputs()
             completion_marks.put(mark)
-            faultpoint("agent.staged")
+            failpoint("agent.staged")
         except OSError as error:
             raise _refusal(error, self._root) from error
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 from drumbeat.model.agent import WAITS
 from drumbeat.model.errors import StorageError, UnreachableError
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.node.inputs.cache.link_tree import fresh
 from drumbeat.node.platform.request_backoff import Backoff
 from drumbeat.node.platform.server_link import ServerLink
@@ -36,9 +36,9 @@ def bring(link: ServerLink, digest: str, place: str, say: Callable[[str], None])
             say(f"staging{WAITS}{error.what}")
             backoff.wait()
         else:
-            faultpoint("agent.unpacked")
+            failpoint("agent.unpacked")
             os.rename(part, place)
-            faultpoint("agent.renamed")
+            failpoint("agent.renamed")
             return
 
 

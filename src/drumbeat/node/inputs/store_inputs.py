@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from drumbeat.model import folder_layout, wire
 from drumbeat.model.agent import WAITS, Enrolment
 from drumbeat.model.errors import StorageError, UnreachableError
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.model.input_listing import Listing
 from drumbeat.model.plan import InputPlan
 from drumbeat.model.roster import Member
@@ -147,7 +147,7 @@ class NodeInputs:
             self._serving.progress = lambda: meter.came
         means = Means(self._files, lambda: ServerLink(self._enrolment), meter, self._timeouts, self._chain())
         Fetch(means, list(wants.values())).run()
-        faultpoint("cache.fetched")
+        failpoint("cache.fetched")
         self._progress(f"{what}: {in_words(meter.came)} fetched")
         return list(wants)
 
@@ -175,7 +175,7 @@ class NodeInputs:
         os.makedirs(os.path.dirname(place), exist_ok=True)
         part = link_tree.fresh(place)
         link_tree.build(self._files, listing, part)
-        faultpoint("cache.laid_out")
+        failpoint("cache.laid_out")
         os.rename(part, place)
 
 

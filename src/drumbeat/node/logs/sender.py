@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 from drumbeat.model.errors import DEFECT, DrumbeatError, StaleError, UnreachableError
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.node.platform.agent_log import Journal
 from drumbeat.node.platform.request_backoff import Backoff
 from drumbeat.node.platform.server_link import ServerLink
@@ -62,7 +62,7 @@ class GrowingLog:
         if self._sent == had:
             raise UnreachableError(f"the server takes nothing more of {self._name}")
         self._remember(data, offset)
-        faultpoint("agent.log_sent")
+        failpoint("agent.log_sent")
         return self._there
 
     def give_up(self, link: ServerLink, error: OSError) -> None:

@@ -15,7 +15,7 @@ from typing import BinaryIO, cast
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from drumbeat.model.agent import Enrolment
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.model.metric_lines import line_of, point_from_wire
 from drumbeat.model.metrics import (
     DEFAULT_EXPERIMENT_ALIAS,
@@ -202,7 +202,7 @@ class MetricsEndpoint:
                 for line, _ in new:
                     self._recent.pop(hash(line), None)
             raise MlflowRefusal(FULL, f"drumbeat keeps no more metrics on this node: {error}") from None
-        faultpoint("metrics.spooled")
+        failpoint("metrics.spooled")
         for _, record in new:
             self.runs.apply(record)
 

@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from drumbeat.model import wire
 from drumbeat.model.agent import Enrolment
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.node.host import processes
 from drumbeat.node.metrics.endpoint import MetricsEndpoint
 from drumbeat.node.metrics.folder import MetricsFolder
@@ -50,7 +50,7 @@ def main() -> int:
     threading.excepthook = _on_crash
     pid = os.getpid()
     folder.write("state", {"pid": pid, "born": processes.birth(pid)})
-    faultpoint("metrics.begun")
+    failpoint("metrics.begun")
     enrolment = wire.from_wire(Enrolment, folder.read("enrolment"))
     _serve(folder, enrolment, socket.socket(fileno=int(sys.argv[2])))
     _wait(enrolment)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from drumbeat.model.errors import DEFECT, DrumbeatError, NotFoundError, StaleError
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.model.metric_lines import blank_line
 from drumbeat.node.metrics.failing_line import FailingLineSearch
 from drumbeat.node.metrics.folder import OVER, STUCK, keep_sent, sent_offset, skip_reason
@@ -89,7 +89,7 @@ class Forwarder:
         try:
             lines = self._search.batch(self._spool.read(self._sent, BATCH_BYTES))
             taken = self._forward(lines)
-            faultpoint("metrics.forwarded")
+            failpoint("metrics.forwarded")
         except StaleError as error:
             self._end(f"the attempt is over: {error}", "")
         except (DrumbeatError, OSError) as error:

@@ -1,4 +1,4 @@
-"""Unix sockets of a node's companions, in a folder that may have a longer path than an address holds (unix(7))."""
+"""Unix sockets of a node's sidecars, in a folder that may have a longer path than an address holds (unix(7))."""
 
 from __future__ import annotations
 

@@ -128,5 +128,5 @@ class NodeTunnel:
 
 
 def socket_path(root: str, name: str) -> str:
-    """The path of a Unix socket of the companions of an attempt."""
+    """The path of a Unix socket of the sidecars of an attempt."""
     return os.path.join(root, "companions", f"{name}.sock")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from drumbeat.launchers.services import has_process, log_file, services_on
 from drumbeat.model.agent import Remark, ServiceStatus
 from drumbeat.model.plan import Plan, ServicePlan
-from drumbeat.model.supervisor import CompanionExit, SupervisorState
+from drumbeat.model.supervisor import SidecarExit, SupervisorState
 
 _TAIL_BYTES = 4096
 _MAX_LINE = 300
@@ -33,7 +33,7 @@ class ServiceStatuses:
             return ()
         if state.running and not state.stopping:
             names = {one.name for one in self._services}
-            for ended in state.companion_exits:
+            for ended in state.sidecar_exits:
                 key = (state.round, ended.name)
                 if ended.name in names and key not in self._problems:
                     self._problems[key] = self._report(ended)
@@ -46,18 +46,18 @@ class ServiceStatuses:
             self._remember(Remark(f"service {one.name} on node {self._node}", f"service {one.name}: {why}"))
 
     def _status(self, service: ServicePlan, state: SupervisorState) -> ServiceStatus:
-        is_running = service.name in state.companions if has_process(service) else bool(state.running)
+        is_running = service.name in state.sidecars if has_process(service) else bool(state.running)
         problem = "" if is_running or not state.running else self._problems.get((state.round, service.name), "")
         return ServiceStatus(service.name, is_running, problem)
 
-    def _report(self, ended: CompanionExit) -> str:
+    def _report(self, ended: SidecarExit) -> str:
         """Remembers how a service ended, and returns it."""
         where = f"service {ended.name} on node {self._node}"
         problem = self._problem(ended)
         self._remember(Remark(where, f"{where} {problem}"))
         return problem
 
-    def _problem(self, ended: CompanionExit) -> str:
+    def _problem(self, ended: SidecarExit) -> str:
         if ended.error:
             return f"can't be started: {ended.error}"
         how = f"was ended by {_signal_name(ended.signal)}" if ended.signal else f"ended with exit code {ended.code}"

@@ -71,7 +71,7 @@ def _accepted(context: RequestContext, listener: socket.socket) -> socket.socket
             local.settimeout(None)
             return local
         state = context.supervisor_client.state
-        ended = next((one for one in state.companion_exits if one.name == context.request.id), None)
+        ended = next((one for one in state.sidecar_exits if one.name == context.request.id), None)
         if ended is not None:
             raise EngineError(f"the session could not be started: {ended.error or 'its program ended'}")
         if not state.running or state.stopping:

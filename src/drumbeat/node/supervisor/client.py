@@ -138,7 +138,7 @@ class SupervisorClient:
         with self._lock:
             before = self._requests.get(StartSessions)
             sessions = before.sessions if isinstance(before, StartSessions) and before.round == state.round else ()
-            kept = [one for one in sessions if one.id in state.companions]
+            kept = [one for one in sessions if one.id in state.sidecars]
             self._requests[StartSessions] = request = StartSessions(state.round, (*kept, session))
             self._send(request)
 
@@ -300,7 +300,7 @@ class SupervisorClient:
         is_first, self._has_claimed = not self._has_claimed, True
         if self.claim is None or not is_first or not self.claim(self._folder):
             return False
-        self._journal.note("a spare supervisor, with prepared interpreters, is taken over")
+        self._journal.note("a spare supervisor, with warm workers, is taken over")
         return True
 
     def _start_supervisor(self) -> None:

@@ -30,7 +30,7 @@ ENDING_INTERVAL_S = 0.03
 """How often they are looked at."""
 
 _HOLD = "hold.json"
-STANDBY = "standby"
+WARM_POOL = "standby"
 """The folder, in a supervisor's, of what it prepares for the next round."""
 
 
@@ -41,7 +41,7 @@ class Subreaper:
 
     def __init__(self, folder: str, marker: str) -> None:
         self._folder, self._marker, self._hold = folder, marker, f"{folder}/{_HOLD}"
-        self._is_of_pool = folder.endswith(f"/{STANDBY}")
+        self._is_of_pool = folder.endswith(f"/{WARM_POOL}")
         """Whether this one of two was made for the warm workers; the two change places with each round."""
         self._supervisor = os.getpid()
         self._adopts = processes.adopt_orphans()
@@ -60,12 +60,12 @@ class Subreaper:
 
     def move(self, folder: str) -> None:
         """Takes note that the supervisor's folder is another one. What was made for the pool stays below it."""
-        self._folder = f"{folder}/{STANDBY}" if self._is_of_pool else folder
+        self._folder = f"{folder}/{WARM_POOL}" if self._is_of_pool else folder
         self._hold = f"{self._folder}/{_HOLD}"
 
     def of_pool(self) -> Subreaper:
-        """Returns another one, of the same way, for the prepared interpreters."""
-        return type(self)(f"{self._folder}/{STANDBY}", self._marker)
+        """Returns another one, of the same way, for the warm workers."""
+        return type(self)(f"{self._folder}/{WARM_POOL}", self._marker)
 
     @property
     def holders(self) -> set[int]:
@@ -177,7 +177,7 @@ class InGroup(Subreaper):
         self._note_or_close({"group": self._group.path})
 
     def _ending(self) -> str:
-        return f"-{STANDBY}" if self._is_of_pool else ""
+        return f"-{WARM_POOL}" if self._is_of_pool else ""
 
     def enter(self) -> None:
         self._group.enter()
@@ -225,7 +225,7 @@ def end_rest(folder: str, reap: Callable[[], None] = lambda: None) -> list[int]:
     reap: reaps the children that this process has adopted, while it waits: a namespace isn't gone before.
     """
     marker = listener.read_marker(folder)
-    holds = (f"{folder}/{_HOLD}", f"{folder}/{STANDBY}/{_HOLD}")
+    holds = (f"{folder}/{_HOLD}", f"{folder}/{WARM_POOL}/{_HOLD}")
     for hold in holds:
         with contextlib.suppress(OSError, ValueError), open(hold, encoding="utf-8") as file:
             _end_held(json.load(file), reap)

@@ -20,7 +20,7 @@ from drumbeat.node.supervisor.confinement import Subreaper
 from drumbeat.node.supervisor.listener import AgentListener
 from drumbeat.node.supervisor.shared_memory import Segments
 from drumbeat.node.supervisor.signal_pipe import SignalPipe
-from drumbeat.node.supervisor.standby import Standby, write_hook
+from drumbeat.node.supervisor.warm_worker import WarmWorker, write_hook
 
 _END_TIMEOUT_S, _READ_BYTES = 5.0, 1 << 16
 _TORCH = ("/libtorch_python",)
@@ -94,7 +94,7 @@ class SupervisorMachine:
         """Returns all processes below these."""
         return processes.descendants(*pids)
 
-    # --- prepared interpreters ----------------------------------------------------------------------------------------
+    # --- warm workers -------------------------------------------------------------------------------------------------
     def memory_left(self) -> tuple[int, int]:
         """Returns the bytes of memory that can still be used, and those that there are in all."""
         return machine_memory.left()
@@ -107,9 +107,9 @@ class SupervisorMachine:
         """Writes the module that interpreters import at their start. Raises OSError."""
         write_hook(folder)
 
-    def standby(self, rank: ProcessStart, held: Subreaper, folder: str, *, outlives: bool) -> Standby:
+    def warm_worker(self, rank: ProcessStart, held: Subreaper, folder: str, *, outlives: bool) -> WarmWorker:
         """Starts an interpreter for a rank. Raises OSError."""
-        return Standby(rank, held, folder, outlives=outlives)
+        return WarmWorker(rank, held, folder, outlives=outlives)
 
     def has_torch(self, pid: int) -> bool:
         """Whether a process has loaded torch."""

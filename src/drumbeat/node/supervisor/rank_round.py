@@ -12,18 +12,18 @@ import selectors
 import signal
 from collections.abc import Callable, Sequence
 
-from drumbeat.model.fault_points import faultpoint
-from drumbeat.model.supervisor import ProcessStart, StandbyOrder, StartRound, StartSessions, SupervisedExit
+from drumbeat.model.failpoints import failpoint
+from drumbeat.model.supervisor import ProcessStart, StartRound, StartSessions, SupervisedExit, WarmPoolOrder
 from drumbeat.node.host import processes
 from drumbeat.node.host.machine import boot
-from drumbeat.node.supervisor.companions import Companions
 from drumbeat.node.supervisor.confinement import KILL_TIMEOUT_S, LEFTOVER_GRACE_S, Subreaper
 from drumbeat.node.supervisor.launcher_process import Starter
 from drumbeat.node.supervisor.listener import read_marker
 from drumbeat.node.supervisor.liveness_pipe import LIVENESS_FILE
 from drumbeat.node.supervisor.machine import SupervisorMachine
 from drumbeat.node.supervisor.round_records import Records
-from drumbeat.node.supervisor.standby_pool import ENDED_FROM_OUTSIDE, Standbys
+from drumbeat.node.supervisor.sidecars import Sidecars
+from drumbeat.node.supervisor.warm_pool import ENDED_FROM_OUTSIDE, WarmPool
 
 
 class RankRound:
@@ -38,7 +38,7 @@ class RankRound:
         self.number = -1
         self.running: dict[int, int] = {}
         self.starter, self.is_launcherless = Starter(selector), False
-        self.companions = Companions()
+        self.sidecars = Sidecars()
         self.sessions: set[int] = set()
         self.exits: list[SupervisedExit] = []
         self.over, self.lost, self.is_abandoned, self.is_restarted = True, False, False, False
@@ -51,8 +51,8 @@ class RankRound:
         self.trouble = ""
         self._recall(folder)
         self.confinement: Subreaper = machine.confinement(folder, read_marker(folder))
-        self.standbys = Standbys(folder, self.confinement.of_pool(), selector, on_change, machine)
-        self.confinement.spares = self.standbys.confinement.spares = self.standbys.spares
+        self.warm_pool = WarmPool(folder, self.confinement.of_pool(), selector, on_change, machine)
+        self.confinement.spares = self.warm_pool.confinement.spares = self.warm_pool.spares
         self.warm, self.cold = list[int](), ""
 
     @property
@@ -61,19 +61,19 @@ class RankRound:
         return self.kill_at is not None
 
     def start(self, request: StartRound) -> None:
-        """Begins a round, in prepared interpreters where they fit."""
+        """Begins a round, in warm workers where they fit."""
         number, todo, starter = request.round, request.ranks, request.starter
         self.number, self.exits, self.over, self.lost = number, [], False, False
         self.is_abandoned, self.is_restarted, self._ranks = False, False, len(todo)
         self.kill_at = self.killed_at = self.sweep_at = self.swept_at = None
         self.sessions, self.trouble, self.starter = set(), "", Starter(self.selector)
-        self.companions = Companions(todo)
+        self.sidecars = Sidecars(todo)
         self.is_launcherless = False
         try:
             # Before the first rank: if this process dies now, the next supervisor knows that a round was begun.
             self.records.write_round(number, over=False, ranks=len(todo))
-            faultpoint("supervisor.round_written")
-            self._confine(todo, request.standbys)
+            failpoint("supervisor.round_written")
+            self._confine(todo, request.warm_pool)
             self.segments.open(self.machine.monotonic())
         except OSError as error:
             self._refuse(todo, error)
@@ -81,18 +81,18 @@ class RankRound:
         for rank in todo:
             self._start_rank(rank)
         self.cold = self.cold if len(self.warm) < len(todo) else ""
-        self.companions.start_services(request.services, self.confinement)
-        self.standbys.begin(todo, request.standbys, self.machine.monotonic())
+        self.sidecars.start_services(request.services, self.confinement)
+        self.warm_pool.begin(todo, request.warm_pool, self.machine.monotonic())
         if starter is not None:
             self.starter.start(starter, todo, self.confinement)
             self.sessions |= {self.starter.command_server} - {0}
         self._on_change()
 
-    def _confine(self, todo: Sequence[ProcessStart], order: StandbyOrder | None) -> None:
+    def _confine(self, todo: Sequence[ProcessStart], order: WarmPoolOrder | None) -> None:
         """Opens the round's confinement, or takes the one in which its interpreters are. Raises OSError."""
-        is_warm, self.warm, self.cold = self.standbys.fits(todo, order), [], self.standbys.cold
+        is_warm, self.warm, self.cold = self.warm_pool.fits(todo, order), [], self.warm_pool.cold
         if is_warm:
-            self.confinement = self.standbys.swap(self.confinement)
+            self.confinement = self.warm_pool.swap(self.confinement)
             self.confinement.resume()
         else:
             self.confinement.open()
@@ -117,20 +117,20 @@ class RankRound:
         else:
             self.running[pid] = rank.rank
             self.sessions.add(pid)
-            faultpoint("supervisor.rank_forked")
+            failpoint("supervisor.rank_forked")
         finally:
             if liveness >= 0:
                 os.close(liveness)
 
     def _start_warm(self, rank: ProcessStart) -> int:
-        """Returns the pid of the rank's prepared interpreter, which is the rank now; 0 = there is none."""
-        standby = self.standbys.take(rank.rank)
-        if standby is None:
+        """Returns the pid of the rank's warm worker, which is the rank now; 0 = there is none."""
+        worker = self.warm_pool.take(rank.rank)
+        if worker is None:
             return 0
         try:
-            pid = standby.go(rank)
+            pid = worker.go(rank)
         except OSError:  # It was killed a moment ago.
-            standby.end()
+            worker.end()
             self.cold = ENDED_FROM_OUTSIDE
             return 0
         self.warm.append(rank.rank)
@@ -139,7 +139,7 @@ class RankRound:
     def start_sessions(self, request: StartSessions) -> None:
         """Starts persons' commands beside the ranks, while these run."""
         is_now = request.round == self.number and self.running and self.kill_at is None
-        if is_now and self.companions.start_sessions(request.sessions, self.confinement):
+        if is_now and self.sidecars.start_sessions(request.sessions, self.confinement):
             self._on_change()
 
     def stop(self, grace_s: float) -> None:
@@ -176,10 +176,10 @@ class RankRound:
         for pid, code in ended.items():
             if pid in self.running:
                 self._add_exit(self.running.pop(pid), code, at)
-            elif self.companions.end(pid, code):
+            elif self.sidecars.end(pid, code):
                 is_news = True
             else:
-                self.standbys.reap(pid)
+                self.warm_pool.reap(pid)
         if len(self.exits) > reported:
             self._look_at_segments(is_last=True)  # The others can end within a moment.
         if is_news or len(self.exits) > reported:
@@ -200,7 +200,7 @@ class RankRound:
         self.exits.append(ended)
         try:
             self.records.add_exit(self.number, ended)
-            faultpoint("supervisor.exit_written")
+            failpoint("supervisor.exit_written")
         except OSError as failure:
             self.trouble = f"the exits can't be written down: {failure}"
 
@@ -259,13 +259,13 @@ class RankRound:
         if left:
             self.trouble = processes.say_unkillable(left)
         self._record()
-        faultpoint("supervisor.over_written")
+        failpoint("supervisor.over_written")
         self.confinement.close(is_empty=not left)
         self.starter.close()
         is_clean = all(ended.code == 0 and not ended.is_stopped for ended in self.exits)
         self.segments.close(is_clean=is_clean)
         if not left:
-            self.standbys.settle(self.machine.monotonic(), is_clean=is_clean)
+            self.warm_pool.settle(self.machine.monotonic(), is_clean=is_clean)
         self._on_change()
 
     def retire(self, folder: str) -> None:
@@ -277,7 +277,7 @@ class RankRound:
         """Goes on in the supervisor's folder where that is now."""
         self.records, self.segments = Records(folder), self.machine.segments(folder)
         self.confinement.move(folder)
-        self.standbys.move(folder)
+        self.warm_pool.move(folder)
 
     def _record(self, *, over: bool = True) -> None:
         """Writes that the round is over, or abandoned."""
@@ -320,7 +320,7 @@ class RankRound:
             waits += self.starter.due_s(now)
         if not self.over and self.running:
             waits.append(self.segments.due_s(now))
-            due_s = self.standbys.due_s(now) if self.kill_at is None else None
+            due_s = self.warm_pool.due_s(now) if self.kill_at is None else None
             waits += [] if due_s is None else [due_s]
         return waits
 

@@ -1,4 +1,4 @@
-"""Spare supervisors: supervisors without an attempt, whose prepared interpreters wait for the next job of the same
+"""Spare supervisors: supervisors without an attempt, whose warm workers wait for the next job of the same
 command.
 
 Each is a folder among the user's caches, apart for each boot of each machine, with a living supervisor in it. An agent
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from drumbeat._version import __version__
 from drumbeat.model.agent import Enrolment
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.model.supervisor import LeaveNode
 from drumbeat.node.host.machine import boot
 from drumbeat.node.platform import machine_memory
@@ -26,7 +26,7 @@ from drumbeat.node.supervisor import listener
 from drumbeat.node.supervisor.machine import MACHINE, SupervisorMachine
 
 if TYPE_CHECKING:
-    from drumbeat.node.supervisor.standby_pool import Standbys
+    from drumbeat.node.supervisor.warm_pool import WarmPool
 
 IDLE_S = "DRUMBEAT_SPARE_S"
 """The variable of the agent that sets another `_IDLE_S`; 0 = no supervisor becomes a spare one."""
@@ -93,18 +93,18 @@ def new_folder(spare_key: str, machine: SupervisorMachine = MACHINE) -> str:
     return f"{home}/{spare_key}-{os.urandom(6).hex()}"
 
 
-def place(folder: str, spare_folder: str, standbys: Standbys, machine: SupervisorMachine = MACHINE) -> None:
+def place(folder: str, spare_folder: str, warm_pool: WarmPool, machine: SupervisorMachine = MACHINE) -> None:
     """Moves a supervisor's folder to the spare ones. Raises OSError."""
     os.makedirs(os.path.dirname(spare_folder), mode=0o700, exist_ok=True)
     spare = {
-        "pid": machine.pid, "interpreters": sorted(standbys.pids), "commands": standbys.commands,
+        "pid": machine.pid, "interpreters": sorted(warm_pool.pids), "commands": warm_pool.commands,
         "since": machine.now(),
     }  # fmt: skip
     with open(f"{folder}/{_FILE}", "w", encoding="utf-8") as file:
         json.dump(spare, file)
-    faultpoint("supervisor.retiring")
+    failpoint("supervisor.retiring")
     os.rename(folder, spare_folder)
-    faultpoint("supervisor.retired")
+    failpoint("supervisor.retired")
 
 
 def claim(spare_key: str, folder: str, machine: SupervisorMachine = MACHINE) -> bool:
@@ -120,12 +120,12 @@ def claim(spare_key: str, folder: str, machine: SupervisorMachine = MACHINE) -> 
         for path in list(_folders(machine.spares_home())):
             if not os.path.basename(path).startswith(f"{spare_key}-") or _clear_dead(path, machine):
                 continue
-            faultpoint("agent.spare_found")
+            failpoint("agent.spare_found")
             with contextlib.suppress(OSError):  # Another agent was first, or the folder isn't empty.
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(f"{folder}/{listener.LOCK}")
                 os.rename(path, folder)
-                faultpoint("agent.spare_taken")
+                failpoint("agent.spare_taken")
                 return True
     return False
 
@@ -164,7 +164,7 @@ def _clear_dead(path: str, machine: SupervisorMachine) -> bool:
     """
     if listener.is_held(path):
         return False
-    faultpoint("agent.spare_dead")
+    failpoint("agent.spare_dead")
     grave = f"{os.path.dirname(path)}/{_DEAD}-{os.urandom(6).hex()}"
     with contextlib.suppress(OSError):  # Another agent takes it over at this moment, or removes it as well.
         os.rename(path, grave)

@@ -1,6 +1,6 @@
 """A supervisor as a spare one: how it becomes one, what it obeys then, and when it has waited long enough.
 
-A spare supervisor has no attempt; its prepared interpreters wait for the next job of the same command.
+A spare supervisor has no attempt; its warm workers wait for the next job of the same command.
 `spare_folders.py` has the folders in which they wait, and for how long.
 """
 
@@ -34,13 +34,13 @@ class SpareSupervisor:
     def retire(self) -> bool:
         """Becomes a spare supervisor if it was asked to and can keep warm workers; returns whether it has."""
         wanted, self.retirement = self.retirement, None
-        if wanted is None or self._round.trouble or not self._round.standbys.keep():
+        if wanted is None or self._round.trouble or not self._round.warm_pool.keep():
             return False
         from drumbeat.node.supervisor import spare_folders  # Later: most supervisors never retire.
 
         try:
             self._round.records.clear()
-            spare_folders.place(self._folder, wanted.folder, self._round.standbys, self._machine)
+            spare_folders.place(self._folder, wanted.folder, self._round.warm_pool, self._machine)
         except OSError:  # Another file system, a full disk: the next job starts cold.
             return False
         self._folder = wanted.folder
@@ -67,9 +67,9 @@ class SpareSupervisor:
         """Looks at the memory; it is done when it is old, has no interpreter left, or is one too many."""
         from drumbeat.node.supervisor import spare_folders
 
-        self._round.standbys.look_spare()
+        self._round.warm_pool.look_spare()
         is_old = self._machine.monotonic() >= self._until
-        if is_old or not self._round.standbys.pids or spare_folders.is_surplus(self._folder, self._machine):
+        if is_old or not self._round.warm_pool.pids or spare_folders.is_surplus(self._folder, self._machine):
             self.is_done = True
 
     def remove(self) -> None:

@@ -15,7 +15,7 @@ import os
 import signal
 import sys
 
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.model.supervisor import (
     LeaveNode,
     Probe,
@@ -69,7 +69,7 @@ class Supervisor:
             return False
         if not (self.leaving and self.round.over):
             return True
-        is_awaited = self.spare.retirement is not None and self.round.standbys.is_beginning(self.machine.monotonic())
+        is_awaited = self.spare.retirement is not None and self.round.warm_pool.is_beginning(self.machine.monotonic())
         return is_awaited or self._retire()
 
     def work(self) -> None:
@@ -80,17 +80,17 @@ class Supervisor:
         self._look_after_agent()
         self.round.end_what_must_end()
         if self.round.running and not self.round.is_stopping:
-            self.round.standbys.look(self.round.running, self.machine.monotonic())
+            self.round.warm_pool.look(self.round.running, self.machine.monotonic())
         elif self.spare.is_spare:
             self.spare.look()
         else:
-            self.round.standbys.look_between(self.machine.monotonic())
+            self.round.warm_pool.look_between(self.machine.monotonic())
 
     def end(self) -> None:
         """Ends what was prepared; the process ends after it."""
-        self.round.standbys.close()
+        self.round.warm_pool.close()
         self.spare.remove()
-        faultpoint("supervisor.leaving")
+        failpoint("supervisor.leaving")
 
     def state(self) -> SupervisorState:
         """Returns all that an agent needs to know."""
@@ -109,10 +109,10 @@ class Supervisor:
             held_by=round_.confinement.way,
             warm=tuple(round_.warm),
             cold=round_.cold,
-            standbys=round_.standbys.ready,
-            preparing=round_.standbys.preparing,
-            companions=round_.companions.names,
-            companion_exits=round_.companions.exits,
+            warm_workers=round_.warm_pool.ready,
+            preparing=round_.warm_pool.preparing,
+            sidecars=round_.sidecars.names,
+            sidecar_exits=round_.sidecars.exits,
         )
 
     def obey(self, request: SupervisorRequest | None) -> None:
@@ -165,8 +165,8 @@ class Supervisor:
             waits.append(self.patience_s - self.listener.alone_s())
         if self.spare.is_spare:
             waits.append(SPARE_CHECK_INTERVAL_S)
-        elif self.round.standbys.pids and (not self.round.running or self.round.is_stopping):
-            waits.append(self.round.standbys.due_between_s(now))
+        elif self.round.warm_pool.pids and (not self.round.running or self.round.is_stopping):
+            waits.append(self.round.warm_pool.due_between_s(now))
         return max(0.0, min(waits)) + 0.001 if waits else None
 
     def _read_signals(self) -> None:

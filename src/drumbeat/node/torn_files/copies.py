@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import BinaryIO
 
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.model.folder_layout import LAST_GOOD
 from drumbeat.model.sparse_files import extend, hole_length
 from drumbeat.node.platform import locks
@@ -92,7 +92,7 @@ class FileCopies:
         try:
             if not _copy_file(f"{self._root}/{path}", part, state, is_over) or is_over():
                 return False
-            faultpoint("checkpoint.copied")
+            failpoint("checkpoint.copied")
             place = f"{self._copies}/{path}"
             os.makedirs(os.path.dirname(place), exist_ok=True)
             os.replace(part, place)

@@ -6,7 +6,7 @@ import os
 import shutil
 from datetime import UTC, datetime
 
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.model.folder_layout import LAST_GOOD
 from drumbeat.node.platform import locks
 from drumbeat.node.torn_files.copies import COPIES, content_of, hold, say_size
@@ -75,6 +75,6 @@ class TornFiles:
             return f"{cut}; it has no earlier whole version, and was moved to {LAST_GOOD}/{ASIDE}"
         status = os.stat(kept)
         os.replace(kept, place)
-        faultpoint("checkpoint.put_back")
+        failpoint("checkpoint.put_back")
         saved = datetime.fromtimestamp(status.st_mtime, UTC)
         return f"{cut}; it was put back as of {saved:%Y-%m-%d %H:%M:%S} UTC ({say_size(status.st_size)})"

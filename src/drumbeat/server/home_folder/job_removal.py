@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.server.home_folder.atomic_files import sync_folder
 from drumbeat.server.home_folder.logs import JOURNAL
 from drumbeat.server.home_folder.output_folder import PARTS, SHOWN
@@ -31,7 +31,7 @@ def set_aside_job(jobs: Path, folder: Path) -> None:
     with suppress(FileNotFoundError):
         folder.rename(bin_ / f"{folder.name}.{secrets.token_hex(4)}")
         sync_folder(jobs)
-    faultpoint("delete.renamed")
+    failpoint("delete.renamed")
 
 
 def remove_job(jobs: Path, job: str) -> None:

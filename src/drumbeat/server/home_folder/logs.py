@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.model.logs import NODE_LOG, LogName, rank_of
 from drumbeat.model.sparse_files import extend, write_at
 from drumbeat.server.home_folder.atomic_files import locked, sync_file, sync_folder, write_all
@@ -56,9 +56,9 @@ class JobLogs:
             self._catch_up(journal)
             self._forget_lost(log, place)
             size = append_beyond(place, offset, data)
-            faultpoint("store.log_grown")
+            failpoint("store.log_grown")
             self._record(journal, log, size)
-        faultpoint("store.log_recorded")
+        failpoint("store.log_recorded")
         return size
 
     def _place(self, log: LogName) -> Path:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from drumbeat.model import wire
 from drumbeat.model.errors import StaleError
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.server.home_folder.atomic_files import locked, put_whole, sync_folder
 from drumbeat.server.home_folder.paths import inside
 from drumbeat.server.home_folder.run_file import RUN_FILES
@@ -173,7 +173,7 @@ class OutputFolder:
         """Shows a node's files, which lie in its `part_folder` or are shown already."""
         self.admit(attempt)
         self._write(self.manifest().with_node(attempt, node, files))
-        faultpoint("store.outputs_shown")
+        failpoint("store.outputs_shown")
         self._settle()
 
     def drop(self, attempt: int, node: int) -> None:
@@ -193,7 +193,7 @@ class OutputFolder:
         _prune(target, set(self._shown))
         parts = self._folder / part_folder(manifest.attempt, manifest.moving)
         _move([path for path, winner in self._shown.items() if winner.node == manifest.moving], parts, target)
-        faultpoint("store.outputs_moved")
+        failpoint("store.outputs_moved")
         shutil.rmtree(parts, ignore_errors=True)
         for older in numbers(attempts):
             if older < manifest.attempt:

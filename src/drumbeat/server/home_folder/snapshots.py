@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from drumbeat.model.errors import ConflictError, ForbiddenError, NotFoundError
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.server.home_folder.atomic_files import fitting, put_whole
 from drumbeat.server.home_folder.stored_files import SnapshotSpace
 
@@ -41,7 +41,7 @@ class Snapshots:
         place = self.place(digest)
         place.parent.mkdir(0o700, exist_ok=True)
         put_whole(place, fitting(self._folder, _checked(digest, pieces)), self._new / uuid.uuid4().hex)
-        faultpoint("store.snapshot_kept")
+        failpoint("store.snapshot_kept")
 
     def ask(self, digest: str, now: float) -> bool:
         """Whether it is there; notes that it was asked for."""

@@ -9,7 +9,7 @@ from drumbeat.core.lifecycle.events import CancelChild, ChildRefused, SubmitChil
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.model.api.requests import JobRequest
 from drumbeat.model.errors import ConflictError, NotFoundError, RefusedError, SpecError
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.server.database.records import PendingEffect
 from drumbeat.server.jobs.jobs import Jobs
 from drumbeat.server.loop.loop import Loop
@@ -46,7 +46,7 @@ class Children:
             self._submit_step(parent, effect.job)
         else:
             self._submit_trial(parent, effect.job)
-        faultpoint("children.submitted")
+        failpoint("children.submitted")
         self._loop.store.done(pending.id)
 
     def _submit_trial(self, sweep: Job, trial: str) -> None:
@@ -62,7 +62,7 @@ class Children:
         assert isinstance(effect, CancelChild)  # noqa: S101 - as above
         with contextlib.suppress(ConflictError, NotFoundError):  # It has ended, or ends by itself.
             self._jobs.cancel(effect.job, by=effect.by)
-        faultpoint("children.canceled")
+        failpoint("children.canceled")
         self._loop.store.done(pending.id)
 
 

@@ -42,7 +42,7 @@ from drumbeat.model.errors import (
     StorageError,
     UnreachableError,
 )
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.model.plan import Plan, StagedFiles
 from drumbeat.model.principal import UNKNOWN, Principal
 from drumbeat.model.states import State
@@ -180,10 +180,10 @@ class Jobs:
                 raise PostponedError from error
             return
         reuse = find(plan)
-        faultpoint("children.planned")
+        failpoint("children.planned")
         if reuse.source and self._loop.store.submitted(submission.key) is None:
             self._loop.tell(parent, StepReused(job, reuse.source))
-            faultpoint("children.reused")
+            failpoint("children.reused")
             return
         kept = (Use("step", reuse.key, "", "reuse key"),) if reuse.key else ()
         noted = replace(submission, uses=(*submission.uses, *kept))
@@ -249,10 +249,10 @@ class Jobs:
         if compute not in self._engines:  # It was deleted since the plan was made.
             raise no_compute(compute, self._engines)
         _require_sources(loop.store, submission.job.plan)
-        faultpoint("submit.before_commit")
+        failpoint("submit.before_commit")
         self._quotas.require_room(submission.job)
         record, is_new = loop.store.submit(submission)
-        faultpoint("submit.after_commit")
+        failpoint("submit.after_commit")
         if is_new:
             loop.add(record)
         return record, is_new

@@ -22,7 +22,7 @@ from drumbeat.core.lifecycle.state_machine import JUDGE_AFTER, decide
 from drumbeat.core.lifecycle.transitions import then, with_effects
 from drumbeat.core.scheduling.resource_needs import Slot
 from drumbeat.model.errors import NotFoundError, StaleError, StandbyError, StorageError, UnreachableError
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.model.states import State
 from drumbeat.ports.clock import Clock
 from drumbeat.server.database import SqlStore
@@ -318,10 +318,10 @@ class Loop:
                 log.exception("an observer of changes failed")
 
     def _commit(self, name: str, record: Record, change: Change) -> None:
-        faultpoint("loop.before_commit")
+        failpoint("loop.before_commit")
         try:
             self.store.commit([change])
-            faultpoint("loop.after_commit")
+            failpoint("loop.after_commit")
         except StandbyError:
             self.step_down()
             raise

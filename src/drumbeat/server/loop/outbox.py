@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from drumbeat.core.lifecycle.events import Effect
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.model.errors import DrumbeatError, StandbyError, StorageError
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.server.database.records import PendingEffect
 from drumbeat.server.loop.loop import Loop
 from drumbeat.server.loop.repeated_failures import RepeatedFailures
@@ -118,9 +118,9 @@ class Outbox:
 
         Raises StandbyError when another server has become the active one.
         """
-        faultpoint("effect.before")
+        failpoint("effect.before")
         job = self._loop.held(pending.job).job
-        faultpoint("effect.looked")
+        failpoint("effect.looked")
         try:
             self._handler(pending).carry_out(pending, job)
         except PostponedError:

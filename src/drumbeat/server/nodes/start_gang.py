@@ -5,7 +5,7 @@ from __future__ import annotations
 from drumbeat.core.lifecycle.events import GangRefused, GangSeen, NodeLost, StartGang
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.model.errors import EngineError, StandbyError, UnreachableError
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.model.states import State
 from drumbeat.server.computes.engines import Engines
 from drumbeat.server.data.inputs import JobInputs
@@ -41,7 +41,7 @@ class GangStarter:
             gang = self._gangs.of(job)
             self._inputs.prepare(job)
             word = engine.start(gang)
-            faultpoint("effect.started")
+            failpoint("effect.started")
         except EngineError as error:
             return GangRefused(pending.attempt, str(error))
         except UnreachableError as error:

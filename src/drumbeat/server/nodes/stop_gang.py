@@ -7,7 +7,7 @@ import logging
 from drumbeat.core.lifecycle.events import GangSeen, StopGang
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.model.errors import StorageError
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.model.unique_names import gang_name
 from drumbeat.server.computes.engines import Engines
 from drumbeat.server.database.records import PendingEffect
@@ -35,7 +35,7 @@ class GangStopper:
     def _carry_out(self, pending: PendingEffect, job: Job) -> None:
         self._engines[job.plan.compute].stop(gang_name(job.unique_name, pending.attempt))
         self._drop_parts(pending)
-        faultpoint("effect.stopped")
+        failpoint("effect.stopped")
         self._loop.store.done(pending.id, release=(pending.job, pending.attempt), at=self._loop.clock.now())
         self._loop.call(self._loop.freed)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from drumbeat.core.lifecycle.events import KeepStory
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.model import wire
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.server.database import SqlStore
 from drumbeat.server.database.records import PendingEffect
 from drumbeat.server.home_folder import FolderArtifacts
@@ -40,6 +40,6 @@ class Stories:
         """Writes plan and story. Idempotent. Raises StorageError."""
         lines = [json.dumps(wire.to_wire(entry)) for entry in self._store.story(job.name)]
         self._artifacts.write_text(job.name, PLAN, wire.dumps(job.plan))
-        faultpoint("effect.keeping_story")
+        failpoint("effect.keeping_story")
         self._artifacts.write_text(job.name, STORY, "\n".join(lines) + "\n")
-        faultpoint("effect.story_kept")
+        failpoint("effect.story_kept")

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from drumbeat.core.lifecycle.events import OutputHeldUp, OutputPublished, PublishOutputs
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.lifecycle.output_publication import outputs_left
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.model.plan import OutputPlan
 from drumbeat.server.database.records import PendingEffect
 from drumbeat.server.loop.loop import Loop
@@ -63,5 +63,5 @@ class OutputPublisher:
             event = OutputHeldUp(output.name, said(error), pending.tries)
             log.warning("job %s: output %s isn't in its place yet: %s", pending.job, output.name, event.why)
         self._loop.tell(pending.job, event)
-        faultpoint("effect.published")
+        failpoint("effect.published")
         return event

@@ -23,7 +23,7 @@ from drumbeat.model.errors import (
     StorageError,
     UnreachableError,
 )
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.model.folder_layout import MANIFEST
 from drumbeat.model.plan import OutputPlan
 from drumbeat.model.states import State
@@ -131,7 +131,7 @@ class Publishing:
             except ConflictError as error:  # Another has taken the version since the job began.
                 fix = f"To name them: drumbeat data create {output.asset} --path {uri}"
                 raise ConflictError(f"its files are in {uri}, and {error.what}", fix=fix) from error
-        faultpoint("publish.registered")
+        failpoint("publish.registered")
         return f"{output.asset}:{known}"
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.model.errors import StandbyError, StorageError
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.model.folder_layout import MANIFEST
 from drumbeat.model.input_listing import ListedFile, Listing
 from drumbeat.model.manifest_pace import ManifestPace
@@ -69,7 +69,7 @@ class Copy:
         require(self.is_wanted)
         self._tell(is_complete=False)
         self._copy(missing)
-        faultpoint("publish.copied")
+        failpoint("publish.copied")
         self._require_still()
         self._tell(is_complete=True)
 
@@ -102,7 +102,7 @@ class Copy:
                 self._tell(is_complete=False)
 
     def _write(self, folder: str, file: ListedFile, path: str) -> str:
-        faultpoint("publish.file")
+        failpoint("publish.file")
         pieces = self.data.read(self.source, file)
         if self.listed.is_file:
             written = manifests.replace_file(self.data, folder, path, pieces, file.size)

@@ -18,7 +18,7 @@ from drumbeat.core import deletion_rules
 from drumbeat.core.lifecycle.events import DROPPED_WITH_JOB
 from drumbeat.model.api.space import KeptItem, SpaceItem
 from drumbeat.model.errors import NotFoundError, StorageError
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.server.database.records import Removal
 from drumbeat.server.home_folder import FolderArtifacts
 from drumbeat.server.home_folder.stored_files import JobSpace
@@ -84,7 +84,7 @@ class JobRemoval:
         item = self._item_of(name)
         self._loop.call(lambda: self._delete_rows(name, world, later))
         log.info("job %s was deleted by %s, with %d bytes", name, by, item.size)
-        faultpoint("delete.committed")
+        failpoint("delete.committed")
         self._loop.bus.publish(job_topic(name))
         return self._finish(name, world.without([name]), item)
 
@@ -118,9 +118,9 @@ class JobRemoval:
                 return [item], []
             self._artifacts.remove_job(name)
             items.append(item)
-            faultpoint("delete.files_removed")
+            failpoint("delete.files_removed")
             gone, kept = self._remove_snapshots(removal.note, world)
-            faultpoint("delete.snapshots_removed")
+            failpoint("delete.snapshots_removed")
             if self._runs:
                 self._runs.remove_points()
             self._store.removed(name, removal.version)

@@ -127,7 +127,7 @@ class Space:
 
     # --- usage ------------------------------------------------------------------------------------------------
     def spares(self) -> list[SpareView]:
-        """The prepared interpreters on this machine that no job has."""
+        """The warm workers on this machine that no job has."""
         return self._caches.spares() if self._caches else []
 
     def end_spares(self) -> None:

@@ -18,7 +18,7 @@ from drumbeat.core.sweeps.trial_jobs import algorithm_of
 from drumbeat.jobfile.sweeping.sweep import RandomSampling, SweepJob
 from drumbeat.model.api.requests import JobRequest
 from drumbeat.model.errors import NotFoundError, RefusedError, SpecError
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.ports.samplers import Sampler
 from drumbeat.server.database.records import PendingEffect
 from drumbeat.server.loop.loop import Loop
@@ -56,7 +56,7 @@ class Proposals:
         effect = cast("ProposeTrials", pending.effect)
         progress = job.sweep
         if progress and progress.is_asking and effect.first == len(progress.trials):
-            faultpoint("sweep.asked")
+            failpoint("sweep.asked")
             try:
                 event = self._proposed(job, progress, effect)
             except (SpecError, RefusedError, NotFoundError) as error:

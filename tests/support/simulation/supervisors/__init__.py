@@ -1,4 +1,4 @@
-"""Real supervisors with their prepared interpreters, and the agents' sides of them, over processes that are played.
+"""Real supervisors with their warm workers, and the agents' sides of them, over processes that are played.
 
 The supervisors (`drumbeat.node.supervisor`), their sockets, locks and folders are real, and so is what an agent decides
 about its supervisor. Played are the machine's processes, its memory and its clock, and the rest of an agent.

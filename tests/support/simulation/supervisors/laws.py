@@ -1,4 +1,4 @@
-"""What must hold of supervisors, prepared interpreters and ranks on the machine."""
+"""What must hold of supervisors, warm workers and ranks on the machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from drumbeat.model.supervisor import ProcessStart
 from drumbeat.node.supervisor import listener, spare_folders
 from drumbeat.node.supervisor.spare_supervisor import SPARE_CHECK_INTERVAL_S
-from drumbeat.node.supervisor.standby_pool import MAX_STANDBYS, MEMORY_CHECK_INTERVAL_S
+from drumbeat.node.supervisor.warm_pool import MAX_WARM_WORKERS, MEMORY_CHECK_INTERVAL_S
 from tests.support.simulation.supervisors.machine import Box, PlayedProcess, SupervisorProcess
 from tests.support.simulation.violation import require
 
@@ -27,7 +27,7 @@ def check(box: Box) -> None:
     for supervisor in box.supervisors.values():
         _place(box, supervisor)
     in_wait = Counter(one.supervisor for one in alive if one.is_interpreter and not one.served)
-    require(all(count <= MAX_STANDBYS for count in in_wait.values()), f"too many interpreters wait: {in_wait}")
+    require(all(count <= MAX_WARM_WORKERS for count in in_wait.values()), f"too many interpreters wait: {in_wait}")
 
 
 def _parts(box: Box) -> None:

@@ -16,14 +16,14 @@ from pathlib import Path
 from types import MappingProxyType
 
 from drumbeat.model.supervisor import ProcessStart, SupervisorRequest, encode_request
-from drumbeat.node.supervisor import listener, standby
-from drumbeat.node.supervisor.confinement import STANDBY, Subreaper
+from drumbeat.node.supervisor import listener, warm_worker
+from drumbeat.node.supervisor.confinement import WARM_POOL, Subreaper
 from drumbeat.node.supervisor.listener import AgentListener
 from drumbeat.node.supervisor.machine import SupervisorMachine
 from drumbeat.node.supervisor.shared_memory import Segments
 from drumbeat.node.supervisor.signal_pipe import SignalPipe
-from drumbeat.node.supervisor.standby import Standby
 from drumbeat.node.supervisor.supervisor import Supervisor
+from drumbeat.node.supervisor.warm_worker import WarmWorker
 from tests.support.fake_clock import FakeClock
 from tests.support.simulation.supervisors.parts import NoSegments, NoSignals, PlayedListener
 
@@ -250,13 +250,13 @@ class PlayedConfinement(Subreaper):
     def __init__(self, machine: PlayedMachine, folder: str, marker: str) -> None:
         self.machine = machine
         self._folder, self._marker, self._hold = folder, marker, f"{folder}/hold.json"
-        self._is_of_pool = folder.endswith(f"/{STANDBY}")
+        self._is_of_pool = folder.endswith(f"/{WARM_POOL}")
         self._supervisor, self._adopts = machine.pid, True
         self._asked: set[int] = set()
         self.spares: Callable[[], set[int]] = set
 
     def of_pool(self) -> Subreaper:
-        return PlayedConfinement(self.machine, f"{self._folder}/{STANDBY}", self._marker)
+        return PlayedConfinement(self.machine, f"{self._folder}/{WARM_POOL}", self._marker)
 
     @property
     def marker(self) -> str:
@@ -281,15 +281,15 @@ class PlayedConfinement(Subreaper):
             self.machine.box.end(self.machine.box.processes[pid], -signal.SIGKILL)
 
 
-class PlayedStandby(Standby):
-    """A prepared interpreter: its answers come over a real socket."""
+class PlayedWarmWorker(WarmWorker):
+    """A warm worker: its answers come over a real socket."""
 
     def __init__(self, machine: PlayedMachine, rank: ProcessStart, held: PlayedConfinement, folder: str) -> None:
         self.rank, self._box = rank, machine.box
         self.root = str(Path(folder).parent.parent)
         self.has_begun = self.is_ready = False
         self.refusal, self._unread, self._priority = "", b"", None
-        self._begun_with = standby.first_variables(rank, outlives=True)
+        self._begun_with = warm_worker.first_variables(rank, outlives=True)
         self._supervisor, self.other = socket.socketpair()
         self._supervisor.setblocking(False)
         self.process = machine.box.start(machine.pid, held.marker, rank, is_interpreter=True)
@@ -304,7 +304,7 @@ class PlayedStandby(Standby):
 
     def follow(self, root: str) -> str:
         if not self.process.is_alive:
-            return "a prepared interpreter ended"
+            return "a warm worker ended"
         self.root = root
         return ""
 
@@ -360,7 +360,7 @@ class PlayedMachine(AgentMachine):
     def __init__(self, box: Box, process: SupervisorProcess) -> None:
         super().__init__(box)
         self.process = process
-        self.standbys = list[PlayedStandby]()
+        self.warm_workers = list[PlayedWarmWorker]()
         """Those that were begun."""
 
     @property
@@ -410,10 +410,10 @@ class PlayedMachine(AgentMachine):
     def write_hook(self, folder: str) -> None:
         Path(folder).mkdir(parents=True, exist_ok=True)
 
-    def standby(self, rank: ProcessStart, held: Subreaper, folder: str, *, outlives: bool) -> Standby:
+    def warm_worker(self, rank: ProcessStart, held: Subreaper, folder: str, *, outlives: bool) -> WarmWorker:
         del outlives
-        self.standbys.append(PlayedStandby(self, rank, _played(held), folder))
-        return self.standbys[-1]
+        self.warm_workers.append(PlayedWarmWorker(self, rank, _played(held), folder))
+        return self.warm_workers[-1]
 
     def has_torch(self, pid: int) -> bool:
         return pid in self.box.processes

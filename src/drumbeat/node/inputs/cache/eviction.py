@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from drumbeat.model.errors import RefusedError, StorageError
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.model.input_listing import ListedFile
 from drumbeat.node.inputs.cache.files import CachedFile, Files, name_of
 from drumbeat.node.inputs.cache.partial_file import forget
@@ -152,7 +152,7 @@ class CacheSpace:
                     return verdict.waits_for
                 self._clear(verdict)
             self._pins.put(root, {"job": job, "files": sizes})
-            faultpoint("cache.pinned")
+            failpoint("cache.pinned")
         return ""
 
     def clear_unused(self, before_ns: int, *, is_dry: bool) -> tuple[list[CachedFile], list[Pin]]:
@@ -175,7 +175,7 @@ class CacheSpace:
     def _clear(self, verdict: EvictionPlan) -> None:
         for one in verdict.victims:
             self._files.remove(one.name)
-            faultpoint("cache.evicted")
+            failpoint("cache.evicted")
         for name in verdict.loose_parts:
             descriptor = self._files.take_part(name, create=False)
             if descriptor is not None:

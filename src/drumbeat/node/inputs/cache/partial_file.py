@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator
 from enum import Enum, auto
 
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.model.input_listing import ListedFile
 from drumbeat.model.sparse_files import write_at
 from drumbeat.node.host.machine import boot
@@ -125,7 +125,7 @@ class Part:
     def have(self, number: int) -> None:
         """A piece is all there."""
         os.pwrite(self._marks, b"\1", _HEAD + number)
-        faultpoint("cache.piece")
+        failpoint("cache.piece")
         if self._hashing.acquire(blocking=False):  # Whoever hashes already goes on without this one.
             try:
                 self._hash_on()
@@ -140,9 +140,9 @@ class Part:
         if os.fstat(self._descriptor).st_size != self.file.size or (self.file.sha256 and found != self.file.sha256):
             self.reset()
             return False
-        faultpoint("cache.checked")
+        failpoint("cache.checked")
         self._files.take_in(self._descriptor, self._files.part(self.name), self.name)
-        faultpoint("cache.renamed")
+        failpoint("cache.renamed")
         if piece_count(self.file.size) > 1:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(_done(self._files, self.name))

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import os
 
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.model.input_listing import ListedFile
 from drumbeat.node.inputs.cache.files import Files, name_of
 from drumbeat.node.inputs.cache.partial_file import Claim, forget
@@ -42,9 +42,9 @@ class Small:
         if self.file.sha256 and hashlib.sha256(data).hexdigest() != self.file.sha256:
             return False
         self._write(data)
-        faultpoint("cache.checked")
+        failpoint("cache.checked")
         self._files.take_in(self._descriptor, self._files.part(self.name), self.name)
-        faultpoint("cache.renamed")
+        failpoint("cache.renamed")
         os.close(self._descriptor)
         return True
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from drumbeat.model import folder_layout, wire
 from drumbeat.model.agent import Enrolment, Remark
 from drumbeat.model.errors import EngineError, RefusedError
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.model.input_listing import Listing
 from drumbeat.model.plan import InputPlan
 from drumbeat.model.programs import MOUNT_HOLDER
@@ -68,7 +68,7 @@ class Mounts:
                 told["rclone"] = self._rclone(planned)
                 self._ask(folder, told, listing)
                 self._start(folder)
-                faultpoint("mount.made")
+                failpoint("mount.made")
             rates = self._measured(planned, listing, place)
         except (RefusedError, EngineError):
             if os.path.isdir(folder):
@@ -109,7 +109,7 @@ class Mounts:
         self._put(folder, "wanted.json", json.dumps(told))
         self._put(folder, "listing.json", wire.dumps(listing))
         self._put(folder, "enrolment.json", wire.dumps(self._enrolment))
-        faultpoint("mount.asked")
+        failpoint("mount.asked")
 
     def _rclone(self, planned: InputPlan) -> str:
         found = shutil.which("rclone")
@@ -133,7 +133,7 @@ class Mounts:
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", start_new_session=True,
             )  # fmt: skip
         try:
-            faultpoint("mount.begun")
+            failpoint("mount.begun")
             self._wait_for_mount(folder, holder.pid)
         finally:
             child_processes.leave(holder)  # From now on its `state.json` tells whose it is.

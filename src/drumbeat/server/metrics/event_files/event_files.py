@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.model.errors import AwayError, DrumbeatError
-from drumbeat.model.fault_points import faultpoint
+from drumbeat.model.failpoints import failpoint
 from drumbeat.model.metric_lines import MAX_NAME, Spooled, storable_text
 from drumbeat.model.metrics import MetricRecord, Point, PointsLogged, Source, TagsSet, run_id
 from drumbeat.server.home_folder import FolderArtifacts
@@ -65,7 +65,7 @@ class EventFiles:
             spooled = [Spooled(end + place, one) for place, one in _ends(records)]
             self._metrics.take_records(job, source, end, spooled)
             end = spooled[-1].end
-            faultpoint("metrics.files_taken")
+            failpoint("metrics.files_taken")
 
     def _renamed(self, job: Job, source: Source) -> frozenset[str]:
         """Returns the names that the script logged itself, as they were when the files were first taken."""

@@ -1,6 +1,6 @@
 """Named points at which a test may kill the process, to prove that nothing is lost there.
 
-`faultpoint("loop.after_commit")` does nothing unless `DRUMBEAT_FAULT` names it: `loop.after_commit` kills this process
+`failpoint("loop.after_commit")` does nothing unless `DRUMBEAT_FAULT` names it: `loop.after_commit` kills this process
 with SIGKILL when it comes by, `loop.after_commit:3` when it comes by for the third time. `@FILE` has the name in a file
 that may be there or not: the one process that dies of it takes it away, so that the next process lives (and
 `loop.after_commit:3:anything` restarts the count). Points are named `<who>.<when>`; a test kills at each of them
@@ -43,7 +43,7 @@ ELSEWHERE = (
 """Points that only an engine with a queue comes by; that only a job
 with an environment to be made or a preparation of its own does; that only one with inputs in stores does; that only
 one with outputs to be put somewhere or to be named does; that only one whose ranks write metrics does; that only one
-whose ranks save checkpoints does; that only one with prepared interpreters does, at its end or before its start."""
+whose ranks save checkpoints does; that only one with warm workers does, at its end or before its start."""
 
 hook: Callable[[str], None] | None = None
 """Called with the name of each point that is passed; None = only the variable counts."""
@@ -52,7 +52,7 @@ _passed: dict[str, itertools.count[int]] = {}
 """How often each was passed, counted so that no pass of two threads' gets lost."""
 
 
-def faultpoint(name: str) -> None:
+def failpoint(name: str) -> None:
     """Here a process may die, and everything must still come out right."""
     if hook is not None:
         hook(name)

@@ -1,4 +1,4 @@
-"""The agent's side of its errands: commands beside the ranks, each run by a process that ends all that it started."""
+"""The agent's side of its node tasks: commands beside the ranks, each in a process that ends all that it started."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import IO
 
 from drumbeat.model import wire
 from drumbeat.model.errors import EngineError
-from drumbeat.model.programs import ERRAND
-from drumbeat.model.supervisor import ErrandRequest, ErrandResult
+from drumbeat.model.programs import NODE_TASK
+from drumbeat.model.supervisor import NodeTaskRequest, NodeTaskResult
 from drumbeat.node.host.own_programs import program
 from drumbeat.node.platform import child_processes
 from drumbeat.node.supervisor.confinement import VARIABLE as CONFINEMENT
@@ -23,12 +23,12 @@ from drumbeat.node.supervisor.confinement import end_rest
 
 MEANWHILE_INTERVAL_S = 0.5
 _END_TIMEOUT_S = 15.0
-"""How long beyond its grace time an errand may take to end what it started."""
+"""How long beyond its grace time a node task may take to end what it started."""
 
 
 @dataclass(frozen=True)
 class TaskCommand:
-    """The command of an errand."""
+    """The command of a node task."""
 
     argv: Sequence[str]
     cwd: str
@@ -44,8 +44,8 @@ class TaskCommand:
     """Called every half second while it runs."""
 
 
-class Errands:
-    """Runs the errands of one agent in folders below `root`. Thread-safe."""
+class NodeTasks:
+    """Runs the node tasks of one agent in folders below `root`. Thread-safe."""
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -60,20 +60,20 @@ class Errands:
         """
         folder = f"{self._root}/{name}"
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        errand = self._start(name, folder, command)
+        node_task = self._start(name, folder, command)
         try:
-            answer = _read_all(errand, command.meanwhile)
+            answer = _read_all(node_task, command.meanwhile)
         finally:
             with self._lock:
                 del self._running[name]
-            _close(errand)
+            _close(node_task)
         if self._is_ending:
             raise EngineError(f"{name} was ended: the agent leaves")
         try:
-            result = wire.loads(ErrandResult, answer)
+            result = wire.loads(NodeTaskResult, answer)
         except ValueError:
             end_rest(folder)  # Its own process was killed.
-            raise EngineError(f"{name} was ended from outside (exit code {errand.returncode})") from None
+            raise EngineError(f"{name} was ended from outside (exit code {node_task.returncode})") from None
         if result.error:
             raise EngineError(f"{name} can't be run: {result.error}")
         return result.code
@@ -83,21 +83,21 @@ class Errands:
         with self._lock:
             self._is_ending = True
             running = list(self._running.values())
-            for errand in running:
-                _close_stdin(errand)
-        for errand in running:
+            for node_task in running:
+                _close_stdin(node_task)
+        for node_task in running:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                errand.wait(grace_s + _END_TIMEOUT_S)
+                node_task.wait(grace_s + _END_TIMEOUT_S)
 
     def _start(self, name: str, folder: str, command: TaskCommand) -> subprocess.Popen[bytes]:
-        request = ErrandRequest(
+        request = NodeTaskRequest(
             tuple(command.argv), command.cwd, command.log, dict(command.env), command.grace_s, command.kept
         )
         with self._lock:
             if self._is_ending:
                 raise EngineError(f"{name} isn't begun: the agent leaves")
-            errand = child_processes.start(
-                [*program(ERRAND), folder],
+            node_task = child_processes.start(
+                [*program(NODE_TASK), folder],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 pass_fds=command.kept,
@@ -105,10 +105,10 @@ class Errands:
                 cwd="/",
                 start_new_session=True,
             )
-            self._running[name] = errand
+            self._running[name] = node_task
         with contextlib.suppress(OSError, ValueError):  # It ended at once, or is being ended: its answer says so.
-            _write(errand.stdin, wire.dumps(request).encode() + b"\n")
-        return errand
+            _write(node_task.stdin, wire.dumps(request).encode() + b"\n")
+        return node_task
 
 
 def _write(pipe: IO[bytes] | None, data: bytes) -> None:
@@ -117,9 +117,9 @@ def _write(pipe: IO[bytes] | None, data: bytes) -> None:
         pipe.flush()
 
 
-def _read_all(errand: subprocess.Popen[bytes], meanwhile: Callable[[], None]) -> bytes:
+def _read_all(node_task: subprocess.Popen[bytes], meanwhile: Callable[[], None]) -> bytes:
     """Returns its whole output."""
-    out, answer = errand.stdout.fileno() if errand.stdout else -1, b""
+    out, answer = node_task.stdout.fileno() if node_task.stdout else -1, b""
     next_call = time.monotonic() + MEANWHILE_INTERVAL_S
     while True:
         readable, _, _ = select.select([out], [], [], max(0.0, next_call - time.monotonic()))
@@ -133,15 +133,15 @@ def _read_all(errand: subprocess.Popen[bytes], meanwhile: Callable[[], None]) ->
             next_call = time.monotonic() + MEANWHILE_INTERVAL_S
 
 
-def _close_stdin(errand: subprocess.Popen[bytes]) -> None:
-    if errand.stdin is not None:
+def _close_stdin(node_task: subprocess.Popen[bytes]) -> None:
+    if node_task.stdin is not None:
         with contextlib.suppress(OSError):
-            errand.stdin.close()
+            node_task.stdin.close()
 
 
-def _close(errand: subprocess.Popen[bytes]) -> None:
-    child_processes.wait(errand)
-    for file in (errand.stdin, errand.stdout):
+def _close(node_task: subprocess.Popen[bytes]) -> None:
+    child_processes.wait(node_task)
+    for file in (node_task.stdin, node_task.stdout):
         if file is not None:
             with contextlib.suppress(OSError):
                 file.close()

@@ -1,4 +1,4 @@
-"""The prepared interpreters of a supervisor: one for each rank of the next round, made while the ranks of this one run.
+"""The warm workers of a supervisor: one for each rank of the next round, made while the ranks of this one run.
 
 Where another job may use them, those that are missing when the ranks end are begun at once, all together: nothing
 competes with them then, and they are finished in the spare supervisor.
@@ -16,10 +16,10 @@ import selectors
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from drumbeat.model.supervisor import ProcessStart, StandbyOrder
-from drumbeat.node.supervisor.confinement import STANDBY, Subreaper
+from drumbeat.model.supervisor import ProcessStart, WarmPoolOrder
+from drumbeat.node.supervisor.confinement import WARM_POOL, Subreaper
 from drumbeat.node.supervisor.machine import SupervisorMachine
-from drumbeat.node.supervisor.standby import Standby, with_hook
+from drumbeat.node.supervisor.warm_worker import WarmWorker, with_hook
 
 AFTER_S = "DRUMBEAT_STANDBY_AFTER_S"
 """The variable of the agent that sets another `_AFTER_S`."""
@@ -35,17 +35,17 @@ _SEEN_PAUSE_S = 1.0
 _PREPARE_TIMEOUT_S = 300.0
 _BEGIN_TIMEOUT_S = 2.0
 """How long an attempt that has ended stays for interpreters that still need its folder."""
-MAX_STANDBYS = 32
+MAX_WARM_WORKERS = 32
 _FIRST_BYTES = 512 << 20
 """What an interpreter is taken to need before one is ready."""
 _MIN_LEFT, _MIN_LEFT_PREPARING = 0.05, 0.15
 """Parts of the memory that must be left: below the first, interpreters are ended; below the second, none is begun."""
-ENDED_FROM_OUTSIDE = "a prepared interpreter was ended from outside"
-_SHORT = "memory was short, and the prepared interpreters were ended"
-_NOT_YET = "no prepared interpreter was ready"
+ENDED_FROM_OUTSIDE = "a warm worker was ended from outside"
+_SHORT = "memory was short, and the warm workers were ended"
+_NOT_YET = "no warm worker was ready"
 
 
-class Standbys:
+class WarmPool:
     """The pool. Beside ranks it prepares one interpreter at a time."""
 
     def __init__(
@@ -57,16 +57,16 @@ class Standbys:
         machine: SupervisorMachine,
     ) -> None:
         """on_change: called when one is ready, or when there is none any more."""
-        self._folder, self._selector, self._on_change = f"{folder}/{STANDBY}", selector, on_change
+        self._folder, self._selector, self._on_change = f"{folder}/{WARM_POOL}", selector, on_change
         self.confinement, self._machine = confinement, machine
         self._is_open = False
-        self._ready: dict[int, Standby] = {}
-        self._begun: list[Standby] = []
+        self._ready: dict[int, WarmWorker] = {}
+        self._begun: list[WarmWorker] = []
         """Those that aren't ready yet."""
         self._taken: set[int] = set()
         """The ranks of this round that were prepared."""
         self._todo: list[ProcessStart] = []
-        self._order: StandbyOrder | None = None
+        self._order: WarmPoolOrder | None = None
         self._due = self._begun_at = self._prepare_at = 0.0
         self._pause_s = _FIRST_PAUSE_S
         self._uses_torch = False
@@ -76,7 +76,7 @@ class Standbys:
         self.cold = ""
         """Why the next round's ranks start cold as things are, "" = the ranks of this one have just begun."""
 
-    def begin(self, todo: Sequence[ProcessStart], order: StandbyOrder | None, now: float) -> None:
+    def begin(self, todo: Sequence[ProcessStart], order: WarmPoolOrder | None, now: float) -> None:
         """Takes note of the round that has begun, and of what its agent wants."""
         self.close()
         self._order, self._todo, self._uses_torch, self._is_sure = order, list(todo), False, False
@@ -84,8 +84,8 @@ class Standbys:
         self._prepare_at, self._pause_s = now + after_s, _FIRST_PAUSE_S
         self._due = now + (min(after_s, _FIRST_PAUSE_S) if order and order.outlives else after_s)
         self.cold = _NOT_YET
-        if order is None or order.cold or len(todo) > MAX_STANDBYS:
-            self.cold = (order.cold or f"more than {MAX_STANDBYS} ranks on a node") if order else ""
+        if order is None or order.cold or len(todo) > MAX_WARM_WORKERS:
+            self.cold = (order.cold or f"more than {MAX_WARM_WORKERS} ranks on a node") if order else ""
             self._todo = []
 
     def look(self, ranks: Mapping[int, int], now: float) -> None:
@@ -161,7 +161,7 @@ class Standbys:
         pids = self.pids
         return {*pids, *self._machine.descendants(*pids), *(self.confinement.holders if self._is_open else ())}
 
-    def fits(self, todo: Sequence[ProcessStart], order: StandbyOrder | None) -> bool:
+    def fits(self, todo: Sequence[ProcessStart], order: WarmPoolOrder | None) -> bool:
         """Whether any is for one of these ranks; ends those that aren't. If not, `cold` has the reason."""
         self._end_begun()
         self._taken.clear()
@@ -176,12 +176,12 @@ class Standbys:
             self._close_confinement()
         return bool(self._ready)
 
-    def _difference(self, one: Standby, rank: ProcessStart, order: StandbyOrder | None) -> str:
+    def _difference(self, one: WarmWorker, rank: ProcessStart, order: WarmPoolOrder | None) -> str:
         """Returns why an interpreter isn't the one for a rank, "" = it is."""
         if order is not None and order.cold:
             return order.cold
         root = os.path.dirname(os.path.dirname(self._folder))
-        why = one.difference(rank, self._order or StandbyOrder(), root)
+        why = one.difference(rank, self._order or WarmPoolOrder(), root)
         return why or ("" if root == one.root else one.follow(root))
 
     def keep(self) -> bool:
@@ -212,7 +212,7 @@ class Standbys:
 
     def move(self, folder: str) -> None:
         """Takes note that the supervisor's folder is another one."""
-        self._folder = f"{folder}/{STANDBY}"
+        self._folder = f"{folder}/{WARM_POOL}"
         self.confinement.move(folder)
 
     @property
@@ -225,7 +225,7 @@ class Standbys:
         own, self.confinement, self._is_open = self.confinement, confinement, False
         return own
 
-    def take(self, rank: int) -> Standby | None:
+    def take(self, rank: int) -> WarmWorker | None:
         """Returns the interpreter for a rank, which the pool has no more."""
         one = self._ready.pop(rank, None)
         if one:
@@ -259,7 +259,7 @@ class Standbys:
                 self._machine.write_hook(self._folder)
                 self.confinement.open()
                 self._is_open = True
-            one = self._standby(rank)
+            one = self._warm_worker(rank)
         except OSError as error:
             self._give_up(f"no interpreter can be prepared: {error.strerror or error}")
             return
@@ -267,11 +267,11 @@ class Standbys:
         self._begun_at = now
         self._selector.register(one, selectors.EVENT_READ, partial(self._read, one))
 
-    def _standby(self, rank: ProcessStart) -> Standby:
+    def _warm_worker(self, rank: ProcessStart) -> WarmWorker:
         outlives = self._order is not None and self._order.outlives
-        return self._machine.standby(rank, self.confinement, self._folder, outlives=outlives)
+        return self._machine.warm_worker(rank, self.confinement, self._folder, outlives=outlives)
 
-    def _read(self, one: Standby) -> None:
+    def _read(self, one: WarmWorker) -> None:
         if one not in self._begun or one.read():
             return
         self._drop(one)
@@ -328,7 +328,7 @@ class Standbys:
         self.cold = why
         self._on_change()
 
-    def _drop(self, one: Standby) -> None:
+    def _drop(self, one: WarmWorker) -> None:
         self._selector.unregister(one)
         self._begun.remove(one)
 

@@ -1,4 +1,4 @@
-"""A supervisor's prepared interpreters, in each way of confinement, with a package that stands in for torch."""
+"""A supervisor's warm workers, in each way of confinement, with a package that stands in for torch."""
 # ruff: noqa: F811 - fixtures of another module are imported, and are arguments
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 
 from drumbeat.launchers.warm_start_fit import PER_ROUND
 from drumbeat.node.host import processes
-from drumbeat.node.supervisor.standby_pool import AFTER_S
+from drumbeat.node.supervisor.warm_pool import AFTER_S
 
 from .house import until
 from .test_supervisor_holds import Kept
@@ -124,7 +124,7 @@ def test_an_interpreter_that_was_killed_leaves_its_rank_to_a_cold_start(kept):
     kept.over()
     begin(kept, 2)
     assert len(kept.state["warm"]) == 1
-    assert kept.state["cold"] == "a prepared interpreter was ended from outside"
+    assert kept.state["cold"] == "a warm worker was ended from outside"
     logs = [(kept.wait_for_log(f" 2 {rank} ['a']", rank), kept.log(rank))[1] for rank in (0, 1)]
     assert sorted(log.split("\n")[-2].split()[0] for log in logs) == ["fresh", "prepared"]
 

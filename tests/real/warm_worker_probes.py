@@ -1,6 +1,6 @@
-"""What scripts can see of how they were started: each is run cold and in a prepared interpreter by the same process.
+"""What scripts can see of how they were started: each is run cold and in a warm worker by the same process.
 
-`python standby_probes.py FOLDER PROBE…` prints how each ended and what it wrote, as JSON; tests compare the two. After
+`python warm_worker_probes.py FOLDER PROBE…` prints how each ended and what it wrote, as JSON; tests compare the two. After
 `--light`, an empty package stands in for torch: what the hook changes doesn't depend on what it imports.
 """
 # ruff: noqa: E501 - a script may be one line
@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from drumbeat.launchers.warm_start_fit import PER_ROUND
-from drumbeat.model.supervisor import ProcessStart, StandbyOrder
+from drumbeat.model.supervisor import ProcessStart, WarmPoolOrder
 from drumbeat.node.supervisor import rank_start
 from drumbeat.node.supervisor.confinement import Subreaper
-from drumbeat.node.supervisor.standby import Standby, write_hook
+from drumbeat.node.supervisor.warm_worker import WarmWorker, write_hook
 
 
 @dataclass(frozen=True)
@@ -215,18 +215,18 @@ class Runs:
         write_hook(hook)
         before = self.rank(2)
         before.env["MASTER_PORT"] = "1111"
-        standby = Standby(before, self.confinement, hook)
+        worker = WarmWorker(before, self.confinement, hook)
         begun = time.monotonic()
-        while standby.read():
+        while worker.read():
             assert time.monotonic() < begun + 300, "the interpreter isn't ready"
-            select.select([standby], [], [], 10)
-        if standby.refusal:
-            standby.end()
-            os.waitpid(standby.pid, 0)
-            return {"cold": standby.refusal}
-        order = StandbyOrder(per_round=PER_ROUND)
-        assert not (why := standby.difference(self.rank(2), order, standby.root)), why
-        return self.end(standby.go(self.rank(2)), 2)
+            select.select([worker], [], [], 10)
+        if worker.refusal:
+            worker.end()
+            os.waitpid(worker.pid, 0)
+            return {"cold": worker.refusal}
+        order = WarmPoolOrder(per_round=PER_ROUND)
+        assert not (why := worker.difference(self.rank(2), order, worker.root)), why
+        return self.end(worker.go(self.rank(2)), 2)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""One prepared interpreter: the command of a rank, begun and held before its first line until the next round."""
+"""One warm worker: the command of a rank, begun and held before its first line until the next round."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from dataclasses import replace
 from typing import Any
 
 from drumbeat.model.process import is_scrubbed
-from drumbeat.model.supervisor import ProcessStart, StandbyOrder
+from drumbeat.model.supervisor import ProcessStart, WarmPoolOrder
 from drumbeat.node.host import processes
 from drumbeat.node.supervisor import rank_start
 from drumbeat.node.supervisor.confinement import Subreaper
 
 VARIABLE = "DRUMBEAT_STANDBY"
-"""The variable that tells the interpreter the number of its socket (`prepared_interpreter`)."""
+"""The variable that tells the interpreter the number of its socket (`warm_worker_hook`)."""
 _LATE = ("MASTER_ADDR", "MASTER_PORT")
 """Variables that an interpreter gets with its round: without them it could not meet the ranks of the present one."""
 LOW_PRIORITY = 5
 """What is added to the nice value of an interpreter that is being prepared: it gets a third of a rank's share."""
 _CAPABILITY_TO_RAISE = 23
 """CAP_SYS_NICE (capabilities(7))."""
-_HOOK, _SITE = "prepared_interpreter.py", "sitecustomize.py"
+_HOOK, _SITE = "warm_worker_hook.py", "sitecustomize.py"
 _BEGINNING = """\
-# Of drumbeat: holds a prepared interpreter until its round begins (docs/warm-start.md). Any Python can read this file.
+# Of drumbeat: holds a warm worker until its round begins (docs/warm-start.md). Any Python can read this file.
 import os
 import sys
 
@@ -36,9 +36,9 @@ if "DRUMBEAT_STANDBY" in os.environ:
     try:
         if sys.version_info < (3, 8):
             raise ImportError("too old")
-        import prepared_interpreter
+        import warm_worker_hook
 
-        prepared_interpreter.main(here)
+        warm_worker_hook.main(here)
     except BaseException:
         os._exit(0)  # The script must not run: this is no rank.
 sys.path[:] = [folder for folder in sys.path if folder != here]
@@ -53,7 +53,7 @@ _FOLLOW_TIMEOUT_S = 2.0
 """How long an interpreter may take to look at the script of another job."""
 
 
-class Standby:
+class WarmWorker:
     """One interpreter: started → begun → ready → a rank, or refused → gone."""
 
     def __init__(self, rank: ProcessStart, confinement: Subreaper, folder: str, *, outlives: bool = False) -> None:
@@ -106,7 +106,7 @@ class Standby:
             self.refusal = answer.decode(errors="replace") or "the interpreter ended while torch was imported"
         return False
 
-    def difference(self, rank: ProcessStart, order: StandbyOrder, root: str) -> str:
+    def difference(self, rank: ProcessStart, order: WarmPoolOrder, root: str) -> str:
         """Returns why it can't become this rank of the next round, "" = it can. root: the attempt's folder now.
 
         A path in the attempt's folder may be the same path in that of a later job.
@@ -138,9 +138,9 @@ class Standby:
             self._supervisor.settimeout(_FOLLOW_TIMEOUT_S)
             answer = self._supervisor.recv(_ANSWER_BYTES)
         except OSError as error:
-            return f"a prepared interpreter doesn't answer: {error.strerror or error}"
+            return f"a warm worker doesn't answer: {error.strerror or error}"
         self.root = root
-        return "" if answer == b"ready\n" else answer.decode(errors="replace").strip() or "a prepared interpreter ended"
+        return "" if answer == b"ready\n" else answer.decode(errors="replace").strip() or "a warm worker ended"
 
     def go(self, rank: ProcessStart) -> int:
         """Makes it the rank; returns its pid. Raises OSError."""
@@ -166,7 +166,7 @@ class Standby:
 
 
 def first_variables(rank: ProcessStart, *, outlives: bool) -> dict[str, str]:
-    """Returns the variables of a rank with which its interpreter begins. outlives: as for `Standby`."""
+    """Returns the variables of a rank with which its interpreter begins. outlives: as for `WarmWorker`."""
     late = (*_LATE, processes.GANG, processes.OUTPUT) if outlives else _LATE
     return {name: value for name, value in rank.env.items() if name not in late}
 

@@ -1,4 +1,4 @@
-"""Prepared interpreters in a simulation: nodes with real supervisors on one machine, and what can happen to them."""
+"""Warm workers in a simulation: nodes with real supervisors on one machine, and what can happen to them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from drumbeat.model import fault_points
+from drumbeat.model import failpoints
 from drumbeat.model.supervisor import ProcessStart
 from drumbeat.node.supervisor import spare_folders
 from drumbeat.ports.engines import Gang
@@ -18,7 +18,7 @@ from tests.support.simulation.supervisors.kept_nodes import KeptNode
 from tests.support.simulation.supervisors.machine import (
     Box,
     PlayedProcess,
-    PlayedStandby,
+    PlayedWarmWorker,
     ProcessKilledError,
     SupervisorProcess,
 )
@@ -80,13 +80,13 @@ class SupervisorWorld:
         """An agent or a supervisor takes a step, in which it may be stopped or killed."""
         if actor.is_busy or not actor.is_alive:
             return
-        hook, fault_points.hook, actor.is_busy = fault_points.hook, partial(self._pass, actor), True
+        hook, failpoints.hook, actor.is_busy = failpoints.hook, partial(self._pass, actor), True
         try:
             actor.act()
         except ProcessKilledError:
             pass
         finally:
-            fault_points.hook, actor.is_busy = hook, False
+            failpoints.hook, actor.is_busy = hook, False
         self.look()
 
     def _pass(self, actor: NodeAgent | SupervisorProcess, point: str) -> None:
@@ -123,9 +123,9 @@ class SupervisorWorld:
         """Those that live."""
         return list(self._box.supervisors.values()) if self._box else []
 
-    def preparing(self) -> list[PlayedStandby]:
+    def preparing(self) -> list[PlayedWarmWorker]:
         """The interpreters that import their modules."""
-        begun = [one for supervisor in self.supervisors() for one in supervisor.machine.standbys]
+        begun = [one for supervisor in self.supervisors() for one in supervisor.machine.warm_workers]
         return [one for one in begun if one.process.is_alive and not one.is_ready and not one.refusal]
 
     def waiting(self) -> list[PlayedProcess]:

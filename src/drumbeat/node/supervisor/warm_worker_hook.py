@@ -1,4 +1,4 @@
-"""Runs before the script in a prepared interpreter: imports what training scripts import, then waits for its round.
+"""Runs before the script in a warm worker: imports what training scripts import, then waits for its round.
 
 The supervisor writes this file, and a `sitecustomize.py` that calls it, to a folder at the front of PYTHONPATH. It runs
 in the job's own Python (3.8 or later), so it uses nothing but the standard library of that version. When the round
@@ -88,7 +88,7 @@ def _wait(number: int, here: str) -> None:
         _set_titles(title)
         _begin(log, order)
     except BaseException as error:  # noqa: BLE001 (`site` would pass over it, and run the script in the wrong round)
-        os.write(log, f"drumbeat: the prepared interpreter fails: {error!r}\n".encode("utf-8", "replace"))
+        os.write(log, f"drumbeat: the warm worker fails: {error!r}\n".encode("utf-8", "replace"))
         os._exit(70)
 
 
@@ -108,7 +108,7 @@ def _answer_move(supervisor: socket.socket, order: int, place: str) -> str:
         sys.path[:] = [_moved(path, given) for path in sys.path]
         why = _module_left(given) or _move_layer(given) or _script_trouble(set(_FRESH))
     except BaseException as error:  # noqa: BLE001 (whatever it is, a cold start comes instead)
-        why = f"a prepared interpreter can't follow: {error!r}"
+        why = f"a warm worker can't follow: {error!r}"
     supervisor.sendall((why or "ready").encode("utf-8", "replace")[:1000] + b"\n")
     if why:
         os._exit(0)

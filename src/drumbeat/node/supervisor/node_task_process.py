@@ -1,9 +1,8 @@
-"""`python -I -m drumbeat.node.supervisor.errand_process FOLDER`: runs one command with all that it starts, for an
-agent.
+"""`… node.supervisor.node_task_process FOLDER`: runs one command for an agent, with all that it starts.
 
 The request (`model.supervisor`) comes on stdin as a line of JSON, the result goes to stdout. The agent keeps stdin
 open: when it closes, on purpose or because the agent is gone, the command gets SIGTERM, and SIGKILL after `grace_s`.
-All that the command has started ends with it, and the next errand in FOLDER ends what is left of one that was killed
+All that the command has started ends with it, and the next node task in FOLDER ends what is left of one that was killed
 itself.
 """
 
@@ -17,7 +16,7 @@ import sys
 import time
 
 from drumbeat.model import wire
-from drumbeat.model.supervisor import ErrandRequest, ErrandResult
+from drumbeat.model.supervisor import NodeTaskRequest, NodeTaskResult
 from drumbeat.node.host import processes
 from drumbeat.node.supervisor import rank_start
 from drumbeat.node.supervisor.confinement import ENDING_INTERVAL_S, KILL_TIMEOUT_S, LEFTOVER_GRACE_S, choose, end_rest
@@ -25,13 +24,13 @@ from drumbeat.node.supervisor.listener import hold_folder, read_marker
 from drumbeat.node.supervisor.signal_pipe import SignalPipe
 
 _PREDECESSOR_S = 60.0
-"""How long an errand waits, beyond the grace time, for an earlier one in its folder whose agent is gone."""
+"""How long a node task waits, beyond the grace time, for an earlier one in its folder whose agent is gone."""
 
 
-class Errand:
+class NodeTask:
     """One command: running → (stopping) → what is left of it is ended → over."""
 
-    def __init__(self, folder: str, request: ErrandRequest) -> None:
+    def __init__(self, folder: str, request: NodeTaskRequest) -> None:
         self._request = request
         self._confinement = choose(folder, read_marker(folder))
         self._selector = selectors.DefaultSelector()
@@ -42,20 +41,20 @@ class Errand:
         self._kill_at: float | None = None
         self._asked_rest = False
 
-    def run(self) -> ErrandResult:
+    def run(self) -> NodeTaskResult:
         """Runs the command, and returns when nothing is left of it."""
         self._confinement.open()
         try:
             self._pid = rank_start.start(self._request.process, self._confinement)
         except OSError as error:
             self._confinement.close()
-            return ErrandResult(127, str(error.strerror))
+            return NodeTaskResult(127, str(error.strerror))
         while (code := self._code) is None or self._has_rest():
             self._listen()
             self._reap()
             self._end_in_time()
         self._confinement.close(is_empty=not self._confinement.members())
-        return ErrandResult(code)
+        return NodeTaskResult(code)
 
     def _listen(self) -> None:
         for key, _ in self._selector.select(self._pause_s()):
@@ -97,15 +96,15 @@ def main() -> int:
     """Runs the request on stdin in the folder given as the only argument."""
     folder = os.path.abspath(sys.argv[1])
     os.chdir("/")
-    request = wire.loads(ErrandRequest, _line())
+    request = wire.loads(NodeTaskRequest, _line())
     # Files that were handed down (a lock) are for this process alone, not for what it starts.
     for file in request.kept:
         os.set_inheritable(file, False)  # noqa: FBT003 (its only spelling)
     if hold_folder(folder, name="errand", tries=int((request.grace_s + _PREDECESSOR_S) * 100)) is None:
-        _report(ErrandResult(127, f"an earlier command in {folder} doesn't end"))
+        _report(NodeTaskResult(127, f"an earlier command in {folder} doesn't end"))
         return 75
     end_rest(folder)
-    _report(Errand(folder, request).run())
+    _report(NodeTask(folder, request).run())
     return 0
 
 
@@ -120,7 +119,7 @@ def _line() -> bytes:
     return line
 
 
-def _report(result: ErrandResult) -> None:
+def _report(result: NodeTaskResult) -> None:
     with contextlib.suppress(BrokenPipeError):
         os.write(1, wire.dumps(result).encode())
 

@@ -9,26 +9,26 @@ from typing import Any
 
 import pytest
 
-from drumbeat.model import fault_points
+from drumbeat.model import failpoints
 from drumbeat.model.supervisor import Adopt, LeaveNode
 from drumbeat.node.supervisor import spare_folders
 from drumbeat.node.supervisor.machine import SupervisorMachine
 from drumbeat.node.supervisor.rank_round import RankRound
 from drumbeat.node.supervisor.spare_supervisor import SpareSupervisor
-from drumbeat.node.supervisor.standby import Standby
-from drumbeat.node.supervisor.standby_pool import Standbys
 from drumbeat.node.supervisor.supervisor import Supervisor
-from tests.support.simulation import standbys
+from drumbeat.node.supervisor.warm_pool import WarmPool
+from drumbeat.node.supervisor.warm_worker import WarmWorker
+from tests.support.simulation import warm_pools
 from tests.support.simulation.action import Action
 from tests.support.simulation.backing import MemoryBacking
 from tests.support.simulation.invariants import Checker
-from tests.support.simulation.schedules import WITH_STANDBYS, fair, happen, schedule
+from tests.support.simulation.schedules import WITH_WARM_POOLS, fair, happen, schedule
 from tests.support.simulation.shrink import failure
 from tests.support.simulation.supervisors.machine import Box
 from tests.support.simulation.world import World
 
 POINTS = ("agent.spare_found", "agent.spare_taken", "agent.spare_dead", "supervisor.retiring", "supervisor.retired")
-"""Points that agents and supervisors of prepared interpreters come by."""
+"""Points that agents and supervisors of warm workers come by."""
 
 
 def turns(count: int) -> list[Action]:
@@ -68,7 +68,7 @@ def after(actions: Sequence[Action]) -> tuple[Box, World]:
             for action in actions:
                 happen(world, action)
                 checker.check()
-            return world.standbys.box, world
+            return world.warm_pools.box, world
 
 
 def jobs_of_interpreters(box: Box) -> set[tuple[str, str]]:
@@ -95,16 +95,16 @@ def test_interpreter_that_still_needs_the_folder_of_its_job_ends_with_the_job() 
     with closing(MemoryBacking()) as backing, closing(World(1, backing)) as world:
         for action in [*SHORT, *does("job_ends", "supervisor_acts", "supervisor_acts")]:
             happen(world, action)
-        (process,) = world.standbys.box.supervisors.values()
+        (process,) = world.warm_pools.box.supervisors.values()
         assert process.supervisor is not None
-        pool, now = process.supervisor.round.standbys, world.clock.monotonic()
+        pool, now = process.supervisor.round.warm_pool, world.clock.monotonic()
         for one in pool._begun:
             one.has_begun = False
         assert pool.preparing
         assert pool.is_beginning(now)
         assert not pool.is_beginning(now + 60)
         assert not pool.keep()
-        assert not world.standbys.waiting()
+        assert not world.warm_pools.waiting()
 
 
 def test_supervisor_looks_at_the_memory_while_only_its_launcher_runs() -> None:
@@ -113,8 +113,8 @@ def test_supervisor_looks_at_the_memory_while_only_its_launcher_runs() -> None:
         with closing(world):
             for action in job(0):
                 happen(world, action)
-            supervisors = [one.supervisor for one in world.standbys.box.supervisors.values()]
-            supervisor = next(one for one in supervisors if one is not None and one.round.standbys.ready)
+            supervisors = [one.supervisor for one in world.warm_pools.box.supervisors.values()]
+            supervisor = next(one for one in supervisors if one is not None and one.round.warm_pool.ready)
             supervisor.round.starter.pid = 1
             supervisor.round.running.clear()
             pause_s = supervisor._pause_s()
@@ -133,18 +133,18 @@ def test_simulated_rank_of_a_round_after_a_failure_starts_warm() -> None:
     assert jobs_of_interpreters(box) == {("w0", "w0")}
 
 
-def test_simulator_strikes_agents_and_supervisors_at_every_point_of_prepared_interpreters(
+def test_simulator_strikes_agents_and_supervisors_at_every_point_of_warm_workers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     struck: set[str] = set()
-    passed = standbys.SupervisorWorld._pass
+    passed = warm_pools.SupervisorWorld._pass
 
-    def watch(self: standbys.SupervisorWorld, actor: Any, point: str) -> None:
+    def watch(self: warm_pools.SupervisorWorld, actor: Any, point: str) -> None:
         if self.strike and self.strike.points <= 1:
             struck.add(point)
         passed(self, actor, point)
 
-    monkeypatch.setattr(standbys.SupervisorWorld, "_pass", watch)
+    monkeypatch.setattr(warm_pools.SupervisorWorld, "_pass", watch)
     for points in range(5):
         strike = Action("strike", points)
         taken = [strike, *job(1), *ENDS]
@@ -152,7 +152,7 @@ def test_simulator_strikes_agents_and_supervisors_at_every_point_of_prepared_int
         assert not failure([*SPARE, *does("spare_dies"), *taken])
         assert not failure([*SPARE, *taken])
     assert struck >= set(POINTS)
-    assert set(POINTS) <= set(fault_points.ELSEWHERE)
+    assert set(POINTS) <= set(failpoints.ELSEWHERE)
 
 
 # --- planted defects --------------------------------------------------------------------------------------------
@@ -173,8 +173,8 @@ def a_spare_supervisor_obeys_its_agent_of_before(patch: pytest.MonkeyPatch) -> N
 
 def an_interpreter_that_was_killed_is_no_rank(patch: pytest.MonkeyPatch) -> None:
     def start_warm(self: RankRound, rank: Any) -> int:
-        standby = self.standbys.take(rank.rank)
-        return standby.go(rank) if standby else 0
+        worker = self.warm_pool.take(rank.rank)
+        return worker.go(rank) if worker else 0
 
     patch.setattr(RankRound, "_start_warm", start_warm)
 
@@ -185,23 +185,23 @@ def spare_supervisors_are_counted_only_before_they_are_placed(patch: pytest.Monk
 
 def spare_supervisors_wait_without_end(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Supervisor, "_look_after_agent", lambda _self: None)
-    patch.setattr(SpareSupervisor, "look", lambda self: self._round.standbys.look_spare())
+    patch.setattr(SpareSupervisor, "look", lambda self: self._round.warm_pool.look_spare())
 
 
 def spare_supervisors_do_not_look_at_the_memory(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Standbys, "look_spare", lambda _self: None)
+    patch.setattr(WarmPool, "look_spare", lambda _self: None)
 
 
 def supervisors_look_at_the_memory_only_while_ranks_run(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Standbys, "look_between", lambda _self, _now: None)
+    patch.setattr(WarmPool, "look_between", lambda _self, _now: None)
 
 
 def any_interpreter_will_do(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Standby, "difference", lambda _self, _rank, _order, _root: "")
+    patch.setattr(WarmWorker, "difference", lambda _self, _rank, _order, _root: "")
 
 
 def an_interpreter_stays_in_the_pool(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Standbys, "take", lambda self, rank: self._ready.get(rank))
+    patch.setattr(WarmPool, "take", lambda self, rank: self._ready.get(rank))
 
 
 def two_agents_take_over_one_supervisor(patch: pytest.MonkeyPatch) -> None:
@@ -241,7 +241,7 @@ PLANTED: dict[Callable[[pytest.MonkeyPatch], None], list[Action]] = {
 
 
 @pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
-def test_a_planted_defect_of_prepared_interpreters_is_found(
+def test_a_planted_defect_of_warm_workers_is_found(
     plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert not failure(PLANTED[plant])
@@ -251,5 +251,5 @@ def test_a_planted_defect_of_prepared_interpreters_is_found(
 
 @pytest.mark.parametrize("servers", [1, 2])
 def test_schedules_with_real_supervisors_submit_jobs_that_prepare(servers: int) -> None:
-    kinds = {one.what for seed in WITH_STANDBYS for one in schedule(seed, servers)}
+    kinds = {one.what for seed in WITH_WARM_POOLS for one in schedule(seed, servers)}
     assert {"submit_warm", "turns", "prepared", "supervisor_acts", "strike"} <= kinds

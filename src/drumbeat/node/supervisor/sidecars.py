@@ -1,6 +1,6 @@
-"""The companions of a round: services and sessions. They run in its confinement, and none of them is a rank.
+"""The sidecars of a round: services and sessions. They run in its confinement, and none of them is a rank.
 
-A session gets the variables and the folder of a rank. What the ranks leave behind when they end, companions among it,
+A session gets the variables and the folder of a rank. What the ranks leave behind when they end, sidecars among it,
 the supervisor ends.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from drumbeat.model.process import COMPANION
-from drumbeat.model.supervisor import CompanionExit, ProcessStart, SessionStart
+from drumbeat.model.process import SIDECAR
+from drumbeat.model.supervisor import ProcessStart, SessionStart, SidecarExit
 from drumbeat.node.supervisor import rank_start
 from drumbeat.node.supervisor.confinement import Subreaper
 
@@ -18,15 +18,15 @@ _MAX_EXITS = 200
 """Exits that are kept; the oldest go first."""
 
 
-class Companions:
-    """Starts the companions of one round and takes note of their ends."""
+class Sidecars:
+    """Starts the sidecars of one round and takes note of their ends."""
 
     def __init__(self, ranks: Sequence[ProcessStart] = ()) -> None:
         self._ranks = {rank.rank: rank for rank in ranks}
         self._running: dict[int, str] = {}
         """Names by pid."""
         self._seen: set[str] = set()
-        self._exits: list[CompanionExit] = []
+        self._exits: list[SidecarExit] = []
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -34,7 +34,7 @@ class Companions:
         return tuple(sorted(self._running.values()))
 
     @property
-    def exits(self) -> tuple[CompanionExit, ...]:
+    def exits(self) -> tuple[SidecarExit, ...]:
         """How the others ended, in order."""
         return tuple(self._exits)
 
@@ -50,10 +50,10 @@ class Companions:
             self._seen.add(one.id)
             rank = self._ranks.get(one.rank)
             if rank is None:
-                self._add_exit(CompanionExit(one.id, error=f"rank {one.rank} isn't on this node"))
+                self._add_exit(SidecarExit(one.id, error=f"rank {one.rank} isn't on this node"))
                 continue
             kept = {name: value for name, value in rank.env.items() if name not in one.left_out}
-            process = replace(rank, argv=one.argv, log=one.log, env={**kept, COMPANION: one.id}, rank=-1, joins="")
+            process = replace(rank, argv=one.argv, log=one.log, env={**kept, SIDECAR: one.id}, rank=-1, joins="")
             confinement.resume()  # Its processes may be born elsewhere since the next round is being prepared.
             self._start(one.id, process, confinement)
         return bool(new)
@@ -63,14 +63,14 @@ class Companions:
         name = self._running.pop(pid, None)
         if name is None:
             return False
-        self._add_exit(CompanionExit(name, code if code >= 0 else None, -code if code < 0 else None))
+        self._add_exit(SidecarExit(name, code if code >= 0 else None, -code if code < 0 else None))
         return True
 
     def _start(self, name: str, process: ProcessStart, confinement: Subreaper) -> None:
         try:
             self._running[rank_start.start(process, confinement)] = name
         except OSError as error:
-            self._add_exit(CompanionExit(name, error=str(error.strerror)))
+            self._add_exit(SidecarExit(name, error=str(error.strerror)))
 
-    def _add_exit(self, ended: CompanionExit) -> None:
+    def _add_exit(self, ended: SidecarExit) -> None:
         self._exits = [*self._exits, ended][-_MAX_EXITS:]
