@@ -14,7 +14,7 @@ pytestmark = pytest.mark.feature("D5")
 BEGIN = """
 from drumbeat.node.inputs.cache.files import Files, name_of
 from drumbeat.node.inputs.cache.partial_file import Claim, Part, claim
-from drumbeat.node.inputs.cache.eviction import Room
+from drumbeat.node.inputs.cache.eviction import CacheSpace
 from drumbeat.node.inputs.cache.small_file import Small, claim_small
 from drumbeat.node.host.machine import boot
 from drumbeat.model.input_listing import ListedFile
@@ -60,7 +60,7 @@ small.drop()
 leave()
 os.environ["DRUMBEAT_CACHE_BYTES"] = "5"
 os.mkdir("root")
-assert Room(files).take("j", "root", [ListedFile("g", 4, "b" * 64)]) == ""
+assert CacheSpace(files).take("j", "root", [ListedFile("g", 4, "b" * 64)]) == ""
 assert os.listdir("parts") == []
 """
 
